@@ -1,0 +1,72 @@
+"""What a customer may choose from."""
+
+from itertools import groupby
+from operator import attrgetter
+
+from marshmallow import Schema, fields, validate
+
+from api import kit
+from panel.db import session
+from panel.schemas.catalog import ImageBranch, ImageOut, LocationOut, PlanGroupOut, PlanOut
+from panel.services import catalog, instances
+
+user = kit.User("catalog", __name__, description="Locations, plans and images")
+
+
+@user.get(
+    "/cloud-service/locations", op="locations", can="instances:read", query=kit.PageQuery, out=kit.page(LocationOut)
+)
+def locations(query):
+    """List the locations."""
+    return kit.paginate(catalog.locations(), **query)
+
+
+@user.get(
+    "/cloud-service/location/<location_id>/plan-groups",
+    op="plan_groups",
+    can="instances:read",
+    out=PlanGroupOut(many=True),
+)
+def plan_groups(location_id):
+    """List the plan groups of a location."""
+    return session.scalars(catalog.plan_groups(catalog.location(location_id))).all()
+
+
+@user.get(
+    "/cloud-service/location/<location_id>/plan-group/<plan_group_id>/plans",
+    op="plans",
+    can="instances:read",
+    out=PlanOut(many=True),
+)
+def plans(location_id, plan_group_id):
+    """List the plans of a plan group in a location."""
+    return session.scalars(catalog.plans(catalog.location(location_id), plan_group_id)).all()
+
+
+class ImageSearch(Schema):
+    search = fields.String(
+        load_default="", validate=validate.Length(max=255), metadata={"description": "Part of a name."}
+    )
+
+
+Branches = Schema.from_dict({"results": fields.List(fields.Nested(ImageBranch))}, name="ImageBranches")
+
+
+@user.get("/images/search", op="images", can="images:read", query=ImageSearch, out=Branches)
+def image_search(query):
+    """Search images, grouped by distribution."""
+    return {"results": list(branches(catalog.images(kit.account(), search=query["search"])))}
+
+
+def branches(query):
+    for distro, found in groupby(session.scalars(query), key=attrgetter("distro")):
+        yield {"text": distro, "children": list(found)}
+
+
+@user.get("/instance/<instance_id>/images", op="deploy_images", can="instances:read", out=None)
+def deploy_images(instance_id):
+    """List the images that fit an instance, by distribution."""
+    instance = instances.get(instance_id, kit.account())
+    fitting = [i for i in session.scalars(catalog.images(kit.account())) if instances.misfit(instance, i) is None]
+    rows = {distro: ImageOut(many=True).dump(found) for distro, found in groupby(fitting, key=attrgetter("distro"))}
+    return rows

@@ -1,0 +1,50 @@
+"""Confirming a token, and which version answers."""
+
+from marshmallow import fields
+
+import panel
+from api import kit
+from panel.auth import permissions
+from panel.schemas.base import Out, about
+
+user = kit.User("connect", __name__, description="Confirming a token")
+admin = kit.Admin("system", __name__, description="The platform itself")
+
+
+class Version(Out):
+    version = fields.String(**about("The installed platform version.", "3.3.1"))
+    api_envelope = fields.String(**about("The version of the admin envelope.", "v1"))
+
+
+@user.get("/connect", op="check", can=permissions.ANY_USER, out=kit.done())
+def connect():
+    """Confirm a user token.
+
+    Needs no scope (specification 4.2).
+    """
+    return {"success": True, "message": "The token is valid."}
+
+
+@user.get("/version", op="version", can=permissions.ANY_USER, out=kit.keyed("data", Version), also=("/version",))
+def user_version():
+    """Show the platform version.
+
+    Also served as `/version`, without the prefix. Needs no scope.
+    """
+    return {"success": True, "message": None, "data": version()}
+
+
+@admin.get("/auth", op="auth", can=permissions.ANY_ADMIN)
+def auth():
+    """Confirm an admin token."""
+    kit.say("The token is valid.")
+
+
+@admin.get("/system/version", op="version", can=permissions.ANY_ADMIN, out=Version)
+def admin_version():
+    """Show the platform version."""
+    return version()
+
+
+def version():
+    return {"version": panel.__version__, "api_envelope": "v1"}

@@ -1,0 +1,75 @@
+"""Failures of every kind, in the dialect of the path that was asked for (specification 7.1)."""
+
+import structlog
+from flask import g, jsonify, request
+from marshmallow import Schema, fields
+from sqlalchemy.exc import SQLAlchemyError
+from werkzeug.exceptions import HTTPException
+
+from panel.db import session
+from panel.errors import Problem
+
+log = structlog.get_logger()
+
+CUSTOMERS_OUTSIDE = ("/version",)
+"""Paths of the customers' API that are also served without its prefix."""
+
+
+class UserError(Schema):
+    """What every failure of the customers' API looks like."""
+
+    success = fields.Boolean(metadata={"description": "Always false.", "example": False})
+    message = fields.String(metadata={"description": "What happened and how to go on.", "example": "No such instance."})
+    reason = fields.String(metadata={"description": "A word for programs to branch on.", "example": "task_running"})
+    errors = fields.Dict(
+        keys=fields.String(),
+        values=fields.List(fields.String()),
+        metadata={"description": "For each field what is wrong with it.", "example": {"name": ["Too long."]}},
+    )
+
+
+class AdminError(UserError):
+    """What every failure of the operators' API looks like."""
+
+
+def dialect(path):
+    """`admin`, `user` or None for a page."""
+    if path == "/api/v1" or path.startswith("/api/v1/"):
+        return "admin"
+    return "user" if path == "/api" or path.startswith("/api/") or path in CUSTOMERS_OUTSIDE else None
+
+
+def answer(status, message, *, reason=None, errors=None, extra=None):
+    body = {"success": False, "message": message}
+    if reason:
+        body["reason"] = reason
+    if errors:
+        body["errors"] = errors
+    if dialect(request.path) == "admin":
+        body |= {"data": extra} if extra else {}
+    else:
+        body |= extra or {}
+    return jsonify(body), status
+
+
+def problem(error: Problem):
+    session.rollback()
+    return answer(error.status, error.message, reason=error.reason, errors=error.fields, extra=error.extra)
+
+
+def http(error: HTTPException):
+    """What the framework refuses by itself: unknown paths, wrong methods, too large bodies."""
+    session.rollback()
+    words = {404: "There is nothing at this address.", 405: "This method is not allowed here."}
+    made, status = answer(error.code, words.get(error.code, error.description or error.name))
+    for name, value in error.get_headers():
+        if name.lower() in ("allow", "retry-after"):
+            made.headers[name] = value
+    return made, status
+
+
+def crash(error: Exception):
+    """A fault of ours. The request's id is all that leaves; the rest is in the log."""
+    session.rollback()
+    log.exception("request_crashed", database=isinstance(error, SQLAlchemyError))
+    return answer(500, f"Something went wrong inside the panel. Tell support this id: {g.get('request_id')}.")

@@ -1,0 +1,93 @@
+"""Deploying, power, destroying, and the tasks of an instance."""
+
+from marshmallow import fields
+
+from api import kit
+from api.instances import user
+from api.instances.rows import mine
+from panel.schemas.base import about
+from panel.schemas.instances import DeployIn
+from panel.schemas.tasks import TaskLogOut, TaskOut, TaskQuery
+from panel.services import instances, tasks
+
+TASK_ID = fields.String(**about("The task to poll.", "0199c0a8-7d3e-7c4e-9d3c-0d2f8a5b6c7d"))
+PASSWORD = fields.String(**about("Password of root, when one was made up. Shown once.", "kX2v…"))
+
+
+@user.post(
+    "/instance/<instance_id>/deploy",
+    op="deploy",
+    can="instances:write",
+    body=DeployIn,
+    out=kit.done(task_id=TASK_ID, password=PASSWORD),
+)
+def deploy(body, instance_id):
+    """Install an operating system.
+
+    The second step of a create. Poll the task until it is `completed` or `failed`; a failed deploy can be sent again.
+    With keys and no password, no password is made. Refused with `task_running` while another task works on the
+    instance, with `already_deployed` when it has a system.
+    """
+    task, password = instances.deploy(mine(instance_id), account=kit.account(), actor=kit.actor(), **body)
+    answer = {"message": "The instance is being deployed.", "task_id": task.id}
+    return {**answer, "password": password} if password else answer
+
+
+def power(action, summary, message):
+    def act(instance_id):
+        task = instances.act(mine(instance_id), action, actor=kit.actor())
+        return {"message": message, "task_id": task.id} if task else {"message": "It is so already."}
+
+    act.__doc__ = summary
+    path = f"/instance/<instance_id>/power/{action}"
+    user.post(path, op=action, can="instances:write", out=kit.done(task_id=TASK_ID))(act)
+
+
+POWER = {
+    "start": ("Power on.\n\nDoes nothing to a running instance.", "The instance starts."),
+    "stop": (
+        "Stop.\n\nAsks the guest to shut down and powers off when it has not done so in two minutes.",
+        "The instance stops.",
+    ),
+    "shutdown": ("Ask the guest to shut down.", "The guest is asked to shut down."),
+    "restart": ("Restart.\n\nRefused with `not_running` when it is off.", "The instance restarts."),
+    "poweroff": ("Power off at once.\n\nLike pulling the plug: unsaved data is lost.", "The instance is powered off."),
+}
+for action, (summary, message) in POWER.items():
+    power(action, summary, message)
+
+
+@user.delete(
+    "/cloud-service/instances/<instance_id>", op="delete", can="instances:write", out=kit.done(task_id=TASK_ID)
+)
+def destroy(instance_id):
+    """Destroy an instance with its disks.
+
+    Poll the instance until it answers 404. Refused with `protection_enabled`.
+    """
+    task = instances.destroy(mine(instance_id), actor=kit.actor())
+    return {"message": "The instance is being destroyed.", "task_id": task.id}
+
+
+@user.get("/instance/<instance_id>/tasks", op="tasks", can="instances:read", query=TaskQuery, out=kit.page(TaskOut))
+def listing(query, instance_id):
+    """List the tasks of an instance, newest first."""
+    page, per_page = query.pop("page"), query.pop("per_page")
+    return kit.paginate(tasks.listing(kit.account(), resource_id=mine(instance_id).id, **query), page, per_page)
+
+
+@user.get(
+    "/instance/<instance_id>/task/<task_id>",
+    op="task",
+    can="instances:read",
+    out=kit.Schema.from_dict(
+        {"task": fields.Nested(TaskOut), "logs": fields.List(fields.Nested(TaskLogOut))}, name="TaskWithLogs"
+    ),
+)
+def task(instance_id, task_id):
+    """Show a task of an instance with what it said.
+
+    Stays readable after the instance is gone.
+    """
+    found = tasks.get(task_id, kit.account(), resource_id=instance_id)
+    return {"task": found, "logs": found.logs}

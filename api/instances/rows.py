@@ -1,0 +1,86 @@
+"""Listing, showing, creating, editing."""
+
+from api import kit
+from api.instances import user
+from panel.schemas.instances import (
+    AddressOut,
+    DiskOut,
+    InstanceIn,
+    InstanceOut,
+    InstancePatch,
+    InstanceQuery,
+    InstanceRow,
+)
+from panel.services import instances
+
+
+def mine(instance_id):
+    return instances.get(instance_id, kit.account())
+
+
+@user.get("/instances", op="list", can="instances:read", query=InstanceQuery, out=kit.page(InstanceRow))
+def listing(query):
+    """List instances, newest first."""
+    page, per_page = query.pop("page"), query.pop("per_page")
+    return kit.paginate(instances.listing(kit.account(), **query), page, per_page)
+
+
+@user.get("/instance/<instance_id>", op="get", can="instances:read", out=InstanceOut)
+def show(instance_id):
+    """Show an instance.
+
+    The object itself, without a wrapper. 404 once it is destroyed.
+    """
+    return mine(instance_id)
+
+
+@user.patch(
+    "/instance/<instance_id>",
+    op="update",
+    can="instances:write",
+    body=InstancePatch,
+    out=kit.keyed("instance", InstanceOut),
+)
+def update(body, instance_id):
+    """Change labels, notes and switches."""
+    return {"message": "The instance is changed.", "instance": instances.update(mine(instance_id), **body)}
+
+
+CREATED = "The instance is created. Deploy an image to it next."
+
+
+@user.post(
+    "/cloud-service/instances",
+    op="create",
+    can="instances:write",
+    body=InstanceIn,
+    out=kit.keyed("instance", InstanceOut),
+)
+def create(body):
+    """Create an instance.
+
+    The first of two steps: the row with its addresses, no machine yet. Capacity refusals answer 422 with a reason:
+    `storage_not_sufficient`, `resources_not_sufficient`, `ipv4_not_available`, `ipv6_not_available`,
+    `hypervisor_not_available`. Nothing is kept of a refused request.
+    """
+    return {"message": CREATED, "instance": instances.create(kit.account(), actor=kit.actor(), **body)}
+
+
+@user.get(
+    "/instance/<instance_id>/ips",
+    op="list_ips",
+    can="instances:read",
+    out=kit.page(AddressOut),
+    query=kit.PageQuery,
+)
+def ips(query, instance_id):
+    """List the addresses of an instance."""
+    return kit.paginate(instances.addresses(mine(instance_id)), **query)
+
+
+@user.get(
+    "/instance/<instance_id>/disks", op="list_disks", can="instances:read", out=kit.page(DiskOut), query=kit.PageQuery
+)
+def disks(query, instance_id):
+    """List the disks of an instance."""
+    return kit.paginate(instances.disks(mine(instance_id)), **query)

@@ -1,0 +1,67 @@
+"""SSH keys of a customer. The routes mix plural and singular, as clients know them (specification 4)."""
+
+from marshmallow import fields
+
+from api import kit
+from panel.schemas.base import about
+from panel.schemas.ssh_keys import SshKeyGenerate, SshKeyIn, SshKeyOut, SshKeyPatch
+from panel.services import ssh_keys
+
+user = kit.User("ssh_key", __name__, description="SSH keys")
+
+PRIVATE = fields.String(
+    **about("The private key, shown once and kept nowhere.", "-----BEGIN OPENSSH PRIVATE KEY-----…")
+)
+
+
+@user.get("/ssh-keys", op="list", can="ssh_keys:read", query=kit.PageQuery, out=kit.page(SshKeyOut))
+def listing(query):
+    """List SSH keys."""
+    return kit.paginate(ssh_keys.listing(kit.account()), **query)
+
+
+@user.post("/ssh-keys", op="create", can="ssh_keys:write", body=SshKeyIn, out=kit.keyed("ssh_key", SshKeyOut))
+def create(body):
+    """Store a public key."""
+    return {"message": "The key is stored.", "ssh_key": ssh_keys.create(kit.account(), **body)}
+
+
+@user.post(
+    "/ssh-key/generate",
+    op="generate",
+    can="ssh_keys:write",
+    body=SshKeyGenerate,
+    out=kit.done(ssh_key=fields.Nested(SshKeyOut), private_key=PRIVATE),
+)
+def generate(body):
+    """Make a key pair.
+
+    The private half is in this answer and nowhere else.
+    """
+    key, private = ssh_keys.generate(kit.account(), **body)
+    return {"message": "Keep the private key: it is not shown again.", "ssh_key": key, "private_key": private}
+
+
+@user.get("/ssh-key/<key_id>", op="get", can="ssh_keys:read", out=kit.keyed("ssh_key", SshKeyOut))
+def show(key_id):
+    """Show an SSH key."""
+    return {"message": None, "ssh_key": ssh_keys.get(key_id, kit.account())}
+
+
+@user.patch(
+    "/ssh-key/<key_id>", op="update", can="ssh_keys:write", body=SshKeyPatch, out=kit.keyed("ssh_key", SshKeyOut)
+)
+def update(body, key_id):
+    """Rename an SSH key or change its note."""
+    key = ssh_keys.update(ssh_keys.get(key_id, kit.account()), **body)
+    return {"message": "The key is changed.", "ssh_key": key}
+
+
+@user.delete("/ssh-keys/<key_id>", op="delete", can="ssh_keys:write", out=kit.done())
+def delete(key_id):
+    """Remove an SSH key.
+
+    Machines that have it keep it.
+    """
+    ssh_keys.delete(ssh_keys.get(key_id, kit.account()))
+    return {"message": "The key is removed."}

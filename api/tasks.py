@@ -1,0 +1,78 @@
+"""Tasks: what is being done, and how far it is."""
+
+from marshmallow import fields
+
+from api import kit
+from panel.schemas.tasks import AdminTaskOut, TaskLogOut, TaskOut, TaskQuery
+from panel.services import tasks
+
+user = kit.User("task", __name__, description="Tasks")
+admin = kit.Admin("task", __name__, description="Tasks")
+
+LOGS = kit.done(logs=fields.List(fields.Nested(TaskLogOut)))
+
+
+@user.get("/tasks", op="list", can="instances:read", query=TaskQuery, out=kit.page(TaskOut))
+def listing(query):
+    """List tasks, newest first."""
+    page, per_page = query.pop("page"), query.pop("per_page")
+    return kit.paginate(tasks.listing(kit.account(), **query), page, per_page)
+
+
+@user.get("/task/<task_id>", op="get", can="instances:read", out=kit.keyed("task", TaskOut))
+def show(task_id):
+    """Show a task."""
+    return {"message": None, "task": tasks.get(task_id, kit.account())}
+
+
+@user.get("/task/<task_id>/logs", op="logs", can="instances:read", out=LOGS)
+def logs(task_id):
+    """Show what a task said."""
+    return {"message": None, "logs": tasks.get(task_id, kit.account()).logs}
+
+
+@user.post("/task/<task_id>/cancel", op="cancel", can="instances:write", out=kit.keyed("task", TaskOut))
+def cancel(task_id):
+    """Cancel a task.
+
+    A waiting one ends at once, a running one at its next step. Refused with `not_cancellable` when it is too late.
+    """
+    return {"message": "The task is being cancelled.", "task": tasks.cancel(tasks.get(task_id, kit.account()))}
+
+
+@user.delete("/task/<task_id>", op="delete", can="instances:write", out=kit.done())
+def delete(task_id):
+    """Remove the record of a task that has ended."""
+    tasks.forget(tasks.get(task_id, kit.account()))
+    return {"message": "The record is removed."}
+
+
+@admin.get("/tasks", op="list", can="admin:tasks:read", query=TaskQuery, out=kit.rows(AdminTaskOut))
+def list_all(query):
+    """List everybody's tasks, newest first."""
+    page, per_page = query.pop("page"), query.pop("per_page")
+    return kit.paginate(tasks.listing(**query), page, per_page, "admin")
+
+
+@admin.get("/task/<task_id>", op="get", can="admin:tasks:read", out=AdminTaskOut)
+def show_any(task_id):
+    """Show a task."""
+    return tasks.get(task_id)
+
+
+@admin.get(
+    "/task/<task_id>/logs",
+    op="logs",
+    can="admin:tasks:read",
+    out=kit.Schema.from_dict({"logs": fields.List(fields.Nested(TaskLogOut))}, name="TaskLogs"),
+)
+def logs_any(task_id):
+    """Show what a task said."""
+    return {"logs": tasks.get(task_id).logs}
+
+
+@admin.post("/task/<task_id>/cancel", op="cancel", can="admin:tasks:write", out=AdminTaskOut)
+def cancel_any(task_id):
+    """Cancel a task."""
+    kit.say("The task is being cancelled.")
+    return tasks.cancel(tasks.get(task_id))

@@ -1,0 +1,3 @@
+"""One panel for virtual infrastructure: machines, networks and everything around them."""
+
+__version__ = "3.3.1"

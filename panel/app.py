@@ -1,0 +1,96 @@
+"""Puts the parts together. The only module that may import every other."""
+
+import secrets
+
+import orjson
+import structlog
+from flask import Flask, g, request
+from flask.json.provider import JSONProvider
+from flask_compress import Compress
+from werkzeug.exceptions import HTTPException
+
+import api
+import api.errors
+from panel import db, htmx, jobs
+from panel.config import ROOT, Config
+from panel.db import session
+from panel.errors import Problem
+
+PAGES = ()
+"""The table of contents of the pages: every module of panel.auth, panel.user and panel.admin that has a blueprint."""
+
+LARGEST_BODY = 4 * 1024 * 1024
+
+
+class Json(JSONProvider):
+    def dumps(self, obj, **_):
+        return orjson.dumps(obj, default=str).decode()
+
+    def loads(self, text, **_):
+        return orjson.loads(text)
+
+    def response(self, *args, **kwargs):
+        body = orjson.dumps(self._prepare_response_obj(args, kwargs), default=str)
+        return self._app.response_class(body, mimetype="application/json")
+
+
+def create_app(config: Config) -> Flask:
+    """The web application: both APIs and every page."""
+    app = Flask("panel", template_folder=ROOT / "templates", static_folder=None)
+    app.json = Json(app)
+    app.url_map.strict_slashes = False
+    app.url_map.merge_slashes = False
+    app.extensions["config"] = config
+    app.config |= {
+        "SECRET_KEY": config.secret_key.split(",")[0],
+        "SECRET_KEY_FALLBACKS": config.secret_key.split(",")[1:],
+        "MAX_CONTENT_LENGTH": LARGEST_BODY,
+        "PROPAGATE_EXCEPTIONS": False,
+        "COMPRESS_MIN_SIZE": 2000,
+        "COMPRESS_LEVEL": 1,
+        "COMPRESS_STREAMS": False,
+    }
+    db.bind(app, config)
+    jobs.connect(config.redis_url)
+    app.extensions["openapi"] = api.register(app)
+    for pages in PAGES:
+        app.register_blueprint(pages.bp)
+    app.before_request(begin)
+    app.after_request(conclude)
+    Compress(app)
+    app.register_error_handler(Problem, failure)
+    app.register_error_handler(HTTPException, failure)
+    app.register_error_handler(Exception, failure)
+    return app
+
+
+def begin():
+    g.request_id = secrets.token_hex(8)
+    structlog.contextvars.bind_contextvars(request_id=g.request_id)
+
+
+def conclude(response):
+    """Ends the transaction: an answer that is a failure keeps nothing."""
+    if response.status_code < 400:
+        session.commit()
+    else:
+        session.rollback()
+    response.headers["X-Request-Id"] = g.get("request_id", "")
+    spoken = api.errors.dialect(request.path)
+    if spoken == "admin":
+        response.headers["X-Api-Envelope"] = "v1"
+    if spoken:
+        response.headers["Cache-Control"] = "private, no-cache"
+        if request.method == "GET" and response.status_code == 200:
+            response.add_etag()
+            response.make_conditional(request)
+    structlog.contextvars.unbind_contextvars("request_id")
+    return response
+
+
+def failure(error):
+    """Every failure, in the dialect of the path that was asked for."""
+    surface = api.errors if api.errors.dialect(request.path) else htmx
+    if isinstance(error, Problem):
+        return surface.problem(error)
+    return surface.http(error) if isinstance(error, HTTPException) else surface.crash(error)

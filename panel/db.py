@@ -1,0 +1,142 @@
+"""The database: one session a request or task step, typed models, and what must wait for the commit."""
+
+from base64 import urlsafe_b64encode
+from datetime import UTC, datetime
+from hashlib import sha256
+
+import flask
+from cryptography.fernet import Fernet, MultiFernet
+from flask_migrate import Migrate
+from flask_sqlalchemy import SQLAlchemy
+from sqlalchemy import DateTime, MetaData, String, Text, TypeDecorator, event
+from sqlalchemy.engine import Engine
+from sqlalchemy.orm import DeclarativeBase, Mapped, Session, mapped_column, registry
+from uuid_utils import uuid7
+
+from panel import clock
+from panel.config import ROOT, Config
+
+NAMES = {
+    "ix": "ix_%(table_name)s_%(column_0_N_name)s",
+    "uq": "uq_%(table_name)s_%(column_0_N_name)s",
+    "ck": "ck_%(table_name)s_%(constraint_name)s",
+    "fk": "fk_%(table_name)s_%(column_0_name)s_%(referred_table_name)s",
+    "pk": "pk_%(table_name)s",
+}
+
+
+class UtcTime(TypeDecorator):
+    """Aware UTC in Python on every database. SQLite keeps no zone, so it is put back on the way out."""
+
+    impl = DateTime(timezone=True)
+    cache_ok = True
+
+    def process_bind_param(self, value, dialect):
+        return value.astimezone(UTC) if value else None
+
+    def process_result_value(self, value, dialect):
+        return value.replace(tzinfo=UTC) if value and value.tzinfo is None else value
+
+
+class Secret(TypeDecorator):
+    """Text that is encrypted at rest with the installation's key; rows written with an older key stay readable."""
+
+    impl = Text
+    cache_ok = True
+    keys: MultiFernet | None = None
+
+    def process_bind_param(self, value, dialect):
+        return None if value is None else self.keys.encrypt(value.encode()).decode()
+
+    def process_result_value(self, value, dialect):
+        return None if value is None else self.keys.decrypt(value.encode()).decode()
+
+
+def new_id() -> str:
+    """A UUIDv7: ids sort by age, so an index over them stays in order."""
+    return str(uuid7())
+
+
+class Declared(DeclarativeBase):
+    registry = registry(
+        metadata=MetaData(naming_convention=NAMES), type_annotation_map={datetime: UtcTime, str: String(255)}
+    )
+
+
+class Dated:
+    """A row with an id that knows when it was made and last changed."""
+
+    id: Mapped[str] = mapped_column(String(36), primary_key=True, default=new_id, sort_order=-10)
+    created_at: Mapped[datetime] = mapped_column(default=clock.now, sort_order=90)
+    updated_at: Mapped[datetime] = mapped_column(default=clock.now, onupdate=clock.now, sort_order=91)
+
+
+db = SQLAlchemy(
+    model_class=Declared,
+    session_options={"expire_on_commit": False, "join_transaction_mode": "create_savepoint"},
+    disable_autonaming=True,
+)
+session = db.session
+migrate = Migrate()
+Model = db.Model
+
+
+def bind(app: flask.Flask, config: Config):
+    """Gives a Flask application the database of this configuration."""
+    app.config["SQLALCHEMY_DATABASE_URI"] = config.database_url
+    app.config["SQLALCHEMY_ENGINE_OPTIONS"] = (
+        {"connect_args": {"timeout": 15}} if config.sqlite else {"pool_pre_ping": True, "pool_size": 20}
+    )
+    Secret.keys = MultiFernet([Fernet(key) for key in fernet_keys(config.secret_key)])
+    db.init_app(app)
+    migrate.init_app(app, db, directory=str(ROOT / "panel" / "migrations"), render_as_batch=True)
+
+
+def bare_app(config: Config) -> flask.Flask:
+    """An application with nothing but the database, for processes that serve no pages."""
+    app = flask.Flask("panel")
+    app.extensions["config"] = config
+    bind(app, config)
+    return app
+
+
+def fernet_keys(secret_keys: str):
+    """`PANEL_SECRET_KEY` may list several keys, newest first; each gives one encryption key."""
+    return [urlsafe_b64encode(sha256(b"at rest:" + key.strip().encode()).digest()) for key in secret_keys.split(",")]
+
+
+def on_commit(call):
+    """Runs `call` once this transaction has committed; never when it rolls back. `call` must not use the session."""
+    session.info.setdefault("on_commit", []).append(call)
+
+
+@event.listens_for(Session, "after_commit")
+def committed(current):
+    if not current.in_nested_transaction():
+        for call in current.info.pop("on_commit", []):
+            call()
+
+
+@event.listens_for(Session, "after_soft_rollback")
+def rolled_back(current, _):
+    if not current.in_nested_transaction():
+        current.info.pop("on_commit", None)
+
+
+@event.listens_for(Engine, "connect")
+def prepare_sqlite(connection, _):
+    if type(connection).__module__ == "sqlite3":
+        connection.isolation_level = None  # transactions are ours: pysqlite would start them late
+        for pragma in ("journal_mode=wal", "synchronous=normal", "foreign_keys=on", "cache_size=-65536"):
+            connection.execute(f"pragma {pragma}")
+
+
+@event.listens_for(Engine, "begin")
+def begin_sqlite(connection):
+    """A transaction that may write takes SQLite's write lock at once. Taken later it could find the database changed
+    since its first read and fail without waiting. Requests by a reading method take none; a GET that does write
+    (minting a console) sets `g.writes` first."""
+    if connection.dialect.name == "sqlite":
+        reading = flask.has_request_context() and flask.request.method in ("GET", "HEAD", "OPTIONS")
+        reading = reading and not flask.g.get("writes")
+        connection.exec_driver_sql("begin" if reading else "begin immediate")

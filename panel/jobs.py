@@ -1,0 +1,67 @@
+"""Handing work over: a task row now, a bell for a worker once the transaction has committed.
+
+The row is the truth. A bell that is lost (Redis away, emptied) costs time, never work: a sweep rings again for rows that
+nobody took. Two bells for one row are harmless, because a worker claims the row first.
+"""
+
+import structlog
+from redis import Redis, RedisError
+from redis.backoff import NoBackoff
+from redis.retry import Retry
+from rq import Queue
+from sqlalchemy.exc import IntegrityError
+
+from panel.db import on_commit, session
+from panel.errors import Conflict
+from panel.models import Task
+
+log = structlog.get_logger()
+connection: Redis | None = None
+
+
+def connect(redis_url):
+    """Names the Redis that carries the bells. A dead one must not hold up a request: no retries, short waits."""
+    global connection
+    connection = Redis.from_url(redis_url, socket_timeout=2, socket_connect_timeout=2, retry=Retry(NoBackoff(), 0))
+    return connection
+
+
+def queue():
+    return Queue("tasks", connection=connection, serializer="json")
+
+
+def ring(task_id):
+    """Asks the workers to look at a task."""
+    call("worker.task.run", task_id)
+
+
+def call(function, *args):
+    try:
+        queue().enqueue("worker.hands.take", function, *args, result_ttl=0, failure_ttl=3600, job_timeout=-1)
+    except (RedisError, OSError) as error:
+        log.warning("bell_lost", function=function, error=str(error))
+
+
+def enqueue(kind, resource_type, resource, *, lock, actor, hypervisor_id=None, arguments=None, secret=None):
+    """Records a task for a resource. Raises `task_running` when the resource has an open exclusive one already."""
+    task = Task(
+        kind=kind,
+        resource_type=resource_type,
+        resource_id=resource.id,
+        resource_name=resource.name,
+        account_id=getattr(resource, "account_id", None),
+        hypervisor_id=hypervisor_id,
+        lock=lock,
+        actor=actor,
+        arguments=arguments or {},
+        secret=secret,
+    )
+    try:
+        with session.begin_nested():
+            session.add(task)
+    except IntegrityError:
+        raise Conflict(
+            "Another task is running on this resource. Wait until it has ended.", reason="task_running"
+        ) from None
+    on_commit(lambda: ring(task.id))
+    return task

@@ -1,0 +1,29 @@
+"""Things that happened, written in the transaction in which they happened."""
+
+from datetime import datetime
+
+from sqlalchemy import JSON, ForeignKey, Index, String
+from sqlalchemy.orm import Mapped, mapped_column
+
+from panel import clock
+from panel.db import Model, new_id
+
+
+class Event(Model):
+    """One thing that happened to one resource (specification 6.1 lists the kinds)."""
+
+    __tablename__ = "events"
+    __table_args__ = (
+        Index("ix_events_account_id_id", "account_id", "id"),
+        Index("ix_events_resource_id_id", "resource_id", "id"),
+        Index("ix_events_created_at", "created_at"),
+    )
+
+    id: Mapped[str] = mapped_column(String(36), primary_key=True, default=new_id)
+    account_id: Mapped[str | None] = mapped_column(ForeignKey("accounts.id", ondelete="cascade"))
+    kind: Mapped[str] = mapped_column(String(48))
+    resource_type: Mapped[str] = mapped_column(String(32))
+    resource_id: Mapped[str] = mapped_column(String(36))
+    data: Mapped[dict] = mapped_column(JSON, default=dict)
+    actor: Mapped[str] = mapped_column(default="system")
+    created_at: Mapped[datetime] = mapped_column(default=clock.now)

@@ -1,0 +1,104 @@
+"""Where machines run: groups (what customers see as locations), hypervisors and their storages."""
+
+from datetime import datetime
+
+from sqlalchemy import JSON, BigInteger, Column, ForeignKey, Index, String, Table, Text
+from sqlalchemy.orm import Mapped, mapped_column, relationship
+
+from panel.db import Dated, Model
+
+group_plan_groups = Table(
+    "hypervisor_group_plan_groups",
+    Model.metadata,
+    Column("group_id", ForeignKey("hypervisor_groups.id", ondelete="cascade"), primary_key=True),
+    Column("plan_group_id", ForeignKey("plan_groups.id", ondelete="cascade"), primary_key=True, index=True),
+)
+
+
+class HypervisorGroup(Dated, Model):
+    """A set of hypervisors that customers choose as one location."""
+
+    __tablename__ = "hypervisor_groups"
+
+    name: Mapped[str] = mapped_column(String(64), unique=True)
+    display_name: Mapped[str]
+    country: Mapped[str] = mapped_column(String(2), default="")
+    enabled: Mapped[bool] = mapped_column(default=True)
+    """Off closes the group to new resources; what exists goes on."""
+
+    hypervisors: Mapped[list["Hypervisor"]] = relationship(back_populates="group", order_by="Hypervisor.name")
+
+    @property
+    def is_available(self):
+        """Whether a machine can be placed here now."""
+        return any(hypervisor.status == "up" and hypervisor.closed is None for hypervisor in self.hypervisors)
+
+    plan_groups: Mapped[list["PlanGroup"]] = relationship(  # noqa: F821
+        secondary=group_plan_groups, order_by="PlanGroup.position", back_populates="groups"
+    )
+
+
+class Hypervisor(Dated, Model):
+    """One host of machines. The columns below `status` are what workers last saw of it."""
+
+    __tablename__ = "hypervisors"
+
+    group_id: Mapped[str] = mapped_column(ForeignKey("hypervisor_groups.id"), index=True)
+    name: Mapped[str] = mapped_column(String(64), unique=True)
+    driver: Mapped[str] = mapped_column(String(16))
+    uri: Mapped[str]
+    network: Mapped[str] = mapped_column(String(64), default="public")
+    """The node's name for the network that public interfaces join."""
+    deploy_enabled: Mapped[bool] = mapped_column(default=True)
+    locked: Mapped[bool] = mapped_column(default=False)
+    maintenance: Mapped[bool] = mapped_column(default=False)
+    max_tasks: Mapped[int] = mapped_column(default=4)
+    """How many tasks may run on the node at once."""
+    cpu_overcommit: Mapped[float] = mapped_column(default=4.0)
+    memory_overcommit: Mapped[float] = mapped_column(default=1.0)
+
+    status: Mapped[str] = mapped_column(String(16), default="unknown")
+    """`unknown`, `up` or `down`."""
+    status_detail: Mapped[str | None] = mapped_column(Text)
+    seen_at: Mapped[datetime | None]
+    version: Mapped[str | None]
+    cpu_cores: Mapped[int] = mapped_column(default=0)
+    memory_mb: Mapped[int] = mapped_column(default=0)
+    accelerated: Mapped[bool] = mapped_column(default=False)
+    acceleration_note: Mapped[str | None] = mapped_column(Text)
+    bandwidth_limits: Mapped[bool] = mapped_column(default=False)
+    address_filters: Mapped[bool] = mapped_column(default=False)
+    strangers: Mapped[list] = mapped_column(JSON, default=list)
+    """Machines on the node that no instance knows: name and id of each."""
+
+    group: Mapped[HypervisorGroup] = relationship(back_populates="hypervisors")
+    storages: Mapped[list["Storage"]] = relationship(back_populates="hypervisor", order_by="Storage.name")
+
+    @property
+    def closed(self):
+        """Why no new machine may be placed here, as the reason word of the specification, or None."""
+        if self.status == "down":
+            return "hypervisor_down"
+        if self.maintenance:
+            return "hypervisor_maintenance"
+        if self.locked:
+            return "hypervisor_locked"
+        return None if self.deploy_enabled else "hypervisor_deploy_disabled"
+
+
+class Storage(Dated, Model):
+    """A pool of disks on one hypervisor."""
+
+    __tablename__ = "storages"
+    __table_args__ = (Index("ix_storages_hypervisor_id_name", "hypervisor_id", "name", unique=True),)
+
+    hypervisor_id: Mapped[str] = mapped_column(ForeignKey("hypervisors.id", ondelete="cascade"))
+    name: Mapped[str] = mapped_column(String(64))
+    path: Mapped[str]
+    enabled: Mapped[bool] = mapped_column(default=True)
+    overcommit: Mapped[float] = mapped_column(default=1.0)
+    capacity: Mapped[int] = mapped_column(BigInteger, default=0)
+    free: Mapped[int] = mapped_column(BigInteger, default=0)
+    """Bytes, as the node last reported them."""
+
+    hypervisor: Mapped[Hypervisor] = relationship(back_populates="storages")

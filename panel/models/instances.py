@@ -1,0 +1,175 @@
+"""Virtual machines, their disks and network interfaces."""
+
+from datetime import datetime
+
+from sqlalchemy import BigInteger, ForeignKey, Index, String, Text, and_, case, exists, or_
+from sqlalchemy.orm import Mapped, column_property, foreign, mapped_column, relationship
+
+from panel.db import Dated, Model, Secret
+from panel.models.accounts import Account
+from panel.models.hypervisors import Hypervisor, HypervisorGroup, Storage
+from panel.models.images import Image
+from panel.models.plans import Plan
+from panel.models.subnets import Address
+from panel.models.tasks import OPEN, REBUILDS, Task
+
+
+class Instance(Dated, Model):
+    """A virtual machine as its owner sees it. Workers write what the node reports (`power`, `lost`, `last_error`)."""
+
+    __tablename__ = "instances"
+    __table_args__ = (
+        Index("ix_instances_account_id_id", "account_id", "id"),
+        Index("ix_instances_hypervisor_id_id", "hypervisor_id", "id"),
+    )
+
+    name: Mapped[str] = mapped_column(String(16), unique=True)
+    """`h` and a number, given by the platform, for ever."""
+    display_name: Mapped[str]
+    hostname: Mapped[str]
+    notes: Mapped[str | None] = mapped_column(Text)
+    account_id: Mapped[str] = mapped_column(ForeignKey("accounts.id"))
+    group_id: Mapped[str] = mapped_column(ForeignKey("hypervisor_groups.id"), index=True)
+    hypervisor_id: Mapped[str] = mapped_column(ForeignKey("hypervisors.id"))
+    plan_id: Mapped[str] = mapped_column(ForeignKey("plans.id"), index=True)
+    image_id: Mapped[str | None] = mapped_column(ForeignKey("images.id", ondelete="set null"), index=True)
+    cpu_cores: Mapped[int]
+    ram: Mapped[int]
+    storage: Mapped[int]
+    bandwidth: Mapped[int] = mapped_column(default=0)
+    boot: Mapped[str] = mapped_column(String(32), default="disk")
+    timezone: Mapped[str | None] = mapped_column(String(64))
+    enable_smtp: Mapped[bool] = mapped_column(default=True)
+    enable_vnc: Mapped[bool] = mapped_column(default=True)
+    vnc_keymap: Mapped[str] = mapped_column(String(8), default="en-us")
+    vnc_password: Mapped[str | None] = mapped_column(Secret)
+    protection_enabled: Mapped[bool] = mapped_column(default=False)
+    deployed: Mapped[bool] = mapped_column(default=False)
+    suspended_reason: Mapped[str | None] = mapped_column(String(16))
+    """`user`, `admin` or `network`; empty when it is not suspended."""
+    migrating: Mapped[bool] = mapped_column(default=False)
+    power: Mapped[str] = mapped_column(String(8), default="off")
+    """`on` or `off`, as the node reported it at `power_at`."""
+    power_at: Mapped[datetime | None]
+    lost: Mapped[bool] = mapped_column(default=False)
+    """Deployed, but the node does not have it."""
+    last_error: Mapped[str | None] = mapped_column(Text)
+
+    account: Mapped[Account] = relationship()
+    group: Mapped[HypervisorGroup] = relationship()
+    hypervisor: Mapped[Hypervisor] = relationship()
+    plan: Mapped[Plan] = relationship()
+    image: Mapped[Image | None] = relationship()
+    tasks: Mapped[list[Task]] = relationship(
+        primaryjoin=lambda: Instance.id == foreign(Task.resource_id), order_by=Task.id.desc(), viewonly=True
+    )
+    disks: Mapped[list["Disk"]] = relationship(
+        back_populates="instance", cascade="all, delete-orphan", order_by="Disk.position", passive_deletes=True
+    )
+    interfaces: Mapped[list["Interface"]] = relationship(
+        back_populates="instance", cascade="all, delete-orphan", order_by="Interface.position", passive_deletes=True
+    )
+
+    @property
+    def state(self):
+        """The one word for where the machine is in its life (`reference` of the API: instance states)."""
+        if self.migrating:
+            return "migrating"
+        if self.suspended_reason:
+            return "suspended"
+        if not self.deployed or self.rebuilding:
+            return "pending"
+        return "running" if self.power == "on" else "stopped"
+
+    @property
+    def status(self):
+        """The older integer word: 2 suspended, 1 powered on, 0 powered off."""
+        return 2 if self.suspended_reason else int(self.power == "on")
+
+    @property
+    def primary_interface(self):
+        return self.interfaces[0] if self.interfaces else None
+
+    @property
+    def addresses(self):
+        return [address for interface in self.interfaces for address in interface.addresses]
+
+    @property
+    def primary_public_ip(self):
+        return next((address for address in self.addresses if address.family == 4), None)
+
+    @property
+    def primary_public_ipv6(self):
+        return next((address for address in self.addresses if address.family == 6), None)
+
+
+class Disk(Dated, Model):
+    """A disk of an instance. On the node it is called `name`, in the pool of its storage."""
+
+    __tablename__ = "disks"
+
+    instance_id: Mapped[str] = mapped_column(ForeignKey("instances.id", ondelete="cascade"), index=True)
+    storage_id: Mapped[str] = mapped_column(ForeignKey("storages.id"), index=True)
+    name: Mapped[str] = mapped_column(String(64), unique=True)
+    position: Mapped[int] = mapped_column(default=0)
+    size: Mapped[int]
+    """GiB."""
+
+    instance: Mapped[Instance] = relationship(back_populates="disks")
+    on: Mapped[Storage] = relationship()
+
+    @property
+    def is_primary(self):
+        return self.position == 0
+
+
+class Interface(Dated, Model):
+    """A network card of an instance. Counters are from the guest's point of view: received is its download."""
+
+    __tablename__ = "interfaces"
+
+    instance_id: Mapped[str] = mapped_column(ForeignKey("instances.id", ondelete="cascade"), index=True)
+    mac: Mapped[str] = mapped_column(String(17), unique=True)
+    kind: Mapped[str] = mapped_column(String(16), default="public")
+    position: Mapped[int] = mapped_column(default=0)
+    port_speed: Mapped[int] = mapped_column(default=0)
+    """Mbit/s each way; 0 is unlimited."""
+    received: Mapped[int] = mapped_column(BigInteger, default=0)
+    sent: Mapped[int] = mapped_column(BigInteger, default=0)
+    """Bytes of the current billing period."""
+    counted_received: Mapped[int] = mapped_column(BigInteger, default=0)
+    counted_sent: Mapped[int] = mapped_column(BigInteger, default=0)
+    """The node's counters when they were last read; they begin anew when the machine starts."""
+
+    instance: Mapped[Instance] = relationship(back_populates="interfaces")
+    addresses: Mapped[list[Address]] = relationship(back_populates="interface", order_by=Address.sort_key)
+
+    @property
+    def used_bandwidth(self):
+        """GB of the current billing period, both ways."""
+        return round((self.received + self.sent) / 1e9, 2)
+
+
+def rebuilt():
+    """Whether an exclusive task that makes or unmakes the machine is open, as an SQL expression."""
+    return exists().where(
+        Task.resource_id == Instance.id,
+        Task.lock.in_(("exclusive", "final")),
+        Task.status.in_(OPEN),
+        Task.kind.in_(REBUILDS),
+    )
+
+
+Instance.rebuilding = column_property(rebuilt().correlate_except(Task))
+
+
+def in_state(state):
+    """`Instance.state == state`, for the database to answer."""
+    word = case(
+        (Instance.migrating, "migrating"),
+        (Instance.suspended_reason.is_not(None), "suspended"),
+        (or_(~Instance.deployed, rebuilt()), "pending"),
+        (and_(Instance.power == "on"), "running"),
+        else_="stopped",
+    )
+    return word == state

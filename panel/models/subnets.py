@@ -1,0 +1,59 @@
+"""Address space of a location and the addresses in it."""
+
+import ipaddress
+
+from sqlalchemy import JSON, BigInteger, ForeignKey, Index, String
+from sqlalchemy.orm import Mapped, mapped_column, relationship
+
+from panel.db import Dated, Model
+from panel.models.hypervisors import HypervisorGroup
+
+
+class Subnet(Dated, Model):
+    """A range of addresses that machines of one location get theirs from."""
+
+    __tablename__ = "subnets"
+
+    name: Mapped[str] = mapped_column(String(64), unique=True)
+    group_id: Mapped[str] = mapped_column(ForeignKey("hypervisor_groups.id"), index=True)
+    family: Mapped[int]
+    """4 or 6."""
+    cidr: Mapped[str] = mapped_column(String(49), unique=True)
+    gateway: Mapped[str | None] = mapped_column(String(45))
+    nameservers: Mapped[list] = mapped_column(JSON, default=list)
+    enabled: Mapped[bool] = mapped_column(default=True)
+    next_host: Mapped[int] = mapped_column(BigInteger, default=1)
+    """IPv6 only: offset of the first address that was never handed out. An IPv4 subnet has a row for each address."""
+
+    group: Mapped[HypervisorGroup] = relationship()
+
+    @property
+    def network(self):
+        return ipaddress.ip_network(self.cidr)
+
+
+class Address(Dated, Model):
+    """One address. It is free while no interface holds it and nobody reserved it."""
+
+    __tablename__ = "addresses"
+    __table_args__ = (
+        Index(
+            "ix_addresses_subnet_id_interface_id_reserved_sort_key", "subnet_id", "interface_id", "reserved", "sort_key"
+        ),
+        Index("ix_addresses_subnet_id_sort_key", "subnet_id", "sort_key"),
+    )
+
+    subnet_id: Mapped[str] = mapped_column(ForeignKey("subnets.id", ondelete="cascade"))
+    ip: Mapped[str] = mapped_column(String(45), unique=True)
+    sort_key: Mapped[str] = mapped_column(String(32))
+    """The address as hexadecimal digits, so that text order is address order."""
+    interface_id: Mapped[str | None] = mapped_column(ForeignKey("interfaces.id", ondelete="set null"), index=True)
+    reserved: Mapped[bool] = mapped_column(default=False)
+    note: Mapped[str | None]
+
+    subnet: Mapped[Subnet] = relationship()
+    interface: Mapped["Interface | None"] = relationship(back_populates="addresses")  # noqa: F821
+
+    @property
+    def family(self):
+        return 6 if ":" in self.ip else 4

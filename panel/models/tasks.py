@@ -1,0 +1,111 @@
+"""Work that takes a while. The row is the truth; the queue only says "look now"."""
+
+from datetime import datetime
+
+from sqlalchemy import JSON, BigInteger, ForeignKey, Index, String, Text, text
+from sqlalchemy.orm import Mapped, mapped_column, relationship
+
+from panel import clock
+from panel.db import Dated, Model, Secret, UtcTime, new_id
+
+OPEN = ("pending", "queued", "running")
+REBUILDS = ("instance_deploy", "instance_destroy")
+"""Kinds during which an instance counts as pending."""
+
+
+class Task(Dated, Model):
+    """One piece of work on one resource.
+
+    Locks: an `exclusive` task is alone on its resource and a second one is refused; `final` (a destroy) is the same but
+    may queue up behind an exclusive one; `storage` tasks run one at a time; `light` ones run together. A task waits
+    while a conflicting one of the same resource runs.
+    """
+
+    __tablename__ = "tasks"
+    __table_args__ = (
+        Index(
+            "uq_tasks_open_lock",
+            "resource_id",
+            "lock",
+            unique=True,
+            sqlite_where=text("lock in ('exclusive','final') and status in ('pending','queued','running')"),
+            postgresql_where=text("lock in ('exclusive','final') and status in ('pending','queued','running')"),
+        ),
+        Index(
+            "ix_tasks_open",
+            "status",
+            "queued_at",
+            sqlite_where=text("status in ('pending','queued','running')"),
+            postgresql_where=text("status in ('pending','queued','running')"),
+        ),
+        Index(
+            "ix_tasks_undo_left",
+            "hypervisor_id",
+            sqlite_where=text("undo_left"),
+            postgresql_where=text("undo_left"),
+        ),
+        Index("ix_tasks_resource_id_id", "resource_id", "id"),
+        Index("ix_tasks_account_id_id", "account_id", "id"),
+        Index("ix_tasks_hypervisor_id_status", "hypervisor_id", "status"),
+    )
+
+    kind: Mapped[str] = mapped_column(String(48))
+    resource_type: Mapped[str] = mapped_column(String(32))
+    resource_id: Mapped[str] = mapped_column(String(36))
+    """Kept as plain text: a task outlives the thing that it destroyed."""
+    resource_name: Mapped[str] = mapped_column(default="")
+    account_id: Mapped[str | None] = mapped_column(ForeignKey("accounts.id", ondelete="set null"))
+    """Whose resource it is; empty for the platform's own work."""
+    hypervisor_id: Mapped[str | None] = mapped_column(ForeignKey("hypervisors.id", ondelete="set null"))
+    actor: Mapped[str] = mapped_column(default="system")
+    """Who asked, in words: an email address, a token's name, `system`."""
+    lock: Mapped[str] = mapped_column(String(16), default="light")
+    status: Mapped[str] = mapped_column(String(16), default="queued")
+    progress: Mapped[int] = mapped_column(default=0)
+    stage: Mapped[str] = mapped_column(default="Waiting for a worker")
+    bytes_done: Mapped[int | None] = mapped_column(BigInteger)
+    bytes_total: Mapped[int | None] = mapped_column(BigInteger)
+    error: Mapped[str | None] = mapped_column(Text)
+    error_detail: Mapped[str | None] = mapped_column(Text)
+    arguments: Mapped[dict] = mapped_column(JSON, default=dict)
+    secret: Mapped[str | None] = mapped_column(Secret)
+    """What the work needs but nobody may read back (a password); removed when the task ends."""
+    undo: Mapped[list] = mapped_column(JSON, default=list)
+    """Steps that take back what was begun, newest last, written before the step they belong to."""
+    undo_left: Mapped[bool] = mapped_column(default=False)
+    """The task ended, but some of `undo` could not be done yet."""
+    attempt: Mapped[int] = mapped_column(default=0)
+    worker: Mapped[str | None] = mapped_column(String(64))
+    heartbeat_at: Mapped[datetime | None]
+    cancel_requested_at: Mapped[datetime | None]
+    queued_at: Mapped[datetime] = mapped_column(default=clock.now)
+    started_at: Mapped[datetime | None]
+    finished_at: Mapped[datetime | None]
+    source_backup_id: Mapped[str | None] = mapped_column(String(36))
+    source_backup_at: Mapped[datetime | None]
+
+    logs: Mapped[list["TaskLog"]] = relationship(order_by="TaskLog.id", passive_deletes=True)
+
+    @property
+    def open(self):
+        return self.status in OPEN
+
+    @property
+    def cancellable(self):
+        return self.open and self.cancel_requested_at is None and self.lock != "final"
+
+    @property
+    def instance_id(self):
+        return self.resource_id if self.resource_type == "instance" else None
+
+
+class TaskLog(Model):
+    """One line of what a task did, for the people who may see the task."""
+
+    __tablename__ = "task_logs"
+    __table_args__ = (Index("ix_task_logs_task_id_id", "task_id", "id"),)
+
+    id: Mapped[str] = mapped_column(String(36), primary_key=True, default=new_id)
+    task_id: Mapped[str] = mapped_column(ForeignKey("tasks.id", ondelete="cascade"))
+    at: Mapped[datetime] = mapped_column(UtcTime, default=clock.now)
+    message: Mapped[str] = mapped_column(Text)

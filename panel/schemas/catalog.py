@@ -1,0 +1,61 @@
+"""Locations, plans and images on the wire."""
+
+from marshmallow import fields
+
+from panel.schemas.base import Out, about
+
+ID = "0199c0a8-7d3e-7c4e-9d3c-0d2f8a5b6c7d"
+
+
+class LocationOut(Out):
+    id = fields.String(**about("Location id: the `location_id` of a create.", ID))
+    name = fields.String(**about("A short name, unique.", "fsn1"))
+    display_name = fields.String(**about("What people call it.", "Falkenstein"))
+    country = fields.String(**about("ISO 3166 code.", "DE"))
+    is_available = fields.Boolean(**about("Whether a machine can be placed there now.", True))
+
+
+class PlanGroupOut(Out):
+    id = fields.String(**about("Plan group id.", ID))
+    name = fields.String(**about("A short name, unique.", "standard"))
+    display_name = fields.String(**about("What people call it.", "Standard"))
+
+
+class PlanOut(Out):
+    id = fields.String(**about("Plan id: the `plan_id` of a create.", ID))
+    name = fields.String(**about("The plan's name.", "S"))
+    cpu_cores = fields.Integer(**about("Processor cores.", 2))
+    ram = fields.Integer(**about("MiB of memory.", 2048))
+    storage = fields.Integer(**about("GiB of the first disk.", 20))
+    bandwidth = fields.Integer(**about("GB of traffic a month; 0 is unlimited.", 1000))
+    port_speed = fields.Integer(**about("Mbit/s each way; 0 is unlimited.", 1000))
+    ipv4 = fields.Integer(**about("IPv4 addresses that come with it.", 1))
+    ipv6 = fields.Integer(**about("IPv6 addresses that come with it.", 1))
+    price = fields.Float(**about("A month, in the installation's currency.", 4.5))
+
+
+class ImageOut(Out):
+    id = fields.String(**about("Image id.", ID))
+    name = fields.String(**about("A short name, unique.", "debian-12"))
+    label = fields.String(**about("What people call it.", "Debian 12"))
+    distro = fields.String(**about("The distribution.", "Debian"))
+    version = fields.String(**about("Its version.", "12"))
+    type = fields.String(**about("`linux`, `windows` or `other`.", "linux"))
+    format = fields.String(**about("Format of the file.", "qcow2"))
+    purpose = fields.String(**about("What it is for.", "general"))
+    size = fields.Integer(**about("Bytes of the file.", 20971520))
+    cloudinit = fields.Boolean(**about("Whether it reads a first-boot configuration.", True))
+    min_disk = fields.Integer(**about("GiB of disk it needs.", 1))
+    min_ram = fields.Integer(**about("MiB of memory it needs.", 192))
+
+
+class ImageChoice(Out):
+    id = fields.String(**about("Image id.", ID))
+    text = fields.String(attribute="label", **about("What to show.", "Debian 12"))
+    name = fields.String(**about("A short name, unique.", "debian-12"))
+    distro = fields.String(**about("The distribution.", "Debian"))
+
+
+class ImageBranch(Out):
+    text = fields.String(**about("The distribution.", "Debian"))
+    children = fields.List(fields.Nested(ImageChoice), **about("Its images."))

@@ -1,0 +1,217 @@
+"""Instances on the wire."""
+
+import zoneinfo
+
+import yaml
+from marshmallow import ValidationError, fields, post_load, validate, validates_schema
+
+from panel.schemas.base import Bool, Hostname, In, Out, PageQuery, Text, Time, about
+from panel.schemas.tasks import TaskOut
+from panel.schemas.words import KEYMAPS, STATES
+
+ID = "0199c0a8-7d3e-7c4e-9d3c-0d2f8a5b6c7d"
+ZONES = frozenset(zoneinfo.available_timezones())
+
+
+class IpOut(Out):
+    ip = fields.String(**about("The address.", "203.0.113.10"))
+
+
+class AddressOut(Out):
+    id = fields.String(**about("Address id.", ID))
+    ip = fields.String(**about("The address.", "203.0.113.10"))
+    family = fields.Integer(**about("4 or 6.", 4))
+    subnet_id = fields.String(**about("The subnet it belongs to.", ID))
+    interface_id = fields.String(allow_none=True, **about("The interface that holds it.", ID))
+
+
+class InterfaceOut(Out):
+    id = fields.String(**about("Interface id.", ID))
+    instance_id = fields.String(**about("The instance.", ID))
+    mac = fields.String(**about("Hardware address.", "52:54:0a:1b:2c:3d"))
+    kind = fields.String(**about("`public` or `private`.", "public"))
+    port_speed = fields.Integer(**about("Mbit/s each way; 0 is unlimited.", 1000))
+    used_bandwidth = fields.Float(**about("GB of the current billing period, both ways.", 1.25))
+    addresses = fields.List(fields.Nested(AddressOut), **about("Its addresses."))
+
+
+class DiskOut(Out):
+    id = fields.String(**about("Disk id.", ID))
+    instance_id = fields.String(**about("The instance.", ID))
+    name = fields.String(**about("What the node calls it.", "h10000001-0.qcow2"))
+    size = fields.Integer(**about("GiB.", 20))
+    is_primary = fields.Boolean(**about("Whether the operating system is on it.", True))
+
+
+class LocationRef(Out):
+    id = fields.String(**about("Location id.", ID))
+    name = fields.String(attribute="display_name", **about("What people call it.", "Falkenstein"))
+
+
+class InstanceRow(Out):
+    """What a list shows of an instance."""
+
+    id = fields.String(**about("Instance id.", ID))
+    name = fields.String(**about("The platform's own name for it. Never changes.", "h10000001"))
+    display_name = fields.String(**about("The customer's label.", "Shop front"))
+    hostname = fields.String(**about("Host name of the guest.", "shop.example.com"))
+    status = fields.Integer(**about("The older word: 0 stopped, 1 running, 2 suspended.", 1))
+    state = fields.String(validate=validate.OneOf(STATES), **about("Where it is in its life.", "running"))
+    deployed = fields.Boolean(**about("Whether it has an operating system.", True))
+    task_running = fields.Boolean(attribute="rebuilding", **about("Whether it is being made or unmade.", False))
+    last_error = fields.String(allow_none=True, **about("Why the last deploy failed, or what is wrong now.", None))
+    notes = fields.String(allow_none=True, **about("Free text.", "Behind the load balancer"))
+    location_id = fields.String(attribute="group_id", **about("Location.", ID))
+    location = fields.Nested(LocationRef, attribute="group")
+    plan_id = fields.String(**about("Plan.", ID))
+    image_id = fields.String(allow_none=True, **about("Image it was made from.", ID))
+    cpu_cores = fields.Integer(**about("Processor cores.", 2))
+    ram = fields.Integer(**about("MiB of memory.", 2048))
+    storage = fields.Integer(**about("GiB of the first disk.", 20))
+    bandwidth = fields.Integer(**about("GB of traffic a month; 0 is unlimited.", 1000))
+    primary_public_ip = fields.Nested(IpOut, allow_none=True, **about("The first public IPv4 address."))
+    primary_public_ipv6 = fields.Nested(IpOut, allow_none=True, **about("The first public IPv6 address."))
+    protection_enabled = fields.Boolean(**about("While true, reinstall and destroy are refused.", False))
+    suspended_reason = fields.String(allow_none=True, **about("`user`, `admin` or `network`.", None))
+    created_at = Time(**about("When it was created.", "2026-01-02T03:04:05.678Z"))
+    updated_at = Time(**about("When it last changed.", "2026-01-02T03:04:05.678Z"))
+
+
+class InstanceOut(InstanceRow):
+    """Everything about an instance."""
+
+    boot = fields.String(**about("Order of boot devices.", "disk"))
+    timezone = fields.String(allow_none=True, **about("Time zone set at the deploy.", "Europe/Berlin"))
+    enable_smtp = fields.Boolean(**about("Whether it may send mail by port 25.", True))
+    enable_vnc = fields.Boolean(**about("Whether its screen can be opened.", True))
+    vnc_keymap = fields.String(validate=validate.OneOf(KEYMAPS), **about("Keyboard of the screen.", "en-us"))
+    vnc_password = fields.Constant(None, **about("Always null: each console session has a password of its own.", None))
+    primary_interface = fields.Nested(InterfaceOut, allow_none=True, **about("The first network card."))
+    interfaces = fields.List(fields.Nested(InterfaceOut), **about("Every network card."))
+    disks = fields.List(fields.Nested(DiskOut), **about("Its disks."))
+    tasks = fields.List(fields.Nested(TaskOut), **about("Its latest tasks, newest first."))
+
+
+class AdminInstanceRow(InstanceRow):
+    account_id = fields.String(**about("The owner.", ID))
+    owner = fields.String(attribute="account.email", **about("The owner's email address.", "ada@example.com"))
+    hypervisor_id = fields.String(**about("The node.", ID))
+    hypervisor_name = fields.String(attribute="hypervisor.name", **about("The node's name.", "node-1"))
+    power = fields.String(**about("`on` or `off`, as the node reported it.", "on"))
+    power_at = Time(allow_none=True, **about("When the node reported it.", "2026-01-02T03:04:05.678Z"))
+    lost = fields.Boolean(**about("Whether the node misses it.", False))
+
+
+class AdminInstanceOut(AdminInstanceRow, InstanceOut):
+    """Everything about an instance, for operators."""
+
+
+class InstanceQuery(PageQuery):
+    search = fields.String(
+        validate=validate.Length(max=255), metadata={"description": "Part of a name, or the start of an address."}
+    )
+    state = fields.String(validate=validate.OneOf(STATES), metadata={"description": "Only instances in this state."})
+
+
+class InstanceIn(In):
+    location_id = Text(most=36, required=True, **about("Where. `hypervisor_group_id` means the same.", ID))
+    plan_id = Text(most=36, required=True, **about("Which size.", ID))
+    hostname = Hostname(**about("Host name of the guest; by default the platform's name.", "shop.example.com"))
+    display_name = Text(least=1, **about("A label; by default the host name.", "Shop front"))
+
+    def load(self, data, **options):
+        if isinstance(data, dict) and "hypervisor_group_id" in data:
+            data = {"location_id": data["hypervisor_group_id"], **data}
+            del data["hypervisor_group_id"]
+        return super().load(data, **options)
+
+
+class AdminInstanceIn(InstanceIn):
+    user_id = Text(most=36, required=True, **about("The owner.", ID))
+    hypervisor_id = Text(most=36, **about("The node; by default the one with the most room.", ID))
+    enable_vnc = Bool(**about("Whether the screen can be opened; by default not.", True))
+
+
+class InstancePatch(In):
+    """What may be edited. The names are also what a refusal lists."""
+
+    display_name = Text(least=1, **about("The label.", "Shop front"))
+    hostname = Hostname(**about("Host name; the guest takes it at its next deploy.", "shop.example.com"))
+    notes = Text(most=65536, lines=True, allow_none=True, **about("Free text.", "Behind the load balancer"))
+    boot = fields.String(
+        validate=validate.Regexp(
+            r"\A(disk|cdrom|network)(,(disk|cdrom|network)){0,2}\Z",
+            error="Must be a comma-separated order of disk, cdrom and network.",
+        ),
+        **about("Order of boot devices; counts at the next start.", "disk"),
+    )
+    enable_smtp = Bool(**about("Whether it may send mail by port 25.", True))
+    vnc_keymap = fields.String(validate=validate.OneOf(KEYMAPS), **about("Keyboard of the screen.", "de"))
+    protection_enabled = Bool(**about("While true, reinstall and destroy are refused.", True))
+
+    def handle_error(self, error, data, **options):
+        for field in [f for f, texts in error.messages.items() if f not in self.fields]:
+            error.messages[field] = [f"Cannot be changed. Writable: {', '.join(self.fields)}."]
+
+
+class Rename(In):
+    display_name = Text(least=1, **about("The label. `name` means the same.", "Shop front"))
+    name = Text(least=1, **about("The same as `display_name`.", "Shop front"))
+
+    @validates_schema
+    def one(self, data, **_):
+        if not data:
+            raise ValidationError("A name is needed.", "display_name")
+
+    @post_load
+    def label(self, data, **_):
+        return {"display_name": data.get("display_name", data.get("name"))}
+
+
+class NewHostname(In):
+    hostname = Hostname(required=True, **about("The host name.", "shop.example.com"))
+
+
+def key_ids(**options):
+    return fields.List(Text(most=36), validate=validate.Length(max=100), **options)
+
+
+class DeployIn(In):
+    image_id = Text(most=36, required=True, **about("What to install.", ID))
+    hostname = Hostname(**about("Host name of the guest; by default the instance's.", "shop.example.com"))
+    ssh_keys = key_ids(**about("Ids of SSH keys that may sign in as root.", [ID]))
+    ssh_key_id = fields.Raw(**about("One id or several: the same as `ssh_keys`, which wins when both are sent.", ID))
+    password = Text(
+        most=128, least=8, load_default=None, allow_none=True, **about("Password of root.", "correct horse battery")
+    )
+    cloudcfg = fields.String(
+        load_default=None,
+        allow_none=True,
+        validate=validate.Length(max=65536),
+        **about("Further cloud-init configuration (YAML). What it sets wins.", "package_update: true"),
+    )
+    timezone = fields.String(
+        load_default=None,
+        allow_none=True,
+        validate=validate.OneOf(ZONES, error="Must be a time zone like Europe/Berlin."),
+        **about("Time zone of the guest.", "Europe/Berlin"),
+    )
+
+    @validates_schema
+    def yaml_mapping(self, data, **_):
+        try:
+            if not isinstance(yaml.safe_load(data.get("cloudcfg") or "{}") or {}, dict):
+                raise ValidationError("Must be a YAML mapping.", "cloudcfg")
+        except yaml.YAMLError:
+            raise ValidationError("Is not valid YAML.", "cloudcfg") from None
+
+    @post_load
+    def one_list_of_keys(self, data, **_):
+        alias = data.pop("ssh_key_id", None)
+        if "ssh_keys" not in data and alias is not None:
+            data["key_field"] = "ssh_key_id"
+            data["ssh_keys"] = alias if isinstance(alias, list) else [alias]
+            if not all(isinstance(key, str) for key in data["ssh_keys"]):
+                raise ValidationError("Must be an id or a list of ids.", "ssh_key_id")
+        data["key_ids"] = data.pop("ssh_keys", [])
+        return data

@@ -1,0 +1,54 @@
+"""SSH keys on the wire."""
+
+from marshmallow import ValidationError, fields, validate
+
+from panel.schemas.base import In, Int, Out, Text, Time, about
+
+
+class Line(Text):
+    """A public key: one line in OpenSSH format, kept exactly as it was sent."""
+
+    def _deserialize(self, value, attr, data, **kwargs):
+        line = super()._deserialize(value, attr, data, **kwargs)
+        if len(line.split()) < 2:
+            raise ValidationError("Paste one line in OpenSSH format.")
+        return line
+
+
+def name(**options):
+    rules = [validate.Regexp(r"(?i)^[a-z0-9 .-]+$", error="Only letters, digits, spaces, dots and hyphens.")]
+    return Text(most=32, least=1, rules=rules, **options, **about("A label, unique in the account.", "laptop"))
+
+
+class SshKeyIn(In):
+    name = name(required=True)
+    public_key = Line(
+        most=16384, required=True, **about("The public key, OpenSSH format.", "ssh-ed25519 AAAAC3Nza… ada@laptop")
+    )
+    comments = Text(allow_none=True, **about("A note; by default the key's own comment.", "Ada's laptop"))
+
+
+class SshKeyPatch(In):
+    name = name()
+    comments = Text(allow_none=True, **about("A note.", "Ada's laptop"))
+
+
+class SshKeyGenerate(In):
+    name = name(required=True)
+    algorithm = fields.String(
+        required=True, validate=validate.OneOf(("rsa", "ed25519")), **about("The kind of key.", "ed25519")
+    )
+    bits = Int(
+        load_default=None,
+        allow_none=True,
+        **about("Size: 2048, 3072 or 4096 for RSA; 256, or nothing, for Ed25519.", 256),
+    )
+
+
+class SshKeyOut(Out):
+    id = fields.String(**about("Key id.", "0199c0a8-7d3e-7c4e-9d3c-0d2f8a5b6c7d"))
+    name = fields.String(**about("The label.", "laptop"))
+    public_key = fields.String(**about("The public key, as it was sent.", "ssh-ed25519 AAAAC3Nza… ada@laptop"))
+    fingerprint = fields.String(**about("As ssh-keygen prints it.", "SHA256:2Vd8…"))
+    comments = fields.String(allow_none=True, **about("A note.", "ada@laptop"))
+    created_at = Time(**about("When it was stored.", "2026-01-02T03:04:05.678Z"))

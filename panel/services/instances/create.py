@@ -1,0 +1,92 @@
+"""Making the row of an instance: a place, a disk, an interface and addresses are promised, or nothing is."""
+
+import secrets
+
+from sqlalchemy import select
+
+from panel import events
+from panel.db import session
+from panel.errors import Invalid
+from panel.models import Disk, Hypervisor, Instance, Interface
+from panel.services import catalog, hypervisors, subnets
+
+
+def create(account, *, location_id, plan_id, actor, hostname=None, display_name=None, node=None, **settings):
+    """A new instance of the account, not deployed yet. Refusals name the field; `reason` says what ran out."""
+    group = session.get(hypervisors.HypervisorGroup, location_id)
+    if group is None or not (group.enabled or node):
+        raise Invalid("The location cannot be chosen.", location_id="No such location is open.")
+    plan = catalog.plan(group, plan_id)
+    host, storage = place(group, plan, node)
+    name = unused(Instance.name, lambda: f"h{secrets.randbelow(9 * 10**7) + 10**7}")
+    instance = Instance(
+        name=name,
+        display_name=display_name or hostname or name,
+        hostname=hostname or name,
+        account=account,
+        group=group,
+        hypervisor=host,
+        plan=plan,
+        image=None,
+        cpu_cores=plan.cpu_cores,
+        ram=plan.ram,
+        storage=plan.storage,
+        bandwidth=plan.bandwidth,
+        vnc_password=secrets.token_urlsafe(6)[:8],
+        **settings,
+    )
+    instance.disks = [Disk(storage_id=storage.id, name=f"{name}-0.qcow2", size=plan.storage)]
+    instance.interfaces = [Interface(mac=unused(Interface.mac, random_mac), port_speed=plan.port_speed)]
+    session.add(instance)
+    session.flush()
+    give_addresses(instance, group, plan)
+    events.record("instance.created", "instance", instance, actor=actor)
+    session.flush()
+    session.refresh(instance)
+    return instance
+
+
+def place(group, plan, node=None):
+    """The hypervisor and storage for a machine of this size: the one with the most memory left. The candidates are
+    locked, so that two requests at once do not both take the last room."""
+    candidates = catalog.open_nodes(group).with_for_update(of=Hypervisor)
+    if node:
+        candidates = candidates.where(Hypervisor.id == node.id)
+    hosts = session.scalars(candidates.execution_options(populate_existing=True)).all()
+    if not hosts:
+        raise Invalid("No machine can be placed in this location at the moment.", reason="hypervisor_not_available")
+    used = hypervisors.usage([host.id for host in hosts])
+    left = {host: host.memory_mb * host.memory_overcommit - used[host.id]["ram"] for host in hosts}
+    cores = {host: host.cpu_cores * host.cpu_overcommit - used[host.id]["cpu_cores"] for host in hosts}
+    fits = [host for host in hosts if left[host] >= plan.ram and cores[host] >= plan.cpu_cores]
+    if not fits:
+        raise Invalid("The location has not enough memory or processors left.", reason="resources_not_sufficient")
+    for host in sorted(fits, key=left.get, reverse=True):
+        promised = hypervisors.promised([storage.id for storage in host.storages])
+        for storage in host.storages:
+            room = storage.capacity / hypervisors.GiB * storage.overcommit - promised.get(storage.id, 0)
+            if storage.enabled and room >= plan.storage:
+                return host, storage
+    raise Invalid("The location has not enough storage left.", reason="storage_not_sufficient")
+
+
+def give_addresses(instance, group, plan):
+    interface = instance.primary_interface
+    for family, count in ((4, plan.ipv4), (6, plan.ipv6)):
+        taken = subnets.take(group, family, count)
+        if len(taken) < count:
+            raise Invalid(f"The location has no free IPv{family} address left.", reason=f"ipv{family}_not_available")
+        for address in taken:
+            address.interface_id = interface.id
+
+
+def unused(column, make):
+    """A random value that the column does not hold yet; its unique index has the last word."""
+    while session.scalar(select(column).where(column == (value := make()))):
+        pass
+    return value
+
+
+def random_mac():
+    """An address of the locally administered range that libvirt's own machines also use."""
+    return "52:54:" + ":".join(f"{byte:02x}" for byte in secrets.token_bytes(4))

@@ -1,0 +1,51 @@
+"""Which action is allowed in which state, and what the refusal says (API reference: actions by state)."""
+
+from panel.errors import Conflict
+
+BUSY = "task_running"
+
+ACTIONS = {
+    # action: {state: refusal reason}; states that are not named allow it, `pending` is decided in refusal()
+    "start": {"suspended": "suspended", "migrating": BUSY},
+    "stop": {"suspended": "suspended", "migrating": BUSY},
+    "shutdown": {"suspended": "suspended", "migrating": BUSY},
+    "restart": {"suspended": "suspended", "migrating": BUSY, "stopped": "not_running"},
+    "poweroff": {"suspended": "suspended", "migrating": BUSY},
+    "deploy": {
+        "running": "already_deployed",
+        "stopped": "already_deployed",
+        "suspended": "suspended",
+        "migrating": BUSY,
+    },
+    "destroy": {"migrating": BUSY},
+}
+
+WORDS = {
+    BUSY: "Another task is working on this instance. Wait until it has ended.",
+    "suspended": "The instance is suspended. It has to be unsuspended first.",
+    "not_running": "The instance is not running. Start it first.",
+    "already_deployed": "The instance has an operating system already. Reinstall it to begin anew.",
+    "not_deployed": "The instance has no operating system yet. Deploy an image first.",
+    "protection_enabled": "The instance is protected. Turn protection off first.",
+}
+
+
+def refusal(instance, action, *, by_operator=False):
+    """The reason word why the action is refused now, or None."""
+    if action == "destroy":
+        if instance.protection_enabled:
+            return "protection_enabled"
+        if instance.state == "suspended" and instance.suspended_reason != "user" and not by_operator:
+            return "suspended"
+    if instance.state == "pending" and action != "destroy":
+        if instance.rebuilding:
+            return BUSY
+        return None if action == "deploy" else "not_deployed"
+    return ACTIONS[action].get(instance.state)
+
+
+def allow(instance, action, *, by_operator=False):
+    """Raises the refusal, if there is one."""
+    reason = refusal(instance, action, by_operator=by_operator)
+    if reason:
+        raise Conflict(WORDS[reason], reason=reason)

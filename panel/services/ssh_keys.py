@@ -1,0 +1,90 @@
+"""Public keys of a customer."""
+
+from base64 import b64decode, b64encode
+from hashlib import sha256
+
+from cryptography.exceptions import UnsupportedAlgorithm
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import ed25519, rsa
+from sqlalchemy import select
+
+from panel.db import session
+from panel.errors import Invalid, NotFound
+from panel.models import SshKey
+
+
+def listing(account):
+    return select(SshKey).where(SshKey.account_id == account.id).order_by(SshKey.name, SshKey.id)
+
+
+def get(key_id, account):
+    key = session.scalar(select(SshKey).where(SshKey.id == key_id, SshKey.account_id == account.id))
+    if key is None:
+        raise NotFound("No such SSH key.")
+    return key
+
+
+def chosen(key_ids, account=None, field="ssh_keys"):
+    """The keys with these ids. With an account, only its own count: an operator may use any."""
+    query = select(SshKey).where(SshKey.id.in_(key_ids))
+    keys = session.scalars(query.where(SshKey.account_id == account.id) if account else query).all()
+    if len(keys) < len(set(key_ids)):
+        raise Invalid("One of the SSH keys does not exist.", **{field: "There is no such key in this account."})
+    return keys
+
+
+def create(account, *, name, public_key, comments=None):
+    if session.scalar(listing(account).where(SshKey.name == name)):
+        raise Invalid("There is a key of this name.", name="This name is taken.")
+    comment = public_key.split(maxsplit=2)[2:]
+    key = SshKey(
+        account_id=account.id,
+        name=name,
+        public_key=public_key,
+        fingerprint=fingerprint(public_key),
+        comments=comments if comments is not None else (comment[0].strip() if comment else None),
+    )
+    session.add(key)
+    session.flush()
+    return key
+
+
+def update(key, **changes):
+    if "name" in changes and changes["name"] != key.name:
+        taken = select(SshKey.id).where(SshKey.account_id == key.account_id, SshKey.name == changes["name"])
+        if session.scalar(taken):
+            raise Invalid("There is a key of this name.", name="This name is taken.")
+    for field, value in changes.items():
+        setattr(key, field, value)
+    session.flush()
+    return key
+
+
+def delete(key):
+    session.delete(key)
+
+
+def generate(account, *, name, algorithm, bits=None):
+    """Makes a key pair. The private half is returned once and kept nowhere."""
+    private = (
+        rsa.generate_private_key(65537, bits if bits and bits >= 2048 else 3072)
+        if algorithm == "rsa"
+        else ed25519.Ed25519PrivateKey.generate()
+    )
+    public = private.public_key().public_bytes(serialization.Encoding.OpenSSH, serialization.PublicFormat.OpenSSH)
+    key = create(account, name=name, public_key=f"{public.decode()} {name.replace(' ', '-')}")
+    text = private.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.OpenSSH, serialization.NoEncryption()
+    )
+    return key, text.decode()
+
+
+def fingerprint(public_key):
+    """`SHA256:…`, as ssh-keygen prints it. Raises when the text is no usable public key."""
+    try:
+        key = serialization.load_ssh_public_key(public_key.encode())
+    except (ValueError, UnsupportedAlgorithm):
+        raise Invalid("This is not a public key.", public_key="Paste one line in OpenSSH format.") from None
+    line = key.public_bytes(serialization.Encoding.OpenSSH, serialization.PublicFormat.OpenSSH)
+    blob = b64decode(line.split()[1])
+    return "SHA256:" + b64encode(sha256(blob).digest()).decode().rstrip("=")

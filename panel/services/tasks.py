@@ -1,0 +1,54 @@
+"""Tasks as people see them."""
+
+from sqlalchemy import select, update
+
+from panel import clock, jobs
+from panel.db import on_commit, session
+from panel.errors import Conflict, NotFound
+from panel.models import Task
+from panel.models.tasks import OPEN
+
+
+def listing(account=None, *, status=None, resource_id=None, search=None):
+    """Newest first. With an account, only the work on its resources."""
+    query = select(Task).order_by(Task.id.desc())
+    if account:
+        query = query.where(Task.account_id == account.id)
+    if status:
+        query = query.where(Task.status.in_(OPEN) if status == "open" else Task.status == status)
+    if resource_id:
+        query = query.where(Task.resource_id == resource_id)
+    if search:
+        query = query.where(Task.resource_name.icontains(search, autoescape=True))
+    return query
+
+
+def get(task_id, account=None, *, resource_id=None):
+    task = session.scalar(listing(account, resource_id=resource_id).where(Task.id == task_id))
+    if task is None:
+        raise NotFound("No such task.")
+    return task
+
+
+def cancel(task):
+    """Ends a waiting task at once and asks a running one to stop at its next step."""
+    if not task.cancellable:
+        raise Conflict("This task can no longer be cancelled.", reason="not_cancellable")
+    task.cancel_requested_at = clock.now()
+    session.flush()
+    on_commit(lambda: jobs.ring(task.id))
+    return task
+
+
+def forget(task):
+    """Removes the record of ended work."""
+    if task.open:
+        raise Conflict("The task is not over. Cancel it first or wait until it has ended.", reason="task_running")
+    session.delete(task)
+
+
+def requeue(task_id, note):
+    """Hands a task whose worker was lost to another one."""
+    again = update(Task).where(Task.id == task_id, Task.status == "running")
+    session.execute(again.values(status="queued", worker=None, stage=note, queued_at=clock.now()))
+    on_commit(lambda: jobs.ring(task_id))

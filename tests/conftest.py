@@ -1,0 +1,127 @@
+"""The application is built once; each test runs in one transaction that is rolled back at its end.
+
+`commit()` and what waits for it behave as in production: the session works inside savepoints of that transaction. Set
+PANEL_TEST_DATABASE_URL to run the same tests on PostgreSQL.
+"""
+
+import os
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+from sqlalchemy import event
+
+from panel import jobs
+from panel.app import create_app
+from panel.config import Config
+from panel.db import db, session
+from tests import cast as people
+from worker import hypervisors, process, task  # noqa: F401  (process registers the task bodies)
+
+CONFIGURED = {name: os.environ.pop(name) for name in list(os.environ) if name.startswith("PANEL_")}
+
+
+@pytest.fixture(scope="session")
+def config(tmp_path_factory):
+    address = CONFIGURED.get("PANEL_TEST_DATABASE_URL", "")
+    return Config(
+        data_dir=tmp_path_factory.mktemp("data"), database_url=address, secret_key="test", redis_url="redis://"
+    )
+
+
+@pytest.fixture(scope="session")
+def app(config):
+    """The product, with an empty database and the cast in it."""
+    hypervisors.data_dir = config.data_dir
+    jobs.call = lambda function, *args: bells.append((function, args))
+    app = create_app(config)
+    app.testing = True
+    with app.app_context():
+        db.drop_all()
+        db.create_all()
+        app.cast = people.assemble(Path(config.data_dir))
+        work_off()
+    yield app
+    with app.app_context():
+        session.remove()
+        db.engine.dispose()
+
+
+bells = []
+"""What was rung for: Redis is not part of these tests."""
+
+
+def work_off():
+    """Answers every bell, and those that ring meanwhile."""
+    while bells:
+        function, args = bells.pop(0)
+        if function == "worker.task.run":
+            task.run(*args, "test-worker")
+        else:
+            module, name = function.rsplit(".", 1)
+            getattr(import_module(module), name)(*args)
+
+
+@pytest.fixture
+def world(app):
+    """An application context whose transaction is undone when the test ends."""
+    with app.app_context():
+        engines = db._app_engines[app]
+        engine = engines[None]
+        connection = engine.connect()
+        transaction = connection.begin()
+        engines[None] = connection
+        bells.clear()
+        try:
+            yield app
+        finally:
+            session.remove()
+            engines[None] = engine
+            transaction.rollback()
+            connection.close()
+            bells.clear()
+
+
+@pytest.fixture
+def cast(world):
+    """The people, as rows of this test's session."""
+    found = world.cast
+    rows = {name: session.merge(getattr(found, name), load=True) for name in people.ROWS}
+    return people.Cast(**rows, tokens=found.tokens)
+
+
+@pytest.fixture
+def as_(world, cast):
+    """Calls the API as one of the cast: `as_("owner", "GET", "/api/instances")`."""
+
+    def call(who, method, path, **options):
+        headers = {**cast.headers(who), **options.pop("headers", {})}
+        answer = world.test_client().open(path, method=method, headers=headers, **options)
+        session.expire_all()
+        return answer
+
+    return call
+
+
+@pytest.fixture
+def work(world):
+    """Does the work that waits, as the workers would."""
+
+    def do():
+        work_off()
+        session.expire_all()
+
+    return do
+
+
+@pytest.fixture
+def queries(world):
+    """The SQL statements since the last `clear()`."""
+    seen = []
+
+    def note(connection, cursor, statement, *_):
+        seen.append(statement)
+
+    event.listen(db.engine, "before_cursor_execute", note)
+    yield seen
+    event.remove(db.engine, "before_cursor_execute", note)

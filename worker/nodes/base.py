@@ -1,0 +1,355 @@
+"""What the panel needs of a machine host, in prose. Every driver keeps these promises; one contract test checks all.
+
+A *node* is one hypervisor. A driver talks to it and keeps no state of its own: whatever a method leaves behind lives on
+the node and can be found again by `machines()` and `disks()`. The panel gives every thing its name, so a call that was
+cut off can be repeated with the same name.
+
+Rules for every method:
+
+* **Names and ids come from the panel.** A machine is found by its `id` (the instance's UUID), a disk by pool and name.
+* **Repeating is harmless.** Deleting what is not there, starting what runs, stopping what is off: done, no error.
+  Creating what a cut-off attempt left half-made replaces it.
+* **After success** the promised thing is true and durable on the node.
+* **After `Refused`, `Missing`, `Full`** the node said no, and nothing of the attempt is left.
+* **After `Unreachable`** the node did not answer in time: the outcome is unknown, and it may still happen. The caller
+  asks again (`machines`, `disks`) before it believes anything.
+* **Every call ends.** A driver gives each call a deadline of its own; a silent node costs the caller at most that. After
+  repeated silence the node's circuit opens: calls then fail at once with `Unreachable` until a probe gets through.
+* **Errors speak twice**: `str(error)` is a sentence for a customer, without paths, addresses or names of hosts;
+  `error.detail` is for operators.
+* Drivers are safe to call from several threads.
+
+What comes next has its place: ISO media are further entries of `Machine.media` changed by `set_media`; rescue is a
+`define` of the same machine with another first disk; snapshots and live-snapshot sessions add methods over `Disk`s with
+the same naming rule; a backup reads a disk through `export`; migration is `define` on the target plus one transfer
+method; networks are named on `Nic.network` and made by methods of their own.
+"""
+
+from __future__ import annotations
+
+import enum
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+GiB = 1024**3
+
+Progress = Callable[[int, int], None]
+"""Called with (bytes done, bytes in total) while a long transfer goes on."""
+
+
+class NodeError(Exception):
+    """Something on the node did not work. The text is for people; `detail` is for operators."""
+
+    def __init__(self, message: str, detail: str = ""):
+        super().__init__(message)
+        self.detail = detail or message
+
+
+class Unreachable(NodeError):
+    """The node did not answer in time. Whether the call took effect is unknown."""
+
+
+class Refused(NodeError):
+    """The node answered no. Nothing was changed."""
+
+
+class Missing(NodeError):
+    """The machine, disk or image that was named is not on the node."""
+
+
+class Full(Refused):
+    """The node has not enough room (storage or memory). Nothing was changed."""
+
+
+class AgentSilent(NodeError):
+    """The machine runs, but the guest agent inside it does not answer. Nothing was changed."""
+
+
+class Power(enum.StrEnum):
+    """What the node sees of a machine. `paused` counts as powered on: its memory is kept."""
+
+    on = "on"
+    off = "off"
+    paused = "paused"
+
+
+@dataclass(frozen=True)
+class NodeSpec:
+    """How to reach a node: the facts of a hypervisor row that a driver needs."""
+
+    id: str
+    name: str
+    driver: str
+    uri: str
+
+
+@dataclass(frozen=True)
+class Pool:
+    """A place for disks on a node."""
+
+    name: str
+    path: str
+    capacity: int = 0
+    free: int = 0
+    """Bytes, as the node reports them."""
+
+
+@dataclass(frozen=True)
+class Capabilities:
+    """What a node is and can do, as it said itself. `accelerated` is only true after a guest really ran under KVM."""
+
+    version: str
+    cpu_cores: int
+    memory: int
+    """Bytes."""
+    accelerated: bool
+    acceleration_note: str
+    """Why guests run with or without hardware acceleration, in a sentence for operators."""
+    bandwidth_limits: bool
+    """Whether the node can enforce the speed limits of a `Nic`."""
+    address_filters: bool
+    """Whether the node can stop guests from using addresses that are not theirs."""
+    pools: tuple[Pool, ...] = ()
+
+
+@dataclass(frozen=True)
+class Image:
+    """A disk image as the panel keeps it. `name` is unique for these very bytes (it carries the checksum)."""
+
+    name: str
+    path: Path
+    """The file on the panel's side, qcow2."""
+    size: int
+    """Bytes of that file."""
+
+
+@dataclass(frozen=True)
+class Disk:
+    """A disk on the node, by pool and name."""
+
+    pool: str
+    name: str
+    size: int
+    """Bytes the guest sees."""
+
+
+@dataclass(frozen=True)
+class Nic:
+    """A network card. The guest may send only from `mac` and `addresses`; rates are in Mbit/s, 0 is unlimited."""
+
+    mac: str
+    network: str
+    addresses: tuple[str, ...] = ()
+    inbound_mbps: int = 0
+    """What the guest may receive."""
+    outbound_mbps: int = 0
+    """What the guest may send."""
+
+
+@dataclass(frozen=True)
+class Seed:
+    """First-boot configuration, cloud-init's NoCloud: the three files, as text."""
+
+    meta_data: str
+    user_data: str
+    network_config: str
+
+
+@dataclass(frozen=True)
+class Machine:
+    """Everything that defines a machine on a node. Defining the same id again replaces the definition."""
+
+    id: str
+    name: str
+    cpu_cores: int
+    memory_mb: int
+    disks: tuple[Disk, ...]
+    nics: tuple[Nic, ...] = ()
+    media: dict[str, Disk] = field(default_factory=dict)
+    """Optical drives: slot (`seed`, `primary`, `secondary`) to what lies in it."""
+    boot: tuple[str, ...] = ("disk",)
+    """Order of `disk`, `cdrom`, `network`."""
+    vnc: bool = True
+    vnc_password: str = ""
+
+
+@dataclass(frozen=True)
+class Seen:
+    """One machine as the node sees it, with the counters that grow while it runs."""
+
+    id: str
+    name: str
+    power: Power
+    cpu_seconds: float = 0.0
+    memory_used: int = 0
+    """Bytes of host memory."""
+    received: dict[str, int] = field(default_factory=dict)
+    """By mac: bytes the guest received, since it was started."""
+    sent: dict[str, int] = field(default_factory=dict)
+    """By mac: bytes the guest sent, since it was started."""
+    disk_read: int = 0
+    disk_written: int = 0
+
+
+@dataclass(frozen=True)
+class Endpoint:
+    """Where the screen of a running machine can be had, from the panel's side."""
+
+    host: str
+    port: int
+    password: str
+
+
+@dataclass(frozen=True)
+class Finished:
+    """A command that ran inside a guest."""
+
+    exit_code: int
+    output: str
+
+
+Event = Callable[[str, Power | None], None]
+"""Called with a machine's id and what it is now; None when the machine was removed."""
+
+
+class Node(ABC):
+    """One hypervisor, reached through one driver."""
+
+    def __init__(self, spec: NodeSpec, data_dir: Path):
+        self.spec = spec
+        self.data_dir = data_dir
+
+    # --- the node itself
+
+    @abstractmethod
+    def capabilities(self) -> Capabilities:
+        """What the node is and can do. This may try things out (a probe guest), so it may take some seconds; it leaves
+        nothing behind. Called when a node is added or checked, not while a customer waits."""
+
+    @abstractmethod
+    def ping(self) -> None:
+        """Returns when the node answers; raises `Unreachable` otherwise. Cheap, and what closes an open circuit."""
+
+    @abstractmethod
+    def machines(self) -> list[Seen]:
+        """Every machine on the node, also those that the panel did not make, in one bulk call however many there are."""
+
+    @abstractmethod
+    def watch(self, event: Event, stop: Callable[[], bool]) -> None:
+        """Calls `event` for each change of power and each removal, within a second or two of it, until `stop()` is true.
+        Raises `Unreachable` when the node is lost; the caller then watches again. Events may repeat and may be lost: the
+        caller also polls `machines`."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Gives up connections. The node can be used again afterwards: it connects anew."""
+
+    # --- pools, images, disks
+
+    @abstractmethod
+    def prepare_pool(self, name: str, path: str) -> Pool:
+        """After success a pool of that name keeps its disks under that path, across restarts of the node."""
+
+    @abstractmethod
+    def has_image(self, pool: str, image: Image) -> bool:
+        """Whether the complete image lies in the pool. A transfer that was cut off does not count."""
+
+    @abstractmethod
+    def put_image(self, pool: str, image: Image, progress: Progress | None = None) -> None:
+        """After success the complete image lies in the pool and disks can be made from it; when it was there, nothing
+        is moved. After failure the pool holds no part of it that `has_image` would count."""
+
+    @abstractmethod
+    def delete_image(self, pool: str, name: str) -> None:
+        """After success the pool does not hold the image. The caller knows that no disk is based on it."""
+
+    @abstractmethod
+    def create_disk(self, disk: Disk, image: Image | None = None, progress: Progress | None = None) -> None:
+        """After success the disk exists with that size: a copy-on-write child of the image, or blank. A disk of that
+        name that was there is replaced, so the caller makes sure that no machine runs on it. After failure there is no
+        disk of that name."""
+
+    @abstractmethod
+    def grow_disk(self, disk: Disk, machine_id: str | None = None) -> None:
+        """After success the disk is at least `disk.size` bytes; the running machine that uses it sees the new size at
+        once. A disk never shrinks: asking for less changes nothing."""
+
+    @abstractmethod
+    def delete_disk(self, pool: str, name: str) -> None:
+        """After success no disk or seed of that name is in the pool."""
+
+    @abstractmethod
+    def disks(self, pool: str) -> list[Disk]:
+        """Every disk, image and seed in the pool, with the size that a guest sees."""
+
+    @abstractmethod
+    def write_seed(self, pool: str, name: str, seed: Seed) -> Disk:
+        """After success a small read-only medium with the NoCloud files lies in the pool; one of that name is
+        replaced."""
+
+    # --- machines
+
+    @abstractmethod
+    def define(self, machine: Machine) -> None:
+        """After success the node knows the machine and keeps it across restarts; it is off, or goes on running with the
+        old definition until its next start. After failure the earlier definition, if any, is unchanged."""
+
+    @abstractmethod
+    def start(self, machine_id: str) -> None:
+        """After success the machine is powered on. After failure it is off."""
+
+    @abstractmethod
+    def shutdown(self, machine_id: str) -> None:
+        """Asks the guest to turn itself off (agent or power button). Returns at once: a guest may take its time or
+        ignore it."""
+
+    @abstractmethod
+    def power_off(self, machine_id: str) -> None:
+        """After success the machine is off, as if the plug were pulled."""
+
+    @abstractmethod
+    def restart(self, machine_id: str) -> None:
+        """Asks a running guest to restart itself, as `shutdown` does; the machine never counts as off meanwhile. Raises
+        `Refused` when it is off."""
+
+    @abstractmethod
+    def reset(self, machine_id: str) -> None:
+        """After success the running machine has begun to boot anew, as if the reset button were pressed."""
+
+    @abstractmethod
+    def suspend(self, machine_id: str) -> None:
+        """After success the machine's processors stand still; memory and disks are kept."""
+
+    @abstractmethod
+    def resume(self, machine_id: str) -> None:
+        """After success a suspended machine goes on where it stood."""
+
+    @abstractmethod
+    def delete(self, machine_id: str) -> None:
+        """After success the node does not know the machine (it is powered off first). Its disks stay: the caller
+        deletes them by name."""
+
+    @abstractmethod
+    def console(self, machine_id: str) -> Endpoint:
+        """Where the machine's VNC screen listens now. Raises `Refused` when it is off or has no screen."""
+
+    # --- inside the guest
+
+    @abstractmethod
+    def agent_ping(self, machine_id: str) -> None:
+        """Returns when the guest agent answers; raises `AgentSilent` otherwise."""
+
+    @abstractmethod
+    def agent_addresses(self, machine_id: str) -> dict[str, list[str]]:
+        """Addresses the guest itself reports, by mac, without the loopback."""
+
+    @abstractmethod
+    def agent_run(self, machine_id: str, command: Iterable[str], stdin: str = "", deadline: float = 30) -> Finished:
+        """Runs a program inside the guest and waits for it. `deadline` is in seconds; past it `AgentSilent` is raised
+        and the program may go on."""
+
+    @abstractmethod
+    def agent_set_password(self, machine_id: str, user: str, password: str) -> None:
+        """After success that password signs in on the guest."""
