@@ -4,7 +4,7 @@ import flask_smorest
 from flask import Flask
 
 import panel
-from api import errors
+from api import docs, errors
 
 USER = "USER"
 ADMIN = "ADMIN"
@@ -50,4 +50,5 @@ def register(app: Flask):
             blueprint = getattr(module, kind.lower(), None)
             if blueprint:
                 built[kind].register_blueprint(blueprint)
+    app.register_blueprint(docs.bp)
     return built

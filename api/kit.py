@@ -130,7 +130,7 @@ Meta._declared_fields["from"] = fields.Integer(allow_none=True, metadata={"examp
 @cache
 def page(schema):
     """The customers' list: rows under `data`, the paginator's figures beside them."""
-    return Meta.from_dict({"data": fields.List(fields.Nested(schema))}, name=f"{plain(schema)}Page")()
+    return Meta.from_dict({"data": fields.Nested(schema, many=True)}, name=f"{plain(schema)}Page")()
 
 
 class Rows(Schema):
@@ -141,7 +141,7 @@ class Rows(Schema):
 def rows(schema):
     """The operators' list: rows under `data`, the paginator's figures under `meta`."""
     made = Rows.from_dict(
-        {"__rows__": fields.List(fields.Nested(schema)), "meta": fields.Nested(Meta)}, name=plain(schema)
+        {"__rows__": fields.Nested(schema, many=True), "meta": fields.Nested(Meta)}, name=plain(schema)
     )
     return made()
 
@@ -192,7 +192,8 @@ def plain(schema):
 def paginate(query, page, per_page, dialect="user"):
     """One page of a select, with its figures."""
     total = session.scalar(query.with_only_columns(func.count(), maintain_column_froms=True).order_by(None))
-    found = session.scalars(query.limit(per_page).offset((page - 1) * per_page)).unique().all()
+    found = session.execute(query.limit(per_page).offset((page - 1) * per_page))
+    found = (found.scalars().unique() if len(query.column_descriptions) == 1 else found).all()
     first = (page - 1) * per_page + 1 if found else None
     meta = {
         "current_page": page,

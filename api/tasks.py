@@ -9,6 +9,7 @@ from panel.services import tasks
 user = kit.User("task", __name__, description="Tasks")
 admin = kit.Admin("task", __name__, description="Tasks")
 
+Logs = kit.Schema.from_dict({"logs": fields.List(fields.Nested(TaskLogOut))}, name="TaskLogs")
 LOGS = kit.done(logs=fields.List(fields.Nested(TaskLogOut)))
 
 

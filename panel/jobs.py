@@ -1,7 +1,7 @@
 """Handing work over: a task row now, a bell for a worker once the transaction has committed.
 
-The row is the truth. A bell that is lost (Redis away, emptied) costs time, never work: a sweep rings again for rows that
-nobody took. Two bells for one row are harmless, because a worker claims the row first.
+The row is the truth. A bell that is lost (Redis away, emptied) costs time, never work: a sweep rings again for rows
+that nobody took. Two bells for one row are harmless, because a worker claims the row first.
 """
 
 import structlog

@@ -14,9 +14,9 @@ def setup(json_logs: bool):
         structlog.stdlib.add_log_level,
         structlog.processors.TimeStamper(fmt="iso", utc=True),
     ]
-    look = (
-        structlog.processors.JSONRenderer() if json_logs else structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty())
-    )
+    plain = structlog.dev.plain_traceback  # the default shows local variables, and so secrets
+    text = structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty(), exception_formatter=plain)
+    look = structlog.processors.JSONRenderer() if json_logs else text
     errors = [structlog.processors.format_exc_info] if json_logs else []
     handler = logging.StreamHandler()
     handler.setFormatter(

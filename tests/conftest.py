@@ -16,7 +16,7 @@ from panel.app import create_app
 from panel.config import Config
 from panel.db import db, session
 from tests import cast as people
-from worker import hypervisors, process, task  # noqa: F401  (process registers the task bodies)
+from worker import hypervisors, nodes, process, task  # noqa: F401  (process registers the task bodies)
 
 CONFIGURED = {name: os.environ.pop(name) for name in list(os.environ) if name.startswith("PANEL_")}
 
@@ -80,6 +80,27 @@ def world(app):
             transaction.rollback()
             connection.close()
             bells.clear()
+            tidy(simulated(app))
+
+
+def simulated(app):
+    """The cast's node itself, to look at behind the panel's back."""
+    row, directory = app.cast.node, app.extensions["config"].data_dir
+    return nodes.connect(nodes.NodeSpec(row.id, row.name, row.driver, row.uri), directory)
+
+
+def tidy(node):
+    """The node is outside the transaction: what a test left on it goes by hand."""
+    node.clear()
+    for machine in node.machines():
+        node.delete(machine.id)
+    for disk in node.disks("default"):
+        node.delete_disk("default", disk.name)
+
+
+@pytest.fixture
+def node(world):
+    return simulated(world)
 
 
 @pytest.fixture
@@ -87,7 +108,7 @@ def cast(world):
     """The people, as rows of this test's session."""
     found = world.cast
     rows = {name: session.merge(getattr(found, name), load=True) for name in people.ROWS}
-    return people.Cast(**rows, tokens=found.tokens)
+    return people.Cast(**rows, tokens=dict(found.tokens))
 
 
 @pytest.fixture

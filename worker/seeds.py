@@ -3,18 +3,22 @@ with a small parser."""
 
 import json
 
-import yaml
-
+from panel.schemas import cloudcfg
 from worker.nodes.base import Seed
 
 
 def seed(instance, arguments, password, task_id):
-    """The three files for this deploy. Each deploy has an instance-id of its own, so nothing of an earlier one counts."""
+    """The three files for this deploy. Each has an instance-id of its own, so that nothing of an earlier one counts."""
     return Seed(
-        meta_data=json.dumps({"instance-id": task_id, "local-hostname": arguments["hostname"]}),
-        user_data="#cloud-config\n" + json.dumps(user_data(arguments, password)),
-        network_config=json.dumps(network_config(instance)),
+        meta_data=written({"instance-id": task_id, "local-hostname": arguments["hostname"]}),
+        user_data="#cloud-config\n" + written(user_data(arguments, password)),
+        network_config=written(network_config(instance)),
     )
+
+
+def written(document):
+    """As YAML reads it: characters as themselves, because YAML knows no surrogate pairs."""
+    return json.dumps(document, ensure_ascii=False)
 
 
 def user_data(arguments, password):
@@ -30,12 +34,11 @@ def user_data(arguments, password):
         ours["chpasswd"] = {"expire": False, "users": [{"name": "root", "password": password, "type": "text"}]}
     if arguments["timezone"]:
         ours["timezone"] = arguments["timezone"]
-    theirs = yaml.safe_load(arguments["cloudcfg"]) if arguments["cloudcfg"] else None
-    return merge(ours, theirs or {})
+    return merge(ours, cloudcfg.parse(arguments["cloudcfg"]))
 
 
 def merge(ours, theirs):
-    """The customer's keys replace ours; of users the customer's entries come on top, field by field for the same name."""
+    """The customer's settings replace ours; a user of the same name is merged field by field, theirs on top."""
     merged = {**ours, **theirs}
     if "users" in theirs:
         named = {user["name"]: user for user in ours["users"]}

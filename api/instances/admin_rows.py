@@ -23,7 +23,7 @@ from panel.services import accounts, hypervisors, instances
 def listing(query):
     """List everybody's instances, newest first."""
     page, per_page = query.pop("page"), query.pop("per_page")
-    return kit.paginate(instances.listing(**query), page, per_page, "admin")
+    return kit.paginate(instances.rows(AdminInstanceRow.columns(), **query), page, per_page, "admin")
 
 
 @admin.get(
@@ -36,7 +36,8 @@ def listing(query):
 def of_user(query, account_id):
     """List the instances of one user."""
     page, per_page = query.pop("page"), query.pop("per_page")
-    return kit.paginate(instances.listing(accounts.get(account_id), **query), page, per_page, "admin")
+    found = instances.rows(AdminInstanceRow.columns(), accounts.get(account_id), **query)
+    return kit.paginate(found, page, per_page, "admin")
 
 
 @admin.get("/instance/<instance_id>", op="get", can="admin:instances:read", out=AdminInstanceOut)

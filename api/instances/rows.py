@@ -22,7 +22,7 @@ def mine(instance_id):
 def listing(query):
     """List instances, newest first."""
     page, per_page = query.pop("page"), query.pop("per_page")
-    return kit.paginate(instances.listing(kit.account(), **query), page, per_page)
+    return kit.paginate(instances.rows(InstanceRow.columns(), kit.account(), **query), page, per_page)
 
 
 @user.get("/instance/<instance_id>", op="get", can="instances:read", out=InstanceOut)

@@ -2,7 +2,8 @@
 
 from datetime import datetime
 
-from sqlalchemy import BigInteger, ForeignKey, Index, String, Text, and_, case, exists, or_
+from sqlalchemy import BigInteger, ForeignKey, Index, String, Text, case, exists, or_, select
+from sqlalchemy.ext.hybrid import hybrid_property
 from sqlalchemy.orm import Mapped, column_property, foreign, mapped_column, relationship
 
 from panel.db import Dated, Model, Secret
@@ -70,9 +71,9 @@ class Instance(Dated, Model):
         back_populates="instance", cascade="all, delete-orphan", order_by="Interface.position", passive_deletes=True
     )
 
-    @property
+    @hybrid_property
     def state(self):
-        """The one word for where the machine is in its life (`reference` of the API: instance states)."""
+        """The one word for where the machine is in its life (API reference: instance states)."""
         if self.migrating:
             return "migrating"
         if self.suspended_reason:
@@ -81,10 +82,26 @@ class Instance(Dated, Model):
             return "pending"
         return "running" if self.power == "on" else "stopped"
 
-    @property
+    @state.inplace.expression
+    @classmethod
+    def _state(cls):
+        return case(
+            (cls.migrating, "migrating"),
+            (cls.suspended_reason.is_not(None), "suspended"),
+            (or_(~cls.deployed, cls.rebuilding), "pending"),
+            (cls.power == "on", "running"),
+            else_="stopped",
+        )
+
+    @hybrid_property
     def status(self):
         """The older integer word: 2 suspended, 1 powered on, 0 powered off."""
         return 2 if self.suspended_reason else int(self.power == "on")
+
+    @status.inplace.expression
+    @classmethod
+    def _status(cls):
+        return case((cls.suspended_reason.is_not(None), 2), (cls.power == "on", 1), else_=0)
 
     @property
     def primary_interface(self):
@@ -94,13 +111,37 @@ class Instance(Dated, Model):
     def addresses(self):
         return [address for interface in self.interfaces for address in interface.addresses]
 
-    @property
-    def primary_public_ip(self):
-        return next((address for address in self.addresses if address.family == 4), None)
+    @hybrid_property
+    def ipv4(self):
+        """The first IPv4 address, or None."""
+        return next((address.ip for address in self.addresses if address.family == 4), None)
+
+    @ipv4.inplace.expression
+    @classmethod
+    def _ipv4(cls):
+        return first_address(cls, 4)
+
+    @hybrid_property
+    def ipv6(self):
+        """The first IPv6 address, or None."""
+        return next((address.ip for address in self.addresses if address.family == 6), None)
+
+    @ipv6.inplace.expression
+    @classmethod
+    def _ipv6(cls):
+        return first_address(cls, 6)
 
     @property
-    def primary_public_ipv6(self):
-        return next((address for address in self.addresses if address.family == 6), None)
+    def location_name(self):
+        return self.group.display_name
+
+    @property
+    def owner_email(self):
+        return self.account.email
+
+    @property
+    def hypervisor_name(self):
+        return self.hypervisor.name
 
 
 class Disk(Dated, Model):
@@ -150,26 +191,21 @@ class Interface(Dated, Model):
         return round((self.received + self.sent) / 1e9, 2)
 
 
-def rebuilt():
-    """Whether an exclusive task that makes or unmakes the machine is open, as an SQL expression."""
-    return exists().where(
+def first_address(instance, family):
+    """The lowest address of a family, as an SQL expression."""
+    held = select(Address.ip).join(Interface, Interface.id == Address.interface_id)
+    of = Address.ip.contains(":") if family == 6 else ~Address.ip.contains(":")
+    held = held.where(Interface.instance_id == instance.id, of).correlate(instance)
+    return held.order_by(Interface.position, Address.sort_key).limit(1).scalar_subquery()
+
+
+Instance.rebuilding = column_property(
+    exists()
+    .where(
         Task.resource_id == Instance.id,
         Task.lock.in_(("exclusive", "final")),
         Task.status.in_(OPEN),
         Task.kind.in_(REBUILDS),
     )
-
-
-Instance.rebuilding = column_property(rebuilt().correlate_except(Task))
-
-
-def in_state(state):
-    """`Instance.state == state`, for the database to answer."""
-    word = case(
-        (Instance.migrating, "migrating"),
-        (Instance.suspended_reason.is_not(None), "suspended"),
-        (or_(~Instance.deployed, rebuilt()), "pending"),
-        (and_(Instance.power == "on"), "running"),
-        else_="stopped",
-    )
-    return word == state
+    .correlate_except(Task)
+)

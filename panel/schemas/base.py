@@ -3,8 +3,10 @@ field."""
 
 import re
 from datetime import UTC
+from functools import cache
 
 from marshmallow import RAISE, Schema, ValidationError, fields, validate
+from sqlalchemy import Row
 
 CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 CONTROL_IN_TEXT = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
@@ -51,6 +53,18 @@ class Int(fields.Integer):
         return super()._deserialize(value, attr, data, **kwargs)
 
 
+class Number(fields.Float):
+    """A JSON number in a range."""
+
+    def __init__(self, least=0, most=10**9, **options):
+        super().__init__(validate=validate.Range(least, most), **options)
+
+    def _deserialize(self, value, attr, data, **kwargs):
+        if isinstance(value, bool | str):
+            raise ValidationError("Must be a number.")
+        return super()._deserialize(value, attr, data, **kwargs)
+
+
 class Hostname(Text):
     """A host name: labels of letters, digits, `_` and single inner hyphens, 253 characters in all (spec, section 8)."""
 
@@ -84,46 +98,94 @@ class In(Schema):
         unknown = RAISE
 
 
+class Shape(fields.Nested):
+    """A small object put together from attributes that lie beside each other. None when the first of them is None."""
+
+    def __init__(self, name, parts, **options):
+        made = {key: fields.String(attribute=attribute, **text) for key, (attribute, text) in parts.items()}
+        super().__init__(Schema.from_dict(made, name=name), **options)
+
+    def attributes(self):
+        return {key: field.attribute for key, field in self.schema.dump_fields.items()}
+
+
+class Patch(In):
+    """Changes to a row: what is not sent stays. A field that cannot be changed is refused, with those that can."""
+
+    def handle_error(self, error, data, **options):
+        if isinstance(error.messages, dict):
+            for field in error.messages.keys() - self.fields.keys() - {"_schema"}:
+                error.messages[field] = [f"Cannot be changed. Writable: {', '.join(self.fields)}."]
+
+
 class Out(Schema):
-    """What a client gets. Rows are dumped by a function that is put together once from the fields: a list of a hundred
-    machines costs what reading their attributes costs."""
+    """What a client gets. Objects and rows are dumped by a function that is put together once from the fields: a list
+    of a hundred machines costs what reading their attributes costs."""
 
     def dump(self, obj, *, many=None):
         many = self.many if many is None else many
-        if not many and isinstance(obj, dict):
-            return super().dump(obj, many=False)
-        write = self.writer()
-        return [write(each) for each in obj] if many else write(obj)
+        if not many:
+            return super().dump(obj, many=False) if isinstance(obj, dict) else self.writer()(obj)
+        if obj and isinstance(obj[0], Row) and obj[0]._fields == self.columns():
+            return [self.row_writer()(*row) for row in obj]
+        return [self.writer()(each) for each in obj]
+
+    @classmethod
+    @cache
+    def columns(cls):
+        """The attributes that these fields read, in their order."""
+        found = []
+        for name, field in cls._declared_fields.items():
+            found += field.attributes().values() if isinstance(field, Shape) else [field.attribute or name]
+        return tuple(dict.fromkeys(found))
 
     def writer(self):
-        if "write" not in self.__dict__:
-            self.write = compiled(self)
-        return self.write
+        """Dumps an object."""
+        if "_writer" not in self.__dict__:
+            self._writer = compiled(self, "o", "o.{}".format)
+        return self._writer
+
+    def row_writer(self):
+        """Dumps a row of exactly `columns()`, unpacked."""
+        if "_row_writer" not in self.__dict__:
+            self._row_writer = compiled(self, ", ".join(self.columns()), str)
+        return self._row_writer
 
 
-def compiled(schema):
-    """A function that turns one object into the dictionary of the schema's fields."""
-    names, parts = {"schema": schema}, []
+def compiled(schema, parameters, read):
+    """A function from the schema's fields: `{"id": o.id, …}`. All names in it come from our own classes."""
+    names, parts = {"moment": moment}, []
     for name, field in schema.dump_fields.items():
-        read = f"o.{field.attribute or name}"
-        if isinstance(field, fields.Nested) and isinstance(field.schema, Out):
+        source = read(field.attribute or name)
+        if isinstance(field, Shape):
+            pairs = {key: read(attribute) for key, attribute in field.attributes().items()}
+            body = ", ".join(f"{key!r}: {value}" for key, value in pairs.items())
+            value = f"None if {next(iter(pairs.values()))} is None else {{{body}}}"
+        elif isinstance(field, fields.Nested):
             names[f"w_{name}"] = field.schema.writer()
-            value = f"[w_{name}(x) for x in {read}]" if field.many else f"((v := {read}) and w_{name}(v))"
+            value = f"[w_{name}(x) for x in {source}]" if field.many else f"(v := {source}) and w_{name}(v)"
+        elif isinstance(field, fields.List) and isinstance(field.inner, fields.Nested):
+            names[f"w_{name}"] = field.inner.schema.writer()
+            value = f"[w_{name}(x) for x in {source}]"
+        elif isinstance(field, fields.Constant):
+            value = repr(field.constant)
         elif isinstance(field, Time):
-            names["moment"] = moment
-            value = f"moment({read})"
+            value = f"moment({source})"
+        elif isinstance(field, fields.Float):
+            value = f"None if (v := {source}) is None else float(v)"
         elif type(field)._serialize in PLAIN:
-            value = read
+            value = source
         else:
-            names[f"f_{name}"] = field
-            value = f"f_{name}.serialize({name!r}, o)"
+            raise TypeError(f"{type(schema).__name__}.{name}: no way to dump {type(field).__name__}")
         parts.append(f"{name!r}: {value}")
-    exec(f"def write(o):\n return {{{', '.join(parts)}}}", names)  # the names come from our own classes
+    exec(f"def write({parameters}):\n return {{{', '.join(parts)}}}", names)
     return names["write"]
 
 
-PLAIN = {f._serialize for f in (fields.Raw, fields.String, fields.Boolean, fields.Dict)} | {fields.Integer._serialize}
-"""Fields whose values in our objects already are what JSON shows."""
+PLAIN = {
+    kind._serialize for kind in (fields.Raw, fields.String, fields.Boolean, fields.Dict, fields.Integer, fields.List)
+}
+"""Kinds of fields whose values in our objects already are what JSON shows."""
 
 
 class PageQuery(Schema):

@@ -2,19 +2,15 @@
 
 import zoneinfo
 
-import yaml
 from marshmallow import ValidationError, fields, post_load, validate, validates_schema
 
-from panel.schemas.base import Bool, Hostname, In, Out, PageQuery, Text, Time, about
+from panel.schemas import cloudcfg
+from panel.schemas.base import Bool, Hostname, In, Out, PageQuery, Shape, Text, Time, about
 from panel.schemas.tasks import TaskOut
 from panel.schemas.words import KEYMAPS, STATES
 
 ID = "0199c0a8-7d3e-7c4e-9d3c-0d2f8a5b6c7d"
 ZONES = frozenset(zoneinfo.available_timezones())
-
-
-class IpOut(Out):
-    ip = fields.String(**about("The address.", "203.0.113.10"))
 
 
 class AddressOut(Out):
@@ -43,11 +39,6 @@ class DiskOut(Out):
     is_primary = fields.Boolean(**about("Whether the operating system is on it.", True))
 
 
-class LocationRef(Out):
-    id = fields.String(**about("Location id.", ID))
-    name = fields.String(attribute="display_name", **about("What people call it.", "Falkenstein"))
-
-
 class InstanceRow(Out):
     """What a list shows of an instance."""
 
@@ -62,15 +53,31 @@ class InstanceRow(Out):
     last_error = fields.String(allow_none=True, **about("Why the last deploy failed, or what is wrong now.", None))
     notes = fields.String(allow_none=True, **about("Free text.", "Behind the load balancer"))
     location_id = fields.String(attribute="group_id", **about("Location.", ID))
-    location = fields.Nested(LocationRef, attribute="group")
+    location = Shape(
+        "Location",
+        {
+            "id": ("group_id", about("Location id.", ID)),
+            "name": ("location_name", about("What people call it.", "Falkenstein")),
+        },
+    )
     plan_id = fields.String(**about("Plan.", ID))
     image_id = fields.String(allow_none=True, **about("Image it was made from.", ID))
     cpu_cores = fields.Integer(**about("Processor cores.", 2))
     ram = fields.Integer(**about("MiB of memory.", 2048))
     storage = fields.Integer(**about("GiB of the first disk.", 20))
     bandwidth = fields.Integer(**about("GB of traffic a month; 0 is unlimited.", 1000))
-    primary_public_ip = fields.Nested(IpOut, allow_none=True, **about("The first public IPv4 address."))
-    primary_public_ipv6 = fields.Nested(IpOut, allow_none=True, **about("The first public IPv6 address."))
+    primary_public_ip = Shape(
+        "Ipv4",
+        {"ip": ("ipv4", about("The address.", "203.0.113.10"))},
+        allow_none=True,
+        **about("The first public IPv4 address."),
+    )
+    primary_public_ipv6 = Shape(
+        "Ipv6",
+        {"ip": ("ipv6", about("The address.", "2001:db8::2"))},
+        allow_none=True,
+        **about("The first public IPv6 address."),
+    )
     protection_enabled = fields.Boolean(**about("While true, reinstall and destroy are refused.", False))
     suspended_reason = fields.String(allow_none=True, **about("`user`, `admin` or `network`.", None))
     created_at = Time(**about("When it was created.", "2026-01-02T03:04:05.678Z"))
@@ -94,9 +101,9 @@ class InstanceOut(InstanceRow):
 
 class AdminInstanceRow(InstanceRow):
     account_id = fields.String(**about("The owner.", ID))
-    owner = fields.String(attribute="account.email", **about("The owner's email address.", "ada@example.com"))
+    owner = fields.String(attribute="owner_email", **about("The owner's email address.", "ada@example.com"))
     hypervisor_id = fields.String(**about("The node.", ID))
-    hypervisor_name = fields.String(attribute="hypervisor.name", **about("The node's name.", "node-1"))
+    hypervisor_name = fields.String(**about("The node's name.", "node-1"))
     power = fields.String(**about("`on` or `off`, as the node reported it.", "on"))
     power_at = Time(allow_none=True, **about("When the node reported it.", "2026-01-02T03:04:05.678Z"))
     lost = fields.Boolean(**about("Whether the node misses it.", False))
@@ -200,10 +207,9 @@ class DeployIn(In):
     @validates_schema
     def yaml_mapping(self, data, **_):
         try:
-            if not isinstance(yaml.safe_load(data.get("cloudcfg") or "{}") or {}, dict):
-                raise ValidationError("Must be a YAML mapping.", "cloudcfg")
-        except yaml.YAMLError:
-            raise ValidationError("Is not valid YAML.", "cloudcfg") from None
+            cloudcfg.parse(data.get("cloudcfg"))
+        except ValueError as error:
+            raise ValidationError(str(error), "cloudcfg") from None
 
     @post_load
     def one_list_of_keys(self, data, **_):

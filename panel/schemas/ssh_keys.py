@@ -1,6 +1,6 @@
 """SSH keys on the wire."""
 
-from marshmallow import ValidationError, fields, validate
+from marshmallow import ValidationError, fields, validate, validates_schema
 
 from panel.schemas.base import In, Int, Out, Text, Time, about
 
@@ -41,8 +41,14 @@ class SshKeyGenerate(In):
     bits = Int(
         load_default=None,
         allow_none=True,
-        **about("Size: 2048, 3072 or 4096 for RSA; 256, or nothing, for Ed25519.", 256),
+        **about("Size: 2048, 3072 (if left out) or 4096 for RSA; 256 for Ed25519.", 256),
     )
+
+    @validates_schema
+    def size_fits(self, data, **_):
+        fitting = (2048, 3072, 4096) if data.get("algorithm") == "rsa" else (256,)
+        if data.get("bits") not in (None, *fitting):
+            raise ValidationError(f"Must be one of {', '.join(map(str, fitting))}.", "bits")
 
 
 class SshKeyOut(Out):

@@ -67,7 +67,7 @@ def delete(key):
 def generate(account, *, name, algorithm, bits=None):
     """Makes a key pair. The private half is returned once and kept nowhere."""
     private = (
-        rsa.generate_private_key(65537, bits if bits and bits >= 2048 else 3072)
+        rsa.generate_private_key(65537, bits or 3072)
         if algorithm == "rsa"
         else ed25519.Ed25519PrivateKey.generate()
     )

@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 from hashlib import sha256
 
 from redis import RedisError
-from sqlalchemy import select, update
+from sqlalchemy import bindparam, select, update
 
 from panel import clock, jobs
 from panel.db import session
@@ -43,8 +43,11 @@ def issue(kind, *, name, description="", account=None, scopes=(), allowed_ips=()
 
 def find(value):
     """The usable token with this value, or None."""
-    token = session.scalar(select(Token).where(Token.secret_hash == hashed(value)))
+    token = session.scalar(BY_HASH, {"hash": hashed(value)})
     return token if token and token.usable else None
+
+
+BY_HASH = select(Token).where(Token.secret_hash == bindparam("hash"))
 
 
 def used(token):

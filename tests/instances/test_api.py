@@ -1,17 +1,436 @@
-"""Instances by the customers' API."""
+"""Instances by the customers' API: what real clients send and decode."""
+
+import re
+from itertools import pairwise
+
+import pytest
+from sqlalchemy import select
+
+from panel.db import session
+from panel.models import Address, Event, Hypervisor, Instance, Storage, Subnet, Task
+from panel.services import subnets
+
+HOSTNAMES_RIGHT = ("a", "a-b", "_dmarc.example", "host.example.", "x" * 63, ".".join(["a" * 61] * 4), "0.example")
+HOSTNAMES_WRONG = ("", "-a", "a-", "a--b", "xn--bcher-kva", "x" * 64, "a..b", ".", "host\n", "a b", "ä", "a" * 254, 5)
 
 
-def test_the_main_job(as_, cast, work):
-    made = as_(
-        "owner", "POST", "/api/cloud-service/instances", json={"location_id": cast.location.id, "plan_id": cast.plan.id}
-    )
+@pytest.fixture
+def wanted(cast):
+    return {"location_id": cast.location.id, "plan_id": cast.plan.id}
+
+
+@pytest.fixture
+def running(as_, cast, work):
+    """A deployed instance of the owner."""
+    instance = cast.instance(hostname="web.example.com")
+    as_("owner", "POST", f"/api/instance/{instance.id}/deploy", json={"image_id": cast.image.id, "password": "x" * 9})
+    work()
+    return instance
+
+
+def test_the_main_job(as_, cast, wanted, work, node):
+    """INS-01, INS-02, INS-04 to INS-06, INS-08, INS-10, INS-55, INS-67: the two steps of both public clients."""
+    made = as_("owner", "POST", "/api/cloud-service/instances", json=wanted)
     assert made.status_code == 200
     instance = made.json["instance"]
-    assert instance["state"] == "pending"
+    assert re.fullmatch(r"[0-9a-f]{8}-([0-9a-f]{4}-){3}[0-9a-f]{12}", instance["id"])
+    assert re.fullmatch(r"h\d+", instance["name"])
+    assert (instance["state"], instance["status"], instance["deployed"]) == ("pending", 0, False)
+    assert instance["display_name"]
+    assert instance["hostname"]
+    assert instance["vnc_password"] is None
     deploy = as_("owner", "POST", f"/api/instance/{instance['id']}/deploy", json={"image_id": cast.image.id})
-    assert deploy.status_code == 200
-    assert deploy.json["password"]
+    assert deploy.json.keys() == {"success", "message", "task_id", "password"}
+    address = f"/api/instance/{instance['id']}/task/{deploy.json['task_id']}"
+    assert as_("owner", "GET", address).json["task"]["status"] == "queued"
     work()
-    task = as_("owner", "GET", f"/api/instance/{instance['id']}/task/{deploy.json['task_id']}").json["task"]
-    assert (task["status"], task["progress"], task["error"]) == ("completed", 100, None)
-    assert as_("owner", "GET", f"/api/instance/{instance['id']}").json["state"] == "running"
+    done = as_("owner", "GET", address).json
+    assert (done["task"]["status"], done["task"]["progress"], done["task"]["error"]) == ("completed", 100, None)
+    assert [line["message"] for line in done["logs"]][-1] == "Starting"
+    shown = as_("owner", "GET", f"/api/instance/{instance['id']}").json
+    assert (shown["state"], shown["status"], shown["deployed"]) == ("running", 1, True)
+    assert [machine.id for machine in node.machines()] == [instance["id"]]
+    gone = as_("owner", "DELETE", f"/api/cloud-service/instances/{instance['id']}")
+    assert gone.json["task_id"]
+    work()
+    assert as_("owner", "GET", f"/api/instance/{instance['id']}").status_code == 404
+    assert (node.machines(), len(node.disks("default"))) == ([], 1)  # the image stays
+    assert as_("owner", "GET", address).json["task"]["status"] == "completed"
+
+
+def test_a_create_hands_out_addresses_and_a_destroy_frees_them(as_, cast, wanted, work):
+    first = as_("owner", "POST", "/api/cloud-service/instances", json=wanted).json["instance"]
+    assert first["primary_public_ip"] == {"ip": "10.9.0.2"}
+    assert first["primary_public_ipv6"] == {"ip": "fd99::2"}
+    second = as_("owner", "POST", "/api/cloud-service/instances", json=wanted).json["instance"]
+    assert second["primary_public_ip"] == {"ip": "10.9.0.3"}
+    as_("owner", "DELETE", f"/api/cloud-service/instances/{first['id']}")
+    work()
+    third = as_("owner", "POST", "/api/cloud-service/instances", json=wanted).json["instance"]
+    assert (third["primary_public_ip"], third["primary_public_ipv6"]) == ({"ip": "10.9.0.2"}, {"ip": "fd99::2"})
+
+
+def test_the_item_has_what_clients_need(as_, running):
+    """INS-12, INS-17, INS-25, INS-27, INS-28, INS-30, INS-33 and the provider's computed fields"""
+    item = as_("owner", "GET", f"/api/instance/{running.id}").json
+    for number in ("cpu_cores", "ram", "status"):
+        assert isinstance(item[number], int)
+    assert isinstance(item["enable_vnc"], bool)
+    assert item["notes"] is None
+    assert item["primary_interface"]["used_bandwidth"] == 0.0
+    assert "used_bandwidth" not in item
+    assert item["tasks"][0]["kind"] == "instance_deploy"
+    assert {"source_backup_id", "source_backup_at"} <= item["tasks"][0].keys()
+    row = as_("owner", "GET", "/api/instances").json["data"][0]
+    assert row.items() <= {**item, "updated_at": row["updated_at"]}.items()
+
+
+def test_patch(as_, cast):
+    """INS-03, INS-13, INS-14, INS-23, INS-24, INS-34, INS-35"""
+    path = f"/api/instance/{cast.instance().id}"
+    before = as_("owner", "GET", path).json
+    changes = {
+        "display_name": "Shop",
+        "hostname": "shop.example",
+        "notes": "n",
+        "boot": "cdrom,disk",
+        "enable_smtp": False,
+    }
+    answer = as_("owner", "PATCH", path, json=changes)
+    assert answer.json.keys() == {"success", "message", "instance"}
+    assert changes.items() <= answer.json["instance"].items()
+    assert answer.json["instance"]["name"] == before["name"]
+    assert as_("owner", "PATCH", path, json={"notes": None}).json["instance"]["notes"] is None
+    refused = as_("owner", "PATCH", path, json={"notes": "kept out", "name": "h1"})
+    assert refused.status_code == 422
+    assert "display_name, hostname, notes" in refused.json["errors"]["name"][0]
+    assert as_("owner", "GET", path).json["notes"] is None
+
+
+@pytest.mark.parametrize("name", HOSTNAMES_RIGHT)
+def test_hostnames_that_are_right(as_, cast, name):
+    """LIM-04 to LIM-08"""
+    answer = as_("owner", "PATCH", f"/api/instance/{cast.instance().id}", json={"hostname": name})
+    assert (answer.status_code, answer.json["instance"]["hostname"]) == (200, name)
+
+
+@pytest.mark.parametrize("name", HOSTNAMES_WRONG)
+def test_hostnames_that_are_wrong(as_, cast, wanted, name):
+    """LIM-04 to LIM-09, ERR-01, ERR-05"""
+    instance = cast.instance()
+    for method, path, body in (
+        ("PATCH", f"/api/instance/{instance.id}", {}),
+        ("POST", "/api/cloud-service/instances", wanted),
+        ("POST", f"/api/instance/{instance.id}/deploy", {"image_id": cast.image.id}),
+    ):
+        answer = as_("owner", method, path, json={**body, "hostname": name})
+        assert answer.status_code == 422
+        assert isinstance(answer.json["errors"]["hostname"], list)
+        if isinstance(name, str):
+            assert "valid hostname" in answer.json["message"]
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("display_name", ""),
+        ("display_name", "x" * 256),
+        ("display_name", "a\x00b"),
+        ("display_name", 5),
+        ("display_name", None),
+        ("notes", "x" * 65537),
+        ("notes", "a\x1bb"),
+        ("boot", "floppy"),
+        ("enable_smtp", "true"),
+        ("enable_smtp", 1),
+        ("protection_enabled", 0),
+        ("vnc_keymap", "xx-yy"),
+        ("vnc_keymap", ["de"]),
+    ],
+)
+def test_bad_values_name_their_field(as_, cast, field, value):
+    """ERR-07, INS-19"""
+    answer = as_("owner", "PATCH", f"/api/instance/{cast.instance().id}", json={field: value})
+    assert (answer.status_code, list(answer.json["errors"])) == (422, [field])
+
+
+@pytest.mark.parametrize(
+    ("change", "field"),
+    [
+        ({"location_id": "nosuch"}, "location_id"),
+        ({"plan_id": "nosuch"}, "plan_id"),
+        ({"plan_id": None}, "plan_id"),
+        ({"plan_id": 7}, "plan_id"),
+        ({"display_name": "a\nb"}, "display_name"),
+        ({"image_id": "x"}, "image_id"),
+    ],
+)
+def test_a_create_with_a_bad_field_makes_nothing(as_, wanted, change, field):
+    answer = as_("owner", "POST", "/api/cloud-service/instances", json={**wanted, **change})
+    assert (answer.status_code, list(answer.json["errors"])) == (422, [field])
+    assert as_("owner", "GET", "/api/instances").json["total"] == 0
+
+
+def test_a_location_may_be_called_a_hypervisor_group(as_, wanted):
+    body = {"hypervisor_group_id": wanted["location_id"], "plan_id": wanted["plan_id"]}
+    assert as_("owner", "POST", "/api/cloud-service/instances", json=body).status_code == 200
+
+
+def exhaust_addresses(family):
+    for subnet in session.scalars(select(Subnet).where(Subnet.family == family)):
+        subnet.enabled = False
+
+
+def fill_storage(_):
+    session.scalar(select(Storage)).capacity = 5 * 1024**3
+
+
+def fill_memory(_):
+    session.scalar(select(Hypervisor)).memory_mb = 256
+
+
+def close_node(_):
+    session.scalar(select(Hypervisor)).status = "down"
+
+
+@pytest.mark.parametrize(
+    ("exhaust", "family", "reason"),
+    [
+        (exhaust_addresses, 4, "ipv4_not_available"),
+        (exhaust_addresses, 6, "ipv6_not_available"),
+        (fill_storage, 0, "storage_not_sufficient"),
+        (fill_memory, 0, "resources_not_sufficient"),
+        (close_node, 0, "hypervisor_not_available"),
+    ],
+)
+def test_capacity_refusals(as_, cast, wanted, exhaust, family, reason):
+    """INS-69 to INS-71, INS-74, INS-75, ERR-08: a reason and no internals; nothing is kept"""
+    exhaust(family)
+    session.commit()
+    answer = as_("owner", "POST", "/api/cloud-service/instances", json=wanted)
+    assert (answer.status_code, answer.json["reason"]) == (422, reason)
+    assert "node-1" not in answer.text
+    assert "10.9" not in answer.text
+    assert as_("owner", "GET", "/api/instances").json["total"] == 0
+    assert session.scalar(select(Address).where(Address.interface_id.is_not(None))) is None
+
+
+def test_the_last_address_is_given_once(as_, cast, wanted):
+    subnet = session.scalar(select(Subnet).where(Subnet.family == 4))
+    for address in session.scalars(subnets.free(subnet)).all()[1:]:
+        subnets.reserve(address, True)
+    session.commit()
+    assert as_("owner", "POST", "/api/cloud-service/instances", json=wanted).status_code == 200
+    assert as_("owner", "POST", "/api/cloud-service/instances", json=wanted).json["reason"] == "ipv4_not_available"
+
+
+def test_power(as_, running, work):
+    """§4.3: idempotent where it is so already, refused where it makes no sense"""
+
+    def power(action):
+        answer = as_("owner", "POST", f"/api/instance/{running.id}/power/{action}")
+        work()
+        return answer.status_code, answer.json.get("reason"), "task_id" in answer.json
+
+    def state():
+        return as_("owner", "GET", f"/api/instance/{running.id}").json["state"]
+
+    assert power("start") == (200, None, False)
+    assert power("restart") == (200, None, True)
+    assert state() == "running"
+    assert power("shutdown") == (200, None, True)
+    assert state() == "stopped"
+    assert power("stop") == (200, None, False)
+    assert power("restart") == (409, "not_running", False)
+    assert power("start") == (200, None, True)
+    assert power("stop") == (200, None, True)
+    assert power("start") == (200, None, True)
+    assert power("poweroff") == (200, None, True)
+    assert state() == "stopped"
+    changes = session.scalars(select(Event).where(Event.kind == "instance.status_changed").order_by(Event.id)).all()
+    assert [e.data["status"] for e in changes] == ["stopped", "running", "stopped", "running", "stopped"]
+    assert all(a.data["status"] == b.data["previous"] for a, b in pairwise(changes))
+
+
+def test_nothing_but_a_deploy_before_the_deploy(as_, cast):
+    path = f"/api/instance/{cast.instance().id}"
+    for action in ("start", "stop", "shutdown", "restart", "poweroff"):
+        answer = as_("owner", "POST", f"{path}/power/{action}")
+        assert (answer.status_code, answer.json["reason"]) == (409, "not_deployed")
+
+
+def test_one_exclusive_task_at_a_time(as_, cast):
+    path = f"/api/instance/{cast.instance().id}"
+    body = {"image_id": cast.image.id}
+    assert as_("owner", "POST", f"{path}/deploy", json=body).status_code == 200
+    again = as_("owner", "POST", f"{path}/deploy", json=body)
+    assert (again.status_code, again.json["reason"]) == (409, "task_running")
+    assert as_("owner", "POST", f"{path}/power/start").json["reason"] == "task_running"
+
+
+def test_suspended_instances_refuse(as_, running):
+    """INS-09"""
+    session.get(Instance, running.id).suspended_reason = "admin"
+    session.commit()
+    shown = as_("owner", "GET", f"/api/instance/{running.id}").json
+    assert (shown["state"], shown["status"]) == ("suspended", 2)
+    for method, path in (("POST", "/api/instance/{}/power/stop"), ("DELETE", "/api/cloud-service/instances/{}")):
+        answer = as_("owner", method, path.format(running.id))
+        assert (answer.status_code, answer.json["reason"]) == (409, "suspended")
+
+
+def test_protection_stops_a_destroy(as_, running, work):
+    """INS-21, INS-22, OP-10, OP-21"""
+    as_("owner", "PATCH", f"/api/instance/{running.id}", json={"protection_enabled": True})
+    for who, path in (("owner", "/api/cloud-service/instances/"), ("admin", "/api/v1/instance/")):
+        answer = as_(who, "DELETE", path + running.id)
+        assert (answer.status_code, answer.json["reason"]) == (409, "protection_enabled")
+    as_("owner", "PATCH", f"/api/instance/{running.id}", json={"protection_enabled": False})
+    assert as_("owner", "DELETE", f"/api/cloud-service/instances/{running.id}").status_code == 200
+    work()
+    assert as_("owner", "GET", f"/api/instance/{running.id}").status_code == 404
+
+
+def test_a_second_destroy_is_the_first(as_, running, work):
+    first = as_("owner", "DELETE", f"/api/cloud-service/instances/{running.id}").json
+    assert as_("owner", "DELETE", f"/api/cloud-service/instances/{running.id}").json == first
+    work()
+
+
+def test_a_failed_deploy_says_why_and_can_be_sent_again(as_, cast, work, node):
+    instance = cast.instance()
+    node.fault("define", "refuse", count=1)
+    path = f"/api/instance/{instance.id}"
+    task_id = as_("owner", "POST", f"{path}/deploy", json={"image_id": cast.image.id}).json["task_id"]
+    work()
+    task = as_("owner", "GET", f"{path}/task/{task_id}").json["task"]
+    assert task["status"] == "failed"
+    assert task["error"]
+    shown = as_("owner", "GET", path).json
+    assert (shown["state"], shown["last_error"]) == ("pending", task["error"])
+    assert node.machines() == []
+    assert instance.disks[0].name not in [disk.name for disk in node.disks("default")]
+    as_("owner", "POST", f"{path}/deploy", json={"image_id": cast.image.id})
+    work()
+    assert as_("owner", "GET", path).json["state"] == "running"
+
+
+def test_deploy_events_name_the_asker(as_, running):
+    kinds = session.scalars(select(Event).where(Event.resource_id == running.id).order_by(Event.id)).all()
+    assert [event.kind for event in kinds] == ["instance.created", "instance.deployed"]
+    assert kinds[1].actor == "owner@example.com"
+
+
+def test_keys_and_passwords(as_, cast, work, node):
+    """INS-47, INS-48, INS-51, INS-54, OP-14"""
+    mine = as_("owner", "POST", "/api/ssh-key/generate", json={"name": "a", "algorithm": "ed25519"}).json["ssh_key"]
+    other = as_("outsider", "POST", "/api/ssh-key/generate", json={"name": "b", "algorithm": "rsa"}).json["ssh_key"]
+    body = {"image_id": cast.image.id}
+    path = f"/api/instance/{cast.instance().id}/deploy"
+    foreign = as_("owner", "POST", path, json={**body, "ssh_keys": [mine["id"], other["id"]]})
+    assert (foreign.status_code, list(foreign.json["errors"])) == (422, ["ssh_keys"])
+    alias = as_("owner", "POST", path, json={**body, "ssh_key_id": other["id"]})
+    assert (alias.status_code, list(alias.json["errors"])) == (422, ["ssh_key_id"])
+    for wrong in (7, [7], {"a": 1}):
+        assert as_("owner", "POST", path, json={**body, "ssh_key_id": wrong}).status_code == 422
+    answer = as_("owner", "POST", path, json={**body, "ssh_key_id": mine["id"]})
+    assert answer.status_code == 200
+    assert "password" not in answer.json
+    work()
+    by_admin = as_(
+        "admin", "POST", f"/api/v1/instance/{cast.instance().id}/deploy", json={**body, "ssh_keys": [other["id"]]}
+    )
+    assert by_admin.json["data"].keys() == {"task_id"}
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("cloudcfg", "x" * 65537),
+        ("cloudcfg", "- a list"),
+        ("cloudcfg", "a: [unclosed"),
+        ("cloudcfg", "a: &a [1]\nb: [*a, *a]"),
+        ("timezone", "Mars/Olympus"),
+        ("password", "short"),
+        ("image_id", "nosuch"),
+    ],
+)
+def test_bad_deploys_name_their_field(as_, cast, field, value):
+    """INS-52"""
+    body = {"image_id": cast.image.id, field: value}
+    answer = as_("owner", "POST", f"/api/instance/{cast.instance().id}/deploy", json=body)
+    assert (answer.status_code, list(answer.json["errors"])) == (422, [field])
+
+
+def test_the_cloudcfg_limit_counts_characters(as_, cast):
+    """INS-52, INS-53"""
+    body = {"image_id": cast.image.id, "cloudcfg": "#" + "é" * 65535}
+    assert as_("owner", "POST", f"/api/instance/{cast.instance().id}/deploy", json=body).status_code == 200
+
+
+def test_a_deploy_secret_is_encrypted_and_forgotten(as_, cast, work):
+    body = {"image_id": cast.image.id, "password": "a secret of mine"}
+    answer = as_("owner", "POST", f"/api/instance/{cast.instance().id}/deploy", json=body)
+    raw = session.connection().exec_driver_sql("select secret, arguments from tasks").one()
+    assert raw[0]
+    assert "a secret of mine" not in str(raw)
+    work()
+    assert session.get(Task, answer.json["task_id"]).secret is None
+
+
+def test_an_image_that_does_not_fit(as_, cast):
+    cast.image.min_disk = 999
+    session.commit()
+    instance = cast.instance()
+    answer = as_("owner", "POST", f"/api/instance/{instance.id}/deploy", json={"image_id": cast.image.id})
+    assert "999 GiB" in answer.json["errors"]["image_id"][0]
+    assert as_("owner", "GET", f"/api/instance/{instance.id}/images").json == {}
+
+
+def test_search_and_state_filters(as_, cast, running):
+    other = cast.instance(hostname="db.example.com", display_name="100% data_base")
+
+    def found(query):
+        return [row["id"] for row in as_("owner", "GET", f"/api/instances?{query}").json["data"]]
+
+    assert found("search=web") == [running.id]
+    assert found("search=100%25") == [other.id]
+    assert found("search=data_b") == [other.id]
+    assert found("search=%25") == [other.id]
+    assert found("search=10.9.0.2") == [running.id]
+    assert found("state=running") == [running.id]
+    assert found("state=pending") == [other.id]
+    assert as_("owner", "GET", "/api/instances?state=asleep").status_code == 422
+
+
+def test_tasks_are_listed_shown_cancelled_and_forgotten(as_, cast, work):
+    instance = cast.instance()
+    body = {"image_id": cast.image.id}
+    task_id = as_("owner", "POST", f"/api/instance/{instance.id}/deploy", json=body).json["task_id"]
+    assert as_("owner", "DELETE", f"/api/task/{task_id}").json["reason"] == "task_running"
+    cancelled = as_("owner", "POST", f"/api/task/{task_id}/cancel")
+    assert cancelled.status_code == 200
+    work()
+    shown = as_("owner", "GET", f"/api/task/{task_id}").json["task"]
+    assert shown["status"] == "cancelled"
+    assert as_("owner", "POST", f"/api/task/{task_id}/cancel").json["reason"] == "not_cancellable"
+    assert as_("owner", "GET", "/api/tasks?status=cancelled").json["total"] == 1
+    assert as_("owner", "GET", "/api/tasks?status=open").json["total"] == 0
+    assert as_("owner", "GET", f"/api/instance/{instance.id}/tasks").json["data"][0]["id"] == task_id
+    assert as_("owner", "GET", f"/api/task/{task_id}/logs").json["logs"]
+    assert as_("owner", "DELETE", f"/api/task/{task_id}").json["success"] is True
+    assert as_("owner", "GET", f"/api/task/{task_id}").status_code == 404
+    assert as_("owner", "GET", f"/api/instance/{instance.id}").json["state"] == "pending"
+
+
+def test_addresses_and_disks(as_, cast):
+    instance = cast.instance()
+    ips = as_("owner", "GET", f"/api/instance/{instance.id}/ips").json["data"]
+    assert [(row["family"], row["ip"]) for row in ips] == [(4, "10.9.0.2"), (6, "fd99::2")]
+    disks = as_("owner", "GET", f"/api/instance/{instance.id}/disks").json["data"]
+    assert [(row["size"], row["is_primary"]) for row in disks] == [(10, True)]
+
+
+def test_work_is_not_visible_to_others(as_, running):
+    assert as_("outsider", "GET", "/api/instances").json["total"] == 0
+    assert as_("outsider", "GET", "/api/tasks").json["total"] == 0

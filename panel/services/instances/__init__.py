@@ -2,7 +2,7 @@
 
 from panel.services.instances.actions import act, deploy, destroy, misfit
 from panel.services.instances.create import create
-from panel.services.instances.read import addresses, by_id, disks, get, listing
+from panel.services.instances.read import addresses, by_id, disks, get, listing, rows
 from panel.services.instances.rules import ACTIONS, refusal
 from panel.services.instances.update import update
 
@@ -19,5 +19,6 @@ __all__ = [
     "listing",
     "misfit",
     "refusal",
+    "rows",
     "update",
 ]

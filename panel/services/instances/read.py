@@ -1,12 +1,13 @@
 """Finding instances."""
 
+from functools import cache
+
 from sqlalchemy import or_, select
 from sqlalchemy.orm import joinedload, selectinload
 
 from panel.db import session
 from panel.errors import NotFound
-from panel.models import Address, Disk, Instance, Interface
-from panel.models.instances import in_state
+from panel.models import Account, Address, Disk, Hypervisor, HypervisorGroup, Instance, Interface
 
 SHOWN = (
     joinedload(Instance.group),
@@ -20,9 +21,36 @@ SHOWN = (
 """What a page or payload of an instance reads: fetched with the list, in a constant number of queries."""
 
 
-def listing(account=None, *, search=None, state=None, hypervisor_id=None):
-    """Newest first. With an account, only its own. `search` looks at names, host names and addresses."""
-    query = select(Instance).options(*SHOWN).order_by(Instance.id.desc())
+def listing(account=None, **wanted):
+    """Newest first, as objects with everything a page shows of them. With an account, only its own."""
+    return narrowed(select(Instance).options(*SHOWN), account, **wanted)
+
+
+def rows(columns, account=None, **wanted):
+    """The same list as plain rows of these columns: many times faster than objects, for lists of a hundred."""
+    return narrowed(plain(columns), account, **wanted)
+
+
+ELSEWHERE = {
+    "location_name": (HypervisorGroup.display_name, Instance.group),
+    "owner_email": (Account.email, Instance.account),
+    "hypervisor_name": (Hypervisor.name, Instance.hypervisor),
+}
+"""Columns of other tables, and how to get there."""
+
+
+@cache
+def plain(columns):
+    found = (ELSEWHERE[name][0] if name in ELSEWHERE else getattr(Instance, name) for name in columns)
+    query = select(*(column.label(name) for name, column in zip(columns, found, strict=True))).select_from(Instance)
+    for name in ELSEWHERE.keys() & columns:
+        query = query.join(ELSEWHERE[name][1])
+    return query
+
+
+def narrowed(query, account, *, search=None, state=None, hypervisor_id=None):
+    """`search` looks at names, host names and addresses."""
+    query = query.order_by(Instance.id.desc())
     if account:
         query = query.where(Instance.account_id == account.id)
     if search:
@@ -30,10 +58,8 @@ def listing(account=None, *, search=None, state=None, hypervisor_id=None):
         names = (Instance.display_name, Instance.hostname, Instance.name)
         query = query.where(or_(held, *(c.icontains(search, autoescape=True) for c in names)))
     if state:
-        query = query.where(in_state(state))
-    if hypervisor_id:
-        query = query.where(Instance.hypervisor_id == hypervisor_id)
-    return query
+        query = query.where(Instance.state == state)
+    return query.where(Instance.hypervisor_id == hypervisor_id) if hypervisor_id else query
 
 
 def get(instance_id, account=None):

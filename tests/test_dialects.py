@@ -1,0 +1,212 @@
+"""Both dialects: envelopes, errors, paging, bad input (specification 4.1, 7)."""
+
+import pytest
+
+from tests.test_architecture import operations
+
+LISTS = {"USER": [], "ADMIN": []}
+
+
+def lists(app, surface):
+    return [
+        path
+        for method, path, operation in operations(app, surface)
+        if method == "GET" and "{" not in path and any(p["name"] == "per_page" for p in operation.get("parameters", []))
+    ]
+
+
+@pytest.mark.parametrize(("who", "surface"), [("owner", "USER"), ("admin", "ADMIN")])
+def test_per_page_is_1_to_100(as_, app, who, surface):
+    """LIM-01, LIM-02, LIM-03"""
+    paths = lists(app, surface)
+    assert paths
+    for path in paths:
+        for good in (1, 100):
+            assert as_(who, "GET", f"{path}?per_page={good}").status_code == 200, path
+        for bad in ("0", "101", "-1", "many", "1.5", ""):
+            answer = as_(who, "GET", f"{path}?per_page={bad}")
+            assert answer.status_code == 422, (path, bad)
+            assert "per_page" in answer.json["errors"]
+
+
+def test_admin_answers_wear_the_envelope(as_, cast):
+    """ENV-01, ENV-02, ENV-18"""
+    instance = cast.instance()
+    seen = [
+        as_("admin", "GET", "/api/v1/auth"),
+        as_("admin", "GET", "/api/v1/instances"),
+        as_("admin", "GET", f"/api/v1/instance/{instance.id}"),
+        as_("admin", "PATCH", f"/api/v1/instance/{instance.id}", json={"notes": "x"}),
+        as_("admin", "POST", f"/api/v1/instance/{instance.id}/power/start"),
+        as_("admin", "GET", "/api/v1/nosuch"),
+        as_("admin", "DELETE", "/api/v1/tasks"),
+        as_("admin", "POST", "/api/v1/instances", data="{", content_type="application/json"),
+    ]
+    for answer in seen:
+        assert answer.json.keys() <= {"success", "message", "data", "meta", "errors", "reason"}
+        assert answer.headers["X-Api-Envelope"] == "v1"
+        assert answer.json["success"] is (answer.status_code < 400)
+        assert "X-Failure-Status-Mapped" not in answer.headers  # ENV-17
+
+
+def test_user_answers_have_no_envelope(as_, cast):
+    """ENV-32, INS-33"""
+    answer = as_("owner", "GET", f"/api/instance/{cast.instance().id}")
+    assert "X-Api-Envelope" not in answer.headers
+    assert {"id", "state"} <= answer.json.keys()
+
+
+def test_unknown_admin_things(as_):
+    """ENV-09, ENV-10, ENV-11"""
+    assert as_("admin", "GET", "/api/v1/nosuch").status_code == 404
+    assert as_("admin", "GET", "/api/v1/instance/0199c0a8-0000-7000-8000-000000000000").status_code == 404
+    wrong = as_("admin", "DELETE", "/api/v1/tasks")
+    assert wrong.status_code == 405
+    assert "GET" in wrong.headers["Allow"]
+
+
+def test_user_failures_are_json_too(as_):
+    """ERR-12"""
+    assert as_("owner", "GET", "/api/nosuch").json["success"] is False
+    assert as_("owner", "PUT", "/api/instances").status_code == 405
+    broken = as_("owner", "POST", "/api/ssh-keys", data="{", content_type="application/json")
+    assert broken.status_code == 400
+    assert "JSON" in broken.json["message"]
+
+
+def test_admin_paging(as_, cast):
+    """ENV-19, ENV-20, ENV-21, OTH-11"""
+    for _ in range(3):
+        cast.instance()
+    first = as_("admin", "GET", "/api/v1/instances?per_page=2").json
+    assert len(first["data"]) == 2
+    assert first["meta"] == {"current_page": 1, "per_page": 2, "total": 3, "last_page": 2, "from": 1, "to": 2}
+    second = as_("admin", "GET", "/api/v1/instances?per_page=2&page=2").json
+    assert (len(second["data"]), second["meta"]["from"], second["meta"]["to"]) == (1, 3, 3)
+
+
+def test_user_paging_is_flat(as_, cast):
+    for _ in range(3):
+        cast.instance()
+    first = as_("owner", "GET", "/api/instances?per_page=2").json
+    assert (first["current_page"], first["last_page"], first["total"], len(first["data"])) == (1, 2, 3, 2)
+    beyond = as_("owner", "GET", "/api/instances?per_page=2&page=9").json
+    assert (beyond["data"], beyond["from"], beyond["to"]) == ([], None, None)
+
+
+def test_a_crash_is_a_500_in_the_dialect_without_a_trace(as_, monkeypatch):
+    """ENV-14"""
+
+    def broken(*_, **__):
+        raise RuntimeError("secret internals")
+
+    monkeypatch.setattr("panel.services.instances.rows", broken)
+    for who, path in (("admin", "/api/v1/instances"), ("owner", "/api/instances")):
+        answer = as_(who, "GET", path)
+        assert answer.status_code == 500
+        assert answer.json["success"] is False
+        assert "secret" not in answer.text
+        assert "Traceback" not in answer.text
+        assert answer.headers["X-Request-Id"] in answer.json["message"]
+
+
+@pytest.mark.parametrize("body", [b"{", b"[]", b'"x"', b"\xff\xfe", b"{" * 5000, b'{"name": NaN}'])
+def test_malformed_bodies_are_400(as_, body):
+    """ENV-33"""
+    for who, path in (("owner", "/api/ssh-keys"), ("admin", "/api/v1/instances")):
+        answer = as_(who, "POST", path, data=body, content_type="application/json")
+        assert answer.status_code == 400
+        assert answer.json["success"] is False
+
+
+@pytest.mark.parametrize("body", [b"", b"null", b"{}", b" null "])
+def test_empty_bodies_are_empty_objects(as_, body):
+    answer = as_("owner", "POST", "/api/ssh-keys", data=body)
+    assert answer.status_code == 422
+    assert answer.json["errors"].keys() == {"name", "public_key"}
+
+
+def test_the_content_type_does_not_matter(as_, cast):
+    path = f"/api/instance/{cast.instance().id}"
+    answer = as_("owner", "PATCH", path, data='{"notes": "n"}', content_type="text/plain")
+    assert answer.json["instance"]["notes"] == "n"
+
+
+def test_too_large_a_body_is_413(as_):
+    answer = as_("owner", "POST", "/api/ssh-keys", data=b" " * (4 * 1024 * 1024 + 1))
+    assert (answer.status_code, answer.json["success"]) == (413, False)
+
+
+def test_answers_can_be_revalidated_and_packed(as_, cast):
+    for _ in range(20):
+        cast.instance()
+    first = as_("owner", "GET", "/api/instances", headers={"Accept-Encoding": "gzip"})
+    assert first.headers["Content-Encoding"] == "gzip"
+    again = as_(
+        "owner",
+        "GET",
+        "/api/instances",
+        headers={"Accept-Encoding": "gzip", "If-None-Match": first.headers["ETag"]},
+    )
+    assert (again.status_code, again.data) == (304, b"")
+
+
+def test_reading_writes_nothing(as_, cast, queries):
+    cast.instance()
+    queries.clear()
+    assert as_("owner", "GET", "/api/instances").status_code == 200
+    assert {statement.split()[0].upper() for statement in queries} <= {"SELECT", "BEGIN", "SAVEPOINT", "RELEASE"}
+
+
+@pytest.mark.parametrize(("who", "surface"), [("owner", "USER"), ("admin", "ADMIN")])
+def test_lists_cost_a_constant_number_of_queries(as_, app, cast, queries, who, surface):
+    def cost(path):
+        queries.clear()
+        assert as_(who, "GET", path).status_code == 200
+        return len([s for s in queries if s.lstrip().upper().startswith("SELECT")])
+
+    cast.instance()
+    few = {path: cost(path) for path in lists(app, surface)}
+    for number in range(5):
+        cast.instance()
+        as_("owner", "POST", "/api/ssh-key/generate", json={"name": f"k{number}", "algorithm": "ed25519"})
+    assert {path: cost(path) for path in few} == few
+
+
+def test_versions_agree(as_):
+    """VER-01 to VER-04, OP-02"""
+    told = [
+        as_("owner", "GET", "/version").json,
+        as_("owner", "GET", "/api/version").json,
+        as_("admin", "GET", "/api/v1/system/version").json,
+    ]
+    assert all(answer["data"] == {"version": "3.3.1", "api_envelope": "v1"} for answer in told)
+    for path in ("/api/docs/openapi.yaml", "/api/docs/user/openapi.yaml"):  # DOC-03, DOC-04, DOC-05
+        assert "version: 3.3.1" in as_("nobody", "GET", path).text
+
+
+def test_the_documents_name_the_public_address_and_not_the_host_header(as_):
+    """DOC-06, DOC-07"""
+    text = as_("nobody", "GET", "/api/docs/openapi.yaml", headers={"Host": "evil.example"}).text
+    assert "evil.example" not in text
+    assert "http://127.0.0.1:8000" in text
+
+
+def test_an_unknown_path_never_redirects(as_):
+    assert as_("owner", "GET", "/api/instances/").status_code == 200
+    assert as_("owner", "GET", "/api//instances").status_code == 404
+
+
+def test_a_crash_logs_no_local_variables(as_, monkeypatch, capfd):
+    from panel import logs
+
+    def broken(*_, **__):
+        hidden = "a password in a variable"
+        raise RuntimeError("broken" + hidden[:0])
+
+    logs.setup(False)
+    monkeypatch.setattr("panel.services.instances.rows", broken)
+    assert as_("owner", "GET", "/api/instances").status_code == 500
+    logged = capfd.readouterr().err
+    assert "RuntimeError: broken" in logged
+    assert "a password in a variable" not in logged.replace('hidden = "a password in a variable"', "")

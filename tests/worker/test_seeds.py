@@ -1,0 +1,69 @@
+"""First-boot configuration: the platform's settings, with the customer's own on top."""
+
+import json
+
+import yaml
+
+from panel.db import session
+from panel.services import instances
+from worker import seeds
+
+ARGUMENTS = {"hostname": "web.example.com", "ssh_keys": ["ssh-ed25519 AAAA a"], "timezone": None, "cloudcfg": None}
+
+
+def user_data(password=None, **changes):
+    return seeds.user_data({**ARGUMENTS, **changes}, password)
+
+
+def test_keys_without_a_password_lock_the_password():
+    """INS-54"""
+    made = user_data()
+    assert made["ssh_pwauth"] is False
+    assert made["users"] == [{"name": "root", "lock_passwd": True, "ssh_authorized_keys": ["ssh-ed25519 AAAA a"]}]
+    assert "chpasswd" not in made
+
+
+def test_a_password_opens_the_password():
+    made = user_data("s3cret pass")
+    assert made["ssh_pwauth"] is True
+    assert made["chpasswd"]["users"] == [{"name": "root", "password": "s3cret pass", "type": "text"}]
+
+
+def test_what_the_customer_wrote_wins():
+    """INS-56, INS-57, INS-58"""
+    theirs = (
+        "ssh_pwauth: false\ndisable_root: true\nusers:\n- default\n- {name: root, lock_passwd: true}\n- name: ada\n"
+    )
+    made = user_data("s3cret pass", cloudcfg=theirs)
+    assert (made["ssh_pwauth"], made["disable_root"]) == (False, True)
+    root, *rest = made["users"]
+    assert (root["lock_passwd"], root["ssh_authorized_keys"]) == (True, ["ssh-ed25519 AAAA a"])
+    assert rest == ["default", {"name": "ada"}]
+
+
+def test_the_time_zone_and_further_settings_pass_through():
+    made = user_data(timezone="Asia/Tokyo", cloudcfg="runcmd:\n- [touch, /tmp/x]\nday: 2026-01-02")
+    assert made["timezone"] == "Asia/Tokyo"
+    assert made["runcmd"] == [["touch", "/tmp/x"]]
+    assert made["day"] == "2026-01-02"
+
+
+def test_the_files_are_json_and_yaml(cast):
+    """Small guests read JSON, cloud-init reads YAML; characters beyond the basic plane must survive both."""
+    instance = instances.by_id(cast.instance().id)
+    made = seeds.seed(instance, {**ARGUMENTS, "cloudcfg": "motd: 🚀"}, None, "task-id")
+    head, body = made.user_data.split("\n", 1)
+    assert head == "#cloud-config"
+    assert json.loads(body)["motd"] == yaml.safe_load(body)["motd"] == "🚀"
+    assert json.loads(made.meta_data) == {"instance-id": "task-id", "local-hostname": "web.example.com"}
+
+
+def test_the_network_has_every_address_and_one_default_route_a_family(cast):
+    instance = instances.by_id(cast.instance().id)
+    session.refresh(instance)
+    network = seeds.network_config(instance)
+    nic = network["ethernets"]["nic0"]
+    assert nic["match"] == {"macaddress": instance.interfaces[0].mac}
+    assert nic["addresses"] == ["10.9.0.2/24", "fd99::2/64"]
+    assert nic["routes"] == [{"to": "0.0.0.0/0", "via": "10.9.0.1"}, {"to": "::/0", "via": "fd99::1"}]
+    assert nic["nameservers"] == {"addresses": ["10.9.0.1"]}

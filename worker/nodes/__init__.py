@@ -1,0 +1,55 @@
+"""Nodes: one contract (`base`), two drivers. `connect` gives the instance of this process for a hypervisor."""
+
+import os
+import threading
+from pathlib import Path
+
+from worker.nodes.base import Node, NodeSpec, Refused
+
+DRIVERS = ("libvirt", "simulated")
+
+nodes: dict[tuple[Path, str], Node] = {}
+lock = threading.Lock()
+before_fork: list[dict] = []
+
+
+def connect(spec: NodeSpec, data_dir: Path) -> Node:
+    """The node, the same object for everybody in this process. When its address changed, the old one is closed."""
+    key = data_dir, spec.id
+    with lock:
+        node = nodes.get(key)
+        if node is None or node.spec != spec:
+            fresh = driver(spec.driver)(spec, data_dir)
+            if node is not None:
+                node.close()
+            node = nodes[key] = fresh
+        return node
+
+
+def driver(name):
+    """The class. libvirt is imported only when it is asked for: a panel of simulated nodes does without the package."""
+    if name == "simulated":
+        from worker.nodes.simulated import SimulatedNode
+
+        return SimulatedNode
+    if name == "libvirt":
+        try:
+            from worker.nodes.libvirt import LibvirtNode
+        except ModuleNotFoundError as missing:
+            if not (missing.name or "").startswith("libvirt"):
+                raise
+            detail = "Install the package libvirt-python beside the panel."
+            raise Refused("The libvirt driver is not installed.", detail) from missing
+        return LibvirtNode
+    raise Refused(f"There is no driver {name!r} for hypervisors.", f"The drivers are {', '.join(DRIVERS)}.")
+
+
+def forget():
+    """A child of a fork connects anew. What it inherited is the parent's, and even closing it would disturb the parent:
+    it is put aside for ever."""
+    global lock, nodes
+    before_fork.append(nodes)
+    lock, nodes = threading.Lock(), {}
+
+
+os.register_at_fork(after_in_child=forget)

@@ -1,0 +1,89 @@
+"""Every call to a node ends, and a node that is silent is left alone for a while.
+
+A call runs in a thread of its own, because a library that waits for a lost node cannot be interrupted; the caller goes
+on after the deadline and the thread is left to end by itself. After several silences in a row the circuit is open: calls
+fail at once, and only one now and then (or a `probe`) is let through to see whether the node is back.
+"""
+
+import os
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import Future, wait
+from typing import TypeVar
+
+from worker.nodes.base import Unreachable
+
+Result = TypeVar("Result")
+
+TOLERATED = 3
+"""Silences in a row until the circuit opens."""
+
+PAUSE = 10.0
+"""Seconds between two attempts while it is open."""
+
+AT_ONCE = 32
+"""Calls under way, the ones that were given up included."""
+
+
+class Circuit:
+    def __init__(self, name: str):
+        self.name = name
+        self.reset()
+
+    def reset(self):
+        self.pid = os.getpid()
+        self.slots = threading.BoundedSemaphore(AT_ONCE)
+        self.silences = 0
+        self.retry_at = 0.0
+
+    @property
+    def open(self) -> bool:
+        return self.silences >= TOLERATED
+
+    def run(self, work: Callable[[], Result], deadline: float, heard=lambda: 0.0, probe=False) -> Result:
+        """What `work` returns or raises; `Unreachable` when it takes longer than `deadline` seconds. Work that is long
+        by nature tells by `heard` when it last moved (monotonic), and the deadline counts from there."""
+        if self.pid != os.getpid():
+            self.reset()  # the threads and locks of a parent process mean nothing in its child
+        if self.open and not probe and not self.due():
+            raise Unreachable("The hypervisor does not answer.", f"{self.name}: the circuit is open")
+        try:
+            result = self.result(work, deadline, heard)
+        except Unreachable:
+            self.silences += 1
+            self.retry_at = time.monotonic() + PAUSE
+            raise
+        except Exception:
+            self.silences = 0  # it said no, but it spoke
+            raise
+        self.silences = 0
+        return result
+
+    def due(self) -> bool:
+        """True for one caller in each pause."""
+        if time.monotonic() < self.retry_at:
+            return False
+        self.retry_at = time.monotonic() + PAUSE
+        return True
+
+    def result(self, work, deadline, heard):
+        future, limit = Future(), time.monotonic() + deadline
+        if not self.slots.acquire(timeout=deadline):
+            raise Unreachable("The hypervisor does not answer.", f"{self.name}: {AT_ONCE} calls wait for an answer")
+        threading.Thread(target=carry, args=(work, future, self.slots), name=f"node {self.name}", daemon=True).start()
+        while not wait([future], max(0.0, limit - time.monotonic())).done:
+            if heard() + deadline <= limit:
+                detail = f"{self.name}: silent for {deadline:g} seconds"
+                raise Unreachable("The hypervisor did not answer in time.", detail)
+            limit = heard() + deadline
+        return future.result()
+
+
+def carry(work, future, slots):
+    try:
+        future.set_result(work())
+    except BaseException as error:
+        future.set_exception(error)
+    finally:
+        slots.release()

@@ -1,0 +1,186 @@
+"""The driver for libvirt: QEMU/KVM on this machine or on any that libvirt reaches (unix, ssh, tcp, tls).
+
+What happens on a node happens through libvirt's own calls; no file of the node is opened. This class keeps the promises
+of the contract about time: every call has a deadline and passes the node's circuit. What the calls do is in the modules
+beside it.
+"""
+
+import contextlib
+import time
+from pathlib import Path
+
+import libvirt
+
+from worker.nodes.base import Capabilities, Node, NodeError, NodeSpec
+from worker.nodes.circuit import Circuit
+from worker.nodes.libvirt import agent, facts, machines, pools, seen
+from worker.nodes.libvirt.connection import Connection
+from worker.nodes.libvirt.errors import translated
+from worker.nodes.libvirt.watching import Watch
+
+SOON, A_WHILE, LONG = 15.0, 45.0, 90.0
+"""Deadlines in seconds: for a look, for a change (libvirt itself waits up to 30 for a busy machine), for trying out what
+the node can do. A line that is dead is noticed earlier, by libvirt's own signs of life."""
+
+
+class LibvirtNode(Node):
+    def __init__(self, spec: NodeSpec, data_dir: Path):
+        super().__init__(spec, data_dir)
+        self.connection = Connection(spec.uri)
+        self.circuit = Circuit(spec.name)
+        self.cards = seen.Cards()
+        self.tried: tuple[libvirt.virConnect | None, facts.Facts | None] = None, None
+
+    def call(self, doing: str, deadline: float, work, *args, **circuit):
+        """Runs `work(connection, *args)` within the deadline. `doing` completes "the hypervisor could not …"."""
+
+        def carry():
+            with translated(doing):
+                return work(self.connection.get(), *args)
+
+        return self.circuit.run(carry, deadline, **circuit)
+
+    def facts(self, connection, again=False) -> facts.Facts:
+        """What was found out over this connection; a new one may lead to a host that was changed or repaired."""
+        line, found = self.tried
+        if again or found is None or line is not connection:
+            found = facts.find_out(connection)
+            self.tried = connection, found
+        return found
+
+    # --- the node itself
+
+    def capabilities(self):
+        return self.call("say what it can do", LONG, self._capabilities)
+
+    def _capabilities(self, connection):
+        found = self.facts(connection, again=True)
+        versions = libvirt_number(connection.getLibVersion()), libvirt_number(connection.getVersion())
+        return Capabilities(
+            version="libvirt {}, QEMU {}".format(*versions),
+            cpu_cores=connection.getInfo()[2],
+            memory=connection.getMemoryStats(libvirt.VIR_NODE_MEMORY_STATS_ALL_CELLS)["total"] * 1024,
+            accelerated=found.accelerated,
+            acceleration_note=found.acceleration_note,
+            bandwidth_limits=found.bandwidth_limits,
+            address_filters=found.address_filters,
+            pools=pools.pools(connection),
+        )
+
+    def ping(self):
+        self.call("answer", SOON, libvirt.virConnect.getLibVersion, probe=True)
+
+    def machines(self):
+        return self.call("list its machines", SOON, seen.machines, self.cards)
+
+    def watch(self, event, stop):
+        watch = self.call("tell of changes", SOON, Watch)
+        try:
+            watch.run(event, stop)
+        finally:
+            with contextlib.suppress(NodeError):
+                self.call("stop telling of changes", SOON, watch.end)
+
+    def close(self):
+        with contextlib.suppress(NodeError):
+            self.circuit.run(self._close, SOON, probe=True)
+
+    def _close(self):
+        self.tried = None, None
+        self.connection.close()
+
+    # --- pools, images, disks
+
+    def prepare_pool(self, name, path):
+        return self.call("prepare its storage", A_WHILE, pools.prepare_pool, name, path)
+
+    def has_image(self, pool, image):
+        return self.call("look for the image", SOON, pools.has_image, pool, image)
+
+    def put_image(self, pool, image, progress=None):
+        """An image takes as long as it takes: the deadline counts from the last byte that moved."""
+        last = time.monotonic()
+
+        def moved(done, total):
+            nonlocal last
+            last = time.monotonic()
+            if progress:
+                progress(done, total)
+
+        self.call("take the image", A_WHILE, pools.put_image, pool, image, moved, heard=lambda: last)
+
+    def delete_image(self, pool, name):
+        self.call("delete the image", A_WHILE, pools.delete_image, pool, name)
+
+    def create_disk(self, disk, image=None, progress=None):
+        self.call("create the disk", A_WHILE, pools.create_disk, disk, image)
+
+    def grow_disk(self, disk, machine_id=None):
+        self.call("grow the disk", A_WHILE, pools.grow_disk, disk, machine_id)
+
+    def delete_disk(self, pool, name):
+        self.call("delete the disk", A_WHILE, pools.delete_disk, pool, name)
+
+    def disks(self, pool):
+        return self.call("list its disks", A_WHILE, pools.disks, pool)
+
+    def write_seed(self, pool, name, seed):
+        return self.call("take the first-boot configuration", A_WHILE, pools.write_seed, pool, name, seed)
+
+    # --- machines
+
+    def define(self, machine):
+        self.call("define the machine", LONG, self._define, machine)
+
+    def _define(self, connection, machine):
+        found = self.facts(connection)
+        machines.define(connection, machine, found.accelerated, found.bandwidth_limits, found.address_filters)
+
+    def start(self, machine_id):
+        self.call("start the machine", A_WHILE, machines.start, machine_id)
+
+    def shutdown(self, machine_id):
+        self.call("ask the machine to turn off", A_WHILE, machines.shutdown, machine_id)
+
+    def power_off(self, machine_id):
+        self.call("turn the machine off", A_WHILE, machines.power_off, machine_id)
+
+    def restart(self, machine_id):
+        self.call("ask the machine to restart", A_WHILE, machines.restart, machine_id)
+
+    def reset(self, machine_id):
+        self.call("reset the machine", A_WHILE, machines.reset, machine_id)
+
+    def suspend(self, machine_id):
+        self.call("suspend the machine", A_WHILE, machines.suspend, machine_id)
+
+    def resume(self, machine_id):
+        self.call("resume the machine", A_WHILE, machines.resume, machine_id)
+
+    def delete(self, machine_id):
+        self.call("delete the machine", A_WHILE, machines.delete, machine_id)
+
+    def console(self, machine_id):
+        return self.call("open the screen", SOON, machines.console, machine_id, self.spec.uri)
+
+    # --- inside the guest
+
+    def agent_ping(self, machine_id):
+        self.call("reach the guest agent", A_WHILE, agent.ping, machine_id)
+
+    def agent_addresses(self, machine_id):
+        return self.call("ask the guest for its addresses", A_WHILE, agent.addresses, machine_id)
+
+    def agent_run(self, machine_id, command, stdin="", deadline=30):
+        program = tuple(command)
+        return self.call(
+            "run the program in the guest", deadline + A_WHILE, agent.run, machine_id, program, stdin, deadline
+        )
+
+    def agent_set_password(self, machine_id, user, password):
+        self.call("set the password", A_WHILE, agent.set_password, machine_id, user, password)
+
+
+def libvirt_number(version: int) -> str:
+    """libvirt writes 9.1.2 as 9001002."""
+    return f"{version // 1_000_000}.{version // 1000 % 1000}.{version % 1000}"

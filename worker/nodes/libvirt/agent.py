@@ -1,0 +1,79 @@
+"""Inside the guest, through QEMU's guest agent."""
+
+import base64
+import json
+import time
+from collections.abc import Iterable
+
+import libvirt
+import libvirt_qemu
+
+from worker.nodes.base import AgentSilent, Finished
+from worker.nodes.libvirt.machines import find
+
+PATIENCE = 5
+"""Seconds the agent has for an answer of its own."""
+
+LOOK = 0.05
+"""Seconds until the first look whether a program has ended; later looks are further apart."""
+
+
+def ping(connection, machine_id: str):
+    tell(running(connection, machine_id), "guest-ping")
+
+
+def addresses(connection, machine_id: str) -> dict[str, list[str]]:
+    found = running(connection, machine_id).interfaceAddresses(libvirt.VIR_DOMAIN_INTERFACE_ADDRESSES_SRC_AGENT)
+    return {
+        card["hwaddr"]: [address["addr"] for address in card["addrs"] or ()]
+        for name, card in found.items()
+        if card["hwaddr"] and name != "lo"
+    }
+
+
+def set_password(connection, machine_id: str, user: str, password: str):
+    running(connection, machine_id).setUserPassword(user, password)
+
+
+def run(connection, machine_id: str, command: Iterable[str], stdin: str, deadline: float) -> Finished:
+    limit = time.monotonic() + deadline
+    domain = running(connection, machine_id)
+    path, *arguments = command
+    started = tell(
+        domain,
+        "guest-exec",
+        **{"path": path, "arg": arguments, "input-data": encode(stdin), "capture-output": True},
+    )
+    pause = LOOK
+    while not (status := tell(domain, "guest-exec-status", pid=started["pid"]))["exited"]:
+        if time.monotonic() + pause > limit:
+            detail = f"{path} in machine {machine_id} took more than {deadline:g} seconds"
+            raise AgentSilent("The program in the guest did not finish in time.", detail)
+        time.sleep(pause)
+        pause = min(pause * 1.5, 1.0)
+    return Finished(status.get("exitcode", 128 + status.get("signal", 0)), output(status))
+
+
+def output(status: dict) -> str:
+    return "".join(decode(status[stream]) for stream in ("out-data", "err-data") if stream in status)
+
+
+def encode(text: str) -> str:
+    return base64.b64encode(text.encode()).decode()
+
+
+def decode(data: str) -> str:
+    return base64.b64decode(data).decode(errors="replace")
+
+
+def tell(domain, command: str, **arguments):
+    request = json.dumps({"execute": command, "arguments": arguments} if arguments else {"execute": command})
+    return json.loads(libvirt_qemu.qemuAgentCommand(domain, request, PATIENCE, 0))["return"]
+
+
+def running(connection, machine_id: str):
+    """The machine, when a guest can be in it."""
+    domain = find(connection, machine_id)
+    if domain.state()[0] != libvirt.VIR_DOMAIN_RUNNING:
+        raise AgentSilent("The guest agent does not answer.", f"machine {machine_id} is not running")
+    return domain

@@ -1,0 +1,64 @@
+"""What libvirt says, in the words of the contract."""
+
+import contextlib
+import errno
+
+import libvirt
+
+from worker.nodes.base import AgentSilent, Full, Missing, NodeError, Refused, Unreachable
+
+LOST = (libvirt.VIR_ERR_NO_CONNECT, libvirt.VIR_ERR_RPC, libvirt.VIR_ERR_AUTH_FAILED, libvirt.VIR_ERR_INVALID_CONN)
+LINE = (libvirt.VIR_FROM_RPC, libvirt.VIR_FROM_REMOTE)
+"""Where errors of the line itself come from; what the node says about a machine or a disk has other origins."""
+
+GONE = {
+    libvirt.VIR_ERR_NO_DOMAIN: "The hypervisor does not know this machine.",
+    libvirt.VIR_ERR_NO_STORAGE_VOL: "The hypervisor does not have this disk.",
+    libvirt.VIR_ERR_NO_STORAGE_POOL: "The hypervisor does not have this storage.",
+    libvirt.VIR_ERR_NO_NETWORK: "The hypervisor does not have this network.",
+}
+
+SILENT = (
+    libvirt.VIR_ERR_AGENT_UNRESPONSIVE,
+    libvirt.VIR_ERR_AGENT_UNSYNCED,
+)
+
+NO_ROOM = ("No space left on device", "Cannot allocate memory", "Disk quota exceeded")
+
+
+@contextlib.contextmanager
+def absent_is_fine():
+    """What is not there need not be looked at or taken away."""
+    try:
+        yield
+    except libvirt.libvirtError as error:
+        if error.get_error_code() not in GONE:
+            raise
+
+
+@contextlib.contextmanager
+def translated(doing: str):
+    """Raises the contract's errors. `doing` completes "could not …"."""
+    try:
+        yield
+    except libvirt.libvirtError as error:
+        raise meaning(error, doing) from error
+
+
+def meaning(error: libvirt.libvirtError, doing: str) -> NodeError:
+    code, detail = error.get_error_code(), str(error)
+    if code is None or code in LOST or error.get_error_domain() in LINE:
+        return Unreachable("The connection to the hypervisor was lost.", f"{doing}: {detail}")
+    if code in GONE:
+        return Missing(GONE[code], f"{doing}: {detail}")
+    if code in SILENT:
+        return AgentSilent("The guest agent does not answer.", f"{doing}: {detail}")
+    if full(error):
+        return Full(f"The hypervisor has not enough room to {doing}.", detail)
+    return Refused(f"The hypervisor could not {doing}.", detail)
+
+
+def full(error) -> bool:
+    if error.get_error_code() == libvirt.VIR_ERR_SYSTEM_ERROR and error.get_int1() in (errno.ENOSPC, errno.EDQUOT):
+        return True
+    return any(words in str(error) for words in NO_ROOM)

@@ -1,0 +1,105 @@
+"""What a node can really do. libvirt offers more than some hosts can hold, so each thing is tried."""
+
+import time
+import uuid
+from dataclasses import dataclass
+
+import libvirt
+import structlog
+from lxml import etree
+from lxml.builder import E
+
+from worker.nodes.libvirt import filters
+
+log = structlog.get_logger()
+
+MOVED = 1_000_000
+"""Nanoseconds of processor time that show that a guest runs."""
+
+PATIENCE = 5.0
+"""Seconds a probe guest has for that."""
+
+
+@dataclass(frozen=True)
+class Facts:
+    accelerated: bool
+    acceleration_note: str
+    bandwidth_limits: bool
+    address_filters: bool
+
+
+def find_out(connection: libvirt.virConnect) -> Facts:
+    accelerated, note = acceleration(connection)
+    facts = Facts(accelerated, note, bandwidth_limits(connection), address_filters(connection))
+    log.info("libvirt_node_tried", **vars(facts))
+    return facts
+
+
+def acceleration(connection) -> tuple[bool, str]:
+    """KVM counts when a guest that was started under it was seen using the processor."""
+    try:
+        connection.getDomainCapabilities(None, "x86_64", "pc", "kvm")
+    except libvirt.libvirtError as error:
+        return False, f"libvirt finds no KVM on this host: guests run in emulation. ({error})"
+    try:
+        # It ends with this connection, should the line be lost before it is destroyed.
+        guest = connection.createXML(probe_guest(), libvirt.VIR_DOMAIN_START_AUTODESTROY)
+    except libvirt.libvirtError as error:
+        return False, f"A probe guest did not start under KVM: guests run in emulation. ({error})"
+    try:
+        if uses_processor(connection, guest):
+            return True, "KVM works: a probe guest ran under it."
+        return False, "A probe guest stood still under KVM: guests run in emulation."
+    finally:
+        guest.destroy()
+
+
+def uses_processor(connection, guest) -> bool:
+    limit = time.monotonic() + PATIENCE
+    while time.monotonic() < limit:
+        [(_, values)] = connection.domainListGetStats([guest], libvirt.VIR_DOMAIN_STATS_VCPU)
+        if values.get("vcpu.0.time", 0) > MOVED:
+            return True
+        time.sleep(0.05)
+    return False
+
+
+def probe_guest() -> str:
+    """A machine like those of the panel, without anything to boot from: its firmware looks for it."""
+    return text(
+        E.domain(
+            E.name(f"panel-probe-{uuid.uuid4()}"),
+            E.memory("32", unit="MiB"),
+            E.vcpu("1"),
+            E.os(E.type("hvm", arch="x86_64", machine="pc")),
+            E.features(E.acpi(), E.apic()),
+            E.cpu(mode="host-passthrough"),
+            type="kvm",
+        )
+    )
+
+
+def bandwidth_limits(connection) -> bool:
+    """Limits need parts of the kernel's traffic control that some hosts lack: a network with limits tells."""
+    limits = E.bandwidth(E.inbound(average="1000"), E.outbound(average="1000"))
+    network = E.network(E.name(f"panel-probe-{uuid.uuid4()}"), E.forward(mode="open"), E.bridge(stp="off"), limits)
+    try:
+        connection.networkCreateXML(text(network)).destroy()
+    except libvirt.libvirtError as error:
+        log.info("bandwidth_limits_refused", detail=str(error))
+        return False
+    return True
+
+
+def address_filters(connection) -> bool:
+    """Also brings the filter to the rules of this release."""
+    try:
+        connection.nwfilterDefineXML(filters.guard())
+    except libvirt.libvirtError as error:
+        log.info("address_filters_refused", detail=str(error))
+        return False
+    return True
+
+
+def text(element) -> str:
+    return etree.tostring(element, encoding="unicode")

@@ -1,0 +1,89 @@
+"""Does KVM work on this machine? Only a guest that ran under it can tell.
+
+A device file that is there, and even a few instructions that run, prove nothing: there are machines whose KVM refuses
+the processor's own features or stands still once a guest switches to 64-bit mode. So the probe is a guest of 64 KiB
+that does what every kernel does first (page tables, long mode) and then tells QEMU to leave with a code of its own.
+"""
+
+import contextlib
+import json
+import subprocess
+import tempfile
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import structlog
+
+log = structlog.get_logger()
+
+CODE = bytes.fromhex(
+    "c70600100320"  # mov word [0x1000], 0x2003      the first entry of the top page table
+    "c70600200330"  # mov word [0x2000], 0x3003
+    "c70600308300"  # mov word [0x3000], 0x0083      one page of 2 MiB at address 0
+    "66b8001000000f22d8"  # cr3 = 0x1000
+    "66b8200000000f22e0"  # cr4 = PAE
+    "66b9800000c00f32660d000100000f30"  # EFER |= long mode
+    "2e660f01166800"  # lgdt cs:[0x68]
+    "66b8110000800f22c0"  # cr0 = paging | protected
+    "66ea4c000f000800"  # jmp 0x08:0xf004c               from here on 64-bit code
+    "b010e6f4f4"  # mov al, 0x10; out 0xf4, al; hlt
+)
+TABLE = bytes.fromhex(
+    "0000000000000000"  # the descriptor table: none, 64-bit code
+    "00000000009a2000"
+    "0f0058000f00"  # its size and address
+)
+RESET = bytes.fromhex("ea000000f0")  # jmp 0xf000:0, where a processor starts
+FIRMWARE = (CODE.ljust(0x58, b"\0") + TABLE).ljust(0xFFF0, b"\0") + RESET.ljust(16, b"\0")
+SPOKE = 0x10 << 1 | 1
+"""What QEMU exits with when the guest writes 0x10 to its exit port."""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    works: bool
+    sentence: str
+    """For operators."""
+
+
+def probe(device="/dev/kvm", qemu="qemu-system-x86_64", accelerator="kvm", cpu="host", deadline=5.0) -> Verdict:
+    """Runs the probe guest; never takes longer than `deadline` seconds."""
+    if not Path(device).exists():
+        return Verdict(False, f"This machine has no {device}: guests run in QEMU's own emulation.")
+    with tempfile.NamedTemporaryFile(suffix=".rom") as firmware:
+        firmware.write(FIRMWARE)
+        firmware.flush()
+        command = [qemu, "-machine", "pc", "-accel", accelerator, "-cpu", cpu, "-m", "8", "-bios", firmware.name]
+        command += ["-nodefaults", "-no-user-config", "-display", "none"]
+        command += ["-device", "isa-debug-exit,iobase=0xf4,iosize=1"]
+        try:
+            run = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=deadline)
+        except subprocess.TimeoutExpired:
+            return Verdict(False, f"{device} is there, but a guest stood still under it: guests run in emulation.")
+    if run.returncode == SPOKE:
+        return Verdict(True, "KVM works: a probe guest ran 64-bit code under it.")
+    said = (run.stderr.strip().splitlines() or [f"QEMU ended with code {run.returncode}"])[0]
+    return Verdict(False, f"{device} is there, but QEMU cannot run a guest under it: guests run in emulation. ({said})")
+
+
+def boot_id() -> str:
+    return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+
+
+def remembered(file: Path) -> Verdict | None:
+    """The verdict of this boot, if one was kept. Another boot may have another kernel or another machine below it."""
+    with contextlib.suppress(OSError, ValueError, KeyError):
+        kept = json.loads(file.read_text())
+        if kept.pop("boot_id") == boot_id():
+            return Verdict(**kept)
+    return None
+
+
+def verdict(file: Path) -> Verdict:
+    """The verdict for this boot: probed once, then kept in the file."""
+    found = remembered(file)
+    if found is None:
+        found = probe()
+        log.info("kvm_probed", works=found.works, sentence=found.sentence)
+        file.write_text(json.dumps({"boot_id": boot_id(), **asdict(found)}))
+    return found

@@ -1,0 +1,256 @@
+"""A hypervisor of the panel's own on this machine, for `make run` and for tests.
+
+It is a private libvirtd. All it keeps (sockets, state, settings, logs) lies below one directory: a mount namespace
+shows it that directory's folders as /run/libvirt, /var/lib/libvirt and so on, so a libvirtd of the system is not
+touched. Only the bridge of its network is in common with the rest of the machine, and its name can be chosen.
+
+The daemon is detached: it and its guests outlive the panel that started it. They run as root because pools may lie
+below anybody's home directory; QEMU drops root's capabilities and has its system calls filtered.
+"""
+
+import contextlib
+import fcntl
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import time
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+import libvirt
+import structlog
+
+from worker.nodes.libvirt import kvm
+from worker.nodes.libvirt.public import PublicNetwork, ensure
+
+log = structlog.get_logger()
+
+NEEDED = {
+    "libvirtd": "libvirt-daemon-system",
+    "qemu-system-x86_64": "qemu-system-x86",
+    "qemu-img": "qemu-utils",
+    "ip": "iproute2",
+    "iptables": "iptables",
+    "ebtables": "ebtables",
+    "unshare": "util-linux",
+    "mount": "mount",
+}
+"""What a local hypervisor runs, and the Debian package that brings it."""
+
+PACKAGES = tuple(dict.fromkeys(NEEDED.values()))
+
+PROGRAMS = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+FOLDERS = {
+    "run": "/run/libvirt",
+    "lib": "/var/lib/libvirt",
+    "log": "/var/log/libvirt",
+    "cache": "/var/cache/libvirt",
+    "etc": "/etc/libvirt",
+}
+
+DAEMON_CONF = """\
+auth_unix_rw = "none"
+unix_sock_rw_perms = "0700"
+host_uuid = "{uuid}"
+log_outputs = "3:file:/var/log/libvirt/libvirtd.log"
+"""
+
+QEMU_CONF = """\
+user = "root"
+group = "root"
+dynamic_ownership = 0
+remember_owner = 0
+security_driver = "none"
+namespaces = []
+stdio_handler = "file"
+vnc_listen = "127.0.0.1"
+"""
+
+# Run inside a mount namespace of its own: $1 is the directory, $2 the host's UUID, $3 whether KVM works.
+# Where KVM does not work libvirtd gets a /dev without it: binding something over /dev/kvm would make libvirt ask QEMU
+# for its capabilities again at every definition, which takes half a minute. Without systemd, libvirt makes control groups
+# by the guests' numbers and names, which two daemons may share, so each daemon gets a branch of its own.
+SPACE = """
+mount --make-rprivate /
+for pair in {folders}; do
+    mkdir -p "${{pair#*:}}"
+    mount --bind "$1/${{pair%%:*}}" "${{pair#*:}}"
+done
+if [ "$3" = no ]; then
+    mkdir -p "$1/dev"
+    mount -t tmpfs -o mode=755 tmpfs "$1/dev"
+    mkdir "$1/dev/net" "$1/dev/pts" "$1/dev/shm"
+    for device in null zero full random urandom tty net/tun; do
+        touch "$1/dev/$device"
+        mount --bind "/dev/$device" "$1/dev/$device"
+    done
+    ln -s pts/ptmx "$1/dev/ptmx"
+    ln -s /proc/self/fd "$1/dev/fd"
+    mount --rbind /dev/pts "$1/dev/pts"
+    mount --rbind /dev/shm "$1/dev/shm"
+    mount --rbind "$1/dev" /dev
+fi
+if [ ! -d /run/systemd/system ]; then
+    for controller in cpu cpuacct cpuset memory freezer blkio pids devices; do
+        group=/sys/fs/cgroup/$controller
+        [ -e "$group/cgroup.procs" ] || continue
+        mkdir -p "$group/$2"
+        if [ $controller = cpuset ]; then
+            cat "$group/cpuset.cpus" >"$group/$2/cpuset.cpus"
+            cat "$group/cpuset.mems" >"$group/$2/cpuset.mems"
+        fi
+        mount --bind "$group/$2" "$group"
+    done
+fi
+exec libvirtd -d -p /run/libvirt/libvirtd.pid
+""".format(folders=" ".join(f"{name}:{place}" for name, place in FOLDERS.items()))
+
+
+class NoHypervisor(Exception):
+    """A hypervisor could not be started here; the text says why."""
+
+
+def missing() -> list[str]:
+    """What keeps this machine from being a hypervisor, a sentence each. Nothing: `start` can be called."""
+    path = f"{os.environ.get('PATH', '')}:{PROGRAMS}"
+    lacking = [f"The program {p} is missing (package {NEEDED[p]})." for p in NEEDED if not shutil.which(p, path=path)]
+    if os.geteuid() != 0:
+        lacking.append("Only root can run a hypervisor.")
+    if not Path("/dev/net/tun").exists():
+        lacking.append("The kernel offers no /dev/net/tun, so guests would have no network.")
+    return lacking
+
+
+def uri(directory: Path) -> str:
+    return f"qemu+unix:///system?socket={Path(directory).resolve() / 'run' / 'libvirt-sock'}"
+
+
+def verdict(directory: Path) -> kvm.Verdict:
+    """Whether guests of this hypervisor run under KVM, and why: probed once a boot."""
+    Path(directory).mkdir(parents=True, exist_ok=True)
+    return kvm.verdict(Path(directory).resolve() / "kvm.json")
+
+
+def start(directory: Path, network: PublicNetwork = PublicNetwork()) -> str:  # noqa: B008  (it cannot be changed)
+    """After success the hypervisor runs, its network `public` too, and the address to reach it is returned. When it ran
+    already nothing is done. Raises `NoHypervisor`."""
+    directory = Path(directory).resolve()
+    with alone(directory):
+        if not answers(directory):
+            launch(directory)
+        with contextlib.closing(libvirt.open(uri(directory))) as connection:
+            ensure(connection, network)
+    return uri(directory)
+
+
+def stop(directory: Path):
+    """After success neither the daemon nor a guest of it runs, and its network is gone. What it keeps on disk stays."""
+    directory = Path(directory).resolve()
+    if not directory.exists():
+        return
+    with alone(directory):
+        if not answers(directory) and any(processes(directory)):
+            launch(directory)  # its guests and bridge outlived it; a new daemon finds them again and can clear them away
+        if answers(directory):
+            with contextlib.closing(libvirt.open(uri(directory))) as connection:
+                for domain in connection.listAllDomains(libvirt.VIR_CONNECT_LIST_DOMAINS_ACTIVE):
+                    domain.destroy()
+                for network in connection.listAllNetworks(libvirt.VIR_CONNECT_LIST_NETWORKS_ACTIVE):
+                    network.destroy()
+        end(processes(directory))
+        for branch in Path("/sys/fs/cgroup").glob(f"*/{host_uuid(directory)}"):
+            for group in (*branch.glob("*/"), branch):
+                with contextlib.suppress(OSError):
+                    group.rmdir()
+
+
+@contextlib.contextmanager
+def alone(directory: Path) -> Iterator[None]:
+    """One process at a time starts or stops the hypervisor of a directory."""
+    directory.mkdir(parents=True, exist_ok=True)
+    with (directory / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def answers(directory: Path) -> bool:
+    with socket.socket(socket.AF_UNIX) as probe:
+        try:
+            probe.connect(str(directory / "run" / "libvirt-sock"))
+        except OSError:
+            return False
+    return True
+
+
+def launch(directory: Path):
+    if lacking := missing():
+        raise NoHypervisor(" ".join(lacking))
+    if len(uri(directory)) - len(uri(Path("/"))) > 90:
+        raise NoHypervisor(f"The path {directory} is too long for the address of a socket.")
+    works = verdict(directory).works
+    lay_out(directory)
+    command = ["unshare", "--mount", "sh", "-eufc", SPACE, "sh", str(directory), host_uuid(directory)]
+    environ = {"PATH": PROGRAMS, "LC_ALL": "C"}
+    said = subprocess.run(
+        [*command, "yes" if works else "no"],
+        env=environ,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+        cwd="/",
+    )
+    if said.returncode or not answers(directory):
+        raise NoHypervisor(f"libvirtd did not start: {said.stdout.strip()} (see {directory / 'log' / 'libvirtd.log'})")
+    log.info("local_hypervisor_started", directory=str(directory), kvm=works)
+
+
+def lay_out(directory: Path):
+    """The folders and settings. What the daemon noted of running guests holds for one boot only."""
+    booted = directory / "boot_id"
+    if not booted.exists() or booted.read_text() != kvm.boot_id():
+        shutil.rmtree(directory / "run", ignore_errors=True)
+        booted.write_text(kvm.boot_id())
+    for name in (*FOLDERS, "lib/dnsmasq"):  # the last is a folder of the package, where networks keep their state
+        (directory / name).mkdir(mode=0o755, exist_ok=True)
+    (directory / "etc" / "libvirtd.conf").write_text(DAEMON_CONF.format(uuid=host_uuid(directory)))
+    (directory / "etc" / "qemu.conf").write_text(QEMU_CONF)
+
+
+def host_uuid(directory: Path) -> str:
+    """The host's identity, as other hypervisors see it: made once."""
+    file = directory / "host_uuid"
+    if not file.exists():
+        file.write_text(str(uuid.uuid4()))
+    return file.read_text()
+
+
+def processes(directory: Path) -> list[int]:
+    """The daemon and its guests: processes from its pid files that do see this directory as /run/libvirt, so that a
+    number that went to another process is left alone."""
+    found = []
+    run = directory / "run"
+    for file in (run / "libvirtd.pid", *run.glob("qemu/*.pid"), *run.glob("network/*.pid")):
+        with contextlib.suppress(OSError, ValueError):
+            pid = int(file.read_text())
+            if os.path.samestat(os.stat(f"/proc/{pid}/root/run/libvirt"), run.stat()):
+                found.append(pid)
+    return found
+
+
+def end(pids: list[int], patience=10.0):
+    for pid in pids:
+        os.kill(pid, signal.SIGTERM)
+    limit = time.monotonic() + patience
+    while any(Path(f"/proc/{pid}").exists() for pid in pids):
+        if time.monotonic() > limit:
+            for pid in pids:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+            return
+        time.sleep(0.02)

@@ -1,0 +1,150 @@
+"""Machines: their definition and their power. Each function is handed a live connection; the deadline is the caller's."""
+
+import contextlib
+import threading
+from urllib.parse import urlsplit
+
+import libvirt
+from lxml import etree
+
+from worker.nodes.base import Endpoint, Machine, Refused
+from worker.nodes.libvirt import xml
+from worker.nodes.libvirt.errors import absent_is_fine
+from worker.nodes.libvirt.pools import find_disk
+
+FORGET = (
+    libvirt.VIR_DOMAIN_UNDEFINE_MANAGED_SAVE
+    | libvirt.VIR_DOMAIN_UNDEFINE_SNAPSHOTS_METADATA
+    | libvirt.VIR_DOMAIN_UNDEFINE_CHECKPOINTS_METADATA
+    | libvirt.VIR_DOMAIN_UNDEFINE_NVRAM
+)
+
+HEARD = 0.5
+"""Seconds in which a refusal to ask the guest at all makes itself known."""
+
+ANYWHERE = ("0.0.0.0", "::")
+LOOPBACK = ("127.0.0.1", "::1")
+
+
+def find(connection: libvirt.virConnect, machine_id: str) -> libvirt.virDomain:
+    return connection.lookupByUUIDString(machine_id)
+
+
+def define(connection, machine: Machine, kvm: bool, limits: bool, guarded: bool):
+    disks = (*machine.disks, *machine.media.values())
+    paths = {disk: find_disk(connection, disk).path() for disk in disks}
+    description = xml.domain(machine, paths, kvm, limits, guarded)
+    try:
+        connection.defineXML(description)
+    except libvirt.libvirtError:
+        earlier = known_as(connection, machine.id)
+        if earlier in (None, machine.name):
+            raise
+        define_renamed(connection, machine, earlier, description)
+
+
+def known_as(connection, machine_id: str) -> str | None:
+    with absent_is_fine():
+        return find(connection, machine_id).name()
+
+
+def define_renamed(connection, machine: Machine, earlier: str, description: str):
+    """libvirt takes a new name only by a call of its own, and only while the machine is off."""
+    domain = find(connection, machine.id)
+    domain.rename(machine.name)
+    try:
+        connection.defineXML(description)
+    except libvirt.libvirtError:
+        domain.rename(earlier)
+        raise
+
+
+def start(connection, machine_id: str):
+    domain = find(connection, machine_id)
+    with fine_when(domain.isActive):
+        domain.create()
+
+
+def shutdown(connection, machine_id: str):
+    domain = find(connection, machine_id)
+    with fine_when(lambda: not domain.isActive()):
+        ask(domain.shutdown)
+
+
+def power_off(connection, machine_id: str):
+    domain = find(connection, machine_id)
+    with fine_when(lambda: not domain.isActive()):
+        domain.destroy()
+
+
+def restart(connection, machine_id: str):
+    ask(find(connection, machine_id).reboot)
+
+
+def reset(connection, machine_id: str):
+    find(connection, machine_id).reset()
+
+
+def suspend(connection, machine_id: str):
+    find(connection, machine_id).suspend()
+
+
+def resume(connection, machine_id: str):
+    domain = find(connection, machine_id)
+    with fine_when(lambda: domain.state()[0] == libvirt.VIR_DOMAIN_RUNNING):
+        domain.resume()
+
+
+def delete(connection, machine_id: str):
+    with absent_is_fine():
+        power_off(connection, machine_id)
+        find(connection, machine_id).undefineFlags(FORGET)
+
+
+@contextlib.contextmanager
+def fine_when(so):
+    """libvirt refuses to bring a machine into the state it is in. That is what was wanted, so it is no error."""
+    try:
+        yield
+    except libvirt.libvirtError as error:
+        if error.get_error_code() != libvirt.VIR_ERR_OPERATION_INVALID or not so():
+            raise
+
+
+def ask(request):
+    """Asks the guest through its agent or, when that does not answer, by the power button: libvirt does one after the
+    other. It then waits up to a minute for the guest to obey the agent; the caller does not."""
+    refused = []
+
+    def carry():
+        try:
+            request()
+        except libvirt.libvirtError as error:
+            refused.append(error)
+
+    asking = threading.Thread(target=carry, name="guest asked", daemon=True)
+    asking.start()
+    asking.join(HEARD)
+    if refused:
+        raise refused[0]
+
+
+def console(connection, machine_id: str, uri: str) -> Endpoint:
+    domain = find(connection, machine_id)
+    if not domain.isActive():
+        raise Refused("The machine is off.", f"machine {machine_id}")
+    graphics = etree.fromstring(domain.XMLDesc(libvirt.VIR_DOMAIN_XML_SECURE)).find("devices/graphics[@type='vnc']")
+    if graphics is None:
+        raise Refused("The machine has no screen.", f"machine {machine_id} is defined without VNC")
+    host = screen_host(graphics.get("listen", ""), urlsplit(uri).hostname)
+    return Endpoint(host, int(graphics.get("port")), graphics.get("passwd", ""))
+
+
+def screen_host(listens: str, node: str | None) -> str:
+    """Where the panel finds what listens there on the node, which is this machine when it has no name."""
+    if listens in ANYWHERE:
+        return node or "127.0.0.1"
+    if node and listens in LOOPBACK:
+        detail = f"{node}: screens listen on {listens}; set vnc_listen in its qemu.conf to an address the panel reaches"
+        raise Refused("The screen cannot be reached from the panel.", detail)
+    return listens

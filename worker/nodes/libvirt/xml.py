@@ -1,0 +1,155 @@
+"""What libvirt is told, as XML. Everything from outside passes through lxml, which quotes it."""
+
+from collections.abc import Iterable, Mapping
+
+from lxml import etree
+from lxml.builder import E, ElementMaker
+
+from worker.nodes.base import Machine, Nic
+from worker.nodes.libvirt import filters
+
+NAMESPACE = "urn:panel:machine:1"
+MARK = ElementMaker(namespace=NAMESPACE, nsmap={"panel": NAMESPACE})
+
+SLOTS = {"seed": "hda", "primary": "hdc", "secondary": "hdd"}
+"""The optical drives. The seed comes first, so that a boot order never depends on it being there."""
+
+VNC_LENGTH = 8
+"""VNC itself looks at no more of a password."""
+
+
+def text(element) -> str:
+    return etree.tostring(element, encoding="unicode")
+
+
+# --- storage
+
+
+def pool(name: str, path: str, uuid: str = "") -> str:
+    """QEMU may run as another user than libvirt: it has to get through the folder, but not to read it."""
+    identity = [E.uuid(uuid)] if uuid else []
+    return text(E.pool(E.name(name), *identity, E.target(E.path(path), E.permissions(E.mode("0711"))), type="dir"))
+
+
+def qcow2(name: str, size: int, base: str | None = None) -> str:
+    """Version 3 of the format (compat 1.1): libvirt's own choice, an older one, cannot note what changed for a backup."""
+    backing = [E.backingStore(E.path(base), E.format(type="qcow2"))] if base else []
+    target = E.target(E.format(type="qcow2"), E.compat("1.1"))
+    return text(E.volume(E.name(name), E.capacity(str(size), unit="bytes"), target, *backing))
+
+
+def raw(name: str, size: int) -> str:
+    return text(E.volume(E.name(name), E.capacity(str(size), unit="bytes"), E.target(E.format(type="raw"))))
+
+
+# --- machines
+
+
+def domain(machine: Machine, paths: Mapping, kvm: bool, limits: bool, guarded: bool) -> str:
+    """A machine. `paths` says where its disks and media lie; the rest is what the node can do.
+
+    The machine type is `pc`: its optical drives are IDE, which every system has a driver for (Debian's cloud kernel has
+    none for the SATA drives of `q35`, and would not find its seed), and its one PCI bus takes disks and cards while the
+    machine runs, without slots prepared for them.
+    """
+    memory = str(machine.memory_mb)
+    order = boot_order(machine)
+    return text(
+        E.domain(
+            E.name(machine.name),
+            E.uuid(machine.id),
+            E.metadata(MARK.machine(by="panel")),
+            E.memory(memory, unit="MiB"),
+            E.currentMemory(memory, unit="MiB"),
+            E.vcpu(str(machine.cpu_cores)),
+            E.os(E.type("hvm", arch="x86_64", machine="pc")),
+            E.features(E.acpi(), E.apic()),
+            E.cpu(mode="host-passthrough" if kvm else "maximum"),
+            E.clock(offset="utc"),
+            E.on_reboot("restart"),
+            E.devices(
+                *(disk(n, paths[d], order) for n, d in enumerate(machine.disks)),
+                *(drive(slot, paths.get(machine.media.get(slot)), order) for slot in SLOTS),
+                *(card(n, nic, order, limits, guarded) for n, nic in enumerate(machine.nics)),
+                E.serial(E.target(port="0"), type="pty"),
+                E.console(E.target(type="serial", port="0"), type="pty"),
+                E.channel(E.target(type="virtio", name="org.qemu.guest_agent.0"), type="unix"),
+                E.memballoon(E.stats(period="10"), model="virtio"),
+                E.rng(E.backend("/dev/urandom", model="random"), model="virtio"),
+                E.video(E.model(type="vga", vram="16384")),
+                *screen(machine),
+            ),
+            type="kvm" if kvm else "qemu",
+        )
+    )
+
+
+def boot_order(machine: Machine) -> dict[str, int]:
+    """Which device is tried when. The seed's drive is never booted from."""
+    devices = {
+        "disk": ["vda"] if machine.disks else [],
+        "cdrom": [SLOTS["primary"], SLOTS["secondary"]],
+        "network": ["nic0"] if machine.nics else [],
+    }
+    return {device: n for n, device in enumerate((d for kind in machine.boot for d in devices[kind]), start=1)}
+
+
+def booted(device: str, order: Mapping[str, int]) -> list:
+    return [E.boot(order=str(order[device]))] if device in order else []
+
+
+def disk(number: int, path: str, order) -> etree._Element:
+    device = disk_name(number)
+    return E.disk(
+        E.driver(name="qemu", type="qcow2", discard="unmap"),
+        E.source(file=path),
+        E.target(dev=device, bus="virtio"),
+        *booted(device, order),
+        type="file",
+        device="disk",
+    )
+
+
+def disk_name(number: int) -> str:
+    """vda … vdz, vdaa …"""
+    letters = chr(ord("a") + number % 26)
+    return disk_name(number // 26 - 1) + letters if number >= 26 else f"vd{letters}"
+
+
+def drive(slot: str, path: str | None, order) -> etree._Element:
+    """An optical drive, empty when there is nothing to lie in it, so that a medium can be inserted later."""
+    return E.disk(
+        E.driver(name="qemu", type="raw"),
+        *([E.source(file=path)] if path else []),
+        E.target(dev=SLOTS[slot], bus="ide"),
+        E.readonly(),
+        *booted(SLOTS[slot], order),
+        type="file",
+        device="cdrom",
+    )
+
+
+def card(number: int, nic: Nic, order, limits: bool, guarded: bool) -> etree._Element:
+    return E.interface(
+        E.mac(address=nic.mac),
+        E.source(network=nic.network),
+        E.model(type="virtio"),
+        *([filters.reference(nic)] if guarded else []),
+        *(bandwidth(nic) if limits else []),
+        *booted(f"nic{number}", order),
+        type="network",
+    )
+
+
+def bandwidth(nic: Nic) -> list:
+    """libvirt counts in kilobytes a second, and means by inbound what the guest receives, as `Nic` does."""
+    limits = {"inbound": nic.inbound_mbps, "outbound": nic.outbound_mbps}
+    set_ones = [E(way, average=str(mbps * 125)) for way, mbps in limits.items() if mbps]
+    return [E.bandwidth(*set_ones)] if set_ones else []
+
+
+def screen(machine: Machine) -> Iterable[etree._Element]:
+    """VNC where the node's own settings say (libvirt's default is 127.0.0.1). Without a password libvirt would let
+    everybody in, so a machine without one has no screen."""
+    if machine.vnc and machine.vnc_password:
+        yield E.graphics(type="vnc", port="-1", autoport="yes", passwd=machine.vnc_password[:VNC_LENGTH])

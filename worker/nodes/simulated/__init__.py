@@ -1,0 +1,44 @@
+"""A node that only exists in a file: for demonstrations without a hypervisor, for load tests and for fault tests.
+
+It keeps every promise of the contract, between processes and across restarts. Its machines take no processor: what they
+use is worked out when somebody looks.
+"""
+
+from worker.nodes.base import Capabilities, GiB, Node
+from worker.nodes.simulated.faults import Counting, Faults, meets_faults
+from worker.nodes.simulated.guests import Guests
+from worker.nodes.simulated.machines import Machines
+from worker.nodes.simulated.options import options_of
+from worker.nodes.simulated.outside import Outside
+from worker.nodes.simulated.state import State
+from worker.nodes.simulated.storage import Storage
+
+
+@meets_faults
+class SimulatedNode(Storage, Machines, Guests, Faults, Outside, Node):
+    def __init__(self, spec, data_dir):
+        super().__init__(spec, data_dir)
+        self.options = options_of(spec.uri)
+        self.circuit = Counting(spec.name)
+        self.state = State(data_dir / "simulated" / f"{spec.id}.db")
+
+    def ping(self):
+        self.state.rows("SELECT 1")
+
+    def close(self):
+        self.state.close()
+
+    def capabilities(self):
+        with self.state.snapshot() as db:
+            names = [row["name"] for row in db.execute("SELECT name FROM pools ORDER BY name")]
+            pools = tuple(self._pool(db, name) for name in names)
+        return Capabilities(
+            version="simulated",
+            cpu_cores=self.options.cores,
+            memory=self.options.memory_gb * GiB,
+            accelerated=False,
+            acceleration_note="This hypervisor is simulated: its guests exist on paper only.",
+            bandwidth_limits=True,
+            address_filters=True,
+            pools=pools,
+        )

@@ -1,0 +1,95 @@
+"""Inside the guests of a simulated node: what the guest agent of a machine answers."""
+
+import time
+import uuid
+
+import argon2
+import orjson
+import yaml
+
+from panel import clock
+from worker.nodes.base import AgentSilent, Finished
+from worker.nodes.simulated.machines import uptime
+from worker.nodes.simulated.storage import seed_on
+
+HASHER = argon2.PasswordHasher(time_cost=1, memory_cost=1024, parallelism=1)
+
+
+class Guests:
+    def agent_ping(self, machine_id):
+        self._guest(machine_id)
+
+    def agent_addresses(self, machine_id):
+        return {nic["mac"]: nic["addresses"] for nic in self._guest(machine_id).nics}
+
+    def agent_run(self, machine_id, command, stdin="", deadline=30):
+        program, *arguments = command
+        guest = self._guest(machine_id)
+        if program == "sleep":
+            return sleep(float(arguments[0]), deadline)
+        if program not in PROGRAMS:
+            return Finished(127, f"{program}: not found\n")
+        return PROGRAMS[program](guest, arguments, stdin)
+
+    def agent_set_password(self, machine_id, user, password):
+        self._guest(machine_id)
+        with self.state.transaction() as db:
+            row = (machine_id, user, HASHER.hash(password))
+            db.execute("INSERT OR REPLACE INTO passwords VALUES (?, ?, ?)", row)
+
+    def _guest(self, machine_id):
+        with self.state.snapshot() as db:
+            row = self._machine(db, machine_id)
+        if not (self._up(row) and row["agent"]):
+            raise AgentSilent("The guest agent does not answer.", f"machine {machine_id} is {row['power']}")
+        return Guest(self.state, row)
+
+
+class Guest:
+    """What can be found out inside a guest."""
+
+    def __init__(self, state, row):
+        self.state, self.row = state, row
+        self.live = orjson.loads(row["live"])
+        self.nics = self.live["nics"]
+
+    def hostname(self):
+        """What the seed says, as cloud-init would have it."""
+        slot = self.live["media"].get("seed")
+        seed = slot and seed_on(self.state, slot["pool"], slot["name"])
+        meta_data = yaml.safe_load(seed.meta_data) if seed else {}
+        return meta_data.get("local-hostname", self.live["name"])
+
+    def files(self):
+        seconds = uptime(self.row, clock.now().timestamp()) - self.row["booted_from"]
+        boot = uuid.uuid5(uuid.NAMESPACE_OID, f"{self.row['id']} {self.row['boots']}")
+        files = {"/proc/uptime": f"{seconds:.2f} 0.00\n", "/proc/sys/kernel/random/boot_id": f"{boot}\n"}
+        size = "SELECT size / 512 FROM disks WHERE pool = ? AND name = ?"
+        for letter, disk in zip("abcdefgh", self.live["disks"], strict=False):
+            for (sectors,) in self.state.rows(size, disk["pool"], disk["name"]):
+                files[f"/sys/class/block/vd{letter}/size"] = f"{sectors}\n"
+        return files
+
+
+def sleep(seconds, deadline):
+    time.sleep(min(seconds, deadline))
+    if seconds > deadline:
+        raise AgentSilent("The program in the guest did not finish in time.", f"sleep {seconds}, deadline {deadline}")
+    return Finished(0, "")
+
+
+def cat(guest, paths, stdin):
+    files = guest.files()
+    try:
+        return Finished(0, "".join(files[path] for path in paths) if paths else stdin)
+    except KeyError as missing:
+        return Finished(1, f"cat: can't open {missing}: No such file or directory\n")
+
+
+PROGRAMS = {
+    "true": lambda guest, arguments, stdin: Finished(0, ""),
+    "false": lambda guest, arguments, stdin: Finished(1, ""),
+    "echo": lambda guest, arguments, stdin: Finished(0, " ".join(arguments) + "\n"),
+    "hostname": lambda guest, arguments, stdin: Finished(0, guest.hostname() + "\n"),
+    "cat": cat,
+}

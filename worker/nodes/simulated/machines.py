@@ -1,0 +1,159 @@
+"""Machines of a simulated node: what is defined, what runs, and what a watcher hears of it."""
+
+import time
+
+import orjson
+
+from panel import clock
+from worker.nodes.base import Endpoint, Full, Missing, Power, Refused, Seen
+from worker.nodes.simulated.counters import counters
+from worker.nodes.simulated.screen import screen
+
+POLL = 0.25
+"""Seconds between two looks of a watcher: other processes change the node too."""
+
+
+class Machines:
+    def machines(self):
+        now = clock.now().timestamp()
+        return [seen(row, now) for row in self.state.rows("SELECT id, name, power, live, ran, since FROM machines")]
+
+    def watch(self, event, stop):
+        last = self.state.rows("SELECT coalesce(max(id), 0) FROM events")[0][0]
+        while not stop():
+            for change in self.changes(last):
+                last = change["id"]
+                event(change["machine_id"], change["power"] and Power(change["power"]))
+            time.sleep(POLL)
+
+    def changes(self, last):
+        return self.state.rows("SELECT id, machine_id, power FROM events WHERE id > ? ORDER BY id", last)
+
+    def define(self, machine):
+        if machine.cpu_cores < 1 or machine.memory_mb < 1:
+            detail = f"{machine.name}: {machine.cpu_cores} cores, {machine.memory_mb} MB"
+            raise Refused("A machine needs at least one processor and some memory.", detail)
+        put = """INSERT INTO machines (id, name, definition) VALUES (?, ?, ?)
+                 ON CONFLICT (id) DO UPDATE SET name = excluded.name, definition = excluded.definition"""
+        with self.state.transaction() as db:
+            if db.execute("SELECT 1 FROM machines WHERE name = ? AND id <> ?", (machine.name, machine.id)).fetchone():
+                raise Refused("Another machine on the hypervisor has that name.", f"name {machine.name}")
+            db.execute(put, (machine.id, machine.name, orjson.dumps(machine)))
+
+    def start(self, machine_id):
+        with self.state.transaction() as db:
+            self._start(db, machine_id)
+
+    def shutdown(self, machine_id):
+        with self.state.transaction() as db:
+            row = self._machine(db, machine_id)
+            if self._up(row) and row["heeds_shutdown"]:
+                self._turn_off(db, machine_id)
+
+    def power_off(self, machine_id):
+        with self.state.transaction() as db:
+            self._machine(db, machine_id)
+            self._turn_off(db, machine_id)
+
+    def restart(self, machine_id):
+        with self.state.transaction() as db:
+            row = self._running(db, machine_id)
+            if self._up(row) and row["heeds_shutdown"]:
+                self._boot_anew(db, row)
+
+    def reset(self, machine_id):
+        with self.state.transaction() as db:
+            self._boot_anew(db, self._running(db, machine_id))
+
+    def suspend(self, machine_id):
+        with self.state.transaction() as db:
+            row = self._running(db, machine_id)
+            ran = uptime(row, clock.now().timestamp())
+            self._change(db, machine_id, power="paused", ran=ran, since=None)
+
+    def resume(self, machine_id):
+        with self.state.transaction() as db:
+            if self._running(db, machine_id)["power"] == Power.paused:
+                self._change(db, machine_id, power="on", since=clock.now().timestamp())
+
+    def delete(self, machine_id):
+        with self.state.transaction() as db:
+            db.execute("DELETE FROM machines WHERE id = ?", (machine_id,))
+
+    def console(self, machine_id):
+        with self.state.snapshot() as db:
+            live = orjson.loads(self._running(db, machine_id)["live"])
+        if not live["vnc"]:
+            raise Refused("The machine has no screen.", f"machine {machine_id} is defined without VNC")
+        return Endpoint(*screen(), live["vnc_password"])
+
+    def _machine(self, db, machine_id):
+        row = db.execute("SELECT * FROM machines WHERE id = ?", (machine_id,)).fetchone()
+        if row is None:
+            raise Missing("The machine is not on the hypervisor.", f"machine {machine_id}")
+        return row
+
+    def _running(self, db, machine_id):
+        row = self._machine(db, machine_id)
+        if row["power"] == Power.off:
+            raise Refused("The machine is off.", f"machine {machine_id}")
+        return row
+
+    def _change(self, db, machine_id, **values):
+        columns = ", ".join(f"{column} = :{column}" for column in values)
+        db.execute(f"UPDATE machines SET {columns} WHERE id = :id", {**values, "id": machine_id})
+
+    def _start(self, db, machine_id):
+        row = self._machine(db, machine_id)
+        if row["power"] != Power.off:
+            return
+        machine = orjson.loads(row["definition"])
+        self._need_disks(db, machine)
+        self._need_memory(db, machine)
+        begun = {"ran": 0, "since": clock.now().timestamp(), "boots": row["boots"] + 1, "booted_from": 0}
+        held = {"live": row["definition"], "memory": machine["memory_mb"], "guest": self._has_system(db, machine)}
+        self._change(db, machine_id, power="on", **begun, **held)
+
+    def _turn_off(self, db, machine_id):
+        self._change(db, machine_id, power="off", live=None, memory=0)
+
+    def _boot_anew(self, db, row):
+        booted_from = uptime(row, clock.now().timestamp())
+        self._change(db, row["id"], boots=row["boots"] + 1, booted_from=booted_from)
+
+    def _up(self, row):
+        """Whether a guest runs in the machine and has finished booting."""
+        booted = uptime(row, clock.now().timestamp()) - row["booted_from"] >= self.options.boot_seconds
+        return bool(row["power"] == Power.on and row["guest"] and booted)
+
+    def _need_disks(self, db, machine):
+        """Every disk and medium must be there, and the image that a disk is based on."""
+        there = "SELECT parent FROM disks WHERE pool = ? AND name = ?"
+        for disk in (*machine["disks"], *machine["media"].values()):
+            row = db.execute(there, (disk["pool"], disk["name"])).fetchone()
+            if row is None or (row["parent"] and not db.execute(there, (disk["pool"], row["parent"])).fetchone()):
+                detail = f"disk {disk['name']} in pool {disk['pool']}, or the image it is based on"
+                raise Missing("A disk of the machine is not on the hypervisor.", detail)
+
+    def _need_memory(self, db, machine):
+        used = db.execute("SELECT coalesce(sum(memory), 0) FROM machines WHERE memory > 0").fetchone()[0]
+        free = self.options.memory_gb * 1024 - used
+        if machine["memory_mb"] > free:
+            detail = f"{machine['name']} needs {machine['memory_mb']} MB, {free} MB are free"
+            raise Full("There is not enough memory on the hypervisor.", detail)
+
+    def _has_system(self, db, machine):
+        """A guest boots only from a disk that was made from an image: a blank one holds no system."""
+        made = "SELECT 1 FROM disks WHERE pool = ? AND name = ? AND parent IS NOT NULL"
+        return any(db.execute(made, (disk["pool"], disk["name"])).fetchone() for disk in machine["disks"][:1])
+
+
+def uptime(row, now):
+    """Seconds the machine has run since its start, without those it was suspended."""
+    return row["ran"] + max(0, now - row["since"]) if row["power"] == Power.on else row["ran"]
+
+
+def seen(row, now):
+    power = Power(row["power"])
+    used = {} if power == Power.off else counters(row["id"], orjson.loads(row["live"]), uptime(row, now))
+    return Seen(row["id"], row["name"], power, **used)

@@ -1,0 +1,60 @@
+"""What happens to a simulated node without the panel: its owner, its power supply and its guests do things too.
+
+None of this is in the contract. It is there for tests and demonstrations, and meets no faults.
+"""
+
+import argon2
+import orjson
+
+from worker.nodes.base import Seed
+from worker.nodes.simulated.guests import HASHER
+from worker.nodes.simulated.storage import seed_on
+
+
+class Outside:
+    def guest_powers_off(self, machine_id):
+        """As after `poweroff` inside the guest, or when its process died."""
+        with self.state.transaction() as db:
+            self._machine(db, machine_id)
+            self._turn_off(db, machine_id)
+
+    def guest_restarts(self, machine_id):
+        """As after `reboot` inside the guest."""
+        with self.state.transaction() as db:
+            self._boot_anew(db, self._running(db, machine_id))
+
+    def owner_starts(self, machine_id):
+        """As by the owner's own tools on the node."""
+        with self.state.transaction() as db:
+            self._start(db, machine_id)
+
+    def lose(self, machine_id):
+        """Somebody removed the machine on the node; its disks stay."""
+        with self.state.transaction() as db:
+            self._machine(db, machine_id)
+            db.execute("DELETE FROM machines WHERE id = ?", (machine_id,))
+
+    def node_restarts(self):
+        """The whole node went down and came back: definitions and disks are there, nothing runs."""
+        with self.state.transaction() as db:
+            db.execute("UPDATE machines SET power = 'off', live = NULL, memory = 0")
+
+    def set_guest(self, machine_id, *, heeds_shutdown=True, agent=True):
+        """Whether the guest turns off when asked to, and whether it has a guest agent."""
+        with self.state.transaction() as db:
+            self._machine(db, machine_id)
+            self._change(db, machine_id, heeds_shutdown=heeds_shutdown, agent=agent)
+
+    def seed_of(self, machine_id) -> Seed | None:
+        """What the machine's seed drive holds, as it was written."""
+        with self.state.snapshot() as db:
+            slot = orjson.loads(self._machine(db, machine_id)["definition"])["media"].get("seed")
+        return slot and seed_on(self.state, slot["pool"], slot["name"])
+
+    def signs_in(self, machine_id, user, password):
+        """Whether that password signs in on the guest."""
+        kept = self.state.rows("SELECT hash FROM passwords WHERE machine_id = ? AND user = ?", machine_id, user)
+        try:
+            return bool(kept) and HASHER.verify(kept[0]["hash"], password)
+        except argon2.exceptions.VerifyMismatchError:
+            return False

@@ -1,0 +1,135 @@
+"""What a simulated node remembers: one SQLite file that every process opens for itself.
+
+The events are written by triggers, so no change of power can be made that a watcher would not hear of.
+"""
+
+import contextlib
+import os
+import sqlite3
+import tempfile
+import threading
+import weakref
+from contextlib import contextmanager
+
+from worker.nodes.base import Unreachable
+
+SCHEMA = """
+CREATE TABLE pools (name TEXT PRIMARY KEY, path TEXT NOT NULL);
+CREATE TABLE disks (
+    pool TEXT NOT NULL, name TEXT NOT NULL, kind TEXT NOT NULL, size INTEGER NOT NULL, allocated INTEGER NOT NULL,
+    parent TEXT, content BLOB, PRIMARY KEY (pool, name)
+);
+CREATE INDEX disks_allocated ON disks (allocated);
+CREATE TABLE machines (
+    id TEXT PRIMARY KEY, name TEXT NOT NULL UNIQUE, definition BLOB NOT NULL, power TEXT NOT NULL DEFAULT 'off',
+    live BLOB, memory INTEGER NOT NULL DEFAULT 0, ran REAL NOT NULL DEFAULT 0, since REAL,
+    boots INTEGER NOT NULL DEFAULT 0, booted_from REAL NOT NULL DEFAULT 0, guest INTEGER NOT NULL DEFAULT 0,
+    agent INTEGER NOT NULL DEFAULT 1, heeds_shutdown INTEGER NOT NULL DEFAULT 1
+);
+CREATE INDEX machines_memory ON machines (memory) WHERE memory > 0;
+CREATE TABLE passwords (machine_id TEXT, user TEXT, hash TEXT, PRIMARY KEY (machine_id, user));
+CREATE TABLE faults (
+    id INTEGER PRIMARY KEY, operation TEXT NOT NULL, kind TEXT NOT NULL, remaining INTEGER, seconds REAL NOT NULL
+);
+CREATE TABLE events (id INTEGER PRIMARY KEY AUTOINCREMENT, machine_id TEXT NOT NULL, power TEXT);
+CREATE TRIGGER power_changed AFTER UPDATE OF power ON machines WHEN old.power <> new.power
+    BEGIN INSERT INTO events (machine_id, power) VALUES (new.id, new.power); END;
+CREATE TRIGGER removed AFTER DELETE ON machines
+    BEGIN INSERT INTO events (machine_id, power) VALUES (old.id, NULL);
+          DELETE FROM passwords WHERE machine_id = old.id; END;
+CREATE TRIGGER old_events AFTER INSERT ON events
+    BEGIN DELETE FROM events WHERE id <= new.id - 10000; END;
+"""
+
+
+class State:
+    """Short reads and transactions, one at a time in a process; SQLite keeps the processes apart."""
+
+    def __init__(self, path):
+        self.path = path
+        self.lock = threading.RLock()
+        self.connection = None
+        OPEN.add(self)
+
+    def rows(self, sql, *values):
+        with self.lock, answered(self.path):
+            return self.opened().execute(sql, values).fetchall()
+
+    @contextmanager
+    def transaction(self):
+        """Everything inside happens, or nothing of it. Begins with the write lock, so that what was read stays true."""
+        with self.lock, answered(self.path), self.opened() as db:
+            db.execute("BEGIN IMMEDIATE")
+            yield db
+
+    @contextmanager
+    def snapshot(self):
+        """Several reads of one and the same moment."""
+        with self.lock, answered(self.path), self.opened() as db:
+            db.execute("BEGIN")
+            yield db
+
+    def opened(self):
+        if self.connection is None:
+            if not self.path.exists():
+                make(self.path)
+            db = sqlite3.connect(self.path, timeout=10, isolation_level=None, check_same_thread=False)
+            db.row_factory = sqlite3.Row
+            db.execute("PRAGMA synchronous = NORMAL")
+            self.connection = db
+        return self.connection
+
+    def close(self):
+        with self.lock:
+            if self.connection is not None:
+                self.connection.close()
+                self.connection = None
+
+
+OPEN: "weakref.WeakSet[State]" = weakref.WeakSet()
+held: list[State] = []
+forking = threading.Lock()
+
+
+def make(path):
+    """The file appears complete or not at all, whichever of several processes comes first. Only its owner may read it:
+    seeds hold passwords."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, draft = tempfile.mkstemp(dir=path.parent)
+    os.close(handle)
+    db = sqlite3.connect(draft)
+    db.execute("PRAGMA journal_mode = WAL")
+    db.executescript(SCHEMA)
+    db.close()
+    with contextlib.suppress(FileExistsError):
+        os.link(draft, path)
+    os.unlink(draft)
+
+
+@contextmanager
+def answered(path):
+    """A file that stays locked or cannot be opened is a node that does not answer."""
+    try:
+        yield
+    except sqlite3.OperationalError as error:
+        if error.sqlite_errorcode == sqlite3.SQLITE_ERROR:
+            raise
+        raise Unreachable("The hypervisor does not answer.", f"{path}: {error}") from error
+
+
+def let_go():
+    """SQLite must not be carried across a fork, not even to be closed there: every file is closed before it."""
+    forking.acquire()
+    for state in list(OPEN):
+        state.lock.acquire()
+        state.close()
+        held.append(state)
+
+
+def go_on():
+    while held:
+        held.pop().lock.release()
+    forking.release()
+
+
+os.register_at_fork(before=let_go, after_in_parent=go_on, after_in_child=go_on)
