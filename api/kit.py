@@ -35,7 +35,9 @@ class Parser(FlaskParser):
     def handle_error(self, error, req, schema, *, error_status_code, error_headers):
         errors = dict(flattened(error.messages[next(iter(error.messages))]))
         field, texts = next(iter(errors.items()))
-        raise Invalid(f"{field}: {texts[0]}", **errors)
+        problem = Invalid(f"{field}: {texts[0]}")
+        problem.fields = errors  # not as keywords: a client may send a field called `status` or `reason`
+        raise problem
 
 
 def json_object(req):
@@ -73,9 +75,9 @@ class Resource(flask_smorest.Blueprint):
         def register(view):
             served = self.response(status, out)(view)
             if body:
-                served = self.arguments(body)(served)
+                served = self.arguments(body())(served)
             if query:
-                served = self.arguments(query, location="query")(served)
+                served = self.arguments(query(), location="query")(served)
             served = self.doc(operationId=f"{self.surface}.{self.resource}.{op}", **{"x-permission": can})(served)
             served = guard(can)(served)
             endpoint = f"{op}".replace(".", "_")
@@ -193,7 +195,7 @@ def paginate(query, page, per_page, dialect="user"):
     """One page of a select, with its figures."""
     total = session.scalar(query.with_only_columns(func.count(), maintain_column_froms=True).order_by(None))
     found = session.execute(query.limit(per_page).offset((page - 1) * per_page))
-    found = (found.scalars().unique() if len(query.column_descriptions) == 1 else found).all()
+    found = (found.scalars().unique() if len(found.keys()) == 1 else found).all()
     first = (page - 1) * per_page + 1 if found else None
     meta = {
         "current_page": page,

@@ -2,12 +2,14 @@
 
 from base64 import urlsafe_b64encode
 from datetime import UTC, datetime
+from functools import cache
 from hashlib import sha256
 
 import flask
 from cryptography.fernet import Fernet, MultiFernet
 from flask_migrate import Migrate
 from flask_sqlalchemy import SQLAlchemy
+from flask_sqlalchemy.session import Session as BoundSession
 from sqlalchemy import DateTime, MetaData, String, Text, TypeDecorator, event
 from sqlalchemy.engine import Engine
 from sqlalchemy.orm import DeclarativeBase, Mapped, Session, mapped_column, registry
@@ -71,9 +73,27 @@ class Dated:
     updated_at: Mapped[datetime] = mapped_column(default=clock.now, onupdate=clock.now, sort_order=91)
 
 
+class RequestSession(BoundSession):
+    """A request that only reads asks PostgreSQL without a transaction around its few questions: two trips less."""
+
+    def get_bind(self, *args, **kwargs):
+        bind = super().get_bind(*args, **kwargs)
+        plain = isinstance(bind, Engine) and bind.dialect.name == "postgresql" and only_reads()
+        return without_transaction(bind) if plain else bind
+
+
+@cache
+def without_transaction(engine):
+    return engine.execution_options(isolation_level="AUTOCOMMIT")
+
+
 db = SQLAlchemy(
     model_class=Declared,
-    session_options={"expire_on_commit": False, "join_transaction_mode": "create_savepoint"},
+    session_options={
+        "class_": RequestSession,
+        "expire_on_commit": False,
+        "join_transaction_mode": "create_savepoint",
+    },
     disable_autonaming=True,
 )
 session = db.session
@@ -85,7 +105,7 @@ def bind(app: flask.Flask, config: Config):
     """Gives a Flask application the database of this configuration."""
     app.config["SQLALCHEMY_DATABASE_URI"] = config.database_url
     app.config["SQLALCHEMY_ENGINE_OPTIONS"] = (
-        {"connect_args": {"timeout": 15}} if config.sqlite else {"pool_pre_ping": True, "pool_size": 20}
+        {"connect_args": {"timeout": 15}} if config.sqlite else {"pool_size": 20, "pool_recycle": 600}
     )
     Secret.keys = MultiFernet([Fernet(key) for key in fernet_keys(config.secret_key)])
     db.init_app(app)
@@ -134,9 +154,12 @@ def prepare_sqlite(connection, _):
 @event.listens_for(Engine, "begin")
 def begin_sqlite(connection):
     """A transaction that may write takes SQLite's write lock at once. Taken later it could find the database changed
-    since its first read and fail without waiting. Requests by a reading method take none; a GET that does write
-    (minting a console) sets `g.writes` first."""
+    since its first read and fail without waiting."""
     if connection.dialect.name == "sqlite":
-        reading = flask.has_request_context() and flask.request.method in ("GET", "HEAD", "OPTIONS")
-        reading = reading and not flask.g.get("writes")
-        connection.exec_driver_sql("begin" if reading else "begin immediate")
+        connection.exec_driver_sql("begin" if only_reads() else "begin immediate")
+
+
+def only_reads():
+    """Whether this is a request by a reading method. A GET that does write (minting a console) sets `g.writes`."""
+    reading = flask.has_request_context() and flask.request.method in ("GET", "HEAD", "OPTIONS")
+    return reading and not flask.g.get("writes")

@@ -1,5 +1,6 @@
 """Bearer tokens. Only the hash of a value is stored: 256 random bits need no slow hash."""
 
+import contextlib
 import secrets
 from datetime import datetime, timedelta
 from hashlib import sha256
@@ -57,10 +58,8 @@ def used(token):
     if now - noted.get(token.id, now - STAMP_EVERY) < STAMP_EVERY:
         return
     noted[token.id] = now
-    try:
+    with contextlib.suppress(RedisError, OSError):  # without Redis this minute's use is not noted
         jobs.connection.hset(WAITING, token.id, now.isoformat())
-    except (RedisError, OSError):
-        noted.pop(token.id)
 
 
 def write_down_use():

@@ -1,0 +1,36 @@
+"""What the benchmarks serve: the product, and the least that could answer the same."""
+
+import os
+import sqlite3
+from hashlib import sha256
+from json import loads
+
+from flask import Flask, jsonify, request
+
+from panel import config
+from panel.app import create_app
+
+
+def panel():
+    return create_app(config.load())
+
+
+def bare():
+    """A handler without a framework around the database: a token check, a count, a hundred rows."""
+    app = Flask("bare")
+    database = sqlite3.connect(os.environ["BARE_DATABASE"], check_same_thread=False)
+    database.row_factory = sqlite3.Row
+    nested = ("location", "primary_public_ip", "primary_public_ipv6")
+
+    @app.get("/api/instances")
+    def instances():
+        value = request.headers["Authorization"].removeprefix("Bearer ")
+        if not database.execute("select 1 from token where hash = ?", [sha256(value.encode()).hexdigest()]).fetchone():
+            return jsonify(message="no"), 401
+        total = database.execute("select count(*) from row").fetchone()[0]
+        rows = [dict(row) for row in database.execute("select * from row order by number limit 100")]
+        for row in rows:
+            row.update({field: loads(row[field]) for field in nested if row[field]})
+        return jsonify(data=rows, total=total)
+
+    return app

@@ -1,0 +1,229 @@
+"""The list of a hundred instances, against a bare handler that checks a token and answers the same rows.
+
+Both are served by the same kind of server on loopback and asked in turn, so that whatever else the machine does hits
+both. Targets: p50 at most twice the bare handler's; with a million rows of others at most 1.3 times the small table.
+"""
+
+import http.client
+import json
+import os
+import socket
+import sqlite3
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from sqlalchemy import insert, text
+
+from panel import jobs
+from panel.app import create_app
+from panel.config import Config
+from panel.db import db, new_id, session
+from panel.models import Address, Disk, Instance, Interface, Subnet
+from panel.services import accounts, catalog, hypervisors, subnets, tokens
+from tests.bench import postgres
+
+OWN, OTHERS, ROUNDS = 1000, 20_000, 200
+PATH = "/api/instances?per_page=100"
+
+
+def bench(report):
+    with tempfile.TemporaryDirectory() as directory, postgres.server(Path(directory)) as address:
+        for name, url in (("SQLite", ""), ("PostgreSQL", address)):
+            config = Config(
+                data_dir=Path(directory) / name, database_url=url, secret_key="bench", redis_url="redis://127.0.0.1:1"
+            )
+            config.data_dir.mkdir()
+            token = fill(config)
+            rows = first_page(config, token)
+            bare = bare_database(Path(directory) / name, rows, token)
+            with serving(config) as panel, serving_bare(bare) as plain:
+                ours, theirs = in_turn(panel, plain, token)
+                report(f"list of 100, {name}, against a bare handler", ours / theirs, 2.0)
+                small = ours
+            crowd(config)
+            with serving(config) as panel, serving_bare(bare) as plain:
+                ours, again = in_turn(panel, plain, token)
+                report(f"list of 100, {name}, a million others against none", ours / small * theirs / again, 1.3)
+
+
+def fill(config):
+    """A customer with a thousand instances. Returns their token."""
+    jobs.call = lambda *_: None
+    app = create_app(config)
+    with app.app_context():
+        db.create_all()
+        account = accounts.create(email="bench@example.com")
+        other = accounts.create(email="others@example.com")
+        group = hypervisors.create_group(name="bench", display_name="Bench")
+        node = hypervisors.create(group, name="n", driver="simulated", uri="simulated://", storage_path="/x")
+        plans = catalog.create_plan_group(name="bench", hypervisor_groups=[group])
+        plan = catalog.create_plan(plans, name="S", cpu_cores=1, ram=512, storage=10)
+        subnet = subnets.create(group, name="v6", cidr="fd99::/64")
+        value = tokens.issue("user", name="bench", account=account, scopes=["instances:read"])[1]
+        session.flush()
+        many(account, node, plan, subnet, 0, OWN)
+        config.data_dir.joinpath("others").write_text(json.dumps([other.id, node.id, plan.id, subnet.id]))
+        session.commit()
+        db.engine.dispose()
+    return value
+
+
+def many(account, node, plan, subnet, first, count):
+    """Instances with a disk, an interface and two addresses each."""
+    made = {Instance: [], Interface: [], Disk: [], Address: []}
+    for number in range(first, first + count):
+        instance, interface = new_id(), new_id()
+        made[Instance].append(
+            {
+                "id": instance,
+                "name": f"h{number:08}",
+                "display_name": f"Machine {number}",
+                "hostname": f"m{number}.example.com",
+                "account_id": account if isinstance(account, str) else account.id,
+                "group_id": node.group_id,
+                "hypervisor_id": node.id,
+                "plan_id": plan.id,
+                "cpu_cores": 1,
+                "ram": 512,
+                "storage": 10,
+                "deployed": True,
+                "power": "on",
+            }
+        )
+        made[Interface].append({"id": interface, "instance_id": instance, "mac": f"m{number}"})
+        made[Disk].append(
+            {
+                "id": new_id(),
+                "instance_id": instance,
+                "storage_id": node.storages[0].id,
+                "name": f"d{number}",
+                "size": 10,
+            }
+        )
+        for family, ip in ((4, f"{number}.v4"), (6, f"{number}::")):
+            made[Address].append(
+                {
+                    "id": new_id(),
+                    "subnet_id": subnet.id,
+                    "ip": ip,
+                    "sort_key": f"{family}{number:09}",
+                    "interface_id": interface,
+                }
+            )
+    for model, rows in made.items():
+        session.execute(insert(model), rows)
+
+
+def crowd(config):
+    """A million instances of somebody else."""
+    app = create_app(config)
+    with app.app_context():
+        other, node_id, plan_id, subnet_id = json.loads(config.data_dir.joinpath("others").read_text())
+        from panel.models import Hypervisor, Plan
+
+        node, plan = session.get(Hypervisor, node_id), session.get(Plan, plan_id)
+        subnet = session.get(Subnet, subnet_id)
+        for first in range(OWN, OWN + OTHERS, 20_000):
+            many(other, node, plan, subnet, first, 20_000)
+            session.commit()
+        session.execute(text("analyze"))
+        session.commit()
+        db.engine.dispose()
+
+
+def first_page(config, token):
+    app = create_app(config)
+    answer = app.test_client().get(PATH, headers={"Authorization": f"Bearer {token}"})
+    with app.app_context():
+        db.engine.dispose()
+    assert len(answer.json["data"]) == 100, answer.text
+    return answer.json["data"]
+
+
+def bare_database(directory, rows, token):
+    """The same rows in one plain table, and the token's hash in another."""
+    path = directory / "bare.db"
+    with sqlite3.connect(path) as connection:
+        columns = list(rows[0])
+        connection.execute("create table token (hash text primary key)")
+        connection.execute("insert into token values (?)", [tokens.hashed(token)])
+        connection.execute(f"create table row (number integer primary key, {', '.join(columns)})")
+        for row in rows:
+            values = [json.dumps(value) if isinstance(value, dict) else value for value in row.values()]
+            connection.execute(
+                f"insert into row ({', '.join(columns)}) values ({', '.join('?' * len(columns))})", values
+            )
+    return path
+
+
+class serving:
+    """A gunicorn of its own with one process of four threads."""
+
+    target = "tests.bench.apps:panel()"
+
+    def __init__(self, config):
+        self.environment = {
+            "PANEL_DATA_DIR": str(config.data_dir),
+            "PANEL_DATABASE_URL": config.database_url,
+            "PANEL_SECRET_KEY": config.secret_key,
+            "PANEL_REDIS_URL": config.redis_url,
+        }
+
+    def __enter__(self):
+        with socket.socket() as chosen:
+            chosen.bind(("127.0.0.1", 0))
+            self.port = chosen.getsockname()[1]
+        command = [
+            "gunicorn",
+            "-k",
+            "gthread",
+            "-w",
+            "1",
+            "--threads",
+            "4",
+            "-b",
+            f"127.0.0.1:{self.port}",
+            self.target,
+        ]
+        environment = {**os.environ, **self.environment}
+        self.process = subprocess.Popen([sys.executable, "-m", *command], env=environment, stderr=subprocess.DEVNULL)
+        while True:
+            try:
+                socket.create_connection(("127.0.0.1", self.port), 1).close()
+                return self.port
+            except OSError:
+                if self.process.poll() is not None:
+                    raise RuntimeError("The server did not start.") from None
+                time.sleep(0.1)
+
+    def __exit__(self, *_):
+        self.process.terminate()
+        self.process.wait()
+
+
+class serving_bare(serving):
+    target = "tests.bench.apps:bare()"
+
+    def __init__(self, path):
+        self.environment = {"BARE_DATABASE": str(path)}
+
+
+def in_turn(panel, plain, token):
+    """The median answer time of each, asked alternately on kept connections."""
+    connections = [http.client.HTTPConnection("127.0.0.1", port) for port in (panel, plain)]
+    taken = ([], [])
+    for round_ in range(ROUNDS + 20):
+        for connection, times in zip(connections, taken, strict=True):
+            began = time.perf_counter()
+            connection.request("GET", PATH, headers={"Authorization": f"Bearer {token}"})
+            answer = connection.getresponse()
+            body = answer.read()
+            if round_ >= 20:
+                times.append(time.perf_counter() - began)
+            assert answer.status == 200, body
+            assert len(body) > 50_000
+    return tuple(statistics.median(times) for times in taken)
