@@ -24,14 +24,37 @@ class AdminApi(UserApi):
 def resources():
     """The table of contents: every module here with routes, in the order of the reference."""
     from api import (
+        accounts,
         catalog,
         connect,
+        hypervisor_groups,
+        hypervisor_storages,
+        hypervisors,
+        images,
         instances,
+        ips,
+        locations,
+        plan_groups,
+        plans,
         ssh_keys,
+        subnets,
         tasks,
     )
 
-    return connect, instances, tasks, catalog, ssh_keys
+    customers = connect, instances, tasks, catalog, ssh_keys
+    operators = (
+        hypervisor_groups,
+        hypervisors,
+        hypervisor_storages,
+        locations,
+        plan_groups,
+        plans,
+        images,
+        subnets,
+        ips,
+        accounts,
+    )
+    return customers + operators
 
 
 def register(app: Flask):

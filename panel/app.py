@@ -11,12 +11,13 @@ from werkzeug.exceptions import HTTPException
 
 import api
 import api.errors
-from panel import db, htmx, jobs
+from panel import admin, assets, db, frame, health, htmx, jobs
 from panel.config import ROOT, Config
 from panel.db import session
 from panel.errors import Problem
+from panel.user import activity, instances, overview, profile, search, sign_in, ssh_keys, tasks
 
-PAGES = ()
+PAGES = (assets, sign_in, overview, instances, ssh_keys, tasks, activity, profile, search, *admin.pages())
 """The table of contents of the pages: every module of panel.auth, panel.user and panel.admin that has a blueprint."""
 
 LARGEST_BODY = 4 * 1024 * 1024
@@ -53,10 +54,12 @@ def create_app(config: Config) -> Flask:
     db.bind(app, config)
     jobs.connect(config.redis_url)
     app.extensions["openapi"] = api.register(app)
+    app.register_blueprint(health.bp)
     for pages in PAGES:
         app.register_blueprint(pages.bp)
     app.before_request(begin)
     app.after_request(conclude)
+    frame.prepare(app)
     Compress(app)
     app.register_error_handler(Problem, failure)
     app.register_error_handler(HTTPException, failure)

@@ -1,7 +1,13 @@
-"""Rendering: the whole page or, for htmx, the part that changed; and failures as pages."""
+"""Rendering: the whole page or, for htmx, the part that changed; going elsewhere; and failures as pages.
+
+htmx 4 names what it wants in `HX-Request-Type`: `partial` gets one block of the same template, everything else the page.
+"""
+
+from urllib.parse import urlsplit
 
 import structlog
-from flask import g, render_template, request
+from flask import current_app, flash, g, make_response, redirect, render_template, request, url_for
+from markupsafe import Markup
 from werkzeug.exceptions import HTTPException
 
 from panel.db import session
@@ -9,19 +15,121 @@ from panel.errors import Problem
 
 log = structlog.get_logger()
 
+TITLES = {
+    403: "You may not do this",
+    404: "There is nothing here",
+    405: "This cannot be done here",
+    409: "This cannot be done now",
+    413: "This is too large",
+    429: "Too many attempts",
+    500: "Something went wrong",
+    503: "Not available at the moment",
+}
+
+
+def wants_part():
+    return request.headers.get("HX-Request-Type") == "partial"
+
+
+def from_htmx():
+    return "HX-Request" in request.headers
+
+
+def say(message, level="success"):
+    """A sentence for the person, shown with the next page or part: `success`, `info`, `warning` or `danger`."""
+    flash(message, level)
+
+
+def render(template, block=None, *, status=200, **context):
+    """The page, or for htmx only its block, with what there is to say beside it."""
+    if block and wants_part():
+        answer = make_response(part(template, block, **context) + toasts(), quiet(status))
+    else:
+        answer = make_response(render_template(template, **context), status)
+    answer.vary.add("HX-Request-Type")
+    return answer
+
+
+def quiet(status):
+    """Browsers print every refused request of a script to their console. What a person mistyped or asked for too early
+    is no fault of the page, so to htmx it is an answer like others; whoever answers it has rolled back."""
+    return 200 if status in (409, 422) and request.method == "POST" else status
+
+
+def part(name, block, **context):
+    """One block of a template as text."""
+    template = current_app.jinja_env.get_template(name)
+    current_app.update_template_context(context)
+    return Markup("").join(Markup(text) for text in template.blocks[block](template.new_context(context)))
+
+
+def swap(target, markup, how="outerHTML"):
+    """A further part of an answer: what stands at the CSS selector `target` becomes `markup`."""
+    return Markup('<hx-partial hx-target="{}" hx-swap="{}">{}</hx-partial>').format(target, how, markup)
+
+
+def toasts():
+    """What there is to say, for a part: added to the messages that the page already shows."""
+    shown = part("frame/toasts.html", "toasts")
+    return swap("#toasts", shown, "beforeend") if shown.strip() else Markup("")
+
+
+def did(message, address, level="success"):
+    """An action was done. htmx stays where it is and the live parts of the page look again; without it, on to `address`."""
+    say(message, level)
+    if not wants_part():
+        return go(address)
+    answer = make_response(toasts())
+    answer.headers["HX-Reswap"] = "none"
+    answer.headers["HX-Trigger"] = "changed"
+    return answer
+
+
+def go(address):
+    """On to another page: a redirect that htmx follows as a whole page too."""
+    if not from_htmx():
+        return redirect(address, 303)
+    answer = make_response("")
+    answer.headers["HX-Redirect"] = address
+    return answer
+
 
 def problem(error: Problem):
     session.rollback()
-    return render_template("error.html", status=error.status, message=error.message), error.status
+    if error.status == 401:
+        return go(url_for("sign_in.show", next=wanted()))
+    return failed(error.status, error.message)
 
 
 def http(error: HTTPException):
     session.rollback()
-    return render_template("error.html", status=error.code, message=error.description), error.code
+    words = {404: "There is nothing at this address.", 405: "This page does not take what was sent to it."}
+    if error.code and error.code < 400:
+        return error.get_response()
+    return failed(error.code, words.get(error.code, error.description))
 
 
 def crash(error: Exception):
     session.rollback()
     log.exception("request_crashed", path=request.path)
-    message = f"Something went wrong inside the panel. Tell support this id: {g.get('request_id')}."
-    return render_template("error.html", status=500, message=message), 500
+    return failed(500, "The fault is ours and it was noted. If it stays, tell support the id below.")
+
+
+def failed(status, message):
+    """A failure as a page; for a part, as a message beside the page that stays as it is."""
+    if wants_part():
+        text = f"{message} ({g.get('request_id')})" if status == 500 else message
+        say(text, "danger")
+        answer = make_response(toasts(), quiet(status))
+        answer.headers["HX-Reswap"] = "none"
+        return answer
+    title = TITLES.get(status, "This did not work")
+    return make_response(render_template("frame/failure.html", status=status, title=title, message=message), status)
+
+
+def wanted():
+    """The page where a person was, or was going, who has to sign in first."""
+    if from_htmx():
+        page = urlsplit(request.headers.get("HX-Current-URL", ""))
+        return page._replace(scheme="", netloc="").geturl() or None
+    return request.full_path.removesuffix("?") if request.method == "GET" else None

@@ -28,7 +28,7 @@ def setup(json_logs: bool):
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(logging.INFO)
-    for noisy in ("rq.worker", "rq.queue", "rq.scheduler", "rq.cron", "alembic.runtime.plugins"):
+    for noisy in ("rq.worker", "rq.queue", "rq.scheduler", "rq.cron", "alembic"):
         logging.getLogger(noisy).setLevel(logging.WARNING)
     structlog.configure(
         processors=[*shared, structlog.stdlib.ProcessorFormatter.wrap_for_formatter],

@@ -9,14 +9,19 @@ from importlib import import_module
 from pathlib import Path
 
 import pytest
+from flask import g
+from flask.testing import FlaskClient
 from sqlalchemy import event
 
 from panel import jobs
 from panel.app import create_app
 from panel.config import Config
 from panel.db import db, session
+from panel.services import sign_ins
 from tests import cast as people
 from worker import hypervisors, nodes, process, task  # noqa: F401  (process registers the task bodies)
+
+pytest_plugins = ["tests.hypervisor"]
 
 CONFIGURED = {name: os.environ.pop(name) for name in list(os.environ) if name.startswith("PANEL_")}
 
@@ -146,3 +151,31 @@ def queries(world):
     event.listen(db.engine, "before_cursor_execute", note)
     yield seen
     event.remove(db.engine, "before_cursor_execute", note)
+
+
+class Browser(FlaskClient):
+    """Sends what browsers send with a form of the page's own. Each request begins with an empty `g`, as in production
+    (here the test's own context is around it), and the test's rows are read anew after each answer."""
+
+    def open(self, *args, **options):
+        vars(g).clear()
+        answer = super().open(*args, **options)
+        session.expire_all()
+        return answer
+
+
+@pytest.fixture
+def browse(world, cast):
+    """The browser of one of the cast, signed in, or of nobody: `browse("owner").get("/instances")`."""
+
+    def opened(who=None):
+        browser = Browser(world, world.response_class)
+        browser.environ_base |= {"HTTP_SEC_FETCH_SITE": "same-origin", "REMOTE_ADDR": "127.0.0.1"}
+        if who:
+            secret = sign_ins.start(getattr(cast, who), ip="127.0.0.1", user_agent="test")
+            session.commit()
+            with browser.session_transaction() as cookie:
+                cookie["_user_id"] = secret
+        return browser
+
+    return opened

@@ -1,16 +1,16 @@
 """What a worker process does with the bells it hears: a few threads carry the calls, one keeps their heartbeats fresh.
 
-RQ delivers the bells (`take` is the function it calls). The main thread only passes them on, so one process carries many
-tasks that mostly wait for nodes. While all hands are full it stops listening, and other workers hear the next bell.
+RQ delivers the bells (`take` is the function it calls). The main thread only passes them on, so one process carries
+many tasks that mostly wait for nodes. While all hands are full it stops listening, and other workers hear the next one.
 """
 
 import threading
-import time
 from concurrent.futures import ThreadPoolExecutor
 from importlib import import_module
+from itertools import count as numbers
 
 import structlog
-from sqlalchemy import update
+from sqlalchemy import or_, update
 
 from panel import clock
 from panel.db import new_id, session
@@ -19,15 +19,20 @@ from worker import task
 
 log = structlog.get_logger()
 
+BEAT = 8.0
+"""Seconds between two heartbeats of a task in hand."""
+
 
 class Hands:
-    def __init__(self, app, count):
+    def __init__(self, app, count, beat=BEAT):
         self.app, self.worker = app, f"worker-{new_id()}"
         self.free = threading.Semaphore(count)
         self.threads = ThreadPoolExecutor(count, thread_name_prefix="hand")
         self.holding: set[str] = set()
+        """The names under which tasks were claimed: one for each claim, never used again."""
+        self.numbers = numbers(1)
         self.stopped = threading.Event()
-        threading.Thread(target=self.beat, name="heartbeat", daemon=True).start()
+        threading.Thread(target=self.beat, args=(beat,), name="heartbeat", daemon=True).start()
 
     def give(self, function, *args):
         """Starts the call on a free hand; waits for one when all are full."""
@@ -48,35 +53,31 @@ class Hands:
                 session.rollback()
 
     def run(self, task_id):
-        if task_id in self.holding:
-            return
-        self.holding.add(task_id)
+        name = f"{self.worker}-{next(self.numbers)}"
+        self.holding.add(name)
         try:
-            task.run(task_id, self.worker)
+            task.run(task_id, name)
         finally:
-            self.holding.discard(task_id)
+            self.holding.discard(name)  # whatever happened: a row that is still running then has lost its worker
 
-    def beat(self):
-        """Says that the tasks in hand are alive. A thread that hangs for ever in a node call cannot happen: every call of
-        a driver ends."""
-        while not self.stopped.wait(task.LEASE.total_seconds() / 5):
-            if not self.holding:
+    def beat(self, pause):
+        """Says that the tasks in hand are alive. A thread that hangs for ever in a node call cannot happen: every call
+        of a driver ends."""
+        while not self.stopped.wait(pause):
+            names = list(self.holding)
+            if not names:
                 continue
             with self.app.app_context():
                 try:
-                    mine = update(Task).where(Task.id.in_(list(self.holding)), Task.worker == self.worker)
-                    session.execute(mine.where(Task.status == "running").values(heartbeat_at=clock.now()))
+                    mine = update(Task).where(or_(task.OPEN_ROWS, task.UNDO_LEFT), Task.worker.in_(names))
+                    session.execute(mine.values(heartbeat_at=clock.now()))
                     session.commit()
                 except Exception:
                     log.exception("heartbeat_failed")
 
-    def put_down(self, patience=None):
-        """Takes no more and finishes what is in hand. `patience` is in seconds; tasks that need longer are left to the
-        sweep, which hands them to another worker."""
-        until = patience and time.monotonic() + patience
-        self.threads.shutdown(wait=False, cancel_futures=True)
-        while self.holding and (until is None or time.monotonic() < until):
-            time.sleep(0.05)
+    def put_down(self):
+        """Takes no more and finishes what is in hand; heartbeats go on meanwhile."""
+        self.threads.shutdown()
         self.stopped.set()
 
 

@@ -3,7 +3,7 @@
 from functools import wraps
 
 import structlog
-from sqlalchemy import select
+from sqlalchemy import bindparam, select, update
 
 from panel import clock
 from panel.db import session
@@ -12,11 +12,14 @@ from panel.models.tasks import OPEN
 from panel.services import hypervisors
 from panel.services.instances import seen
 from worker import nodes
-from worker.nodes.base import NodeError, NodeSpec, Power
+from worker.nodes.base import NodeError, NodeSpec, Pool, Power, Unreachable
 
 log = structlog.get_logger()
 data_dir = None
 """Where drivers may keep files of their own; set when the process starts."""
+
+MANY = 500
+"""Rows changed in one transaction."""
 
 
 class Unheld:
@@ -44,97 +47,189 @@ def node_of(hypervisor_id) -> nodes.Node:
 
 
 def check(hypervisor_id):
-    """Looks closely: capabilities, storages. Runs when a node was added or changed, and now and then."""
+    """Looks closely: capabilities, storages. Runs when a node was added or changed, before one that was silent counts
+    as up again, and now and then."""
     row = session.get(Hypervisor, hypervisor_id)
     if row is None:
         return
+    asked, storages = clock.now(), [(storage.name, storage.path) for storage in row.storages]
     try:
-        capabilities = node_of(row.id).capabilities()
-        pools = [node_of(row.id).prepare_pool(storage.name, storage.path) for storage in row.storages]
+        node = node_of(hypervisor_id)
+        node.ping()
+        capabilities = node.capabilities()
+        pools, faults = prepare(node, storages)
     except NodeError as error:
-        log.warning("node_unreachable", node=row.name, detail=error.detail)
-        hypervisors.unseen(row, error.detail)
-    else:
-        log.info("node_checked", node=row.name, accelerated=capabilities.accelerated)
+        return silent(hypervisor_id, asked, error)
+    row = locked(hypervisor_id)
+    if row is not None:
+        log.info("node_checked", node=row.name, accelerated=capabilities.accelerated, faults=faults)
         hypervisors.seen(row, capabilities, pools)
+        row.status_detail = " ".join(faults) or None
     session.commit()
     refresh(hypervisor_id)
 
 
+def prepare(node, storages):
+    """The pools of the storages, and what is wrong with some. One that cannot be used has no room; the others go on."""
+    pools, faults = [], []
+    for name, path in storages:
+        try:
+            pools.append(node.prepare_pool(name, path))
+        except Unreachable:
+            raise
+        except NodeError as error:
+            pools.append(Pool(name, path))
+            faults.append(f"Storage {name} cannot be used: {error.detail}")
+    return pools, faults
+
+
 def refresh(hypervisor_id):
-    """Compares every machine of the node with its row, in one call to the node."""
-    row = session.get(Hypervisor, hypervisor_id)
+    """Compares every machine of the node with its row: one call to the node, and queries whose number does not grow
+    with the machines. A node that was not up has to prove itself first."""
+    row = session.get(Hypervisor, hypervisor_id, populate_existing=True)
     if row is None:
-        return
+        return session.rollback()
+    if row.status != "up":
+        return check(hypervisor_id)
+    asked = clock.now()
     try:
-        asked = clock.now()
-        machines = {machine.id: machine for machine in node_of(row.id).machines()}
+        machines = {machine.id: machine for machine in node_of(hypervisor_id).machines()}
     except NodeError as error:
+        return silent(hypervisor_id, asked, error)
+    row = locked(hypervisor_id)
+    if row is None or overtaken(row, asked):
+        return session.rollback()
+    if row.status != "up":
+        hypervisors.seen(row)
+    row.seen_at = clock.now()
+    known = select(Instance.id, Instance.power, Instance.deployed, Instance.lost)
+    known = session.execute(known.where(Instance.hypervisor_id == hypervisor_id)).all()
+    strangers = sorted(machines.keys() - {instance.id for instance in known})
+    row.strangers = [{"id": i, "name": machines[i].name} for i in strangers]
+    cards = counted(hypervisor_id)
+    session.commit()
+    compare(hypervisor_id, known, machines, asked)
+    count(cards, machines)
+
+
+def silent(hypervisor_id, asked, error):
+    """Notes that the node did not answer, unless it did so for somebody who asked later."""
+    row = locked(hypervisor_id)
+    if row is not None and not overtaken(row, asked):
         if row.status != "down":
             log.warning("node_unreachable", node=row.name, detail=error.detail)
         hypervisors.unseen(row, error.detail)
-        session.commit()
-        return
-    if row.status != "up" and not row.version:
-        session.commit()
-        return check(hypervisor_id)
-    hypervisors.seen(row)
-    for instance in session.scalars(select(Instance).where(Instance.hypervisor_id == row.id)):
-        machine = machines.pop(instance.id, None)
-        compare(instance, machine, asked)
-    row.strangers = [{"id": machine.id, "name": machine.name} for machine in machines.values()]
     session.commit()
 
 
-def compare(instance, machine, asked):
-    """Writes what is different. A row that did not change is not touched."""
-    if machine is None:
-        if instance.deployed and not instance.lost and not at_work(instance):
-            seen.lost(instance)
-        return
-    power = "off" if machine.power is Power.off else "on"
-    if instance.power != power or instance.lost:
-        seen.power(instance, power, at=asked)
-    count(instance, machine)
+def locked(hypervisor_id):
+    return session.get(Hypervisor, hypervisor_id, with_for_update={"key_share": True}, populate_existing=True)
 
 
-def at_work(instance):
-    """Whether a task is changing the instance, so that what the node shows may be half-way."""
-    return session.scalar(select(Task.id).where(Task.resource_id == instance.id, Task.status.in_(OPEN)).limit(1))
+def overtaken(row, asked):
+    """Whether somebody heard from the node after it was asked. (A time in the future is from a clock set back.)"""
+    return row.seen_at is not None and asked < row.seen_at <= clock.now()
 
 
-def count(instance, machine):
-    """Adds what passed since the last look; a counter that went back began anew with the machine."""
-    if not machine.received and not machine.sent:
-        return
-    for interface in session.scalars(select(Interface).where(Interface.instance_id == instance.id)):
-        received, sent = machine.received.get(interface.mac, 0), machine.sent.get(interface.mac, 0)
-        interface.received += grown(received, interface.counted_received)
-        interface.sent += grown(sent, interface.counted_sent)
-        interface.counted_received, interface.counted_sent = received, sent
+def compare(hypervisor_id, known, machines, asked):
+    """Writes the power that is different. A row that did not change is not touched."""
+    at_work = actors(Task.hypervisor_id == hypervisor_id)
+    news = {}
+    for instance in known:
+        machine = machines.get(instance.id)
+        power = machine and word(machine.power)
+        missed = instance.power == "on" or (instance.deployed and not instance.lost)
+        if (power and (power != instance.power or instance.lost)) or (missed and not power):
+            news[instance.id] = power
+    session.commit()
+    for some in portions(list(news)):
+        for instance in seen.fresh(*some):
+            if instance.hypervisor_id == hypervisor_id:
+                tell(instance, news[instance.id], asked, at_work)
+        session.commit()
+
+
+def word(power):
+    """A machine that is paused counts as on."""
+    return "off" if power is Power.off else "on"
+
+
+def tell(instance, power, at, at_work):
+    """What the node showed of the instance at that time; no power when it does not have the machine."""
+    if power:
+        seen.power(instance, power, at=at, actor=at_work.get(instance.id) or "system")
+    elif instance.id not in at_work:
+        seen.gone(instance, at=at)
+
+
+def actors(*of_tasks):
+    """The instances that a task works on, so that what the node shows may be half-way, with who asked for it."""
+    found = select(Task.resource_id, Task.actor).where(*of_tasks, Task.status.in_(OPEN)).order_by(Task.id)
+    return {row.resource_id: row.actor for row in session.execute(found)}
+
+
+def counted(hypervisor_id):
+    """The network cards of the node's machines, with the counters as they were last read."""
+    columns = (Interface.id, Interface.instance_id, Interface.mac, Interface.counted_received, Interface.counted_sent)
+    return session.execute(select(*columns).join(Instance).where(Instance.hypervisor_id == hypervisor_id)).all()
+
+
+def count(cards, machines):
+    """Adds what passed since the last look. Each row is only changed if nobody else counted meanwhile."""
+    moved = []
+    for card in cards:
+        machine = machines.get(card.instance_id)
+        if machine is None or card.mac not in machine.received:
+            continue
+        received, sent = machine.received[card.mac], machine.sent.get(card.mac, 0)
+        if (received, sent) != (card.counted_received, card.counted_sent):
+            moved.append(
+                {
+                    "card": card.id,
+                    "before_received": card.counted_received,
+                    "before_sent": card.counted_sent,
+                    "now_received": received,
+                    "now_sent": sent,
+                    "more_received": grown(received, card.counted_received),
+                    "more_sent": grown(sent, card.counted_sent),
+                }
+            )
+    for some in portions(moved):
+        session.connection().execute(ADD, some)
+        session.commit()
+
+
+interfaces = Interface.__table__.c
+ADD = (
+    update(Interface.__table__)
+    .where(
+        interfaces.id == bindparam("card"),
+        interfaces.counted_received == bindparam("before_received"),
+        interfaces.counted_sent == bindparam("before_sent"),
+    )
+    .values(
+        received=interfaces.received + bindparam("more_received"),
+        sent=interfaces.sent + bindparam("more_sent"),
+        counted_received=bindparam("now_received"),
+        counted_sent=bindparam("now_sent"),
+    )
+)
 
 
 def grown(now, before):
+    """A counter that went back began anew with the machine."""
     return now - before if now >= before else now
 
 
-def refresh_all():
-    """Looks at every node. Each is looked at by a call of its own, so that a silent one delays nobody."""
-    from panel import jobs
-
-    for hypervisor_id in session.scalars(select(Hypervisor.id)).all():
-        session.commit()
-        jobs.call("worker.hypervisors.refresh", hypervisor_id)
+def portions(rows):
+    return (rows[start : start + MANY] for start in range(0, len(rows), MANY))
 
 
 def changed(hypervisor_id, instance_id, power):
     """What a node's event said: one machine's power, or (None) that it was removed."""
-    instance = session.get(Instance, instance_id)
-    if instance is None or instance.hypervisor_id != hypervisor_id:
-        return
-    if power is None:
-        if instance.deployed and not at_work(instance):
-            seen.lost(instance)
-    else:
-        seen.power(instance, "off" if power is Power.off else "on")
+    at = clock.now()
+    at_work = actors(Task.resource_id == instance_id)
+    for instance in seen.fresh(instance_id):
+        if instance.hypervisor_id == hypervisor_id:
+            tell(instance, power and word(power), at, at_work)
     session.commit()

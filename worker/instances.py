@@ -3,37 +3,40 @@
 import time
 from pathlib import Path
 
+from sqlalchemy import select
+
+from panel import clock
 from panel.db import session
-from panel.models import Image, ImageCopy
+from panel.errors import NotFound
+from panel.models import Image, ImageCopy, Instance
 from panel.services import instances
 from panel.services.instances import seen
 from worker import hypervisors, seeds
 from worker.nodes import base
 from worker.nodes.base import GiB, Machine, Nic, NodeError, Power
-from worker.task import task
+from worker.task import WAIT, task
 
 SHUTDOWN_PATIENCE = 120
 """Seconds that a guest may take to turn itself off."""
 
 
 def failed(row, error):
-    instance = instances.by_id(row.resource_id)
-    if instance:
+    for instance in seen.fresh(row.resource_id):
         seen.failed(instance, error)
 
 
 @task("instance_deploy", ended_badly=failed)
 def deploy(work):
     """Makes the machine: image on the node, disk from it, seed, definition, power."""
-    instance = instances.by_id(work.task.resource_id)
-    image = session.get(Image, work.task.arguments["image_id"])
-    pool = instance.disks[0].on
+    instance = known(work)
     work.step("Preparing", 2)
-    clear(work.node, instance)
-    ensure_image(work, image, pool)
+    image = session.get(Image, work.task.arguments["image_id"])
+    if image is None:
+        raise NotFound("The image was removed meanwhile. Choose another one.")
+    disk = disk_of(instance.disks[0])
+    ensure_image(work, image, instance.disks[0].on)
 
     work.step("Creating the disk", 50)
-    disk = disk_of(instance.disks[0])
     work.undo("delete_disk", disk.pool, disk.name)
     work.node.create_disk(disk, on_node(image))
 
@@ -47,105 +50,101 @@ def deploy(work):
     work.node.define(machine(instance, medium))
 
     work.step("Starting", 90)
+    asked = clock.now()
     work.node.start(instance.id)
-    instance.image = image
-    seen.power(instance, "on", actor=work.task.actor)
+    turned(work, "on", asked)
     seen.deployed(instance, actor=work.task.actor)
-
-
-def clear(node, instance):
-    """Removes what an attempt that was cut off may have left."""
-    node.delete(instance.id)
-    for disk in instance.disks:
-        node.delete_disk(disk.on.name, disk.name)
-    node.delete_disk(instance.disks[0].on.name, seed_name(instance))
 
 
 def ensure_image(work, image, storage):
     """The first machine of an image on a node waits for its copy; the others find it there."""
-    if session.get(ImageCopy, (image.id, storage.id)) and work.node.has_image(storage.name, on_node(image)):
-        return
-    work.step(f"Copying the image {image.label}", 10)
-    work.node.put_image(storage.name, on_node(image), Moved(work))
-    session.merge(ImageCopy(image_id=image.id, storage_id=storage.id))
+    wanted = storage.name, on_node(image)
+    if not work.node.has_image(*wanted):
+        work.step_alone(f"Copying the image {image.label}", 10)
+        work.node.put_image(*wanted, work.moved)
+        session.merge(ImageCopy(image_id=image.id, storage_id=storage.id))
 
 
-class Moved:
-    """Writes the bytes of a transfer down at most once a second."""
-
-    def __init__(self, work):
-        self.work, self.next = work, 0.0
-
-    def __call__(self, done, total):
-        if done == total or time.monotonic() >= self.next:
-            self.next = time.monotonic() + 1
-            self.work.moved(done, total)
+def turned(work, power, asked):
+    """Notes the power that a call brought about. What the node reported since it was asked counts for more."""
+    for instance in seen.fresh(work.task.resource_id):
+        seen.power(instance, power, at=asked, actor=work.task.actor)
 
 
-@task("instance_start")
+@task("instance_start", after=("instance_stop", "instance_shutdown", "instance_poweroff"))
 def start(work):
     instance = known(work)
     work.step("Starting", 20)
     work.node.define(machine(instance))
+    asked = clock.now()
     work.node.start(instance.id)
-    seen.power(instance, "on", actor=work.task.actor)
+    turned(work, "on", asked)
 
 
 @task("instance_poweroff")
 def poweroff(work):
-    instance = known(work)
-    work.step("Powering off", 20)
-    work.node.power_off(instance.id)
-    seen.power(instance, "off", actor=work.task.actor)
+    power_off(work, "Powering off", 20)
+
+
+def power_off(work, stage, progress):
+    work.step(stage, progress)
+    asked = clock.now()
+    work.node.power_off(work.task.resource_id)
+    turned(work, "off", asked)
 
 
 @task("instance_shutdown")
 def shutdown(work):
     """Asks the guest, and says so when it ignores that."""
-    instance = known(work)
-    if not ask_to_stop(work, instance):
+    if not ask_to_stop(work):
         raise NodeError(f"The guest did not turn itself off within {SHUTDOWN_PATIENCE} s. Power it off instead.")
 
 
 @task("instance_stop")
 def stop(work):
     """Asks the guest, and pulls the plug when it does not obey."""
-    instance = known(work)
-    if not ask_to_stop(work, instance):
-        work.step("The guest does not obey: powering off", 90)
-        work.node.power_off(instance.id)
-        seen.power(instance, "off", actor=work.task.actor)
+    if not ask_to_stop(work):
+        power_off(work, "The guest does not obey: powering off", 90)
 
 
-def ask_to_stop(work, instance):
+def ask_to_stop(work):
+    """Says whether the guest turned itself off. That is written in its row when the node tells of it; now and then the
+    node is asked, too, because events can be lost."""
     work.step("Asking the guest to shut down", 20)
-    work.node.shutdown(instance.id)
+    asked = clock.now()
+    work.node.shutdown(work.task.resource_id)
     work.step("Waiting for the guest", 50)
-    until = time.monotonic() + SHUTDOWN_PATIENCE
-    while time.monotonic() < until:
-        if power_of(work.node, instance) is Power.off:
-            seen.power(instance, "off", actor=work.task.actor)
+    begun = look_at = time.monotonic()
+    while (waited := time.monotonic() - begun) < SHUTDOWN_PATIENCE:
+        if seen_off(work, asked):
             return True
-        work.update()
-        session.commit()
-        time.sleep(0.5)
+        if time.monotonic() >= look_at:
+            look_at += max(1, waited)
+            looked = clock.now()
+            if power_of(work.node, work.task.resource_id) is Power.off:
+                turned(work, "off", looked)
+                return True
+        work.check()
+        time.sleep(WAIT)
     return False
 
 
-def power_of(node, instance):
-    return next((seen.power for seen in node.machines() if seen.id == instance.id), Power.off)
+def power_of(node, instance_id):
+    return next((machine.power for machine in node.machines() if machine.id == instance_id), Power.off)
 
 
-@task("instance_restart")
+def seen_off(work, since):
+    off = select(Instance.id).where(Instance.id == work.task.resource_id, Instance.power == "off")
+    return session.scalar(off.where(Instance.power_at >= since)) is not None
+
+
+@task("instance_restart", after=("instance_start", "instance_stop", "instance_shutdown", "instance_poweroff"))
 def restart(work):
-    """Asks the guest to restart; a guest that cannot be asked is reset."""
-    instance = known(work)
+    """Asks the guest to restart. That cannot be done again without being noticed, so a cut-off attempt is not."""
+    if work.task.progress:
+        raise NodeError("The worker was lost meanwhile, so it is not known whether the guest restarted.")
     work.step("Restarting", 30)
-    try:
-        work.node.restart(instance.id)
-    except base.Refused:
-        work.node.reset(instance.id)
-    seen.power(instance, "on", actor=work.task.actor)
+    work.node.restart(work.task.resource_id)
 
 
 @task("instance_destroy")
@@ -154,8 +153,12 @@ def destroy(work):
     instance = instances.by_id(work.task.resource_id)
     if instance is None:
         return
+    disks = [(disk.on.name, disk.name) for disk in instance.disks]
     work.step("Removing the machine", 20)
-    clear(work.node, instance)
+    work.node.delete(instance.id)
+    work.step("Removing its disks", 60)
+    for pool, name in (*disks, (disks[0][0], seed_name(instance))):
+        work.node.delete_disk(pool, name)
     work.step("Releasing its addresses", 90)
     seen.destroyed(instance, actor=work.task.actor)
 
@@ -163,7 +166,7 @@ def destroy(work):
 def known(work):
     instance = instances.by_id(work.task.resource_id)
     if instance is None:
-        raise NodeError("The instance was destroyed meanwhile.")
+        raise NotFound("The instance was destroyed meanwhile.")
     return instance
 
 

@@ -1,12 +1,22 @@
 """The worker and schedule processes."""
 
+import os
+import signal
+import threading
+import time
+from contextlib import suppress
+
 import structlog
+from redis import Redis, RedisError
+from redis.backoff import NoBackoff
+from redis.retry import Retry
 from rq import SimpleWorker
 
 from panel import jobs
 from panel.config import Config
 from panel.db import bare_app, new_id
 from panel.logs import setup
+from panel.services import workers
 from worker import hands, hypervisors, instances
 from worker.schedule import Schedule
 
@@ -14,6 +24,9 @@ log = structlog.get_logger()
 
 BODIES = (instances,)
 """The modules whose tasks a worker knows."""
+
+PATIENCE = 30
+"""Seconds after which a listener hangs up on a Redis that went silent, and calls again."""
 
 
 def prepare(config: Config):
@@ -25,14 +38,61 @@ def prepare(config: Config):
 
 
 def work(config: Config):
-    """Hears bells until SIGTERM, then finishes what is in hand."""
-    app = prepare(config)
-    hands.hands = hands.Hands(app, config.worker_threads)
-    hands.hands.give("worker.sweep.sweep")
-    listener = SimpleWorker([jobs.queue()], connection=jobs.connection, name=f"panel-{new_id()}", serializer="json")
-    log.info("worker_ready", bodies=len(BODIES), threads=config.worker_threads)
-    listener.work(logging_level="WARNING")
-    hands.hands.put_down()
+    """Hears bells until a signal, then finishes what is in hand. A second one drops it: another worker begins anew."""
+    mine = hands.hands = hands.Hands(prepare(config), config.worker_threads)
+    ended = threading.Event()
+    threading.Thread(target=say_alive, args=(mine.worker, ended), name="alive", daemon=True).start()
+    log.info("worker_started", bodies=len(BODIES), threads=config.worker_threads)
+    listen(config.redis_url)
+    on_signal(lambda *_: os._exit(1))  # threads that wait for a node cannot be interrupted
+    log.info("worker_finishes", tasks=len(mine.holding))
+    mine.put_down()
+    ended.set()
+
+
+class Listener(SimpleWorker):
+    """RQ's worker, patient with Redis."""
+
+    max_connection_wait_time = 2.0
+
+    def handle_warm_shutdown_request(self):
+        stop()
+
+
+asked_to_stop = False
+
+
+def stop(*_):
+    global asked_to_stop
+    asked_to_stop = True
+
+
+def listen(redis_url):
+    """Passes bells on until a signal. RQ gives up when it loses Redis at a wrong moment; a new listener takes over.
+    Their connection is their own, because RQ lets it wait longer than others may."""
+    connection = Redis.from_url(redis_url, socket_connect_timeout=2, retry=Retry(NoBackoff(), 0))
+    options = {"connection": connection, "serializer": "json", "worker_ttl": PATIENCE}
+    while not asked_to_stop:
+        on_signal(stop)
+        try:
+            Listener([jobs.queue().name], name=f"panel-{new_id()}", **options).work(logging_level="WARNING")
+        except (RedisError, OSError) as error:
+            log.warning("worker_waits_for_redis", error=str(error))
+            time.sleep(1)
+
+
+def on_signal(call):
+    for name in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(name, call)
+
+
+def say_alive(name, ended):
+    while not ended.is_set():
+        with suppress(RedisError, OSError):  # the listener tells people
+            workers.heard(name)
+        ended.wait(workers.BEAT.total_seconds())
+    with suppress(RedisError, OSError):
+        workers.left(name)
 
 
 def schedule(config: Config):

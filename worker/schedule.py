@@ -1,4 +1,5 @@
-"""What runs when, and the threads that listen to nodes. Any number may run: one at a time leads, by a lock in Redis.
+"""What runs when, and the eyes that are kept on the nodes. Any number may run: one at a time leads, by a lock in Redis.
+Should two lead for a moment, nothing is done twice: every change they make is conditional.
 
 RQ's own cron is not used: it has no leader (two of them ring everything twice) and ignores the JSON serializer.
 """
@@ -17,38 +18,62 @@ from panel.db import session
 from panel.models import Hypervisor
 from worker import hypervisors
 from worker.nodes.base import NodeError
+from worker.sweep import LEASE, Sweep
 
 log = structlog.get_logger()
 
-EVERY = {
-    "worker.sweep.sweep": 5,
-    "worker.hypervisors.refresh_all": 10,
-    "worker.tokens.write_down_use": 15,
-}
-"""Seconds between two calls."""
-
 LEADING = "panel:schedule"
+
+LOOK = 10.0
+"""Seconds between two looks at all machines of a node."""
+
+LOOK_CLOSER = 600.0
+"""Seconds between two looks at what a node can do and how much room it has."""
 
 
 class Schedule:
-    def __init__(self, app):
+    def __init__(self, app, lease=LEASE):
         self.app, self.stopped = app, threading.Event()
         self.lead = Lock(jobs.connection, LEADING, timeout=20, blocking=False)
-        self.due = dict.fromkeys(EVERY, 0.0)
-        self.watchers: dict[str, threading.Thread] = {}
+        self.eyes: dict[tuple, Eye] = {}
+        self.calls = {
+            Sweep(lease): lease / 8,
+            self.watch_nodes: 5,
+            lambda: jobs.call("worker.tokens.write_down_use"): 15,
+        }
+        """Seconds between two calls. Each is quick: what takes longer is rung for, or has a thread of its own."""
+        self.due = dict.fromkeys(self.calls, 0.0)
 
     def run(self):
         for name in (signal.SIGTERM, signal.SIGINT):
             signal.signal(name, lambda *_: self.stopped.set())
-        while not self.stopped.wait(0.5):
-            try:
-                if self.leads():
-                    self.ring_due()
-                    self.watch_nodes()
-            except RedisError as error:
-                log.warning("schedule_waits_for_redis", error=str(error))
-                self.stopped.wait(2)
+        while not self.stopped.is_set():  # not `wait`: a signal handler must not meet its lock
+            time.sleep(0.5)
+            self.tick()
+        self.close_eyes()
         self.step_down()
+
+    def tick(self):
+        try:
+            leading = self.leads()
+        except RedisError as error:
+            log.warning("schedule_waits_for_redis", error=str(error))
+            return time.sleep(2)
+        if not leading:
+            return self.close_eyes()
+        for call, seconds in self.calls.items():
+            if time.monotonic() >= self.due[call]:
+                self.due[call] = time.monotonic() + seconds
+                self.make(call)
+
+    def make(self, call):
+        with self.app.app_context():
+            try:
+                call()
+            except Exception:
+                log.exception("schedule_failed")  # the database may be away for a moment: the next time comes
+            finally:
+                session.rollback()
 
     def leads(self):
         if self.lead.owned():
@@ -63,34 +88,61 @@ class Schedule:
         except RedisError:
             pass  # the lock ends by itself
 
-    def ring_due(self):
-        for function, seconds in EVERY.items():
-            if time.monotonic() >= self.due[function]:
-                self.due[function] = time.monotonic() + seconds
-                jobs.call(function)
-
     def watch_nodes(self):
-        """One thread a node passes its events on; a thread that ended is started anew."""
-        with self.app.app_context():
-            present = session.scalars(select(Hypervisor.id)).all()
-            session.rollback()
-        for hypervisor_id in present:
-            thread = self.watchers.get(hypervisor_id)
-            if thread is None or not thread.is_alive():
-                thread = threading.Thread(target=self.watch, args=(hypervisor_id,), daemon=True)
-                self.watchers[hypervisor_id] = thread
-                thread.start()
+        """An eye for each node. One whose node was removed, or is reached in another way by now, is closed."""
+        wanted = {tuple(row) for row in session.execute(select(Hypervisor.id, Hypervisor.driver, Hypervisor.uri))}
+        for key in self.eyes.keys() - wanted:
+            self.eyes.pop(key).close()
+        for key in wanted - self.eyes.keys():
+            self.eyes[key] = Eye(self.app, key[0])
 
-    def watch(self, hypervisor_id):
-        def event(instance_id, power):
+    def close_eyes(self):
+        while self.eyes:
+            self.eyes.popitem()[1].close()
+
+
+class Eye:
+    """Watches one node from two threads: one hears its events, the other looks at all its machines, every few seconds
+    and whenever hearing begins anew. A node that is silent holds up nobody but them, and not the end of the process."""
+
+    def __init__(self, app, hypervisor_id):
+        self.app, self.hypervisor_id = app, hypervisor_id
+        self.closed, self.due = threading.Event(), threading.Event()
+        for part in (self.listen, self.look):
+            threading.Thread(target=self.keep, args=(part,), name=f"eye {hypervisor_id}", daemon=True).start()
+
+    def close(self):
+        self.closed.set()
+        self.due.set()
+
+    def keep(self, part):
+        while not self.closed.is_set():
             with self.app.app_context():
-                hypervisors.changed(hypervisor_id, instance_id, power)
+                try:
+                    part()
+                except NodeError:
+                    self.closed.wait(5)  # looking tells people
+                except Exception:
+                    log.exception("watch_failed", node=self.hypervisor_id)
+                    self.closed.wait(5)
 
+    def listen(self):
+        node = hypervisors.node_of(self.hypervisor_id)
+        self.due.set()
+        node.watch(self.heard, self.closed.is_set)
+
+    def heard(self, instance_id, power):
         with self.app.app_context():
-            try:
-                hypervisors.node_of(hypervisor_id).watch(event, self.stopped.is_set)
-            except NodeError:
-                self.stopped.wait(5)
-            except Exception:
-                log.exception("watch_failed")
-                self.stopped.wait(5)
+            hypervisors.changed(self.hypervisor_id, instance_id, power)
+
+    def look(self):
+        closer = 0.0
+        while not self.closed.is_set():
+            self.due.clear()
+            if time.monotonic() >= closer:
+                closer = time.monotonic() + LOOK_CLOSER
+                hypervisors.check(self.hypervisor_id)
+            else:
+                hypervisors.refresh(self.hypervisor_id)
+            session.remove()
+            self.due.wait(LOOK)

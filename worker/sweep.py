@@ -1,78 +1,102 @@
-"""Mending what was lost: bells that nobody heard, tasks whose worker died, undo steps that the node did not answer."""
+"""Mending what was lost: workers that died, bells that nobody heard, undo steps that the node did not answer.
 
-from datetime import timedelta
+A dead worker is known by its heartbeat: a value in the row that does not change any more. How long it has not changed
+is measured by this process's own monotonic clock, so a clock that is set forward or back takes no task from a living
+worker, and after a pause of this process itself everybody gets a whole lease again. Any number of processes may sweep:
+each repair is one conditional change of a row.
+"""
+
+from time import monotonic
 
 import structlog
-from sqlalchemy import select, update
+from redis import RedisError
+from sqlalchemy import or_, select
 
-from panel import clock, jobs
+from panel import jobs
 from panel.db import session
 from panel.models import Hypervisor, Task, TaskLog
-from panel.models.tasks import OPEN
-from worker.task import LEASE, MAX_ATTEMPTS, give_up, ring_waiting, take_back
+from worker.task import OPEN_ROWS, UNDO_LEFT, Work, end_badly, ready
 
 log = structlog.get_logger()
 
-UNHEARD = timedelta(seconds=5)
-"""How long a task may wait before its bell is taken for lost."""
+MAX_ATTEMPTS = 3
+
+LEASE = 40.0
+"""Seconds without a heartbeat after which a task has lost its worker."""
+
+MANY = 100
+"""Bells that wait to be heard; while there are more, further ones would be noise."""
 
 
-def sweep():
-    """Runs every few seconds, on any number of workers at once: each repair is one conditional change of a row."""
-    settle_lost()
-    ring_unheard()
-    finish_undo()
+class Sweep:
+    """Runs every few seconds and remembers what it saw before."""
 
+    def __init__(self, lease=LEASE):
+        self.lease = lease
+        self.beats, self.looked = {}, 0.0
+        self.waiting, self.undo_at = set(), 0.0
 
-def settle_lost():
-    """Hands tasks whose worker went silent to another one; gives up those that lost too many workers."""
-    silent = select(Task).where(Task.status == "running", Task.heartbeat_at < clock.now() - LEASE)
-    for row in session.scalars(silent).all():
-        log.warning("worker_lost", task_id=row.id, kind=row.kind, attempt=row.attempt)
-        name = f"sweep:{row.worker}"
-        mine = update(Task).where(Task.id == row.id, Task.worker == row.worker, Task.status == "running")
-        if row.attempt < MAX_ATTEMPTS:
-            again = mine.values(
-                status="queued", worker=None, stage="Waiting: the worker was lost", queued_at=clock.now()
-            )
-            if session.execute(again.where(Task.heartbeat_at == row.heartbeat_at)).rowcount:
-                session.add(TaskLog(task_id=row.id, message="The worker was lost. Another one begins anew."))
-            session.commit()
-            jobs.ring(row.id)
-        elif session.execute(mine.values(worker=name, heartbeat_at=clock.now())).rowcount:
-            session.commit()
-            session.refresh(row)
-            give_up(row, name, "failed", "The workers that tried were lost. Try again.", "three workers died")
-            ring_waiting(row)
-        else:
-            session.rollback()
+    def __call__(self):
+        self.settle_lost()
+        if bells() < MANY:
+            self.ring_unheard()
+            self.ring_undo()
 
-
-def ring_unheard():
-    waiting = select(Task.id).where(Task.status == "queued", Task.queued_at < clock.now() - UNHEARD)
-    ids = session.scalars(waiting.order_by(Task.queued_at).limit(200)).all()
-    session.commit()
-    for task_id in ids:
-        jobs.ring(task_id)
-
-
-def finish_undo():
-    """Tries the undo steps of ended tasks again, on nodes that answer by now."""
-    left = select(Task).join(Hypervisor, Hypervisor.id == Task.hypervisor_id).where(Task.undo_left)
-    for row in session.scalars(left.where(Hypervisor.status == "up").limit(20)).all():
+    def settle_lost(self):
+        now = monotonic()
+        if now - self.looked > self.lease / 2:
+            self.beats = {}
+        self.looked = now
+        held = select(Task.id, Task.worker, Task.heartbeat_at).where(or_(OPEN_ROWS, UNDO_LEFT))
+        rows = [tuple(row) for row in session.execute(held.where(Task.worker.is_not(None)))]
         session.commit()
-        if begin_undo(row):
-            row.undo = take_back(row)
-            row.undo_left, row.worker = bool(row.undo), None
-            session.commit()
+        self.beats = {row: self.beats.get(row, now) for row in rows}
+        for row, since in self.beats.items():
+            if now - since >= self.lease:
+                settle(*row)
+
+    def ring_unheard(self):
+        """Rings for rows that have been waiting since the last look: their bell was lost."""
+        waiting = session.scalars(ready().limit(5 * MANY)).all()
+        session.commit()
+        for task_id in waiting:
+            if task_id in self.waiting:
+                jobs.ring(task_id)
+        self.waiting = set(waiting)
+
+    def ring_undo(self):
+        """Once a lease, rings for what ended tasks left on nodes that answer by now."""
+        if monotonic() < self.undo_at:
+            return
+        self.undo_at = monotonic() + self.lease
+        left = select(Task.id).join(Hypervisor, Hypervisor.id == Task.hypervisor_id).where(UNDO_LEFT)
+        found = session.scalars(left.where(Hypervisor.status == "up", Task.worker.is_(None)).limit(MANY)).all()
+        session.commit()
+        for task_id in found:
+            jobs.ring(task_id)
 
 
-def begin_undo(row):
-    """Keeps other tasks of the resource away while steps are taken back, unless one is already there."""
-    session.get(Hypervisor, row.hypervisor_id, with_for_update=True)
-    if session.scalar(select(Task.id).where(Task.resource_id == row.resource_id, Task.status.in_(OPEN)).limit(1)):
+def bells():
+    """How many wait to be heard; more than any when nobody can say."""
+    try:
+        return jobs.queue().count
+    except (RedisError, OSError):
+        return MANY
+
+
+def settle(task_id, worker, heartbeat):
+    """Hands a task whose worker went silent to another one; gives up one that lost too many workers."""
+    same = select(Task).where(Task.id == task_id, Task.worker == worker, Task.heartbeat_at == heartbeat)
+    row = session.scalar(same.with_for_update(key_share=True).execution_options(populate_existing=True))
+    if row is None:
         return session.rollback()
-    mine = update(Task).where(Task.id == row.id, Task.undo_left, Task.worker.is_distinct_from("undo:now"))
-    taken = session.execute(mine.values(worker="undo:now", heartbeat_at=clock.now())).rowcount
+    log.warning("worker_lost", task_id=row.id, kind=row.kind, attempt=row.attempt, worker=worker)
+    if not row.open:
+        row.worker = None
+    elif row.attempt < MAX_ATTEMPTS:
+        row.status, row.worker, row.stage = "queued", None, "Waiting: the worker was lost"
+        session.add(TaskLog(task_id=row.id, message="The worker was lost. Another one begins anew."))
+    else:
+        error = f"It was begun {row.attempt} times, and each time the worker was lost. Try again."
+        end_badly(Work(row, worker), "failed", error, undo_left=bool(row.undo))
     session.commit()
-    return taken

@@ -1,41 +1,43 @@
 """Running tasks: claim the row, do the work step by step, and leave a true ending whatever happens.
 
-A body may run twice: a worker that dies leaves a stale heartbeat, and the sweep hands its task to another worker. So a
-body first clears what a cut-off attempt may have left, and each step that leaves something behind is preceded by
-`work.undo(...)`, which is written to the row before the step begins. When the work fails for good the undo steps run,
-newest first; those that the node could not answer stay in the row and are tried again by the sweep.
+A task may run more than once: when its worker died another one gets it. So each step that leaves something behind is
+preceded by `work.undo(...)`, which is in the row before the step begins, and whoever takes a task first takes back what
+is written there. When the work fails for good the undo steps run, newest first; those that the node did not answer stay
+in the row, and the sweep has them tried again.
+
+A row with a `worker` is in somebody's hands. Each claim writes a name of its own there, so one that was declared dead
+and wakes up, even in the same process, finds the row no longer its own and touches nothing more.
 """
 
+import time
 import traceback
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
-from datetime import timedelta
 
 import structlog
-from sqlalchemy import and_, func, or_, select, update
+from sqlalchemy import and_, exists, func, or_, select, text, update
+from sqlalchemy.exc import InterfaceError, OperationalError, TimeoutError
+from sqlalchemy.orm import Session, aliased
 
 from panel import clock, jobs
 from panel.db import session
 from panel.errors import Problem
 from panel.models import Hypervisor, Task, TaskLog
 from worker.hypervisors import node_of
-from worker.nodes.base import NodeError
+from worker.nodes.base import Missing, NodeError, Unreachable
 
 log = structlog.get_logger()
 
-MAX_ATTEMPTS = 3
-LEASE = timedelta(seconds=40)
-"""A running task whose heartbeat is older has lost its worker."""
-
-
 ALONE = ("exclusive", "final")
-EXCLUDES = {
-    "exclusive": (*ALONE, "storage", "light"),
-    "final": (*ALONE, "storage", "light"),
-    "storage": (*ALONE, "storage"),
-    "light": ALONE,
-}
-"""Which running tasks of the same resource a task waits for."""
+WAIT = 0.5
+"""Seconds between two looks of a task that waits."""
+
+OPEN_ROWS = text("tasks.status in ('pending','queued','running')")
+UNDO_LEFT = text("tasks.undo_left")
+"""In the words of the partial indexes, so that the database finds the few such rows among all that ever were."""
+
+DATABASE_AWAY = (OperationalError, InterfaceError, TimeoutError)
 
 
 class Cancelled(Exception):
@@ -50,16 +52,18 @@ class LeaseLost(Exception):
 class Kind:
     body: Callable
     ended_badly: Callable | None
+    after: tuple[str, ...]
 
 
 KINDS: dict[str, Kind] = {}
 
 
-def task(kind, *, ended_badly=None):
-    """Registers the body of a task kind. `ended_badly(task)` runs when the task failed or was cancelled for good."""
+def task(kind, *, ended_badly=None, after=()):
+    """Registers the body of a task kind. `ended_badly(task, error)` runs when the task failed or was cancelled. A task
+    waits while one of the kinds `after` runs on the same resource."""
 
     def register(body):
-        KINDS[kind] = Kind(body, ended_badly)
+        KINDS[kind] = Kind(body, ended_badly, after)
         return body
 
     return register
@@ -70,25 +74,58 @@ class Work:
 
     def __init__(self, row: Task, worker: str):
         self.task, self.worker = row, worker
+        self.database, self.next_note = session.get_bind(), 0.0
 
     @property
     def node(self):
         return node_of(self.task.hypervisor_id)
 
-    def step(self, stage, progress, message=None):
+    def step(self, stage, progress):
         """Begins a step: what was done so far is committed, and people see the new stage. Raises when the task was
         taken away or cancelled."""
-        self.update(stage=stage, progress=progress, bytes_done=None, bytes_total=None)
-        session.add(TaskLog(task_id=self.task.id, message=message or stage))
+        session.add(TaskLog(task_id=self.task.id, message=stage))
+        cancelled = self.update(stage=stage, progress=progress, bytes_done=None, bytes_total=None)
         session.commit()
-        if self.task.cancel_requested_at:
+        if cancelled:
             raise Cancelled
 
-    def moved(self, done, total):
-        """Progress of a long transfer, in bytes."""
-        self.update(bytes_done=done, bytes_total=total)
+    def step_alone(self, stage, progress):
+        """The same, but only one task of the node at a time is in this stage: the others wait for it to go on."""
+        if not self.turn(stage):
+            self.step(f"Waiting for another task: {stage}", progress)
+            while not self.turn(stage):
+                self.check()
+                time.sleep(WAIT)
+        self.step(stage, progress)
+
+    def turn(self, stage):
+        lock(self.task.hypervisor_id)
+        there = select(Task.id).where(Task.hypervisor_id == self.task.hypervisor_id, Task.status == "running")
+        return session.scalar(there.where(Task.stage == stage, Task.id != self.task.id).limit(1)) is None
+
+    def check(self):
+        """Raises when the task was taken away or cancelled: a cheap look for a step that waits."""
+        mine = select(Task.cancel_requested_at).where(Task.id == self.task.id, Task.worker == self.worker)
+        self.heed(session.execute(mine).one_or_none())
         session.commit()
-        if self.task.cancel_requested_at:
+
+    def moved(self, done, total):
+        """Notes the bytes of a transfer, at most once a second, and stops it as `check` does. A driver may call this
+        from a thread of its own, so it has a session of its own."""
+        if done < total and time.monotonic() < self.next_note:
+            return
+        self.next_note = time.monotonic() + 1
+        with Session(self.database, join_transaction_mode="create_savepoint") as apart:
+            mine = update(Task).where(Task.id == self.task.id, Task.worker == self.worker)
+            noted = mine.values(bytes_done=done, bytes_total=total).returning(Task.cancel_requested_at)
+            row = apart.execute(noted).one_or_none()
+            apart.commit()
+        self.heed(row)
+
+    def heed(self, row):
+        if row is None:
+            raise LeaseLost
+        if row.cancel_requested_at:
             raise Cancelled
 
     def undo(self, call, *args):
@@ -97,135 +134,188 @@ class Work:
         session.commit()
 
     def update(self, **values):
+        """Writes into the row, if it is still ours. Returns when somebody asked for the task to stop."""
         now = clock.now()
-        mine = update(Task).where(Task.id == self.task.id, Task.worker == self.worker, Task.status == "running")
-        found = session.execute(
+        mine = update(Task).where(Task.id == self.task.id, Task.worker == self.worker)
+        row = session.execute(
             mine.values(**values, heartbeat_at=now, updated_at=now).returning(Task.cancel_requested_at)
         ).one_or_none()
-        if found is None:
-            session.rollback()
+        if row is None:
             raise LeaseLost
-        session.refresh(self.task)
+        return row.cancel_requested_at
 
 
 def run(task_id, worker):
-    """Carries one task to its end. Returns at once when the row is not ours to take."""
+    """Carries one task to its end. Returns at once when the row is not ours to take. `worker` must be a new name."""
     row = claim(task_id, worker)
     if row is None:
         return
     with structlog.contextvars.bound_contextvars(task_id=row.id, kind=row.kind):
-        log.info("task_started", attempt=row.attempt, resource=row.resource_name)
+        log.info("task_started", attempt=row.attempt, resource=row.resource_name, worker=worker)
         try:
-            KINDS[row.kind].body(Work(row, worker))
-            finish(row, worker, "completed", stage="Done", progress=100)
+            carry(Work(row, worker)) if row.open else clean_up(Work(row, worker))
         except LeaseLost:
+            session.rollback()
             log.warning("task_taken_away")
             return
-        except Cancelled:
+        except DATABASE_AWAY:
             session.rollback()
-            give_up(row, worker, "cancelled", "It was cancelled.")
-        except (NodeError, Problem) as error:
-            session.rollback()
-            log.warning("task_failed", error=str(error), detail=getattr(error, "detail", ""))
-            give_up(row, worker, "failed", str(error), getattr(error, "detail", ""))
-        except Exception:
-            session.rollback()
-            log.exception("task_crashed")
-            give_up(row, worker, "failed", "Something went wrong inside the panel.", traceback.format_exc())
+            log.exception("task_dropped")  # nothing can be written: the sweep hands it to another worker
+            return
     ring_waiting(row)
 
 
+def carry(work):
+    try:
+        take_back(work)
+        if work.task.cancel_requested_at:
+            raise Cancelled
+        KINDS[work.task.kind].body(work)
+        end(work, "completed", stage="Done", progress=100, undo=[])
+    except Cancelled:
+        give_up(work, "cancelled", "It was cancelled.")
+    except (NodeError, Problem) as error:
+        give_up(work, "failed", str(error), getattr(error, "detail", None), unsure=isinstance(error, Unreachable))
+    except (LeaseLost, *DATABASE_AWAY):
+        raise
+    except Exception:
+        log.exception("task_crashed")
+        give_up(work, "failed", "Something went wrong inside the panel.", traceback.format_exc())
+
+
 def claim(task_id, worker):
-    """Takes a queued task, or returns None: somebody has it, it is over, or it must wait for others."""
-    row = session.get(Task, task_id, populate_existing=True)
-    if row is None or row.status != "queued":
+    """Takes a queued task, or an ended one that left something behind. None: somebody has it, it is over, or it has to
+    wait. Everything of the resource that is under way is locked meanwhile, so two claims never meet."""
+    resource = select(Task.resource_id).where(Task.id == task_id).scalar_subquery()
+    mates = select(Task).where(Task.resource_id == resource, or_(OPEN_ROWS, UNDO_LEFT)).order_by(Task.id)
+    mates = mates.with_for_update(key_share=True).execution_options(populate_existing=True)
+    others = {mate.id: mate for mate in session.scalars(mates)}
+    row = others.pop(task_id, None)
+    if row is None or row.worker or not may_begin(row, others.values()):
         return session.rollback()
-    if row.hypervisor_id:  # one claim at a time on a node, so that counting is exact
-        node = session.get(Hypervisor, row.hypervisor_id, with_for_update=True)
-    if (row.hypervisor_id and row.lock != "light" and running_on(node) >= node.max_tasks) or held_up(row):
-        return session.rollback()
-    if row.lock in ALONE:  # its body clears what earlier ones left, so their undo steps must not run any more
-        session.execute(update(Task).where(Task.resource_id == row.resource_id, Task.undo_left).values(undo_left=False))
-    now = clock.now()
-    taken = session.execute(
-        update(Task)
-        .where(Task.id == task_id, Task.status == "queued")
-        .values(
-            status="running",
-            worker=worker,
-            attempt=Task.attempt + 1,
-            heartbeat_at=now,
-            updated_at=now,
-            started_at=func.coalesce(Task.started_at, now),
-        )
-    )
+    if row.open:
+        if row.lock != "light":
+            inherit(row, others.values())
+        row.status, row.attempt, row.started_at = "running", row.attempt + 1, row.started_at or clock.now()
+    row.worker, row.heartbeat_at = worker, clock.now()
     session.commit()
-    return session.get(Task, task_id, populate_existing=True) if taken.rowcount else None
+    return row
 
 
-def running_on(node):
-    heavy = select(func.count()).where(Task.hypervisor_id == node.id, Task.status == "running", Task.lock != "light")
-    return session.scalar(heavy)
+def may_begin(row, others):
+    if not row.open:  # an open task takes back what this one left
+        return not any(other.open or other.worker for other in others)
+    if row.kind not in KINDS:
+        log.error("unknown_kind", task_id=row.id, kind=row.kind)
+        return False  # a newer worker may know it
+    if row.cancel_requested_at and not row.undo:
+        return True
+    if any(other.worker and in_the_way(row, other) for other in others):
+        return False
+    return row.lock == "light" or row.hypervisor_id is None or not full(row.hypervisor_id)
 
 
-def held_up(row):
-    """Whether something of the same resource is under way that this task must not meet."""
-    running = and_(Task.status == "running", Task.lock.in_(EXCLUDES[row.lock]))
-    undoing = and_(Task.undo_left, Task.worker.startswith("undo:"), Task.heartbeat_at > clock.now() - LEASE)
-    same = select(Task.id).where(Task.resource_id == row.resource_id, Task.id != row.id)
-    return session.scalar(same.where(or_(running, undoing)).limit(1)) is not None
+def in_the_way(row, other):
+    """Whether the other one, which is in somebody's hands, has to be waited for."""
+    alone = row.lock in ALONE or other.lock in ALONE or row.lock == other.lock == "storage"
+    return alone or not other.open or other.kind in KINDS[row.kind].after
 
 
-def finish(row, worker, status, **values):
-    """Ends the task, if it is still ours."""
-    now = clock.now()
-    done = session.execute(
-        update(Task)
-        .where(Task.id == row.id, Task.worker == worker, Task.status == "running")
-        .values(status=status, finished_at=now, updated_at=now, secret=None, **values)
-        .returning(Task.id)
-    ).one_or_none()
-    if done is None:
-        session.rollback()
-        raise LeaseLost
-    if status == "completed":
-        session.execute(update(Task).where(Task.id == row.id).values(undo=[], error=None, error_detail=None))
+def full(hypervisor_id):
+    """Whether as many tasks as may run on the node do. One claim at a time counts."""
+    heavy = select(func.count()).where(Task.hypervisor_id == hypervisor_id, Task.status == "running")
+    return lock(hypervisor_id).max_tasks <= session.scalar(heavy.where(Task.lock != "light"))
+
+
+def lock(hypervisor_id):
+    return session.get(Hypervisor, hypervisor_id, with_for_update={"key_share": True}, populate_existing=True)
+
+
+def inherit(row, others):
+    """What ended tasks of the resource left behind is this one's to take back, before it leaves anything itself."""
+    for other in others:
+        if other.undo_left:
+            row.undo, other.undo, other.undo_left = [*other.undo, *row.undo], [], False
+
+
+def end(work, status, **values):
+    """Ends the task, if it is still ours, with what the body changed since its last step."""
+    work.update(status=status, worker=None, finished_at=clock.now(), secret=None, **values)
     session.commit()
     log.info("task_ended", status=status)
 
 
-def give_up(row, worker, status, error, detail=""):
-    """Takes back what was begun, then ends the task with the reason."""
-    left = take_back(row)
-    if KINDS[row.kind].ended_badly:
-        KINDS[row.kind].ended_badly(row, error)
-    session.add(TaskLog(task_id=row.id, message=error))
-    finish(
-        row, worker, status, stage="Stopped", error=error, error_detail=detail or None, undo=left, undo_left=bool(left)
-    )
+def give_up(work, status, error, detail=None, unsure=False):
+    """Takes back what was begun, then ends the task with the reason. When it is unsure what the node did, the steps are
+    kept and taken once more later: a call that was given up may still have had its effect after they ran."""
+    session.rollback()
+    log.warning("task_given_up", error=error, detail=detail)
+    begun = work.task.undo
+    try_to_take_back(work)
+    left = begun if unsure else work.task.undo
+    end_badly(work, status, error, detail, undo=left, undo_left=bool(left))
 
 
-def take_back(row):
-    """Runs the undo steps, newest first, and returns those that the node did not answer."""
-    session.refresh(row)
-    steps = list(row.undo)
-    while steps:
-        call, *args = steps[-1]
+def end_badly(work, status, error, detail=None, **values):
+    """Ends the task with the reason, and tells its resource. A fault in the telling does not keep it from ending."""
+    kind = KINDS.get(work.task.kind)
+    if kind and kind.ended_badly:
         try:
-            getattr(node_of(row.hypervisor_id), call)(*args)
-        except NodeError as error:
-            log.warning("undo_failed", step=call, detail=error.detail)
-            break
-        steps.pop()
-    return steps
+            with session.begin_nested():
+                kind.ended_badly(work.task, error)
+        except Exception:
+            log.exception("ending_not_told")
+    session.add(TaskLog(task_id=work.task.id, message=error))
+    end(work, status, stage="Stopped", error=error, error_detail=detail, **values)
+
+
+def take_back(work):
+    """Runs the undo steps, newest first. Each is struck out when it is done; what is not there any more is as good."""
+    while work.task.undo:
+        work.update()
+        call, *args = work.task.undo[-1]
+        with suppress(Missing):
+            getattr(work.node, call)(*args)
+        work.update(undo=work.task.undo[:-1])
+        session.commit()
+
+
+def try_to_take_back(work):
+    """What cannot be taken back now stays in the row."""
+    try:
+        take_back(work)
+    except (LeaseLost, *DATABASE_AWAY):
+        raise
+    except Exception as error:
+        session.rollback()
+        log.warning("undo_failed", step=work.task.undo[-1], error=getattr(error, "detail", repr(error)))
+
+
+def clean_up(work):
+    """Once more what could not be taken back when the task ended."""
+    try_to_take_back(work)
+    work.update(worker=None, undo_left=bool(work.task.undo))
+    session.commit()
+
+
+def ready():
+    """The queued tasks that nothing seems to hold up, oldest first: worth ringing for. A claim looks more closely."""
+    other = aliased(Task)
+    met = or_(Task.lock.in_(ALONE), other.lock.in_(ALONE), and_(Task.lock == "storage", other.lock == "storage"))
+    held_up = exists().where(other.resource_id == Task.resource_id, other.worker.is_not(None), met)
+    heavy = select(Hypervisor.id).join(Task).where(OPEN_ROWS, Task.status == "running", Task.lock != "light")
+    full = heavy.group_by(Hypervisor.id).having(func.count() >= Hypervisor.max_tasks).correlate(None)
+    free = or_(Task.lock == "light", Task.hypervisor_id.is_(None), Task.hypervisor_id.not_in(full))
+    may = or_(Task.cancel_requested_at.is_not(None), and_(~held_up, free))
+    return select(Task.id).where(OPEN_ROWS, Task.status == "queued", may).order_by(Task.queued_at)
 
 
 def ring_waiting(row):
     """Rings for tasks that this one may have held up."""
-    same = (Task.resource_id == row.resource_id) | (Task.hypervisor_id == row.hypervisor_id)
-    waiting = session.scalars(
-        select(Task.id).where(Task.status == "queued", same).order_by(Task.queued_at).limit(5)
-    ).all()
-    session.rollback()
+    mates = Task.resource_id == row.resource_id
+    if row.lock != "light" and row.hypervisor_id:
+        mates = or_(mates, Task.hypervisor_id == row.hypervisor_id)
+    waiting = session.scalars(ready().where(mates).limit(3)).all()
+    session.commit()
     for task_id in waiting:
         jobs.ring(task_id)

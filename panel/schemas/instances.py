@@ -13,6 +13,12 @@ ID = "0199c0a8-7d3e-7c4e-9d3c-0d2f8a5b6c7d"
 ZONES = frozenset(zoneinfo.available_timezones())
 
 
+def known_zone(name):
+    """A function, so that the reference does not list this machine's zones."""
+    if name not in ZONES:
+        raise ValidationError("Must be a time zone like Europe/Berlin.")
+
+
 class AddressOut(Out):
     id = fields.String(**about("Address id.", ID))
     ip = fields.String(**about("The address.", "203.0.113.10"))
@@ -200,7 +206,7 @@ class DeployIn(In):
     timezone = fields.String(
         load_default=None,
         allow_none=True,
-        validate=validate.OneOf(ZONES, error="Must be a time zone like Europe/Berlin."),
+        validate=known_zone,
         **about("Time zone of the guest.", "Europe/Berlin"),
     )
 

@@ -2,12 +2,13 @@
 
 from argon2 import PasswordHasher
 from argon2.exceptions import InvalidHashError, VerificationError
-from sqlalchemy import select
+from sqlalchemy import func, or_, select
 
 from panel import clock
 from panel.db import session
-from panel.errors import Invalid, NotFound
-from panel.models import Account
+from panel.errors import Invalid
+from panel.models import Account, Instance
+from panel.services.lookup import change, fetch
 
 hasher = PasswordHasher()
 NOBODY = hasher.hash("nobody has this password")
@@ -15,15 +16,26 @@ NOBODY = hasher.hash("nobody has this password")
 
 
 def listing(search=None):
+    """Everybody, newest first. `search` looks at names, companies and email addresses."""
     query = select(Account).order_by(Account.id.desc())
-    return query.where(Account.email.icontains(search, autoescape=True)) if search else query
+    if not search:
+        return query
+    names = (Account.email, Account.first_name, Account.last_name, Account.company_name)
+    return query.where(or_(*(column.icontains(search, autoescape=True) for column in names)))
 
 
-def get(account_id):
-    account = session.get(Account, account_id)
-    if account is None:
-        raise NotFound("No such user.")
-    return account
+def get(account_id, field=None):
+    return fetch(Account, account_id, "No such user.", field)
+
+
+def weigh(accounts):
+    """Notes on each row as `instances` how many the person has."""
+    owners = Instance.account_id.in_([account.id for account in accounts])
+    counts = select(Instance.account_id, func.count()).where(owners).group_by(Instance.account_id)
+    found = dict(session.execute(counts).all())
+    for account in accounts:
+        account.instances = found.get(account.id, 0)
+    return accounts
 
 
 def by_email(email):
@@ -40,6 +52,10 @@ def create(*, email, password=None, operator_role=None, **names):
     session.add(account)
     session.flush()
     return account
+
+
+def update(account, **changes):
+    return change(account, changes)
 
 
 def set_password(account, password):

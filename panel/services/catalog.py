@@ -1,12 +1,13 @@
 """What a customer may choose from: locations, plans, images."""
 
-from sqlalchemy import and_, or_, select
+from sqlalchemy import and_, func, or_, select
 from sqlalchemy.orm import selectinload
 
 from panel.db import session
-from panel.errors import Invalid, NotFound
-from panel.models import Hypervisor, HypervisorGroup, Image, Plan, PlanGroup
+from panel.errors import Conflict, Invalid, NotFound
+from panel.models import Hypervisor, HypervisorGroup, Image, ImageCopy, Instance, Plan, PlanGroup, Storage
 from panel.models.hypervisors import group_plan_groups
+from panel.services.lookup import change, fetch, fetch_all, refuse_taken
 
 
 def locations():
@@ -53,59 +54,92 @@ def plan(group, plan_id, field="plan_id"):
     return found
 
 
-def every_plan_group():
-    return select(PlanGroup).options(selectinload(PlanGroup.groups)).order_by(PlanGroup.position, PlanGroup.name)
+def every_plan_group(search=None, *, group=None):
+    query = select(PlanGroup).options(selectinload(PlanGroup.groups)).order_by(PlanGroup.position, PlanGroup.name)
+    if group:
+        query = query.where(PlanGroup.groups.any(HypervisorGroup.id == group.id))
+    return query.where(PlanGroup.name.icontains(search, autoescape=True)) if search else query
 
 
-def every_plan():
-    return (
+def every_plan(search=None, *, plan_group_id=None):
+    query = (
         select(Plan)
         .options(selectinload(Plan.group))
         .join(PlanGroup)
-        .order_by(PlanGroup.position, Plan.position, Plan.name)
+        .order_by(PlanGroup.position, PlanGroup.name, Plan.position, Plan.name)
     )
+    if search:
+        query = query.where(Plan.name.icontains(search, autoescape=True))
+    return query.where(Plan.plan_group_id == plan_group_id) if plan_group_id else query
+
+
+def plan_group_names():
+    """Id and name of each, for a choice."""
+    return select(PlanGroup.id, PlanGroup.display_name).order_by(PlanGroup.position, PlanGroup.name)
 
 
 def get_plan(plan_id):
-    found = session.get(Plan, plan_id)
-    if found is None:
-        raise NotFound("No such plan.")
-    return found
+    return fetch(Plan, plan_id, "No such plan.")
 
 
 def get_plan_group(plan_group_id, field=None):
-    found = session.get(PlanGroup, plan_group_id)
-    if found is None and field:
-        raise Invalid("The plan group does not exist.", **{field: "No such plan group."})
-    if found is None:
-        raise NotFound("No such plan group.")
-    return found
+    return fetch(PlanGroup, plan_group_id, "No such plan group.", field)
+
+
+def plan_groups_named(ids, field="plan_groups"):
+    """The plan groups with these ids, as a body lists them."""
+    return fetch_all(PlanGroup, ids, "No such plan group.", field)
 
 
 def create_plan_group(*, name, display_name=None, hypervisor_groups=(), **values):
-    if session.scalar(select(PlanGroup.id).where(PlanGroup.name == name)):
-        raise Invalid("There is a plan group of this name.", name="This name is taken.")
+    refuse_taken(PlanGroup, name)
     made = PlanGroup(name=name, display_name=display_name or name, groups=list(hypervisor_groups), **values)
     session.add(made)
     session.flush()
     return made
 
 
+def update_plan_group(found, **changes):
+    if "name" in changes:
+        refuse_taken(PlanGroup, changes["name"], but=found)
+    if "hypervisor_groups" in changes:
+        changes["groups"] = changes.pop("hypervisor_groups")
+    return change(found, changes)
+
+
+def delete_plan_group(found):
+    if found.plans:
+        raise Conflict("Plans belong to this group. Remove them first, or turn the group off.")
+    session.delete(found)
+    session.flush()
+
+
 def create_plan(group, *, name, **values):
-    if session.scalar(select(Plan.id).where(Plan.plan_group_id == group.id, Plan.name == name)):
-        raise Invalid("The group has a plan of this name.", name="This name is taken.")
+    refuse_taken(Plan, name, plan_group_id=group.id)
     made = Plan(group=group, name=name, **values)
     session.add(made)
     session.flush()
     return made
 
 
-def update(found, **changes):
-    """Changes a plan or plan group. Machines keep the size that they were made with."""
-    for field, value in changes.items():
-        setattr(found, field, value)
+def update_plan(found, **changes):
+    """Changes what new machines get. Machines keep the size that they were made with."""
+    group = get_plan_group(changes.pop("plan_group_id", found.plan_group_id), "plan_group_id")
+    refuse_taken(Plan, changes.get("name", found.name), but=found, plan_group_id=group.id)
+    return change(found, {**changes, "group": group})
+
+
+def plan_users(plans):
+    """How many instances have each plan, by its id."""
+    counts = select(Instance.plan_id, func.count()).where(Instance.plan_id.in_([plan.id for plan in plans]))
+    return dict(session.execute(counts.group_by(Instance.plan_id)).all())
+
+
+def delete_plan(found):
+    if session.scalar(select(Instance.id).where(Instance.plan_id == found.id).limit(1)):
+        raise Conflict("Instances have this plan. Turn it off instead: then nobody can choose it any more.")
+    session.delete(found)
     session.flush()
-    return found
 
 
 def images(account=None, *, search=None, purpose=None):
@@ -136,10 +170,20 @@ def image(image_id, account=None, field="image_id"):
 
 
 def get_image(image_id):
-    found = session.get(Image, image_id)
-    if found is None:
-        raise NotFound("No such image.")
-    return found
+    return fetch(Image, image_id, "No such image.")
+
+
+def update_image(found, **changes):
+    if changes.get("purpose", found.purpose) != found.purpose and found.purpose == "user":
+        raise Invalid("The purpose of a captured image cannot change.", purpose="Stays `user` for a captured image.")
+    return change(found, changes)
+
+
+def holders(image):
+    """The hypervisors that have a copy of the image, by name."""
+    has = select(ImageCopy.storage_id).where(ImageCopy.image_id == image.id)
+    nodes = select(Hypervisor).where(Hypervisor.storages.any(Storage.id.in_(has)))
+    return session.scalars(nodes.order_by(Hypervisor.name)).all()
 
 
 def register_image(*, name, **facts):

@@ -1,30 +1,49 @@
 """Hosts of machines, their groups and storages."""
 
-from sqlalchemy import func, select
+from datetime import timedelta
+from types import SimpleNamespace
+
+from sqlalchemy import func, or_, select
 from sqlalchemy.orm import selectinload
 
 from panel import clock, jobs
 from panel.db import on_commit, session
-from panel.errors import Conflict, Invalid, NotFound
-from panel.models import Disk, Hypervisor, HypervisorGroup, Instance, Storage
+from panel.errors import Conflict, Invalid
+from panel.models import Disk, Hypervisor, HypervisorGroup, Instance, Storage, Subnet
+from panel.schemas.hypervisors import uri_fault
+from panel.services.lookup import change, fetch, fetch_all, refuse_taken
 
 GiB = 1024**3
+STALE = timedelta(minutes=1)
+"""Workers look at a host every few seconds. One that nobody looked at for so long is not known to be up."""
 
 
-def groups():
-    return select(HypervisorGroup).order_by(HypervisorGroup.display_name, HypervisorGroup.id)
+def groups(search=None):
+    query = select(HypervisorGroup).options(
+        selectinload(HypervisorGroup.hypervisors), selectinload(HypervisorGroup.plan_groups)
+    )
+    if search:
+        names = HypervisorGroup.name.icontains(search, autoescape=True)
+        query = query.where(names | HypervisorGroup.display_name.icontains(search, autoescape=True))
+    return query.order_by(HypervisorGroup.display_name, HypervisorGroup.id)
 
 
-def group(group_id):
-    found = session.get(HypervisorGroup, group_id)
-    if found is None:
-        raise NotFound("No such hypervisor group.")
-    return found
+def group_names():
+    """Id and name of each, for a choice."""
+    return select(HypervisorGroup.id, HypervisorGroup.display_name).order_by(HypervisorGroup.display_name)
+
+
+def group(group_id, field=None):
+    return fetch(HypervisorGroup, group_id, "No such hypervisor group.", field)
+
+
+def groups_named(ids, field="hypervisor_groups"):
+    """The groups with these ids, as a body lists them."""
+    return fetch_all(HypervisorGroup, ids, "No such hypervisor group.", field)
 
 
 def create_group(*, name, display_name=None, plan_groups=(), **values):
-    if session.scalar(select(HypervisorGroup.id).where(HypervisorGroup.name == name)):
-        raise Invalid("There is a group of this name.", name="This name is taken.")
+    refuse_taken(HypervisorGroup, name)
     made = HypervisorGroup(name=name, display_name=display_name or name, plan_groups=list(plan_groups), **values)
     session.add(made)
     session.flush()
@@ -32,34 +51,54 @@ def create_group(*, name, display_name=None, plan_groups=(), **values):
 
 
 def update_group(found, **changes):
-    for field, value in changes.items():
-        setattr(found, field, value)
-    session.flush()
-    return found
+    if "name" in changes:
+        refuse_taken(HypervisorGroup, changes["name"], but=found)
+    return change(found, changes)
 
 
 def delete_group(found):
     if found.hypervisors:
         raise Conflict("Hypervisors belong to this group. Move or remove them first.")
+    if session.scalar(select(Subnet.id).where(Subnet.group_id == found.id).limit(1)):
+        raise Conflict("Subnets belong to this group. Remove them first.")
     session.delete(found)
+    session.flush()
 
 
-def listing(search=None):
+def listing(search=None, *, status=None, group_id=None):
     query = select(Hypervisor).options(selectinload(Hypervisor.group)).order_by(Hypervisor.name, Hypervisor.id)
-    return query.where(Hypervisor.name.icontains(search, autoescape=True)) if search else query
+    if search:
+        query = query.where(Hypervisor.name.icontains(search, autoescape=True))
+    if status:
+        query = query.where(Hypervisor.status == status)
+    return query.where(Hypervisor.group_id == group_id) if group_id else query
 
 
-def get(hypervisor_id):
-    hypervisor = session.get(Hypervisor, hypervisor_id)
-    if hypervisor is None:
-        raise NotFound("No such hypervisor.")
-    return hypervisor
+def condition(hypervisor):
+    """`up`, `stale`, `unknown` or `down`."""
+    old = hypervisor.seen_at is None or hypervisor.seen_at < clock.now() - STALE
+    return "stale" if hypervisor.status == "up" and old else hypervisor.status
+
+
+def ailing():
+    """Hosts that do not answer, or that nobody has looked at of late; those that are down come first."""
+    quiet = or_(Hypervisor.status != "up", Hypervisor.seen_at.is_(None), Hypervisor.seen_at < clock.now() - STALE)
+    return listing().where(quiet).order_by(None).order_by(Hypervisor.status, Hypervisor.name)
+
+
+def with_strangers():
+    """Hosts with machines that no instance knows."""
+    return listing().where(func.json_array_length(Hypervisor.strangers) > 0)
+
+
+def get(hypervisor_id, field=None):
+    return fetch(Hypervisor, hypervisor_id, "No such hypervisor.", field)
 
 
 def create(found_group, *, name, driver, uri, storage_path, **values):
     """Adds a host with one storage. A worker looks at it at once: until then its status is `unknown`."""
-    if session.scalar(select(Hypervisor.id).where(Hypervisor.name == name)):
-        raise Invalid("There is a hypervisor of this name.", name="This name is taken.")
+    refuse_taken(Hypervisor, name)
+    refuse_address(driver, uri)
     hypervisor = Hypervisor(group=found_group, name=name, driver=driver, uri=uri, **values)
     hypervisor.storages = [Storage(name="default", path=storage_path)]
     session.add(hypervisor)
@@ -68,19 +107,48 @@ def create(found_group, *, name, driver, uri, storage_path, **values):
     return hypervisor
 
 
+def refuse_address(driver, uri, but=None):
+    """Raises when the address cannot be used, or is another hypervisor's: the same host twice would be filled twice."""
+    fault = uri_fault(driver, uri)
+    if fault:
+        raise Invalid("The address cannot be used.", uri=fault)
+    same = session.scalar(select(Hypervisor).where(Hypervisor.uri == uri, Hypervisor.driver == "libvirt").limit(1))
+    if same and same is not but:
+        raise Invalid("There is a hypervisor with this address.", uri=f"This is the address of {same.name}.")
+
+
 def update(hypervisor, **changes):
-    for field, value in changes.items():
-        setattr(hypervisor, field, value)
-    session.flush()
-    if changes.keys() & {"uri", "driver", "network"}:
+    """Changes what was sent. A new address has to prove itself: the status is `unknown` until a worker looked."""
+    if "name" in changes:
+        refuse_taken(Hypervisor, changes["name"], but=hypervisor)
+    if "hypervisor_group_id" in changes:
+        changes["group"] = group(changes.pop("hypervisor_group_id"), "hypervisor_group_id")
+        if changes["group"] is not hypervisor.group and occupied(hypervisor):
+            raise Conflict(
+                "Instances of its group run on this hypervisor. Move or destroy them before it changes group."
+            )
+    moved = "uri" in changes and changes["uri"] != hypervisor.uri
+    if moved:
+        refuse_address(hypervisor.driver, changes["uri"], but=hypervisor)
+        changes |= {"status": "unknown", "status_detail": None}
+    change(hypervisor, changes)
+    if moved:
         check(hypervisor)
     return hypervisor
 
 
+def occupied(hypervisor):
+    return session.scalar(select(Instance.id).where(Instance.hypervisor_id == hypervisor.id).limit(1)) is not None
+
+
 def delete(hypervisor):
-    if session.scalar(select(Instance.id).where(Instance.hypervisor_id == hypervisor.id).limit(1)):
+    session.refresh(hypervisor, with_for_update=True)  # a create that is choosing this host goes first
+    if occupied(hypervisor):
         raise Conflict("Instances run on this hypervisor. Destroy or move them first.")
+    for found in hypervisor.storages:
+        session.delete(found)
     session.delete(hypervisor)
+    session.flush()
 
 
 def check(hypervisor):
@@ -88,20 +156,26 @@ def check(hypervisor):
     on_commit(lambda: jobs.call("worker.hypervisors.check", hypervisor.id))
 
 
+def test(hypervisor):
+    """The same, asked for by a person. A host that was down is `unknown` until the answer is there; one that is up
+    stays open for new machines meanwhile."""
+    if hypervisor.status == "down":
+        hypervisor.status, hypervisor.status_detail = "unknown", None
+    check(hypervisor)
+
+
 def storages():
     return select(Storage).options(selectinload(Storage.hypervisor)).order_by(Storage.hypervisor_id, Storage.name)
 
 
 def storage(storage_id):
-    found = session.get(Storage, storage_id)
-    if found is None:
-        raise NotFound("No such storage.")
-    return found
+    return fetch(Storage, storage_id, "No such storage.")
 
 
 def create_storage(hypervisor, *, name, path, **values):
-    if session.scalar(select(Storage.id).where(Storage.hypervisor_id == hypervisor.id, Storage.name == name)):
-        raise Invalid("The hypervisor has a storage of this name.", name="This name is taken.")
+    refuse_taken(Storage, name, hypervisor_id=hypervisor.id)
+    if path in [other.path for other in hypervisor.storages]:
+        raise Invalid("The hypervisor has a storage in this folder.", path="Another storage of it is there.")
     made = Storage(hypervisor=hypervisor, name=name, path=path, **values)
     session.add(made)
     session.flush()
@@ -110,10 +184,15 @@ def create_storage(hypervisor, *, name, path, **values):
 
 
 def update_storage(found, **changes):
-    for field, value in changes.items():
-        setattr(found, field, value)
+    return change(found, changes)
+
+
+def delete_storage(found):
+    session.refresh(found.hypervisor, with_for_update=True)
+    if session.scalar(select(Disk.id).where(Disk.storage_id == found.id).limit(1)):
+        raise Conflict("Disks are in this storage. Destroy or move those instances first.")
+    session.delete(found)
     session.flush()
-    return found
 
 
 def usage(hypervisor_ids):
@@ -135,6 +214,22 @@ def usage(hypervisor_ids):
     for i, size in session.execute(disks):
         used[i]["storage"] = size
     return used
+
+
+def weigh(hypervisors):
+    """Notes on each row as `promised` what its instances have been promised."""
+    used = usage([hypervisor.id for hypervisor in hypervisors])
+    for hypervisor in hypervisors:
+        hypervisor.promised = SimpleNamespace(**used[hypervisor.id])
+    return hypervisors
+
+
+def fill(storages):
+    """Notes on each storage as `promised` the GiB of the disks that are there."""
+    sums = promised([storage.id for storage in storages])
+    for found in storages:
+        found.promised = sums.get(found.id, 0)
+    return storages
 
 
 def promised(storage_ids):

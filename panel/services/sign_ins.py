@@ -35,5 +35,20 @@ def find(value):
     return found if found and found.expires_at > clock.now() else None
 
 
+def listing(account):
+    """Running sessions, newest first."""
+    running = select(SignIn).where(SignIn.account_id == account.id, SignIn.expires_at > clock.now())
+    return running.order_by(SignIn.id.desc())
+
+
+def end_one(account, sign_in_id):
+    session.execute(delete(SignIn).where(SignIn.id == sign_in_id, SignIn.account_id == account.id))
+
+
+def end_others(account, kept):
+    """Signs every browser out but one."""
+    session.execute(delete(SignIn).where(SignIn.account_id == account.id, SignIn.id != kept.id))
+
+
 def end(value):
     session.execute(delete(SignIn).where(SignIn.secret_hash == hashed(value)))

@@ -13,8 +13,9 @@ from panel.errors import Invalid, NotFound
 from panel.models import SshKey
 
 
-def listing(account):
-    return select(SshKey).where(SshKey.account_id == account.id).order_by(SshKey.name, SshKey.id)
+def listing(account, *, search=None):
+    query = select(SshKey).where(SshKey.account_id == account.id).order_by(SshKey.name, SshKey.id)
+    return query.where(SshKey.name.icontains(search, autoescape=True)) if search else query
 
 
 def get(key_id, account):

@@ -1,26 +1,30 @@
 """Address space. An address is given out once: free means held by no interface and not reserved."""
 
 import ipaddress
+from types import SimpleNamespace
 
-from sqlalchemy import func, insert, select
+from sqlalchemy import case, func, insert, select
+from sqlalchemy.orm import joinedload
 
 from panel.db import new_id, session
-from panel.errors import Conflict, Invalid, NotFound
-from panel.models import Address, Subnet
+from panel.errors import Conflict, Invalid
+from panel.models import Address, Instance, Interface, Subnet
+from panel.services.lookup import change, fetch, refuse_taken
 
 LARGEST = 65536
 """IPv4 subnets get a row for each address, so they may not be larger."""
 
 
-def listing():
-    return select(Subnet).order_by(Subnet.name, Subnet.id)
+def listing(search=None):
+    query = select(Subnet).options(joinedload(Subnet.group)).order_by(Subnet.name, Subnet.id)
+    if search:
+        names = Subnet.name.icontains(search, autoescape=True) | Subnet.cidr.startswith(search, autoescape=True)
+        query = query.where(names)
+    return query
 
 
 def get(subnet_id):
-    subnet = session.get(Subnet, subnet_id)
-    if subnet is None:
-        raise NotFound("No such subnet.")
-    return subnet
+    return fetch(Subnet, subnet_id, "No such subnet.")
 
 
 def create(group, *, name, cidr, gateway=None, nameservers=()):
@@ -33,8 +37,7 @@ def create(group, *, name, cidr, gateway=None, nameservers=()):
     for other in session.scalars(select(Subnet)):
         if other.family == network.version and other.network.overlaps(network):
             raise Invalid("The subnet overlaps another one.", cidr=f"Overlaps {other.cidr} ({other.name}).")
-    if session.scalar(select(Subnet.id).where(Subnet.name == name)):
-        raise Invalid("There is a subnet of this name.", name="This name is taken.")
+    refuse_taken(Subnet, name)
     subnet = Subnet(
         name=name,
         group_id=group.id,
@@ -55,10 +58,18 @@ def row(subnet, ip):
     return {"id": new_id(), "subnet_id": subnet.id, "ip": str(ip), "sort_key": ip.packed.hex()}
 
 
+def update(subnet, **changes):
+    """Changes the name, the switch or the name servers: new machines get them. The range itself never changes."""
+    if "name" in changes:
+        refuse_taken(Subnet, changes["name"], but=subnet)
+    return change(subnet, changes)
+
+
 def delete(subnet):
     if session.scalar(held(subnet).limit(1)):
         raise Conflict("Addresses of this subnet are in use. Destroy or move those instances first.")
     session.delete(subnet)
+    session.flush()
 
 
 def free(subnet):
@@ -74,27 +85,75 @@ def held(subnet):
     return select(Address).where(Address.subnet_id == subnet.id, Address.interface_id.is_not(None))
 
 
-def addresses(subnet):
-    return select(Address).where(Address.subnet_id == subnet.id).order_by(Address.sort_key)
+HOLDER = joinedload(Address.interface).joinedload(Interface.instance)
+
+
+def addresses(subnet, *, search=None, use=None):
+    """Its addresses in order. `use` is `free`, `used` or `reserved`."""
+    query = every_address(search=search).where(Address.subnet_id == subnet.id)
+    wanted = {
+        "free": Address.interface_id.is_(None) & Address.reserved.is_(False),
+        "used": Address.interface_id.is_not(None),
+        "reserved": Address.reserved.is_(True),
+    }
+    return query.where(wanted[use]) if use else query
+
+
+def every_address(*, search=None):
+    query = select(Address).options(HOLDER).order_by(Address.subnet_id, Address.sort_key)
+    return query.where(Address.ip.startswith(search, autoescape=True)) if search else query
+
+
+def address(address_id):
+    return fetch(Address, address_id, "No such address.")
 
 
 def statistics(subnet):
     """How many addresses there are and how they are used. `available` counts what `free` lists."""
-    count = lambda query: session.scalar(select(func.count()).select_from(query.order_by(None).subquery()))  # noqa: E731
-    reserved = Address.subnet_id == subnet.id, Address.reserved
-    return {
-        "total": count(addresses(subnet)),
-        "available": count(free(subnet)),
-        "reserved": session.scalar(select(func.count()).where(*reserved)),
-        "used": count(held(subnet)),
-    }
+    return counts([subnet.id])[subnet.id]
+
+
+def counts(subnet_ids):
+    """The same figures for many subnets, in one query."""
+    number = lambda condition: func.sum(case((condition, 1), else_=0))  # noqa: E731
+    held = Address.interface_id.is_not(None)
+    figures = select(
+        Address.subnet_id,
+        func.count(),
+        number(~held & ~Address.reserved),
+        number(~held & Address.reserved),
+        number(held),
+    )
+    found = {i: dict.fromkeys(("total", "available", "reserved", "used"), 0) for i in subnet_ids}
+    for i, *row in session.execute(figures.where(Address.subnet_id.in_(subnet_ids)).group_by(Address.subnet_id)):
+        found[i] = dict(zip(("total", "available", "reserved", "used"), row, strict=True))
+    return found
+
+
+def weigh(subnets):
+    """Notes on each row its figures as `statistics`."""
+    found = counts([subnet.id for subnet in subnets])
+    for subnet in subnets:
+        subnet.statistics = SimpleNamespace(**found[subnet.id])
+    return subnets
+
+
+def ipv4_of(hypervisor):
+    """The IPv4 addresses that a hypervisor's instances hold, and what its group has left."""
+    held = select(func.count()).select_from(Address).join(Interface).join(Instance).join(Subnet)
+    used = session.scalar(held.where(Instance.hypervisor_id == hypervisor.id, Subnet.family == 4))
+    pool = session.scalars(select(Subnet.id).where(Subnet.group_id == hypervisor.group_id, Subnet.family == 4)).all()
+    left = list(counts(pool).values())
+    return {"used": used, **{f"group_{key}": sum(each[key] for each in left) for key in ("total", "available")}}
 
 
 def reserve(address, reserved, note=None):
     """Keeps an address from being given out, or lets it go again."""
+    session.refresh(address, with_for_update=True)  # somebody may be taking it at this moment
     if reserved and address.interface_id:
-        raise Conflict(f"{address.ip} is in use.")
+        raise Conflict(f"{address.ip} is in use. It can be reserved once its instance is destroyed.")
     address.reserved, address.note = reserved, note
+    session.flush()
 
 
 def take(group, family, count):

@@ -9,7 +9,7 @@ from panel.models import Task
 from panel.models.tasks import OPEN
 
 
-def listing(account=None, *, status=None, resource_id=None, search=None):
+def listing(account=None, *, status=None, resource_id=None, hypervisor_id=None, search=None):
     """Newest first. With an account, only the work on its resources."""
     query = select(Task).order_by(Task.id.desc())
     if account:
@@ -18,6 +18,8 @@ def listing(account=None, *, status=None, resource_id=None, search=None):
         query = query.where(Task.status.in_(OPEN) if status == "open" else Task.status == status)
     if resource_id:
         query = query.where(Task.resource_id == resource_id)
+    if hypervisor_id:
+        query = query.where(Task.hypervisor_id == hypervisor_id)
     if search:
         query = query.where(Task.resource_name.icontains(search, autoescape=True))
     return query

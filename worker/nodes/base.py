@@ -9,12 +9,15 @@ Rules for every method:
 * **Names and ids come from the panel.** A machine is found by its `id` (the instance's UUID), a disk by pool and name.
 * **Repeating is harmless.** Deleting what is not there, starting what runs, stopping what is off: done, no error.
   Creating what a cut-off attempt left half-made replaces it.
+* **What makes no sense is `Refused`**: resetting, suspending or resuming a machine that is off, an unknown program in a
+  guest. Defining a machine over a disk that is not there, or anything in a pool that is not there, is `Missing`.
 * **After success** the promised thing is true and durable on the node.
 * **After `Refused`, `Missing`, `Full`** the node said no, and nothing of the attempt is left.
 * **After `Unreachable`** the node did not answer in time: the outcome is unknown, and it may still happen. The caller
   asks again (`machines`, `disks`) before it believes anything.
-* **Every call ends.** A driver gives each call a deadline of its own; a silent node costs the caller at most that. After
-  repeated silence the node's circuit opens: calls then fail at once with `Unreachable` until a probe gets through.
+* **Every call ends.** A driver gives each call a deadline of its own; a silent node costs the caller at most that.
+  After repeated silence the node's circuit opens: calls then fail at once with `Unreachable` until a probe gets
+  through. A driver may work, and call `progress`, in another thread than the caller's.
 * **Errors speak twice**: `str(error)` is a sentence for a customer, without paths, addresses or names of hosts;
   `error.detail` is for operators.
 * Drivers are safe to call from several threads.
@@ -234,13 +237,13 @@ class Node(ABC):
 
     @abstractmethod
     def machines(self) -> list[Seen]:
-        """Every machine on the node, also those that the panel did not make, in one bulk call however many there are."""
+        """Every machine on the node, also those that the panel did not make, in one bulk call however many."""
 
     @abstractmethod
     def watch(self, event: Event, stop: Callable[[], bool]) -> None:
-        """Calls `event` for each change of power and each removal, within a second or two of it, until `stop()` is true.
-        Raises `Unreachable` when the node is lost; the caller then watches again. Events may repeat and may be lost: the
-        caller also polls `machines`."""
+        """Calls `event` for each change of power and each removal, within a second or two of it, until `stop()` is
+        true. Raises `Unreachable` when the node is lost; the caller then watches again. Events may repeat and may be
+        lost: the caller also polls `machines`."""
 
     @abstractmethod
     def close(self) -> None:

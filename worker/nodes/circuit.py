@@ -1,8 +1,8 @@
 """Every call to a node ends, and a node that is silent is left alone for a while.
 
 A call runs in a thread of its own, because a library that waits for a lost node cannot be interrupted; the caller goes
-on after the deadline and the thread is left to end by itself. After several silences in a row the circuit is open: calls
-fail at once, and only one now and then (or a `probe`) is let through to see whether the node is back.
+on after the deadline and the thread is left to end by itself. After several silences in a row the circuit is open:
+calls fail at once, and only one now and then (or a `probe`) is let through to see whether the node is back.
 """
 
 import os

@@ -1,16 +1,19 @@
 """What can be done with an instance, and when. Callers have been authorised; ids were fetched through their owner."""
 
 from panel.services.instances.actions import act, deploy, destroy, misfit
-from panel.services.instances.create import create
-from panel.services.instances.read import addresses, by_id, disks, get, listing, rows
-from panel.services.instances.rules import ACTIONS, refusal
+from panel.services.instances.create import create, shortages
+from panel.services.instances.read import addresses, ailing, by_id, by_state, disks, get, listing, rows
+from panel.services.instances.rules import ACTIONS, WORDS, refusal
 from panel.services.instances.update import update
 
 __all__ = [
     "ACTIONS",
+    "WORDS",
     "act",
     "addresses",
+    "ailing",
     "by_id",
+    "by_state",
     "create",
     "deploy",
     "destroy",
@@ -20,5 +23,6 @@ __all__ = [
     "misfit",
     "refusal",
     "rows",
+    "shortages",
     "update",
 ]

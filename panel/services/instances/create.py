@@ -47,25 +47,53 @@ def create(account, *, location_id, plan_id, actor, hostname=None, display_name=
 
 
 def place(group, plan, node=None):
-    """The hypervisor and storage for a machine of this size: the one with the most memory left. The candidates are
-    locked, so that two requests at once do not both take the last room."""
+    """The hypervisor and storage for a machine of this size. The candidates are locked, so that two requests at once do
+    not both take the last room."""
     candidates = catalog.open_nodes(group).with_for_update(of=Hypervisor)
     if node:
         candidates = candidates.where(Hypervisor.id == node.id)
     hosts = session.scalars(candidates.execution_options(populate_existing=True)).all()
-    if not hosts:
+    return roomiest(Room(hosts), plan)
+
+
+def shortages(group, plans):
+    """For each plan why no machine of that size can be placed in the location now, or None."""
+    room = Room(session.scalars(catalog.open_nodes(group)).all())
+    reasons = {}
+    for plan in plans:
+        try:
+            reasons[plan] = roomiest(room, plan) and None
+        except Invalid as error:
+            reasons[plan] = error.message
+    return reasons
+
+
+class Room:
+    """What is left on hypervisors."""
+
+    def __init__(self, hosts):
+        used = hypervisors.usage([host.id for host in hosts])
+        promised = hypervisors.promised([storage.id for host in hosts for storage in host.storages])
+        self.hosts = hosts
+        self.ram = {host: host.memory_mb * host.memory_overcommit - used[host.id]["ram"] for host in hosts}
+        self.cores = {host: host.cpu_cores * host.cpu_overcommit - used[host.id]["cpu_cores"] for host in hosts}
+        self.disk = {
+            storage: storage.capacity / hypervisors.GiB * storage.overcommit - promised.get(storage.id, 0)
+            for host in hosts
+            for storage in host.storages
+        }
+
+
+def roomiest(room, plan):
+    """The fitting hypervisor with the most memory left, and its storage."""
+    if not room.hosts:
         raise Invalid("No machine can be placed in this location at the moment.", reason="hypervisor_not_available")
-    used = hypervisors.usage([host.id for host in hosts])
-    left = {host: host.memory_mb * host.memory_overcommit - used[host.id]["ram"] for host in hosts}
-    cores = {host: host.cpu_cores * host.cpu_overcommit - used[host.id]["cpu_cores"] for host in hosts}
-    fits = [host for host in hosts if left[host] >= plan.ram and cores[host] >= plan.cpu_cores]
+    fits = [host for host in room.hosts if room.ram[host] >= plan.ram and room.cores[host] >= plan.cpu_cores]
     if not fits:
         raise Invalid("The location has not enough memory or processors left.", reason="resources_not_sufficient")
-    for host in sorted(fits, key=left.get, reverse=True):
-        promised = hypervisors.promised([storage.id for storage in host.storages])
+    for host in sorted(fits, key=room.ram.get, reverse=True):
         for storage in host.storages:
-            room = storage.capacity / hypervisors.GiB * storage.overcommit - promised.get(storage.id, 0)
-            if storage.enabled and room >= plan.storage:
+            if storage.enabled and room.disk[storage] >= plan.storage:
                 return host, storage
     raise Invalid("The location has not enough storage left.", reason="storage_not_sufficient")
 

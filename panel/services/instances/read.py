@@ -2,12 +2,12 @@
 
 from functools import cache
 
-from sqlalchemy import or_, select
+from sqlalchemy import func, or_, select
 from sqlalchemy.orm import joinedload, selectinload
 
 from panel.db import session
 from panel.errors import NotFound
-from panel.models import Account, Address, Disk, Hypervisor, HypervisorGroup, Instance, Interface
+from panel.models import Account, Address, Disk, Hypervisor, HypervisorGroup, Instance, Interface, Plan
 
 SHOWN = (
     joinedload(Instance.group),
@@ -60,6 +60,19 @@ def narrowed(query, account, *, search=None, state=None, hypervisor_id=None):
     if state:
         query = query.where(Instance.state == state)
     return query.where(Instance.hypervisor_id == hypervisor_id) if hypervisor_id else query
+
+
+def by_state(account):
+    """For each state, how many instances of the account are in it and what they cost a month."""
+    price = func.coalesce(func.sum(Plan.price), 0)
+    mine = select(Instance.state, func.count(), price).join(Plan, Instance.plan)
+    return mine.where(Instance.account_id == account.id).group_by(Instance.state)
+
+
+def ailing(account):
+    """Instances that need somebody: the last deploy failed, the node misses them, or the platform suspended them."""
+    closed = Instance.suspended_reason.is_not(None) & (Instance.suspended_reason != "user")
+    return listing(account).where(or_(Instance.last_error.is_not(None), Instance.lost, closed))
 
 
 def get(instance_id, account=None):

@@ -1,47 +1,41 @@
-"""What workers saw of an instance."""
+"""What workers saw of an instance. They change rows that `fresh` gave them, so nothing is decided by an old value."""
 
-from sqlalchemy import update
+from sqlalchemy import select
 
 from panel import clock, events
 from panel.db import session
 from panel.models import Instance
 
 WORD = {"on": "running", "off": "stopped"}
+MISSING = "The machine is missing on its node. Its disks may still be there: ask support."
 
 
-def power(instance, state, *, at=None, actor="system"):
-    """Notes the machine's power as a node reported it at `at`. A report that is older than the last one is ignored, so
-    a slow poll never overwrites what an event or a task saw after it. A change is an event."""
-    at = at or clock.now()
-    before = instance.power
-    newer = (Instance.power_at.is_(None)) | (Instance.power_at <= at)
-    written = session.execute(
-        update(Instance)
-        .where(Instance.id == instance.id, newer)
-        .values(power=state, power_at=at, lost=False)
-        .execution_options(synchronize_session=False)
-        .returning(Instance.id)
-    ).one_or_none()
-    if written is None:
-        return
-    session.refresh(instance, ["power", "power_at", "lost"])
+def fresh(*instance_ids):
+    """The instances as they are now, those that are left, locked until the transaction ends."""
+    found = select(Instance).where(Instance.id.in_(instance_ids)).order_by(Instance.id)
+    found = found.with_for_update(key_share=True, of=Instance)
+    return session.scalars(found.execution_options(populate_existing=True)).all()
+
+
+def power(instance, state, *, at, actor="system"):
+    """Notes the machine's power as the node had it at `at`, and says whether that was news. A report older than the
+    last one is not, so a slow poll never overwrites what an event said after it. (A time in the future is from a clock
+    that was set back, and does not count.) A change is an event."""
+    if instance.power_at and at < instance.power_at <= clock.now():
+        return False
+    before, instance.power, instance.power_at = instance.power, state, at
+    if instance.lost:
+        instance.lost, instance.last_error = False, None
     if before != state and instance.deployed:
-        events.record(
-            "instance.status_changed",
-            "instance",
-            instance,
-            actor=actor,
-            status=WORD[state],
-            previous=WORD[before],
-        )
+        words = {"status": WORD[state], "previous": WORD[before]}
+        events.record("instance.status_changed", "instance", instance, actor=actor, **words)
+    return True
 
 
-def lost(instance):
-    """Notes that the node does not have a machine which it should have."""
-    if not instance.lost:
-        power(instance, "off")
-        instance.lost = True
-        instance.last_error = "The machine is missing on its node. Its disks may still be there: ask support."
+def gone(instance, *, at):
+    """Notes that the node does not have the machine, which one that is deployed should have."""
+    if power(instance, "off", at=at) and instance.deployed:
+        instance.lost, instance.last_error = True, MISSING
 
 
 def deployed(instance, *, actor):

@@ -14,13 +14,13 @@ import libvirt
 from worker.nodes.base import Capabilities, Node, NodeError, NodeSpec
 from worker.nodes.circuit import Circuit
 from worker.nodes.libvirt import agent, facts, machines, pools, seen
-from worker.nodes.libvirt.connection import Connection
-from worker.nodes.libvirt.errors import translated
+from worker.nodes.libvirt.connection import Connection, alive
+from worker.nodes.libvirt.errors import meaning
 from worker.nodes.libvirt.watching import Watch
 
 SOON, A_WHILE, LONG = 15.0, 45.0, 90.0
-"""Deadlines in seconds: for a look, for a change (libvirt itself waits up to 30 for a busy machine), for trying out what
-the node can do. A line that is dead is noticed earlier, by libvirt's own signs of life."""
+"""Deadlines in seconds: for a look, for a change (libvirt itself waits up to 30 for a busy machine), for trying out
+what the node can do. A line that is dead is noticed earlier, by libvirt's own signs of life."""
 
 
 class LibvirtNode(Node):
@@ -35,8 +35,12 @@ class LibvirtNode(Node):
         """Runs `work(connection, *args)` within the deadline. `doing` completes "the hypervisor could not …"."""
 
         def carry():
-            with translated(doing):
-                return work(self.connection.get(), *args)
+            line = None
+            try:
+                line = self.connection.get()
+                return work(line, *args)
+            except libvirt.libvirtError as error:
+                raise meaning(error, doing, lost=line is None or not alive(line)) from error
 
         return self.circuit.run(carry, deadline, **circuit)
 
@@ -78,8 +82,8 @@ class LibvirtNode(Node):
         try:
             watch.run(event, stop)
         finally:
-            with contextlib.suppress(NodeError):
-                self.call("stop telling of changes", SOON, watch.end)
+            with contextlib.suppress(NodeError, libvirt.libvirtError):
+                self.circuit.run(watch.end, SOON)
 
     def close(self):
         with contextlib.suppress(NodeError):

@@ -16,12 +16,11 @@ libvirt.registerErrorHandler(lambda _, error: None, None)  # it would print to s
 inherited: list = []
 """Connections of a parent process. Letting go of one would close the line under the parent, so they are kept."""
 
-loops: dict[int, threading.Thread] = {}
-"""The thread of libvirt's event loop, by process."""
+home: int | None = None
+"""The process that runs libvirt's event loop. Its children cannot: the loop does not survive a fork, and libvirt takes
+no second one. They call as everybody does, but hear no events and do not answer the daemon's signs of life."""
 
-LOOK = 250
-"""Milliseconds after which the loop of a child looks for what is new. The pipe by which libvirt wakes a loop is the
-parent's too, and either of them may find it empty."""
+lock = threading.Lock()
 
 
 class Connection:
@@ -37,7 +36,7 @@ class Connection:
             inherited.append(self.line)
             self.line, self.pid = None, os.getpid()
         line = self.line
-        if line is None or not line.isAlive():
+        if line is None or not alive(line):
             run_events()
             line = libvirt.open(self.uri)
             line.setKeepAlive(PING_EVERY, PINGS_MISSED)
@@ -51,6 +50,20 @@ class Connection:
             self.line = None
 
 
+def alive(line: libvirt.virConnect) -> bool:
+    """Where the event loop runs it notices a loss by itself; elsewhere the daemon may have hung up on a quiet line."""
+    if home == os.getpid():
+        return bool(line.isAlive())
+    try:
+        return bool(line.getLibVersion())
+    except libvirt.libvirtError:
+        return False
+
+
+def hears_events() -> bool:
+    return home == os.getpid()
+
+
 def with_batch_mode(uri: str) -> str:
     """ssh must never ask a question on somebody's terminal."""
     scheme = uri.partition(":")[0]
@@ -62,13 +75,12 @@ def with_batch_mode(uri: str) -> str:
 def run_events():
     """One thread of this process answers the daemon's signs of life and delivers events. It has to be there before the
     first connection is made."""
-    thread = threading.Thread(target=loop, name="libvirt events", daemon=True)
-    if loops.setdefault(os.getpid(), thread) is not thread:
-        return
-    libvirt.virEventRegisterDefaultImpl()
-    if len(loops) > 1:
-        leave_to_parent()
-    thread.start()
+    global home
+    with lock:
+        if home is None:
+            libvirt.virEventRegisterDefaultImpl()
+            threading.Thread(target=loop, name="libvirt events", daemon=True).start()
+            home = os.getpid()
 
 
 def loop():
@@ -76,16 +88,10 @@ def loop():
         libvirt.virEventRunDefaultImpl()
 
 
-def leave_to_parent():
-    """libvirt's list of what to listen to was copied by the fork; hearing for the parent would steal what is meant for
-    it. The first entry is the pipe by which libvirt wakes the loop."""
-    with open(os.devnull) as anything:
-        last = libvirt.virEventAddHandle(anything.fileno(), 0, ignore, None)
-        for number in range(2, last + 1):
-            libvirt.virEventRemoveHandle(number)
-    for number in range(1, libvirt.virEventAddTimeout(LOOK, ignore, None)):
-        libvirt.virEventRemoveTimeout(number)
+def renew_lock():
+    """A lock that some thread of the parent held would never be released in the child."""
+    global lock
+    lock = threading.Lock()
 
 
-def ignore(*_):
-    """An event that only wakes the loop."""
+os.register_at_fork(after_in_child=renew_lock)

@@ -7,10 +7,6 @@ import libvirt
 
 from worker.nodes.base import AgentSilent, Full, Missing, NodeError, Refused, Unreachable
 
-LOST = (libvirt.VIR_ERR_NO_CONNECT, libvirt.VIR_ERR_RPC, libvirt.VIR_ERR_AUTH_FAILED, libvirt.VIR_ERR_INVALID_CONN)
-LINE = (libvirt.VIR_FROM_RPC, libvirt.VIR_FROM_REMOTE)
-"""Where errors of the line itself come from; what the node says about a machine or a disk has other origins."""
-
 GONE = {
     libvirt.VIR_ERR_NO_DOMAIN: "The hypervisor does not know this machine.",
     libvirt.VIR_ERR_NO_STORAGE_VOL: "The hypervisor does not have this disk.",
@@ -36,18 +32,11 @@ def absent_is_fine():
             raise
 
 
-@contextlib.contextmanager
-def translated(doing: str):
-    """Raises the contract's errors. `doing` completes "could not …"."""
-    try:
-        yield
-    except libvirt.libvirtError as error:
-        raise meaning(error, doing) from error
-
-
-def meaning(error: libvirt.libvirtError, doing: str) -> NodeError:
+def meaning(error: libvirt.libvirtError, doing: str, lost: bool) -> NodeError:
+    """`doing` completes "could not …". When the line is lost it does not matter what was said last: nobody knows what
+    became of the call."""
     code, detail = error.get_error_code(), str(error)
-    if code is None or code in LOST or error.get_error_domain() in LINE:
+    if lost:
         return Unreachable("The connection to the hypervisor was lost.", f"{doing}: {detail}")
     if code in GONE:
         return Missing(GONE[code], f"{doing}: {detail}")

@@ -1,12 +1,12 @@
-"""The filter that keeps a guest to its own addresses: a guest sends from its MAC and its listed addresses, or not at all.
+"""The filter that keeps a guest to its own addresses: it sends from its MAC and its listed addresses, or not at all.
 
 It is one flat list of few rules, because each rule is a program run by libvirt at every start of a machine. What it
 lets pass from a guest:
 
 * ARP that speaks for one of its IPv4 addresses (or for none, which is how a guest asks whether an address is taken);
 * IPv4 and IPv6 from one of its addresses, but no answers of a DHCP server and no router advertisements;
-* neighbour discovery from a link-local address, and from none when it asks whether an address is taken. (Redirects count
-  only when they come from a link-local address, and are not among these kinds.);
+* neighbour discovery from a link-local address, and from none when it asks whether an address is taken (redirects,
+  which count only when they come from a link-local address, are not among these kinds);
 * the announcement QEMU makes for it after a migration (RARP).
 
 Everything else is dropped. What it cannot see is the inside of a neighbour advertisement: a guest may still claim a
@@ -34,12 +34,13 @@ def rule(action: str, priority: int, *matches):
 
 def guard() -> str:
     discovery = {"protocol": "icmpv6", "srcipaddr": "fe80::", "srcipmask": "10"}
+    # The numbers behind two lists in one rule let libvirt combine them; else it wants both to be of one length.
     rules = (
         rule("drop", -900, E.mac(match="no", srcmacaddr="$MAC")),
         rule("drop", -800, E.ip(protocol="udp", srcportstart="67")),
         rule("drop", -800, E.ipv6(protocol="udp", srcportstart="547")),
         rule("drop", -800, E.ipv6(protocol="icmpv6", type="134")),
-        rule("accept", -700, E.arp(arpsrcmacaddr="$MAC", arpsrcipaddr="$IPV4")),
+        rule("accept", -700, E.arp(arpsrcmacaddr="$MAC[@1]", arpsrcipaddr="$IPV4[@2]")),
         rule("accept", -700, E.arp(arpsrcmacaddr="$MAC", arpsrcipaddr="0.0.0.0")),
         rule("accept", -700, E.ip(srcipaddr="$IPV4")),
         rule("accept", -700, E.ipv6(srcipaddr="$IPV6")),

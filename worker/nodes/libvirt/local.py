@@ -68,12 +68,18 @@ security_driver = "none"
 namespaces = []
 stdio_handler = "file"
 vnc_listen = "127.0.0.1"
+remote_display_port_min = {first_screen}
+remote_display_port_max = {last_screen}
 """
+
+SCREENS = 100
+"""Ports for the guests' screens. Each hypervisor has a range of its own: two that look for a free one at the same
+moment would find the same."""
 
 # Run inside a mount namespace of its own: $1 is the directory, $2 the host's UUID, $3 whether KVM works.
 # Where KVM does not work libvirtd gets a /dev without it: binding something over /dev/kvm would make libvirt ask QEMU
-# for its capabilities again at every definition, which takes half a minute. Without systemd, libvirt makes control groups
-# by the guests' numbers and names, which two daemons may share, so each daemon gets a branch of its own.
+# for its capabilities again at every definition, which takes half a minute. Without systemd, libvirt makes control
+# groups by the guests' numbers and names, which two daemons may share, so each daemon gets a branch of its own.
 SPACE = """
 mount --make-rprivate /
 for pair in {folders}; do
@@ -154,18 +160,19 @@ def stop(directory: Path):
         return
     with alone(directory):
         if not answers(directory) and any(processes(directory)):
-            launch(directory)  # its guests and bridge outlived it; a new daemon finds them again and can clear them away
+            launch(directory)  # its guests outlived it: a new daemon finds them again and can clear all away
         if answers(directory):
             with contextlib.closing(libvirt.open(uri(directory))) as connection:
                 for domain in connection.listAllDomains(libvirt.VIR_CONNECT_LIST_DOMAINS_ACTIVE):
-                    domain.destroy()
+                    with contextlib.suppress(libvirt.libvirtError):  # it just ended, or is ended below
+                        domain.destroy()
                 for network in connection.listAllNetworks(libvirt.VIR_CONNECT_LIST_NETWORKS_ACTIVE):
                     network.destroy()
         end(processes(directory))
         for branch in Path("/sys/fs/cgroup").glob(f"*/{host_uuid(directory)}"):
-            for group in (*branch.glob("*/"), branch):
+            for group, _, _ in os.walk(branch, topdown=False):
                 with contextlib.suppress(OSError):
-                    group.rmdir()
+                    os.rmdir(group)
 
 
 @contextlib.contextmanager
@@ -218,8 +225,11 @@ def lay_out(directory: Path):
         booted.write_text(kvm.boot_id())
     for name in (*FOLDERS, "lib/dnsmasq"):  # the last is a folder of the package, where networks keep their state
         (directory / name).mkdir(mode=0o755, exist_ok=True)
-    (directory / "etc" / "libvirtd.conf").write_text(DAEMON_CONF.format(uuid=host_uuid(directory)))
-    (directory / "etc" / "qemu.conf").write_text(QEMU_CONF)
+    identity = host_uuid(directory)
+    first = 10_000 + uuid.UUID(identity).int % 220 * SCREENS  # below the ports that the kernel hands out
+    ports = {"first_screen": first, "last_screen": first + SCREENS - 1}
+    (directory / "etc" / "libvirtd.conf").write_text(DAEMON_CONF.format(uuid=identity))
+    (directory / "etc" / "qemu.conf").write_text(QEMU_CONF.format(**ports))
 
 
 def host_uuid(directory: Path) -> str:

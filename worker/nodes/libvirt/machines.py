@@ -1,10 +1,11 @@
-"""Machines: their definition and their power. Each function is handed a live connection; the deadline is the caller's."""
+"""Machines: their definition and their power. Each function gets a live connection; the deadline is the caller's."""
 
 import contextlib
 import threading
 from urllib.parse import urlsplit
 
 import libvirt
+import structlog
 from lxml import etree
 
 from worker.nodes.base import Endpoint, Machine, Refused
@@ -12,12 +13,18 @@ from worker.nodes.libvirt import xml
 from worker.nodes.libvirt.errors import absent_is_fine
 from worker.nodes.libvirt.pools import find_disk
 
+log = structlog.get_logger()
+
 FORGET = (
     libvirt.VIR_DOMAIN_UNDEFINE_MANAGED_SAVE
     | libvirt.VIR_DOMAIN_UNDEFINE_SNAPSHOTS_METADATA
     | libvirt.VIR_DOMAIN_UNDEFINE_CHECKPOINTS_METADATA
     | libvirt.VIR_DOMAIN_UNDEFINE_NVRAM
 )
+
+FIREWALL_ATTEMPTS = 4
+"""The host's firewall may be changed by others at the same moment; then the filter of a card is refused, and with it
+the start. The next attempt finds it in order."""
 
 HEARD = 0.5
 """Seconds in which a refusal to ask the guest at all makes itself known."""
@@ -61,8 +68,15 @@ def define_renamed(connection, machine: Machine, earlier: str, description: str)
 
 def start(connection, machine_id: str):
     domain = find(connection, machine_id)
-    with fine_when(domain.isActive):
-        domain.create()
+    for attempt in range(1, FIREWALL_ATTEMPTS + 1):
+        try:
+            with fine_when(domain.isActive):
+                domain.create()
+            return
+        except libvirt.libvirtError as error:
+            if error.get_error_domain() != libvirt.VIR_FROM_FIREWALL or attempt == FIREWALL_ATTEMPTS:
+                raise
+            log.info("firewall_busy", machine=machine_id, attempt=attempt, detail=str(error))
 
 
 def shutdown(connection, machine_id: str):

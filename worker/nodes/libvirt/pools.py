@@ -1,7 +1,7 @@
 """Pools, images, disks and seeds, all through libvirt's storage calls: the node's files are never touched directly.
 
-libvirt cannot rename a volume, and copying an image on the node only to give it its final name would double the work. So
-an image is complete when a second, empty volume beside it says so; a transfer that was cut off lacks that mark.
+libvirt cannot rename a volume, and copying an image on the node only to give it its final name would double the work.
+So an image is complete when a second, empty volume beside it says so; a transfer that was cut off lacks that mark.
 """
 
 import contextlib
@@ -18,7 +18,6 @@ from worker.nodes.libvirt.seeds import iso
 COMPLETE = ".complete"
 CHUNK = 256 * 1024
 """Bytes a stream takes at once; libvirt sends no larger packets."""
-
 
 
 def prepare_pool(connection: libvirt.virConnect, name: str, path: str) -> Pool:

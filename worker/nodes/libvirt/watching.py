@@ -6,7 +6,8 @@ from collections.abc import Callable
 
 import libvirt
 
-from worker.nodes.base import Event, Power, Unreachable
+from worker.nodes.base import Event, Power, Refused, Unreachable
+from worker.nodes.libvirt.connection import alive, hears_events
 
 LOOK = 0.5
 """Seconds between two looks whether to stop."""
@@ -27,6 +28,9 @@ class Watch:
     """Events arrive in libvirt's thread and are handed on in the watcher's, which may take its time with them."""
 
     def __init__(self, connection: libvirt.virConnect):
+        if not hears_events():
+            detail = "this process was forked from one that used libvirt; watch from that one or from a new one"
+            raise Refused("Changes cannot be watched from here.", detail)
         self.connection = connection
         self.heard: queue.SimpleQueue = queue.SimpleQueue()
         self.number = connection.domainEventRegisterAny(None, libvirt.VIR_DOMAIN_EVENT_ID_LIFECYCLE, self.hear, None)
@@ -41,9 +45,12 @@ class Watch:
         while not stop():
             with contextlib.suppress(queue.Empty):
                 event(*self.heard.get(timeout=LOOK))
-            if not self.connection.isAlive():
-                raise Unreachable("The connection to the hypervisor was lost.", "lost while watching")
+            self.look()
 
-    def end(self, _):
-        with contextlib.suppress(libvirt.libvirtError):
-            self.connection.domainEventDeregisterAny(self.number)
+    def end(self):
+        self.look()
+        self.connection.domainEventDeregisterAny(self.number)
+
+    def look(self):
+        if not alive(self.connection):
+            raise Unreachable("The connection to the hypervisor was lost.", "lost while watching")

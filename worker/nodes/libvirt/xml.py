@@ -32,7 +32,7 @@ def pool(name: str, path: str, uuid: str = "") -> str:
 
 
 def qcow2(name: str, size: int, base: str | None = None) -> str:
-    """Version 3 of the format (compat 1.1): libvirt's own choice, an older one, cannot note what changed for a backup."""
+    """Version 3 of the format (compat 1.1): libvirt's own choice is older and cannot note what changed for a backup."""
     backing = [E.backingStore(E.path(base), E.format(type="qcow2"))] if base else []
     target = E.target(E.format(type="qcow2"), E.compat("1.1"))
     return text(E.volume(E.name(name), E.capacity(str(size), unit="bytes"), target, *backing))

@@ -33,6 +33,8 @@ class Faults:
             raise ValueError(f"{kind} is no kind of fault. There are: {', '.join(KINDS)}.")
         if kind == "full" and operation not in NEED_ROOM | {"*"}:
             raise ValueError(f"{operation} needs no room. These do: {', '.join(sorted(NEED_ROOM))}.")
+        if count is not None and count < 1:
+            raise ValueError("A fault is met at least once.")
         with self.state.transaction() as db:
             put = "INSERT INTO faults (operation, kind, remaining, seconds) VALUES (?, ?, ?, ?)"
             db.execute(put, (operation, kind, count, 1 if seconds is None else seconds))
@@ -67,8 +69,7 @@ class Faults:
     def _spend(self, number):
         """Takes one of the times a fault is to be met. False: other calls were quicker."""
         with self.state.transaction() as db:
-            once = "UPDATE faults SET remaining = remaining - 1 WHERE id = ? AND coalesce(remaining, 1) > 0"
-            met = db.execute(once, (number,)).rowcount
+            met = db.execute("UPDATE faults SET remaining = remaining - 1 WHERE id = ?", (number,)).rowcount
             db.execute("DELETE FROM faults WHERE remaining = 0")
         return met
 

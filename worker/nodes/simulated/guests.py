@@ -8,7 +8,7 @@ import orjson
 import yaml
 
 from panel import clock
-from worker.nodes.base import AgentSilent, Finished
+from worker.nodes.base import AgentSilent, Finished, Refused
 from worker.nodes.simulated.machines import uptime
 from worker.nodes.simulated.storage import seed_on
 
@@ -28,7 +28,7 @@ class Guests:
         if program == "sleep":
             return sleep(float(arguments[0]), deadline)
         if program not in PROGRAMS:
-            return Finished(127, f"{program}: not found\n")
+            raise Refused("The guest could not run the program.", f"{program} is not in machine {machine_id}")
         return PROGRAMS[program](guest, arguments, stdin)
 
     def agent_set_password(self, machine_id, user, password):

@@ -1,6 +1,7 @@
 """Machines of a simulated node: what is defined, what runs, and what a watcher hears of it."""
 
 import time
+from dataclasses import asdict
 
 import orjson
 
@@ -38,6 +39,7 @@ class Machines:
         with self.state.transaction() as db:
             if db.execute("SELECT 1 FROM machines WHERE name = ? AND id <> ?", (machine.name, machine.id)).fetchone():
                 raise Refused("Another machine on the hypervisor has that name.", f"name {machine.name}")
+            self._need_disks(db, asdict(machine))
             db.execute(put, (machine.id, machine.name, orjson.dumps(machine)))
 
     def start(self, machine_id):
@@ -47,6 +49,8 @@ class Machines:
     def shutdown(self, machine_id):
         with self.state.transaction() as db:
             row = self._machine(db, machine_id)
+            if row["power"] == Power.paused:
+                raise Refused("The machine is suspended, so its guest cannot be asked.", f"machine {machine_id}")
             if self._up(row) and row["heeds_shutdown"]:
                 self._turn_off(db, machine_id)
 
@@ -83,8 +87,8 @@ class Machines:
     def console(self, machine_id):
         with self.state.snapshot() as db:
             live = orjson.loads(self._running(db, machine_id)["live"])
-        if not live["vnc"]:
-            raise Refused("The machine has no screen.", f"machine {machine_id} is defined without VNC")
+        if not (live["vnc"] and live["vnc_password"]):
+            raise Refused("The machine has no screen.", f"machine {machine_id} is defined without VNC or its password")
         return Endpoint(*screen(), live["vnc_password"])
 
     def _machine(self, db, machine_id):

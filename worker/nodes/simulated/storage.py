@@ -19,6 +19,7 @@ class Storage:
             return self._pool(db, name)
 
     def has_image(self, pool, image):
+        self._need_pool(pool)
         return self._holds(pool, image)
 
     def put_image(self, pool, image, progress=None):
@@ -50,6 +51,8 @@ class Storage:
 
     def grow_disk(self, disk, machine_id=None):
         with self.state.transaction() as db:
+            if machine_id:
+                self._machine(db, machine_id)
             row = db.execute("SELECT size FROM disks WHERE pool = ? AND name = ?", (disk.pool, disk.name)).fetchone()
             if row is None:
                 raise Missing("The disk is not on the hypervisor.", f"disk {disk.name} in pool {disk.pool}")
@@ -62,8 +65,7 @@ class Storage:
         self._drop(pool, name)
 
     def disks(self, pool):
-        if not self.state.rows("SELECT 1 FROM pools WHERE name = ?", pool):
-            raise no_pool(pool)
+        self._need_pool(pool)
         listed = "SELECT pool, name, size FROM disks WHERE pool = ? AND kind <> 'partial image'"
         return [Disk(*row) for row in self.state.rows(listed, pool)]
 
@@ -94,16 +96,21 @@ class Storage:
             raise Full("There is not enough storage on the hypervisor.", detail)
 
     def _drop(self, pool, name):
+        self._need_pool(pool)
         with self.state.transaction() as db:
             db.execute("DELETE FROM disks WHERE pool = ? AND name = ?", (pool, name))
 
+    def _need_pool(self, name):
+        """The path of the pool; there is nothing to be done in one that was never prepared."""
+        for (path,) in self.state.rows("SELECT path FROM pools WHERE name = ?", name):
+            return path
+        raise Missing("The storage pool is not on the hypervisor.", f"pool {name}")
+
     def _pool(self, db, name):
-        row = db.execute("SELECT path FROM pools WHERE name = ?", (name,)).fetchone()
-        if row is None:
-            raise no_pool(name)
+        path = self._need_pool(name)
         capacity = self.options.storage_gb * GiB
         used = db.execute("SELECT coalesce(sum(allocated), 0) FROM disks").fetchone()[0]
-        return Pool(name, row["path"], capacity, max(0, capacity - used))
+        return Pool(name, path, capacity, max(0, capacity - used))
 
 
 def seed_on(state, pool, name):
@@ -111,10 +118,6 @@ def seed_on(state, pool, name):
     found = "SELECT content FROM disks WHERE pool = ? AND name = ? AND kind = 'seed'"
     for (content,) in state.rows(found, pool, name):
         return Seed(**orjson.loads(content))
-
-
-def no_pool(name):
-    return Missing("The storage pool is not on the hypervisor.", f"pool {name}")
 
 
 def virtual_size(image):

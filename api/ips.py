@@ -1,0 +1,23 @@
+"""Addresses of every subnet."""
+
+from api import kit
+from panel.schemas.subnets import AddressPatch, AddressQuery, SubnetAddressOut
+from panel.services import subnets
+
+admin = kit.Admin("ip", __name__, description="Addresses")
+
+
+@admin.get("/ips", op="list", can="admin:subnets:read", query=AddressQuery, out=kit.rows(SubnetAddressOut))
+def listing(query):
+    """List the addresses of every subnet."""
+    page, per_page = query.pop("page"), query.pop("per_page")
+    return kit.paginate(subnets.every_address(**query), page, per_page, "admin")
+
+
+@admin.patch("/ip/<address_id>", op="update", can="admin:subnets:write", body=AddressPatch, out=SubnetAddressOut)
+def update(body, address_id):
+    """Reserve an address or let it go again. An address that an instance holds cannot be reserved."""
+    address = subnets.address(address_id)
+    subnets.reserve(address, **{"reserved": address.reserved, "note": address.note, **body})
+    kit.say("The address is changed.")
+    return address

@@ -1,0 +1,34 @@
+"""Locations: the hypervisor groups as customers see them."""
+
+from api import kit
+from panel.schemas.plans import AdminLocationOut, AdminPlanGroupOut
+from panel.services import catalog, hypervisors
+
+admin = kit.Admin("cs_location", __name__, description="Locations")
+
+
+@admin.get(
+    "/cloud-service/locations", op="list", can="admin:catalog:read", query=kit.PageQuery, out=kit.rows(AdminLocationOut)
+)
+def listing(query):
+    """List the locations, the closed ones too."""
+    return kit.paginate(hypervisors.groups(), **query, dialect="admin")
+
+
+@admin.get("/cloud-service/location/<location_id>", op="get", can="admin:catalog:read", out=AdminLocationOut)
+def show(location_id):
+    """Show a location."""
+    return hypervisors.group(location_id)
+
+
+@admin.get(
+    "/cloud-service/location/<location_id>/plan-groups",
+    op="plan_groups",
+    can="admin:catalog:read",
+    query=kit.PageQuery,
+    out=kit.rows(AdminPlanGroupOut),
+)
+def plan_groups(query, location_id):
+    """List the plan groups that are offered in a location."""
+    found = catalog.every_plan_group(group=hypervisors.group(location_id))
+    return kit.paginate(found, **query, dialect="admin")

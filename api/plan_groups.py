@@ -1,0 +1,74 @@
+"""Plan groups: plans of one kind, offered in some locations."""
+
+from api import kit
+from panel.schemas.plans import AdminPlanGroupOut, AdminPlanOut, PlanGroupIn, PlanGroupPatch
+from panel.services import catalog, hypervisors
+
+admin = kit.Admin("cs_plan_group", __name__, description="Plan groups")
+
+
+@admin.get(
+    "/cloud-service/plan-groups",
+    op="list",
+    can="admin:catalog:read",
+    query=kit.PageQuery,
+    out=kit.rows(AdminPlanGroupOut),
+)
+def listing(query):
+    """List the plan groups, in the order customers see them."""
+    return kit.paginate(catalog.every_plan_group(), **query, dialect="admin")
+
+
+@admin.post(
+    "/cloud-service/plan-groups", op="create", can="admin:catalog:write", body=PlanGroupIn, out=AdminPlanGroupOut
+)
+def create(body):
+    """Add a plan group."""
+    kit.say("The plan group is added.")
+    return catalog.create_plan_group(**with_groups(body))
+
+
+@admin.get("/cloud-service/plan-group/<plan_group_id>", op="get", can="admin:catalog:read", out=AdminPlanGroupOut)
+def show(plan_group_id):
+    """Show a plan group."""
+    return catalog.get_plan_group(plan_group_id)
+
+
+@admin.patch(
+    "/cloud-service/plan-group/<plan_group_id>",
+    op="update",
+    can="admin:catalog:write",
+    body=PlanGroupPatch,
+    out=AdminPlanGroupOut,
+)
+def update(body, plan_group_id):
+    """Change a plan group. Only what is sent changes."""
+    kit.say("The plan group is changed.")
+    return catalog.update_plan_group(catalog.get_plan_group(plan_group_id), **with_groups(body))
+
+
+@admin.delete("/cloud-service/plan-group/<plan_group_id>", op="delete", can="admin:catalog:write")
+def delete(plan_group_id):
+    """Remove a plan group. Refused while plans belong to it."""
+    catalog.delete_plan_group(catalog.get_plan_group(plan_group_id))
+    kit.say("The plan group is removed.")
+
+
+@admin.get(
+    "/cloud-service/plan-group/<plan_group_id>/plans",
+    op="plans",
+    can="admin:catalog:read",
+    query=kit.PageQuery,
+    out=kit.rows(AdminPlanOut),
+)
+def plans(query, plan_group_id):
+    """List the plans of a plan group."""
+    found = catalog.every_plan(plan_group_id=catalog.get_plan_group(plan_group_id).id)
+    return kit.paginate(found, **query, dialect="admin")
+
+
+def with_groups(body):
+    """The body with rows in place of ids."""
+    if "hypervisor_groups" not in body:
+        return body
+    return {**body, "hypervisor_groups": hypervisors.groups_named(body["hypervisor_groups"])}

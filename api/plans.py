@@ -1,0 +1,41 @@
+"""Plans: the sizes of machines and their prices."""
+
+from api import kit
+from panel.schemas.plans import AdminPlanOut, PlanIn, PlanPatch, PlanQuery
+from panel.services import catalog
+
+admin = kit.Admin("instance_plan", __name__, description="Plans")
+
+
+@admin.get("/instance/plans", op="list", can="admin:catalog:read", query=PlanQuery, out=kit.rows(AdminPlanOut))
+def listing(query):
+    """List the plans, in the order customers see them."""
+    page, per_page = query.pop("page"), query.pop("per_page")
+    return kit.paginate(catalog.every_plan(**query), page, per_page, "admin")
+
+
+@admin.post("/instance/plans", op="create", can="admin:catalog:write", body=PlanIn, out=AdminPlanOut)
+def create(body):
+    """Add a plan."""
+    kit.say("The plan is added.")
+    return catalog.create_plan(catalog.get_plan_group(body.pop("plan_group_id"), "plan_group_id"), **body)
+
+
+@admin.get("/instance/plan/<plan_id>", op="get", can="admin:catalog:read", out=AdminPlanOut)
+def show(plan_id):
+    """Show a plan."""
+    return catalog.get_plan(plan_id)
+
+
+@admin.patch("/instance/plan/<plan_id>", op="update", can="admin:catalog:write", body=PlanPatch, out=AdminPlanOut)
+def update(body, plan_id):
+    """Change a plan. Only what is sent changes; machines keep the size they were made with."""
+    kit.say("The plan is changed.")
+    return catalog.update_plan(catalog.get_plan(plan_id), **body)
+
+
+@admin.delete("/instance/plan/<plan_id>", op="delete", can="admin:catalog:write")
+def delete(plan_id):
+    """Remove a plan. Refused while instances have it."""
+    catalog.delete_plan(catalog.get_plan(plan_id))
+    kit.say("The plan is removed.")

@@ -1,0 +1,94 @@
+"""Subnets: the address space of a hypervisor group."""
+
+from api import kit
+from panel.schemas.subnets import (
+    FreeAddressOut,
+    Statistics,
+    SubnetAddressOut,
+    SubnetAddressQuery,
+    SubnetIn,
+    SubnetOut,
+    SubnetPatch,
+    SubnetQuery,
+    WholeQuery,
+)
+from panel.services import hypervisors, subnets
+
+admin = kit.Admin("subnet", __name__, description="Subnets")
+
+
+@admin.get("/subnets", op="list", can="admin:subnets:read", query=SubnetQuery, out=kit.rows(SubnetOut))
+def listing(query):
+    """List the subnets, by name."""
+    page, per_page = query.pop("page"), query.pop("per_page")
+    found = kit.paginate(subnets.listing(**query), page, per_page, "admin")
+    subnets.weigh(found["__rows__"])
+    return found
+
+
+@admin.post("/subnets", op="create", can="admin:subnets:write", body=SubnetIn, out=SubnetOut)
+def create(body):
+    """Add a subnet. Its network, broadcast and gateway addresses are never given out."""
+    group = hypervisors.group(body.pop("hypervisor_group_id"), "hypervisor_group_id")
+    kit.say("The subnet is added.")
+    return weighed(subnets.create(group, **body))
+
+
+@admin.get("/subnet/<subnet_id>", op="get", can="admin:subnets:read", out=SubnetOut)
+def show(subnet_id):
+    """Show a subnet."""
+    return weighed(subnets.get(subnet_id))
+
+
+@admin.patch("/subnet/<subnet_id>", op="update", can="admin:subnets:write", body=SubnetPatch, out=SubnetOut)
+def update(body, subnet_id):
+    """Change a subnet. Only what is sent changes; the range and the router never do."""
+    kit.say("The subnet is changed.")
+    return weighed(subnets.update(subnets.get(subnet_id), **body))
+
+
+@admin.delete("/subnet/<subnet_id>", op="delete", can="admin:subnets:write")
+def delete(subnet_id):
+    """Remove a subnet. Refused while instances hold addresses of it."""
+    subnets.delete(subnets.get(subnet_id))
+    kit.say("The subnet is removed.")
+
+
+@admin.get(
+    "/subnet/<subnet_id>/ips",
+    op="ips",
+    can="admin:subnets:read",
+    query=SubnetAddressQuery,
+    out=kit.rows(SubnetAddressOut),
+)
+def ips(query, subnet_id):
+    """List the addresses of a subnet, in their order."""
+    page, per_page = query.pop("page"), query.pop("per_page")
+    return kit.paginate(subnets.addresses(subnets.get(subnet_id), **query), page, per_page, "admin")
+
+
+@admin.get(
+    "/subnet/<subnet_id>/available-ips",
+    op="available_ips",
+    can="admin:subnets:read",
+    query=WholeQuery,
+    out=kit.rows(FreeAddressOut),
+)
+def available_ips(query, subnet_id):
+    """List the addresses that may be given out.
+
+    Complete unless `per_page` is sent. Free means held by no interface and not reserved. IPv6 addresses are made when
+    they are needed: listed are those that came back.
+    """
+    query.setdefault("per_page", subnets.LARGEST)
+    return kit.paginate(subnets.free(subnets.get(subnet_id)), **query, dialect="admin")
+
+
+@admin.get("/subnet/<subnet_id>/statistics", op="statistics", can="admin:subnets:read", out=Statistics)
+def statistics(subnet_id):
+    """Count the addresses of a subnet by use."""
+    return subnets.statistics(subnets.get(subnet_id))
+
+
+def weighed(subnet):
+    return subnets.weigh([subnet])[0]

@@ -1,0 +1,78 @@
+"""Locations: groups of hypervisors, as customers choose them."""
+
+from flask import Blueprint, request, url_for
+
+from panel.auth.browser import page_can
+from panel.db import session
+from panel.forms import Form
+from panel.htmx import did, go, render, say
+from panel.paging import Page
+from panel.schemas.hypervisors import HypervisorGroupIn, HypervisorGroupPatch
+from panel.services import catalog, hypervisors
+
+bp = Blueprint("admin_hypervisor_groups", __name__, url_prefix="/admin/locations")
+READ, WRITE = "admin:hypervisors:read", "admin:hypervisors:write"
+
+
+@bp.get("")
+@page_can(READ)
+def index():
+    search = request.args.get("search", "")[:255]
+    return render("admin/hypervisor_groups/index.html", "rows", page=Page(hypervisors.groups(search)), search=search)
+
+
+@bp.get("/new")
+@page_can(WRITE)
+def new():
+    return form_page(Form(HypervisorGroupIn, known={"enabled": True}))
+
+
+@bp.post("/new")
+@page_can(WRITE)
+def create():
+    form = Form(HypervisorGroupIn)
+    if form.submit(lambda **data: hypervisors.create_group(**resolved(data))):
+        say(f"The location {form.result.display_name} is added. Add hypervisors and a subnet to it next.")
+        return go(url_for(".index"))
+    return form_page(form)
+
+
+@bp.get("/<group_id>")
+@page_can(READ)
+def edit(group_id):
+    group = hypervisors.group(group_id)
+    known = {name: getattr(group, name) for name in ("name", "display_name", "country", "enabled")}
+    known["plan_groups"] = [each.id for each in group.plan_groups]
+    return form_page(Form(HypervisorGroupPatch, known=known), group)
+
+
+@bp.post("/<group_id>")
+@page_can(WRITE)
+def update(group_id):
+    group = hypervisors.group(group_id)
+    form = Form(HypervisorGroupPatch)
+    if form.submit(lambda **data: hypervisors.update_group(group, **resolved(data))):
+        say(f"The location {group.display_name} is changed.")
+        return go(url_for(".index"))
+    return form_page(form, group)
+
+
+def resolved(data):
+    if "plan_groups" in data:
+        data["plan_groups"] = catalog.plan_groups_named(data["plan_groups"])
+    return data
+
+
+def form_page(form, group=None):
+    offered = session.execute(catalog.plan_group_names()).all()
+    return render(
+        "admin/hypervisor_groups/form.html", "form", status=form.status, form=form, group=group, offered=offered
+    )
+
+
+@bp.post("/<group_id>/delete")
+@page_can(WRITE)
+def delete(group_id):
+    group = hypervisors.group(group_id)
+    hypervisors.delete_group(group)
+    return did(f"The location {group.display_name} is removed.", url_for(".index"))

@@ -1,0 +1,62 @@
+"""Images: what machines are made from."""
+
+from flask import Blueprint, request, url_for
+
+from panel.auth.browser import page_can
+from panel.forms import Form
+from panel.htmx import did, go, render, say
+from panel.paging import Page
+from panel.schemas.images import ImagePatch
+from panel.schemas.words import PURPOSES
+from panel.services import catalog
+
+bp = Blueprint("admin_images", __name__, url_prefix="/admin/images")
+READ, WRITE = "admin:images:read", "admin:images:write"
+
+
+@bp.get("")
+@page_can(READ)
+def index():
+    purpose = request.args.get("purpose")
+    wanted = {"search": request.args.get("search", "")[:255], "purpose": purpose if purpose in PURPOSES else None}
+    page = Page(catalog.images(**wanted))
+    return render("admin/images/index.html", "rows", page=page, filtered=any(wanted.values()), purposes=PURPOSES)
+
+
+@bp.get("/<image_id>")
+@page_can(READ)
+def edit(image_id):
+    image = catalog.get_image(image_id)
+    return form_page(Form(ImagePatch, known={name: getattr(image, name) for name in ImagePatch().fields}), image)
+
+
+@bp.post("/<image_id>")
+@page_can(WRITE)
+def update(image_id):
+    image = catalog.get_image(image_id)
+    form = Form(ImagePatch)
+    if form.submit(lambda **data: catalog.update_image(image, **data)):
+        say(f"{image.label} is changed.")
+        return go(url_for(".index"))
+    return form_page(form, image)
+
+
+def form_page(form, image):
+    captured = image.purpose == "user"
+    purposes = [
+        (word, word.replace("_", " ").capitalize(), "captured images keep theirs" if captured else "")
+        for word in PURPOSES
+        if word != "user"
+    ]
+    if captured:
+        purposes.append(("user", "User"))
+    context = {"image": image, "holders": catalog.holders(image), "purposes": purposes}
+    return render("admin/images/edit.html", "form", status=form.status, form=form, **context)
+
+
+@bp.post("/<image_id>/<any(on, off):to>")
+@page_can(WRITE)
+def switch(image_id, to):
+    image = catalog.update_image(catalog.get_image(image_id), enabled=to == "on")
+    words = "can be chosen" if image.enabled else "cannot be chosen any more"
+    return did(f"{image.label} {words}.", url_for(".index"))

@@ -1,0 +1,153 @@
+"""Everybody's instances, and creating one for a customer."""
+
+from flask import Blueprint, request, url_for
+from sqlalchemy import select
+from sqlalchemy.orm import contains_eager
+
+from panel.auth.browser import actor, page_can
+from panel.db import session
+from panel.errors import Conflict, Invalid
+from panel.forms import Form
+from panel.htmx import did, go, render, say
+from panel.models import Hypervisor, Plan, Task
+from panel.paging import Page
+from panel.schemas.base import Text
+from panel.schemas.instances import InstanceIn
+from panel.schemas.words import STATES
+from panel.services import accounts, catalog, hypervisors, instances
+
+bp = Blueprint("admin_instances", __name__, url_prefix="/admin/instances")
+READ, WRITE = "admin:instances:read", "admin:instances:write"
+DONE = {
+    "start": "{} starts.",
+    "stop": "{} stops.",
+    "shutdown": "{} is asked to shut down.",
+    "restart": "{} restarts.",
+    "poweroff": "{} is powered off.",
+}
+CLOSED = {
+    "hypervisor_down": "{} does not answer",
+    "hypervisor_maintenance": "{} is in maintenance",
+    "hypervisor_locked": "{} is locked",
+    "hypervisor_deploy_disabled": "{} takes no new machines",
+}
+LATEST = 10
+
+
+class Order(InstanceIn):
+    """What the page asks beside the customers' own fields."""
+
+    owner = Text(required=True, least=1)
+    hypervisor_id = Text(most=36)
+    image_id = Text(most=36, load_default=None)
+    password = Text(most=128, least=8, load_default=None)
+
+
+@bp.get("")
+@page_can(READ)
+def index():
+    state = request.args.get("state")
+    wanted = {"search": request.args.get("search", "")[:255], "hypervisor_id": request.args.get("node")}
+    wanted["state"] = state if state in STATES else None
+    page = Page(instances.listing(**wanted))
+    context = {"filtered": any(wanted.values()), "states": STATES, "nodes": nodes()}
+    return render("admin/instances/index.html", "rows", page=page, may_do=instances.refusal, **context)
+
+
+def nodes():
+    return session.execute(select(Hypervisor.id, Hypervisor.name).order_by(Hypervisor.name)).all()
+
+
+@bp.get("/new")
+@page_can(WRITE)
+def new():
+    return form_page(Form(Order, known=request.args.to_dict()), request.args.get("location_id"))
+
+
+@bp.post("/new")
+@page_can(WRITE)
+def create():
+    """A password that was made up is in this answer and nowhere else, so there is no redirect then."""
+    form = Form(Order)
+    if not form.submit(order):
+        return form_page(form, request.form.get("location_id"))
+    instance, password = form.result
+    if password:
+        return render("admin/instances/created.html", "once", instance=instance, password=password)
+    say(f"The instance {instance.name} is created for {instance.account.email}.")
+    return go(url_for(".show", instance_id=instance.id))
+
+
+def order(owner, image_id, password, hypervisor_id=None, **values):
+    """The instance and, when one was made up, its password."""
+    account = accounts.by_email(owner)
+    if account is None:
+        raise Invalid("There is no such customer.", owner="Nobody has this email address.")
+    node = open_node(hypervisor_id, values["location_id"]) if hypervisor_id else None
+    instance = instances.create(account, actor=actor(), node=node, **values)
+    if image_id is None:
+        return instance, None
+    _, made = instances.deploy(instance, image_id=image_id, password=password, actor=actor())
+    return instance, made
+
+
+def open_node(hypervisor_id, location_id):
+    """The hypervisor that was chosen by name. A closed one is refused with its reason (specification 7.2)."""
+    node = hypervisors.get(hypervisor_id, "hypervisor_id")
+    if node.group_id != location_id:
+        raise Invalid("The hypervisor is in another location.", hypervisor_id="It belongs to another location.")
+    if node.closed:
+        sentence = f"{CLOSED[node.closed].format(node.name)}. Choose another or open it first ({node.closed})."
+        raise Conflict(sentence, reason=node.closed, hypervisor_id=sentence)
+    return node
+
+
+def form_page(form, location_id):
+    groups = session.scalars(hypervisors.groups()).all()
+    location = next((group for group in groups if group.id == location_id), groups[0] if groups else None)
+    return render(
+        "admin/instances/new.html",
+        "form",
+        status=form.status,
+        form=form,
+        groups=[(group.id, group.display_name) for group in groups],
+        location=location,
+        nodes=[(node.id, node.name, why_not(node)) for node in location.hypervisors] if location else [],
+        plans=session.scalars(catalog.plans(location).options(contains_eager(Plan.group))).all() if location else [],
+        images=session.scalars(catalog.images(purpose="general")).all(),
+    )
+
+
+def why_not(node):
+    if node.status == "unknown":
+        return "it has not answered yet"
+    return CLOSED[node.closed].format("it") if node.closed else None
+
+
+@bp.get("/<instance_id>")
+@page_can(READ)
+def show(instance_id):
+    instance = instances.get(instance_id)
+    latest = select(Task).where(Task.resource_id == instance.id).order_by(Task.id.desc()).limit(LATEST)
+    work = session.scalars(latest).all()
+    return render("admin/instances/show.html", "live", instance=instance, work=work, may_do=instances.refusal)
+
+
+@bp.post("/<instance_id>/power/<any(start, stop, shutdown, restart, poweroff):action>")
+@page_can(WRITE)
+def power(instance_id, action):
+    instance = instances.get(instance_id)
+    task = instances.act(instance, action, actor=actor(), by_operator=True)
+    words = DONE[action].format(instance.display_name) if task else f"{instance.display_name} is so already."
+    return did(words, url_for(".show", instance_id=instance.id))
+
+
+@bp.post("/<instance_id>/destroy")
+@page_can(WRITE)
+def destroy(instance_id):
+    """The name has to be typed: everything on its disks is lost."""
+    instance = instances.get(instance_id)
+    if request.form.get("name", "").strip() != instance.name:
+        raise Invalid(f"Type {instance.name} to confirm. Nothing was destroyed.")
+    task = instances.destroy(instance, actor=actor(), by_operator=True)
+    return go(url_for("admin_tasks.show", task_id=task.id))

@@ -1,0 +1,108 @@
+"""The operators' first page: what needs attention, how full the platform is, what is being done."""
+
+from dataclasses import dataclass
+from datetime import timedelta
+from zoneinfo import ZoneInfo
+
+from flask import Blueprint, url_for
+from sqlalchemy import func, select
+
+from panel import clock
+from panel.auth.browser import page_can, viewer
+from panel.db import session
+from panel.figures import plural
+from panel.htmx import render
+from panel.services import hypervisors, overview, tasks
+
+bp = Blueprint("admin", __name__, url_prefix="/admin")
+LEVELS = ("danger", "warning", "info")
+MOST = 8
+"""How many of a kind the page names; the lists have the rest."""
+
+
+@bp.get("")
+@page_can("admin:system:read")
+def show():
+    running = tasks.listing(status="open")
+    lately = overview.failed_since(midnight())
+    failed, failures = count(lately), session.scalars(lately.limit(MOST)).all()
+    return render(
+        "admin/overview/show.html",
+        "live",
+        items=attention(failed, failures),
+        rooms=overview.capacity(),
+        states=overview.states(),
+        work=session.scalars(running.limit(MOST)).all(),
+        working=count(running),
+        failures=failures,
+        failed=failed,
+    )
+
+
+def count(query):
+    return session.scalar(select(func.count()).select_from(query.order_by(None).subquery()))
+
+
+def midnight():
+    """When the operator's day began; an operator at night still sees the evening."""
+    now = clock.now().astimezone(ZoneInfo(viewer().timezone))
+    return min(now.replace(hour=0, minute=0, second=0, microsecond=0), now - timedelta(hours=8))
+
+
+@dataclass
+class Item:
+    """Something that somebody should look at."""
+
+    level: str
+    symbol: str
+    title: str
+    text: str | None
+    address: str
+
+
+def attention(failed, failures):
+    """Everything of that kind, the worst first."""
+    return sorted(findings(failed, failures), key=lambda item: LEVELS.index(item.level))
+
+
+def findings(failed, failures):
+    alive = overview.workers_alive()
+    if not alive:
+        why = "Redis does not answer, so workers hear of tasks late." if alive is None else "Tasks wait until one runs."
+        address = url_for("admin_tasks.index", status="open")
+        yield Item("danger", "plug-connected-x", "No worker is known to run", why, address)
+    yield from (silent(node) for node in session.scalars(hypervisors.ailing().limit(MOST)))
+    if failed:
+        text = f"The last one: {failures[0].resource_name}: {failures[0].error}"
+        title = f"{plural(failed, 'task')} failed today"
+        yield Item("danger", "circle-x", title, text, url_for("admin_tasks.index", status="failed"))
+    for instance in session.scalars(overview.lost_instances().limit(MOST)):
+        address = url_for("admin_instances.show", instance_id=instance.id)
+        title = f"{instance.name} is missing on its hypervisor"
+        yield Item("danger", "zoom-question", title, instance.last_error, address)
+    for storage in overview.full_storages():
+        title = f"Storage {storage.name} on {storage.hypervisor.name} is nearly full"
+        left = f"{storage.free * 100 // storage.capacity} % of the disk is free."
+        yield Item("warning", "database", title, left, page_of(storage.hypervisor))
+    for group, free in overview.scarce_locations():
+        title = f"{group.display_name} is running out of IPv4 addresses"
+        left = f"{plural(free, 'address', 'addresses')} left. Add a subnet."
+        yield Item("warning", "network", title, left, url_for("admin_subnets.index"))
+    for node in session.scalars(hypervisors.with_strangers().limit(MOST)):
+        title = f"{plural(len(node.strangers), 'unknown machine')} on {node.name}"
+        names = ", ".join(stranger["name"] for stranger in node.strangers[:3])
+        yield Item("info", "help-circle", title, f"On the host, but no instance of this panel: {names}.", page_of(node))
+
+
+def silent(node):
+    condition = hypervisors.condition(node)
+    if condition == "down":
+        return Item("danger", "server-off", f"{node.name} is down", node.status_detail, page_of(node))
+    if condition == "unknown":
+        return Item("info", "server", f"{node.name} has not answered yet", "A worker looks at it.", page_of(node))
+    title = f"{node.name} was not looked at for a while"
+    return Item("warning", "clock", title, "Its figures may be old.", page_of(node))
+
+
+def page_of(node):
+    return url_for("admin_hypervisors.show", hypervisor_id=node.id)

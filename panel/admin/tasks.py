@@ -1,0 +1,52 @@
+"""Everybody's tasks, with what the nodes said about those that failed."""
+
+from flask import Blueprint, request, url_for
+from sqlalchemy import select
+
+from panel.auth.browser import page_can
+from panel.db import session
+from panel.htmx import did, render
+from panel.models import Account, Hypervisor, Instance
+from panel.paging import Page
+from panel.services import tasks
+
+bp = Blueprint("admin_tasks", __name__, url_prefix="/admin/tasks")
+READ, WRITE = "admin:tasks:read", "admin:tasks:write"
+FILTERS = ("failed", "open", "running", "completed", "cancelled")
+
+
+@bp.get("")
+@page_can(READ)
+def index():
+    wanted = {"status": request.args.get("status"), "search": request.args.get("search", "")[:255]}
+    wanted["status"] = wanted["status"] if wanted["status"] in FILTERS else None
+    page = Page(tasks.listing(**wanted))
+    context = {"chosen": wanted["status"], "filtered": any(wanted.values()), "filters": FILTERS}
+    return render("admin/tasks/index.html", "rows", page=page, nodes=nodes(page.rows), **context)
+
+
+def nodes(rows):
+    """The names of the hypervisors that these tasks ran on, by id."""
+    ids = {task.hypervisor_id for task in rows}
+    return dict(session.execute(select(Hypervisor.id, Hypervisor.name).where(Hypervisor.id.in_(ids))).all())
+
+
+@bp.get("/<task_id>")
+@page_can(READ)
+def show(task_id):
+    task = tasks.get(task_id)
+    return render(
+        "admin/tasks/show.html",
+        "live",
+        task=task,
+        instance=session.get(Instance, task.resource_id) if task.resource_type == "instance" else None,
+        node=task.hypervisor_id and session.get(Hypervisor, task.hypervisor_id),
+        owner=task.account_id and session.get(Account, task.account_id),
+    )
+
+
+@bp.post("/<task_id>/cancel")
+@page_can(WRITE)
+def cancel(task_id):
+    task = tasks.cancel(tasks.get(task_id))
+    return did("The task is being cancelled.", url_for(".show", task_id=task.id))

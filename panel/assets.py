@@ -1,0 +1,61 @@
+"""Files that browsers load: ours from static/, others' from static/vendor/ (installed by npm).
+
+An address holds the hash of the file's content, so it may be kept for ever and a changed file has another address.
+"""
+
+import json
+import mimetypes
+from functools import cache, lru_cache
+from hashlib import sha256
+
+from flask import Blueprint, Response, abort, request, url_for
+
+from panel.auth import permissions
+from panel.auth.browser import page_can
+from panel.config import ROOT
+
+FOLDER = ROOT / "static"
+SERVED = ("app.css", "app.js", "theme.js", "favicon.svg", "vendor/")
+
+bp = Blueprint("assets", __name__)
+
+
+def asset(name):
+    """The address of a file below static/."""
+    path = FOLDER / name
+    return url_for("assets.serve", digest=hashed(path, path.stat().st_mtime_ns), name=name)
+
+
+def icon_address(name):
+    """The address of one drawing of the icon file. A name that was not installed is a typing mistake."""
+    if name not in icons():
+        raise LookupError(f"{name} is not in static/icons.json.")
+    return f"{asset('vendor/icons.svg')}#{name}"
+
+
+@cache
+def icons():
+    return frozenset(json.loads((FOLDER / "icons.json").read_text()))
+
+
+@lru_cache(maxsize=64)
+def hashed(path, changed_at):
+    return sha256(path.read_bytes()).hexdigest()[:12]
+
+
+@bp.get("/static/<digest>/<path:name>")
+@page_can(permissions.PUBLIC)
+def serve(digest, name):
+    """The file as it is now: an old hash is answered with the current content, and not kept."""
+    path = FOLDER / name
+    if ".." in name or not name.startswith(SERVED) or not path.is_file():
+        abort(404)
+    kept = digest == hashed(path, path.stat().st_mtime_ns)
+    packed = path.with_name(f"{path.name}.br")
+    squeezed = packed.is_file() and "br" in request.accept_encodings
+    answer = Response((packed if squeezed else path).read_bytes(), mimetype=mimetypes.guess_type(name)[0])
+    answer.headers["Cache-Control"] = "public, max-age=31536000, immutable" if kept else "no-cache"
+    answer.headers["Vary"] = "Accept-Encoding"
+    if squeezed:
+        answer.headers["Content-Encoding"] = "br"
+    return answer

@@ -1,0 +1,36 @@
+"""The command `panel`: runs the parts of an installation and operates it."""
+
+from importlib import import_module
+
+import click
+
+import panel
+from panel.config import ConfigError
+from panel.errors import Problem
+from worker.nodes.base import NodeError
+
+COMMANDS = ("up", "web", "worker", "schedule", "setup", "doctor", "db", "user", "token", "node", "image", "openapi")
+
+
+class Commands(click.Group):
+    """Each command lies in a module of its own, imported when it is asked for: a supervisor needs no web framework."""
+
+    def list_commands(self, ctx):
+        return COMMANDS
+
+    def get_command(self, ctx, name):
+        return import_module(f"panel.cli.{name}").command if name in COMMANDS else None
+
+    def invoke(self, ctx):
+        try:
+            return super().invoke(ctx)
+        except NodeError as error:
+            raise click.ClickException(error.detail) from None
+        except (ConfigError, Problem) as error:
+            raise click.ClickException(str(error)) from None
+
+
+@click.group(cls=Commands)
+@click.version_option(panel.__version__)
+def main():
+    """One panel for virtual infrastructure. Settings come from the environment: PANEL_<NAME>."""

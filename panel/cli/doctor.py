@@ -1,0 +1,188 @@
+"""`panel doctor`: looks at everything the installation needs, and says how to mend what is wrong."""
+
+import shutil
+import stat
+import sys
+from importlib.util import find_spec
+
+import click
+from alembic.migration import MigrationContext
+from alembic.script import ScriptDirectory
+from flask import current_app
+from redis import RedisError
+from sqlalchemy import func, select
+from sqlalchemy.exc import SQLAlchemyError
+
+from panel import clock, jobs
+from panel.cli.up import ready
+from panel.config import ROOT, load
+from panel.db import db, session
+from panel.models import Hypervisor, Image
+from panel.services import workers
+from worker import hypervisors as nodes
+from worker.nodes.base import NodeError
+from worker.process import prepare
+from worker.schedule import LEADING
+
+LEAST_FREE = 1024**3
+LARGEST_DRIFT = 5
+"""Seconds that two machines' clocks may differ: heartbeats are compared across machines."""
+
+
+class Wrong(Exception):
+    """What is wrong, and in a second sentence how to mend it."""
+
+
+def python(config):
+    return sys.version.split()[0]
+
+
+def data_directory(config):
+    probe = config.data_dir / ".doctor"
+    try:
+        probe.write_text("")
+        probe.unlink()
+    except OSError as error:
+        raise Wrong(f"{config.data_dir} cannot be written: {error.strerror}. Give it to the panel's user.") from None
+    free = shutil.disk_usage(config.data_dir).free
+    if free < LEAST_FREE:
+        raise Wrong(f"{config.data_dir} has only {free // 1024**2} MiB left. Make room or set PANEL_DATA_DIR.")
+    return f"{config.data_dir}, {free // 1024**3} GiB free"
+
+
+def secret_key(config):
+    file = config.data_dir / "secret_key"
+    if file.exists() and stat.S_IMODE(file.stat().st_mode) & 0o077:
+        raise Wrong(f"Others may read {file}. Run: chmod 600 {file}")
+    if min(len(key) for key in config.secret_key.split(",")) < 32:
+        raise Wrong("The secret key is short. Put 32 random characters into PANEL_SECRET_KEY, before the old one.")
+    return "kept to the panel"
+
+
+def database(config):
+    try:
+        found = MigrationContext.configure(session.connection()).get_current_heads()
+    except SQLAlchemyError as error:
+        raise Wrong(f"The database does not answer ({error.__cause__}). Look at PANEL_DATABASE_URL.") from None
+    wanted = ScriptDirectory(current_app.extensions["migrate"].directory).get_heads()
+    if set(found) != set(wanted):
+        raise Wrong("The tables are not those of this version. Run: panel db upgrade")
+    return db.engine.dialect.name
+
+
+def redis(config):
+    try:
+        seconds, _ = jobs.connection.time()
+    except (RedisError, OSError) as error:
+        start = "Start it with `panel up`." if config.embedded_redis else "Look at PANEL_REDIS_URL."
+        raise Wrong(f"Redis does not answer ({error}). {start}") from None
+    same_time("Redis", seconds)
+    return "answers"
+
+
+def same_clock(config):
+    """The database's clock, where it has one of its own."""
+    if not config.sqlite:
+        same_time("the database", session.scalar(select(func.now())).timestamp())
+    return clock.now().isoformat(timespec="seconds")
+
+
+def same_time(other, seconds):
+    drift = abs(clock.now().timestamp() - seconds)
+    if drift > LARGEST_DRIFT:
+        raise Wrong(f"The clock differs from that of {other} by {drift:.0f} s. Run a time service on both machines.")
+
+
+def parts(config):
+    if not workers.alive():
+        raise Wrong("No worker is alive, so tasks wait. Run `panel up`, or `panel worker`.")
+    if not jobs.connection.exists(LEADING):
+        raise Wrong("No schedule runs, so lost work is not found. Run `panel up`, or `panel schedule`.")
+    return f"{workers.alive()} workers, a schedule"
+
+
+def web(config):
+    if not ready(config.bind):
+        raise Wrong(f"Nothing is ready at {config.bind}. Run `panel up`, or `panel web`.")
+    return f"ready at {config.bind}"
+
+
+def browser_files(config):
+    if not (ROOT / "static" / "vendor" / "htmx.min.js").exists():
+        raise Wrong("The files for browsers are missing. Run: npm ci --prefix static")
+    return "installed"
+
+
+def images(config):
+    """Every image of the catalog has its file."""
+    found = session.scalars(select(Image)).all()
+    gone = [image.name for image in found if not (config.data_dir / "images" / image.filename).exists()]
+    if gone:
+        raise Wrong(f"{config.data_dir / 'images'} lacks the files of {', '.join(gone)}. Put them back or build anew.")
+    if not found:
+        raise Wrong("There is no image, so no machine can be made. Run: panel image build tiny")
+    return f"{len(found)} in the catalog"
+
+
+def hypervisors(config):
+    """Every hypervisor answers this process. The workers may see it otherwise, if they run elsewhere."""
+    rows = session.scalars(select(Hypervisor).order_by(Hypervisor.name)).all()
+    silent = []
+    for row in rows:
+        try:
+            nodes.node_of(row.id).ping()
+        except NodeError as error:
+            silent.append(f"{row.name} does not answer ({error.detail}).")
+    if silent:
+        raise Wrong(" ".join(silent) + " Look at the host and its address (panel node list).")
+    if not rows:
+        raise Wrong("There is no hypervisor, so no machine can be made. Run: panel setup, or panel node add")
+    return ", ".join(row.name for row in rows)
+
+
+def local_hypervisor(config):
+    """Whether this machine could be one, and how fast. A panel of other machines' hypervisors does without."""
+    if not find_spec("libvirt"):
+        return "not possible: libvirt-python is not installed (it needs gcc, pkg-config and libvirt-dev)"
+    from worker.nodes.libvirt import local
+
+    if lacking := local.missing():
+        return f"not possible: {' '.join(lacking)}"
+    return f"possible. {local.verdict(config.data_dir / 'hypervisor').sentence}"
+
+
+CHECKS = {
+    "Python": python,
+    "Data": data_directory,
+    "Secret key": secret_key,
+    "Database": database,
+    "Redis": redis,
+    "Clock": same_clock,
+    "Processes": parts,
+    "Web": web,
+    "Browser files": browser_files,
+    "Images": images,
+    "Hypervisors": hypervisors,
+    "Local hypervisor": local_hypervisor,
+}
+
+
+@click.command()
+@click.pass_context
+def command(ctx):
+    """Check the whole installation. Fails when something is wrong."""
+    config = load()
+    wrong = 0
+    with prepare(config).app_context():
+        for name, check in CHECKS.items():
+            try:
+                click.echo(f"  ok  {name}: {check(config)}")
+            except Wrong as found:
+                wrong += 1
+                click.echo(f"WRONG {name}: {found}")
+            except (SQLAlchemyError, RedisError, OSError):
+                wrong += 1
+                click.echo(f"WRONG {name}: could not be looked at. Mend what is wrong above first.")
+                session.rollback()
+    click.echo("All is well." if not wrong else f"{wrong} things are wrong." if wrong > 1 else "One thing is wrong.")
+    ctx.exit(1 if wrong else 0)

@@ -1,0 +1,59 @@
+"""`panel image`: what machines are made from."""
+
+from importlib import import_module
+
+import click
+
+from panel.cli.installation import opened
+from panel.db import session
+from panel.errors import Problem
+from panel.services import catalog
+from worker.guests.programs import BuildFailed
+
+KINDS = ("tiny", "debian")
+
+
+@click.group()
+def command():
+    """Build images from Debian's packages and list the catalog."""
+
+
+@command.command()
+@click.argument("kind", type=click.Choice(KINDS))
+def build(kind):
+    """Build an image (as root, from Debian's packages) and put it into the catalog."""
+    with opened() as config:
+        try:
+            built = make(kind, config.data_dir)
+        except BuildFailed as error:
+            raise click.ClickException(str(error)) from None
+        click.echo(f"{built.label}: {built.size // 1024**2} MiB, {built.path}")
+
+
+def make(kind, data_dir, log=click.echo):
+    """Builds one of our images and registers it."""
+    guest = import_module(f"worker.guests.{kind}")
+    if lacking := guest.missing():
+        raise Problem(" ".join(lacking))
+    built = guest.build(data_dir / "images" / f"{kind}.qcow2", cache=data_dir / "cache", log=log)
+    catalog.register_image(
+        name=built.name,
+        label=built.label,
+        distro=built.distro,
+        version=built.version,
+        cloudinit=built.cloudinit,
+        filename=built.path.name,
+        size=built.size,
+        sha256=built.sha256,
+        min_disk=built.min_disk_gb,
+        min_ram=built.min_memory_mb,
+    )
+    return built
+
+
+@command.command("list")
+def listing():
+    """Every image in the catalog."""
+    with opened():
+        for row in session.scalars(catalog.images()).all():
+            click.echo(f"{row.name:16} {row.label:28} {row.purpose:10} {row.size // 1024**2:6} MiB  {row.id}")

@@ -1,0 +1,104 @@
+"""`panel node`: the hypervisors of the installation."""
+
+import click
+from sqlalchemy import select
+
+from panel.cli.installation import opened
+from panel.config import load
+from panel.db import session
+from panel.errors import Problem
+from panel.models import Hypervisor, HypervisorGroup
+from panel.services import hypervisors
+from worker import hypervisors as nodes
+from worker.nodes import DRIVERS
+from worker.nodes.simulated.faults import KINDS
+
+
+@click.group()
+def command():
+    """Add, look at and (for tests) disturb hypervisors."""
+
+
+@command.command()
+@click.argument("name")
+@click.option("--driver", type=click.Choice(DRIVERS), default="libvirt")
+@click.option("--uri", required=True, help="qemu+tls://host/system, qemu+ssh://…, simulated://…")
+@click.option("--group", required=True, help="Name of the hypervisor group; made when there is none.")
+@click.option("--storage", default="/var/lib/libvirt/images", show_default=True, help="Where its disks lie.")
+@click.option("--network", default="public", show_default=True, help="Its name for the public network.")
+def add(name, driver, uri, group, storage, network):
+    """Add a hypervisor and look at it."""
+    with opened():
+        place = session.scalar(select(HypervisorGroup).where(HypervisorGroup.name == group))
+        place = place or hypervisors.create_group(name=group)
+        made = hypervisors.create(place, name=name, driver=driver, uri=uri, storage_path=storage, network=network)
+        session.commit()
+        report(made)
+
+
+@command.command()
+@click.argument("name")
+def check(name):
+    """Look at a hypervisor now, and say what it can do."""
+    with opened():
+        report(known(name))
+
+
+def report(row):
+    nodes.check(row.id)
+    if row.status != "up":
+        raise Problem(f"{row.name} is {row.status}: {row.status_detail}")
+    click.echo(f"{row.name} is up: {row.version}, {row.cpu_cores} cores, {row.memory_mb} MiB. {row.acceleration_note}")
+
+
+@command.command("list")
+def listing():
+    """Every hypervisor, as the workers last saw it."""
+    with opened():
+        for row in session.scalars(hypervisors.listing()).all():
+            click.echo(f"{row.name:20} {row.group.name:16} {row.status:8} {row.driver:10} {row.uri}")
+
+
+@command.command()
+def stop():
+    """Stop this machine's own hypervisor and the machines on it. `panel setup` starts it again."""
+    from worker.nodes.libvirt import local
+
+    local.stop(load().data_dir / "hypervisor")
+
+
+@command.command()
+@click.argument("name")
+@click.argument("operation")
+@click.argument("kind", type=click.Choice(KINDS), required=False)
+@click.option("--count", type=int, help="How many calls meet it; all when not given.")
+@click.option("--seconds", type=float, help="For `slow`.")
+def fault(name, operation, kind, count, seconds):
+    """Make an OPERATION of a simulated hypervisor (`*`: every one) go wrong, or `clear` all faults."""
+    with opened():
+        row = known(name)
+        if row.driver != "simulated":
+            raise Problem(f"{name} is not simulated.")
+        node = nodes.node_of(row.id)
+        if operation == "clear":
+            node.clear()
+        elif kind is None:
+            raise Problem(f"What shall go wrong? One of {', '.join(KINDS)}.")
+        else:
+            meet(node, operation, kind, count, seconds)
+        for found in node.faults():
+            click.echo(f"{found.operation}: {found.kind} ({found.remaining or 'all'} calls)")
+
+
+def meet(node, operation, kind, count, seconds):
+    try:
+        node.fault(operation, kind, count, seconds)
+    except ValueError as error:
+        raise Problem(str(error)) from None
+
+
+def known(name):
+    row = session.scalar(select(Hypervisor).where(Hypervisor.name == name))
+    if row is None:
+        raise Problem(f"There is no hypervisor named {name}.")
+    return row

@@ -1,0 +1,40 @@
+"""`panel openapi`: the two documents that describe the REST surfaces."""
+
+import json
+
+import click
+
+from api.docs import described
+from panel.app import create_app
+from panel.config import ROOT, Config
+
+FOLDER = ROOT / "api" / "openapi"
+
+
+@click.group()
+def command():
+    """Write the OpenAPI documents, or check the committed ones."""
+
+
+@command.command()
+def write():
+    """Generate the documents anew."""
+    FOLDER.mkdir(exist_ok=True)
+    for file, text in documents():
+        file.write_text(text)
+        click.echo(file.relative_to(ROOT))
+
+
+@command.command()
+def check():
+    """Fail when a committed document is not what the code says."""
+    for file, text in documents():
+        if not file.exists() or file.read_text() != text:
+            raise click.ClickException(f"{file.relative_to(ROOT)} is out of date: run `panel openapi write`.")
+
+
+def documents():
+    app = create_app(Config(secret_key="not used", redis_url="redis://"))
+    for surface in app.extensions["openapi"]:
+        text = json.dumps(described(app, surface), indent=1, ensure_ascii=False)
+        yield FOLDER / f"{surface.lower()}.json", text + "\n"

@@ -1,0 +1,168 @@
+"""`panel setup`: what a new installation needs before somebody can sign in and make a machine.
+
+It runs at each `make run`. A step that finds anything of its kind leaves it alone, so nothing that an operator changed
+is changed back. Progress goes to standard error; standard output has only what people must be told.
+"""
+
+import hashlib
+import ipaddress
+import secrets
+from importlib.util import find_spec
+from pathlib import Path
+
+import click
+import flask_migrate
+from sqlalchemy import select
+
+from panel.cli import image
+from panel.cli.installation import opened
+from panel.db import session
+from panel.errors import Problem
+from panel.models import Account, Hypervisor, HypervisorGroup, Image, PlanGroup, Subnet
+from panel.services import accounts, catalog, hypervisors, subnets
+from worker import hypervisors as nodes
+from worker.guests.programs import BuildFailed
+
+PLANS = (
+    {"name": "Tiny", "cpu_cores": 1, "ram": 256, "storage": 2, "bandwidth": 500, "price": 2},
+    {"name": "Small", "cpu_cores": 1, "ram": 512, "storage": 5, "bandwidth": 1000, "price": 4},
+    {"name": "Medium", "cpu_cores": 1, "ram": 1024, "storage": 10, "bandwidth": 2000, "price": 8},
+    {"name": "Large", "cpu_cores": 2, "ram": 2048, "storage": 20, "bandwidth": 4000, "price": 16},
+)
+GATEWAYS = ("10.88.0.1/24", "fd88::1/64")
+"""The addresses that the local hypervisor has in its guests' network. A simulated one does with any."""
+
+RESOLVERS = {4: ["9.9.9.9"], 6: ["2620:fe::fe"]}
+"""For guests, where this machine names none that they could reach."""
+
+
+@click.command()
+@click.option("--simulated", is_flag=True, help="Add a simulated hypervisor even where a local one could run.")
+def command(simulated):
+    """Make what a new installation lacks: tables, a location with plans and a hypervisor, an image, two people."""
+    with opened() as config:
+        flask_migrate.upgrade()
+        location = first(HypervisorGroup) or hypervisors.create_group(name="local", display_name="This machine")
+        if not first(PlanGroup):
+            offer_plans(location)
+        if not first(Subnet):
+            offer_addresses(location)
+        session.commit()
+        node = hypervisor(location, config.data_dir, simulated)
+        if not first(Image):
+            offer_image(node, config.data_dir)
+        session.commit()
+        if not first(Account):
+            welcome()
+
+
+def first(model):
+    return session.scalar(select(model).order_by(model.id).limit(1))
+
+
+def tell(sentence):
+    click.echo(sentence, err=True)
+
+
+def offer_plans(location):
+    group = catalog.create_plan_group(name="standard", display_name="Standard", hypervisor_groups=[location])
+    for position, plan in enumerate(PLANS):
+        catalog.create_plan(group, position=position, **plan)
+
+
+def offer_addresses(location):
+    for gateway in map(ipaddress.ip_interface, GATEWAYS):
+        version = gateway.version
+        subnets.create(
+            location,
+            name=f"local-v{version}",
+            cidr=str(gateway.network),
+            gateway=str(gateway.ip),
+            nameservers=resolvers(version) or RESOLVERS[version],
+        )
+
+
+def resolvers(version):
+    """Those of this machine that are not on the machine itself."""
+    lines = [line.split() for line in Path("/etc/resolv.conf").read_text().splitlines()]
+    named = [ipaddress.ip_address(line[1].split("%")[0]) for line in lines if line[:1] == ["nameserver"]]
+    return [str(ip) for ip in named if ip.version == version and not ip.is_loopback and not ip.is_link_local]
+
+
+def hypervisor(location, data_dir, simulated):
+    """The first hypervisor. This machine's own one is started, also after a reboot; where that cannot be, a new
+    installation gets a simulated one."""
+    found = first(Hypervisor)
+    if simulated or (found and found.uri != local_uri(data_dir)):
+        return found or add(location, "simulated", "simulated", "simulated://", "/disks")
+    try:
+        start_local(data_dir)
+    except Problem as reason:
+        tell(f"This machine is no hypervisor: {reason}")
+        return found or hypervisor(location, data_dir, simulated=True)
+    return found or add(location, "this-machine", "libvirt", local_uri(data_dir), str(data_dir / "disks"))
+
+
+def local_uri(data_dir):
+    return f"qemu+unix:///system?socket={data_dir}/hypervisor/run/libvirt-sock"
+
+
+def start_local(data_dir):
+    """After success this machine's own hypervisor runs. Raises the reason why it cannot."""
+    if not find_spec("libvirt"):
+        raise Problem("the Python package libvirt-python is missing (it needs gcc, pkg-config and libvirt-dev).")
+    import libvirt
+
+    from worker.nodes.libvirt import local
+
+    if lacking := local.missing():
+        raise Problem(" ".join(lacking))
+    try:
+        local.start(data_dir / "hypervisor")
+    except (local.NoHypervisor, libvirt.libvirtError) as error:
+        raise Problem(str(error)) from None
+
+
+def add(location, name, driver, uri, storage_path):
+    tell(f"Adding the hypervisor {name} …")
+    made = hypervisors.create(location, name=name, driver=driver, uri=uri, storage_path=storage_path)
+    session.commit()
+    nodes.check(made.id)
+    tell(f"{name}: {made.status}. {made.status_detail or made.acceleration_note}")
+    return made
+
+
+def offer_image(node, data_dir):
+    if node.driver == "simulated":
+        return register_simulated(data_dir / "images" / "simulated.qcow2")
+    try:
+        image.make("tiny", data_dir, log=tell)
+    except (Problem, BuildFailed) as error:
+        tell(f"There is no image yet, so no machine can be made: {error} Then: panel image build tiny.")
+
+
+def register_simulated(file):
+    """A simulated hypervisor copies files, but starts none of them: a small one does."""
+    file.parent.mkdir(exist_ok=True)
+    file.write_bytes(b"QFI\xfb" + (3).to_bytes(4) + bytes(504))
+    catalog.register_image(
+        name="simulated-linux",
+        label="Simulated Linux",
+        distro="simulated",
+        version="1",
+        filename=file.name,
+        size=file.stat().st_size,
+        sha256=hashlib.sha256(file.read_bytes()).hexdigest(),
+        description="For simulated hypervisors. It is no operating system.",
+    )
+
+
+def welcome():
+    """Makes two people and says their passwords, this once: only hashes are kept."""
+    operator, customer = secrets.token_urlsafe(12), secrets.token_urlsafe(12)
+    accounts.create(email="operator@example.com", password=operator, operator_role="full", first_name="Operator")
+    accounts.create(email="customer@example.com", password=customer, first_name="Customer")
+    session.commit()
+    click.echo("Sign in (shown this once):")
+    click.echo(f"  to run the platform   operator@example.com   {operator}")
+    click.echo(f"  as a customer         customer@example.com   {customer}")

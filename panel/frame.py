@@ -1,0 +1,135 @@
+"""What every page has around it: navigation, task tray, who is signed in, and the headers that keep the page to itself."""
+
+import secrets
+from datetime import timedelta
+
+from flask import current_app, g, request
+
+from panel import admin, assets, clock, figures, user
+from panel.auth import browser
+from panel.services import sign_ins
+from panel.user.tasks import latest
+
+
+def prepare(app):
+    """Gives an application its pages' surroundings."""
+    config = app.extensions["config"]
+    app.config |= {
+        "SESSION_COOKIE_NAME": "panel",
+        "SESSION_COOKIE_HTTPONLY": True,
+        "SESSION_COOKIE_SAMESITE": "Lax",
+        "SESSION_COOKIE_SECURE": config.https,
+        "SESSION_REFRESH_EACH_REQUEST": False,
+        "PERMANENT_SESSION_LIFETIME": sign_ins.LIFETIME,
+    }
+    browser.manager.init_app(app)
+    app.after_request(seal)
+    app.context_processor(surroundings)
+    app.jinja_env.trim_blocks = app.jinja_env.lstrip_blocks = True
+    app.jinja_env.globals |= {
+        "asset": assets.asset,
+        "icon_address": assets.icon_address,
+        "ui": Macros(app.jinja_env),
+        "may": browser.may,
+        "refusal": browser.refusal,
+        "nonce": nonce,
+        "now": clock.now,
+        "ago": lambda moment: figures.ago(moment, zone()),
+        "exact": lambda moment: figures.exact(moment, zone()),
+        "hour": lambda moment: figures.hour(moment, zone()),
+        "second": lambda moment: figures.second(moment, zone()),
+        "money": lambda amount: figures.money(amount, config.currency),
+    }
+    words = ("duration", "size", "mib", "gib", "rate", "traffic", "plural")
+    app.jinja_env.globals |= {name: getattr(figures, name) for name in words}
+
+
+class Macros:
+    """`ui` in every template: the macros of ui.html, also where a block is rendered alone and imports are missing."""
+
+    def __init__(self, environment):
+        self.environment = environment
+
+    def __getattr__(self, name):
+        return getattr(self.environment.get_template("ui.html").module, name)
+
+
+def zone():
+    account = browser.viewer()
+    return account.timezone if account else "UTC"
+
+
+def surroundings():
+    account = browser.viewer()
+    here = request.blueprint or ""
+    operating = here == "admin" or here.startswith("admin_")
+    return {"viewer": account, "operating": operating, "frame": Frame(account, operating)}
+
+
+class Frame:
+    """The parts of the frame, worked out only when a template asks for them: a part of a page needs none."""
+
+    def __init__(self, account, operating):
+        self.account, self.operating = account, operating
+
+    @property
+    def navigation(self):
+        """The groups with the pages that exist and that the person may see."""
+        table = admin.NAVIGATION if self.operating else user.NAVIGATION
+        for group, *pages in table:
+            shown = [page for page in pages if page[2] in current_app.view_functions and browser.may(page[3])]
+            if shown:
+                yield group, shown
+
+    @property
+    def other_side(self):
+        """The first page for an operator who is among customers' pages, and the way back."""
+        if self.operating:
+            return "overview.show"
+        home = next((pages[0][2] for _, *pages in admin.NAVIGATION), None)
+        return home if home in current_app.view_functions else None
+
+    @property
+    def tray(self):
+        """The viewer's tasks of late."""
+        return latest(self.account)
+
+    def at(self, endpoint):
+        """Whether the page belongs to this entry of the navigation."""
+        return endpoint.partition(".")[0] == request.blueprint
+
+
+def nonce():
+    """The word that lets a script of this answer run, and no other."""
+    if "nonce" not in g:
+        g.nonce = secrets.token_urlsafe(16)
+    return g.nonce
+
+
+def seal(response):
+    """Says what a page may load and who may keep or frame it. What a view has set itself is left alone."""
+    headers = response.headers
+    headers.setdefault("X-Content-Type-Options", "nosniff")
+    headers.setdefault("Referrer-Policy", "same-origin")
+    if current_app.extensions["config"].https:
+        headers.setdefault("Strict-Transport-Security", f"max-age={int(timedelta(days=365).total_seconds())}")
+    if response.mimetype == "text/html":
+        headers.setdefault("Content-Security-Policy", policy())
+        headers.setdefault("Cache-Control", "no-store")
+        headers.setdefault("Cross-Origin-Opener-Policy", "same-origin")
+        headers.setdefault("Permissions-Policy", "camera=(), geolocation=(), microphone=()")
+    return response
+
+
+def policy():
+    return "; ".join(
+        (
+            "default-src 'self'",
+            f"script-src 'nonce-{nonce()}'",
+            "img-src 'self' data:",
+            "object-src 'none'",
+            "base-uri 'none'",
+            "form-action 'self'",
+            "frame-ancestors 'none'",
+        )
+    )

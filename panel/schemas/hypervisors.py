@@ -1,0 +1,201 @@
+"""Hypervisors, their groups and storages on the wire."""
+
+import re
+from urllib.parse import parse_qsl, urlsplit
+
+from marshmallow import fields, validate
+
+from panel.schemas.base import Bool, In, Int, Number, Out, PageQuery, Patch, Text, Time, about
+from panel.schemas.catalog import ID
+from panel.schemas.words import DRIVERS, HYPERVISOR_STATUSES
+
+SCHEMES = ("qemu", "qemu+tls", "qemu+ssh", "qemu+tcp", "qemu+unix", "qemu+libssh", "qemu+libssh2")
+OPTIONS = re.compile(
+    r"auth|keyfile|known_hosts|known_hosts_verify|mode|name|no_tty|no_verify|pkipath|proxy|socket|sshauth|tls_priority"
+)
+"""What a libvirt address may say. `command` and `netcat` are not among them: they would run any program."""
+HOST = re.compile(r"[A-Za-z0-9:][A-Za-z0-9.:_-]*", re.ASCII)
+FOLDER = validate.Regexp(r"\A(/[A-Za-z0-9._-]*[A-Za-z0-9_-])+\Z", error="Must be a folder like /var/lib/panel/disks.")
+SLUG = validate.Regexp(r"(?i)\A[a-z0-9][a-z0-9._-]*\Z", error="Only letters, digits, dots, hyphens and underscores.")
+COUNTRY = validate.Regexp(r"\A([A-Z]{2})?\Z", error="Must be a two-letter country code, such as DE.")
+
+
+def uri_fault(driver, uri):
+    """What is wrong with a node's address, in a sentence; None when it can be used."""
+    try:
+        parts = urlsplit(uri)
+        host, user, password, _ = parts.hostname, parts.username, parts.password, parts.port
+    except ValueError:
+        return "Is not a valid address."
+    if driver == "simulated":
+        return (
+            None if parts.scheme == "simulated" else "The address of a simulated hypervisor begins with simulated://."
+        )
+    if parts.scheme not in SCHEMES:
+        return f"The address of a libvirt hypervisor begins with one of {', '.join(f'{s}://' for s in SCHEMES)}."
+    if password is not None:
+        return "Must not hold a password: sign in with keys or certificates."
+    if parts.path not in ("/system", "/session"):
+        return "Must end in /system, like qemu+ssh://root@node-1/system."
+    if any(part and not HOST.fullmatch(part) for part in (host, user)):
+        return "The host or user name is not valid."
+    unknown = [name for name, _ in parse_qsl(parts.query, keep_blank_values=True) if not OPTIONS.fullmatch(name)]
+    return f"May not use the option {unknown[0]}." if unknown else None
+
+
+class GroupRef(Out):
+    id = fields.String(**about("Group id.", ID))
+    name = fields.String(**about("A short name, unique.", "fsn1"))
+
+
+class HypervisorGroupIn(In):
+    name = Text(most=64, least=1, required=True, **about("A short name, unique.", "fsn1"))
+    display_name = Text(least=1, **about("What customers see; by default the name.", "Falkenstein"))
+    country = Text(rules=[COUNTRY], **about("ISO 3166 code, or empty.", "DE"))
+    enabled = Bool(**about("Off closes the group to new resources; existing ones go on.", True))
+    plan_groups = fields.List(
+        Text(most=36), validate=validate.Length(max=200), **about("Ids of the plan groups that are offered here.", [ID])
+    )
+
+
+class HypervisorGroupPatch(Patch, HypervisorGroupIn):
+    name = Text(most=64, least=1, **about("A short name, unique.", "fsn1"))
+
+
+class HypervisorGroupOut(Out):
+    id = fields.String(**about("Group id: the `location_id` of a create.", ID))
+    name = fields.String(**about("A short name, unique.", "fsn1"))
+    display_name = fields.String(**about("What customers see.", "Falkenstein"))
+    country = fields.String(**about("ISO 3166 code, or empty.", "DE"))
+    enabled = fields.Boolean(**about("Off closes the group to new resources; existing ones go on.", True))
+    is_available = fields.Boolean(**about("Whether a machine can be placed here now.", True))
+    plan_groups = fields.List(fields.Nested(GroupRef), **about("The plan groups that are offered here."))
+    created_at = Time(**about("When it was added.", "2026-01-02T03:04:05.678Z"))
+    updated_at = Time(**about("When it last changed.", "2026-01-02T03:04:05.678Z"))
+
+
+class StorageRow(Out):
+    id = fields.String(**about("Storage id.", ID))
+    hypervisor_id = fields.String(**about("The hypervisor it is on.", ID))
+    name = fields.String(**about("Its name on that hypervisor.", "default"))
+    path = fields.String(**about("The folder on the hypervisor.", "/var/lib/panel/disks"))
+    enabled = fields.Boolean(**about("Whether new disks may be placed there.", True))
+    overcommit = fields.Float(**about("How many times its capacity may be promised.", 1.0))
+    capacity = fields.Integer(**about("Bytes, as the hypervisor last reported.", 1099511627776))
+    free = fields.Integer(**about("Bytes, as the hypervisor last reported.", 549755813888))
+    created_at = Time(**about("When it was added.", "2026-01-02T03:04:05.678Z"))
+    updated_at = Time(**about("When it last changed.", "2026-01-02T03:04:05.678Z"))
+
+
+class StorageOut(StorageRow):
+    hypervisor = fields.Nested(GroupRef, **about("The hypervisor it is on."))
+    promised = fields.Integer(**about("GiB of the disks that are there.", 240))
+
+
+class StorageIn(In):
+    hypervisor_id = Text(most=36, required=True, **about("The hypervisor it is on.", ID))
+    name = Text(most=64, least=1, rules=[SLUG], required=True, **about("Unique on the hypervisor.", "ssd"))
+    path = Text(rules=[FOLDER], required=True, **about("A folder on the hypervisor; it is made.", "/srv/ssd"))
+    enabled = Bool(**about("Whether new disks may be placed there.", True))
+    overcommit = Number(0.1, 100, **about("How many times its capacity may be promised.", 1.0))
+
+
+class StoragePatch(Patch):
+    enabled = Bool(**about("Whether new disks may be placed there.", True))
+    overcommit = Number(0.1, 100, **about("How many times its capacity may be promised.", 1.0))
+
+
+class Promised(Out):
+    instances = fields.Integer(**about("Machines.", 12))
+    cpu_cores = fields.Integer(**about("Their processor cores.", 24))
+    ram = fields.Integer(**about("MiB of their memory.", 24576))
+    storage = fields.Integer(**about("GiB of their disks.", 240))
+
+
+class HypervisorRow(Out):
+    """What a list shows of a hypervisor. The fields below `status` are what workers last saw."""
+
+    id = fields.String(**about("Hypervisor id.", ID))
+    name = fields.String(**about("Its name, unique.", "node-1"))
+    hypervisor_group_id = fields.String(attribute="group_id", **about("Its group.", ID))
+    hypervisor_group = fields.Nested(GroupRef, attribute="group", **about("Its group."))
+    driver = fields.String(validate=validate.OneOf(DRIVERS), **about("How it is spoken to.", "libvirt"))
+    uri = fields.String(**about("Where it is reached.", "qemu+ssh://root@node-1/system"))
+    network = fields.String(**about("Its name for the network of public interfaces.", "public"))
+    deploy_enabled = fields.Boolean(**about("Off: no new machines by automatic choice or by name.", True))
+    locked = fields.Boolean(**about("On: no new machines.", False))
+    maintenance = fields.Boolean(**about("On: no new machines, it is being worked on.", False))
+    closed = fields.String(allow_none=True, **about("The reason why no machine can be placed there.", None))
+    max_tasks = fields.Integer(**about("How many tasks may run there at once.", 4))
+    cpu_overcommit = fields.Float(**about("How many times its cores may be promised.", 4.0))
+    memory_overcommit = fields.Float(**about("How many times its memory may be promised.", 1.0))
+    status = fields.String(validate=validate.OneOf(HYPERVISOR_STATUSES), **about("Whether it answers.", "up"))
+    status_detail = fields.String(allow_none=True, **about("Why it does not.", None))
+    seen_at = Time(allow_none=True, **about("When it last answered.", "2026-01-02T03:04:05.678Z"))
+    version = fields.String(allow_none=True, **about("What runs there.", "libvirt 9.0.0, QEMU 7.2.0"))
+    cpu_cores = fields.Integer(**about("Its processor cores.", 32))
+    memory_mb = fields.Integer(**about("MiB of its memory.", 131072))
+    accelerated = fields.Boolean(**about("Whether guests run with hardware acceleration.", True))
+    acceleration_note = fields.String(allow_none=True, **about("Why, or why not.", "A guest ran under KVM."))
+    bandwidth_limits = fields.Boolean(**about("Whether it can enforce port speeds.", True))
+    address_filters = fields.Boolean(**about("Whether it can stop guests from using others' addresses.", True))
+    promised = fields.Nested(Promised, **about("What its instances have been promised."))
+    created_at = Time(**about("When it was added.", "2026-01-02T03:04:05.678Z"))
+    updated_at = Time(**about("When it last changed.", "2026-01-02T03:04:05.678Z"))
+
+
+class HypervisorOut(HypervisorRow):
+    storages = fields.List(fields.Nested(StorageRow), **about("Its storages."))
+    strangers = fields.List(fields.Dict(), **about("Machines on it that no instance knows: id and name.", []))
+
+
+class HypervisorQuery(PageQuery):
+    search = fields.String(validate=validate.Length(max=255), metadata={"description": "Part of a name."})
+    status = fields.String(
+        validate=validate.OneOf(HYPERVISOR_STATUSES), metadata={"description": "Only hypervisors with this status."}
+    )
+
+
+class HypervisorSettings(In):
+    network = Text(most=64, least=1, rules=[SLUG], **about("Its name for the network of public interfaces.", "public"))
+    deploy_enabled = Bool(**about("Off: no new machines.", True))
+    locked = Bool(**about("On: no new machines.", False))
+    maintenance = Bool(**about("On: no new machines, it is being worked on.", True))
+    max_tasks = Int(1, 64, **about("How many tasks may run there at once.", 4))
+    cpu_overcommit = Number(0.1, 100, **about("How many times its cores may be promised.", 4.0))
+    memory_overcommit = Number(0.1, 100, **about("How many times its memory may be promised.", 1.0))
+
+
+class HypervisorIn(HypervisorSettings):
+    name = Text(most=64, least=1, required=True, **about("Its name, unique.", "node-1"))
+    hypervisor_group_id = Text(most=36, required=True, **about("Its group.", ID))
+    driver = fields.String(
+        load_default="libvirt", validate=validate.OneOf(DRIVERS), **about("How it is spoken to.", "libvirt")
+    )
+    uri = Text(least=1, load_default="qemu:///system", **about("Where it is reached.", "qemu+ssh://root@node-1/system"))
+    storage_path = Text(
+        rules=[FOLDER],
+        load_default="/var/lib/libvirt/images",
+        **about("The folder for disks, its first storage; it is made.", "/var/lib/libvirt/images"),
+    )
+
+
+class HypervisorPatch(Patch, HypervisorSettings):
+    """`{maintenance: true}` alone is enough to take a node out of service."""
+
+    name = Text(most=64, least=1, **about("Its name, unique.", "node-1"))
+    hypervisor_group_id = Text(most=36, **about("Its group; only while no instance is on it.", ID))
+    uri = Text(least=1, **about("Where it is reached.", "qemu+ssh://root@node-1/system"))
+
+
+class InstanceStats(Out):
+    total = fields.Integer(**about("Instances on it.", 12))
+    states = fields.Dict(
+        keys=fields.String(), values=fields.Integer(), **about("How many are in each state.", {"running": 10})
+    )
+
+
+class Ipv4Stats(Out):
+    used = fields.Integer(**about("Addresses that its instances hold.", 12))
+    group_total = fields.Integer(**about("Addresses of its group.", 253))
+    group_available = fields.Integer(**about("Addresses of its group that are free.", 240))

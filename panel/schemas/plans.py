@@ -1,0 +1,97 @@
+"""Plans, plan groups and locations as operators see them."""
+
+from marshmallow import fields, validate
+
+from panel.schemas.base import Bool, In, Int, Number, PageQuery, Patch, Text, Time, about
+from panel.schemas.catalog import ID, LocationOut, PlanGroupOut, PlanOut
+from panel.schemas.hypervisors import GroupRef
+
+
+class AdminLocationOut(LocationOut):
+    enabled = fields.Boolean(**about("Whether customers see it.", True))
+
+
+class PlanGroupFields(In):
+    display_name = Text(least=1, **about("What customers see; by default the name.", "Standard"))
+    position = Int(0, 10_000, **about("Where it stands in the list: small numbers first.", 10))
+    enabled = Bool(**about("Off: none of its plans can be chosen.", True))
+    hypervisor_groups = fields.List(
+        Text(most=36), validate=validate.Length(max=200), **about("Ids of the groups where it is offered.", [ID])
+    )
+
+
+class PlanGroupIn(PlanGroupFields):
+    name = Text(most=64, least=1, required=True, **about("A short name, unique.", "standard"))
+
+
+class PlanGroupPatch(Patch, PlanGroupFields):
+    name = Text(most=64, least=1, **about("A short name, unique.", "standard"))
+
+
+class AdminPlanGroupOut(PlanGroupOut):
+    position = fields.Integer(**about("Where it stands in the list: small numbers first.", 10))
+    enabled = fields.Boolean(**about("Off: none of its plans can be chosen.", True))
+    hypervisor_groups = fields.List(
+        fields.Nested(GroupRef), attribute="groups", **about("The groups where it is offered.")
+    )
+    created_at = Time(**about("When it was added.", "2026-01-02T03:04:05.678Z"))
+    updated_at = Time(**about("When it last changed.", "2026-01-02T03:04:05.678Z"))
+
+
+class PlanFields(In):
+    position = Int(0, 10_000, **about("Where it stands in the list: small numbers first.", 10))
+    enabled = Bool(**about("Off: nobody can choose it; machines keep it.", True))
+    bandwidth = Int(**about("GB of traffic a month; 0 is unlimited.", 1000))
+    port_speed = Int(0, 1_000_000, **about("Mbit/s each way; 0 is unlimited.", 1000))
+    ipv4 = Int(0, 16, **about("IPv4 addresses that come with it.", 1))
+    ipv6 = Int(0, 16, **about("IPv6 addresses that come with it.", 1))
+    price = Number(0, 10**7, **about("A month, in the installation's currency.", 4.5))
+
+
+def name(**options):
+    return Text(most=64, least=1, **options, **about("Unique in its group.", "S"))
+
+
+def cpu_cores(**options):
+    return Int(1, 512, **options, **about("Processor cores.", 2))
+
+
+def ram(**options):
+    return Int(64, 16 * 1024**2, **options, **about("MiB of memory.", 2048))
+
+
+def storage(**options):
+    return Int(1, 1024**2, **options, **about("GiB of the first disk.", 20))
+
+
+def plan_group_id(**options):
+    return Text(most=36, **options, **about("The group it is sold in.", ID))
+
+
+class PlanIn(PlanFields):
+    plan_group_id = plan_group_id(required=True)
+    name = name(required=True)
+    cpu_cores = cpu_cores(required=True)
+    ram = ram(required=True)
+    storage = storage(required=True)
+
+
+class PlanPatch(Patch, PlanFields):
+    plan_group_id = plan_group_id()
+    name = name()
+    cpu_cores = cpu_cores()
+    ram = ram()
+    storage = storage()
+
+
+class AdminPlanOut(PlanOut):
+    plan_group_id = fields.String(**about("The group it is sold in.", ID))
+    plan_group = fields.Nested(GroupRef, attribute="group", **about("The group it is sold in."))
+    position = fields.Integer(**about("Where it stands in the list: small numbers first.", 10))
+    enabled = fields.Boolean(**about("Off: nobody can choose it; machines keep it.", True))
+    created_at = Time(**about("When it was added.", "2026-01-02T03:04:05.678Z"))
+    updated_at = Time(**about("When it last changed.", "2026-01-02T03:04:05.678Z"))
+
+
+class PlanQuery(PageQuery):
+    search = fields.String(validate=validate.Length(max=255), metadata={"description": "Part of a name."})

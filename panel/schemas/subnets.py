@@ -1,0 +1,138 @@
+"""Subnets and addresses on the wire."""
+
+import ipaddress
+
+from marshmallow import Schema, ValidationError, fields, validate
+
+from panel.schemas.base import Bool, In, Out, PageQuery, Patch, Text, Time, about
+from panel.schemas.catalog import ID
+from panel.schemas.hypervisors import GroupRef
+from panel.schemas.words import ADDRESS_USES
+
+
+class Ip(Text):
+    """An IPv4 or IPv6 address, in its shortest form."""
+
+    def __init__(self, **options):
+        super().__init__(most=45, **options)
+
+    def _deserialize(self, value, attr, data, **kwargs):
+        try:
+            return str(ipaddress.ip_address(super()._deserialize(value, attr, data, **kwargs)))
+        except ValueError:
+            raise ValidationError("Must be an IP address.") from None
+
+
+class Cidr(Text):
+    """A network: its first address and the length of its prefix."""
+
+    def __init__(self, **options):
+        super().__init__(most=49, **options)
+
+    def _deserialize(self, value, attr, data, **kwargs):
+        text = super()._deserialize(value, attr, data, **kwargs)
+        if "/" not in text:
+            raise ValidationError("Must be a network such as 203.0.113.0/24.")
+        try:
+            return str(ipaddress.ip_network(text))
+        except ValueError as error:
+            wrong = "has host bits set" in str(error)
+            hint = f"Must begin with the network's first address: {ipaddress.ip_network(text, strict=False)}."
+            raise ValidationError(hint if wrong else "Must be a network such as 203.0.113.0/24.") from None
+
+
+class Statistics(Out):
+    total = fields.Integer(**about("Addresses there are; IPv6: those that were ever given out.", 253))
+    available = fields.Integer(**about("Free and not reserved: as many as `available-ips` lists.", 240))
+    reserved = fields.Integer(**about("Kept from being given out.", 3))
+    used = fields.Integer(**about("Held by instances.", 10))
+
+
+class SubnetRow(Out):
+    id = fields.String(**about("Subnet id.", ID))
+    name = fields.String(**about("Its name, unique.", "fsn1-public-4"))
+    hypervisor_group_id = fields.String(attribute="group_id", **about("The group whose machines use it.", ID))
+    hypervisor_group = fields.Nested(GroupRef, attribute="group", **about("The group whose machines use it."))
+    family = fields.Integer(**about("4 or 6.", 4))
+    cidr = fields.String(**about("The range.", "203.0.113.0/24"))
+    gateway = fields.String(allow_none=True, **about("The router. Never given out.", "203.0.113.1"))
+    nameservers = fields.List(fields.String(), **about("Name servers that machines are told.", ["203.0.113.1"]))
+    enabled = fields.Boolean(**about("Whether new machines get addresses of it.", True))
+    created_at = Time(**about("When it was added.", "2026-01-02T03:04:05.678Z"))
+    updated_at = Time(**about("When it last changed.", "2026-01-02T03:04:05.678Z"))
+
+
+class SubnetOut(SubnetRow):
+    statistics = fields.Nested(Statistics, **about("How its addresses are used."))
+
+
+def nameservers(**options):
+    return fields.List(
+        Ip(), validate=validate.Length(max=8), **options, **about("Name servers that machines are told.", ["9.9.9.9"])
+    )
+
+
+class SubnetIn(In):
+    name = Text(most=64, least=1, required=True, **about("Its name, unique.", "fsn1-public-4"))
+    hypervisor_group_id = Text(most=36, required=True, **about("The group whose machines use it.", ID))
+    cidr = Cidr(required=True, **about("The range; IPv4 at most a /16.", "203.0.113.0/24"))
+    gateway = Ip(load_default=None, allow_none=True, **about("The router. Never given out.", "203.0.113.1"))
+    nameservers = nameservers()
+    enabled = Bool(**about("Whether new machines get addresses of it.", True))
+
+
+class SubnetPatch(Patch):
+    name = Text(most=64, least=1, **about("Its name, unique.", "fsn1-public-4"))
+    nameservers = nameservers()
+    enabled = Bool(**about("Whether new machines get addresses of it.", False))
+
+
+class HolderOut(Out):
+    id = fields.String(attribute="instance_id", **about("Instance id.", ID))
+    name = fields.String(attribute="instance.name", **about("The platform's name for it.", "h10000001"))
+
+
+class SubnetAddressOut(Out):
+    id = fields.String(**about("Address id.", ID))
+    ip = fields.String(**about("The address.", "203.0.113.10"))
+    family = fields.Integer(**about("4 or 6.", 4))
+    subnet_id = fields.String(**about("The subnet it belongs to.", ID))
+    interface_id = fields.String(allow_none=True, **about("The interface that holds it.", None))
+    instance = fields.Nested(HolderOut, attribute="interface", allow_none=True, **about("The instance that holds it."))
+    reserved = fields.Boolean(**about("Whether it is kept from being given out.", False))
+    note = fields.String(allow_none=True, **about("A note for operators.", "second router"))
+
+
+class FreeAddressOut(Out):
+    id = fields.String(**about("Address id.", ID))
+    ip = fields.String(**about("The address.", "203.0.113.10"))
+    family = fields.Integer(**about("4 or 6.", 4))
+    subnet_id = fields.String(**about("The subnet it belongs to.", ID))
+
+
+class AddressPatch(Patch):
+    reserved = Bool(**about("Whether it is kept from being given out.", True))
+    note = Text(allow_none=True, **about("A note for operators; null removes it.", "second router"))
+
+
+class SubnetQuery(PageQuery):
+    search = fields.String(
+        validate=validate.Length(max=255), metadata={"description": "Part of a name, or the start of a range."}
+    )
+
+
+class AddressQuery(PageQuery):
+    search = fields.String(validate=validate.Length(max=45), metadata={"description": "The start of an address."})
+
+
+class SubnetAddressQuery(AddressQuery):
+    use = fields.String(validate=validate.OneOf(ADDRESS_USES), metadata={"description": "Only addresses in this use."})
+
+
+class WholeQuery(Schema):
+    """Paging for a list that is complete unless a part of it is asked for."""
+
+    page = fields.Integer(load_default=1, validate=validate.Range(1, 10**6), metadata={"description": "Page number."})
+    per_page = fields.Integer(
+        validate=validate.Range(1, 100), metadata={"description": "Rows a page, 1 to 100; by default all of them."}
+    )

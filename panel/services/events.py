@@ -1,0 +1,13 @@
+"""The history, as people read it."""
+
+from sqlalchemy import select
+
+from panel.models import Event
+
+
+def listing(account=None, *, resource_id=None):
+    """Newest first. With an account, only what happened to its resources."""
+    query = select(Event).order_by(Event.id.desc())
+    if account:
+        query = query.where(Event.account_id == account.id)
+    return query.where(Event.resource_id == resource_id) if resource_id else query

@@ -1,0 +1,111 @@
+"""What the platform is doing and what needs attention, in figures."""
+
+from dataclasses import dataclass
+
+from redis import RedisError
+from sqlalchemy import case, func, select
+
+from panel.db import session
+from panel.models import Address, Disk, Hypervisor, HypervisorGroup, Instance, Storage, Subnet, Task
+from panel.schemas.words import STATES
+from panel.services import hypervisors, workers
+
+SCARCE = 10
+"""Address space or a disk is running out when this share of it, in percent, or less is free."""
+
+
+@dataclass
+class Room:
+    """What the hypervisors of one group have, overcommit counted in, and what of it is promised."""
+
+    group: HypervisorGroup
+    nodes: int = 0
+    up: int = 0
+    instances: int = 0
+    cpu_cores: float = 0
+    cpu_promised: int = 0
+    ram: float = 0
+    ram_promised: int = 0
+    storage: float = 0
+    storage_promised: int = 0
+
+
+def states(hypervisor=None):
+    """How many instances are in each state, on one hypervisor or on all."""
+    query = select(Instance.state, func.count()).group_by(Instance.state)
+    if hypervisor:
+        query = query.where(Instance.hypervisor_id == hypervisor.id)
+    return dict.fromkeys(STATES, 0) | dict(session.execute(query).all())
+
+
+def capacity():
+    """The room of every group, by name."""
+    rooms = {group.id: Room(group) for group in session.scalars(hypervisors.groups())}
+    group = Hypervisor.group_id
+    for query, names in (
+        (
+            select(
+                group,
+                func.count(),
+                func.sum(case((Hypervisor.status == "up", 1), else_=0)),
+                func.sum(Hypervisor.cpu_cores * Hypervisor.cpu_overcommit),
+                func.sum(Hypervisor.memory_mb * Hypervisor.memory_overcommit),
+            ),
+            ("nodes", "up", "cpu_cores", "ram"),
+        ),
+        (
+            select(group, func.count(), func.sum(Instance.cpu_cores), func.sum(Instance.ram)).join(
+                Instance, Instance.hypervisor_id == Hypervisor.id
+            ),
+            ("instances", "cpu_promised", "ram_promised"),
+        ),
+        (
+            select(group, func.sum(Storage.capacity * Storage.overcommit) / hypervisors.GiB)
+            .join(Hypervisor.storages)
+            .where(Storage.enabled),
+            ("storage",),
+        ),
+        (select(group, func.sum(Disk.size)).join(Hypervisor.storages).join(Disk), ("storage_promised",)),
+    ):
+        for group_id, *figures in session.execute(query.group_by(group)):
+            for name, figure in zip(names, figures, strict=True):
+                setattr(rooms[group_id], name, figure)
+    return list(rooms.values())
+
+
+def full_storages():
+    """Storages that the node reports as nearly full, the fullest first."""
+    full = select(Storage).where(Storage.capacity > 0, Storage.free * 100 <= Storage.capacity * SCARCE)
+    return session.scalars(full.order_by(Storage.free).limit(5)).all()
+
+
+def scarce_locations():
+    """Open groups whose IPv4 subnets are nearly used up, with how many addresses each has left."""
+    free = func.sum(case((Address.interface_id.is_(None) & ~Address.reserved, 1), else_=0))
+    left = select(HypervisorGroup, free).join(Subnet, Subnet.group_id == HypervisorGroup.id).join(Address)
+    left = left.where(HypervisorGroup.enabled, Subnet.enabled, Subnet.family == 4).group_by(HypervisorGroup.id)
+    return session.execute(left.having(free * 100 <= func.count() * SCARCE).order_by(free).limit(5)).all()
+
+
+def lost_instances():
+    return select(Instance).where(Instance.lost).order_by(Instance.id.desc())
+
+
+def failed_since(moment):
+    """Tasks that were asked for since then and failed, newest first. Ids begin with their time, so no index is needed
+    but the one they have."""
+    return select(Task).where(Task.id >= first_id(moment), Task.status == "failed").order_by(Task.id.desc())
+
+
+def first_id(moment):
+    """The beginning of a UUIDv7 that is made at this moment."""
+    digits = f"{int(moment.timestamp() * 1000):012x}"
+    return f"{digits[:8]}-{digits[8:]}"
+
+
+def workers_alive():
+    """How many worker processes there are; None when Redis, who would know, does not answer."""
+    try:
+        return workers.alive()
+    except (RedisError, OSError):
+        return None

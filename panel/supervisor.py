@@ -1,0 +1,166 @@
+"""Keeps the parts of an installation running on one machine, as children of this process.
+
+One thread does everything: it starts parts, passes their output on, starts anew what ended, and stops all in order. No
+part outlives its supervisor: the kernel asks it to end when this process is gone, however that happened.
+"""
+
+import ctypes
+import os
+import selectors
+import signal
+import subprocess
+import sys
+import time
+from contextlib import suppress
+
+import structlog
+
+log = structlog.get_logger()
+
+LONGEST_PAUSE = 30
+SETTLED = 20
+"""Seconds after which a part counts as well started, so that its next end is not one of a series."""
+
+C = ctypes.CDLL(None)
+ASK_TO_END_WITH_PARENT = 1
+
+
+class Failed(Exception):
+    """A step without which the installation cannot run did not work."""
+
+
+class Part:
+    """One child process, in a process group of its own. One that `answers` has its standard output kept to be read."""
+
+    def __init__(self, name, *command, answers=False):
+        self.name, self.command, self.answers = name, command, answers
+        self.process = None
+        self.started, self.failures, self.due = 0.0, 0, None
+
+    def start(self):
+        self.started, self.due = time.monotonic(), None
+        self.process = subprocess.Popen(
+            self.command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE if self.answers else subprocess.STDOUT,
+            bufsize=0,
+            process_group=0,
+            preexec_fn=lambda: C.prctl(ASK_TO_END_WITH_PARENT, signal.SIGTERM),
+        )
+        self.output = self.process.stderr or self.process.stdout
+        os.set_blocking(self.output.fileno(), False)
+        self.begun = b""
+
+    @property
+    def running(self):
+        return self.process is not None and self.process.poll() is None
+
+    def lines(self, text):
+        """The whole lines in what it has said; a line that was begun waits for its end."""
+        *lines, self.begun = (self.begun + text).split(b"\n")
+        return lines
+
+    def end(self):
+        if self.running:
+            self.process.send_signal(signal.SIGTERM)
+
+    def kill(self):
+        """Ends the part and whatever it started, at once."""
+        with suppress(ProcessLookupError):
+            os.killpg(self.process.pid, signal.SIGKILL)
+
+    def put_off(self):
+        """Says in how many seconds to start again: none, and more each time it does not live long."""
+        self.failures = self.failures + 1 if time.monotonic() - self.started < SETTLED else 1
+        pause = min(LONGEST_PAUSE, 2 ** (self.failures - 1) - 1)
+        self.due = time.monotonic() + pause
+        return pause
+
+
+class Supervisor:
+    """`asked` counts the signals to stop. From the first one on nothing is started and every wait returns; the second
+    one ends what still runs by force."""
+
+    def __init__(self, prefix=True):
+        self.prefix = prefix
+        self.kept: list[Part] = []
+        self.outputs = selectors.DefaultSelector()
+        self.asked = 0
+        for name in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(name, self.ask)
+
+    def ask(self, *_):
+        self.asked += 1
+
+    def keep(self, *parts):
+        """Starts the parts; from now on one that ends is started again."""
+        self.kept += parts
+        self.turn(0)
+
+    def once(self, part):
+        """Runs the part to its end and returns what it answered."""
+        self.start(part)
+        self.until(lambda: not part.running)
+        self.stop(part)
+        if part.process.returncode and not self.asked:
+            raise Failed(f"{part.name} failed: see above.")
+        return part.process.stdout.read().decode()
+
+    def until(self, reached):
+        """Tends the parts until `reached()` or a signal."""
+        while not self.asked and not reached():
+            self.turn(0.2)
+
+    def turn(self, seconds):
+        self.pass_on(seconds)
+        for part in self.kept:
+            if not self.asked and not part.running:
+                self.mend(part)
+
+    def mend(self, part):
+        if part.process and part.due is None:
+            self.close(part)
+            part.kill()  # what it started may still hold the port
+            log.warning("part_ended", part=part.name, code=part.process.returncode, again_in=part.put_off())
+        if part.due is None or time.monotonic() >= part.due:
+            self.start(part)
+
+    def stop(self, *parts):
+        """Returns when these have ended. They may take the time they need, until a second signal."""
+        for part in parts:
+            part.end()
+        while any(part.running for part in parts):
+            self.pass_on(0.1)
+            for part in parts:
+                if self.asked > 1 and part.running:
+                    part.kill()
+        for part in parts:
+            if part.process:
+                self.close(part)
+
+    def start(self, part):
+        part.start()
+        self.outputs.register(part.output, selectors.EVENT_READ, part)
+
+    def close(self, part):
+        """Passes on the last words of a part that has ended."""
+        if not part.output.closed:
+            self.say(part, (part.output.read() or b"") + b"\n" * bool(part.begun))
+            with suppress(KeyError):
+                self.outputs.unregister(part.output)
+            part.output.close()
+
+    def pass_on(self, seconds):
+        for key, _ in self.outputs.select(seconds):
+            text = key.fileobj.read()
+            if text:
+                self.say(key.data, text)
+            elif text is not None:
+                self.outputs.unregister(key.fileobj)
+
+    def say(self, part, text):
+        for line in part.lines(text):
+            name = f"{part.name:8} | " if self.prefix else ""
+            sys.stdout.write(name + line.decode(errors="replace") + "\n")
+        sys.stdout.flush()

@@ -1,0 +1,7 @@
+"""Instances: the list, making one, and everything about one."""
+
+from flask import Blueprint
+
+bp = Blueprint("instances", __name__, url_prefix="/instances")
+
+from panel.user.instances import actions, new, rows, show  # noqa: E402, F401  (they add their pages to bp)

@@ -1,0 +1,61 @@
+"""Tasks: what was done to the account's resources, and how far it is."""
+
+from flask import Blueprint, request, url_for
+
+from sqlalchemy import select
+
+from panel.auth.browser import page_can, viewer
+from panel.db import session
+from panel.htmx import did, render
+from panel.models import Instance
+from panel.paging import Page
+from panel.schemas.words import TASK_STATUSES
+from panel.services import tasks
+
+bp = Blueprint("tasks", __name__, url_prefix="/tasks")
+LATEST = 6
+"""How many the tray shows."""
+FILTERS = ("open", *(word for word in TASK_STATUSES if word not in ("pending", "queued")))
+
+
+@bp.get("")
+@page_can("instances:read")
+def index():
+    status = request.args.get("status")
+    status = status if status in FILTERS else None
+    page = Page(tasks.listing(viewer(), status=status, search=request.args.get("search", "")[:255]))
+    return render("user/tasks/index.html", "rows", page=page, status=status, filters=FILTERS, there=there(page.rows))
+
+
+@bp.get("/<task_id>")
+@page_can("instances:read")
+def show(task_id):
+    task = tasks.get(task_id, viewer())
+    return render("user/tasks/show.html", "live", task=task, there=there([task]))
+
+
+@bp.post("/<task_id>/cancel")
+@page_can("instances:write")
+def cancel(task_id):
+    task = tasks.cancel(tasks.get(task_id, viewer()))
+    return did("The task is being cancelled.", url_for(".show", task_id=task.id))
+
+
+@bp.get("/tray")
+@page_can("instances:read")
+def tray():
+    return render("frame/tray.html", "tray", tray=latest(viewer()))
+
+
+def there(rows):
+    """The names of the instances that still exist, by id: a task outlives what it destroyed."""
+    names = select(Instance.id, Instance.display_name)
+    return dict(session.execute(names.where(Instance.id.in_({task.resource_id for task in rows}))).all())
+
+
+def latest(account):
+    """For the tray: what is open, then what has ended."""
+    opened = session.scalars(tasks.listing(account, status="open").limit(LATEST)).all()
+    ended = [task for task in session.scalars(tasks.listing(account).limit(LATEST)) if not task.open]
+    shown = opened + ended[: max(2, LATEST - len(opened))]
+    return {"open": opened, "shown": shown, "there": there(shown)}

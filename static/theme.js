@@ -1,0 +1,22 @@
+// Runs before the first paint, so that the page never flashes in the other theme or with the other navigation.
+(() => {
+  const root = document.documentElement;
+  const dark = matchMedia("(prefers-color-scheme: dark)");
+  const kept = (name) => {
+    try {
+      return localStorage.getItem(`panel-${name}`);
+    } catch {
+      return null;
+    }
+  };
+  const show = () => {
+    const theme = kept("theme") || "auto";
+    root.dataset.theme = theme;
+    root.dataset.bsTheme = theme === "auto" ? (dark.matches ? "dark" : "light") : theme;
+    if (kept("sidebar") === "folded") root.dataset.bsSidebar = "folded";
+    else delete root.dataset.bsSidebar;
+  };
+  dark.addEventListener("change", show);
+  document.addEventListener("panel:look", show);
+  show();
+})();

@@ -1,0 +1,66 @@
+"""Users by the operators' API."""
+
+import pytest
+
+from panel.db import session
+from panel.models import Account
+from panel.services import accounts
+
+USERS = "/api/v1/users"
+
+
+def test_a_user_is_added_and_can_sign_in(as_):
+    body = {"email": "Ada@Example.com", "password": "correct horse", "first_name": "Ada", "timezone": "Europe/Berlin"}
+    answer = as_("admin", "POST", USERS, json=body)
+    assert answer.status_code == 200
+    data = answer.json["data"]
+    assert (data["email"], data["timezone"], data["is_admin"], data["instances"]) == (
+        "ada@example.com",
+        "Europe/Berlin",
+        False,
+        0,
+    )
+    assert "password" not in answer.text
+    assert accounts.check_password("ada@example.com", "correct horse").id == data["id"]
+    shown = as_("admin", "GET", f"/api/v1/user/{data['id']}").json["data"]
+    assert {k for k in data if data[k] != shown[k]} <= {"last_login_at", "updated_at"}
+
+
+WRONG = {
+    "email": ["OWNER@example.com", "nobody", "", None],
+    "password": ["short", "x" * 129],
+    "timezone": ["Mars/Olympus"],
+    "operator_role": ["full"],
+}
+
+
+@pytest.mark.parametrize("field", WRONG)
+def test_wrong_values_are_refused_by_name(as_, field):
+    for value in WRONG[field]:
+        answer = as_("admin", "POST", USERS, json={"email": "new@example.com", field: value})
+        assert (answer.status_code, answer.json["errors"].keys()) == (422, {field}), value
+    assert accounts.by_email("new@example.com") is None
+
+
+def test_users_can_be_searched(as_, cast):
+    names = lambda text: [row["email"] for row in as_("admin", "GET", f"{USERS}?search={text}").json["data"]]  # noqa: E731
+    assert (names("olga"), names("OWNER@"), names("%25")) == (["owner@example.com"], ["owner@example.com"], [])
+
+
+def test_the_list_counts_instances_with_the_same_queries_for_many_rows(as_, cast, queries):
+    cast.instance("outsider")
+    as_("admin", "GET", USERS)
+    queries.clear()
+    as_("admin", "GET", USERS)
+    few = len(queries)
+    session.add_all(Account(email=f"{number}@example.com") for number in range(30))
+    session.commit()
+    queries.clear()
+    rows = {row["email"]: row["instances"] for row in as_("admin", "GET", USERS).json["data"]}
+    assert len(queries) == few
+    assert (len(rows), rows["outsider@example.com"], rows["owner@example.com"]) == (33, 1, 0)
+
+
+def test_an_unknown_user_is_not_found(as_):
+    """ENV-10"""
+    assert as_("admin", "GET", "/api/v1/user/0199c0a8-0000-7000-8000-000000000000").status_code == 404

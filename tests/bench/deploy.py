@@ -1,0 +1,148 @@
+"""From the request to a running guest, and to its first SSH answer, against a script that only calls libvirt.
+
+The script does what is left when there is no panel: clone the disk, write the seed, define, start, with the very
+definition that the panel uses, over a connection that is open. Both are timed in turn on the same hypervisor. Targets:
+at most 1.25 times the script, to the state `running` and to SSH.
+"""
+
+import contextlib
+import http.client
+import json
+import socket
+import statistics
+import tempfile
+import time
+from pathlib import Path
+
+import libvirt
+
+from panel.config import ROOT
+from tests.hypervisor import Hypervisor, unused_network
+from tests.laboratory import laboratory
+from worker.nodes.libvirt import local
+
+ROUNDS = 8
+
+
+def bench(report):
+    directory = Path(tempfile.mkdtemp(prefix="bench"))
+    network = unused_network()
+    cache = ROOT / "var" / "cache"
+    cache.mkdir(parents=True, exist_ok=True)
+    try:
+        hypervisor = Hypervisor(local.start(directory / "hv", network), directory / "hv", network)
+        (directory / "lab").mkdir()
+        with laboratory(directory / "lab", hypervisor, cache) as lab:
+            panel_times, script_times = in_turn(lab, hypervisor)
+    finally:
+        local.stop(directory / "hv")
+    for number, what in enumerate(("running", "the first SSH answer")):
+        ours = statistics.median(times[number] for times in panel_times)
+        theirs = statistics.median(times[number] for times in script_times)
+        print(f"  {what}: panel {ours:.2f} s, script {theirs:.2f} s", flush=True)
+        report(f"create to {what}, against a libvirt script", ours / theirs, 1.25)
+
+
+def in_turn(lab, hypervisor):
+    panel, script = Panel(lab), Script(lab, hypervisor)
+    for one in (panel, script):  # the first machine of a node waits for its image
+        one.make()
+    taken = ([], [])
+    for _ in range(ROUNDS):
+        for one, times in zip((panel, script), taken, strict=True):
+            times.append(one.make())
+    return taken
+
+
+def answers_ssh(ip, patience=120):
+    until = time.monotonic() + patience
+    while time.monotonic() < until:
+        with contextlib.suppress(OSError), socket.create_connection((ip, 22), 0.5) as line:
+            line.settimeout(5)
+            if line.recv(4) == b"SSH-":
+                return
+        time.sleep(0.02)
+    raise TimeoutError(ip)
+
+
+class Panel:
+    """Create, deploy, poll: what the API's clients do, only faster."""
+
+    def __init__(self, lab):
+        self.lab = lab
+        self.line = http.client.HTTPConnection(lab.at.bind)
+
+    def call(self, method, path, body=None):
+        headers = {"Authorization": f"Bearer {self.lab.token}"}
+        self.line.request(method, path, json.dumps(body) if body is not None else None, headers)
+        answer = self.line.getresponse()
+        body = answer.read()
+        assert answer.status < 400, body
+        return json.loads(body)
+
+    def make(self):
+        began = time.perf_counter()
+        wanted = {"location_id": self.lab.location, "plan_id": self.lab.plan}
+        instance = self.call("POST", "/api/cloud-service/instances", wanted)["instance"]
+        body = {"image_id": self.lab.image, "ssh_keys": [self.lab.key_id]}
+        path = f"/api/instance/{instance['id']}"
+        task = self.call("POST", f"{path}/deploy", body)["task_id"]
+        while self.call("GET", f"{path}/task/{task}")["task"]["status"] != "completed":
+            time.sleep(0.01)
+        running = time.perf_counter() - began
+        answers_ssh(instance["primary_public_ip"]["ip"])
+        reachable = time.perf_counter() - began
+        self.lab.destroy(instance)
+        return running, reachable
+
+
+class Script:
+    """The same machine by libvirt's calls alone: the definition and seed are taken from one that the panel made."""
+
+    def __init__(self, lab, hypervisor):
+        self.connection = libvirt.open(hypervisor.uri)
+        instance = lab.create()
+        lab.install(instance, ssh_keys=[lab.key_id])
+        self.ip = lab.show(instance)["primary_public_ip"]["ip"]
+        domain = self.connection.lookupByUUIDString(instance["id"])
+        self.pool = self.connection.storagePoolLookupByName("default")
+        self.definition = domain.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE | libvirt.VIR_DOMAIN_XML_SECURE)
+        self.names = f"{instance['name']}-0.qcow2", f"{instance['name']}-seed.iso"
+        self.volumes = [self.pool.storageVolLookupByName(name).XMLDesc() for name in self.names]
+        self.seed = self.download(self.names[1])
+        self.id = instance["id"]
+        domain.destroy()
+        domain.undefine()
+        self.tidy()
+
+    def download(self, name):
+        volume = self.pool.storageVolLookupByName(name)
+        stream = self.connection.newStream()
+        volume.download(stream, 0, 0)
+        found = []
+        stream.recvAll(lambda _, data, __: found.append(data), None)
+        stream.finish()
+        return b"".join(found)
+
+    def tidy(self):
+        for name in self.names:
+            with contextlib.suppress(libvirt.libvirtError):
+                self.pool.storageVolLookupByName(name).delete()
+
+    def make(self):
+        began = time.perf_counter()
+        self.pool.createXML(self.volumes[0])
+        seed = self.pool.createXML(self.volumes[1])
+        stream = self.connection.newStream()
+        seed.upload(stream, 0, len(self.seed))
+        stream.send(self.seed)
+        stream.finish()
+        domain = self.connection.defineXML(self.definition)
+        domain.create()
+        running = time.perf_counter() - began
+        answers_ssh(self.ip)
+        reachable = time.perf_counter() - began
+        domain.destroy()
+        domain.undefine()
+        self.tidy()
+        return running, reachable

@@ -1,0 +1,35 @@
+"""Debian's chromium, and pages that may not complain: anything on the browser's console fails the test."""
+
+import shutil
+
+import pytest
+from playwright.sync_api import sync_playwright
+
+from tests.laboratory import laboratory
+
+FLAGS = (
+    "--no-sandbox --disable-gpu --disable-background-networking --disable-component-update --disable-sync --no-first-run"
+)
+
+
+@pytest.fixture(scope="session")
+def browser():
+    found = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    assert found, "The browser tests need Debian's package chromium."
+    with sync_playwright() as playwright:
+        running = playwright.chromium.launch(executable_path=found, args=FLAGS.split())
+        yield running
+        running.close()
+
+
+@pytest.fixture
+def page(browser):
+    """A new browser. What it prints, and what its policy blocks, is an error."""
+    context = browser.new_context(viewport={"width": 1440, "height": 900}, reduced_motion="reduce")
+    opened = context.new_page()
+    complaints = []
+    opened.on("console", lambda said: complaints.append(said.text) if said.type in ("error", "warning") else None)
+    opened.on("pageerror", lambda error: complaints.append(str(error)))
+    yield opened
+    context.close()
+    assert complaints == []

@@ -1,0 +1,97 @@
+"""The main job on a real machine: a customer's instance is a Linux guest that can be signed in to."""
+
+import pytest
+
+from tests.processes.conftest import wait_for
+
+pytestmark = pytest.mark.guest
+
+
+@pytest.fixture(scope="module")
+def guest(lab):
+    """A deployed instance with the laboratory's key."""
+    instance = lab.create(hostname="web.example.com")
+    answer = lab.install(instance, ssh_keys=[lab.key_id], timezone="Asia/Tokyo", cloudcfg="runcmd:\n- touch /ran")
+    assert "password" not in answer
+    return lab.show(instance)
+
+
+def test_the_guest_runs_and_is_what_was_ordered(lab, guest):
+    """INS-08, INS-46, INS-54, INS-60"""
+    assert (guest["state"], guest["status"]) == ("running", 1)
+    ip = guest["primary_public_ip"]["ip"]
+    assert lab.ssh(ip, "hostname").strip() == "web.example.com"
+    assert lab.ssh(ip, "date +%Z").strip() == "JST"
+    addresses = lab.ssh(ip, "ip -o addr")
+    assert ip in addresses
+    assert guest["primary_public_ipv6"]["ip"] in addresses
+    assert lab.ssh(ip, "ls /ran").strip() == "/ran"
+    size = int(lab.ssh(ip, "cat /sys/block/vda/size"))
+    assert size * 512 == guest["storage"] * 1024**3
+
+
+def test_both_address_families_answer(lab, guest):
+    assert lab.ssh(guest["primary_public_ip"]["ip"], "echo four").strip() == "four"
+    assert lab.ssh(guest["primary_public_ipv6"]["ip"], "echo six").strip() == "six"
+
+
+def test_restart_boots_the_guest_again(lab, guest):
+    ip = guest["primary_public_ip"]["ip"]
+    before = lab.ssh(ip, "cat /proc/sys/kernel/random/boot_id")
+    lab.power(guest, "restart")
+    wait_for(lambda: lab.ssh(ip, "cat /proc/sys/kernel/random/boot_id") != before, "another boot")
+    assert lab.show(guest)["state"] == "running"
+
+
+def test_a_guest_that_turns_itself_off_is_seen(lab, guest):
+    lab.ssh(guest["primary_public_ip"]["ip"], "poweroff")
+    lab.reaches(guest, "stopped")
+    lab.power(guest, "start")
+    assert lab.show(guest)["state"] == "running"
+    assert lab.ssh(guest["primary_public_ip"]["ip"], "echo back").strip() == "back"
+
+
+def test_shutdown_poweroff_and_start(lab, guest):
+    lab.ssh(guest["primary_public_ip"]["ip"], "sync; touch /kept; sync")
+    lab.power(guest, "shutdown")
+    assert lab.show(guest)["state"] == "stopped"
+    lab.power(guest, "start")
+    lab.ssh(guest["primary_public_ip"]["ip"], "true")
+    lab.power(guest, "poweroff")
+    assert lab.show(guest)["state"] == "stopped"
+    lab.power(guest, "start")
+    assert lab.ssh(guest["primary_public_ip"]["ip"], "ls /kept").strip() == "/kept"
+
+
+def test_a_domain_removed_behind_the_panels_back_is_an_error_and_no_crash(lab, hypervisor):
+    import libvirt
+
+    instance = lab.create()
+    lab.install(instance, ssh_keys=[lab.key_id])
+    connection = libvirt.open(hypervisor.uri)
+    domain = connection.lookupByUUIDString(instance["id"])
+    domain.destroy()
+    domain.undefine()
+    connection.close()
+    wait_for(lambda: lab.show(instance)["last_error"], "the panel to notice")
+    assert "missing" in lab.show(instance)["last_error"]
+    assert lab.show(instance)["state"] == "stopped"
+    lab.destroy(instance)
+    assert lab.at.call("GET", f"/api/instance/{instance['id']}", token=lab.token)[0] == 404
+
+
+def test_a_destroy_leaves_nothing_on_the_node(lab, hypervisor):
+    import libvirt
+
+    instance = lab.create()
+    answer = lab.install(instance)
+    assert answer["password"]
+    assert lab.show(instance)["state"] == "running"
+    name = instance["name"]
+    lab.destroy(instance)
+    connection = libvirt.open(hypervisor.uri)
+    assert name not in [domain.name() for domain in connection.listAllDomains()]
+    pool = connection.storagePoolLookupByName("default")
+    pool.refresh()
+    assert [volume for volume in pool.listVolumes() if volume.startswith(name)] == []
+    connection.close()

@@ -1,0 +1,104 @@
+"""Images by the operators' API."""
+
+import pytest
+
+from panel.db import session
+from panel.models import Image, ImageCopy
+from panel.schemas.words import PURPOSES
+from panel.services import catalog
+
+UNKNOWN = "0199c0a8-0000-7000-8000-000000000000"
+IMAGES = "/api/v1/images"
+
+
+@pytest.fixture
+def path(cast):
+    return f"/api/v1/image/{cast.image.id}"
+
+
+def register(name, **facts):
+    given = {"label": name, "distro": "Debian", "version": "12", "filename": name, "size": 1, "sha256": "ab" * 32}
+    return catalog.register_image(name=name, **{**given, **facts})
+
+
+def test_a_list_of_one_purpose(as_, cast):
+    """IMG-06"""
+    register("db", purpose="managed_database")
+    session.commit()
+    for purpose in PURPOSES:
+        found = as_("admin", "GET", f"{IMAGES}?purpose={purpose}").json["data"]
+        expected = {"general": ["tiny"], "managed_database": ["db"]}.get(purpose, [])
+        assert [image["name"] for image in found] == expected
+    assert len(as_("admin", "GET", IMAGES).json["data"]) == 2
+
+
+@pytest.mark.parametrize("purpose", ["bad", "", "GENERAL"])
+def test_an_unknown_purpose_is_refused(as_, purpose):
+    """IMG-07, ERR-06"""
+    answer = as_("admin", "GET", f"{IMAGES}?purpose={purpose}")
+    assert (answer.status_code, answer.json["errors"].keys()) == (422, {"purpose"})
+
+
+def test_a_partial_update_keeps_the_rest(as_, path):
+    """IMG-08"""
+    before = as_("admin", "GET", path).json["data"]
+    answer = as_("admin", "PUT", path, json={"label": "x"})
+    assert answer.status_code == 200
+    after = answer.json["data"]
+    assert {k for k in after if after[k] != before[k]} == {"label", "updated_at"}
+
+
+@pytest.mark.parametrize("field", ["size", "sha256", "filename", "name", "download_error", "url", "user_id", "id"])
+def test_what_the_system_manages_is_refused_by_name(as_, path, field):
+    """IMG-09"""
+    answer = as_("admin", "PUT", path, json={field: 1, "label": "x"})
+    assert (answer.status_code, answer.json["errors"].keys()) == (422, {field})
+    assert "managed by the system" in answer.json["errors"][field][0]
+    assert as_("admin", "GET", path).json["data"]["label"] != "x"
+
+
+def test_each_purpose_but_no_other(as_, path):
+    """IMG-05, IMG-10: `user` is the last one, because it never changes again."""
+    for purpose in PURPOSES:
+        assert as_("admin", "PUT", path, json={"purpose": purpose}).json["data"]["purpose"] == purpose
+    assert as_("admin", "PUT", path, json={"purpose": "other"}).status_code == 422
+    answer = as_("admin", "PUT", path, json={"purpose": "general"})
+    assert (answer.status_code, answer.json["errors"].keys()) == (422, {"purpose"})
+    assert as_("admin", "PUT", path, json={"purpose": "user", "label": "y"}).status_code == 200
+
+
+def test_a_switched_off_image_cannot_be_chosen(as_, cast, path):
+    instance = cast.instance()
+    assert as_("admin", "PUT", path, json={"enabled": False}).status_code == 200
+    answer = as_("owner", "POST", f"/api/instance/{instance.id}/deploy", json={"image_id": cast.image.id})
+    assert (answer.status_code, answer.json["errors"].keys()) == (422, {"image_id"})
+    assert as_("admin", "PUT", path, json={"enabled": 0}).status_code == 422
+
+
+def test_an_image_names_the_hypervisors_that_have_it(as_, cast, path):
+    """IMG-02"""
+    assert as_("admin", "GET", path).json["data"]["hypervisors"] == []
+    storage = session.merge(cast.node).storages[0]
+    session.add(ImageCopy(image_id=cast.image.id, storage_id=storage.id))
+    session.commit()
+    assert as_("admin", "GET", path).json["data"]["hypervisors"] == [{"id": cast.node.id, "name": "node-1"}]
+
+
+def test_the_list_takes_the_same_queries_for_many_rows(as_, queries):
+    as_("admin", "GET", IMAGES)
+    queries.clear()
+    as_("admin", "GET", IMAGES)
+    few = len(queries)
+    for number in range(30):
+        register(f"image-{number}")
+    session.commit()
+    queries.clear()
+    assert len(as_("admin", "GET", IMAGES).json["data"]) == 31
+    assert len(queries) == few
+
+
+def test_an_unknown_id_is_not_found(as_):
+    """ENV-10"""
+    assert as_("admin", "GET", f"/api/v1/image/{UNKNOWN}").status_code == 404
+    assert as_("admin", "PUT", f"/api/v1/image/{UNKNOWN}", json={"label": "x"}).status_code == 404
+    assert session.query(Image).count() == 1

@@ -1,0 +1,106 @@
+"""A whole installation with a real hypervisor, set up as an operator would: by the command line and the admin API."""
+
+import contextlib
+import ipaddress
+import subprocess
+import time
+from pathlib import Path
+
+from tests.processes.conftest import Customer, Installation, wait_for
+
+EMAIL, PASSWORD = "ada@example.com", "a long test password"
+
+
+class Laboratory(Customer):
+    """The installation, seen by its customer and (`admin`) by its operator."""
+
+    def admin(self, method, path, body=None):
+        status, answer = self.at.call(method, f"/api/v1{path}", body, self.operator)
+        assert status < 400, answer
+        return answer.get("data")
+
+    def create(self, **values):
+        wanted = {"location_id": self.location, "plan_id": self.plan, **values}
+        return self.call("POST", "/api/cloud-service/instances", wanted)["instance"]
+
+    def install(self, instance, **values):
+        """Deploys the tiny image and waits until it runs."""
+        body = {"image_id": self.image, **values}
+        answer = self.call("POST", f"/api/instance/{instance['id']}/deploy", body)
+        self.finished(answer["task_id"])
+        return answer
+
+    def show(self, instance):
+        return self.call("GET", f"/api/instance/{instance['id']}")
+
+    def power(self, instance, action):
+        answer = self.call("POST", f"/api/instance/{instance['id']}/power/{action}")
+        return self.finished(answer["task_id"])
+
+    def reaches(self, instance, state):
+        return wait_for(lambda: self.show(instance)["state"] == state, f"the state {state}")
+
+    def destroy(self, instance):
+        self.finished(self.call("DELETE", f"/api/cloud-service/instances/{instance['id']}")["task_id"])
+
+    def ssh(self, ip, command, *, patience=90):
+        """What a command says in the guest, by SSH with the laboratory's key, from this machine."""
+        options = "StrictHostKeyChecking=no UserKnownHostsFile=/dev/null ConnectTimeout=5 BatchMode=yes LogLevel=ERROR"
+        words = [f"-o{option}" for option in options.split()]
+        until = time.monotonic() + patience
+        while True:
+            done = subprocess.run(
+                ["ssh", *words, "-i", self.key, f"root@{ip}", command], capture_output=True, text=True, timeout=60
+            )
+            if done.returncode != 255:
+                return done.stdout
+            assert time.monotonic() < until, done.stderr
+            time.sleep(0.3)
+
+
+@contextlib.contextmanager
+def laboratory(data_dir, hypervisor, cache):
+    """The installation runs, with one real node, until the block ends."""
+    (data_dir / "cache").symlink_to(cache)
+    installation = Installation(data_dir, PANEL_WEB_WORKERS="1")
+    try:
+        installation.panel("db", "upgrade")
+        for email, *role in ((EMAIL,), ("operator@example.com", "--operator")):
+            installation.panel("user", "create", "--email", email, "--password", PASSWORD, *role)
+        installation.up()
+        lab = Laboratory(installation, installation.panel("token", "user", "--email", EMAIL).strip())
+        words = ("--ip", "127.0.0.1", "--name", "lab", "--description", "guest tests")
+        lab.operator = installation.panel("token", "admin", *words).strip()
+        furnish(lab, hypervisor)
+        yield lab
+        for instance in lab.call("GET", "/api/instances")["data"]:
+            lab.destroy(instance)
+    finally:
+        installation.end()
+
+
+def furnish(lab, hypervisor):
+    """A location with a real node, a plan, addresses of its bridge, an image and a key."""
+    lab.location = lab.admin("POST", "/hypervisor/groups", {"name": "lab", "display_name": "Laboratory"})["id"]
+    node = {
+        "name": "node-1",
+        "hypervisor_group_id": lab.location,
+        "driver": "libvirt",
+        "uri": hypervisor.uri,
+        "storage_path": str(hypervisor.directory / "disks"),
+    }
+    lab.node = lab.admin("POST", "/hypervisors", node)["hypervisor_id"]
+    group = {"name": "standard", "display_name": "Standard", "hypervisor_groups": [lab.location]}
+    group_id = lab.admin("POST", "/cloud-service/plan-groups", group)["id"]
+    plan = {"name": "Tiny", "plan_group_id": group_id, "cpu_cores": 1, "ram": 256, "storage": 1}
+    lab.plan = lab.admin("POST", "/instance/plans", plan)["id"]
+    for gateway in map(ipaddress.ip_interface, (hypervisor.network.gateway4, hypervisor.network.gateway6)):
+        subnet = {"name": f"v{gateway.version}", "cidr": str(gateway.network), "gateway": str(gateway.ip)}
+        lab.admin("POST", "/subnets", {**subnet, "hypervisor_group_id": lab.location})
+    lab.at.panel("image", "build", "tiny")
+    lab.image = lab.call("GET", "/api/images/search")["results"][0]["children"][0]["id"]
+    made = lab.call("POST", "/api/ssh-key/generate", {"name": "lab", "algorithm": "ed25519"})
+    lab.key, lab.key_id = Path(lab.at.data_dir) / "key", made["ssh_key"]["id"]
+    lab.key.write_text(made["private_key"])
+    lab.key.chmod(0o600)
+    wait_for(lambda: lab.admin("GET", f"/hypervisor/{lab.node}")["status"] == "up", "the node")

@@ -1,0 +1,90 @@
+"""Ethernet frames, written by hand as a guest might send them, and a listener for what arrives."""
+
+import ipaddress
+import select
+import socket
+import struct
+import threading
+
+BROADCAST = "ff:ff:ff:ff:ff:ff"
+ALL = 0x0003
+"""Linux: every kind of frame."""
+
+ARP, IPV4, IPV6, VLAN, RARP = 0x0806, 0x0800, 0x86DD, 0x8100, 0x8035
+UDP, ICMPV6 = 17, 58
+
+
+def mac(address: str) -> bytes:
+    return bytes.fromhex(address.replace(":", ""))
+
+
+def packed(address: str) -> bytes:
+    return ipaddress.ip_address(address).packed
+
+
+def ethernet(source: str, kind: int, payload: bytes) -> bytes:
+    return mac(BROADCAST) + mac(source) + struct.pack("!H", kind) + payload.ljust(46, b"\0")
+
+
+def arp(source: str, speaks_for: str, says=None) -> bytes:
+    sender = mac(says or source) + packed(speaks_for)
+    return ethernet(source, ARP, struct.pack("!HHBBH", 1, IPV4, 6, 4, 2) + sender + bytes(6) + packed("10.0.0.1"))
+
+
+def ipv4(source: str, address: str, payload: bytes) -> bytes:
+    def header(checksum):
+        start = struct.pack("!BBHHHBBH", 0x45, 0, 20 + len(payload), 0, 0, 64, UDP, checksum)
+        return start + packed(address) + packed("10.0.0.1")
+
+    total = sum(struct.unpack("!10H", header(0)))
+    return ethernet(source, IPV4, header(~((total & 0xFFFF) + (total >> 16)) & 0xFFFF) + payload)
+
+
+def ipv6(source: str, address: str, carries: int, payload: bytes) -> bytes:
+    start = struct.pack("!IHBB", 6 << 28, len(payload), carries, 255)
+    return ethernet(source, IPV6, start + packed(address) + packed("ff02::1") + payload)
+
+
+def udp(port: int, to=9) -> bytes:
+    return struct.pack("!HHHH", port, to, 12, 0) + bytes(4)
+
+
+def icmpv6(kind: int) -> bytes:
+    return struct.pack("!BBHI", kind, 0, 0, 0) + bytes(16)
+
+
+class Listener:
+    """Keeps the frames that come in at an interface (not those that go out)."""
+
+    def __init__(self, interface: str):
+        self.frames: list[bytes] = []
+        self.ended = threading.Event()
+        self.socket = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(ALL))
+        self.socket.bind((interface, ALL))
+        self.thread = threading.Thread(target=self.listen)
+
+    def listen(self):
+        while not self.ended.is_set():
+            if select.select([self.socket], [], [], 0.1)[0]:
+                frame, (_, _, direction, *_) = self.socket.recvfrom(2048)
+                if direction != socket.PACKET_OUTGOING:
+                    self.frames.append(frame)
+
+    def __enter__(self):
+        self.thread.start()
+        return self
+
+    def __exit__(self, *_):
+        self.ended.set()
+        self.thread.join()
+        self.socket.close()
+
+    def senders(self) -> set[str]:
+        """The MACs and IP addresses that frames came from."""
+        found = set()
+        for frame in self.frames:
+            kind, start = int.from_bytes(frame[12:14]), {ARP: 28, IPV4: 26, IPV6: 22}.get(int.from_bytes(frame[12:14]))
+            found.add(frame[6:12].hex(":"))
+            if start:
+                found.add(str(ipaddress.ip_address(frame[start : start + (16 if kind == IPV6 else 4)])))
+        return found

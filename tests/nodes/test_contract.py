@@ -1,0 +1,609 @@
+"""What every driver promises (`worker/nodes/base.py`), asked of each of them in the same words."""
+
+import itertools
+import json
+import queue
+import socket
+import subprocess
+import threading
+import time
+import uuid
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+
+import pytest
+
+from worker.nodes import driver
+from worker.nodes.base import AgentSilent, Disk, GiB, Image, Machine, Missing, Nic, Node, NodeSpec, Power, Refused, Seed
+
+MiB = 1024**2
+POOL = "contract"
+numbers = itertools.count(1)
+
+
+@dataclass(frozen=True)
+class Laboratory:
+    """A node of one driver, and what its tests need beside the contract."""
+
+    node: Node
+    reach: Callable[[], Node]
+    """The same node once more, as another process would reach it: what it sees was kept by the node."""
+    image: Image
+    network: str
+    pool_path: str
+    signs_in: Callable[[Node, str, str, str], bool]
+    """Whether a password signs in on the guest: (node, machine's id, user, password)."""
+
+
+@pytest.fixture(scope="module", params=["simulated", pytest.param("libvirt", marks=pytest.mark.guest)])
+def lab(request):
+    lab = request.getfixturevalue(f"{request.param}_lab")
+    lab.node.prepare_pool(POOL, lab.pool_path)
+    lab.node.put_image(POOL, lab.image)
+    yield lab
+    lab.node.close()
+
+
+@pytest.fixture(scope="module")
+def simulated_lab(tmp_path_factory):
+    path = tmp_path_factory.mktemp("simulated")
+    file = path / "image"
+    file.write_bytes(b"QFI\xfb" + bytes(20) + GiB.to_bytes(8, "big"))
+    spec = NodeSpec("node", "node", "simulated", "simulated://?boot_seconds=0.5")
+    return Laboratory(
+        node=driver("simulated")(spec, path),
+        reach=lambda: driver("simulated")(spec, path),
+        image=Image("system.qcow2", file, file.stat().st_size),
+        network="default",
+        pool_path="/var/lib/pool",
+        signs_in=lambda node, *who: node.signs_in(*who),
+    )
+
+
+@pytest.fixture(scope="module")
+def libvirt_lab(hypervisor_uri, tiny_image, tmp_path_factory):
+    path = tmp_path_factory.mktemp("libvirt")
+    spec = NodeSpec("node", "node", "libvirt", hypervisor_uri)
+    return Laboratory(
+        node=driver("libvirt")(spec, path),
+        reach=lambda: driver("libvirt")(spec, path),
+        image=Image("system.qcow2", tiny_image, tiny_image.stat().st_size),
+        network="public",
+        pool_path=str(path / "pool"),
+        signs_in=password_in_shadow,
+    )
+
+
+def password_in_shadow(node, machine_id, user, password):
+    """Compares with the hash that the guest keeps, as signing in would."""
+    lines = node.agent_run(machine_id, ["cat", "/etc/shadow"]).output.splitlines()
+    [kept] = [line.split(":")[1] for line in lines if line.startswith(f"{user}:")]
+    if not kept.startswith("$6$"):
+        return False
+    hashing = ["openssl", "passwd", "-6", "-salt", kept.split("$")[2], password]
+    return subprocess.run(hashing, check=True, capture_output=True, text=True).stdout.strip() == kept
+
+
+@pytest.fixture
+def node(lab):
+    return lab.node
+
+
+@pytest.fixture
+def new_disk(lab):
+    """Makes disks that no other test has, of 64 MiB when nothing else is said."""
+    made = []
+
+    def new(size=64 * MiB, image=None):
+        made.append(Disk(POOL, f"disk-{next(numbers)}", size))
+        lab.node.create_disk(made[-1], image)
+        return made[-1]
+
+    yield new
+    for disk in made:
+        lab.node.delete_disk(disk.pool, disk.name)
+
+
+@pytest.fixture
+def new_machine(lab, new_disk):
+    """Defines machines that have a blank disk: they can be powered on, but no guest runs in them."""
+    made = []
+
+    def new(**facts):
+        number = next(numbers)
+        facts = {"cpu_cores": 1, "memory_mb": 64, "disks": (new_disk(),), "nics": (a_nic(lab),), **facts}
+        made.append(Machine(id=str(uuid.uuid4()), name=f"contract-{number}", **facts))
+        lab.node.define(made[-1])
+        return made[-1]
+
+    yield new
+    for machine in made:
+        lab.node.delete(machine.id)
+
+
+@pytest.fixture(scope="module")
+def blank(lab):
+    """One machine without a guest, for tests that only need its power; turning machines off takes a while."""
+    disk = Disk(POOL, f"disk-{next(numbers)}", 64 * MiB)
+    lab.node.create_disk(disk)
+    machine = Machine(str(uuid.uuid4()), "contract-blank", 1, 64, (disk,), (a_nic(lab),), vnc_password="sesame")
+    lab.node.define(machine)
+    yield machine
+    lab.node.delete(machine.id)
+    lab.node.delete_disk(POOL, disk.name)
+
+
+@pytest.fixture(scope="module")
+def booted(lab):
+    """One machine with a guest in it, made from the image; it takes a while, so the tests share it."""
+    number = next(numbers)
+    nic = replace(a_nic(lab), addresses=("10.96.0.9",))
+    ethernet = {"match": {"macaddress": nic.mac}, "addresses": ["10.96.0.9/24"]}
+    seed = Seed(
+        meta_data=json.dumps({"instance-id": "first", "local-hostname": "guest"}),
+        user_data='#cloud-config\n{"users": [{"name": "root", "lock_passwd": true}]}',
+        network_config=json.dumps({"version": 2, "ethernets": {"nic0": ethernet}}),
+    )
+    disk = Disk(POOL, f"disk-{number}", GiB)
+    lab.node.create_disk(disk, lab.image)
+    medium = lab.node.write_seed(POOL, f"seed-{number}", seed)
+    machine = Machine(str(uuid.uuid4()), f"contract-{number}", 1, 256, (disk,), (nic,), {"seed": medium})
+    lab.node.define(machine)
+    yield machine
+    lab.node.delete(machine.id)
+    lab.node.delete_disk(POOL, disk.name)
+    lab.node.delete_disk(POOL, medium.name)
+
+
+@pytest.fixture
+def guest(booted, node):
+    """The shared machine, running and with its agent answering, whatever the last test did to it."""
+    node.start(booted.id)
+    until(lambda: agent_answers(node, booted.id))
+    return booted
+
+
+def a_nic(lab):
+    return Nic(mac=f"52:54:00:c0:00:{next(numbers):02x}", network=lab.network)
+
+
+def until(condition, seconds=180):
+    """Waits for it, as long as it takes on a busy machine."""
+    end = time.monotonic() + seconds
+    while not (result := condition()):
+        assert time.monotonic() < end, "what the test waits for did not happen"
+        time.sleep(0.2)
+    return result
+
+
+def agent_answers(node, machine_id):
+    try:
+        node.agent_ping(machine_id)
+    except AgentSilent:
+        return False
+    return True
+
+
+def seen(node, machine_id):
+    return next((machine for machine in node.machines() if machine.id == machine_id), None)
+
+
+def power(node, machine_id):
+    return seen(node, machine_id).power
+
+
+def sizes(node):
+    return {disk.name: disk.size for disk in node.disks(POOL)}
+
+
+def boot_id(node, machine_id):
+    return node.agent_run(machine_id, ["cat", "/proc/sys/kernel/random/boot_id"]).output
+
+
+# --- the node itself
+
+
+def test_a_node_says_what_it_is_and_leaves_nothing_behind(node):
+    node.ping()
+    before = {machine.id for machine in node.machines()}, sizes(node)
+    found = node.capabilities()
+    assert found.version
+    assert found.cpu_cores > 0
+    assert found.memory > GiB / 4
+    assert found.acceleration_note
+    [pool] = [pool for pool in found.pools if pool.name == POOL]
+    assert 0 < pool.free <= pool.capacity
+    assert ({machine.id for machine in node.machines()}, sizes(node)) == before
+
+
+def test_a_closed_node_connects_anew(lab, new_disk):
+    disk = new_disk()
+    other = lab.reach()
+    other.close()
+    other.ping()
+    assert sizes(other)[disk.name] == disk.size
+    other.close()
+    other.close()
+
+
+# --- pools, images, disks
+
+
+def test_preparing_a_pool_again_keeps_what_is_in_it(lab, new_disk):
+    disk = new_disk()
+    pool = lab.node.prepare_pool(POOL, lab.pool_path)
+    assert (pool.name, pool.path) == (POOL, lab.pool_path)
+    assert 0 < pool.free <= pool.capacity
+    assert disk in lab.node.disks(POOL)
+
+
+def test_an_image_is_put_once_and_listed_with_the_size_a_guest_sees(lab):
+    assert lab.node.has_image(POOL, lab.image)
+    assert sizes(lab.node)[lab.image.name] == virtual_size(lab.image.path)
+    moved = []
+    lab.node.put_image(POOL, lab.image, lambda *progress: moved.append(progress))
+    assert moved == []
+
+
+def test_an_image_counts_only_when_it_is_complete(lab):
+    image = replace(lab.image, name="cut-off.qcow2")
+
+    def cut(done, total):
+        assert 0 <= done <= total == image.size
+        assert not lab.node.has_image(POOL, image)
+        raise ConnectionError("the cable is out")
+
+    with pytest.raises(ConnectionError):
+        lab.node.put_image(POOL, image, cut)
+    assert not lab.node.has_image(POOL, image)
+    with pytest.raises(Missing):
+        lab.node.create_disk(Disk(POOL, "of-half-an-image", 2 * GiB), image)
+    assert "of-half-an-image" not in sizes(lab.node)
+
+    moved = []
+    lab.node.put_image(POOL, image, lambda *progress: moved.append(progress))
+    assert lab.node.has_image(POOL, image)
+    assert moved == sorted(moved)
+    assert moved[-1] == (image.size, image.size)
+
+    lab.node.delete_image(POOL, image.name)
+    lab.node.delete_image(POOL, image.name)
+    assert not lab.node.has_image(POOL, image)
+    assert image.name not in sizes(lab.node)
+
+
+def test_a_disk_is_blank_or_a_child_of_an_image(lab, new_disk):
+    blank, child = new_disk(), new_disk(2 * GiB, lab.image)
+    assert {blank, child} <= set(lab.node.disks(POOL))
+    assert {blank, child} <= set(lab.reach().disks(POOL))
+
+
+def test_a_disk_made_again_is_replaced(lab, new_disk):
+    disk = new_disk()
+    again = replace(disk, size=2 * GiB)
+    lab.node.create_disk(again, lab.image)
+    assert sizes(lab.node)[disk.name] == again.size
+    lab.node.create_disk(disk)
+    assert sizes(lab.node)[disk.name] == disk.size
+
+
+def test_a_disk_of_an_image_that_is_not_there_is_not_made(lab):
+    with pytest.raises(Missing):
+        lab.node.create_disk(Disk(POOL, "orphan", GiB), replace(lab.image, name="never-put.qcow2"))
+    assert "orphan" not in sizes(lab.node)
+
+
+def test_a_disk_that_no_node_has_room_for_is_not_made(node):
+    with pytest.raises(Refused):
+        node.create_disk(Disk(POOL, "huge", 2**62))
+    assert "huge" not in sizes(node)
+
+
+def test_a_pool_that_was_never_prepared_is_missing(lab):
+    for call in (
+        lambda: lab.node.disks("nowhere"),
+        lambda: lab.node.has_image("nowhere", lab.image),
+        lambda: lab.node.put_image("nowhere", lab.image),
+        lambda: lab.node.create_disk(Disk("nowhere", "lost", GiB)),
+    ):
+        with pytest.raises(Missing):
+            call()
+
+
+def test_a_disk_grows_and_never_shrinks(node, new_disk):
+    disk = new_disk()
+    for asked in (128 * MiB, 128 * MiB, 64 * MiB):
+        node.grow_disk(replace(disk, size=asked))
+        assert sizes(node)[disk.name] == 128 * MiB
+    with pytest.raises(Missing):
+        node.grow_disk(Disk(POOL, "never-made", GiB))
+    with pytest.raises(Missing):
+        node.grow_disk(replace(disk, size=GiB), str(uuid.uuid4()))
+    assert sizes(node)[disk.name] == 128 * MiB
+    assert "never-made" not in sizes(node)
+
+
+def test_a_disk_is_deleted_once_and_for_all(node, new_disk):
+    disk = new_disk()
+    node.delete_disk(POOL, disk.name)
+    node.delete_disk(POOL, disk.name)
+    assert disk.name not in sizes(node)
+
+
+def test_a_seed_is_a_disk_that_can_be_replaced(node):
+    seed = Seed('{"instance-id": "a"}', "#cloud-config\n{}", "{}")
+    first = node.write_seed(POOL, "a-seed", seed)
+    assert first in node.disks(POOL)
+    longer = node.write_seed(POOL, "a-seed", replace(seed, user_data="#cloud-config\n" + " " * MiB + "{}"))
+    assert longer.size > first.size
+    assert longer in node.disks(POOL)
+    assert first not in node.disks(POOL)
+    node.delete_disk(POOL, "a-seed")
+    assert "a-seed" not in sizes(node)
+
+
+# --- machines
+
+
+def test_a_definition_survives_and_can_be_replaced(lab, new_machine):
+    machine = new_machine()
+    for node in (lab.node, lab.reach()):
+        found = seen(node, machine.id)
+        assert (found.name, found.power) == (machine.name, Power.off)
+        assert not any(found.received.values())
+    lab.node.define(machine)
+    lab.node.define(replace(machine, name=f"{machine.name}-renamed", memory_mb=96))
+    assert seen(lab.reach(), machine.id).name == f"{machine.name}-renamed"
+
+
+def test_a_definition_that_cannot_work_leaves_the_earlier_one(node, new_machine):
+    machine = new_machine()
+    for impossible in (machine, replace(machine, id=str(uuid.uuid4()))):
+        with pytest.raises(Refused):
+            node.define(replace(impossible, name="impossible", cpu_cores=0))
+        with pytest.raises(Missing):
+            node.define(replace(impossible, name="impossible", disks=(Disk(POOL, "never-made", GiB),)))
+    assert seen(node, machine.id).name == machine.name
+    assert "impossible" not in [machine.name for machine in node.machines()]
+
+
+def test_starting_and_powering_off_again_is_harmless(lab, blank):
+    for _ in range(2):
+        lab.node.start(blank.id)
+        assert power(lab.reach(), blank.id) == Power.on
+    for _ in range(2):
+        lab.node.power_off(blank.id)
+        assert power(lab.reach(), blank.id) == Power.off
+    lab.node.shutdown(blank.id)
+    assert not any(seen(lab.node, blank.id).received.values())
+
+
+def test_a_machine_without_its_disk_stays_off(node, new_machine):
+    machine = new_machine()
+    node.delete_disk(POOL, machine.disks[0].name)
+    with pytest.raises((Missing, Refused)):
+        node.start(machine.id)
+    assert power(node, machine.id) == Power.off
+
+
+def test_a_suspended_machine_goes_on(node, blank):
+    node.start(blank.id)
+    for _ in range(2):
+        node.suspend(blank.id)
+        assert power(node, blank.id) == Power.paused
+    node.start(blank.id)
+    for _ in range(2):
+        node.resume(blank.id)
+        assert power(node, blank.id) == Power.on
+    node.suspend(blank.id)
+    node.power_off(blank.id)
+    assert power(node, blank.id) == Power.off
+
+
+def test_a_running_machine_keeps_its_definition_until_the_next_start(lab, new_machine):
+    machine = new_machine(vnc_password="sesame")
+    lab.node.start(machine.id)
+    other = replace(machine, nics=(a_nic(lab),), vnc=False)
+    lab.node.define(other)
+    assert list(seen(lab.node, machine.id).received) == [machine.nics[0].mac]
+    lab.node.console(machine.id)
+    lab.node.power_off(machine.id)
+    lab.node.start(machine.id)
+    assert list(seen(lab.node, machine.id).received) == [other.nics[0].mac]
+    with pytest.raises(Refused):
+        lab.node.console(machine.id)
+
+
+def test_a_deleted_machine_is_gone_and_its_disks_stay(node, new_machine):
+    machine = new_machine()
+    node.start(machine.id)
+    node.delete(machine.id)
+    assert seen(node, machine.id) is None
+    assert machine.disks[0] in node.disks(POOL)
+    node.delete(machine.id)
+
+
+def test_what_is_not_there_is_missing(node):
+    nobody = str(uuid.uuid4())
+    for call in (node.start, node.shutdown, node.power_off, node.restart, node.reset, node.suspend, node.resume):
+        with pytest.raises(Missing):
+            call(nobody)
+    for call in (node.console, node.agent_ping, node.agent_addresses):
+        with pytest.raises(Missing):
+            call(nobody)
+    node.delete(nobody)
+
+
+def test_a_machine_that_is_off_has_no_screen_and_is_not_restarted(node, new_machine):
+    machine = new_machine()
+    for call in (node.restart, node.console):
+        with pytest.raises(Refused):
+            call(machine.id)
+    assert power(node, machine.id) == Power.off
+
+
+def test_the_screen_is_where_the_node_says(node, blank):
+    node.start(blank.id)
+    screen = node.console(blank.id)
+    assert screen.password == "sesame"
+    with socket.create_connection((screen.host, screen.port), timeout=10) as viewer:
+        assert viewer.recv(8) == b"RFB 003."
+
+
+def test_a_machine_without_a_guest_has_no_agent_and_ignores_what_it_is_asked(node, blank, new_machine):
+    node.start(blank.id)
+    for machine in (blank, new_machine()):
+        with pytest.raises(AgentSilent):
+            node.agent_ping(machine.id)
+    node.shutdown(blank.id)
+    assert power(node, blank.id) == Power.on
+
+
+def test_a_reset_machine_boots_anew(node, blank):
+    """It reads the disk to boot from once more, which is all that it does."""
+    node.start(blank.id)
+    read = until(lambda: seen(node, blank.id).disk_read)
+    node.reset(blank.id)
+    until(lambda: seen(node, blank.id).disk_read > read)
+    assert power(node, blank.id) == Power.on
+
+
+def test_a_watcher_hears_what_anybody_does(lab, blank, new_machine):
+    heard, stop, removed = queue.SimpleQueue(), threading.Event(), new_machine()
+    watched = lab.reach()
+    watcher = threading.Thread(target=watched.watch, args=(lambda *event: heard.put(event), stop.is_set))
+    watcher.start()
+
+    def listening():
+        lab.node.suspend(blank.id)
+        lab.node.resume(blank.id)
+        return not heard.empty()
+
+    def hears(*expected):
+        """Events may repeat, and those before the watcher was ready are lost."""
+        while heard.get(timeout=10) != expected:
+            pass
+
+    try:
+        lab.node.start(blank.id)
+        until(listening)
+        lab.node.power_off(blank.id)
+        hears(blank.id, Power.off)
+        lab.node.start(blank.id)
+        hears(blank.id, Power.on)
+        lab.node.suspend(blank.id)
+        hears(blank.id, Power.paused)
+        lab.node.delete(removed.id)
+        hears(removed.id, None)
+    finally:
+        stop.set()
+        watcher.join(timeout=10)
+    assert not watcher.is_alive()
+    watched.close()
+
+
+def test_several_threads_may_call_at_once(lab):
+    def life(number):
+        disk = Disk(POOL, f"contract-thread-{number}", 64 * MiB)
+        machine = Machine(str(uuid.uuid4()), f"contract-thread-{number}", 1, 64, (disk,))
+        for _ in range(3):
+            lab.node.create_disk(disk)
+            lab.node.define(machine)
+            assert seen(lab.node, machine.id).power == Power.off
+            assert sizes(lab.node)[disk.name] == disk.size
+            lab.node.delete(machine.id)
+            lab.node.delete_disk(POOL, disk.name)
+        return machine.id
+
+    with ThreadPoolExecutor(6) as threads:
+        lives = list(threads.map(life, range(6)))
+    assert not {machine.id for machine in lab.node.machines()} & set(lives)
+    assert not [name for name in sizes(lab.node) if name.startswith("contract-thread-")]
+
+
+# --- inside a guest
+
+
+def test_a_guest_has_what_its_seed_says(node, guest):
+    assert node.agent_run(guest.id, ["hostname"]).output == "guest\n"
+    nic = guest.nics[0]
+    assert "10.96.0.9" in node.agent_addresses(guest.id)[nic.mac]
+    assert "127.0.0.1" not in itertools.chain.from_iterable(node.agent_addresses(guest.id).values())
+
+
+def test_a_program_runs_inside_the_guest(node, guest):
+    assert node.agent_run(guest.id, ["echo", "a  b", "ü"]).output == "a  b ü\n"
+    assert node.agent_run(guest.id, ["cat"], stdin="line\nline ü\n").output == "line\nline ü\n"
+    assert node.agent_run(guest.id, ["true"]).exit_code == 0
+    assert node.agent_run(guest.id, ["false"]).exit_code == 1
+    assert node.agent_run(guest.id, ["cat", "/no/such/file"]).exit_code == 1
+    with pytest.raises(Refused):
+        node.agent_run(guest.id, ["no-such-program"])
+    with pytest.raises(AgentSilent):
+        node.agent_run(guest.id, ["sleep", "3"], deadline=0.5)
+
+
+def test_a_password_signs_in_once_it_is_set(lab, guest):
+    assert not lab.signs_in(lab.node, guest.id, "root", "correct horse")
+    lab.node.agent_set_password(guest.id, "root", "correct horse")
+    assert lab.signs_in(lab.node, guest.id, "root", "correct horse")
+    assert not lab.signs_in(lab.node, guest.id, "root", "wrong horse")
+
+
+def test_a_running_guest_sees_its_disk_grow(node, guest):
+    disk = guest.disks[0]
+    size = sizes(node)[disk.name] + 64 * MiB
+    for asked in (size, size, disk.size):
+        node.grow_disk(replace(disk, size=asked), guest.id)
+        assert sizes(node)[disk.name] == size
+        assert int(node.agent_run(guest.id, ["cat", "/sys/class/block/vda/size"]).output) * 512 == size
+
+
+def test_the_counters_of_a_running_guest_grow(node, guest):
+    before = seen(node, guest.id)
+    assert before.memory_used > 0
+    assert set(before.received) == set(before.sent) == {guest.nics[0].mac}
+    after = until(lambda: (now := seen(node, guest.id)).cpu_seconds > before.cpu_seconds and now)
+    assert after.received[guest.nics[0].mac] >= before.received[guest.nics[0].mac]
+    assert after.disk_read >= before.disk_read > 0
+
+
+def test_starting_a_running_machine_does_not_disturb_its_guest(node, guest):
+    before = boot_id(node, guest.id)
+    node.start(guest.id)
+    assert boot_id(node, guest.id) == before
+
+
+def test_a_suspended_guest_does_not_answer_and_then_goes_on(node, guest):
+    before = boot_id(node, guest.id)
+    node.suspend(guest.id)
+    with pytest.raises(AgentSilent):
+        node.agent_ping(guest.id)
+    node.resume(guest.id)
+    until(lambda: agent_answers(node, guest.id))
+    assert boot_id(node, guest.id) == before
+
+
+def test_a_guest_restarts_itself_and_never_counts_as_off(node, guest):
+    before = boot_id(node, guest.id)
+    node.restart(guest.id)
+
+    def restarted():
+        assert power(node, guest.id) == Power.on
+        return agent_answers(node, guest.id) and boot_id(node, guest.id) != before
+
+    until(restarted)
+
+
+def test_a_guest_turns_itself_off_when_asked(node, guest):
+    node.shutdown(guest.id)
+    until(lambda: power(node, guest.id) == Power.off)
+    node.shutdown(guest.id)
+    with pytest.raises(AgentSilent):
+        node.agent_ping(guest.id)
+
+
+def virtual_size(path):
+    with path.open("rb") as file:
+        return int.from_bytes(file.read(32)[24:], "big")

@@ -1,0 +1,220 @@
+"""What the libvirt driver tells libvirt, and how it understands what libvirt says."""
+
+import errno
+import stat
+import uuid
+from dataclasses import replace
+from pathlib import Path
+
+import libvirt
+import pytest
+from lxml import etree
+
+from worker.nodes.base import AgentSilent, Disk, Full, Machine, Missing, Nic, Refused, Unreachable
+from worker.nodes.libvirt import kvm, machines, xml
+from worker.nodes.libvirt.connection import with_batch_mode
+from worker.nodes.libvirt.errors import meaning
+
+SYSTEM, SEED, ISO = Disk("pool", "system", 1), Disk("pool", "seed", 1), Disk("pool", "iso", 1)
+PATHS = {disk: f"/pool/{disk.name}" for disk in (SYSTEM, SEED, ISO)}
+NIC = Nic("52:54:00:00:00:01", "public", ("10.0.0.2", "fd00::2"), inbound_mbps=100, outbound_mbps=8)
+MACHINE = Machine(
+    id=str(uuid.uuid4()),
+    name="web",
+    cpu_cores=2,
+    memory_mb=512,
+    disks=(SYSTEM,),
+    nics=(NIC,),
+    media={"seed": SEED},
+    vnc_password="sesame",
+)
+
+
+def described(kvm=False, limits=True, guarded=True, **facts):
+    return etree.fromstring(xml.domain(replace(MACHINE, **facts), PATHS, kvm, limits, guarded))
+
+
+# --- what libvirt is told
+
+
+def test_a_screen_has_a_password_or_is_not_there():
+    assert described().find("devices/graphics").get("passwd") == "sesame"
+    assert described(vnc_password="").find("devices/graphics") is None
+    assert described(vnc=False).find("devices/graphics") is None
+
+
+def test_a_screen_listens_where_the_node_says():
+    screen = described().find("devices/graphics")
+    assert screen.get("listen") is None
+    assert screen.find("listen") is None
+
+
+def test_names_are_data():
+    name = """a<b>&'c'"d" ]]>"""
+    assert described(name=name).findtext("name") == name
+    assert etree.fromstring(xml.qcow2(name, 1, name)).findtext("backingStore/path") == name
+
+
+def test_drives_wait_for_media_and_the_seed_is_never_booted():
+    found = described(media={"seed": SEED, "primary": ISO}, boot=("cdrom", "disk", "network"))
+    drives = {d.find("target").get("dev"): d for d in found.iterfind("devices/disk[@device='cdrom']")}
+    media = {dev: drive.find("source").get("file") for dev, drive in drives.items() if drive.find("source") is not None}
+    assert media == {"hda": "/pool/seed", "hdc": "/pool/iso"}
+    assert set(drives) == {"hda", "hdc", "hdd"}
+    boots = sorted(found.iter("boot"), key=lambda boot: int(boot.get("order")))
+    assert [boot.xpath("string(../target/@dev | ../mac/@address)") for boot in boots] == ["hdc", "hdd", "vda", NIC.mac]
+    assert found.find("os/boot") is None
+
+
+def test_speed_limits_are_the_guests_and_only_where_the_node_can():
+    limits = described().find("devices/interface/bandwidth")
+    assert limits.find("inbound").get("average") == str(100 * 1000 // 8)
+    assert limits.find("outbound").get("average") == str(8 * 1000 // 8)
+    assert described(limits=False).find("devices/interface/bandwidth") is None
+    assert described(nics=(replace(NIC, inbound_mbps=0, outbound_mbps=0),)).find("devices/interface/bandwidth") is None
+
+
+def test_a_card_is_bound_to_its_addresses():
+    def bound(**facts):
+        reference = described(**facts).find("devices/interface/filterref")
+        return sorted((p.get("name"), p.get("value")) for p in reference)
+
+    assert bound() == [("IPV4", "10.0.0.2"), ("IPV6", "fd00::2")]
+    assert bound(nics=(replace(NIC, addresses=("10.0.0.2", "10.0.0.3")),)) == [
+        ("IPV4", "10.0.0.2"),
+        ("IPV4", "10.0.0.3"),
+        ("IPV6", "::"),
+    ]
+    assert bound(nics=(replace(NIC, addresses=()),)) == [("IPV4", "0.0.0.0"), ("IPV6", "::")]
+    assert described(guarded=False).find("devices/interface/filterref") is None
+
+
+def test_kvm_is_used_where_it_was_seen_to_work():
+    fast, slow = described(kvm=True), described()
+    assert (fast.get("type"), fast.find("cpu").get("mode")) == ("kvm", "host-passthrough")
+    assert (slow.get("type"), slow.find("cpu").get("mode")) == ("qemu", "maximum")
+
+
+def test_many_disks_have_names_of_their_own():
+    names = [xml.disk_name(number) for number in (0, 25, 26, 51, 52, 701, 702)]
+    assert names == ["vda", "vdz", "vdaa", "vdaz", "vdba", "vdzz", "vdaaa"]
+
+
+def test_ssh_is_never_asked_on_a_terminal():
+    assert with_batch_mode("qemu+ssh://root@node/system") == "qemu+ssh://root@node/system?no_tty=1"
+    assert with_batch_mode("qemu+ssh://node/system?keyfile=k") == "qemu+ssh://node/system?keyfile=k&no_tty=1"
+    assert with_batch_mode("qemu+tls://node/system") == "qemu+tls://node/system"
+
+
+# --- what libvirt says
+
+
+def libvirt_error(code, domain=libvirt.VIR_FROM_QEMU, text="something in libvirt's words", number=-1):
+    error = libvirt.libvirtError(text)
+    error.err = (code, domain, text, 2, None, None, None, number, -1)
+    return error
+
+
+@pytest.mark.parametrize(
+    ("error", "expected"),
+    [
+        (libvirt_error(libvirt.VIR_ERR_NO_DOMAIN), Missing),
+        (libvirt_error(libvirt.VIR_ERR_NO_STORAGE_VOL, libvirt.VIR_FROM_STORAGE), Missing),
+        (libvirt_error(libvirt.VIR_ERR_NO_STORAGE_POOL, libvirt.VIR_FROM_STORAGE), Missing),
+        (libvirt_error(libvirt.VIR_ERR_AGENT_UNRESPONSIVE), AgentSilent),
+        (libvirt_error(libvirt.VIR_ERR_SYSTEM_ERROR, number=errno.ENOSPC), Full),
+        (libvirt_error(libvirt.VIR_ERR_INTERNAL_ERROR, text="qemu-img: x: No space left on device"), Full),
+        (
+            libvirt_error(libvirt.VIR_ERR_INTERNAL_ERROR, text="cannot set up guest memory: Cannot allocate memory"),
+            Full,
+        ),
+        (libvirt_error(libvirt.VIR_ERR_SYSTEM_ERROR, number=errno.EACCES), Refused),
+        (libvirt_error(libvirt.VIR_ERR_OPERATION_INVALID), Refused),
+        # the node's own trouble with a daemon beside it: the line to the node is fine
+        (libvirt_error(libvirt.VIR_ERR_SYSTEM_ERROR, libvirt.VIR_FROM_RPC), Refused),
+    ],
+)
+def test_a_refusal_says_what_it_is(error, expected):
+    found = meaning(error, "start the machine", lost=False)
+    assert type(found) is expected
+    assert str(error) in found.detail
+    assert str(error) not in str(found)
+
+
+def test_nothing_is_believed_when_the_line_is_lost():
+    found = meaning(libvirt_error(libvirt.VIR_ERR_NO_DOMAIN), "start the machine", lost=True)
+    assert type(found) is Unreachable
+
+
+@pytest.mark.parametrize(
+    ("listens", "node", "host"),
+    [
+        ("127.0.0.1", None, "127.0.0.1"),
+        ("0.0.0.0", None, "127.0.0.1"),
+        ("0.0.0.0", "node.example", "node.example"),
+        ("10.0.0.7", "node.example", "10.0.0.7"),
+    ],
+)
+def test_a_screen_is_found_from_the_panels_side(listens, node, host):
+    assert machines.screen_host(listens, node) == host
+
+
+def test_a_screen_on_another_hosts_loopback_cannot_be_reached():
+    with pytest.raises(Refused) as refused:
+        machines.screen_host("127.0.0.1", "node.example")
+    assert "node.example" not in str(refused.value)
+    assert "vnc_listen" in refused.value.detail
+
+
+# --- whether KVM works here
+
+
+def program(path: Path, script: str) -> str:
+    path.write_text(f"#!/bin/sh\n{script}\n")
+    path.chmod(path.stat().st_mode | stat.S_IXUSR)
+    return str(path)
+
+
+def test_without_a_device_there_is_no_kvm(tmp_path):
+    assert not kvm.probe(device=tmp_path / "kvm").works
+
+
+def test_a_guest_that_stands_still_is_no_kvm(tmp_path):
+    found = kvm.probe(device="/dev/null", qemu=program(tmp_path / "qemu", "exec sleep 60"), deadline=0.2)
+    assert not found.works
+    assert "stood still" in found.sentence
+
+
+def test_a_qemu_that_fails_is_no_kvm(tmp_path):
+    qemu = program(tmp_path / "qemu", "echo 'qemu: failed to set MSR' >&2; exit 1")
+    found = kvm.probe(device="/dev/null", qemu=qemu)
+    assert not found.works
+    assert "failed to set MSR" in found.sentence
+
+
+def test_a_qemu_that_merely_ends_is_no_kvm(tmp_path):
+    assert not kvm.probe(device="/dev/null", qemu=program(tmp_path / "qemu", "exit 0")).works
+
+
+@pytest.mark.guest
+def test_the_probe_guest_speaks_where_guests_run():
+    """Under QEMU's own emulation, which works everywhere."""
+    assert kvm.probe(device="/dev/null", accelerator="tcg", cpu="max", deadline=60).works
+
+
+def test_a_verdict_is_kept_for_one_boot(tmp_path, monkeypatch):
+    asked = []
+
+    def probe():
+        asked.append(True)
+        return kvm.Verdict(True, "It works.")
+
+    monkeypatch.setattr(kvm, "probe", probe)
+    file = tmp_path / "kvm.json"
+    assert kvm.remembered(file) is None
+    assert kvm.verdict(file) == kvm.verdict(file) == kvm.remembered(file) == kvm.Verdict(True, "It works.")
+    assert len(asked) == 1
+    monkeypatch.setattr(kvm, "boot_id", lambda: "another boot")
+    assert kvm.remembered(file) is None
+    kvm.verdict(file)
+    assert len(asked) == 2

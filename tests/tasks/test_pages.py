@@ -1,0 +1,72 @@
+"""Tasks on the pages."""
+
+from panel.db import session
+from panel.models import Task
+from panel.services import instances
+from tests.test_pages import PART
+
+
+def deployed(cast, **values):
+    made = cast.instance(**values)
+    task, _ = instances.deploy(made, image_id=cast.image.id, account=cast.owner, actor="owner@example.com")
+    session.commit()
+    return made, task
+
+
+def test_a_task_while_it_waits_and_when_it_is_done(browse, cast, work):
+    made, task = deployed(cast, display_name="Shop front")
+    browser = browse("owner")
+    page = browser.get(f"/tasks/{task.id}").text
+    assert "Waiting for a worker" in page
+    assert "every 1s" in page
+    assert f"/instances/{made.id}" in page
+    assert "every 2s" in browser.get("/tasks/tray", headers=PART).text
+    work()
+    page = browser.get(f"/tasks/{task.id}").text
+    assert "Creating the disk" in page
+    assert "every 1s" not in page
+    tray = browser.get("/tasks/tray", headers=PART).text
+    assert "every 2s" not in tray
+    assert "Deploy" in tray
+
+
+def test_the_list_and_its_filters(browse, cast, work):
+    _, task = deployed(cast, display_name="Shop front")
+    browser = browse("owner")
+    assert task.id in browser.get("/tasks").text
+    assert task.id in browser.get("/tasks?status=open").text
+    assert task.id not in browser.get("/tasks?status=failed", headers=PART).text
+    assert task.id not in browser.get("/tasks?search=nothing", headers=PART).text
+    assert task.id in browser.get("/tasks?status=nonsense").text
+
+
+def test_cancel(browse, cast):
+    _, task = deployed(cast)
+    assert browse("owner").post(f"/tasks/{task.id}/cancel").headers["Location"] == f"/tasks/{task.id}"
+    assert task.cancel_requested_at
+    again = browse("owner").post(f"/tasks/{task.id}/cancel")
+    assert again.status_code == 409
+    assert "can no longer be cancelled" in again.text
+
+
+def test_outsiders_find_nothing(browse, cast):
+    _, task = deployed(cast)
+    outsider = browse("outsider")
+    assert outsider.get(f"/tasks/{task.id}").status_code == 404
+    assert outsider.post(f"/tasks/{task.id}/cancel").status_code == 404
+    assert task.id not in outsider.get("/tasks").text
+    assert task.id not in outsider.get("/tasks/tray").text
+    assert session.get(Task, task.id).cancel_requested_at is None
+
+
+def test_the_list_takes_the_same_queries_for_many(browse, cast, queries):
+    browser = browse("owner")
+    deployed(cast)
+    queries.clear()
+    browser.get("/tasks")
+    few = len(queries)
+    for _ in range(29):
+        deployed(cast)
+    queries.clear()
+    assert browser.get("/tasks").text.count('<tr id="task-') == 25
+    assert len(queries) == few

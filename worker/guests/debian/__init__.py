@@ -1,0 +1,60 @@
+"""A real Debian 12: systemd, cloud-init, openssh, the QEMU guest agent, and apt with everything behind it.
+
+cloud-init reads a NoCloud seed (volume label `cidata`) as it does anywhere; `overlay/etc/cloud` says what this image
+adds. The default user is `debian`, who may sudo. Root signs in over ssh where the seed says `disable_root: false`.
+"""
+
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from worker.guests import disk, overlay, packages, programs
+from worker.guests.built import Built, described
+
+HERE = Path(__file__).parent
+PACKAGES = """
+    linux-image-cloud-amd64 initramfs-tools lz4 systemd-sysv systemd-resolved systemd-timesyncd udev dbus
+    libpam-systemd cloud-init cloud-guest-utils openssh-server qemu-guest-agent sudo iproute2 iputils-ping netbase
+    ca-certificates curl fdisk kmod less locales procps vim-tiny
+""".split()
+DISK_MODULES = "virtio_pci virtio_blk virtio_scsi sd_mod"
+NO_MANUALS = ["path-exclude=/usr/share/doc/*", "path-include=/usr/share/doc/*/copyright", "path-exclude=/usr/share/man/*"]
+SIZE_MB = 2048
+
+
+def missing() -> list[str]:
+    """A sentence for each thing this host lacks to build the image."""
+    return programs.absent({**packages.PROGRAMS, **disk.PROGRAMS})
+
+
+def build(out: Path, *, cache: Path, log=print) -> Built:
+    """Writes the image, in a minute or two. After failure (`BuildFailed`) an older file at `out` is as it was."""
+    with TemporaryDirectory(prefix="debian-") as work:
+        ours, root = Path(work, "ours"), Path(work, "root")
+        overlay.lay(HERE / "overlay", ours)
+        modules = ours / "etc/initramfs-tools/modules"
+        modules.write_text("\n".join(DISK_MODULES.split()) + "\n")
+        log("Installing Debian …")
+        packages.installed(PACKAGES, root, cache=cache, overlay=ours, finish=HERE / "finish", dpkg=NO_MANUALS)
+        log(f"Writing {out.name} …")
+        disk.write(
+            root,
+            out,
+            size_mb=SIZE_MB,
+            label="debian",
+            kernel="/vmlinuz",
+            initrd="/initrd.img",
+            options="ro quiet net.ifnames=0",
+        )
+        exactly = (root / "etc/debian_version").read_text().strip()
+    return described(
+        out,
+        name="debian",
+        label="Debian 12",
+        distro="debian",
+        release=packages.SUITE,
+        version="12",
+        publisher_version=exactly,
+        min_disk_gb=3,
+        min_memory_mb=512,
+        cloudinit=True,
+    )

@@ -1,0 +1,15 @@
+"""Our own files over a tree, with the modes they have in the guest whatever they have in the checkout."""
+
+import shutil
+from pathlib import Path
+
+
+def lay(overlay: Path, tree: Path):
+    """Files that the owner may run are for everybody to run, all others for everybody to read."""
+    for source in sorted(overlay.rglob("*")):
+        target = tree / source.relative_to(overlay)
+        if source.is_dir():
+            target.mkdir(parents=True, exist_ok=True)
+        else:
+            shutil.copyfile(source, target)
+            target.chmod(0o755 if source.stat().st_mode & 0o100 else 0o644)

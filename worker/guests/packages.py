@@ -1,0 +1,64 @@
+"""Debian's packages, kept between builds."""
+
+import hashlib
+import os
+import shlex
+import shutil
+from pathlib import Path
+from tempfile import mkdtemp
+
+from panel import clock
+from worker.guests.programs import BuildFailed, run
+
+SUITE = "bookworm"
+WEEK = 7 * 24 * 3600
+PROGRAMS = {"mmdebstrap": "mmdebstrap", "dpkg-deb": "dpkg"}
+
+
+def unpacked(packages: list[str], *, cache: Path, log) -> Path:
+    """A directory with these packages and all they depend on, unpacked but not configured.
+
+    It is kept in the cache and fetched anew after a week, so that images get security updates. When that does not work
+    (no network) the kept one serves on; without one, `BuildFailed` is raised.
+    """
+    kept = cache / f"{SUITE}-{hashlib.sha256(' '.join(packages).encode()).hexdigest()[:12]}"
+    if kept.exists() and clock.now().timestamp() - kept.stat().st_mtime < WEEK:
+        return kept
+    log(f"Fetching {len(packages)} packages of Debian {SUITE} and what they depend on …")
+    cache.mkdir(parents=True, exist_ok=True)
+    fresh = Path(mkdtemp(dir=cache, prefix=".fetching-"))
+    try:
+        run("mmdebstrap", "--quiet", "--variant=extract", f"--include={','.join(packages)}", SUITE, fresh)
+    except BuildFailed as error:
+        shutil.rmtree(fresh)
+        if not kept.exists():
+            raise
+        log(f"Debian's packages could not be fetched; those of an earlier build are used. {error}")
+        return kept
+    os.utime(fresh)
+    shutil.rmtree(kept, ignore_errors=True)
+    return fresh.replace(kept)
+
+
+def installed(packages: list[str], tree: Path, *, cache: Path, overlay: Path, finish: Path, dpkg: list[str]):
+    """Installs a system of these packages in `tree`. `overlay` is laid over it before they are configured, and the
+    program `finish` runs with the tree as its argument when they are. What was fetched is kept in the cache, so that
+    only what is new is fetched the next time."""
+    kept = cache / f"{SUITE}-debs"
+    kept.mkdir(parents=True, exist_ok=True)
+    archives = "/var/cache/apt/archives"
+    run(
+        "mmdebstrap",
+        "--quiet",
+        "--variant=minbase",
+        f"--include={','.join(packages)}",
+        *[f"--dpkgopt={option}" for option in dpkg],
+        "--skip=download/empty,essential/unlink",
+        f'--setup-hook=mkdir -p "$1"{archives}',
+        f"--setup-hook=sync-in {shlex.quote(str(kept))} {archives}",
+        f'--essential-hook=cp -a {shlex.quote(str(overlay))}/. "$1"',
+        f"--customize-hook={finish}",
+        f"--customize-hook=sync-out {archives} {shlex.quote(str(kept))}",
+        SUITE,
+        tree,
+    )
