@@ -21,7 +21,7 @@ from panel.services import sign_ins
 from tests import cast as people
 from worker import hypervisors, nodes, process, task  # noqa: F401  (process registers the task bodies)
 
-pytest_plugins = ["tests.hypervisor"]
+pytest_plugins = ["tests.hypervisor", "tests.laboratory"]
 
 CONFIGURED = {name: os.environ.pop(name) for name in list(os.environ) if name.startswith("PANEL_")}
 

@@ -6,6 +6,8 @@ import subprocess
 import time
 from pathlib import Path
 
+import pytest
+
 from tests.processes.conftest import Customer, Installation, wait_for
 
 EMAIL, PASSWORD = "ada@example.com", "a long test password"
@@ -104,3 +106,9 @@ def furnish(lab, hypervisor):
     lab.key.write_text(made["private_key"])
     lab.key.chmod(0o600)
     wait_for(lambda: lab.admin("GET", f"/hypervisor/{lab.node}")["status"] == "up", "the node")
+
+
+@pytest.fixture(scope="session")
+def lab(tmp_path_factory, hypervisor, guest_cache):
+    with laboratory(tmp_path_factory.mktemp("lab"), hypervisor, guest_cache) as made:
+        yield made

@@ -16,7 +16,8 @@ def pages(app, method, prefix="/"):
     for rule in app.url_map.iter_rules():
         view = app.view_functions[rule.endpoint]
         if hasattr(view, "permission") and method in rule.methods and rule.rule.startswith(prefix):
-            yield re.sub(r"<(\w+:)?\w+>", UNKNOWN, rule.rule), view.permission
+            chosen = re.sub(r"<any\((\w+)[^)]*\):\w+>", r"\1", rule.rule)
+            yield re.sub(r"<(\w+:)?\w+>", UNKNOWN, chosen), view.permission
 
 
 def test_every_page_names_a_permission(app):

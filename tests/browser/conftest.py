@@ -5,7 +5,7 @@ import shutil
 import pytest
 from playwright.sync_api import sync_playwright
 
-from tests.laboratory import laboratory
+from panel.config import ROOT
 
 FLAGS = (
     "--no-sandbox --disable-gpu --disable-background-networking --disable-component-update --disable-sync --no-first-run"
@@ -33,3 +33,11 @@ def page(browser):
     yield opened
     context.close()
     assert complaints == []
+
+
+@pytest.fixture
+def shot(page, request):
+    """Keeps a picture of the page, for people to look at."""
+    folder = ROOT / "tests" / "shots"
+    folder.mkdir(exist_ok=True)
+    return lambda name: page.screenshot(path=folder / f"{request.node.name}-{name}.png")

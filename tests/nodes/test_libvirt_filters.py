@@ -3,8 +3,10 @@
 import contextlib
 import fcntl
 import os
+import socket
 import struct
 import subprocess
+import time
 import uuid
 from dataclasses import dataclass
 
@@ -120,6 +122,25 @@ def test_what_is_the_guests_own_passes(port):
 def test_everything_else_is_dropped(port):
     with port.guarded():
         assert port.arrive(DROPPED) == set()
+
+
+def test_counters_are_the_guests(started):
+    """A guest that is sent much and says little received much: libvirt does not count as the host's end does."""
+    guest, mac = started, started.machine.nics[0].mac
+
+    def counted():
+        [seen] = [seen for seen in guest.node.machines() if seen.id == guest.machine.id]
+        return seen.received[mac], seen.sent[mac]
+
+    received, sent = counted()
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as host:
+        for _ in range(200):
+            host.sendto(bytes(1400), (guest.machine.nics[0].addresses[0], 9))
+    limit = time.monotonic() + 60
+    while counted()[0] < received + 200 * 1400:
+        assert time.monotonic() < limit, "the guest was sent more than it counts"
+        time.sleep(0.1)
+    assert counted()[1] < sent + 100 * 1400
 
 
 def test_a_real_guest_cannot_use_other_addresses(hypervisor, started):

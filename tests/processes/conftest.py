@@ -43,10 +43,10 @@ class Installation:
         self.running = []
 
     def panel(self, *words, status=0):
-        """Runs a command to its end and returns what it wrote to its standard output."""
+        """Runs a command to its end and returns what it wrote; only to standard output when it succeeded."""
         done = subprocess.run(self.command(words), env=self.env, capture_output=True, text=True)
         assert done.returncode == status, done.stdout + done.stderr
-        return done.stdout if status == 0 else done.stderr
+        return done.stdout if status == 0 else done.stdout + done.stderr
 
     def command(self, words):
         return [sys.executable, "-m", "panel.cli", *words]
@@ -93,10 +93,12 @@ class Installation:
             return answer.code, json.load(answer)
 
     def ready(self):
-        try:
-            return self.call("GET", "/readyz")[0] == 200
-        except OSError:
-            return False
+        return self.answers("/readyz")
+
+    def answers(self, path="/healthz"):
+        with suppress(OSError):
+            return self.call("GET", path)[0] == 200
+        return False
 
     def end(self):
         for process in self.everything():

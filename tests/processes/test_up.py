@@ -2,10 +2,12 @@
 
 import signal
 import sqlite3
+import time
 
 import psutil
 import pytest
 
+from panel.supervisor import TOGETHER
 from tests.processes.conftest import wait_for
 
 pytestmark = pytest.mark.processes
@@ -53,6 +55,7 @@ def test_a_second_signal_hurries(installation, customer):
     everything = installation.everything()
     up.send_signal(signal.SIGTERM)
     wait_for(lambda: "worker_finishes" in installation.log(), "the workers to be asked")
+    time.sleep(TOGETHER)
     up.send_signal(signal.SIGTERM)
     up.wait(60)
     assert [process for process in everything if process.is_running()] == []

@@ -36,7 +36,7 @@ def test_change_the_password(browse, cast):
 def test_a_password_is_not_changed(browse, cast):
     for current, new, again, message in (
         ("wrong", NEW, NEW, "This is not your password."),
-        (PASSWORD, "short", "short", "Shorter than minimum length 12."),
+        (PASSWORD, "short", "short", "Length must be between 12 and 1024."),
         (PASSWORD, NEW, NEW + "x", "The two are not the same."),
     ):
         answer = browse("owner").post("/profile/password", data={"current": current, "new": new, "again": again})

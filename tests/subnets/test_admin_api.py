@@ -95,7 +95,7 @@ BODY = {"name": "new", "cidr": "192.0.2.0/28", "gateway": "192.0.2.1", "nameserv
 
 
 def test_a_subnet_is_added_changed_and_removed(as_, cast):
-    made = as_("admin", "POST", SUBNETS, json={**BODY, "hypervisor_group_id": cast.location.id})
+    made = as_("admin", "POST", SUBNETS, json={**BODY, "hypervisor_group_id": cast.location.id, "enabled": True})
     assert made.status_code == 200
     data = made.json["data"]
     assert (data["family"], data["statistics"]["total"], data["nameservers"]) == (4, 13, ["9.9.9.9", "2620:fe::fe"])

@@ -103,6 +103,17 @@ def test_a_destroy_on_a_node_that_fails_can_be_tried_again(machine, act, work, n
     assert session.scalar(select(Address.id).where(Address.interface_id.is_not(None))) is None
 
 
+def test_a_destroy_on_a_node_that_was_installed_anew(machine, act, work, node, row, again):
+    with node.state.transaction() as state:
+        for table in ("machines", "disks", "pools"):
+            state.execute(f"delete from {table}")
+    asked = act(machine, "destroy")
+    work()
+    node.prepare_pool("default", "/srv/disks")
+    assert row(asked).status == "completed"
+    assert again(machine) is None
+
+
 def test_a_destroy_on_a_node_that_is_down(machine, act, work, node, row, again):
     node.fault("*", "silent")
     asked = act(machine, "destroy")

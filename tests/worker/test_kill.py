@@ -262,6 +262,22 @@ def test_a_worker_that_is_asked_to_stop_finishes_and_takes_no_more(site):
     assert site.task(waiting).attempt == 1
 
 
+def test_one_schedule_leads_and_another_follows_it(site):
+    """The first is killed; who waited hears the node's events, finds the dead worker and rings the lost bells."""
+    instance, task = site.order()
+    site.node.fault("define", "slow", 1, 600)
+    site.worker("worker")
+    site.start("first", sys.executable, "-c", SCHEDULE)
+    wait_for(lambda: "node_checked" in (site.directory / "first.log").read_text(), "the first to lead")
+    site.schedule()
+    site.reaches(task, stage="Defining the machine")
+    for name in ("first", "worker"):
+        site.kill(name)
+    site.worker("worker 2")
+    site.reaches(task, status="completed", attempt=2)
+    site.whole(instance)
+
+
 def test_a_guest_that_turns_itself_off_is_seen_without_being_looked_for(site):
     """The schedule hears it from the node; a machine that vanishes is an error on its row."""
     (first, _), (second, _) = site.order(), site.order()

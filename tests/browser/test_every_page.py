@@ -1,0 +1,44 @@
+"""Every page that can be reached by links: it answers, fits a phone, and the browser has nothing to complain about."""
+
+from urllib.parse import urlsplit
+
+import pytest
+
+from tests.browser.test_main_job import sign_in
+
+pytestmark = [pytest.mark.browser, pytest.mark.guest]
+
+MOST = 80
+PHONE = {"width": 360, "height": 740}
+
+
+@pytest.mark.parametrize("email", ["ada@example.com", "operator@example.com"])
+def test_every_page(page, lab, email):
+    instance = lab.create(display_name="A machine with a name that is long enough to need more room than there is")
+    sign_in(page, lab, email)
+    seen, waiting = set(), ["/"]
+    while waiting and len(seen) < MOST:
+        path = waiting.pop(0)
+        if shape(path) in seen:
+            continue
+        seen.add(shape(path))
+        answer = page.goto(lab.at.url + path)
+        assert answer.status == 200, path
+        page.set_viewport_size(PHONE)
+        assert page.evaluate("document.documentElement.scrollWidth") <= PHONE["width"], f"{path} is too wide for a phone"
+        page.set_viewport_size({"width": 1440, "height": 900})
+        assert page.title(), path
+        assert page.locator("h1").count() == 1, path
+        waiting += links(page, lab)
+    assert len(seen) > 12
+    lab.destroy(instance)
+
+
+def links(page, lab):
+    found = page.eval_on_selector_all("a[href]", "all => all.map(a => a.href)")
+    return [urlsplit(url).path for url in found if url.startswith(lab.at.url) and "/static/" not in url]
+
+
+def shape(path):
+    """One page of a kind is enough: ids count as the same."""
+    return "/".join("id" if len(part) == 36 else part for part in path.split("/"))

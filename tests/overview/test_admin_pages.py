@@ -1,0 +1,171 @@
+"""The operators' first page, and what holds for all of their pages."""
+
+import re
+from datetime import timedelta
+
+import pytest
+from sqlalchemy import select
+from uuid_utils import uuid7
+
+from panel import clock
+from panel.db import session
+from panel.models import Hypervisor, Instance, Storage, Subnet, Task
+from panel.services import instances, overview, subnets, workers
+from tests.test_pages import PART
+
+
+@pytest.fixture(autouse=True)
+def two_workers(monkeypatch):
+    monkeypatch.setattr(workers, "alive", lambda: 2)
+
+
+@pytest.fixture
+def page(browse):
+    """The overview as the operator sees it now."""
+    browser = browse("admin")
+    return lambda: browser.get("/admin").text
+
+
+def attention(text):
+    return re.search(r'aria-label="Needs attention".*?</section>', text, re.DOTALL)[0]
+
+
+def test_every_page_opens(app, browse, cast, work):
+    """With one of everything, as a whole page and as its part; nothing is styled or scripted inline."""
+    instance = cast.instance()
+    instances.deploy(instance, image_id=cast.image.id, actor="test")
+    session.commit()
+    ids = {
+        "instance_id": instance.id,
+        "account_id": cast.owner.id,
+        "hypervisor_id": cast.node.id,
+        "storage_id": session.scalar(select(Storage.id)),
+        "group_id": cast.location.id,
+        "plan_id": cast.plan.id,
+        "plan_group_id": cast.plan.plan_group_id,
+        "image_id": cast.image.id,
+        "subnet_id": session.scalar(select(Subnet.id)),
+        "task_id": session.scalar(select(Task.id)),
+    }
+    opened, browser = 0, browse("admin")
+    for rule in app.url_map.iter_rules():
+        if rule.rule.startswith("/admin") and "GET" in rule.methods:
+            address = re.sub(r"<(\w+)>", lambda match: ids[match[1]], rule.rule)
+            answer = browser.get(address)
+            assert answer.status_code == 200, address
+            assert not re.search(r'\son\w+="|\sstyle="|javascript:', answer.text), address
+            assert browser.get(address, headers=PART).status_code == 200, address
+            opened += 1
+    assert opened > 25
+
+
+def test_every_list_opens_when_it_is_empty(app, browse, cast):
+    browser = browse("admin")
+    for table in ("instances", "tasks"):
+        assert "yet" in browser.get(f"/admin/{table}").text
+    for rule in app.url_map.iter_rules():
+        if rule.rule.startswith("/admin") and "GET" in rule.methods and "<" not in rule.rule:
+            answer = browser.get(f"{rule.rule}?search=zzzz&status=nonsense&page=99&per_page=7")
+            assert answer.status_code == 200, rule.rule
+
+
+def test_a_quiet_platform_says_so(page):
+    assert "Every hypervisor answers, and nothing failed today." in attention(page())
+
+
+def test_what_needs_attention_comes_worst_first(page, cast):
+    node = session.get(Hypervisor, cast.node.id)
+    node.strangers = [{"id": "x", "name": "old-build-server"}]
+    node.storages[0].free = node.storages[0].capacity // 50
+    lost = cast.instance()
+    lost.lost, lost.last_error = True, "The machine is missing."
+    node.status, node.status_detail = "down", "No route to host"
+    session.commit()
+    shown = attention(page())
+    order = ["node-1 is down", f"{lost.name} is missing", "is nearly full", "1 unknown machine on node-1"]
+    assert sorted(order, key=shown.index) == order
+    assert "No route to host" in shown
+    assert "old-build-server" in shown
+    assert "Every hypervisor answers" not in shown
+
+
+def test_a_node_that_nobody_looks_at_is_stale(page, cast, monkeypatch):
+    later = clock.now() + timedelta(minutes=2)
+    monkeypatch.setattr(clock, "now", lambda: later)
+    assert "node-1 was not looked at for a while" in attention(page())
+
+
+@pytest.mark.parametrize(("alive", "words"), [(0, "Tasks wait until one runs"), (None, "Redis does not answer")])
+def test_no_worker_is_the_worst(page, monkeypatch, alive, words):
+    monkeypatch.setattr(overview, "workers_alive", lambda: alive)
+    assert words in attention(page())
+
+
+def test_a_location_without_addresses(page, cast):
+    for address in session.scalars(subnets.free(session.scalar(select(Subnet).where(Subnet.family == 4)))):
+        address.reserved = address.ip != "10.9.0.9"
+    session.commit()
+    shown = attention(page())
+    assert "Laboratory is running out of IPv4 addresses" in shown
+    assert "1 address left" in shown
+
+
+def test_failures_of_today_and_not_of_last_week(page, cast, monkeypatch):
+    for days in (0, 7):
+        moment = clock.now() - timedelta(days=days)
+        monkeypatch.setattr("panel.db.uuid7", lambda moment=moment: id_of(moment))
+        task, _ = instances.deploy(cast.instance(), image_id=cast.image.id, actor="test")
+        monkeypatch.undo()
+        monkeypatch.setattr(workers, "alive", lambda: 2)
+        task.status, task.error, task.finished_at = "failed", f"{days} days ago", moment
+    session.commit()
+    text = page()
+    assert "1 task failed today" in attention(text)
+    assert "0 days ago" in text
+    assert "7 days ago" not in text
+
+
+def id_of(moment):
+    """An id as it is made at that moment."""
+    return overview.first_id(moment) + str(uuid7())[13:]
+
+
+def test_capacity_is_what_is_promised_of_what_there_is(page, cast):
+    cast.instance()
+    node = session.get(Hypervisor, cast.node.id)
+    assert f"1 of {node.cpu_cores * 4:d} cores" in page()
+    room = next(room for room in overview.capacity() if room.group.id == cast.location.id)
+    assert (room.nodes, room.up, room.instances, room.ram_promised, room.storage_promised) == (1, 1, 1, 512, 10)
+
+
+def test_a_new_installation_is_told_what_comes_next(page, cast):
+    session.delete(session.get(Storage, session.get(Hypervisor, cast.node.id).storages[0].id))
+    session.delete(session.get(Hypervisor, cast.node.id))
+    session.commit()
+    shown = attention(page())
+    assert "Add a hypervisor" in shown
+    assert "Add a location" not in shown
+
+
+def test_states_are_counted(page, cast, work):
+    made = [cast.instance() for _ in range(3)]
+    instances.deploy(made[0], image_id=cast.image.id, actor="test")
+    session.commit()
+    work()
+    assert overview.states()["running"] == 1
+    assert overview.states()["pending"] == session.query(Instance).count() - 1 == 2
+    assert "/admin/instances?state=running" in page()
+
+
+def test_the_overview_takes_the_same_queries_for_many(page, cast, queries):
+    cast.instance()
+    page()
+    queries.clear()
+    page()
+    few = len(queries)
+    for _ in range(20):
+        instances.deploy(cast.instance(), image_id=cast.image.id, actor="test")
+    session.commit()
+    queries.clear()
+    page()
+    assert len(queries) == few

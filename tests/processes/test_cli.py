@@ -1,0 +1,78 @@
+"""The commands of day-to-day operation, as an operator types them."""
+
+import re
+
+import pytest
+
+from tests.processes.conftest import wait_for
+
+pytestmark = pytest.mark.processes
+
+
+def test_tokens(installation):
+    installation.start("web")
+    mine = ("--name", "me", "--description", "")
+    here = installation.panel("token", "admin", "--ip", "127.0.0.1", *mine).strip()
+    elsewhere = installation.panel("token", "admin", "--ip", "203.0.113.7", *mine).strip()
+    billing = installation.panel("token", "billing", "--ip", "127.0.0.1", *mine).strip()
+    reader = installation.panel(
+        "token", "user", "--email", "customer@example.com", "--scopes", "instances:read"
+    ).strip()
+    wait_for(installation.answers, "the web server")
+    asked = lambda token: installation.call("GET", "/api/v1/tasks", token=token)[0]  # noqa: E731
+    assert [asked(token) for token in (here, elsewhere, billing, reader)] == [200, 403, 403, 403]
+    assert installation.call("GET", "/api/instances", token=reader)[0] == 200
+    assert installation.call("GET", "/api/ssh-keys", token=reader)[0] == 403
+
+
+def test_what_cannot_be_is_said_in_a_sentence(installation):
+    refused = {
+        "not-an-address": ("token", "admin", "--ip", "not-an-address", "--name", "x", "--description", ""),
+        "No such scope: x": ("token", "user", "--email", "customer@example.com", "--scopes", "x"),
+        "Nobody has the email address": ("token", "user", "--email", "nobody@example.com"),
+        "There is an account": ("user", "create", "--email", "customer@example.com", "--password", "a long password"),
+        "There is no hypervisor named x": ("node", "check", "x"),
+        "no operation of a node": ("node", "fault", "simulated", "dance", "slow"),
+        "What shall go wrong?": ("node", "fault", "simulated", "start"),
+    }
+    for sentence, words in refused.items():
+        status = 2 if sentence == "not-an-address" else 1
+        assert sentence in installation.panel(*words, status=status)
+    installation.env["PANEL_BIDN"] = "x"
+    assert "PANEL_BIDN is not a setting" in installation.panel("node", "list", status=1)
+
+
+def test_people(installation):
+    installation.panel("user", "create", "--email", "new@example.com", "--password", "a long password", "--operator")
+    installation.panel("user", "password", "--email", "new@example.com", "--password", "another long password")
+    assert installation.panel("token", "user", "--email", "NEW@example.com").startswith("pu_")
+
+
+def test_hypervisors(installation):
+    added = installation.panel(
+        "node", "add", "second", "--driver", "simulated", "--uri", "simulated://", "--group", "far"
+    )
+    assert added.startswith("second is up: simulated, 64 cores")
+    listed = installation.panel("node", "list").splitlines()
+    assert [re.split(r"\s+", line)[:3] for line in listed] == [["second", "far", "up"], ["simulated", "local", "up"]]
+    installation.panel("node", "fault", "second", "ping", "refuse", "--count", "1")
+    assert "fault refuse on ping" in installation.panel("node", "check", "second", status=1)
+    assert installation.panel("node", "check", "second").startswith("second is up")
+    assert installation.panel("node", "fault", "second", "*", "silent") == "*: silent (all calls)\n"
+    assert installation.panel("node", "fault", "second", "clear") == ""
+
+
+def test_setup_leaves_alone_what_is_there(installation):
+    before = installation.panel("node", "list"), installation.panel("image", "list")
+    assert installation.panel("setup", "--simulated") == ""
+    assert (installation.panel("node", "list"), installation.panel("image", "list")) == before
+
+
+def test_the_doctor_finds_what_is_missing(installation):
+    (installation.data_dir / "images" / "simulated.qcow2").unlink()
+    (installation.data_dir / "secret_key").chmod(0o644)
+    installation.panel("db", "downgrade", "base")
+    found = installation.panel("doctor", status=1)
+    for name in ("Secret key", "Database", "Redis", "Processes", "Web", "Images", "Hypervisors"):
+        assert f"WRONG {name}: " in found, name
+    assert "panel db upgrade" in found

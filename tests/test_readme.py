@@ -1,0 +1,36 @@
+"""What the README and the Makefile promise is what the code has."""
+
+from dataclasses import fields
+from pathlib import Path
+
+import panel
+from panel.cli import COMMANDS
+from panel.config import Config
+from worker.guests import disk, packages, tiny
+from worker.guests.tiny import boot
+from worker.nodes.libvirt import local
+
+ROOT = Path(panel.__file__).parent.parent
+
+
+def test_every_setting_is_listed():
+    readme = (ROOT / "README.md").read_text()
+    for setting in fields(Config):
+        (line,) = [line for line in readme.splitlines() if line.startswith(f"| `PANEL_{setting.name.upper()}` |")]
+        assert setting.metadata["help"] in line
+
+
+def test_every_command_is_listed():
+    readme = (ROOT / "README.md").read_text()
+    for name in COMMANDS:
+        assert f"`panel {name}" in readme or f"`{name}`" in readme, name
+
+
+def test_make_installs_what_a_local_hypervisor_and_its_images_need():
+    makefile = (ROOT / "Makefile").read_text()
+    installed = {
+        word for line in makefile.splitlines() if "_PACKAGES := " in line for word in line.split(":=")[1].split()
+    }
+    needed = {*local.PACKAGES, *disk.PROGRAMS.values(), *packages.PROGRAMS.values(), *boot.PROGRAMS.values()}
+    assert needed <= installed
+    assert tiny.missing() == []

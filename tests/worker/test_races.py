@@ -1,0 +1,121 @@
+"""Claims that are made in the same moment, each in a transaction of its own."""
+
+from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier
+
+import pytest
+
+from panel import jobs
+from panel.db import new_id, session
+from panel.models import Task
+from panel.services import instances
+from tests.apart import installation
+from worker import process, sweep, task
+
+COUNT = 8
+assert process.BODIES  # what registers the tasks
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory):
+    with installation(tmp_path_factory.mktemp("site")) as app:
+        yield app
+
+
+@pytest.fixture
+def context(site):
+    with site.app_context():
+        yield
+        session.rollback()
+        session.query(Task).delete()
+        session.commit()
+
+
+@pytest.fixture
+def instance(site, context):
+    cast = site.cast
+
+    def instance():
+        wanted = {"location_id": cast.location.id, "plan_id": cast.plan.id, "actor": "test"}
+        return instances.create(session.merge(cast.owner), **wanted)
+
+    return instance
+
+
+@pytest.fixture
+def add(context):
+    def add(instance, lock):
+        values = {"actor": "test", "hypervisor_id": instance.hypervisor_id}
+        made = jobs.enqueue("instance_poweroff", "instance", instance, lock=lock, **values)
+        session.commit()
+        return made.id
+
+    return add
+
+
+@pytest.fixture
+def at_once(site):
+    """Calls with each argument in the same moment; gives what was returned."""
+
+    def at_once(call, arguments):
+        start = Barrier(len(arguments))
+
+        def one(argument):
+            with site.app_context():
+                start.wait()
+                return call(argument)
+
+        with ThreadPoolExecutor(len(arguments)) as threads:
+            return list(threads.map(one, arguments))
+
+    return at_once
+
+
+def claimed(task_id):
+    return task.claim(task_id, new_id()) is not None
+
+
+def test_one_row_has_one_worker(instance, add, at_once):
+    row = add(instance(), "exclusive")
+    assert at_once(claimed, [row] * COUNT).count(True) == 1
+    assert session.get(Task, row, populate_existing=True).attempt == 1
+
+
+def test_storage_tasks_of_a_resource_run_one_at_a_time(instance, add, at_once):
+    made = instance()
+    assert at_once(claimed, [add(made, "storage") for _ in range(COUNT)]).count(True) == 1
+
+
+def test_light_tasks_run_together_or_an_exclusive_one_alone(instance, add, at_once):
+    made = instance()
+    alone, *light = [add(made, lock) for lock in ("exclusive", *["light"] * (COUNT - 1))]
+    first, *others = at_once(claimed, [alone, *light])
+    assert first != any(others)
+
+
+def test_a_node_carries_no_more_than_it_may(site, instance, add, at_once):
+    node = session.merge(site.cast.node)
+    node.max_tasks = 3
+    rows = [add(instance(), "storage") for _ in range(COUNT)]
+    assert at_once(claimed, rows).count(True) == 3
+
+
+def test_what_was_left_is_taken_back_by_one(instance, add, at_once):
+    """By the sweep's bells or by the next task, whichever comes first."""
+    made = instance()
+    left = add(made, "exclusive")
+    task.claim(left, "first")
+    work = task.Work(session.get(Task, left), "first")
+    task.end(work, "failed", undo=[["delete", made.id]], undo_left=True)
+    following = add(made, "exclusive")
+    at_once(claimed, [left, following] * 3)
+    rows = [session.get(Task, row, populate_existing=True) for row in (left, following)]
+    assert sorted((row.undo, bool(row.worker)) for row in rows) == [([], False), ([["delete", made.id]], True)]
+
+
+def test_two_sweeps_hand_a_task_on_once(instance, add, at_once):
+    row = add(instance(), "exclusive")
+    lost = task.claim(row, "lost")
+    at_once(lambda _: sweep.settle(row, "lost", lost.heartbeat_at), range(COUNT))
+    found = session.get(Task, row, populate_existing=True)
+    assert (found.status, found.worker, len(found.logs)) == ("queued", None, 1)
