@@ -70,7 +70,6 @@ class Panel:
 
     def __init__(self, lab):
         self.lab = lab
-        self.line = http.client.HTTPConnection(lab.at.bind)
 
     def call(self, method, path, body=None):
         headers = {"Authorization": f"Bearer {self.lab.token}"}
@@ -81,6 +80,7 @@ class Panel:
         return json.loads(body)
 
     def make(self):
+        self.line = http.client.HTTPConnection(self.lab.at.bind)
         began = time.perf_counter()
         wanted = {"location_id": self.lab.location, "plan_id": self.lab.plan}
         instance = self.call("POST", "/api/cloud-service/instances", wanted)["instance"]
