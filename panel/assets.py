@@ -26,8 +26,10 @@ def asset(name):
     return url_for("assets.serve", digest=hashed(path, path.stat().st_mtime_ns), name=name)
 
 
+@cache
 def icon_address(name):
-    """The address of one drawing of the icon file. A name that was not installed is a typing mistake."""
+    """The address of one drawing of the icon file, which does not change while the panel runs. A name that was not
+    installed is a typing mistake."""
     if name not in icons():
         raise LookupError(f"{name} is not in static/icons.json.")
     return f"{asset('vendor/icons.svg')}#{name}"

@@ -79,11 +79,15 @@ def gib(count):
 
 
 def rate(mbps):
-    return "unlimited" if not mbps else f"{trimmed(mbps / 1000)} Gbit/s" if mbps >= 1000 else f"{mbps} Mbit/s"
+    if not mbps:
+        return "unlimited"
+    return f"{trimmed(mbps / 1000)} Gbit/s" if mbps >= 1000 else f"{mbps} Mbit/s"
 
 
 def traffic(gigabytes):
-    return "unlimited" if not gigabytes else f"{trimmed(gigabytes / 1000)} TB" if gigabytes >= 1000 else f"{gigabytes} GB"
+    if not gigabytes:
+        return "unlimited"
+    return f"{trimmed(gigabytes / 1000)} TB" if gigabytes >= 1000 else f"{gigabytes} GB"
 
 
 def money(amount, currency):
@@ -100,3 +104,8 @@ def trimmed(number):
 
 def plural(count, one, many=None):
     return f"{count:,} {one if count == 1 else many or one + 's'}"
+
+
+def worded(words):
+    """Words of the wire and how people read them, as the options of a choice."""
+    return [(word, word.replace("_", " ").capitalize()) for word in words]

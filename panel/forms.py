@@ -16,12 +16,11 @@ from marshmallow import Schema, ValidationError, fields
 from panel.db import session
 from panel.errors import Problem
 
-
 NUMBER = re.compile(r"-?[0-9]{1,18}(\.[0-9]{1,9})?")
 
 
 class Form:
-    """One or several schemas that are filled in together. `known` holds the values to begin with: a row or a dictionary."""
+    """One or several schemas, filled in together. `known` has the values to begin with: a row or a dictionary."""
 
     def __init__(self, *schemas: type[Schema], known=None):
         self.schemas = [schema() for schema in schemas]
@@ -60,6 +59,10 @@ class Form:
     def fields(self):
         return {name: field for schema in self.schemas for name, field in schema.fields.items()}
 
+    def has(self, name):
+        """Whether the person or the page has said something about the field."""
+        return self.sent is not None or name in self.known
+
     def value(self, name):
         """What the field shows: what was sent, else what is known, else nothing."""
         if self.sent is not None:
@@ -86,8 +89,8 @@ class Form:
 
 
 def json_of(schema, sent):
-    """The texts of an HTML form as the JSON that the schema expects. An empty field counts as not sent, unless the schema
-    lets it be emptied."""
+    """The texts of an HTML form as the JSON that the schema expects. An empty field counts as not sent, unless the
+    schema lets it be emptied."""
     data = {}
     for name, field in schema.fields.items():
         if name not in sent or field.dump_only:
@@ -119,4 +122,6 @@ def sentence(found):
     """Messages of the schema, however deep, as one text."""
     if isinstance(found, dict):
         found = found.values()
+    if found == "Missing data for required field.":
+        return "Fill this in."
     return found if isinstance(found, str) else " ".join(sentence(each) for each in found)

@@ -1,9 +1,9 @@
-"""What every page has around it: navigation, task tray, who is signed in, and the headers that keep the page to itself."""
+"""What every page has around it: navigation, tasks, who is signed in, and the headers that keep it to itself."""
 
 import secrets
 from datetime import timedelta
 
-from flask import current_app, g, request
+from flask import current_app, g, request, url_for
 
 from panel import admin, assets, clock, figures, user
 from panel.auth import browser
@@ -74,20 +74,26 @@ class Frame:
 
     @property
     def navigation(self):
-        """The groups with the pages that exist and that the person may see."""
+        """The groups with the pages that the person may see."""
         table = admin.NAVIGATION if self.operating else user.NAVIGATION
         for group, *pages in table:
-            shown = [page for page in pages if page[2] in current_app.view_functions and browser.may(page[3])]
+            shown = [page for page in pages if browser.may(page[3])]
             if shown:
                 yield group, shown
+
+    def places(self, words):
+        """The pages of both sides whose name has these words, as rows of the search."""
+        for table, side in ((user.NAVIGATION, ""), (admin.NAVIGATION, "Operations")):
+            for label, symbol, endpoint, permission in (page for _, *pages in table for page in pages):
+                if words.lower() in label.lower() and browser.may(permission):
+                    yield symbol, label, side, url_for(endpoint)
 
     @property
     def other_side(self):
         """The first page for an operator who is among customers' pages, and the way back."""
         if self.operating:
             return "overview.show"
-        home = next((pages[0][2] for _, *pages in admin.NAVIGATION), None)
-        return home if home in current_app.view_functions else None
+        return next(pages[0][2] for _, *pages in admin.NAVIGATION)
 
     @property
     def tray(self):

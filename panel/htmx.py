@@ -1,6 +1,6 @@
 """Rendering: the whole page or, for htmx, the part that changed; going elsewhere; and failures as pages.
 
-htmx 4 names what it wants in `HX-Request-Type`: `partial` gets one block of the same template, everything else the page.
+htmx 4 says in `HX-Request-Type` what it wants: `partial` gets one block of the same template, the rest the page.
 """
 
 from urllib.parse import urlsplit
@@ -75,7 +75,7 @@ def toasts():
 
 
 def did(message, address, level="success"):
-    """An action was done. htmx stays where it is and the live parts of the page look again; without it, on to `address`."""
+    """An action was done. htmx stays where it is and the live parts of the page look again; else on to `address`."""
     say(message, level)
     if not wants_part():
         return go(address)

@@ -21,6 +21,9 @@ LONGEST_PAUSE = 30
 SETTLED = 20
 """Seconds after which a part counts as well started, so that its next end is not one of a series."""
 
+TOGETHER = 1
+"""Seconds within which several signals count as one: `make` passes on what the terminal has sent to all."""
+
 C = ctypes.CDLL(None)
 ASK_TO_END_WITH_PARENT = 1
 
@@ -86,12 +89,13 @@ class Supervisor:
         self.prefix = prefix
         self.kept: list[Part] = []
         self.outputs = selectors.DefaultSelector()
-        self.asked = 0
+        self.asked, self.asked_at = 0, -TOGETHER
         for name in (signal.SIGTERM, signal.SIGINT):
             signal.signal(name, self.ask)
 
     def ask(self, *_):
-        self.asked += 1
+        if time.monotonic() - self.asked_at >= TOGETHER:
+            self.asked, self.asked_at = self.asked + 1, time.monotonic()
 
     def keep(self, *parts):
         """Starts the parts; from now on one that ends is started again."""

@@ -1,9 +1,14 @@
 """What holds for every page: who gets in, what is refused, what the browser is told."""
 
+import pkgutil
 import re
+from html.parser import HTMLParser
+from importlib import import_module
 
 import pytest
 
+from panel import admin, clock, user
+from panel.app import PAGES
 from panel.auth import permissions
 from panel.db import session
 
@@ -25,6 +30,13 @@ def test_every_page_names_a_permission(app):
     for rule in app.url_map.iter_rules():
         if not rule.rule.startswith(elsewhere):
             assert app.view_functions[rule.endpoint].permission in permissions.EVERY, rule.rule
+
+
+def test_every_module_with_pages_is_registered():
+    for package in (user, admin):
+        for found in pkgutil.iter_modules(package.__path__, f"{package.__name__}."):
+            module = import_module(found.name)
+            assert not hasattr(module, "bp") or module in PAGES, found.name
 
 
 def test_nobody_is_sent_to_sign_in(app, browse):
@@ -73,8 +85,6 @@ def test_a_browser_that_only_names_the_origin_can_act(browse, cast):
 
 
 def test_a_suspended_account_can_look_and_not_act(app, browse, cast):
-    from panel import clock
-
     cast.owner.suspended_at = clock.now()
     session.commit()
     browser = browse("owner")
@@ -160,11 +170,49 @@ def test_a_part_is_a_block_of_the_page(browse, address):
     assert "HX-Request-Type" in part.headers["Vary"]
 
 
-@pytest.mark.parametrize(
-    "address", ["/", "/instances", "/instances/new", "/tasks", "/activity", "/ssh-keys", "/profile", "/search?q=x"]
-)
-def test_pages_of_an_empty_account(browse, address):
-    assert browse("outsider").get(address).status_code == 200
+class Outline(HTMLParser):
+    """Whether every element is closed where it must be, and every id is there once."""
+
+    VOID = {"meta", "link", "input", "br", "hr", "img"}
+
+    def __init__(self, text):
+        super().__init__()
+        self.open, self.ids = [], []
+        self.feed(text)
+
+    def handle_starttag(self, tag, attrs):
+        self.ids += [value for name, value in attrs if name == "id"]
+        if tag not in self.VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag, self.getpos()
+
+
+MINE = [
+    "/",
+    "/instances",
+    "/instances/new",
+    "/tasks",
+    "/activity",
+    "/ssh-keys",
+    "/ssh-keys/new",
+    "/profile",
+    "/search?q=x",
+]
+
+
+@pytest.mark.parametrize("address", MINE)
+def test_pages_are_well_formed(browse, cast, address):
+    for who in ("owner", "outsider"):
+        if who == "owner":
+            cast.instance(display_name="<b>&'\"")
+        answer = browse(who).get(address)
+        assert answer.status_code == 200
+        outline = Outline(answer.text)
+        assert outline.open == []
+        assert len(outline.ids) == len(set(outline.ids))
+        assert "<b>&" not in answer.text
 
 
 def test_search_finds_own_things_only(browse, cast):

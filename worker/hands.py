@@ -10,7 +10,7 @@ from importlib import import_module
 from itertools import count as numbers
 
 import structlog
-from sqlalchemy import or_, update
+from sqlalchemy import update
 
 from panel import clock
 from panel.db import new_id, session
@@ -40,17 +40,15 @@ class Hands:
         self.threads.submit(self.carry, function, *args).add_done_callback(lambda _: self.free.release())
 
     def carry(self, function, *args):
-        with self.app.app_context():
-            try:
+        try:
+            with self.app.app_context():
                 if function == "worker.task.run":
                     self.run(*args)
                 else:
                     module, name = function.rsplit(".", 1)
                     getattr(import_module(module), name)(*args)
-            except Exception:
-                log.exception("call_failed", function=function)
-            finally:
-                session.rollback()
+        except Exception:
+            log.exception("call_failed", function=function)
 
     def run(self, task_id):
         name = f"{self.worker}-{next(self.numbers)}"
@@ -67,13 +65,13 @@ class Hands:
             names = list(self.holding)
             if not names:
                 continue
-            with self.app.app_context():
-                try:
-                    mine = update(Task).where(or_(task.OPEN_ROWS, task.UNDO_LEFT), Task.worker.in_(names))
+            try:
+                with self.app.app_context():
+                    mine = update(Task).where(task.UNDER_WAY, Task.worker.in_(names))
                     session.execute(mine.values(heartbeat_at=clock.now()))
                     session.commit()
-                except Exception:
-                    log.exception("heartbeat_failed")
+            except Exception:
+                log.exception("heartbeat_failed")
 
     def put_down(self):
         """Takes no more and finishes what is in hand; heartbeats go on meanwhile."""

@@ -1,6 +1,7 @@
 """What the tasks of an instance do on its node."""
 
 import time
+from contextlib import suppress
 from pathlib import Path
 
 from sqlalchemy import select
@@ -13,7 +14,7 @@ from panel.services import instances
 from panel.services.instances import seen
 from worker import hypervisors, seeds
 from worker.nodes import base
-from worker.nodes.base import GiB, Machine, Nic, NodeError, Power
+from worker.nodes.base import GiB, Machine, Missing, Nic, NodeError, Power
 from worker.task import WAIT, task
 
 SHUTDOWN_PATIENCE = 120
@@ -60,7 +61,7 @@ def ensure_image(work, image, storage):
     """The first machine of an image on a node waits for its copy; the others find it there."""
     wanted = storage.name, on_node(image)
     if not work.node.has_image(*wanted):
-        work.step_alone(f"Copying the image {image.label}", 10)
+        work.step_alone(f"Copying the image {image.label:.100}", 10)
         work.node.put_image(*wanted, work.moved)
         session.merge(ImageCopy(image_id=image.id, storage_id=storage.id))
 
@@ -158,7 +159,8 @@ def destroy(work):
     work.node.delete(instance.id)
     work.step("Removing its disks", 60)
     for pool, name in (*disks, (disks[0][0], seed_name(instance))):
-        work.node.delete_disk(pool, name)
+        with suppress(Missing):  # a node that was installed anew does not even have the pool
+            work.node.delete_disk(pool, name)
     work.step("Releasing its addresses", 90)
     seen.destroyed(instance, actor=work.task.actor)
 

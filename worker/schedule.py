@@ -67,13 +67,11 @@ class Schedule:
                 self.make(call)
 
     def make(self, call):
-        with self.app.app_context():
-            try:
+        try:
+            with self.app.app_context():
                 call()
-            except Exception:
-                log.exception("schedule_failed")  # the database may be away for a moment: the next time comes
-            finally:
-                session.rollback()
+        except Exception:
+            log.exception("schedule_failed")  # the database may be away for a moment: the next time comes
 
     def leads(self):
         if self.lead.owned():
@@ -117,14 +115,14 @@ class Eye:
 
     def keep(self, part):
         while not self.closed.is_set():
-            with self.app.app_context():
-                try:
+            try:
+                with self.app.app_context():
                     part()
-                except NodeError:
-                    self.closed.wait(5)  # looking tells people
-                except Exception:
-                    log.exception("watch_failed", node=self.hypervisor_id)
-                    self.closed.wait(5)
+            except NodeError as error:
+                log.info("watch_ended", node=self.hypervisor_id, detail=error.detail)  # looking tells people
+            except Exception:
+                log.exception("watch_failed", node=self.hypervisor_id)
+            self.closed.wait(5)
 
     def listen(self):
         node = hypervisors.node_of(self.hypervisor_id)

@@ -10,12 +10,12 @@ from time import monotonic
 
 import structlog
 from redis import RedisError
-from sqlalchemy import or_, select
+from sqlalchemy import select
 
 from panel import jobs
 from panel.db import session
 from panel.models import Hypervisor, Task, TaskLog
-from worker.task import OPEN_ROWS, UNDO_LEFT, Work, end_badly, ready
+from worker.task import UNDER_WAY, UNDO_LEFT, Work, end_badly, ready
 
 log = structlog.get_logger()
 
@@ -47,7 +47,7 @@ class Sweep:
         if now - self.looked > self.lease / 2:
             self.beats = {}
         self.looked = now
-        held = select(Task.id, Task.worker, Task.heartbeat_at).where(or_(OPEN_ROWS, UNDO_LEFT))
+        held = select(Task.id, Task.worker, Task.heartbeat_at).where(UNDER_WAY)
         rows = [tuple(row) for row in session.execute(held.where(Task.worker.is_not(None)))]
         session.commit()
         self.beats = {row: self.beats.get(row, now) for row in rows}

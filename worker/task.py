@@ -14,6 +14,7 @@ import traceback
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import cache
 
 import structlog
 from sqlalchemy import and_, exists, func, or_, select, text, update
@@ -34,7 +35,8 @@ WAIT = 0.5
 """Seconds between two looks of a task that waits."""
 
 OPEN_ROWS = text("tasks.status in ('pending','queued','running')")
-UNDO_LEFT = text("tasks.undo_left")
+UNDO_LEFT = text("(tasks.undo_left and tasks.hypervisor_id > '')")
+UNDER_WAY = or_(OPEN_ROWS, UNDO_LEFT)
 """In the words of the partial indexes, so that the database finds the few such rows among all that ever were."""
 
 DATABASE_AWAY = (OperationalError, InterfaceError, TimeoutError)
@@ -179,6 +181,7 @@ def carry(work):
     except (LeaseLost, *DATABASE_AWAY):
         raise
     except Exception:
+        session.rollback()
         log.exception("task_crashed")
         give_up(work, "failed", "Something went wrong inside the panel.", traceback.format_exc())
 
@@ -187,7 +190,7 @@ def claim(task_id, worker):
     """Takes a queued task, or an ended one that left something behind. None: somebody has it, it is over, or it has to
     wait. Everything of the resource that is under way is locked meanwhile, so two claims never meet."""
     resource = select(Task.resource_id).where(Task.id == task_id).scalar_subquery()
-    mates = select(Task).where(Task.resource_id == resource, or_(OPEN_ROWS, UNDO_LEFT)).order_by(Task.id)
+    mates = select(Task).where(Task.resource_id == resource, UNDER_WAY).order_by(Task.id)
     mates = mates.with_for_update(key_share=True).execution_options(populate_existing=True)
     others = {mate.id: mate for mate in session.scalars(mates)}
     row = others.pop(task_id, None)
@@ -298,6 +301,7 @@ def clean_up(work):
     session.commit()
 
 
+@cache
 def ready():
     """The queued tasks that nothing seems to hold up, oldest first: worth ringing for. A claim looks more closely."""
     other = aliased(Task)

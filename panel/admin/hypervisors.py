@@ -2,12 +2,13 @@
 
 from datetime import UTC, datetime, timedelta
 
-from flask import Blueprint, request, url_for
+from flask import Blueprint, abort, request, url_for
 from sqlalchemy.orm import selectinload
 
 from panel import clock
 from panel.auth.browser import page_can
 from panel.db import session
+from panel.figures import worded
 from panel.forms import Form
 from panel.htmx import did, go, render, say
 from panel.models import Hypervisor
@@ -30,12 +31,12 @@ DEFAULTS = {
     "memory_overcommit": 1,
 }
 SWITCHED = {
-    ("maintenance", True): "{} is in maintenance: it gets no new machines.",
-    ("maintenance", False): "{} is out of maintenance.",
-    ("locked", True): "{} is locked: it gets no new machines.",
-    ("locked", False): "{} is unlocked.",
-    ("deploy_enabled", False): "{} gets no new machines.",
-    ("deploy_enabled", True): "{} gets new machines again.",
+    ("maintenance", "on"): "{} is in maintenance: it gets no new machines.",
+    ("maintenance", "off"): "{} is out of maintenance.",
+    ("locked", "on"): "{} is locked: it gets no new machines.",
+    ("locked", "off"): "{} is unlocked.",
+    ("deploy_enabled", "off"): "{} gets no new machines.",
+    ("deploy_enabled", "on"): "{} gets new machines again.",
 }
 
 
@@ -47,7 +48,7 @@ def index():
     wanted["status"] = status if status in HYPERVISOR_STATUSES else None
     page = Page(hypervisors.listing(**wanted).options(selectinload(Hypervisor.storages)))
     hypervisors.weigh(page.rows)
-    context = {"condition": hypervisors.condition, "groups": groups(), "statuses": HYPERVISOR_STATUSES}
+    context = {"condition": hypervisors.condition, "groups": groups(), "statuses": worded(HYPERVISOR_STATUSES)}
     return render("admin/hypervisors/index.html", "rows", page=page, filtered=any(wanted.values()), **context)
 
 
@@ -152,11 +153,12 @@ def test(hypervisor_id):
     return go(url_for(".show", hypervisor_id=hypervisor.id, since=clock.now().timestamp()))
 
 
-@bp.post("/<hypervisor_id>/<any(maintenance, locked, deploy_enabled):flag>/<any(on, off):to>")
+@bp.post("/<hypervisor_id>/switch/<flag>/<to>")
 @page_can(WRITE)
 def switch(hypervisor_id, flag, to):
+    words = SWITCHED.get((flag, to)) or abort(404)
     hypervisor = hypervisors.update(hypervisors.get(hypervisor_id), **{flag: to == "on"})
-    return did(SWITCHED[flag, to == "on"].format(hypervisor.name), url_for(".show", hypervisor_id=hypervisor.id))
+    return did(words.format(hypervisor.name), url_for(".show", hypervisor_id=hypervisor.id))
 
 
 @bp.post("/<hypervisor_id>/delete")

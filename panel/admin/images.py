@@ -3,6 +3,7 @@
 from flask import Blueprint, request, url_for
 
 from panel.auth.browser import page_can
+from panel.figures import worded
 from panel.forms import Form
 from panel.htmx import did, go, render, say
 from panel.paging import Page
@@ -20,7 +21,9 @@ def index():
     purpose = request.args.get("purpose")
     wanted = {"search": request.args.get("search", "")[:255], "purpose": purpose if purpose in PURPOSES else None}
     page = Page(catalog.images(**wanted))
-    return render("admin/images/index.html", "rows", page=page, filtered=any(wanted.values()), purposes=PURPOSES)
+    return render(
+        "admin/images/index.html", "rows", page=page, filtered=any(wanted.values()), purposes=worded(PURPOSES)
+    )
 
 
 @bp.get("/<image_id>")
@@ -42,21 +45,33 @@ def update(image_id):
 
 
 def form_page(form, image):
-    captured = image.purpose == "user"
-    purposes = [
-        (word, word.replace("_", " ").capitalize(), "captured images keep theirs" if captured else "")
-        for word in PURPOSES
-        if word != "user"
-    ]
-    if captured:
-        purposes.append(("user", "User"))
-    context = {"image": image, "holders": catalog.holders(image), "purposes": purposes}
+    context = {"image": image, "holders": catalog.holders(image), "purposes": list(purposes_for(image))}
     return render("admin/images/edit.html", "form", status=form.status, form=form, **context)
 
 
-@bp.post("/<image_id>/<any(on, off):to>")
+def purposes_for(image):
+    """A captured image keeps its purpose; no other can become one."""
+    captured = image.purpose == "user"
+    for word, label in worded(PURPOSES):
+        if word == "user" and captured:
+            yield word, label
+        elif word != "user":
+            yield word, label, "captured images keep theirs" if captured else ""
+
+
+@bp.post("/<image_id>/on")
 @page_can(WRITE)
-def switch(image_id, to):
-    image = catalog.update_image(catalog.get_image(image_id), enabled=to == "on")
+def turn_on(image_id):
+    return switched(image_id, True)
+
+
+@bp.post("/<image_id>/off")
+@page_can(WRITE)
+def turn_off(image_id):
+    return switched(image_id, False)
+
+
+def switched(image_id, on):
+    image = catalog.update_image(catalog.get_image(image_id), enabled=on)
     words = "can be chosen" if image.enabled else "cannot be chosen any more"
     return did(f"{image.label} {words}.", url_for(".index"))

@@ -1,12 +1,13 @@
 """Everybody's instances, and creating one for a customer."""
 
-from flask import Blueprint, request, url_for
+from flask import Blueprint, abort, request, url_for
 from sqlalchemy import select
 from sqlalchemy.orm import contains_eager
 
 from panel.auth.browser import actor, page_can
 from panel.db import session
 from panel.errors import Conflict, Invalid
+from panel.figures import worded
 from panel.forms import Form
 from panel.htmx import did, go, render, say
 from panel.models import Hypervisor, Plan, Task
@@ -50,7 +51,7 @@ def index():
     wanted = {"search": request.args.get("search", "")[:255], "hypervisor_id": request.args.get("node")}
     wanted["state"] = state if state in STATES else None
     page = Page(instances.listing(**wanted))
-    context = {"filtered": any(wanted.values()), "states": STATES, "nodes": nodes()}
+    context = {"filtered": any(wanted.values()), "states": worded(STATES), "nodes": nodes()}
     return render("admin/instances/index.html", "rows", page=page, may_do=instances.refusal, **context)
 
 
@@ -133,12 +134,13 @@ def show(instance_id):
     return render("admin/instances/show.html", "live", instance=instance, work=work, may_do=instances.refusal)
 
 
-@bp.post("/<instance_id>/power/<any(start, stop, shutdown, restart, poweroff):action>")
+@bp.post("/<instance_id>/power/<action>")
 @page_can(WRITE)
 def power(instance_id, action):
+    done = DONE.get(action) or abort(404)
     instance = instances.get(instance_id)
     task = instances.act(instance, action, actor=actor(), by_operator=True)
-    words = DONE[action].format(instance.display_name) if task else f"{instance.display_name} is so already."
+    words = done.format(instance.display_name) if task else f"{instance.display_name} is so already."
     return did(words, url_for(".show", instance_id=instance.id))
 
 

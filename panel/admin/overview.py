@@ -12,12 +12,21 @@ from panel.auth.browser import page_can, viewer
 from panel.db import session
 from panel.figures import plural
 from panel.htmx import render
+from panel.models import Hypervisor, HypervisorGroup, Image, Plan, Subnet
 from panel.services import hypervisors, overview, tasks
 
 bp = Blueprint("admin", __name__, url_prefix="/admin")
 LEVELS = ("danger", "warning", "info")
 MOST = 8
 """How many of a kind the page names; the lists have the rest."""
+NEEDED = (
+    (HypervisorGroup, "Add a location", "Customers choose one first.", "admin_hypervisor_groups.new"),
+    (Hypervisor, "Add a hypervisor", "Without a host no machine can run.", "admin_hypervisors.new"),
+    (Subnet, "Add a subnet", "Machines get their addresses from it.", "admin_subnets.new"),
+    (Plan, "Add a plan", "It says how large a machine is and what it costs.", "admin_plans.index"),
+    (Image, "Build an image", "Machines are made from it.", "admin_images.index"),
+)
+"""What a new installation lacks, in the order in which it is needed."""
 
 
 @bp.get("")
@@ -88,6 +97,9 @@ def findings(failed, failures):
         title = f"{group.display_name} is running out of IPv4 addresses"
         left = f"{plural(free, 'address', 'addresses')} left. Add a subnet."
         yield Item("warning", "network", title, left, url_for("admin_subnets.index"))
+    for model, title, text, endpoint in NEEDED:
+        if session.scalar(select(model.id).limit(1)) is None:
+            yield Item("info", "plus", title, text, url_for(endpoint))
     for node in session.scalars(hypervisors.with_strangers().limit(MOST)):
         title = f"{plural(len(node.strangers), 'unknown machine')} on {node.name}"
         names = ", ".join(stranger["name"] for stranger in node.strangers[:3])

@@ -72,10 +72,20 @@ def form_page(form, plan=None):
     return render("admin/plans/form.html", "form", status=form.status, form=form, plan=plan, groups=groups())
 
 
-@bp.post("/<plan_id>/<any(on, off):to>")
+@bp.post("/<plan_id>/on")
 @page_can(WRITE)
-def switch(plan_id, to):
-    plan = catalog.update_plan(catalog.get_plan(plan_id), enabled=to == "on")
+def turn_on(plan_id):
+    return switched(plan_id, True)
+
+
+@bp.post("/<plan_id>/off")
+@page_can(WRITE)
+def turn_off(plan_id):
+    return switched(plan_id, False)
+
+
+def switched(plan_id, on):
+    plan = catalog.update_plan(catalog.get_plan(plan_id), enabled=on)
     words = "can be chosen" if plan.enabled else "cannot be chosen any more"
     return did(f"The plan {plan.name} {words}.", url_for(".index"))
 

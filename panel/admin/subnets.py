@@ -5,6 +5,7 @@ from flask import Blueprint, request, url_for
 from panel.auth.browser import page_can
 from panel.db import session
 from panel.errors import Invalid
+from panel.figures import worded
 from panel.forms import Form
 from panel.htmx import did, go, render, say
 from panel.paging import Page
@@ -58,7 +59,7 @@ def show(subnet_id):
     wanted = {"search": request.args.get("search", "")[:45], "use": use if use in ADDRESS_USES else None}
     page = Page(subnets.addresses(subnet, **wanted))
     subnets.weigh([subnet])
-    context = {"filtered": any(wanted.values()), "uses": ADDRESS_USES}
+    context = {"filtered": any(wanted.values()), "uses": worded(ADDRESS_USES)}
     return render("admin/subnets/show.html", "rows", subnet=subnet, page=page, **context)
 
 

@@ -12,7 +12,13 @@ from panel.services import tasks
 
 bp = Blueprint("admin_tasks", __name__, url_prefix="/admin/tasks")
 READ, WRITE = "admin:tasks:read", "admin:tasks:write"
-FILTERS = ("failed", "open", "running", "completed", "cancelled")
+FILTERS = {
+    "failed": "Failed",
+    "open": "Not ended",
+    "running": "Running",
+    "completed": "Completed",
+    "cancelled": "Cancelled",
+}
 
 
 @bp.get("")
@@ -21,7 +27,7 @@ def index():
     wanted = {"status": request.args.get("status"), "search": request.args.get("search", "")[:255]}
     wanted["status"] = wanted["status"] if wanted["status"] in FILTERS else None
     page = Page(tasks.listing(**wanted))
-    context = {"chosen": wanted["status"], "filtered": any(wanted.values()), "filters": FILTERS}
+    context = {"chosen": wanted["status"], "filtered": any(wanted.values()), "filters": FILTERS.items()}
     return render("admin/tasks/index.html", "rows", page=page, nodes=nodes(page.rows), **context)
 
 

@@ -1,6 +1,6 @@
 """People at the pages: from the cookie to an account, and the check that stands on every page.
 
-The cookie holds the secret of a row that lies in the database, so that a session can be listed and ended from elsewhere.
+The cookie holds the secret of a row that lies in the database: a session can be listed, and ended from elsewhere.
 """
 
 import functools
@@ -100,7 +100,7 @@ def refusal(permission):
     if permission.startswith(("admin:", permissions.ANY_ADMIN)) and not account.is_admin:
         return f"This is for operators: it needs the permission {permission}. An operator can give it to you."
     if account.suspended_at and permission != permissions.ANY_USER and not permission.endswith(":read"):
-        return f"Your account is suspended, so you can look but not change anything (this needs {permission}). Contact support."
+        return f"Your account is suspended: you can look, but this needs {permission}. Contact support."
     return None
 
 
@@ -109,7 +109,7 @@ def may(permission):
 
 
 def refuse_foreign():
-    """Another site must not act with our cookie. Browsers say where a form was sent from; who says nothing is refused."""
+    """Another site must not act with our cookie. Browsers say where a form came from; who says nothing is refused."""
     site = request.headers.get("Sec-Fetch-Site")
     origin = request.headers.get("Origin", "")
     if site in ("same-origin", "none") or (site is None and own(origin)):

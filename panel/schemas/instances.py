@@ -5,7 +5,7 @@ import zoneinfo
 from marshmallow import ValidationError, fields, post_load, validate, validates_schema
 
 from panel.schemas import cloudcfg
-from panel.schemas.base import Bool, Hostname, In, Out, PageQuery, Shape, Text, Time, about
+from panel.schemas.base import Bool, Hostname, In, Out, PageQuery, Patch, Shape, Text, Time, about
 from panel.schemas.tasks import TaskOut
 from panel.schemas.words import KEYMAPS, STATES
 
@@ -145,7 +145,7 @@ class AdminInstanceIn(InstanceIn):
     enable_vnc = Bool(**about("Whether the screen can be opened; by default not.", True))
 
 
-class InstancePatch(In):
+class InstancePatch(Patch):
     """What may be edited. The names are also what a refusal lists."""
 
     display_name = Text(least=1, **about("The label.", "Shop front"))
@@ -161,10 +161,6 @@ class InstancePatch(In):
     enable_smtp = Bool(**about("Whether it may send mail by port 25.", True))
     vnc_keymap = fields.String(validate=validate.OneOf(KEYMAPS), **about("Keyboard of the screen.", "de"))
     protection_enabled = Bool(**about("While true, reinstall and destroy are refused.", True))
-
-    def handle_error(self, error, data, **options):
-        for field in [f for f, texts in error.messages.items() if f not in self.fields]:
-            error.messages[field] = [f"Cannot be changed. Writable: {', '.join(self.fields)}."]
 
 
 class Rename(In):

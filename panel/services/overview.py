@@ -32,7 +32,7 @@ class Room:
 
 def states(hypervisor=None):
     """How many instances are in each state, on one hypervisor or on all."""
-    query = select(Instance.state, func.count()).group_by(Instance.state)
+    query = select(Instance.state.label("word"), func.count()).group_by("word")
     if hypervisor:
         query = query.where(Instance.hypervisor_id == hypervisor.id)
     return dict.fromkeys(STATES, 0) | dict(session.execute(query).all())

@@ -27,7 +27,7 @@ def get(subnet_id):
     return fetch(Subnet, subnet_id, "No such subnet.")
 
 
-def create(group, *, name, cidr, gateway=None, nameservers=()):
+def create(group, *, name, cidr, gateway=None, nameservers=(), enabled=True):
     """Adds a range of addresses to a location. The network, broadcast and gateway addresses are never given out."""
     network = ipaddress.ip_network(cidr)
     if network.version == 4 and network.num_addresses > LARGEST:
@@ -45,6 +45,7 @@ def create(group, *, name, cidr, gateway=None, nameservers=()):
         cidr=str(network),
         gateway=gateway,
         nameservers=list(nameservers),
+        enabled=enabled,
     )
     session.add(subnet)
     session.flush()

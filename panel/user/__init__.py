@@ -1,5 +1,7 @@
 """What customers see. The navigation lists the pages in the order in which people look for them."""
 
+from panel.auth import permissions
+
 NAVIGATION = (
     # group, then for each page: label, icon, endpoint, permission
     ("", ("Overview", "layout-dashboard", "overview.show", "instances:read")),
@@ -12,6 +14,6 @@ NAVIGATION = (
     (
         "Account",
         ("SSH keys", "key", "ssh_keys.index", "ssh_keys:read"),
-        ("Profile", "user-circle", "profile.show", "any_user_token"),
+        ("Profile", "user-circle", "profile.show", permissions.ANY_USER),
     ),
 )

@@ -6,7 +6,7 @@ from sqlalchemy import select
 from panel.auth.browser import page_can, viewer
 from panel.db import session
 from panel.htmx import render
-from panel.models import Instance
+from panel.models import Instance, Task
 from panel.paging import Page
 from panel.services import events
 
@@ -30,10 +30,12 @@ def index():
 
 
 def told(rows):
-    """Each event with its drawing, a sentence, and its instance while that exists."""
+    """Each event with its drawing, what happened in words, the name of its instance, and whether that still exists."""
     ids = {event.resource_id for event in rows}
-    names = dict(session.execute(select(Instance.id, Instance.display_name).where(Instance.id.in_(ids))).all())
-    return [(event, *words(event), names.get(event.resource_id)) for event in rows]
+    there = dict(session.execute(select(Instance.id, Instance.display_name).where(Instance.id.in_(ids))).all())
+    gone = select(Task.resource_id, Task.resource_name).where(Task.resource_id.in_(ids - there.keys()))
+    names = dict(session.execute(gone).all()) | there
+    return [(event, *words(event), names.get(event.resource_id), event.resource_id in there) for event in rows]
 
 
 def words(event):

@@ -29,8 +29,8 @@ SYSTEMS = (
 
 
 class ProfileForm(In):
-    first_name = Text(most=100)
-    last_name = Text(most=100)
+    first_name = Text(most=100, load_default="")
+    last_name = Text(most=100, load_default="")
     company_name = Text(allow_none=True)
     timezone = fields.String(
         required=True, validate=validate.OneOf(ZONES, error="Choose a time zone like Europe/Berlin.")

@@ -1,8 +1,7 @@
 """Finding: the command palette, and the same as a page."""
 
-from flask import Blueprint, current_app, request, url_for
+from flask import Blueprint, request, url_for
 
-from panel import user
 from panel.auth.browser import may, page_can, viewer
 from panel.db import session
 from panel.htmx import render
@@ -25,14 +24,14 @@ def show():
 
 
 def groups(words):
-    """What was found: for each kind its rows of drawing, name, what stands under it, address."""
+    """What was found: for each kind its rows of drawing, name, what stands beside it, address. The frame adds the pages
+    that match: it knows both sides of the panel."""
     if words:
         found = session.scalars(instances.listing(viewer(), search=words).limit(MOST)).unique()
         yield "Instances", [machine(each) for each in found]
         keys = session.scalars(ssh_keys.listing(viewer(), search=words).limit(MOST))
         yield "SSH keys", [("key", key.name, key.fingerprint, url_for("ssh_keys.index")) for key in keys]
-    yield "Actions", list(places(words, ACTIONS))
-    yield "Pages", list(places(words, [page for _, *pages in user.NAVIGATION for page in pages]))
+    yield "Actions", [row for row in rows(ACTIONS) if words.lower() in row[1].lower()]
 
 
 def machine(instance):
@@ -40,7 +39,7 @@ def machine(instance):
     return "server", instance.display_name, under, url_for("instances.show", instance_id=instance.id)
 
 
-def places(words, table):
-    for label, symbol, endpoint, permission in table:
-        if words.lower() in label.lower() and endpoint in current_app.view_functions and may(permission):
+def rows(actions):
+    for label, symbol, endpoint, permission in actions:
+        if may(permission):
             yield symbol, label, "", url_for(endpoint)

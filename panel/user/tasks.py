@@ -1,7 +1,6 @@
 """Tasks: what was done to the account's resources, and how far it is."""
 
 from flask import Blueprint, request, url_for
-
 from sqlalchemy import select
 
 from panel.auth.browser import page_can, viewer
@@ -24,7 +23,7 @@ def index():
     status = request.args.get("status")
     status = status if status in FILTERS else None
     page = Page(tasks.listing(viewer(), status=status, search=request.args.get("search", "")[:255]))
-    return render("user/tasks/index.html", "rows", page=page, status=status, filters=FILTERS, there=there(page.rows))
+    return render("user/tasks/index.html", "rows", page=page, wanted=status, filters=FILTERS, there=there(page.rows))
 
 
 @bp.get("/<task_id>")

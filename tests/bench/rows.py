@@ -24,14 +24,14 @@ from panel.config import Config
 from panel.db import db, new_id, session
 from panel.models import Address, Disk, Instance, Interface, Subnet
 from panel.services import accounts, catalog, hypervisors, subnets, tokens
-from tests.bench import postgres
+from tests import postgres
 
 OWN, OTHERS, ROUNDS = 1000, 20_000, 200
 PATH = "/api/instances?per_page=100"
 
 
 def bench(report):
-    with tempfile.TemporaryDirectory() as directory, postgres.server(Path(directory)) as address:
+    with tempfile.TemporaryDirectory() as directory, postgres.server() as address:
         for name, url in (("SQLite", ""), ("PostgreSQL", address)):
             config = Config(
                 data_dir=Path(directory) / name, database_url=url, secret_key="bench", redis_url="redis://127.0.0.1:1"

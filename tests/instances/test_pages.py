@@ -274,8 +274,14 @@ def test_destroy_needs_the_name(browse, cast, work):
 
 
 def test_a_failed_deploy_says_why_and_can_be_tried_again(browse, cast, work, node):
+    key = ssh_keys.generate(cast.owner, name="used", algorithm="ed25519")[0]
+    ssh_keys.generate(cast.owner, name="unused", algorithm="ed25519")
     node.fault("create_disk", "full")
-    made = deployed(cast, work, display_name="Shop front")
+    made = cast.instance(display_name="Shop front")
+    wish = {"image_id": cast.image.id, "key_ids": [key.id], "cloudcfg": "package_update: true"}
+    instances.deploy(made, **wish, account=cast.owner, actor="owner@example.com")
+    session.commit()
+    work()
     task = task_of(made, "instance_deploy")
     assert task.status == "failed"
     node.clear()
@@ -287,6 +293,8 @@ def test_a_failed_deploy_says_why_and_can_be_tried_again(browse, cast, work, nod
     assert task.error in browser.get("/").text
     form = browser.get(f"/instances/{made.id}/deploy").text
     assert f'value="{cast.image.id}" checked' in form
+    assert re.findall(r'name="ssh_keys" value="([^"]+)" checked', form) == [key.id]
+    assert "package_update: true" in form
     assert browser.post(f"/instances/{made.id}/deploy", data={"image_id": UNKNOWN}).status_code == 422
     answer = browser.post(f"/instances/{made.id}/deploy", data={"image_id": cast.image.id, "password": "long enough"})
     assert answer.headers["Location"] == f"/instances/{made.id}"

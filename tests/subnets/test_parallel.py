@@ -9,9 +9,12 @@ from sqlalchemy import func, select, update
 from panel.app import create_app
 from panel.db import session
 from panel.models import Address, Disk, Event, Hypervisor, Instance, Interface, Storage, Subnet
-from panel.services import hypervisors, subnets
+from panel.services import hypervisors, instances, subnets
 from tests.apart import installation
 from worker import hypervisors as nodes
+
+
+NODE = {"driver": "simulated", "uri": "simulated://", "storage_path": "/srv/disks"}
 
 
 @pytest.fixture
@@ -66,6 +69,35 @@ def test_the_last_addresses_go_to_the_first_and_the_others_leave_no_trace(site, 
     assert session.scalar(select(func.count()).where(Address.interface_id.is_not(None))) == 6
 
 
+def test_nobody_gets_the_same_address_on_different_nodes(site):
+    """Operators choose the node, so these creates do not wait for each other."""
+    count = 6
+    place = session.merge(site.cast.location)
+    for number in range(count):
+        hypervisors.create(place, **NODE, name=f"other-{number}")
+    session.commit()
+    ids = session.scalars(select(Hypervisor.id).where(Hypervisor.name.startswith("other"))).all()
+    for node in ids:
+        nodes.check(node)
+    start = Barrier(count)
+
+    def create(node):
+        with site.app_context():
+            cast, chosen = site.cast, session.get(Hypervisor, node)
+            wanted = {"location_id": cast.location.id, "plan_id": cast.plan.id, "actor": "test", "node": chosen}
+            owner = session.merge(cast.owner)
+            session.rollback()
+            start.wait()
+            made = instances.create(owner, **wanted)
+            found = [address.ip for address in made.addresses]
+            session.commit()
+            return found
+
+    with ThreadPoolExecutor(count) as operators:
+        given = [ip for ips in operators.map(create, ids) for ip in ips]
+    assert len(given) == len(set(given)) == 2 * count
+
+
 @pytest.mark.parametrize(
     ("place", "room", "reason"),
     [
@@ -89,9 +121,7 @@ def test_creates_go_on_while_nodes_are_looked_at(site, at_once):
     """Several nodes, whose rows are written all the time by those who look at them: nobody waits for ever."""
     place = session.merge(site.cast.location)
     for number in range(2, 5):
-        hypervisors.create(
-            place, name=f"node-{number}", driver="simulated", uri="simulated://", storage_path="/srv/disks"
-        )
+        hypervisors.create(place, **NODE, name=f"node-{number}")
     session.commit()
     ids = session.scalars(select(Hypervisor.id)).all()
     for node in ids:

@@ -4,13 +4,15 @@ from concurrent.futures import ThreadPoolExecutor
 from threading import Barrier
 
 import pytest
+from sqlalchemy import select
 
 from panel import jobs
 from panel.db import new_id, session
-from panel.models import Task
+from panel.models import Event, Task
 from panel.services import instances
 from tests.apart import installation
-from worker import process, sweep, task
+from worker import hypervisors, process, sweep, task
+from worker.nodes.base import Power
 
 COUNT = 8
 assert process.BODIES  # what registers the tasks
@@ -111,6 +113,15 @@ def test_what_was_left_is_taken_back_by_one(instance, add, at_once):
     at_once(claimed, [left, following] * 3)
     rows = [session.get(Task, row, populate_existing=True) for row in (left, following)]
     assert sorted((row.undo, bool(row.worker)) for row in rows) == [([], False), ([["delete", made.id]], True)]
+
+
+def test_a_change_that_many_tell_of_is_one_event(instance, at_once):
+    made = instance()
+    made.deployed, made.power = True, "on"
+    session.commit()
+    at_once(lambda _: hypervisors.changed(made.hypervisor_id, made.id, Power.off), range(COUNT))
+    found = select(Event.kind).where(Event.resource_id == made.id)
+    assert session.scalars(found).all().count("instance.status_changed") == 1
 
 
 def test_two_sweeps_hand_a_task_on_once(instance, add, at_once):

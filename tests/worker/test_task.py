@@ -148,15 +148,16 @@ def test_a_request_that_comes_too_late_changes_nothing(order, work, at, row, aga
 @pytest.mark.parametrize("step", ["has_image", "create_disk", "write_seed", "define", "start"])
 def test_a_destroy_stops_the_deploy_and_follows_it(order, work, at, on_node, act, row, again, step):
     instance, asked = order()
-    destroys = []
+    destroys, waited = [], []
 
     def destroy():
         destroys.append(act(again(instance), "destroy"))
         run(destroys[0])  # a worker hears the bell at once
-        assert row(destroys[0]).status == "queued"
+        waited.append(row(destroys[0]).status)
 
     with at(step, then=destroy):
         work()
+    assert waited == ["queued"]
     assert row(asked).status == ("completed" if step == "start" else "cancelled")
     assert row(destroys[0]).status == "completed"
     assert on_node() == (set(), set())
@@ -182,14 +183,17 @@ def test_a_destroy_of_a_waiting_deploy(order, work, act, again, on_node):
 @pytest.mark.parametrize("after", [False, True])
 @pytest.mark.parametrize("step", ["has_image", "put_image", "create_disk", "write_seed", "define", "start"])
 def test_a_worker_that_dies_loses_nothing_and_doubles_nothing(
-    order, work, die, sweeping, on_node, kinds, row, again, cast, node, step, after
+    order, work, die, at, sweeping, on_node, kinds, row, again, cast, node, step, after
 ):
     node.delete_image("default", bodies.on_node(cast.image).name)
     instance, asked = order()
     die(asked, step, after=after)
     assert row(asked).status == "running"
     sweeping.passes(60)
-    work()
+    machines = []
+    with at("create_disk", then=lambda: machines.append(on_node()[0])):
+        work()
+    assert machines == [set()]  # no disk is replaced below a machine that may run
     done = row(asked)
     assert (done.status, done.attempt, done.undo) == ("completed", 2, [])
     assert on_node() == ({instance.name}, {f"{instance.name}-0.qcow2", f"{instance.name}-seed.iso"})
@@ -202,21 +206,41 @@ def test_a_worker_that_dies_loses_nothing_and_doubles_nothing(
 def test_one_that_was_declared_dead_and_wakes_up_touches_nothing_more(order, at, sweeping, on_node, row, again, node):
     """It hangs in a call while another worker takes its task and finishes it; then its own call fails."""
     instance, asked = order()
-    calls = []
+    statuses = []
 
     def hang():
-        if not calls:
-            calls.append(1)
+        if not statuses:
+            statuses.append(row(asked).status)
             sweeping.passes(60)
             run(asked)
-            assert row(asked).status == "completed"
+            statuses.append(row(asked).status)
             node.fault("create_disk", "refuse", 1)
 
     with at("create_disk", then=hang):
         run(asked)
+    assert statuses == ["running", "completed"]
     assert (row(asked).status, row(asked).attempt, row(asked).error) == ("completed", 2, None)
     assert again(instance).state == "running"
     assert on_node() == ({instance.name}, {f"{instance.name}-0.qcow2", f"{instance.name}-seed.iso"})
+
+
+def test_one_that_was_declared_dead_takes_nothing_of_the_other_back(order, at, sweeping, on_node, row, node, cast):
+    """Its call fails while the other worker is in the middle: what is to be undone is the other's by now."""
+    instance, asked = order()
+    disk = bodies.disk_of(instance.disks[0])
+
+    def hang():
+        sweeping.passes(60)
+        work = task.Work(task.claim(asked.id, "the other"), "the other")
+        work.undo("delete_disk", disk.pool, disk.name)
+        node.create_disk(disk, bodies.on_node(cast.image))
+        node.fault("define", "refuse", 1)
+
+    with at("define", then=hang):
+        run(asked)
+    assert node.faults() == []
+    assert (row(asked).status, row(asked).worker) == ("running", "the other")
+    assert disk.name in on_node()[1]
 
 
 def test_a_database_that_goes_away_is_like_a_worker_that_dies(order, work, at, sweeping, row, again, kinds):
@@ -321,15 +345,16 @@ def test_an_image_that_was_removed_meanwhile(order, work, cast, row):
 
 def test_a_start_waits_for_the_stop_that_came_before(machine, act, work, at, node, again):
     stop = act(machine, "stop")
-    later = []
+    waited = []
 
     def start():
-        later.append(act(again(machine), "start"))
-        run(later[0])
-        assert later[0].status == "queued"
+        later = act(again(machine), "start")
+        run(later)
+        waited.append(later.status)
 
     with at("shutdown", then=start):
         run(stop)
+    assert (waited, again(machine).state) == (["queued"], "stopped")
     work()
     assert [seen.power for seen in node.machines()] == [Power.on]
     assert again(machine).state == "running"

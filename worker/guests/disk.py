@@ -49,8 +49,8 @@ PROGRAMS = {
 
 def write(tree: Path, out: Path, *, size_mb: int, label: str, kernel: str, initrd: str, options: str):
     """After success `out` is a disk that starts the tree; whoever has an older `out` open keeps the older one. After
-    failure nothing new is at `out`. GRUB's configuration is added to the tree. `label` names the file system: the kernel finds
-    its root by it, so images that may meet in one machine (rescue) have different ones."""
+    failure nothing new is at `out`. GRUB's configuration is added to the tree. `label` names the file system: the
+    kernel finds its root by it, so images that may meet in one machine (rescue) have different ones."""
     start = tree / "boot/grub/grub.cfg"
     start.parent.mkdir(parents=True, exist_ok=True)
     start.write_text(GRUB_CONFIG.format(kernel=kernel, initrd=initrd, label=label, options=options))

@@ -11,5 +11,6 @@ def lay(overlay: Path, tree: Path):
         if source.is_dir():
             target.mkdir(parents=True, exist_ok=True)
         else:
+            target.unlink(missing_ok=True)  # it may be a link that means another file on this host
             shutil.copyfile(source, target)
             target.chmod(0o755 if source.stat().st_mode & 0o100 else 0o644)

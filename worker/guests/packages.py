@@ -1,9 +1,12 @@
 """Debian's packages, kept between builds."""
 
+import fcntl
 import hashlib
 import os
 import shlex
 import shutil
+from collections.abc import Callable
+from contextlib import contextmanager
 from pathlib import Path
 from tempfile import mkdtemp
 
@@ -15,29 +18,39 @@ WEEK = 7 * 24 * 3600
 PROGRAMS = {"mmdebstrap": "mmdebstrap", "dpkg-deb": "dpkg"}
 
 
-def unpacked(packages: list[str], *, cache: Path, log) -> Path:
-    """A directory with these packages and all they depend on, unpacked but not configured.
+def unpacked(packages: list[str], *, cache: Path, prepare: Callable[[Path], None], log) -> Path:
+    """A directory with these packages and all they depend on, unpacked but not configured; `prepare` has seen it once.
 
     It is kept in the cache and fetched anew after a week, so that images get security updates. When that does not work
     (no network) the kept one serves on; without one, `BuildFailed` is raised.
     """
     kept = cache / f"{SUITE}-{hashlib.sha256(' '.join(packages).encode()).hexdigest()[:12]}"
-    if kept.exists() and clock.now().timestamp() - kept.stat().st_mtime < WEEK:
-        return kept
-    log(f"Fetching {len(packages)} packages of Debian {SUITE} and what they depend on …")
+    with locked(cache):
+        if kept.exists() and clock.now().timestamp() - kept.stat().st_mtime < WEEK:
+            return kept
+        log(f"Fetching {len(packages)} packages of Debian {SUITE} and what they depend on …")
+        fresh = Path(mkdtemp(dir=cache, prefix=".fetching-"))
+        try:
+            run("mmdebstrap", "--quiet", "--variant=extract", f"--include={','.join(packages)}", SUITE, fresh)
+            prepare(fresh)
+        except BuildFailed as error:
+            shutil.rmtree(fresh)
+            if not kept.exists():
+                raise
+            log(f"Debian's packages could not be fetched; those of an earlier build are used. {error}")
+            return kept
+        os.utime(fresh)
+        shutil.rmtree(kept, ignore_errors=True)
+        return fresh.replace(kept)
+
+
+@contextmanager
+def locked(cache: Path):
+    """One build at a time uses a cache."""
     cache.mkdir(parents=True, exist_ok=True)
-    fresh = Path(mkdtemp(dir=cache, prefix=".fetching-"))
-    try:
-        run("mmdebstrap", "--quiet", "--variant=extract", f"--include={','.join(packages)}", SUITE, fresh)
-    except BuildFailed as error:
-        shutil.rmtree(fresh)
-        if not kept.exists():
-            raise
-        log(f"Debian's packages could not be fetched; those of an earlier build are used. {error}")
-        return kept
-    os.utime(fresh)
-    shutil.rmtree(kept, ignore_errors=True)
-    return fresh.replace(kept)
+    with (cache / ".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
 
 
 def installed(packages: list[str], tree: Path, *, cache: Path, overlay: Path, finish: Path, dpkg: list[str]):
@@ -45,20 +58,21 @@ def installed(packages: list[str], tree: Path, *, cache: Path, overlay: Path, fi
     program `finish` runs with the tree as its argument when they are. What was fetched is kept in the cache, so that
     only what is new is fetched the next time."""
     kept = cache / f"{SUITE}-debs"
-    kept.mkdir(parents=True, exist_ok=True)
     archives = "/var/cache/apt/archives"
-    run(
-        "mmdebstrap",
-        "--quiet",
-        "--variant=minbase",
-        f"--include={','.join(packages)}",
-        *[f"--dpkgopt={option}" for option in dpkg],
-        "--skip=download/empty,essential/unlink",
-        f'--setup-hook=mkdir -p "$1"{archives}',
-        f"--setup-hook=sync-in {shlex.quote(str(kept))} {archives}",
-        f'--essential-hook=cp -a {shlex.quote(str(overlay))}/. "$1"',
-        f"--customize-hook={finish}",
-        f"--customize-hook=sync-out {archives} {shlex.quote(str(kept))}",
-        SUITE,
-        tree,
-    )
+    with locked(cache):
+        kept.mkdir(exist_ok=True)
+        run(
+            "mmdebstrap",
+            "--quiet",
+            "--variant=minbase",
+            f"--include={','.join(packages)}",
+            *[f"--dpkgopt={option}" for option in dpkg],
+            "--skip=download/empty,essential/unlink",
+            f'--setup-hook=mkdir -p "$1"{archives}',
+            f"--setup-hook=sync-in {shlex.quote(str(kept))} {archives}",
+            f'--essential-hook=cp -a {shlex.quote(str(overlay))}/. "$1"',
+            f"--customize-hook={finish}",
+            f"--customize-hook=sync-out {archives} {shlex.quote(str(kept))}",
+            SUITE,
+            tree,
+        )

@@ -29,8 +29,7 @@ def run(*command, **options) -> str:
         done = subprocess.run(
             [str(word) for word in command],
             env=environment,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
+            capture_output=True,
             text=True,
             check=True,
             **options,

@@ -22,8 +22,8 @@ TOLERATED = 3
 PAUSE = 10.0
 """Seconds between two attempts while it is open."""
 
-AT_ONCE = 32
-"""Calls under way, the ones that were given up included."""
+AT_ONCE = 128
+"""Calls under way, those that were given up included. With the pauses it is more than the network keeps waiting."""
 
 
 class Circuit:
@@ -41,15 +41,16 @@ class Circuit:
     def open(self) -> bool:
         return self.silences >= TOLERATED
 
-    def run(self, work: Callable[[], Result], deadline: float, heard=lambda: 0.0, probe=False) -> Result:
+    def run(self, work: Callable[[], Result], deadline: float, heard=lambda: 0.0, taken=None, probe=False) -> Result:
         """What `work` returns or raises; `Unreachable` when it takes longer than `deadline` seconds. Work that is long
-        by nature tells by `heard` when it last moved (monotonic), and the deadline counts from there."""
+        by nature tells by `heard` when it last moved (monotonic), and the deadline counts from there. Work that only
+        has to be begun is left to itself after `taken` seconds, unless it failed by then."""
         if self.pid != os.getpid():
             self.reset()  # the threads and locks of a parent process mean nothing in its child
         if self.open and not probe and not self.due():
             raise Unreachable("The hypervisor does not answer.", f"{self.name}: the circuit is open")
         try:
-            result = self.result(work, deadline, heard)
+            result = self.result(work, deadline, heard, taken)
         except Unreachable:
             self.silences += 1
             self.retry_at = time.monotonic() + PAUSE
@@ -67,11 +68,13 @@ class Circuit:
         self.retry_at = time.monotonic() + PAUSE
         return True
 
-    def result(self, work, deadline, heard):
+    def result(self, work, deadline, heard, taken):
         future, limit = Future(), time.monotonic() + deadline
         if not self.slots.acquire(timeout=deadline):
             raise Unreachable("The hypervisor does not answer.", f"{self.name}: {AT_ONCE} calls wait for an answer")
         threading.Thread(target=carry, args=(work, future, self.slots), name=f"node {self.name}", daemon=True).start()
+        if taken is not None and not wait([future], taken).done:
+            return None
         while not wait([future], max(0.0, limit - time.monotonic())).done:
             if heard() + deadline <= limit:
                 detail = f"{self.name}: silent for {deadline:g} seconds"

@@ -94,6 +94,12 @@ def enqueue(instance, action, lock, *, actor, **more):
     return task
 
 
+def last_deploy(instance):
+    """The latest task that installed, or tried to install, an operating system; or None."""
+    deploys = select(Task).where(Task.resource_id == instance.id, Task.kind == "instance_deploy")
+    return session.scalar(deploys.order_by(Task.id.desc()).limit(1))
+
+
 def open_task(instance, kind):
     return session.scalar(
         select(Task).where(Task.resource_id == instance.id, Task.status.in_(OPEN), Task.kind.like(kind)).limit(1)

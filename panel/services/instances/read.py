@@ -65,8 +65,8 @@ def narrowed(query, account, *, search=None, state=None, hypervisor_id=None):
 def by_state(account):
     """For each state, how many instances of the account are in it and what they cost a month."""
     price = func.coalesce(func.sum(Plan.price), 0)
-    mine = select(Instance.state, func.count(), price).join(Plan, Instance.plan)
-    return mine.where(Instance.account_id == account.id).group_by(Instance.state)
+    mine = select(Instance.state.label("state"), func.count(), price).join(Plan, Instance.plan)
+    return mine.where(Instance.account_id == account.id).group_by("state")
 
 
 def ailing(account):

@@ -2,7 +2,7 @@
 
 from flask import abort, request, url_for
 
-from panel.auth.browser import actor, page_can, viewer
+from panel.auth.browser import actor, page_can
 from panel.errors import Invalid
 from panel.forms import Form
 from panel.htmx import did, go, render, say
@@ -41,7 +41,9 @@ def change(instance_id):
     if form.submit(lambda **data: instances.update(instance, **data)):
         say("The settings are changed.")
         return go(url_for(".tab", instance_id=instance_id, tab="settings"))
-    return render("user/instances/show.html", "settings", status=form.status, **shown(instance_id, "settings", form=form))
+    return render(
+        "user/instances/show.html", "settings", status=form.status, **shown(instance_id, "settings", form=form)
+    )
 
 
 @bp.post("/<instance_id>/destroy")

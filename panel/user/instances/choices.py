@@ -4,7 +4,6 @@ import json
 from collections import defaultdict
 
 from flask import current_app
-
 from sqlalchemy.orm import contains_eager
 
 from panel.auth.browser import viewer
@@ -18,7 +17,7 @@ HIDDEN = "********"
 
 
 def choices(form, instance=None):
-    """Locations, plans, images and keys for the form as it is filled in. With an instance, place and size are settled."""
+    """Everything for the form as it is filled in. With an instance, place and size are settled."""
     locations = session.scalars(catalog.locations()).all()
     location = instance.group if instance else picked(locations, form.value("location_id"), lambda it: it.is_available)
     offered = plans(location) if location and not instance else []
@@ -39,7 +38,7 @@ def choices(form, instance=None):
         "image": image,
         "brand": brand,
         "keys": keys,
-        "ticked": form.values("ssh_keys") if form.sent is not None else [key.id for key in keys],
+        "ticked": form.values("ssh_keys") if form.has("ssh_keys") else [key.id for key in keys],
         "zones": [(name, name.replace("_", " ")) for name in sorted(ZONES)],
         "suggested": suggestion(location, plan, image),
     }
@@ -50,8 +49,9 @@ def plans(location):
 
 
 def picked(rows, row_id, fits):
-    """The row that was chosen; before anything was, the first that can be had."""
-    return next((row for row in rows if row.id == row_id), None) or next((row for row in rows if fits(row)), None)
+    """The row that was chosen, if it can be had; else the first that can."""
+    fitting = [row for row in rows if fits(row)]
+    return next((row for row in fitting if row.id == row_id), fitting[0] if fitting else None)
 
 
 def groups(rows, name):
@@ -93,7 +93,6 @@ def as_code(form, found):
 
 def curl(address, body):
     text = json.dumps(body, indent=2, ensure_ascii=False).replace("'", "'\\''")
-    return (
-        f'curl -X POST "{address}" \\\n  -H "Authorization: Bearer $TOKEN" \\\n  -H "Content-Type: application/json" \\\n'
-        f"  -d '{text}'"
-    )
+    headers = ("Authorization: Bearer $TOKEN", "Content-Type: application/json")
+    parts = (f'curl -X POST "{address}"', *(f'-H "{header}"' for header in headers), f"-d '{text}'")
+    return " \\\n  ".join(parts)

@@ -4,6 +4,7 @@ from flask import request, url_for
 from marshmallow import ValidationError
 
 from panel.auth.browser import actor, page_can, viewer
+from panel.db import session
 from panel.errors import NotFound
 from panel.forms import Form
 from panel.htmx import go, render, say
@@ -53,16 +54,18 @@ def page(form, block=None):
     return render("user/instances/new.html", block, status=form.status, form=form, code=as_code(form, found), **found)
 
 
-def make(suggested, *, display_name=None, key_name=None, public_key=None, key_ids=(), image_id, password, cloudcfg, timezone, **place):
+def make(suggested, *, location_id, plan_id, display_name=None, hostname=None, **wanted):
     """The instance and the password that was made up for it, if any."""
-    if public_key:
-        key_ids = [*key_ids, ssh_keys.create(viewer(), name=key_name or "new key", public_key=public_key).id]
     label = display_name or suggested
-    hostname = place.pop("hostname", None) or usable(label)
-    instance = instances.create(viewer(), actor=actor(), display_name=label, hostname=hostname, **place)
-    wanted = {"image_id": image_id, "password": password, "cloudcfg": cloudcfg, "timezone": timezone}
-    _, made = instances.deploy(instance, actor=actor(), account=viewer(), key_ids=key_ids, **wanted)
-    return instance, made
+    instance = instances.create(
+        viewer(),
+        location_id=location_id,
+        plan_id=plan_id,
+        display_name=label,
+        hostname=hostname or usable(label),
+        actor=actor(),
+    )
+    return instance, install(instance, **wanted)
 
 
 def usable(name):
@@ -77,8 +80,17 @@ def usable(name):
 @page_can("instances:write")
 def again(instance_id):
     instance = mine(instance_id)
-    known = {"image_id": instance.image_id, "hostname": instance.hostname, "timezone": instance.timezone}
-    return deploy_page(instance, Form(DeployIn, NewKey, known=known))
+    return deploy_page(instance, Form(DeployIn, NewKey, known=tried(instance)))
+
+
+def tried(instance):
+    """What the last deploy was asked to do. Its password is not kept."""
+    last = instances.last_deploy(instance)
+    if last is None:
+        return {"hostname": instance.hostname}
+    lines = last.arguments["ssh_keys"]
+    keys = [key.id for key in session.scalars(ssh_keys.listing(viewer())) if key.public_key in lines]
+    return {**last.arguments, "ssh_keys": keys}
 
 
 @bp.post("/<instance_id>/deploy")
@@ -102,6 +114,7 @@ def deploy_page(instance, form, block=None):
 
 
 def install(instance, *, key_name=None, public_key=None, key_ids=(), **wanted):
+    """Begins the deploy, with a key that is stored on the way; returns the password that was made up, if any."""
     if public_key:
         key_ids = [*key_ids, ssh_keys.create(viewer(), name=key_name or "new key", public_key=public_key).id]
     return instances.deploy(instance, actor=actor(), account=viewer(), key_ids=key_ids, **wanted)[1]

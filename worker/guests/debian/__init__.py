@@ -11,13 +11,20 @@ from worker.guests import disk, overlay, packages, programs
 from worker.guests.built import Built, described
 
 HERE = Path(__file__).parent
-PACKAGES = """
-    linux-image-cloud-amd64 initramfs-tools lz4 systemd-sysv systemd-resolved systemd-timesyncd udev dbus
-    libpam-systemd cloud-init cloud-guest-utils openssh-server qemu-guest-agent sudo iproute2 iputils-ping netbase
-    ca-certificates curl fdisk kmod less locales procps vim-tiny
-""".split()
-DISK_MODULES = "virtio_pci virtio_blk virtio_scsi sd_mod"
-NO_MANUALS = ["path-exclude=/usr/share/doc/*", "path-include=/usr/share/doc/*/copyright", "path-exclude=/usr/share/man/*"]
+PACKAGES = [
+    *("linux-image-cloud-amd64", "initramfs-tools", "lz4", "kmod", "udev", "fdisk"),
+    *("systemd-sysv", "systemd-resolved", "systemd-timesyncd", "dbus", "libpam-systemd", "locales", "sudo"),
+    *("cloud-init", "cloud-guest-utils", "openssh-server", "qemu-guest-agent"),
+    *("iproute2", "iputils-ping", "netbase", "ca-certificates", "curl", "less", "procps", "vim-tiny"),
+]
+DISK_MODULES = ["virtio_pci", "virtio_blk", "virtio_scsi", "sd_mod"]
+LEFT_OUT = [
+    "path-exclude=/usr/share/man/*",
+    "path-exclude=/usr/share/doc/*",
+    "path-include=/usr/share/doc/*/copyright",
+]
+"""For dpkg, while the image is made. What people install later comes with its manuals."""
+
 SIZE_MB = 2048
 
 
@@ -32,9 +39,9 @@ def build(out: Path, *, cache: Path, log=print) -> Built:
         ours, root = Path(work, "ours"), Path(work, "root")
         overlay.lay(HERE / "overlay", ours)
         modules = ours / "etc/initramfs-tools/modules"
-        modules.write_text("\n".join(DISK_MODULES.split()) + "\n")
+        modules.write_text("\n".join(DISK_MODULES) + "\n")
         log("Installing Debian …")
-        packages.installed(PACKAGES, root, cache=cache, overlay=ours, finish=HERE / "finish", dpkg=NO_MANUALS)
+        packages.installed(PACKAGES, root, cache=cache, overlay=ours, finish=HERE / "finish", dpkg=LEFT_OUT)
         log(f"Writing {out.name} …")
         disk.write(
             root,

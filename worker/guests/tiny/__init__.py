@@ -1,10 +1,10 @@
 """The tiny guest: a Linux that starts in seconds and does what a panel needs of one.
 
 Debian's cloud kernel, busybox, dropbear, the QEMU guest agent and nothing else; for demonstrations, tests, rescue and
-whoever wants a small machine. Everything it is told comes from a NoCloud seed (volume label `cidata`) whose three files
-are **JSON**: `meta-data`, `network-config` (version 2) and `user-data`, the latter with the line `#cloud-config` before
-the JSON, or a script beginning with `#!`. JSON is also YAML, so the same seed serves cloud-init. Write characters beyond
-the basic plane as themselves (`ensure_ascii=False`): YAML does not know surrogate pairs.
+whoever wants a small machine. Everything it is told comes from a NoCloud seed (volume label `cidata`) whose three
+files are **JSON**: `meta-data`, `network-config` (version 2) and `user-data`, the latter with the line `#cloud-config`
+before the JSON, or a script beginning with `#!`. JSON is also YAML, so the same seed serves cloud-init. Write
+characters beyond the basic plane as themselves (`ensure_ascii=False`): YAML does not know surrogate pairs.
 
 Of #cloud-config it understands hostname, timezone, write_files, ssh_authorized_keys, users, password, chpasswd,
 ssh_pwauth, disable_root and runcmd; /var/log/seed.log names what it did not. Its default user is root, who may sign in
@@ -18,7 +18,10 @@ from worker.guests import disk, packages, programs
 from worker.guests.built import Built, described
 from worker.guests.tiny import boot, tree
 
-PACKAGES = ["base-files", "busybox-static", "dropbear-bin", "e2fsprogs", "jq", "linux-image-cloud-amd64", "qemu-guest-agent", "tzdata", "util-linux"]
+PACKAGES = [
+    *("base-files", "busybox-static", "dropbear-bin", "e2fsprogs", "jq"),
+    *("linux-image-cloud-amd64", "qemu-guest-agent", "tzdata", "util-linux"),
+]
 SIZE_MB = 256
 
 
@@ -29,7 +32,7 @@ def missing() -> list[str]:
 
 def build(out: Path, *, cache: Path, log=print) -> Built:
     """Writes the image. After failure (`BuildFailed`) an older file at `out` is as it was."""
-    unpacked = packages.unpacked(PACKAGES, cache=cache, log=log)
+    unpacked = packages.unpacked(PACKAGES, cache=cache, prepare=boot.index_modules, log=log)
     with TemporaryDirectory(prefix="tiny-") as work:
         root = Path(work, "root")
         tree.grow(unpacked, root)

@@ -7,13 +7,16 @@ from tempfile import TemporaryDirectory
 
 from worker.guests.programs import run
 
-DISKS = "virtio_pci virtio_blk virtio_scsi ata_piix sd_mod sr_mod"
-"""Needed before there is a root file system; the optical drive of the seed is slow to answer, so it is asked then too."""
+DISKS = ["virtio_pci", "virtio_blk", "virtio_scsi", "ata_piix", "sd_mod", "sr_mod"]
+"""Needed before there is a root file system; the optical drive of the seed answers slowly, so it is asked early."""
 
-DEVICES = "virtio_net virtio_console virtio_balloon virtio_rng button evdev isofs vfat nls_cp437 nls_iso8859_1 nls_utf8"
-NETWORKS = "8021q bridge dummy tun veth vxlan wireguard"
-FIREWALL = "nf_tables nft_ct nft_masq nft_nat nft_redir nft_reject_inet nft_chain_nat overlay"
-
+MODULES = [
+    *DISKS,
+    *("virtio_net", "virtio_console", "virtio_balloon", "virtio_rng", "button", "evdev"),
+    *("isofs", "vfat", "nls_cp437", "nls_iso8859_1", "nls_utf8", "overlay"),
+    *("8021q", "bridge", "dummy", "tun", "veth", "vxlan", "wireguard"),
+    *("nf_tables", "nft_ct", "nft_masq", "nft_nat", "nft_redir", "nft_reject_inet", "nft_chain_nat"),
+]
 INIT = Path(__file__).parent / "initramfs/init"
 INIT_USES = ["cat", "dd", "modprobe", "mount", "sh", "sort", "switch_root", "usleep"]
 PROGRAMS = {"depmod": "kmod", "modprobe": "kmod", "cpio": "cpio"}
@@ -24,11 +27,20 @@ SIGNATURE_FACTS = 12
 TABLES = "modules.builtin", "modules.builtin.modinfo", "modules.order"
 
 
+def index_modules(packages: Path):
+    """Lets `modprobe` find out what a module of the unpacked kernel needs."""
+    run("depmod", "-b", packages, kernel_version(packages))
+
+
+def kernel_version(packages: Path) -> str:
+    return next((packages / "lib/modules").iterdir()).name
+
+
 def install(packages: Path, tree: Path):
     """Puts the kernel, its modules and the initial file system into `tree`."""
-    version = next((packages / "lib/modules").iterdir()).name
+    version = kernel_version(packages)
     shutil.copy(packages / f"boot/vmlinuz-{version}", tree / "boot/vmlinuz")
-    copy_modules(f"{DISKS} {DEVICES} {NETWORKS} {FIREWALL}", packages, tree, version)
+    copy_modules(MODULES, packages, tree, version)
     with TemporaryDirectory(prefix="tiny-") as work:
         initial = Path(work, "initial")
         for directory in ("bin", "dev", "proc", "root", "sys"):
@@ -50,11 +62,9 @@ def archived(tree: Path, archive: Path) -> Path:
     return archive
 
 
-def copy_modules(names: str, tree: Path, target: Path, version: str):
+def copy_modules(names: list[str], tree: Path, target: Path, version: str):
     """Copies these modules, those they need, and the tables by which `modprobe` finds them."""
-    if not (tree / "lib/modules" / version / "modules.dep").exists():
-        run("depmod", "-b", tree, version)
-    shown = run("modprobe", "-d", tree, "-S", version, "--all", "--show-depends", *names.split())
+    shown = run("modprobe", "-d", tree, "-S", version, "--all", "--show-depends", *names)
     files = {line.split()[1] for line in shown.splitlines() if line.startswith("insmod ")}
     files |= {str(tree / "lib/modules" / version / table) for table in TABLES}
     for file in files:

@@ -1,4 +1,4 @@
-"""The root file system of the tiny guest: a few programs with the libraries they load, and our own files around them."""
+"""The root file system of the tiny guest: a few programs with the libraries they load, and our own files around."""
 
 import os
 import re
@@ -9,13 +9,38 @@ from worker.guests import overlay
 from worker.guests.programs import run
 
 OVERLAY = Path(__file__).parent / "overlay"
-DIRECTORIES = ["boot", "dev", "etc", "mnt", "proc", "root", "run", "sys", "tmp", "usr/bin", "usr/lib", "usr/lib64", "usr/sbin", "var/lib", "var/log"]
+DIRECTORIES = [
+    "boot",
+    "dev",
+    "etc",
+    "mnt",
+    "proc",
+    "root",
+    "run",
+    "sys",
+    "tmp",
+    "usr/bin",
+    "usr/lib",
+    "usr/lib64",
+    "usr/sbin",
+    "var/lib",
+    "var/log",
+]
 MODES = {"root": 0o700, "tmp": 0o1777, "etc/shadow": 0o600}
 
 BUSYBOX = "bin/busybox"
 LOADER = "lib64/ld-linux-x86-64.so.2"
 LIBRARIES = "lib/x86_64-linux-gnu", "usr/lib/x86_64-linux-gnu"
-PROGRAMS = ["usr/sbin/dropbear", "usr/bin/dropbearkey", "usr/sbin/qemu-ga", "usr/bin/jq", "usr/bin/resizepart", "sbin/resize2fs", "sbin/e2fsck", "sbin/mke2fs"]
+PROGRAMS = [
+    "usr/sbin/dropbear",
+    "usr/bin/dropbearkey",
+    "usr/sbin/qemu-ga",
+    "usr/bin/jq",
+    "usr/bin/resizepart",
+    "sbin/resize2fs",
+    "sbin/e2fsck",
+    "sbin/mke2fs",
+]
 RESOLVERS = [f"{LIBRARIES[0]}/{name}" for name in ("libnss_files.so.2", "libnss_dns.so.2", "libresolv.so.2")]
 """Loaded by name while running, so no program lists them."""
 

@@ -5,52 +5,47 @@ of the contract about time: every call has a deadline and passes the node's circ
 beside it.
 """
 
-import contextlib
 import time
 from pathlib import Path
 
 import libvirt
 
-from worker.nodes.base import Capabilities, Node, NodeError, NodeSpec
+from worker.nodes.base import Capabilities, Node, NodeSpec, Refused, Unreachable
 from worker.nodes.circuit import Circuit
 from worker.nodes.libvirt import agent, facts, machines, pools, seen
-from worker.nodes.libvirt.connection import Connection, alive
-from worker.nodes.libvirt.errors import meaning
+from worker.nodes.libvirt.connection import Lines, release
+from worker.nodes.libvirt.errors import translated
 from worker.nodes.libvirt.watching import Watch
 
-SOON, A_WHILE, LONG = 15.0, 45.0, 90.0
+SOON, A_WHILE, LONG = 10.0, 45.0, 90.0
 """Deadlines in seconds: for a look, for a change (libvirt itself waits up to 30 for a busy machine), for trying out
-what the node can do. A line that is dead is noticed earlier, by libvirt's own signs of life."""
+what the node can do."""
+
+TAKEN = 1.0
+"""Seconds after which a guest counts as asked. libvirt waits up to a minute for it to obey its agent."""
 
 
 class LibvirtNode(Node):
     def __init__(self, spec: NodeSpec, data_dir: Path):
         super().__init__(spec, data_dir)
-        self.connection = Connection(spec.uri)
+        self.lines = Lines(spec.uri)
         self.circuit = Circuit(spec.name)
         self.cards = seen.Cards()
-        self.tried: tuple[libvirt.virConnect | None, facts.Facts | None] = None, None
+        self.facts: facts.Facts | None = None
+        """What the node can do. It is found out again after the node was lost: it may have been changed or repaired."""
 
     def call(self, doing: str, deadline: float, work, *args, **circuit):
         """Runs `work(connection, *args)` within the deadline. `doing` completes "the hypervisor could not …"."""
 
         def carry():
-            line = None
-            try:
-                line = self.connection.get()
+            with self.lines.one() as line, translated(line, doing):
                 return work(line, *args)
-            except libvirt.libvirtError as error:
-                raise meaning(error, doing, lost=line is None or not alive(line)) from error
 
-        return self.circuit.run(carry, deadline, **circuit)
-
-    def facts(self, connection, again=False) -> facts.Facts:
-        """What was found out over this connection; a new one may lead to a host that was changed or repaired."""
-        line, found = self.tried
-        if again or found is None or line is not connection:
-            found = facts.find_out(connection)
-            self.tried = connection, found
-        return found
+        try:
+            return self.circuit.run(carry, deadline, **circuit)
+        except Unreachable:
+            self.facts = None
+            raise
 
     # --- the node itself
 
@@ -58,7 +53,7 @@ class LibvirtNode(Node):
         return self.call("say what it can do", LONG, self._capabilities)
 
     def _capabilities(self, connection):
-        found = self.facts(connection, again=True)
+        self.facts = found = facts.find_out(connection)
         versions = libvirt_number(connection.getLibVersion()), libvirt_number(connection.getVersion())
         return Capabilities(
             version="libvirt {}, QEMU {}".format(*versions),
@@ -78,20 +73,19 @@ class LibvirtNode(Node):
         return self.call("list its machines", SOON, seen.machines, self.cards)
 
     def watch(self, event, stop):
-        watch = self.call("tell of changes", SOON, Watch)
+        watch = self.circuit.run(self._watch, SOON)
         try:
             watch.run(event, stop)
         finally:
-            with contextlib.suppress(NodeError, libvirt.libvirtError):
-                self.circuit.run(watch.end, SOON)
+            release(watch.line)
+
+    def _watch(self):
+        line = self.lines.open()
+        with translated(line, "tell of changes"):
+            return Watch(line)
 
     def close(self):
-        with contextlib.suppress(NodeError):
-            self.circuit.run(self._close, SOON, probe=True)
-
-    def _close(self):
-        self.tried = None, None
-        self.connection.close()
+        self.lines.close()
 
     # --- pools, images, disks
 
@@ -137,20 +131,23 @@ class LibvirtNode(Node):
         self.call("define the machine", LONG, self._define, machine)
 
     def _define(self, connection, machine):
-        found = self.facts(connection)
+        self.facts = found = self.facts or facts.find_out(connection)
         machines.define(connection, machine, found.accelerated, found.bandwidth_limits, found.address_filters)
 
     def start(self, machine_id):
         self.call("start the machine", A_WHILE, machines.start, machine_id)
 
     def shutdown(self, machine_id):
-        self.call("ask the machine to turn off", A_WHILE, machines.shutdown, machine_id)
+        if self.call("ask the machine to turn off", SOON, machines.is_on, machine_id):
+            self.call("ask the machine to turn off", A_WHILE, machines.shutdown, machine_id, taken=TAKEN)
 
     def power_off(self, machine_id):
         self.call("turn the machine off", A_WHILE, machines.power_off, machine_id)
 
     def restart(self, machine_id):
-        self.call("ask the machine to restart", A_WHILE, machines.restart, machine_id)
+        if not self.call("ask the machine to restart", SOON, machines.is_on, machine_id):
+            raise Refused("The machine is off.", f"machine {machine_id}")
+        self.call("ask the machine to restart", A_WHILE, machines.restart, machine_id, taken=TAKEN)
 
     def reset(self, machine_id):
         self.call("reset the machine", A_WHILE, machines.reset, machine_id)

@@ -1,20 +1,31 @@
-"""The line to one libvirt daemon: opened when needed, noticed when lost, never shared with another process."""
+"""The lines to one libvirt daemon: opened when needed, noticed when lost, never shared with another process.
 
+Each call has a line to itself. libvirt's client library crashes the whole process when a second thread comes along on a
+line where one waits (CVE-2024-4418, mended in 10.4; Debian 12 has 9.0), and its own signs of life count as a second
+thread. So they are asked for only on lines that wait for events, and silence is noticed by the callers' deadlines.
+"""
+
+import contextlib
 import os
 import threading
 
 import libvirt
 import structlog
 
+from worker.nodes.base import Unreachable
+
 log = structlog.get_logger()
 
 PING_EVERY, PINGS_MISSED = 3, 3
-"""Seconds between signs of life, and how many may be missing until the line counts as lost."""
+"""Seconds between signs of life on a line that waits for events, and how many may be missing until it is lost."""
+
+KEPT = 8
+"""Lines that wait for their next call."""
 
 libvirt.registerErrorHandler(lambda _, error: None, None)  # it would print to stderr what it raises anyway
 
 inherited: list = []
-"""Connections of a parent process. Letting go of one would close the line under the parent, so they are kept."""
+"""Lines of a parent process. Letting go of one would close it under the parent, so they are kept."""
 
 home: int | None = None
 """The process that runs libvirt's event loop. Its children cannot: the loop does not survive a fork, and libvirt takes
@@ -23,39 +34,59 @@ no second one. They call as everybody does, but hear no events and do not answer
 lock = threading.Lock()
 
 
-class Connection:
+class Lines:
     def __init__(self, uri: str):
         self.uri = with_batch_mode(uri)
-        self.line: libvirt.virConnect | None = None
         self.pid = os.getpid()
+        self.free: list[libvirt.virConnect] = []
 
-    def get(self) -> libvirt.virConnect:
-        """A live connection. Opening may block as long as the network likes: callers bring a deadline. Several may try
-        at once, so that one attempt that hangs does not keep a later one from getting through."""
+    @contextlib.contextmanager
+    def one(self):
+        """A live line that nobody else uses. Opening one may block as long as the network likes: callers bring a
+        deadline, and one attempt that hangs does not keep a later one from getting through."""
+        line, free = self.take() or self.open(), self.free
+        try:
+            yield line
+        finally:
+            if free is self.free and len(free) < KEPT and alive(line):
+                free.append(line)
+
+    def take(self) -> libvirt.virConnect | None:
         if self.pid != os.getpid():
-            inherited.append(self.line)
-            self.line, self.pid = None, os.getpid()
-        line = self.line
-        if line is None or not alive(line):
-            run_events()
+            inherited.append(self.free)
+            self.pid, self.free = os.getpid(), []
+        with contextlib.suppress(IndexError):
+            while not alive(line := self.free.pop()):
+                pass
+            return line
+        return None
+
+    def open(self) -> libvirt.virConnect:
+        run_events()
+        try:
             line = libvirt.open(self.uri)
-            line.setKeepAlive(PING_EVERY, PINGS_MISSED)
-            self.line = line
-            log.info("libvirt_connected", uri=self.uri)
+        except libvirt.libvirtError as error:
+            raise Unreachable("The hypervisor cannot be reached.", f"{self.uri}: {error}") from error
+        log.debug("libvirt_connected", uri=self.uri)
         return line
 
     def close(self):
-        """Lets go of the line; it is closed when the last call that uses it has ended."""
+        """Lets go of the lines that wait; one in use is let go of when its call ends."""
         if self.pid == os.getpid():
-            self.line = None
+            free, self.free = self.free, []
+            for line in free:
+                release(line)
+
+
+def release(line: libvirt.virConnect):
+    """Says goodbye, which may take as long as the node is silent: nobody waits for it."""
+    threading.Thread(target=line.close, name="libvirt goodbye", daemon=True).start()
 
 
 def alive(line: libvirt.virConnect) -> bool:
     """Where the event loop runs it notices a loss by itself; elsewhere the daemon may have hung up on a quiet line."""
-    if home == os.getpid():
-        return bool(line.isAlive())
     try:
-        return bool(line.getLibVersion())
+        return bool(line.isAlive() if hears_events() else line.getLibVersion())
     except libvirt.libvirtError:
         return False
 
@@ -74,7 +105,7 @@ def with_batch_mode(uri: str) -> str:
 
 def run_events():
     """One thread of this process answers the daemon's signs of life and delivers events. It has to be there before the
-    first connection is made."""
+    first line is opened."""
     global home
     with lock:
         if home is None:

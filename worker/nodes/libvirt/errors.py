@@ -6,6 +6,7 @@ import errno
 import libvirt
 
 from worker.nodes.base import AgentSilent, Full, Missing, NodeError, Refused, Unreachable
+from worker.nodes.libvirt.connection import alive
 
 GONE = {
     libvirt.VIR_ERR_NO_DOMAIN: "The hypervisor does not know this machine.",
@@ -32,9 +33,17 @@ def absent_is_fine():
             raise
 
 
+@contextlib.contextmanager
+def translated(line: libvirt.virConnect, doing: str):
+    """Raises the contract's errors. `doing` completes "could not …"."""
+    try:
+        yield
+    except libvirt.libvirtError as error:
+        raise meaning(error, doing, lost=not alive(line)) from error
+
+
 def meaning(error: libvirt.libvirtError, doing: str, lost: bool) -> NodeError:
-    """`doing` completes "could not …". When the line is lost it does not matter what was said last: nobody knows what
-    became of the call."""
+    """When the line is lost it does not matter what was said last: nobody knows what became of the call."""
     code, detail = error.get_error_code(), str(error)
     if lost:
         return Unreachable("The connection to the hypervisor was lost.", f"{doing}: {detail}")

@@ -13,8 +13,8 @@ from worker.nodes.libvirt import filters
 
 log = structlog.get_logger()
 
-MOVED = 1_000_000
-"""Nanoseconds of processor time that show that a guest runs."""
+MOVED = 10_000_000
+"""Nanoseconds of processor time that show that a guest runs: what its thread may get for merely being made is less."""
 
 PATIENCE = 5.0
 """Seconds a probe guest has for that."""
@@ -58,7 +58,7 @@ def uses_processor(connection, guest) -> bool:
     limit = time.monotonic() + PATIENCE
     while time.monotonic() < limit:
         [(_, values)] = connection.domainListGetStats([guest], libvirt.VIR_DOMAIN_STATS_VCPU)
-        if values.get("vcpu.0.time", 0) > MOVED:
+        if values.get("vcpu.0.time", 0) >= MOVED:
             return True
         time.sleep(0.05)
     return False
@@ -82,7 +82,7 @@ def probe_guest() -> str:
 def bandwidth_limits(connection) -> bool:
     """Limits need parts of the kernel's traffic control that some hosts lack: a network with limits tells."""
     limits = E.bandwidth(E.inbound(average="1000"), E.outbound(average="1000"))
-    network = E.network(E.name(f"panel-probe-{uuid.uuid4()}"), E.forward(mode="open"), E.bridge(stp="off"), limits)
+    network = E.network(E.name(f"panel-probe-{uuid.uuid4()}"), E.bridge(stp="off"), limits)
     try:
         connection.networkCreateXML(text(network)).destroy()
     except libvirt.libvirtError as error:

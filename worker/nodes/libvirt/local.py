@@ -13,7 +13,6 @@ import fcntl
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import time
 import uuid
@@ -43,6 +42,9 @@ NEEDED = {
 PACKAGES = tuple(dict.fromkeys(NEEDED.values()))
 
 PROGRAMS = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+LONGEST = 90
+"""Characters of the directory's path: the kernel limits the path of a socket to 107."""
 
 FOLDERS = {
     "run": "/run/libvirt",
@@ -145,11 +147,11 @@ def start(directory: Path, network: PublicNetwork = PublicNetwork()) -> str:  # 
     """After success the hypervisor runs, its network `public` too, and the address to reach it is returned. When it ran
     already nothing is done. Raises `NoHypervisor`."""
     directory = Path(directory).resolve()
-    with alone(directory):
-        if not answers(directory):
-            launch(directory)
-        with contextlib.closing(libvirt.open(uri(directory))) as connection:
+    with alone(directory), contextlib.closing(reach(directory) or launch(directory)) as connection:
+        try:
             ensure(connection, network)
+        except libvirt.libvirtError as error:
+            raise NoHypervisor(f"The network {network.name} could not be made: {error}") from error
     return uri(directory)
 
 
@@ -159,20 +161,25 @@ def stop(directory: Path):
     if not directory.exists():
         return
     with alone(directory):
-        if not answers(directory) and any(processes(directory)):
-            launch(directory)  # its guests outlived it: a new daemon finds them again and can clear all away
-        if answers(directory):
-            with contextlib.closing(libvirt.open(uri(directory))) as connection:
-                for domain in connection.listAllDomains(libvirt.VIR_CONNECT_LIST_DOMAINS_ACTIVE):
-                    with contextlib.suppress(libvirt.libvirtError):  # it just ended, or is ended below
-                        domain.destroy()
-                for network in connection.listAllNetworks(libvirt.VIR_CONNECT_LIST_NETWORKS_ACTIVE):
-                    network.destroy()
+        connection = reach(directory)
+        if connection is None and outlived(directory):
+            connection = launch(directory)  # it finds again what the last one left, and can clear it away
+        if connection is not None:
+            with contextlib.closing(connection):
+                clear(connection)
         end(processes(directory))
         for branch in Path("/sys/fs/cgroup").glob(f"*/{host_uuid(directory)}"):
             for group, _, _ in os.walk(branch, topdown=False):
                 with contextlib.suppress(OSError):
                     os.rmdir(group)
+
+
+def clear(connection: libvirt.virConnect):
+    for domain in connection.listAllDomains(libvirt.VIR_CONNECT_LIST_DOMAINS_ACTIVE):
+        with contextlib.suppress(libvirt.libvirtError):  # it just ended, or is ended with the daemon
+            domain.destroy()
+    for network in connection.listAllNetworks(libvirt.VIR_CONNECT_LIST_NETWORKS_ACTIVE):
+        network.destroy()
 
 
 @contextlib.contextmanager
@@ -184,27 +191,30 @@ def alone(directory: Path) -> Iterator[None]:
         yield
 
 
-def answers(directory: Path) -> bool:
-    with socket.socket(socket.AF_UNIX) as probe:
-        try:
-            probe.connect(str(directory / "run" / "libvirt-sock"))
-        except OSError:
-            return False
-    return True
+def reach(directory: Path) -> libvirt.virConnect | None:
+    """A line to the daemon, if it answers. That there is a socket says nothing: it may be a dying daemon's."""
+    with contextlib.suppress(libvirt.libvirtError):
+        return libvirt.open(uri(directory))
+    return None
 
 
-def launch(directory: Path):
+def outlived(directory: Path) -> bool:
+    """Whether guests or a bridge are noted as there."""
+    return any(any((directory / "run" / kind).glob("*.xml")) for kind in ("qemu", "network"))
+
+
+def launch(directory: Path) -> libvirt.virConnect:
     if lacking := missing():
         raise NoHypervisor(" ".join(lacking))
-    if len(uri(directory)) - len(uri(Path("/"))) > 90:
+    if len(str(directory)) > LONGEST:
         raise NoHypervisor(f"The path {directory} is too long for the address of a socket.")
     works = verdict(directory).works
+    end(processes(directory, guests=False))  # one that is about to end, or hangs
     lay_out(directory)
     command = ["unshare", "--mount", "sh", "-eufc", SPACE, "sh", str(directory), host_uuid(directory)]
-    environ = {"PATH": PROGRAMS, "LC_ALL": "C"}
     said = subprocess.run(
         [*command, "yes" if works else "no"],
-        env=environ,
+        env={"PATH": PROGRAMS, "LC_ALL": "C"},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
@@ -212,9 +222,11 @@ def launch(directory: Path):
         start_new_session=True,
         cwd="/",
     )
-    if said.returncode or not answers(directory):
+    connection = None if said.returncode else reach(directory)
+    if connection is None:
         raise NoHypervisor(f"libvirtd did not start: {said.stdout.strip()} (see {directory / 'log' / 'libvirtd.log'})")
     log.info("local_hypervisor_started", directory=str(directory), kvm=works)
+    return connection
 
 
 def lay_out(directory: Path):
@@ -240,27 +252,29 @@ def host_uuid(directory: Path) -> str:
     return file.read_text()
 
 
-def processes(directory: Path) -> list[int]:
+def processes(directory: Path, guests=True) -> set[int]:
     """The daemon and its guests: processes from its pid files that do see this directory as /run/libvirt, so that a
     number that went to another process is left alone."""
-    found = []
+    found = set()
     run = directory / "run"
-    for file in (run / "libvirtd.pid", *run.glob("qemu/*.pid"), *run.glob("network/*.pid")):
+    for file in (run / "libvirtd.pid", *(run.glob("qemu/*.pid") if guests else ())):
         with contextlib.suppress(OSError, ValueError):
             pid = int(file.read_text())
             if os.path.samestat(os.stat(f"/proc/{pid}/root/run/libvirt"), run.stat()):
-                found.append(pid)
+                found.add(pid)
     return found
 
 
-def end(pids: list[int], patience=10.0):
-    for pid in pids:
-        os.kill(pid, signal.SIGTERM)
+def end(pids: set[int], patience=10.0):
+    tell(pids, signal.SIGTERM)
     limit = time.monotonic() + patience
-    while any(Path(f"/proc/{pid}").exists() for pid in pids):
+    while any(os.path.exists(f"/proc/{pid}/root") for pid in pids):  # a dead process that nobody waits for has none
         if time.monotonic() > limit:
-            for pid in pids:
-                with contextlib.suppress(ProcessLookupError):
-                    os.kill(pid, signal.SIGKILL)
-            return
+            return tell(pids, signal.SIGKILL)
         time.sleep(0.02)
+
+
+def tell(pids: set[int], what: signal.Signals):
+    for pid in pids:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, what)

@@ -1,7 +1,6 @@
 """Machines: their definition and their power. Each function gets a live connection; the deadline is the caller's."""
 
 import contextlib
-import threading
 from urllib.parse import urlsplit
 
 import libvirt
@@ -25,9 +24,6 @@ FORGET = (
 FIREWALL_ATTEMPTS = 4
 """The host's firewall may be changed by others at the same moment; then the filter of a card is refused, and with it
 the start. The next attempt finds it in order."""
-
-HEARD = 0.5
-"""Seconds in which a refusal to ask the guest at all makes itself known."""
 
 ANYWHERE = ("0.0.0.0", "::")
 LOOPBACK = ("127.0.0.1", "::1")
@@ -79,10 +75,15 @@ def start(connection, machine_id: str):
             log.info("firewall_busy", machine=machine_id, attempt=attempt, detail=str(error))
 
 
+def is_on(connection, machine_id: str) -> bool:
+    return bool(find(connection, machine_id).isActive())
+
+
 def shutdown(connection, machine_id: str):
+    """Through the agent or, when that does not answer, by the power button: libvirt tries one after the other."""
     domain = find(connection, machine_id)
     with fine_when(lambda: not domain.isActive()):
-        ask(domain.shutdown)
+        domain.shutdown()
 
 
 def power_off(connection, machine_id: str):
@@ -92,7 +93,7 @@ def power_off(connection, machine_id: str):
 
 
 def restart(connection, machine_id: str):
-    ask(find(connection, machine_id).reboot)
+    find(connection, machine_id).reboot()
 
 
 def reset(connection, machine_id: str):
@@ -123,24 +124,6 @@ def fine_when(so):
     except libvirt.libvirtError as error:
         if error.get_error_code() != libvirt.VIR_ERR_OPERATION_INVALID or not so():
             raise
-
-
-def ask(request):
-    """Asks the guest through its agent or, when that does not answer, by the power button: libvirt does one after the
-    other. It then waits up to a minute for the guest to obey the agent; the caller does not."""
-    refused = []
-
-    def carry():
-        try:
-            request()
-        except libvirt.libvirtError as error:
-            refused.append(error)
-
-    asking = threading.Thread(target=carry, name="guest asked", daemon=True)
-    asking.start()
-    asking.join(HEARD)
-    if refused:
-        raise refused[0]
 
 
 def console(connection, machine_id: str, uri: str) -> Endpoint:

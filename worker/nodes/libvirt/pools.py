@@ -6,23 +6,25 @@ So an image is complete when a second, empty volume beside it says so; a transfe
 
 import contextlib
 import io
+from pathlib import PurePosixPath
 
 import libvirt
 from lxml import etree
 
-from worker.nodes.base import Disk, Image, Pool, Progress, Seed
+from worker.nodes.base import Disk, Image, Pool, Progress, Refused, Seed
 from worker.nodes.libvirt import xml
 from worker.nodes.libvirt.errors import absent_is_fine
 from worker.nodes.libvirt.seeds import iso
 
 COMPLETE = ".complete"
-CHUNK = 256 * 1024
-"""Bytes a stream takes at once; libvirt sends no larger packets."""
+
+CHUNK = 262_120
+"""Bytes that every version of libvirt sends in one packet."""
 
 
 def prepare_pool(connection: libvirt.virConnect, name: str, path: str) -> Pool:
     found = lookup(connection.storagePoolLookupByName, name)
-    if found is not None and target(found) != path:
+    if found is not None and PurePosixPath(target(found)) != PurePosixPath(path):
         if found.isActive():
             found.destroy()
         found = connection.storagePoolDefineXML(xml.pool(name, path, found.UUIDString()))
@@ -63,7 +65,15 @@ def put_image(connection, pool: str, image: Image, moved: Progress):
         return
     with image.path.open("rb") as source:
         upload(create(place, image.name, xml.qcow2(image.name, 0)), source, image.size, moved)
+    if length(place, image.name) < image.size:
+        detail = f"{image.name} is shorter than {image.size} bytes: its file is, or another transfer replaced it"
+        raise Refused("The image did not arrive as a whole.", detail)
     create(place, image.name + COMPLETE, xml.raw(image.name + COMPLETE, 0))
+
+
+def length(place, name: str) -> int:
+    """Bytes of the volume's file. A second transfer of the same image replaces the file of the first."""
+    return int(etree.fromstring(place.storageVolLookupByName(name).XMLDesc()).findtext("physical") or 0)
 
 
 def delete_image(connection, pool: str, name: str):
@@ -139,8 +149,9 @@ def upload(volume, source, size: int, moved: Progress):
         volume.upload(stream, 0, size)
         done = 0
         while chunk := source.read(CHUNK):
-            stream.send(chunk)
             done += len(chunk)
+            while chunk:
+                chunk = chunk[stream.send(chunk) :]
             moved(done, size)
         stream.finish()
     except BaseException:

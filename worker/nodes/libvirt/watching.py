@@ -7,7 +7,7 @@ from collections.abc import Callable
 import libvirt
 
 from worker.nodes.base import Event, Power, Refused, Unreachable
-from worker.nodes.libvirt.connection import alive, hears_events
+from worker.nodes.libvirt.connection import PING_EVERY, PINGS_MISSED, alive, hears_events
 
 LOOK = 0.5
 """Seconds between two looks whether to stop."""
@@ -25,17 +25,19 @@ MEANS = {
 
 
 class Watch:
-    """Events arrive in libvirt's thread and are handed on in the watcher's, which may take its time with them."""
+    """Events arrive in libvirt's thread and are handed on in the watcher's, which may take its time with them. The line
+    is the watch's own, and no call is made on it once events may come."""
 
-    def __init__(self, connection: libvirt.virConnect):
+    def __init__(self, line: libvirt.virConnect):
         if not hears_events():
             detail = "this process was forked from one that used libvirt; watch from that one or from a new one"
             raise Refused("Changes cannot be watched from here.", detail)
-        self.connection = connection
+        self.line = line
         self.heard: queue.SimpleQueue = queue.SimpleQueue()
-        self.number = connection.domainEventRegisterAny(None, libvirt.VIR_DOMAIN_EVENT_ID_LIFECYCLE, self.hear, None)
+        line.domainEventRegisterAny(None, libvirt.VIR_DOMAIN_EVENT_ID_LIFECYCLE, self.hear, None)
+        line.setKeepAlive(PING_EVERY, PINGS_MISSED)
 
-    def hear(self, connection, domain, event, detail, _):
+    def hear(self, line, domain, event, detail, _):
         if event == libvirt.VIR_DOMAIN_EVENT_UNDEFINED and detail == libvirt.VIR_DOMAIN_EVENT_UNDEFINED_RENAMED:
             return
         if event in MEANS:
@@ -45,12 +47,5 @@ class Watch:
         while not stop():
             with contextlib.suppress(queue.Empty):
                 event(*self.heard.get(timeout=LOOK))
-            self.look()
-
-    def end(self):
-        self.look()
-        self.connection.domainEventDeregisterAny(self.number)
-
-    def look(self):
-        if not alive(self.connection):
-            raise Unreachable("The connection to the hypervisor was lost.", "lost while watching")
+            if not alive(self.line):
+                raise Unreachable("The connection to the hypervisor was lost.", "lost while watching")

@@ -84,7 +84,7 @@ WHERE (operation = ? OR operation = '*' AND (remaining IS NULL OR ? <> 'watch'))
 class Counting(Circuit):
     """Opens after silences as that of any driver. Work on a simulated node always ends, so it needs no thread."""
 
-    def result(self, work, deadline, heard):
+    def result(self, work, deadline, heard, taken=None):
         return work()
 
 

@@ -40,9 +40,8 @@ def passwords:
   (.password // empty | {name: "root", password: tostring}),
   (.chpasswd.list | if type == "string" then split("\n") else list end | .[] | select(test("^[^:]+:."))
    | {name: sub(":.*"; ""), password: sub("^[^:]*:"; "")}),
-  (.chpasswd.users | list[] | select(.password and .type != "RANDOM")
-   | {name, password: (.password | tostring), hashed: (if .type then .type == "hash" else null end)})
-  | ["password", .name, .password, if .hashed // (.password | is_hash) then "hash" else "text" end];
+  (.chpasswd.users | list[] | select(.password and .type != "RANDOM") | {name, type, password: (.password | tostring)})
+  | ["password", .name, .password, .type // if .password | is_hash then "hash" else "text" end];
 
 def command: if type == "array" then map(tostring) | @sh else tostring end;
 

@@ -1,0 +1,270 @@
+"""Our own images, as files: what the builders promise that can be seen without starting a machine."""
+
+import hashlib
+import json
+import os
+import re
+import subprocess
+
+import pytest
+
+from worker.guests import disk, packages, programs, tiny
+from worker.guests.programs import BuildFailed
+from worker.guests.tiny import boot, tree
+
+pytestmark = pytest.mark.guest
+
+PARTITION = disk.FIRST_MIB
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory, guest_cache):
+    return tiny.build(tmp_path_factory.mktemp("images") / "tiny.qcow2", cache=guest_cache, log=lambda line: None)
+
+
+@pytest.fixture(scope="module")
+def raw(built):
+    """The same disk as a guest sees it."""
+    path = built.path.with_suffix(".raw")
+    command("qemu-img", "convert", "-O", "raw", built.path, path)
+    return path
+
+
+def command(*words, **options):
+    done = subprocess.run([str(word) for word in words], capture_output=True, text=True, **options)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def in_guest(raw, request):
+    """What debugfs says about the file system in the image."""
+    return command("debugfs", "-R", request, f"{raw}?offset={PARTITION}", env={**os.environ, "PATH": programs.PATH})
+
+
+def test_the_file_is_what_the_catalog_will_say(built):
+    content = built.path.read_bytes()
+    assert (built.size, built.sha256) == (len(content), hashlib.sha256(content).hexdigest())
+    assert built.size <= 25 * 1024**2
+    facts = json.loads(command("qemu-img", "info", "--output=json", built.path))
+    assert (facts["format"], facts["virtual-size"]) == ("qcow2", built.virtual_size)
+    assert built.virtual_size <= built.min_disk_gb * 1024**3
+    assert (built.name, built.distro, built.version, built.cloudinit) == ("tiny", "debian", "12", True)
+    assert built.publisher_version.startswith("12.")
+    command("qemu-img", "check", built.path)
+
+
+def test_it_starts_by_grub_from_one_partition(raw):
+    sector = raw.read_bytes()[: disk.SECTOR]
+    assert sector[:3] == (disk.GRUB / "boot.img").read_bytes()[:3]
+    assert b"GRUB" in sector
+    table = json.loads(command("/sbin/sfdisk", "--json", raw))["partitiontable"]
+    (partition,) = table["partitions"]
+    assert (table["label"], partition["start"], partition["bootable"]) == ("dos", PARTITION // disk.SECTOR, True)
+    assert PARTITION + partition["size"] * disk.SECTOR == raw.stat().st_size
+
+
+def test_its_file_system_is_sound_and_can_grow_to_a_large_disk(raw):
+    command("/sbin/e2fsck", "-fn", f"{raw}?offset={PARTITION}")
+    facts = in_guest(raw, "stats -h")
+    assert f"Block size:               {disk.BLOCK}" in facts
+    assert "Filesystem volume name:   tiny" in facts
+    reserved = next(int(line.split()[-1]) for line in facts.splitlines() if line.startswith("Reserved GDT blocks:"))
+    groups = (reserved + 1) * disk.BLOCK // 64
+    assert groups * 32768 * disk.BLOCK >= disk.LARGEST - 1024**3
+
+
+def test_it_holds_no_secret_and_lets_nobody_in(raw):
+    accounts = in_guest(raw, "cat /etc/shadow")
+    assert {line.split(":")[1] for line in accounts.splitlines()} == {"*"}
+    shadow = in_guest(raw, "stat /etc/shadow")
+    assert "Mode:  0600" in shadow
+    assert "User:     0   Group:     0" in shadow
+    assert "ed25519" not in in_guest(raw, "ls -p /etc/dropbear")
+    assert in_guest(raw, "cat /etc/dropbear/refuse") == "-s\n"
+    assert "instance-id" not in in_guest(raw, "ls -p /var/lib")
+
+
+def test_building_again_fetches_nothing_and_leaves_readers_their_file(built, guest_cache, tmp_path):
+    out = tmp_path / "tiny.qcow2"
+    out.write_bytes(b"an older image")
+    lines = []
+    with out.open("rb") as reader:
+        again = tiny.build(out, cache=guest_cache, log=lines.append)
+        assert reader.read() == b"an older image"
+    assert again.size == out.stat().st_size
+    assert not [line for line in lines if "Fetching" in line]
+    assert list(tmp_path.iterdir()) == [out]
+
+
+def test_a_failed_build_says_why_and_leaves_what_was_there(tmp_path, monkeypatch):
+    monkeypatch.setattr(programs, "PATH", str(tmp_path))
+    out = tmp_path / "tiny.qcow2"
+    out.write_bytes(b"an older image")
+    with pytest.raises(BuildFailed, match="mmdebstrap is not installed"):
+        tiny.build(out, cache=tmp_path / "cache", log=lambda line: None)
+    assert out.read_bytes() == b"an older image"
+    assert [path.name for path in (tmp_path / "cache").iterdir()] == [".lock"]
+
+
+def test_without_a_network_last_weeks_packages_serve_on(tmp_path, monkeypatch):
+    fetched = []
+
+    def mmdebstrap(*words):
+        fetched.append(words)
+        if len(fetched) == 2:
+            raise BuildFailed("mmdebstrap failed: no network")
+
+    monkeypatch.setattr(packages, "run", mmdebstrap)
+    lines = []
+    fetch = lambda: packages.unpacked(["jq"], cache=tmp_path, prepare=lambda tree: None, log=lines.append)  # noqa: E731
+    kept = fetch()
+    assert fetch() == kept
+    assert len(fetched) == 1
+    os.utime(kept, (0, 0))
+    assert fetch() == kept
+    assert "no network" in lines[-1]
+    assert fetch() == kept
+    assert len(fetched) == 3
+    assert kept.stat().st_mtime > 0
+
+
+def test_missing_programs_are_named_with_their_packages(tmp_path, monkeypatch):
+    assert tiny.missing() == []
+    monkeypatch.setattr(programs, "PATH", str(tmp_path))
+    assert "mke2fs is not installed: apt install e2fsprogs." in tiny.missing()
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    assert "as root" in tiny.missing()[-1]
+
+
+def test_a_module_loses_its_signature_and_nothing_else():
+    module, signature = b"\x7fELF and so on", b"s" * 300
+    facts = bytes(8) + len(signature).to_bytes(4)
+    assert boot.unsigned(module + signature + facts + boot.SIGNED) == module
+    assert boot.unsigned(module) == module
+
+
+@pytest.fixture(scope="module")
+def calls(guest_cache, tmp_path_factory):
+    """What the guest's own jq makes of a seed: calls of the guest's functions, as a shell reads them."""
+    unpacked = packages.unpacked(tiny.PACKAGES, cache=guest_cache, prepare=boot.index_modules, log=lambda line: None)
+    search = os.pathsep.join(str(unpacked / directory) for directory in tree.LIBRARIES)
+    scripts = tree.OVERLAY / "usr/lib/guest"
+    jq = [unpacked / tree.LOADER, "--library-path", search, unpacked / "usr/bin/jq", "-nr", "-f", scripts / "seed.jq"]
+    functions = "".join((scripts / name).read_text() for name in ("network.sh", "first-boot.sh"))
+    shown = 'show() { printf "%s\\0" "$@"; printf "\\001"; }\n' + "".join(
+        f'{name}() {{ show {name} "$@"; }}\n' for name in re.findall(r"^(\w+)\(\)", functions, re.MULTILINE)
+    )
+    seed = tmp_path_factory.mktemp("seed")
+
+    def read(user="", network="", meta='{"instance-id": "i-1", "local-hostname": "web"}'):
+        files = []
+        for name, text in (("meta", meta), ("network", network), ("user", user)):
+            (seed / name).write_text(text)
+            files += ["--rawfile", name, seed / name]
+        printed = command("sh", "-c", shown + command(*jq, *files))
+        return [call.split("\0")[:-1] for call in printed.split("\1")[:-1]]
+
+    return read
+
+
+def config(**settings):
+    return "#cloud-config\n" + json.dumps(settings, ensure_ascii=False)
+
+
+def test_a_seed_becomes_calls(calls):
+    network = {
+        "version": 2,
+        "ethernets": {
+            "nic0": {
+                "match": {"macaddress": "52:54:00:AA:00:01"},
+                "addresses": ["192.0.2.5/24", "2001:db8::5/64"],
+                "gateway6": "2001:db8::1",
+                "routes": [{"to": "0.0.0.0/0", "via": "192.0.2.1"}],
+                "nameservers": {"addresses": ["192.0.2.53"], "search": ["a.example", "b.example"]},
+            },
+            "nic1": {"match": {"macaddress": "52:54:00:aa:00:02"}, "dhcp4": True, "mtu": 1450},
+        },
+    }
+    assert calls(config(ssh_authorized_keys=["ssh-ed25519 A"], ssh_pwauth=True), json.dumps(network)) == [
+        ["name", "web"],
+        ["nic", "nic0", "52:54:00:aa:00:01"],
+        ["address", "192.0.2.5/24"],
+        ["address", "2001:db8::5/64"],
+        ["route", "default", "2001:db8::1", ""],
+        ["route", "0.0.0.0/0", "192.0.2.1", ""],
+        ["resolver", "192.0.2.53"],
+        ["search_domains", "a.example b.example"],
+        ["nic", "nic1", "52:54:00:aa:00:02"],
+        ["mtu", "1450"],
+        ["dhcp"],
+        ["new_instance", "i-1"],
+        ["account", "root"],
+        ["key", "ssh-ed25519 A"],
+        ["sign_in", "true", "false"],
+        ["ready"],
+    ]
+
+
+def test_nothing_a_customer_writes_becomes_a_command(calls):
+    nasty = "'; touch /tmp/x; echo \"$(id)`id`\\"
+    found = calls(config(hostname=nasty, timezone=nasty, runcmd=[["printf", "%s", nasty]], users=[{"name": nasty}]))
+    assert found[0] == ["name", nasty]
+    assert ["timezone", nasty] in found
+    assert ["account", nasty, "", "", ""] in found
+    (run,) = [call[1] for call in found if call[0] == "run"]
+    assert command("sh", "-c", run) == nasty
+
+
+def test_passwords_may_be_plain_or_hashed(calls):
+    hashed = "$6$salt$hash"
+    users = [
+        {"name": "root", "password": "plain"},
+        {"name": "a", "password": hashed, "type": "hash"},
+        {"name": "b", "password": "$6$not$one", "type": "text"},
+    ]
+    found = calls(config(chpasswd={"users": users, "list": f"c:{hashed}\nd:p:w\n"}, password="own"))
+    assert [call[1:] for call in found if call[0] == "password"] == [
+        ["root", "own", "text"],
+        ["c", hashed, "hash"],
+        ["d", "p:w", "text"],
+        ["root", "plain", "text"],
+        ["a", hashed, "hash"],
+        ["b", "$6$not$one", "text"],
+    ]
+
+
+def test_a_locked_root_stays_locked_and_disable_root_is_kept(calls):
+    found = calls(
+        config(users=[{"name": "root", "lock_passwd": True, "ssh_authorized_keys": ["k"]}], disable_root=True)
+    )
+    assert [call for call in found if call[0] in ("lock", "key", "sign_in")] == [
+        ["key", "k"],
+        ["lock"],
+        ["sign_in", "false", "true"],
+    ]
+
+
+def test_files_are_written_with_what_they_say(calls):
+    files = [{"path": "/etc/a", "content": "é\n\t'😀'\n", "permissions": 0o600}, {"path": "/b", "encoding": "b64"}]
+    found = calls(config(write_files=files))
+    assert [call[1:] for call in found if call[0] == "file"] == [
+        ["/etc/a", "600", "root:root", "false", "", "é\n\t'😀'\n"],
+        ["/b", "0644", "root:root", "false", "b64", ""],
+    ]
+
+
+def test_what_is_wrong_is_named_and_spoils_nothing_else(calls):
+    found = calls(config(runcmd=[{"a": 1}], write_files=7, packages=["x"], ssh_authorized_keys=["k"]), "not: json")
+    assert [call[1].split(":")[0] for call in found if call[0] == "trouble"] == [
+        "network-config",
+        "packages",
+        "write_files",
+    ]
+    assert ["dhcp_everywhere"] in found
+    assert ["key", "k"] in found
+    assert found[-1] == ["ready"]
+
+
+def test_a_script_is_a_seed_too(calls):
+    script = "#!/bin/sh\necho 'hello'\n"
+    assert calls(script)[-2:] == [["script", script], ["ready"]]
