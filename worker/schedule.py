@@ -40,6 +40,7 @@ class Schedule:
             Sweep(lease): lease / 8,
             self.watch_nodes: 5,
             lambda: jobs.call("worker.tokens.write_down_use"): 15,
+            lambda: jobs.call("worker.tidy.tidy"): 3600,
         }
         """Seconds between two calls. Each is quick: what takes longer is rung for, or has a thread of its own."""
         self.due = dict.fromkeys(self.calls, 0.0)
