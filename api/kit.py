@@ -192,10 +192,13 @@ def plain(schema):
 
 
 def paginate(query, page, per_page, dialect="user"):
-    """One page of a select, with its figures."""
-    total = session.scalar(query.with_only_columns(func.count(), maintain_column_froms=True).order_by(None))
-    found = session.execute(query.limit(per_page).offset((page - 1) * per_page))
-    found = (found.scalars().unique() if len(found.keys()) == 1 else found).all()
+    """One page of a select, with its figures: one question to the database, but for a page beyond the end."""
+    count = query.with_only_columns(func.count(), maintain_column_froms=True).order_by(None)
+    asked = query.add_columns(count.scalar_subquery().label("total"))
+    found = session.execute(asked.limit(per_page).offset((page - 1) * per_page)).all()
+    total = found[0].total if found else 0 if page == 1 else session.scalar(count)
+    if found and len(found[0]) == 2:
+        found = [row[0] for row in found]
     first = (page - 1) * per_page + 1 if found else None
     meta = {
         "current_page": page,

@@ -36,8 +36,10 @@ class UtcTime(TypeDecorator):
     def process_bind_param(self, value, dialect):
         return value.astimezone(UTC) if value else None
 
-    def process_result_value(self, value, dialect):
-        return value.replace(tzinfo=UTC) if value and value.tzinfo is None else value
+    def result_processor(self, dialect, coltype):
+        if dialect.name != "sqlite":
+            return super().result_processor(dialect, coltype)
+        return lambda text: text and datetime.fromisoformat(f"{text}+00:00")
 
 
 class Secret(TypeDecorator):

@@ -80,15 +80,10 @@ class Hostname(Text):
 
 
 class Time(fields.DateTime):
-    """A moment, ISO 8601 in UTC."""
+    """A moment, ISO 8601 in UTC. It stays as it is until the JSON is written."""
 
     def _serialize(self, value, attr, obj, **kwargs):
-        return moment(value)
-
-
-def moment(value):
-    """As text; every time of ours is in UTC already."""
-    return value.isoformat(timespec="milliseconds")[:-6] + "Z" if value else None
+        return value
 
 
 class In(Schema):
@@ -126,8 +121,10 @@ class Out(Schema):
         many = self.many if many is None else many
         if not many:
             return super().dump(obj, many=False) if isinstance(obj, dict) else self.writer()(obj)
-        if obj and isinstance(obj[0], Row) and obj[0]._fields == self.columns():
-            return [self.row_writer()(*row) for row in obj]
+        if obj and isinstance(obj[0], Row):
+            width = len(self.columns())
+            if obj[0]._fields[:width] == self.columns():
+                return [self.row_writer()(*row[:width]) for row in obj]
         return [self.writer()(each) for each in obj]
 
     @classmethod
@@ -146,7 +143,7 @@ class Out(Schema):
         return self._writer
 
     def row_writer(self):
-        """Dumps a row of exactly `columns()`, unpacked."""
+        """Dumps a row that begins with exactly `columns()`, unpacked."""
         if "_row_writer" not in self.__dict__:
             self._row_writer = compiled(self, ", ".join(self.columns()), str)
         return self._row_writer
@@ -154,7 +151,7 @@ class Out(Schema):
 
 def compiled(schema, parameters, read):
     """A function from the schema's fields: `{"id": o.id, …}`. All names in it come from our own classes."""
-    names, parts = {"moment": moment}, []
+    names, parts = {}, []
     for name, field in schema.dump_fields.items():
         source = read(field.attribute or name)
         if isinstance(field, Shape):
@@ -169,8 +166,6 @@ def compiled(schema, parameters, read):
             value = f"[w_{name}(x) for x in {source}]"
         elif isinstance(field, fields.Constant):
             value = repr(field.constant)
-        elif isinstance(field, Time):
-            value = f"moment({source})"
         elif isinstance(field, fields.Float):
             value = f"None if (v := {source}) is None else float(v)"
         elif type(field)._serialize in PLAIN:
@@ -183,7 +178,8 @@ def compiled(schema, parameters, read):
 
 
 PLAIN = {
-    kind._serialize for kind in (fields.Raw, fields.String, fields.Boolean, fields.Dict, fields.Integer, fields.List)
+    kind._serialize
+    for kind in (fields.Raw, fields.String, fields.Boolean, fields.Dict, fields.Integer, fields.List, Time)
 }
 """Kinds of fields whose values in our objects already are what JSON shows."""
 
