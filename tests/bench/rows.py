@@ -26,7 +26,7 @@ from panel.models import Address, Disk, Instance, Interface, Subnet
 from panel.services import accounts, catalog, hypervisors, subnets, tokens
 from tests import postgres
 
-OWN, OTHERS, ROUNDS = 1000, 20_000, 200
+OWN, OTHERS, ROUNDS = 1000, 1_000_000, 300
 PATH = "/api/instances?per_page=100"
 
 
