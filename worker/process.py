@@ -1,5 +1,6 @@
 """The worker and schedule processes."""
 
+import logging
 import os
 import signal
 import threading
@@ -41,13 +42,15 @@ def work(config: Config):
     """Hears bells until a signal, then finishes what is in hand. A second one drops it: another worker begins anew."""
     mine = hands.hands = hands.Hands(prepare(config), config.worker_threads)
     ended = threading.Event()
-    threading.Thread(target=say_alive, args=(mine.worker, ended), name="alive", daemon=True).start()
+    alive = threading.Thread(target=say_alive, args=(mine.worker, ended), name="alive", daemon=True)
+    alive.start()
     log.info("worker_started", bodies=len(BODIES), threads=config.worker_threads)
     listen(config.redis_url)
     on_signal(lambda *_: os._exit(1))  # threads that wait for a node cannot be interrupted
     log.info("worker_finishes", tasks=len(mine.holding))
     mine.put_down()
     ended.set()
+    alive.join()
 
 
 class Listener(SimpleWorker):
@@ -78,6 +81,7 @@ def listen(redis_url):
             Listener([jobs.queue().name], name=f"panel-{new_id()}", **options).work(logging_level="WARNING")
         except (RedisError, OSError) as error:
             log.warning("worker_waits_for_redis", error=str(error))
+        if not asked_to_stop:
             time.sleep(1)
 
 
@@ -98,3 +102,17 @@ def say_alive(name, ended):
 def schedule(config: Config):
     """Rings what is due and listens to nodes until SIGTERM."""
     Schedule(prepare(config)).run()
+
+
+def run(part, config: Config):
+    """Runs a part to its end and leaves at once. Python's own end would wait for locks that threads held when they were
+    stopped, for a node or for Redis, and so for ever."""
+    status = 1
+    try:
+        part(config)
+        status = 0
+    except Exception:
+        log.exception("process_crashed")
+    finally:
+        logging.shutdown()
+        os._exit(status)

@@ -120,7 +120,7 @@ class Eye:
                 with self.app.app_context():
                     part()
             except NodeError as error:
-                log.info("watch_ended", node=self.hypervisor_id, detail=error.detail)  # looking tells people
+                log.debug("watch_ended", node=self.hypervisor_id, detail=error.detail)  # looking tells people
             except Exception:
                 log.exception("watch_failed", node=self.hypervisor_id)
             self.closed.wait(5)

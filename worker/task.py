@@ -136,7 +136,7 @@ class Work:
         session.commit()
 
     def update(self, **values):
-        """Writes into the row, if it is still ours. Returns when somebody asked for the task to stop."""
+        """Writes into the row, if it is still ours. Returns the time of a request to stop, if there is one."""
         now = clock.now()
         mine = update(Task).where(Task.id == self.task.id, Task.worker == self.worker)
         row = session.execute(

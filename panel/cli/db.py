@@ -24,6 +24,7 @@ def command(ctx):
 def upgrade(revision):
     """Bring the tables up to this version. Without effect when they are."""
     flask_migrate.upgrade(revision=revision)
+    click.echo("The tables are up to date.", err=True)
 
 
 @command.command()

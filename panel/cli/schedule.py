@@ -3,10 +3,10 @@
 import click
 
 from panel.config import load
-from worker import process
+from worker.process import run, schedule
 
 
 @click.command()
 def command():
     """Ring what is due and listen to nodes. Run two for safety: one leads, the other waits."""
-    process.schedule(load())
+    run(schedule, load())

@@ -7,6 +7,7 @@ is changed back. Progress goes to standard error; standard output has only what 
 import hashlib
 import ipaddress
 import secrets
+from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -84,22 +85,32 @@ def offer_addresses(location):
 
 def resolvers(version):
     """Those of this machine that are not on the machine itself."""
-    lines = [line.split() for line in Path("/etc/resolv.conf").read_text().splitlines()]
-    named = [ipaddress.ip_address(line[1].split("%")[0]) for line in lines if line[:1] == ["nameserver"]]
-    return [str(ip) for ip in named if ip.version == version and not ip.is_loopback and not ip.is_link_local]
+    found = []
+    for line in read(Path("/etc/resolv.conf")).splitlines():
+        with suppress(ValueError):
+            word, address = line.split()
+            ip = ipaddress.ip_address(address)
+            if word == "nameserver" and ip.version == version and not (ip.is_loopback or ip.is_link_local):
+                found.append(address)
+    return found
+
+
+def read(file):
+    return file.read_text() if file.exists() else ""
 
 
 def hypervisor(location, data_dir, simulated):
-    """The first hypervisor. This machine's own one is started, also after a reboot; where that cannot be, a new
-    installation gets a simulated one."""
-    found = first(Hypervisor)
-    if simulated or (found and found.uri != local_uri(data_dir)):
-        return found or add(location, "simulated", "simulated", "simulated://", "/disks")
+    """The hypervisor that images are made for. This machine's own one is started, also after a reboot; where that
+    cannot be, a new installation gets a simulated one."""
+    here = session.scalar(select(Hypervisor).where(Hypervisor.uri == local_uri(data_dir)))
+    found = here or first(Hypervisor)
+    if found and not here:
+        return found
     try:
-        start_local(data_dir)
+        start_local(data_dir, simulated)
     except Problem as reason:
         tell(f"This machine is no hypervisor: {reason}")
-        return found or hypervisor(location, data_dir, simulated=True)
+        return found or add(location, "simulated", "simulated", "simulated://", "/disks")
     return found or add(location, "this-machine", "libvirt", local_uri(data_dir), str(data_dir / "disks"))
 
 
@@ -107,8 +118,10 @@ def local_uri(data_dir):
     return f"qemu+unix:///system?socket={data_dir}/hypervisor/run/libvirt-sock"
 
 
-def start_local(data_dir):
+def start_local(data_dir, simulated):
     """After success this machine's own hypervisor runs. Raises the reason why it cannot."""
+    if simulated:
+        raise Problem("a simulated one was asked for.")
     if not find_spec("libvirt"):
         raise Problem("the Python package libvirt-python is missing (it needs gcc, pkg-config and libvirt-dev).")
     import libvirt

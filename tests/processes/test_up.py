@@ -3,6 +3,7 @@
 import signal
 import sqlite3
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import psutil
 import pytest
@@ -33,6 +34,28 @@ def test_a_second_one_is_refused(installation):
     assert "runs already" in installation.panel("up", status=1)
     installation.env["PANEL_DATA_DIR"] += "/other"
     assert f"Something listens on {installation.bind} already" in installation.panel("up", status=1)
+
+
+def test_a_stop_finishes_the_request_under_way(installation, customer):
+    """The request waits for the database, which somebody else holds, when the signal comes."""
+    up = installation.up()
+    database = sqlite3.connect(installation.data_dir / "panel.db", isolation_level=None)
+    with database, ThreadPoolExecutor() as pool:
+        database.execute("begin immediate")
+        request = pool.submit(customer.call, "POST", "/api/ssh-key/generate", {"name": "late", "algorithm": "ed25519"})
+        wait_for(lambda: accepted(installation), "the request to arrive")
+        up.send_signal(signal.SIGTERM)
+        wait_for(lambda: "Handling signal: term" in installation.log(), "the web server to be asked")
+        assert not request.done()
+        database.execute("rollback")
+        assert request.result()["success"]
+    assert up.wait(60) == 0
+
+
+def accepted(installation):
+    """Whether a process holds a connection of a client."""
+    sockets = [found for process in installation.everything() for found in process.net_connections("tcp")]
+    return any(found.status == psutil.CONN_ESTABLISHED for found in sockets)
 
 
 def test_a_stop_finishes_the_task_in_hand(installation, customer):

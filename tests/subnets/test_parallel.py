@@ -13,7 +13,6 @@ from panel.services import hypervisors, instances, subnets
 from tests.apart import installation
 from worker import hypervisors as nodes
 
-
 NODE = {"driver": "simulated", "uri": "simulated://", "storage_path": "/srv/disks"}
 
 

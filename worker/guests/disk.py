@@ -21,8 +21,8 @@ set root=(hd0,msdos1)
 configfile ($root)/boot/grub/grub.cfg
 """
 GRUB_CONFIG = """\
-# Without a menu: drawing one takes a tenth of the whole start under emulation, as do `linux` and `initrd`, which copy
-# the kernel once more than these older commands.
+# There is no menu: drawing one is slow where the processor is emulated. So are `linux` and `initrd`, which move the
+# loaded kernel byte by byte to another place; these older commands put it where it stays.
 serial --unit=0 --speed=115200
 terminal_input console serial
 terminal_output console serial

@@ -15,7 +15,8 @@ from worker.guests.programs import BuildFailed, run
 
 SUITE = "bookworm"
 WEEK = 7 * 24 * 3600
-PROGRAMS = {"mmdebstrap": "mmdebstrap", "dpkg-deb": "dpkg"}
+UNFINISHED = ".fetching-"
+PROGRAMS = {"mmdebstrap": "mmdebstrap"}
 
 
 def unpacked(packages: list[str], *, cache: Path, prepare: Callable[[Path], None], log) -> Path:
@@ -29,7 +30,7 @@ def unpacked(packages: list[str], *, cache: Path, prepare: Callable[[Path], None
         if kept.exists() and clock.now().timestamp() - kept.stat().st_mtime < WEEK:
             return kept
         log(f"Fetching {len(packages)} packages of Debian {SUITE} and what they depend on …")
-        fresh = Path(mkdtemp(dir=cache, prefix=".fetching-"))
+        fresh = Path(mkdtemp(dir=cache, prefix=UNFINISHED))
         try:
             run("mmdebstrap", "--quiet", "--variant=extract", f"--include={','.join(packages)}", SUITE, fresh)
             prepare(fresh)
@@ -46,10 +47,12 @@ def unpacked(packages: list[str], *, cache: Path, prepare: Callable[[Path], None
 
 @contextmanager
 def locked(cache: Path):
-    """One build at a time uses a cache."""
+    """One build at a time uses a cache. What an interrupted one left half-made goes."""
     cache.mkdir(parents=True, exist_ok=True)
     with (cache / ".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
+        for left in cache.glob(f"{UNFINISHED}*"):
+            shutil.rmtree(left)
         yield
 
 

@@ -2,6 +2,7 @@
 
 cloud-init reads a NoCloud seed (volume label `cidata`) as it does anywhere; `overlay/etc/cloud` says what this image
 adds. The default user is `debian`, who may sudo. Root signs in over ssh where the seed says `disable_root: false`.
+The boot loader follows Debian's own links to the newest kernel, so upgrades need no further step.
 """
 
 from pathlib import Path
@@ -35,7 +36,8 @@ def missing() -> list[str]:
 
 def build(out: Path, *, cache: Path, log=print) -> Built:
     """Writes the image, in a minute or two. After failure (`BuildFailed`) an older file at `out` is as it was."""
-    with TemporaryDirectory(prefix="debian-") as work:
+    cache.mkdir(parents=True, exist_ok=True)
+    with TemporaryDirectory(dir=cache, prefix=".debian-") as work:
         ours, root = Path(work, "ours"), Path(work, "root")
         overlay.lay(HERE / "overlay", ours)
         modules = ours / "etc/initramfs-tools/modules"

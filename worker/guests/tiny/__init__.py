@@ -33,7 +33,7 @@ def missing() -> list[str]:
 def build(out: Path, *, cache: Path, log=print) -> Built:
     """Writes the image. After failure (`BuildFailed`) an older file at `out` is as it was."""
     unpacked = packages.unpacked(PACKAGES, cache=cache, prepare=boot.index_modules, log=log)
-    with TemporaryDirectory(prefix="tiny-") as work:
+    with TemporaryDirectory(dir=cache, prefix=".tiny-") as work:
         root = Path(work, "root")
         tree.grow(unpacked, root)
         boot.install(unpacked, root)

@@ -41,7 +41,7 @@ def install(packages: Path, tree: Path):
     version = kernel_version(packages)
     shutil.copy(packages / f"boot/vmlinuz-{version}", tree / "boot/vmlinuz")
     copy_modules(MODULES, packages, tree, version)
-    with TemporaryDirectory(prefix="tiny-") as work:
+    with TemporaryDirectory(dir=tree.parent, prefix="initial-") as work:
         initial = Path(work, "initial")
         for directory in ("bin", "dev", "proc", "root", "sys"):
             (initial / directory).mkdir(parents=True)

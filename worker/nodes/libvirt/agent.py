@@ -1,6 +1,7 @@
 """Inside the guest, through QEMU's guest agent."""
 
 import base64
+import contextlib
 import json
 import time
 from collections.abc import Iterable
@@ -14,6 +15,12 @@ from worker.nodes.libvirt.machines import find
 PATIENCE = 5
 """Seconds the agent has for an answer of its own."""
 
+NOBODY = (
+    libvirt.VIR_ERR_OPERATION_INVALID,  # the machine just stopped
+    libvirt.VIR_ERR_OPERATION_TIMEOUT,  # the agent is still busy with something else
+    libvirt.VIR_ERR_ARGUMENT_UNSUPPORTED,  # the machine, somebody else's, has no agent's channel
+)
+
 LOOK = 0.05
 """Seconds until the first look whether a program has ended; later looks are further apart."""
 
@@ -23,7 +30,9 @@ def ping(connection, machine_id: str):
 
 
 def addresses(connection, machine_id: str) -> dict[str, list[str]]:
-    found = running(connection, machine_id).interfaceAddresses(libvirt.VIR_DOMAIN_INTERFACE_ADDRESSES_SRC_AGENT)
+    domain = running(connection, machine_id)
+    with answering():
+        found = domain.interfaceAddresses(libvirt.VIR_DOMAIN_INTERFACE_ADDRESSES_SRC_AGENT)
     return {
         card["hwaddr"]: [address["addr"] for address in card["addrs"] or ()]
         for name, card in found.items()
@@ -32,7 +41,9 @@ def addresses(connection, machine_id: str) -> dict[str, list[str]]:
 
 
 def set_password(connection, machine_id: str, user: str, password: str):
-    running(connection, machine_id).setUserPassword(user, password)
+    domain = running(connection, machine_id)
+    with answering():
+        domain.setUserPassword(user, password)
 
 
 def run(connection, machine_id: str, command: Iterable[str], stdin: str, deadline: float) -> Finished:
@@ -68,7 +79,18 @@ def decode(data: str) -> str:
 
 def tell(domain, command: str, **arguments):
     request = json.dumps({"execute": command, "arguments": arguments} if arguments else {"execute": command})
-    return json.loads(libvirt_qemu.qemuAgentCommand(domain, request, PATIENCE, 0))["return"]
+    with answering():
+        return json.loads(libvirt_qemu.qemuAgentCommand(domain, request, PATIENCE, 0))["return"]
+
+
+@contextlib.contextmanager
+def answering():
+    try:
+        yield
+    except libvirt.libvirtError as error:
+        if error.get_error_code() in NOBODY:
+            raise AgentSilent("The guest agent does not answer.", str(error)) from error
+        raise
 
 
 def running(connection, machine_id: str):

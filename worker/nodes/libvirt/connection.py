@@ -29,7 +29,9 @@ inherited: list = []
 
 home: int | None = None
 """The process that runs libvirt's event loop. Its children cannot: the loop does not survive a fork, and libvirt takes
-no second one. They call as everybody does, but hear no events and do not answer the daemon's signs of life."""
+no second one. They call as everybody does, but hear no events and do not answer the daemon's signs of life. (A fork
+at the very moment when another thread is inside libvirt may leave the child with a lock that nobody opens; its calls
+then end at their deadlines. Processes that fork should do so before they use libvirt.)"""
 
 lock = threading.Lock()
 
