@@ -68,5 +68,5 @@ def deploy_images(instance_id):
     """List the images that fit an instance, by distribution."""
     instance = instances.get(instance_id, kit.account())
     fitting = [i for i in session.scalars(catalog.images(kit.account())) if instances.misfit(instance, i) is None]
-    rows = {distro: ImageOut(many=True).dump(list(found)) for distro, found in groupby(fitting, key=attrgetter("distro"))}
-    return rows
+    dump = ImageOut(many=True).dump
+    return {distro: dump(list(found)) for distro, found in groupby(fitting, key=attrgetter("distro"))}

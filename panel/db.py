@@ -108,7 +108,7 @@ def bind(app: flask.Flask, config: Config):
     app.config["SQLALCHEMY_DATABASE_URI"] = config.database_url
     app.config["SQLALCHEMY_ENGINE_OPTIONS"] = (
         {"connect_args": {"timeout": 15}} if config.sqlite else {"pool_size": 20, "pool_recycle": 600}
-    )
+    ) | {"hide_parameters": True}  # values are not for logs
     Secret.keys = MultiFernet([Fernet(key) for key in fernet_keys(config.secret_key)])
     db.init_app(app)
     migrate.init_app(app, db, directory=str(ROOT / "panel" / "migrations"), render_as_batch=True)

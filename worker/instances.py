@@ -122,16 +122,12 @@ def ask_to_stop(work):
         if time.monotonic() >= look_at:
             look_at += max(1, waited)
             looked = clock.now()
-            if power_of(work.node, work.task.resource_id) is Power.off:
+            if work.node.power(work.task.resource_id) is Power.off:
                 turned(work, "off", looked)
                 return True
         work.check()
         time.sleep(WAIT)
     return False
-
-
-def power_of(node, instance_id):
-    return next((machine.power for machine in node.machines() if machine.id == instance_id), Power.off)
 
 
 def seen_off(work, since):

@@ -68,9 +68,7 @@ def delete(key):
 def generate(account, *, name, algorithm, bits=None):
     """Makes a key pair. The private half is returned once and kept nowhere."""
     private = (
-        rsa.generate_private_key(65537, bits or 3072)
-        if algorithm == "rsa"
-        else ed25519.Ed25519PrivateKey.generate()
+        rsa.generate_private_key(65537, bits or 3072) if algorithm == "rsa" else ed25519.Ed25519PrivateKey.generate()
     )
     public = private.public_key().public_bytes(serialization.Encoding.OpenSSH, serialization.PublicFormat.OpenSSH)
     key = create(account, name=name, public_key=f"{public.decode()} {name.replace(' ', '-')}")

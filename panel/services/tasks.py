@@ -1,6 +1,6 @@
 """Tasks as people see them."""
 
-from sqlalchemy import select, update
+from sqlalchemy import select
 
 from panel import clock, jobs
 from panel.db import on_commit, session
@@ -47,10 +47,3 @@ def forget(task):
     if task.open:
         raise Conflict("The task is not over. Cancel it first or wait until it has ended.", reason="task_running")
     session.delete(task)
-
-
-def requeue(task_id, note):
-    """Hands a task whose worker was lost to another one."""
-    again = update(Task).where(Task.id == task_id, Task.status == "running")
-    session.execute(again.values(status="queued", worker=None, stage=note, queued_at=clock.now()))
-    on_commit(lambda: jobs.ring(task_id))

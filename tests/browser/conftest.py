@@ -8,7 +8,8 @@ from playwright.sync_api import sync_playwright
 from panel.config import ROOT
 
 FLAGS = (
-    "--no-sandbox --disable-gpu --disable-background-networking --disable-component-update --disable-sync --no-first-run"
+    "--no-sandbox --disable-gpu --no-first-run "
+    "--disable-background-networking --disable-component-update --disable-sync"
 )
 
 

@@ -25,7 +25,9 @@ def test_every_page(page, lab, email):
         answer = page.goto(lab.at.url + path)
         assert answer.status == 200, path
         page.set_viewport_size(PHONE)
-        assert page.evaluate("document.documentElement.scrollWidth") <= PHONE["width"], f"{path} is too wide for a phone"
+        assert page.evaluate("document.documentElement.scrollWidth") <= PHONE["width"], (
+            f"{path} is too wide for a phone"
+        )
         page.set_viewport_size({"width": 1440, "height": 900})
         assert page.title(), path
         assert page.locator("h1").count() == 1, path

@@ -190,7 +190,9 @@ def seen(node, machine_id):
 
 
 def power(node, machine_id):
-    return seen(node, machine_id).power
+    """The same by both ways of asking."""
+    assert node.power(machine_id) is seen(node, machine_id).power
+    return node.power(machine_id)
 
 
 def sizes(node):

@@ -366,7 +366,7 @@ def test_a_shutdown_ends_when_the_node_tells_of_it(machine, act, work, node, at,
     asked, looks = act(machine, "shutdown"), []
     slept = iter([None, None, lambda: hypervisors.changed(machine.hypervisor_id, machine.id, Power.off)])
     monkeypatch.setattr(bodies.time, "sleep", lambda _: (next(slept) or str)())
-    with at("machines", then=lambda: looks.append(1)):
+    with at("power", then=lambda: looks.append(1)):
         work()
     assert (asked.status, again(machine).state) == ("completed", "stopped")
     assert len(looks) == 1

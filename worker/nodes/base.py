@@ -300,6 +300,10 @@ class Node(ABC):
         old definition until its next start. After failure the earlier definition, if any, is unchanged."""
 
     @abstractmethod
+    def power(self, machine_id: str) -> Power:
+        """What the machine is now: a cheap look, for who waits for one machine."""
+
+    @abstractmethod
     def start(self, machine_id: str) -> None:
         """After success the machine is powered on. After failure it is off."""
 

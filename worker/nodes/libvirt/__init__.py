@@ -134,6 +134,9 @@ class LibvirtNode(Node):
         self.facts = found = self.facts or facts.find_out(connection)
         machines.define(connection, machine, found.accelerated, found.bandwidth_limits, found.address_filters)
 
+    def power(self, machine_id):
+        return self.call("look at the machine", SOON, machines.power, machine_id)
+
     def start(self, machine_id):
         self.call("start the machine", A_WHILE, machines.start, machine_id)
 

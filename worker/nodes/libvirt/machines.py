@@ -8,7 +8,7 @@ import structlog
 from lxml import etree
 
 from worker.nodes.base import Endpoint, Machine, Refused
-from worker.nodes.libvirt import xml
+from worker.nodes.libvirt import seen, xml
 from worker.nodes.libvirt.errors import absent_is_fine
 from worker.nodes.libvirt.pools import find_disk
 
@@ -60,6 +60,10 @@ def define_renamed(connection, machine: Machine, earlier: str, description: str)
     except libvirt.libvirtError:
         domain.rename(earlier)
         raise
+
+
+def power(connection, machine_id: str):
+    return seen.power(find(connection, machine_id).state()[0])
 
 
 def start(connection, machine_id: str):

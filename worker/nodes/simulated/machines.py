@@ -42,6 +42,12 @@ class Machines:
             self._need_disks(db, asdict(machine))
             db.execute(put, (machine.id, machine.name, orjson.dumps(machine)))
 
+    def power(self, machine_id):
+        rows = self.state.rows("SELECT power FROM machines WHERE id = ?", machine_id)
+        if not rows:
+            raise Missing("The machine is not on the hypervisor.", f"machine {machine_id}")
+        return Power(rows[0]["power"])
+
     def start(self, machine_id):
         with self.state.transaction() as db:
             self._start(db, machine_id)
