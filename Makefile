@@ -13,10 +13,11 @@ export PATH
 
 PYTHON_PACKAGES := python3 python3-venv python3-dev
 LIBVIRT_PACKAGES := gcc libvirt-dev pkg-config
-HYPERVISOR_PACKAGES := ebtables iproute2 iptables libvirt-daemon-system mount qemu-system-x86 qemu-utils util-linux
+HYPERVISOR_PACKAGES := dnsmasq-base ebtables iproute2 iptables libvirt-daemon-system mount qemu-system-x86 qemu-utils \
+	util-linux
 IMAGE_PACKAGES := cpio dpkg e2fsprogs fdisk grub-common grub-pc-bin kmod mmdebstrap
 LOCAL_PACKAGES := $(LIBVIRT_PACKAGES) $(HYPERVISOR_PACKAGES) $(IMAGE_PACKAGES)
-TEST_PACKAGES := chromium postgresql
+TEST_PACKAGES := chromium openssh-client postgresql
 
 # Succeeds when these Debian packages are there or could be installed.
 apt = dpkg -s $(1) >/dev/null 2>&1 || { test "$$(id -u)" = 0 && command -v apt-get >/dev/null && \

@@ -69,7 +69,9 @@ def test_every_list_opens_when_it_is_empty(app, browse, cast):
             assert answer.status_code == 200, rule.rule
 
 
-def test_a_quiet_platform_says_so(page):
+def test_a_quiet_platform_says_so(page, cast):
+    session.get(Hypervisor, cast.node.id).seen_at = clock.now()  # the cast was seen when the tests began
+    session.commit()
     assert "Every hypervisor answers, and nothing failed today." in attention(page())
 
 

@@ -36,8 +36,10 @@ NEEDED = {
     "ebtables": "ebtables",
     "unshare": "util-linux",
     "mount": "mount",
+    "dnsmasq": "dnsmasq-base",
 }
-"""What a local hypervisor runs, and the Debian package that brings it."""
+"""What a local hypervisor runs, and the Debian package that brings it. (Nothing is asked of dnsmasq, but without
+it a daemon does not come up again beside an active network.)"""
 
 PACKAGES = tuple(dict.fromkeys(NEEDED.values()))
 
