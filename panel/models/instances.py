@@ -2,7 +2,7 @@
 
 from datetime import datetime
 
-from sqlalchemy import BigInteger, ForeignKey, Index, String, Text, case, exists, or_, select
+from sqlalchemy import BigInteger, ForeignKey, Index, String, Text, case, exists, or_
 from sqlalchemy.ext.hybrid import hybrid_property
 from sqlalchemy.orm import Mapped, column_property, foreign, mapped_column, relationship
 
@@ -34,6 +34,9 @@ class Instance(Dated, Model):
     hypervisor_id: Mapped[str] = mapped_column(ForeignKey("hypervisors.id"))
     plan_id: Mapped[str] = mapped_column(ForeignKey("plans.id"), index=True)
     image_id: Mapped[str | None] = mapped_column(ForeignKey("images.id", ondelete="set null"), index=True)
+    ipv4: Mapped[str | None] = mapped_column(String(45))
+    ipv6: Mapped[str | None] = mapped_column(String(45))
+    """The primary addresses: those of its interfaces that are shown first and connected to."""
     cpu_cores: Mapped[int]
     ram: Mapped[int]
     storage: Mapped[int]
@@ -111,26 +114,6 @@ class Instance(Dated, Model):
     def addresses(self):
         return [address for interface in self.interfaces for address in interface.addresses]
 
-    @hybrid_property
-    def ipv4(self):
-        """The first IPv4 address, or None."""
-        return next((address.ip for address in self.addresses if address.family == 4), None)
-
-    @ipv4.inplace.expression
-    @classmethod
-    def _ipv4(cls):
-        return first_address(cls, 4)
-
-    @hybrid_property
-    def ipv6(self):
-        """The first IPv6 address, or None."""
-        return next((address.ip for address in self.addresses if address.family == 6), None)
-
-    @ipv6.inplace.expression
-    @classmethod
-    def _ipv6(cls):
-        return first_address(cls, 6)
-
     @property
     def location_name(self):
         return self.group.display_name
@@ -189,14 +172,6 @@ class Interface(Dated, Model):
     def used_bandwidth(self):
         """GB of the current billing period, both ways."""
         return round((self.received + self.sent) / 1e9, 2)
-
-
-def first_address(instance, family):
-    """The lowest address of a family, as an SQL expression."""
-    held = select(Address.ip).join(Interface, Interface.id == Address.interface_id)
-    of = Address.ip.contains(":") if family == 6 else ~Address.ip.contains(":")
-    held = held.where(Interface.instance_id == instance.id, of).correlate(instance)
-    return held.order_by(Interface.position, Address.sort_key).limit(1).scalar_subquery()
 
 
 Instance.rebuilding = column_property(

@@ -92,6 +92,8 @@ def many(account, node, plan, subnet, first, count):
                 "storage": 10,
                 "deployed": True,
                 "power": "on",
+                "ipv4": f"{number}.v4",
+                "ipv6": f"{number}::",
             }
         )
         made[Interface].append({"id": interface, "instance_id": instance, "mac": f"m{number}"})

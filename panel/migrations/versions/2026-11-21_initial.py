@@ -241,6 +241,8 @@ def upgrade():
     sa.Column('hypervisor_id', sa.String(length=36), nullable=False),
     sa.Column('plan_id', sa.String(length=36), nullable=False),
     sa.Column('image_id', sa.String(length=36), nullable=True),
+    sa.Column('ipv4', sa.String(length=45), nullable=True),
+    sa.Column('ipv6', sa.String(length=45), nullable=True),
     sa.Column('cpu_cores', sa.Integer(), nullable=False),
     sa.Column('ram', sa.Integer(), nullable=False),
     sa.Column('storage', sa.Integer(), nullable=False),

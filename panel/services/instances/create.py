@@ -106,6 +106,7 @@ def give_addresses(instance, group, plan):
             raise Invalid(f"The location has no free IPv{family} address left.", reason=f"ipv{family}_not_available")
         for address in taken:
             address.interface_id = interface.id
+        setattr(instance, f"ipv{family}", taken[0].ip if taken else None)
 
 
 def unused(column, make):
