@@ -62,9 +62,12 @@ def listing():
 @command.command()
 def stop():
     """Stop this machine's own hypervisor and the machines on it. `panel setup` starts it again."""
+    directory = load().data_dir / "hypervisor"
+    if not directory.exists():
+        raise Problem("This machine has no hypervisor of its own.")
     from worker.nodes.libvirt import local
 
-    local.stop(load().data_dir / "hypervisor")
+    local.stop(directory)
 
 
 @command.command()

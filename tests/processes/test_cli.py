@@ -34,6 +34,7 @@ def test_what_cannot_be_is_said_in_a_sentence(installation):
         "There is no hypervisor named x": ("node", "check", "x"),
         "no operation of a node": ("node", "fault", "simulated", "dance", "slow"),
         "What shall go wrong?": ("node", "fault", "simulated", "start"),
+        "no hypervisor of its own": ("node", "stop"),
     }
     for sentence, words in refused.items():
         status = 2 if sentence == "not-an-address" else 1
