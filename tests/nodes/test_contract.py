@@ -190,9 +190,13 @@ def seen(node, machine_id):
 
 
 def power(node, machine_id):
-    """The same by both ways of asking."""
-    assert node.power(machine_id) is seen(node, machine_id).power
-    return node.power(machine_id)
+    """What both ways of asking say; a guest may turn itself off between the two."""
+
+    def agreed():
+        power = node.power(machine_id)
+        return power if power is seen(node, machine_id).power else None
+
+    return until(agreed, seconds=10)
 
 
 def sizes(node):
