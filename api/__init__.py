@@ -25,23 +25,48 @@ def resources():
     """The table of contents: every module here with routes, in the order of the reference."""
     from api import (
         accounts,
+        activity,
+        audit,
+        billing,
         catalog,
         connect,
+        credits,
+        dashboard,
         hypervisor_groups,
         hypervisor_storages,
         hypervisors,
         images,
+        impersonations,
         instances,
         ips,
         locations,
         plan_groups,
         plans,
+        profile,
+        projects,
+        settings,
         ssh_keys,
         subnets,
         tasks,
+        team,
+        tokens,
+        usage,
     )
 
-    customers = connect, instances, tasks, catalog, ssh_keys
+    customers = (
+        connect,
+        instances,
+        tasks,
+        catalog,
+        ssh_keys,
+        projects,
+        usage,
+        profile,
+        dashboard,
+        team,
+        tokens,
+        activity,
+    )
     operators = (
         hypervisor_groups,
         hypervisors,
@@ -53,6 +78,11 @@ def resources():
         subnets,
         ips,
         accounts,
+        impersonations,
+        credits,
+        billing,
+        settings,
+        audit,
     )
     return customers + operators
 
@@ -69,9 +99,14 @@ def register(app: Flask):
         built[kind] = api(app, config_prefix=kind, spec_kwargs={"security": [{"bearer": []}]})
         built[kind].spec.components.security_scheme("bearer", {"type": "http", "scheme": "bearer"})
     for module in resources():
-        for kind in built:
-            blueprint = getattr(module, kind.lower(), None)
-            if blueprint:
+        for surface, kind in (("user", USER), ("admin", ADMIN), ("billing", ADMIN)):
+            for blueprint in blueprints(module, surface):
                 built[kind].register_blueprint(blueprint)
     app.register_blueprint(docs.bp)
     return built
+
+
+def blueprints(module, surface):
+    """What a module has for a surface: nothing, one blueprint, or several in a tuple."""
+    found = getattr(module, surface, ())
+    return found if isinstance(found, tuple) else (found,)

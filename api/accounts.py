@@ -1,13 +1,68 @@
-"""Users: the people who sign in."""
+"""Accounts: the one that a token belongs to, and everybody's for operators."""
+
+from hashlib import sha256
+from secrets import token_urlsafe
+
+from flask import current_app
 
 from api import kit
-from panel.schemas.accounts import AccountIn, AccountOut, AccountQuery
-from panel.services import accounts
+from panel.auth import entry, permissions
+from panel.errors import Conflict
+from panel.schemas.accounts import (
+    AccountIn,
+    AccountOut,
+    AccountPatch,
+    AccountQuery,
+    LimitsOut,
+    NewPassword,
+    Promotion,
+    Suspension,
+)
+from panel.schemas.profile import ProfileOut, ProfilePatch
+from panel.services import account_limits, accounts, factors, operators, passwords
 
+user = kit.User("account", __name__, description="The account")
 admin = kit.Admin("user", __name__, description="Users")
+READ, WRITE = "admin:accounts:read", "admin:accounts:write"
 
 
-@admin.get("/users", op="list", can="admin:accounts:read", query=AccountQuery, out=kit.rows(AccountOut))
+@user.get("/profile", op="get", can=permissions.ANY_USER, out=kit.keyed("data", ProfileOut))
+def profile():
+    """Show who the token acts for.
+
+    Of a team member it shows the member; `owner_id` names whose resources the token opens.
+    """
+    return {"message": None, "data": described()}
+
+
+@user.patch("/profile", op="update", can=permissions.ANY_USER, body=ProfilePatch, out=kit.keyed("data", ProfileOut))
+def change_profile(body):
+    """Change name, company and time zone."""
+    accounts.update(accounts.get(kit.account().person_id), **body)
+    return {"message": "The profile is changed.", "data": described()}
+
+
+def described():
+    access = kit.account()
+    person = accounts.get(access.person_id)
+    facts = {name: getattr(person, name, None) for name in ProfileOut().fields}
+    return facts | {
+        "default_currency": current_app.extensions["config"].currency,
+        "gravatar": sha256(person.email.encode()).hexdigest(),
+        "owner_id": access.id if access.member_id else None,
+        "status": 2 if access.suspended else 1,
+        "permissions": None if access.permissions is None else sorted(access.permissions),
+        "self_provisioning": access.unbilled,
+    }
+
+
+@user.get("/account/limits", op="limits", can="account.view", out=kit.keyed("data", LimitsOut))
+def limits():
+    """Show what the account may have at most, and how much of it there is."""
+    return {"message": None, "data": account_limits.of(kit.account().id)}
+
+
+@admin.get("/users", op="list", can=READ, query=AccountQuery, out=kit.rows(AccountOut))
 def listing(query):
     """List the users, newest first."""
     page, per_page = query.pop("page"), query.pop("per_page")
@@ -16,18 +71,100 @@ def listing(query):
     return found
 
 
-@admin.post("/users", op="create", can="admin:accounts:write", body=AccountIn, out=AccountOut)
+@admin.post("/users", op="create", can=WRITE, body=AccountIn, out=AccountOut)
 def create(body):
     """Add a user."""
     kit.say("The user is added.")
     return weighed(accounts.create(**body))
 
 
-@admin.get("/user/<account_id>", op="get", can="admin:accounts:read", out=AccountOut)
+@admin.get("/user/<account_id>", op="get", can=READ, out=AccountOut)
 def show(account_id):
     """Show a user."""
     return weighed(accounts.get(account_id))
 
 
+@admin.put("/user/<account_id>", op="update", can=WRITE, body=AccountPatch, out=AccountOut)
+def update(body, account_id):
+    """Change a user's address, names and limits.
+
+    What is not sent stays, and a limit that is null stays as well; 0 is unlimited (specification 2.9). An account that
+    has more than a lowered limit keeps what it has and gets no more.
+    """
+    account = accounts.update(accounts.get(account_id), **body)
+    kit.say("The user is changed.")
+    return weighed(account)
+
+
+@admin.delete("/user/<account_id>", op="delete", can=WRITE)
+def delete(account_id):
+    """Remove a user who owns nothing.
+
+    409 `owns_resources` names what is left, 409 `last_operator` protects the last operator who may do everything.
+    Tokens, sessions and keys go with the account; what was booked for it stays.
+    """
+    accounts.remove(accounts.get(account_id))
+    kit.say("The user is removed.")
+
+
+@admin.post("/user/<account_id>/suspend", op="suspend", can=WRITE, body=Suspension, out=AccountOut)
+def suspend(body, account_id):
+    """Suspend a user, and with an owner the team.
+
+    The person can sign in and read the reason, and do nothing else. Instances go on running: suspend those that must
+    not. Repeated, it only changes the reason.
+    """
+    account = accounts.suspend(accounts.get(account_id), body["reason"])
+    kit.say("The user is suspended.")
+    return weighed(account)
+
+
+@admin.post("/user/<account_id>/unsuspend", op="unsuspend", can=WRITE, out=AccountOut)
+def unsuspend(account_id):
+    """End a user's suspension."""
+    account = accounts.unsuspend(accounts.get(account_id))
+    kit.say("The user is no longer suspended.")
+    return weighed(account)
+
+
+@admin.post("/user/<account_id>/resetPassword", op="reset_password", can=WRITE, out=NewPassword)
+def reset_password(account_id):
+    """Give a user a new password.
+
+    It is in this answer and nowhere else. Every session of the person ends; tokens stay.
+    """
+    password = token_urlsafe(15)
+    passwords.change(accounts.get(account_id), password, entry.source())
+    kit.say("The password is changed, and every session is ended.")
+    return {"password": password}
+
+
+@admin.post("/user/<account_id>/two-factor/disable", op="two_factor_disable", can=WRITE, out=AccountOut)
+def disable_two_factor(account_id):
+    """Remove a user's second factors, for somebody who lost them.
+
+    Authenticator, passkeys and recovery codes: the password alone opens the account again. 409 when there are none.
+    """
+    account = accounts.get(account_id)
+    if not factors.any_of(account):
+        raise Conflict("The user has no second factor.", reason="two_factor_disabled")
+    factors.reset(account, entry.source())
+    kit.say("The second factors are removed.")
+    return weighed(account)
+
+
+@admin.post("/user/<account_id>/promote", op="promote", can="admin:operators:write", body=Promotion, out=AccountOut)
+def promote(body, account_id):
+    """Make a user an operator, change an operator's role, or end it with null.
+
+    `full` may do everything, `support` sees everything and looks after accounts, instances and tasks, `read_only` sees
+    everything. 409 `last_operator` protects the last one who may do everything.
+    """
+    account = operators.promote(accounts.get(account_id), body["role"])
+    kit.say("The role is changed.")
+    return weighed(account)
+
+
 def weighed(account):
-    return accounts.weigh([account])[0]
+    accounts.weigh([account])
+    return account

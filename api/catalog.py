@@ -7,6 +7,7 @@ from marshmallow import Schema, fields, validate
 
 from api import kit
 from panel.db import session
+from panel.schemas.base import about
 from panel.schemas.catalog import ImageBranch, ImageOut, LocationOut, PlanGroupOut, PlanOut
 from panel.services import catalog, instances
 
@@ -14,7 +15,7 @@ user = kit.User("catalog", __name__, description="Locations, plans and images")
 
 
 @user.get(
-    "/cloud-service/locations", op="locations", can="instances:read", query=kit.PageQuery, out=kit.page(LocationOut)
+    "/cloud-service/locations", op="locations", can="instances.view", query=kit.PageQuery, out=kit.page(LocationOut)
 )
 def locations(query):
     """List the locations."""
@@ -24,7 +25,7 @@ def locations(query):
 @user.get(
     "/cloud-service/location/<location_id>/plan-groups",
     op="plan_groups",
-    can="instances:read",
+    can="instances.view",
     out=PlanGroupOut(many=True),
 )
 def plan_groups(location_id):
@@ -35,7 +36,7 @@ def plan_groups(location_id):
 @user.get(
     "/cloud-service/location/<location_id>/plan-group/<plan_group_id>/plans",
     op="plans",
-    can="instances:read",
+    can="instances.view",
     out=PlanOut(many=True),
 )
 def plans(location_id, plan_group_id):
@@ -49,10 +50,12 @@ class ImageSearch(Schema):
     )
 
 
-Branches = Schema.from_dict({"results": fields.List(fields.Nested(ImageBranch))}, name="ImageBranches")
+Branches = Schema.from_dict(
+    {"results": fields.List(fields.Nested(ImageBranch), **about("One entry a distribution."))}, name="ImageBranches"
+)
 
 
-@user.get("/images/search", op="images", can="images:read", query=ImageSearch, out=Branches)
+@user.get("/images/search", op="images", can="images.view", query=ImageSearch, out=Branches)
 def image_search(query):
     """Search images, grouped by distribution."""
     return {"results": list(branches(catalog.images(kit.account(), search=query["search"])))}
@@ -63,7 +66,16 @@ def branches(query):
         yield {"text": distro, "children": list(found)}
 
 
-@user.get("/instance/<instance_id>/images", op="deploy_images", can="instances:read", out=None)
+FITTING = {
+    "type": "object",
+    "description": "The distributions, each with its images.",
+    "properties": {"Debian": {"type": "array", "items": ImageOut}},
+    "additionalProperties": {"type": "array", "items": {"$ref": "#/components/schemas/ImageOut"}},
+}
+
+
+@user.get("/instance/<instance_id>/images", op="deploy_images", can="instances.view", out=None)
+@user.doc(responses={200: {"content": {"application/json": {"schema": FITTING}}}})
 def deploy_images(instance_id):
     """List the images that fit an instance, by distribution."""
     instance = instances.get(instance_id, kit.account())

@@ -20,7 +20,7 @@ class Version(Out):
 def connect():
     """Confirm a user token.
 
-    Needs no scope (specification 4.2).
+    Needs no scope.
     """
     return {"success": True, "message": "The token is valid."}
 

@@ -1,5 +1,7 @@
 """Failures of every kind, in the dialect of the path that was asked for (specification 7.1)."""
 
+import functools
+
 import structlog
 from flask import g, jsonify, request
 from marshmallow import Schema, fields
@@ -15,9 +17,13 @@ CUSTOMERS_OUTSIDE = ("/version",)
 """Paths of the customers' API that are also served without its prefix."""
 
 
+SPOKEN = ("success", "message", "reason", "errors")
+
+
 class UserError(Schema):
     """What every failure of the customers' API looks like."""
 
+    sometimes = ("reason", "errors")
     success = fields.Boolean(metadata={"description": "Always false.", "example": False})
     message = fields.String(metadata={"description": "What happened and how to go on.", "example": "No such instance."})
     reason = fields.String(metadata={"description": "A word for programs to branch on.", "example": "task_running"})
@@ -49,23 +55,48 @@ def answer(status, message, *, reason=None, errors=None, extra=None):
         body |= {"data": extra} if extra else {}
     else:
         body |= extra or {}
-    return jsonify(body), status
+    made = jsonify(body)
+    made.status_code = status
+    return made
 
 
 def problem(error: Problem):
     session.rollback()
-    return answer(error.status, error.message, reason=error.reason, errors=error.fields, extra=error.extra)
+    made = answer(error.status, error.message, reason=error.reason, errors=error.fields, extra=error.extra)
+    if dialect(request.path) == "admin" and not error.chosen:
+        made.headers["X-Failure-Status-Mapped"] = "1"
+    if error.status == 401:
+        made.headers["WWW-Authenticate"] = "Bearer"
+    return made
+
+
+def outspoken(view):
+    """A view whose body says `success: false` without a status of its own has refused: the answer is a 400 (4.1)."""
+
+    @functools.wraps(view)
+    def asked(*args, **kwargs):
+        body = view(*args, **kwargs)
+        if isinstance(body, dict) and body.get("success") is False:
+            rest = {
+                name: value for name, value in body.items() if name not in ("success", "message", "reason", "errors")
+            }
+            refusal = Problem(body.get("message"), reason=body.get("reason"), extra=rest)
+            refusal.fields = body.get("errors") or {}
+            raise refusal
+        return body
+
+    return asked
 
 
 def http(error: HTTPException):
     """What the framework refuses by itself: unknown paths, wrong methods, too large bodies."""
     session.rollback()
     words = {404: "There is nothing at this address.", 405: "This method is not allowed here."}
-    made, status = answer(error.code, words.get(error.code, error.description or error.name))
+    made = answer(error.code or 500, words.get(error.code, error.description or error.name))
     for name, value in error.get_headers():
         if name.lower() in ("allow", "retry-after"):
             made.headers[name] = value
-    return made, status
+    return made
 
 
 def crash(error: Exception):

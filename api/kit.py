@@ -2,61 +2,32 @@
 
 One row says what an operation takes, gives and requires:
 
-    @user.get("/ssh-keys", op="list", can="ssh_keys:read", query=PageQuery, out=page(SshKeyOut))
+    @user.get("/ssh-keys", op="list", can="ssh_keys.view", query=PageQuery, out=page(SshKeyOut))
 
 `can` has no default: an operation without a permission does not start. The two dialects are two classes; nothing else
 knows about the admin envelope (specification 4.1).
 """
 
-from functools import cache
+from functools import cache, wraps
 
 import flask_smorest
 from flask import g
 from marshmallow import Schema, fields
 from sqlalchemy import func
-from webargs.flaskparser import FlaskParser
 
+from api.bodies import Parser
+from api.errors import outspoken
 from panel.auth import can as guard
+from panel.auth import permissions
 from panel.db import session
-from panel.errors import Invalid, Problem
-from panel.schemas.base import PageQuery
+from panel.schemas.base import PageQuery, about
+from panel.services import usage
 
-__all__ = ["Admin", "PageQuery", "User", "account", "actor", "page", "paginate", "say"]
-
-
-class Parser(FlaskParser):
-    """Reads bodies as clients send them: any content type, nothing at all or `null` for an empty object."""
-
-    DEFAULT_UNKNOWN_BY_LOCATION = {"json": None, "query": "exclude"}
-
-    def load_json(self, req, schema):
-        return json_object(req)
-
-    def handle_error(self, error, req, schema, *, error_status_code, error_headers):
-        errors = dict(flattened(error.messages[next(iter(error.messages))]))
-        field, texts = next(iter(errors.items()))
-        problem = Invalid(f"{field}: {texts[0]}")
-        problem.fields = errors  # not as keywords: a client may send a field called `status` or `reason`
-        raise problem
+__all__ = ["Admin", "Billing", "PageQuery", "User", "account", "actor", "page", "paginate", "say"]
 
 
-def json_object(req):
-    if not req.data.strip():
-        return {}
-    body = req.get_json(force=True, silent=True) if req.data.strip() != b"null" else {}
-    if not isinstance(body, dict):
-        raise Problem("The body must be a JSON object.", status=400)
-    return body
-
-
-def flattened(messages, path=""):
-    """Nested error messages as pairs of a dotted field name and its list of messages."""
-    for field, found in messages.items():
-        name = f"{path}.{field}" if path else str(field)
-        if isinstance(found, dict):
-            yield from flattened(found, name)
-        else:
-            yield name, [str(text) for text in found]
+CSV = {"type": "string", "description": "A line of names, then a line for each row (RFC 4180)."}
+"""The `out` of an operation that answers with a table (panel.downloads): in both dialects the table alone."""
 
 
 class Resource(flask_smorest.Blueprint):
@@ -69,17 +40,39 @@ class Resource(flask_smorest.Blueprint):
         self.resource = name
         super().__init__(f"{self.surface}_{name}", module, url_prefix=self.prefix, **options)
 
-    def route(self, rule, *, op, can, query=None, body=None, out=None, status=200, also=(), **options):
-        """Registers an operation. `also` lists further paths that are served the same but not documented."""
+    def route(
+        self,
+        rule,
+        *,
+        op,
+        can,
+        query=None,
+        body=None,
+        out=None,
+        status=200,
+        also=(),
+        unscoped_kind=None,
+        budget="requests",
+        billed=False,
+        **options,
+    ):
+        """Registers an operation. `also` lists further paths that are served the same but not documented; tokens of
+        `unscoped_kind` need no scope for it; `budget` is the rate limit that it counts in (panel.auth.rates);
+        one that is `billed` is shut while billing is off (specification 7.2, `billing_disabled`)."""
 
         def register(view):
-            served = self.response(status, out)(view)
+            served = self.response(status, out, content_type="text/csv" if out is CSV else None)(outspoken(view))
             if body:
                 served = self.arguments(body())(served)
             if query:
                 served = self.arguments(query(), location="query")(served)
-            served = self.doc(operationId=f"{self.surface}.{self.resource}.{op}", **{"x-permission": can})(served)
-            served = guard(can)(served)
+            scope = self.scope(rule, *options["methods"])
+            facts = {"x-permission": can} | ({"x-scope": scope} if scope else {})
+            operation = f"{self.surface}.{self.resource}.{op}"
+            if billed:
+                served, facts = gated(served), {**facts, "x-billed": True}
+            served = self.doc(operationId=operation, **facts)(served)
+            served = guard(can, scope, unscoped_kind, operation, budget)(served)
             endpoint = f"{op}".replace(".", "_")
             super(Resource, self).route(rule, tags=[self.resource], endpoint=endpoint, **options)(served)
             for number, path in enumerate(also):
@@ -87,6 +80,20 @@ class Resource(flask_smorest.Blueprint):
             return view
 
         return register
+
+    def scope(self, rule, method):
+        """The scope that a token needs, if tokens of this surface have any."""
+
+
+def gated(view):
+    """Lets the view run unless billing is off and the account is not unbilled."""
+
+    @wraps(view)
+    def guarded(*args, **kwargs):
+        usage.gate(account())
+        return view(*args, **kwargs)
+
+    return guarded
 
 
 def alias(path, endpoint, view, options):
@@ -97,6 +104,10 @@ class User(Resource):
     """The customers' dialect: each endpoint has its own shape."""
 
     surface, prefix = "user", "/api"
+
+    def scope(self, rule, method):
+        """From the path, not from names in our code (specification 5.3)."""
+        return permissions.scope(rule, method)
 
 
 class Admin(Resource):
@@ -113,26 +124,39 @@ class Admin(Resource):
 
     @staticmethod
     def _make_doc_response_schema(schema):
+        if schema is CSV:
+            return schema
         return enveloped(schema if isinstance(schema, Rows) or schema is None else type(schema))
+
+
+class Billing(Admin):
+    """The billing systems' surface: the operators' dialect, tokens of its own."""
+
+    surface, prefix = "billing", "/api/v1/billing"
 
 
 class Meta(Schema):
     """Where the rows of an answer lie in the whole list."""
 
-    current_page = fields.Integer(metadata={"example": 1})
-    per_page = fields.Integer(metadata={"example": 100})
-    total = fields.Integer(metadata={"example": 2})
-    last_page = fields.Integer(metadata={"example": 1})
-    to = fields.Integer(allow_none=True, metadata={"example": 2})
+    current_page = fields.Integer(**about("Which page this is, from 1.", 1))
+    per_page = fields.Integer(**about("How many rows a page has at most.", 100))
+    total = fields.Integer(**about("How many rows there are on all pages.", 2))
+    last_page = fields.Integer(**about("The number of the last page.", 1))
+    to = fields.Integer(allow_none=True, **about("The number of this page's last row; null when it has none.", 2))
 
 
-Meta._declared_fields["from"] = fields.Integer(allow_none=True, metadata={"example": 1})
+Meta._declared_fields["from"] = fields.Integer(
+    allow_none=True, **about("The number of this page's first row; null when it has none.", 1)
+)
+DATA = about("What was asked for.")
+ROWS = about("The rows of this page.")
+SUCCESS = about("Always true: failures have their own shape.", True)
 
 
 @cache
 def page(schema):
     """The customers' list: rows under `data`, the paginator's figures beside them."""
-    return Meta.from_dict({"data": fields.Nested(schema, many=True)}, name=f"{plain(schema)}Page")()
+    return Meta.from_dict({"data": fields.Nested(schema, many=True, **ROWS)}, name=f"{plain(schema)}Page")()
 
 
 class Rows(Schema):
@@ -143,7 +167,7 @@ class Rows(Schema):
 def rows(schema):
     """The operators' list: rows under `data`, the paginator's figures under `meta`."""
     made = Rows.from_dict(
-        {"__rows__": fields.Nested(schema, many=True), "meta": fields.Nested(Meta)}, name=plain(schema)
+        {"__rows__": fields.Nested(schema, many=True, **ROWS), "meta": fields.Nested(Meta)}, name=plain(schema)
     )
     return made()
 
@@ -152,37 +176,39 @@ def rows(schema):
 def keyed(key, schema):
     """`{success, message, <key>: {…}}`."""
     named = f"{plain(schema)}Under{key.title().replace('_', '')}"
-    return Done.from_dict({key: fields.Nested(schema)}, name=named)()
+    return Done.from_dict({key: fields.Nested(schema, **DATA)}, name=named)()
 
 
 class Done(Schema):
     """An action that was taken."""
 
-    success = fields.Boolean(dump_default=True, metadata={"description": "Always true: failures have their own shape."})
+    success = fields.Boolean(dump_default=True, **SUCCESS)
     message = fields.String(
-        metadata={"description": "What happened, in a sentence.", "example": "The instance starts."}
+        allow_none=True, dump_default=None, **about("What happened, in a sentence.", "The instance starts.")
     )
 
 
 @cache
 def done(**also):
-    """`{success, message}` and, where given, further named fields."""
-    return Done.from_dict(also, name="Done" + "".join(name.title().replace("_", "") for name in also))()
+    """`{success, message}` and, where given, further named fields, which may be missing."""
+    made = Done.from_dict(also, name="Done" + "".join(name.title().replace("_", "") for name in also))
+    made.sometimes = tuple(also)
+    return made()
 
 
 @cache
 def enveloped(schema):
     """The documented form of an admin answer."""
     parts = {
-        "success": fields.Boolean(metadata={"description": "Always true: failures have their own shape."}),
-        "message": fields.String(allow_none=True, metadata={"description": "What happened, in a sentence."}),
+        "success": fields.Boolean(**SUCCESS),
+        "message": fields.String(allow_none=True, **about("What happened, in a sentence.", "The instance starts.")),
     }
     if isinstance(schema, Rows):
         parts["data"] = schema.fields["__rows__"]
-        parts["meta"] = fields.Nested(Meta)
+        parts["meta"] = fields.Nested(Meta, **about("Where these rows lie in the whole list."))
         return Schema.from_dict(parts, name=f"{type(schema).__name__}List")()
     if schema is not None:
-        parts["data"] = fields.Nested(schema)
+        parts["data"] = fields.Nested(schema, **DATA)
     return Schema.from_dict(parts, name=f"{plain(schema)}Envelope" if schema else "Envelope")()
 
 
@@ -217,8 +243,8 @@ def say(message):
 
 
 def account():
-    """The customer whose token this is."""
-    return g.caller.account
+    """Whose resources the token opens."""
+    return g.caller.access
 
 
 def actor():

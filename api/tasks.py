@@ -3,36 +3,38 @@
 from marshmallow import fields
 
 from api import kit
+from panel.schemas.base import about
 from panel.schemas.tasks import AdminTaskOut, TaskLogOut, TaskOut, TaskQuery
 from panel.services import tasks
 
 user = kit.User("task", __name__, description="Tasks")
 admin = kit.Admin("task", __name__, description="Tasks")
 
-Logs = kit.Schema.from_dict({"logs": fields.List(fields.Nested(TaskLogOut))}, name="TaskLogs")
-LOGS = kit.done(logs=fields.List(fields.Nested(TaskLogOut)))
+SAID = fields.List(fields.Nested(TaskLogOut), **about("What the task said, oldest first."))
+Logs = kit.Schema.from_dict({"logs": SAID}, name="TaskLogs")
+LOGS = kit.done(logs=SAID)
 
 
-@user.get("/tasks", op="list", can="instances:read", query=TaskQuery, out=kit.page(TaskOut))
+@user.get("/tasks", op="list", can="instances.view", budget="polls", query=TaskQuery, out=kit.page(TaskOut))
 def listing(query):
     """List tasks, newest first."""
     page, per_page = query.pop("page"), query.pop("per_page")
     return kit.paginate(tasks.listing(kit.account(), **query), page, per_page)
 
 
-@user.get("/task/<task_id>", op="get", can="instances:read", out=kit.keyed("task", TaskOut))
+@user.get("/task/<task_id>", op="get", can="instances.view", budget="polls", out=kit.keyed("task", TaskOut))
 def show(task_id):
     """Show a task."""
     return {"message": None, "task": tasks.get(task_id, kit.account())}
 
 
-@user.get("/task/<task_id>/logs", op="logs", can="instances:read", out=LOGS)
+@user.get("/task/<task_id>/logs", op="logs", can="instances.view", budget="polls", out=LOGS)
 def logs(task_id):
     """Show what a task said."""
     return {"message": None, "logs": tasks.get(task_id, kit.account()).logs}
 
 
-@user.post("/task/<task_id>/cancel", op="cancel", can="instances:write", out=kit.keyed("task", TaskOut))
+@user.post("/task/<task_id>/cancel", op="cancel", can="instances.manage", out=kit.keyed("task", TaskOut))
 def cancel(task_id):
     """Cancel a task.
 
@@ -41,21 +43,21 @@ def cancel(task_id):
     return {"message": "The task is being cancelled.", "task": tasks.cancel(tasks.get(task_id, kit.account()))}
 
 
-@user.delete("/task/<task_id>", op="delete", can="instances:write", out=kit.done())
+@user.delete("/task/<task_id>", op="delete", can="instances.delete", out=kit.done())
 def delete(task_id):
     """Remove the record of a task that has ended."""
     tasks.forget(tasks.get(task_id, kit.account()))
     return {"message": "The record is removed."}
 
 
-@admin.get("/tasks", op="list", can="admin:tasks:read", query=TaskQuery, out=kit.rows(AdminTaskOut))
+@admin.get("/tasks", op="list", can="admin:tasks:read", budget="polls", query=TaskQuery, out=kit.rows(AdminTaskOut))
 def list_all(query):
     """List everybody's tasks, newest first."""
     page, per_page = query.pop("page"), query.pop("per_page")
     return kit.paginate(tasks.listing(**query), page, per_page, "admin")
 
 
-@admin.get("/task/<task_id>", op="get", can="admin:tasks:read", out=AdminTaskOut)
+@admin.get("/task/<task_id>", op="get", can="admin:tasks:read", budget="polls", out=AdminTaskOut)
 def show_any(task_id):
     """Show a task."""
     return tasks.get(task_id)
@@ -65,7 +67,8 @@ def show_any(task_id):
     "/task/<task_id>/logs",
     op="logs",
     can="admin:tasks:read",
-    out=kit.Schema.from_dict({"logs": fields.List(fields.Nested(TaskLogOut))}, name="TaskLogs"),
+    budget="polls",
+    out=Logs,
 )
 def logs_any(task_id):
     """Show what a task said."""

@@ -4,20 +4,61 @@ import secrets
 
 import orjson
 import structlog
-from flask import Flask, g, request
+from flask import Flask, g, make_response, request
 from flask.json.provider import JSONProvider
 from flask_compress import Compress
 from werkzeug.exceptions import HTTPException
 
 import api
 import api.errors
-from panel import admin, assets, db, frame, health, htmx, jobs
+from panel import admin, assets, db, frame, health, htmx, jobs, limits, mail
+from panel.auth import rates, trail
 from panel.config import ROOT, Config
 from panel.db import session
-from panel.errors import Problem
-from panel.user import activity, instances, overview, profile, search, sign_in, ssh_keys, tasks
+from panel.errors import NotFound, Problem, TooMany
+from panel.user import (
+    activity,
+    billing,
+    documentation,
+    impersonation,
+    instances,
+    invitations,
+    overview,
+    password_reset,
+    profile,
+    projects,
+    search,
+    security,
+    sign_in,
+    ssh_keys,
+    sso,
+    tasks,
+    team,
+    tokens,
+)
 
-PAGES = (assets, sign_in, overview, instances, ssh_keys, tasks, activity, profile, search, *admin.pages())
+PAGES = (
+    assets,
+    sign_in,
+    sso,
+    password_reset,
+    invitations,
+    overview,
+    instances,
+    projects,
+    team,
+    ssh_keys,
+    tokens,
+    tasks,
+    activity,
+    billing,
+    documentation,
+    profile,
+    security,
+    impersonation,
+    search,
+    *admin.pages(),
+)
 """The table of contents of the pages: every module of panel.auth, panel.user and panel.admin that has a blueprint."""
 
 LARGEST_BODY = 4 * 1024 * 1024
@@ -49,12 +90,15 @@ def create_app(config: Config) -> Flask:
         "SECRET_KEY_FALLBACKS": config.secret_key.split(",")[1:],
         "MAX_CONTENT_LENGTH": LARGEST_BODY,
         "PROPAGATE_EXCEPTIONS": False,
+        "PROVIDE_AUTOMATIC_OPTIONS": False,
         "COMPRESS_MIN_SIZE": 2000,
         "COMPRESS_LEVEL": 1,
         "COMPRESS_STREAMS": False,
     }
     db.bind(app, config)
     jobs.connect(config.redis_url)
+    limits.connect(config.redis_url)
+    mail.configure(config)
     app.extensions["openapi"] = api.register(app)
     app.register_blueprint(health.bp)
     for pages in PAGES:
@@ -71,12 +115,16 @@ def create_app(config: Config) -> Flask:
 
 def begin():
     g.request_id = secrets.token_hex(8)
+    trail.begin()
     structlog.contextvars.bind_contextvars(request_id=g.request_id)
+    if "\0" in request.path or b"%00" in request.query_string:  # databases have no such texts
+        raise NotFound("There is nothing at this address.")
 
 
 def conclude(response):
     """Ends the transaction: an answer that is a failure keeps nothing."""
     if response.status_code < 400:
+        trail.keep()
         session.commit()
     else:
         session.rollback()
@@ -85,10 +133,13 @@ def conclude(response):
     if spoken == "admin":
         response.headers["X-Api-Envelope"] = "v1"
     if spoken:
-        response.headers["Cache-Control"] = "private, no-cache"
-        if request.method == "GET" and response.status_code == 200:
+        rates.tell(response)
+        if request.method == "GET" and response.status_code == 200 and not response.is_streamed:
+            response.headers["Cache-Control"] = "private, no-cache"
             response.add_etag()
             response.make_conditional(request)
+        else:
+            response.headers["Cache-Control"] = "no-store"
     structlog.contextvars.unbind_contextvars("request_id")
     return response
 
@@ -97,5 +148,8 @@ def failure(error):
     """Every failure, in the dialect of the path that was asked for."""
     surface = api.errors if api.errors.dialect(request.path) else htmx
     if isinstance(error, Problem):
-        return surface.problem(error)
+        answer = make_response(surface.problem(error))
+        if isinstance(error, TooMany):
+            answer.headers["Retry-After"] = error.seconds
+        return answer
     return surface.http(error) if isinstance(error, HTTPException) else surface.crash(error)

@@ -15,7 +15,7 @@ from panel.auth.browser import page_can
 from panel.config import ROOT
 
 FOLDER = ROOT / "static"
-SERVED = ("app.css", "app.js", "theme.js", "favicon.svg", "vendor/")
+SERVED = ("app.css", "app.js", "passkeys.js", "theme.js", "reference.css", "reference.js", "favicon.svg", "vendor/")
 
 bp = Blueprint("assets", __name__)
 

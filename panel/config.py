@@ -2,11 +2,14 @@
 
 import ipaddress
 import os
+import re
 import secrets
 from dataclasses import dataclass, field, fields
 from pathlib import Path
+from urllib.parse import urlsplit
 
 ROOT = Path(__file__).resolve().parent.parent
+MAIL_SERVER = re.compile(r"(smtp|smtps|smtp\+starttls)://([^/@\s]+@)?([\w.-]+|\[[0-9a-fA-F:.]+\])(:[0-9]{1,5})?/?")
 
 
 class ConfigError(Exception):
@@ -27,6 +30,10 @@ class Config:
     worker_threads: int = field(default=8, metadata={"help": "tasks a worker process carries at once"})
     currency: str = field(default="EUR", metadata={"help": "the currency prices are shown in"})
     json_logs: bool = field(default=False, metadata={"help": "log JSON lines instead of text"})
+    mail_url: str = field(
+        default="", metadata={"help": "mail server, like `smtp+starttls://user:password@host:587`; empty: files"}
+    )
+    mail_from: str = field(default="", metadata={"help": "sender of mails; empty: panel@ the public address's host"})
     trusted_proxies: str = field(default="", metadata={"help": "comma-separated networks whose X-Forwarded-For counts"})
 
     def __post_init__(self):
@@ -39,6 +46,12 @@ class Config:
         if not self.redis_url:
             put("redis_url", f"unix://{self.data_dir / 'redis.sock'}")
             put("embedded_redis", True)
+        if not self.mail_from:
+            put("mail_from", f"panel@{urlsplit(self.public_url).hostname or 'localhost'}")
+        if self.mail_url and not MAIL_SERVER.fullmatch(self.mail_url):
+            raise ConfigError(
+                "PANEL_MAIL_URL must be like smtp://host:25, smtps://host or smtp+starttls://user:pass@host."
+            )
         try:
             put("proxies", tuple(ipaddress.ip_network(n.strip()) for n in self.trusted_proxies.split(",") if n.strip()))
         except ValueError as error:

@@ -2,6 +2,7 @@
 
 from base64 import urlsafe_b64encode
 from datetime import UTC, datetime
+from decimal import ROUND_HALF_EVEN, Decimal
 from functools import cache
 from hashlib import sha256
 
@@ -10,7 +11,7 @@ from cryptography.fernet import Fernet, MultiFernet
 from flask_migrate import Migrate
 from flask_sqlalchemy import SQLAlchemy
 from flask_sqlalchemy.session import Session as BoundSession
-from sqlalchemy import DateTime, MetaData, String, Text, TypeDecorator, event
+from sqlalchemy import DDL, BigInteger, DateTime, MetaData, String, Text, TypeDecorator, event
 from sqlalchemy.engine import Engine
 from sqlalchemy.orm import DeclarativeBase, Mapped, Session, mapped_column, registry
 from uuid_utils import uuid7
@@ -42,6 +43,19 @@ class UtcTime(TypeDecorator):
         return lambda text: text and datetime.fromisoformat(f"{text}+00:00")
 
 
+class Money(TypeDecorator):
+    """An amount in the installation's currency, kept as whole millionths, so that every database adds exactly."""
+
+    impl = BigInteger
+    cache_ok = True
+
+    def process_bind_param(self, value, dialect):
+        return None if value is None else int(Decimal(value).scaleb(6).to_integral_exact(ROUND_HALF_EVEN))
+
+    def process_result_value(self, value, dialect):
+        return None if value is None else Decimal(value).scaleb(-6)
+
+
 class Secret(TypeDecorator):
     """Text that is encrypted at rest with the installation's key; rows written with an older key stay readable."""
 
@@ -54,6 +68,22 @@ class Secret(TypeDecorator):
 
     def process_result_value(self, value, dialect):
         return None if value is None else self.keys.decrypt(value.encode()).decode()
+
+
+def only_added(table):
+    """Makes the database refuse to change or remove rows of the table: what is written there stays."""
+    sentence = f"Rows of {table.name} are only added."
+    for verb in ("update", "delete"):
+        body = f"before {verb} on {table.name} begin select raise(abort, '{sentence}'); end"
+        made = DDL(f"create trigger {table.name}_{verb} {body}")
+        event.listen(table, "after_create", made.execute_if(dialect="sqlite"))
+    made = DDL(
+        f"create or replace function {table.name}_only_added() returns trigger language plpgsql as"
+        f" $$ begin raise exception '{sentence}'; end $$;"
+        f" create trigger {table.name}_only_added before update or delete or truncate on {table.name}"
+        f" execute function {table.name}_only_added()"
+    )
+    event.listen(table, "after_create", made.execute_if(dialect="postgresql"))
 
 
 def new_id() -> str:

@@ -92,10 +92,10 @@ def traffic(gigabytes):
 
 def money(amount, currency):
     """Two decimals, or as many as a small price needs."""
-    text = f"{amount:,.4f}".rstrip("0")
+    text = f"{abs(amount):,.4f}".rstrip("0")
     whole, _, part = text.partition(".")
-    sign = SIGNS.get(currency)
-    return f"{sign}{whole}.{part:0<2}" if sign else f"{whole}.{part:0<2} {currency}"
+    sign, minus = SIGNS.get(currency), "-" if amount < 0 else ""
+    return f"{minus}{sign}{whole}.{part:0<2}" if sign else f"{minus}{whole}.{part:0<2} {currency}"
 
 
 def trimmed(number):

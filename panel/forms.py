@@ -9,12 +9,13 @@ Refusals of the schema and of the service land in `form.errors`, by field; `form
 """
 
 import re
+from functools import partial
 
-from flask import request
+from flask import after_this_request, request
 from marshmallow import Schema, ValidationError, fields
 
 from panel.db import session
-from panel.errors import Problem
+from panel.errors import Problem, TooMany
 
 NUMBER = re.compile(r"-?[0-9]{1,18}(\.[0-9]{1,9})?")
 
@@ -45,6 +46,8 @@ class Form:
                 session.flush()
             except Problem as error:
                 self.status = error.status
+                if isinstance(error, TooMany):
+                    after_this_request(partial(put_off, error.seconds))
                 self.errors = {name: " ".join(texts) for name, texts in error.fields.items()}
                 if not self.errors.keys() & self.fields.keys():
                     self.errors[""] = error.message
@@ -86,6 +89,12 @@ class Form:
     def first_error(self):
         """The field to put the cursor into."""
         return next((name for name in self.errors if name), None)
+
+
+def put_off(seconds, answer):
+    """Says when the next attempt may be made."""
+    answer.headers["Retry-After"] = str(seconds)
+    return answer
 
 
 def json_of(schema, sent):

@@ -7,6 +7,8 @@ from flask import current_app, g, request, url_for
 
 from panel import admin, assets, clock, figures, user
 from panel.auth import browser
+from panel.db import session
+from panel.models import Account
 from panel.services import sign_ins
 from panel.user.tasks import latest
 
@@ -55,15 +57,16 @@ class Macros:
 
 
 def zone():
-    account = browser.viewer()
+    account = browser.me()
     return account.timezone if account else "UTC"
 
 
 def surroundings():
-    account = browser.viewer()
+    account = browser.me()
     here = request.blueprint or ""
     operating = here == "admin" or here.startswith("admin_")
-    return {"viewer": account, "operating": operating, "frame": Frame(account, operating)}
+    frame = Frame(account, operating)
+    return {"viewer": account, "operating": operating, "frame": frame, "impersonator": browser.impersonator()}
 
 
 class Frame:
@@ -97,8 +100,15 @@ class Frame:
 
     @property
     def tray(self):
-        """The viewer's tasks of late."""
-        return latest(self.account)
+        """The viewer's tasks of late; None to who may not see them."""
+        return latest(browser.viewer()) if browser.may("instances.view") else None
+
+    @property
+    def suspended(self):
+        """The account whose suspension holds the viewer up: the person's, or that of the team's owner; else None."""
+        if self.account.suspended_at:
+            return self.account
+        return session.get(Account, browser.viewer().id) if browser.viewer().suspended else None
 
     def at(self, endpoint):
         """Whether the page belongs to this entry of the navigation."""

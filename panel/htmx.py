@@ -3,7 +3,7 @@
 htmx 4 says in `HX-Request-Type` what it wants: `partial` gets one block of the same template, the rest the page.
 """
 
-from urllib.parse import urlsplit
+import re
 
 import structlog
 from flask import current_app, flash, g, make_response, redirect, render_template, request, url_for
@@ -14,6 +14,9 @@ from panel.db import session
 from panel.errors import Problem
 
 log = structlog.get_logger()
+
+OURS = re.compile(r"/(?![/\\])[!-\[\]-~]*")
+HOST = re.compile(r"^https?://[^/?#]*")
 
 TITLES = {
     403: "You may not do this",
@@ -85,8 +88,15 @@ def did(message, address, level="success"):
     return answer
 
 
+def ours(address):
+    """Whether the address can only lead to a page of this panel: no host, and nothing that browsers take for one."""
+    return OURS.fullmatch(address) is not None
+
+
 def go(address):
-    """On to another page: a redirect that htmx follows as a whole page too."""
+    """On to another page of this panel: a redirect that htmx follows as a whole page too."""
+    if not ours(address):
+        raise ValueError(f"{address} is no page of this panel.")
     if not from_htmx():
         return redirect(address, 303)
     answer = make_response("")
@@ -98,6 +108,8 @@ def problem(error: Problem):
     session.rollback()
     if error.status == 401:
         return go(url_for("sign_in.show", next=wanted()))
+    if error.reason == "second_factor_required" and not wants_part():
+        return go(url_for("security.show"))
     return failed(error.status, error.message)
 
 
@@ -111,7 +123,7 @@ def http(error: HTTPException):
 
 def crash(error: Exception):
     session.rollback()
-    log.exception("request_crashed", path=request.path)
+    log.exception("request_crashed", page=request.endpoint)  # not the path: there are links with secrets in them
     return failed(500, "The fault is ours and it was noted. If it stays, tell support the id below.")
 
 
@@ -130,6 +142,7 @@ def failed(status, message):
 def wanted():
     """The page where a person was, or was going, who has to sign in first."""
     if from_htmx():
-        page = urlsplit(request.headers.get("HX-Current-URL", ""))
-        return page._replace(scheme="", netloc="").geturl() or None
-    return request.full_path.removesuffix("?") if request.method == "GET" else None
+        page = HOST.sub("", request.headers.get("HX-Current-URL", ""))
+    else:
+        page = request.full_path.removesuffix("?") if request.method == "GET" else ""
+    return page if ours(page) else None

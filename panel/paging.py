@@ -11,15 +11,16 @@ LAST = 10**6
 
 
 class Page:
-    """The rows of the page that the request asks for, fetched with one query and counted with another."""
+    """The rows of the page that the request asks for, fetched with one query and counted with another. `columns` says
+    that the query asks for several columns and not for objects."""
 
-    def __init__(self, query):
+    def __init__(self, query, columns=False):
         self.per_page = chosen_size()
         self.total = session.scalar(query.with_only_columns(func.count(), maintain_column_froms=True).order_by(None))
         self.last = max(1, -(-self.total // self.per_page))
         self.number = min(number(request.args.get("page")), self.last)
-        found = session.scalars(query.limit(self.per_page).offset((self.number - 1) * self.per_page))
-        self.rows = found.unique().all()
+        found = session.execute(query.limit(self.per_page).offset((self.number - 1) * self.per_page)).unique()
+        self.rows = found.all() if columns else found.scalars().all()
 
     def __iter__(self):
         return iter(self.rows)

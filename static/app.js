@@ -78,6 +78,11 @@ async function copy(text, button) {
   }, 1500);
 }
 
+// A box that makes no sense without another ticks that one too.
+document.addEventListener("change", ({ target }) => {
+  if (target.checked && target.dataset.also) document.getElementById(target.dataset.also).checked = true;
+});
+
 // The look of the page: theme.js shows what is kept.
 function keep(name, value) {
   try {

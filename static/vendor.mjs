@@ -12,6 +12,8 @@ const FILES = [
   "@tabler/core/dist/css/tabler.min.css",
   "@tabler/core/dist/js/tabler.min.js",
   "htmx.org/dist/htmx.min.js",
+  "swagger-ui-dist/swagger-ui-bundle.js",
+  "swagger-ui-dist/swagger-ui.css",
 ];
 
 function put(name, text) {

@@ -5,7 +5,7 @@ from contextlib import contextmanager
 
 import sqlalchemy
 
-from panel import jobs
+from panel import jobs, mail
 from panel.config import Config
 from panel.db import bare_app, db, new_id, session
 from tests import cast as people
@@ -20,11 +20,12 @@ call = jobs.call
 def installation(directory, *, make=bare_app, ring=lambda *_: None, **settings):
     """Its application, made by `make`, with the rows of its `cast`. `ring` hears the bells."""
     (directory / "data").mkdir(exist_ok=True)
-    kept = jobs.call, jobs.connection, hypervisors.data_dir
+    kept = jobs.call, jobs.connection, hypervisors.data_dir, mail.config
     with database(directory) as address:
         config = Config(data_dir=directory / "data", database_url=address, secret_key="test", **settings)
         app = make(config)
         jobs.call, hypervisors.data_dir = ring, config.data_dir
+        mail.configure(config)
         jobs.connect(config.redis_url)
         try:
             with app.app_context():
@@ -35,7 +36,7 @@ def installation(directory, *, make=bare_app, ring=lambda *_: None, **settings):
             with app.app_context():
                 session.remove()
                 db.engine.dispose()
-            jobs.call, jobs.connection, hypervisors.data_dir = kept
+            jobs.call, jobs.connection, hypervisors.data_dir, mail.config = kept
 
 
 @contextmanager

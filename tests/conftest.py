@@ -5,19 +5,21 @@ PANEL_TEST_DATABASE_URL to run the same tests on PostgreSQL.
 """
 
 import os
+from contextlib import contextmanager
+from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 
 import pytest
 from flask import g
-from flask.testing import FlaskClient
 from sqlalchemy import event
 
-from panel import jobs
+from panel import jobs, limits
 from panel.app import create_app
 from panel.config import Config
 from panel.db import db, session
-from panel.services import sign_ins
+from panel.services import settings, sign_ins
+from tests import answers
 from tests import cast as people
 from worker import hypervisors, nodes, process, task  # noqa: F401  (process registers the task bodies)
 
@@ -40,7 +42,9 @@ def app(config):
     hypervisors.data_dir = config.data_dir
     jobs.call = lambda function, *args: bells.append((function, args))
     app = create_app(config)
+    limits.connect("")
     app.testing = True
+    app.test_client_class = answers.Client
     with app.app_context():
         db.drop_all()
         db.create_all()
@@ -67,16 +71,20 @@ def work_off():
             getattr(import_module(module), name)(*args)
 
 
-@pytest.fixture
-def world(app):
-    """An application context whose transaction is undone when the test ends."""
+@contextmanager
+def undone(app):
+    """An application context whose transaction is undone when the block ends."""
     with app.app_context():
         engines = db._app_engines[app]
         engine = engines[None]
         connection = engine.connect()
         transaction = connection.begin()
+        connection.raw_connection = lambda: Lent(connection.connection.driver_connection)
         engines[None] = connection
         bells.clear()
+        settings.forget()
+        settings.get()  # remembered, so that tests may count queries
+        limits.connect("")
         try:
             yield app
         finally:
@@ -86,6 +94,30 @@ def world(app):
             connection.close()
             bells.clear()
             tidy(simulated(app))
+
+
+@pytest.fixture
+def world(app):
+    """Where a test is: nothing of it stays."""
+    with undone(app):
+        yield app
+
+
+@pytest.fixture(scope="module")
+def shared_world(app):
+    """The same for all tests of a module, each of which undoes its own part."""
+    with undone(app):
+        yield app
+
+
+@dataclass
+class Lent:
+    """The test's own connection, for who asks the driver: it must see what the test has written."""
+
+    driver_connection: object
+
+    def close(self):
+        """It goes on."""
 
 
 def simulated(app):
@@ -122,11 +154,18 @@ def as_(world, cast):
 
     def call(who, method, path, **options):
         headers = {**cast.headers(who), **options.pop("headers", {})}
-        answer = world.test_client().open(path, method=method, headers=headers, **options)
+        answer = world.test_client().open(path, method=method, headers=headers, buffered=True, **options)
         session.expire_all()
         return answer
 
     return call
+
+
+@pytest.fixture
+def unlimited(world):
+    """For tests that ask more often than a token may."""
+    budgets = [name for name in vars(settings.get()) if name.startswith("rate_limit_")]
+    settings.update(dict.fromkeys(budgets, 10**6))
 
 
 @pytest.fixture
@@ -153,7 +192,7 @@ def queries(world):
     event.remove(db.engine, "before_cursor_execute", note)
 
 
-class Browser(FlaskClient):
+class Browser(answers.Client):
     """Sends what browsers send with a form of the page's own. Each request begins with an empty `g`, as in production
     (here the test's own context is around it), and the test's rows are read anew after each answer."""
 

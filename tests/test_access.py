@@ -1,29 +1,67 @@
-"""Every operation of both documents, tried by everybody who may not: nothing is open by accident.
+"""Every operation of both documents, tried by everybody: who gets in, who does not, and what they are told.
 
-IDT-02, IDT-05, IDT-20, ENV-03 to ENV-08, OP-01.
+IDT-02, IDT-05, IDT-11 to IDT-25, IDT-44, IDT-45, ENV-03 to ENV-08, BIL-13, OP-01, OP-17.
 """
 
 import re
+from datetime import timedelta
 
 import pytest
 from sqlalchemy import select
 
+from panel import clock
 from panel.auth import permissions
 from panel.db import session
-from panel.models import Token
+from panel.models import Image, Member, Token
 from panel.services import tokens
 from tests.test_architecture import SURFACES, operations
 
 UNKNOWN = "0199c0a8-0000-7000-8000-000000000000"
+ENDING = {"user.token.stop"}
+"""What ends the impersonation that tries it: the next operation would find it dead."""
+OWN = {f"user.token.{op}" for op in ("create", "update", "delete")} | {
+    f"user.profile.{op}"
+    for op in (
+        "password",
+        "passkey_add",
+        "passkey_delete",
+        "passkey_options",
+        "recovery_codes",
+        "session_delete",
+        "two_factor_confirm",
+        "two_factor_disable",
+        "two_factor_enable",
+    )
+}
+"""A person's keys to the house, which nobody changes in the person's name."""
 
 
-def concrete(path):
-    return re.sub(r"{\w+}", UNKNOWN, path)
+def concrete(path, ids=None):
+    return re.sub(r"{(\w+)}", lambda found: (ids or {}).get(found[1], UNKNOWN), path)
 
 
 @pytest.fixture
 def everything(app):
     return {surface: list(operations(app, surface)) for surface in SURFACES}
+
+
+@pytest.fixture
+def platform(everything):
+    """The operations behind /api/v1 with the kind of token that opens each."""
+    found = everything["ADMIN"]
+    return [
+        (method, path, "billing" if each["x-permission"] == permissions.BILLING else "admin")
+        for method, path, each in found
+    ]
+
+
+def token_of(cast, who):
+    return session.scalar(select(Token).where(Token.secret_hash == tokens.hashed(cast.tokens[who])))
+
+
+def refused(answer):
+    """Whether the door was shut, whatever lies behind it."""
+    return answer.status_code in (401, 403)
 
 
 def test_nobody_gets_in(as_, everything):
@@ -39,80 +77,294 @@ def test_nobody_gets_in(as_, everything):
 
 def test_an_unknown_token_gets_nowhere(as_, everything):
     stranger = {"Authorization": "Bearer " + "x" * 43}
-    for surface in SURFACES:
-        for method, path, _ in everything[surface]:
-            assert as_("nobody", method, concrete(path), headers=stranger).status_code == 401, path
+    for method, path, _ in everything["USER"]:
+        assert as_("nobody", method, concrete(path), headers=stranger).status_code == 401, path
+    for method, path, _ in everything["ADMIN"]:
+        answer = as_("nobody", method, concrete(path), headers=stranger)
+        assert (answer.status_code, answer.json) == (401, {"success": False, "message": "Unauthorized!"}), path
 
 
-@pytest.mark.parametrize("change", [{"enabled": False}, {"expires_at": "past"}, {"allowed_ips": ["203.0.113.9"]}])
-def test_a_token_that_is_not_valid_here_gets_nowhere(as_, cast, everything, change):
-    from datetime import timedelta
+@pytest.mark.parametrize("place", ["?token={}", "?access_token={}", "X-Api-Token", "X-Auth-Token", "Cookie"])
+def test_a_token_anywhere_else_is_not_seen(as_, cast, place):
+    """IDT-06"""
+    value = cast.tokens["owner"]
+    query, headers = (place.format(value), {}) if "{}" in place else ("", {place: f"token={value}"})
+    assert as_("nobody", "GET", f"/api/instances{query}", headers=headers).status_code == 401
 
-    from panel import clock
 
-    if "expires_at" in change:
-        change = {"expires_at": clock.now() - timedelta(seconds=1)}
-    for who, surface in (("owner", "USER"), ("admin", "ADMIN")):
-        token = session.scalar(select(Token).where(Token.secret_hash == tokens.hashed(cast.tokens[who])))
+@pytest.mark.parametrize("wrong", ["revoked", "expired", "elsewhere"])
+def test_a_token_that_is_not_valid_here_gets_nowhere(as_, cast, everything, wrong):
+    """IDT-11, IDT-12, IDT-14, IDT-53, ENV-06: on every operation."""
+    change = {
+        "revoked": {"enabled": False},
+        "expired": {"expires_at": clock.now() - timedelta(seconds=1)},
+        "elsewhere": {"allowed_ips": ["203.0.113.9", "2001:db8::/32"]},
+    }[wrong]
+    for who in ("owner", "admin", "billing"):
         for field, value in change.items():
-            setattr(token, field, value)
+            setattr(token_of(cast, who), field, value)
         session.commit()
-        expected = 403 if "allowed_ips" in change else 401
-        for method, path, _ in everything[surface]:
-            assert as_(who, method, concrete(path)).status_code == expected, path
+    expected = 403 if wrong == "elsewhere" else 401
+    for method, path, each in everything["USER"] + everything["ADMIN"]:
+        who = {permissions.BILLING: "billing"}.get(
+            each["x-permission"], "admin" if path.startswith("/api/v1/") else "owner"
+        )
+        answer = as_(who, method, concrete(path))
+        assert answer.status_code == expected, path
+        assert "reason" not in answer.json
+        if wrong == "elsewhere":
+            assert "address" in answer.json["message"]
 
 
 def test_a_forged_forwarded_address_does_not_open_a_locked_token(as_, cast):
     """IDT-13"""
-    token = session.scalar(select(Token).where(Token.secret_hash == tokens.hashed(cast.tokens["admin"])))
-    token.allowed_ips = ["203.0.113.9"]
+    token_of(cast, "admin").allowed_ips = ["203.0.113.9"]
     session.commit()
-    answer = as_("admin", "GET", "/api/v1/auth", headers={"X-Forwarded-For": "203.0.113.9"})
-    assert answer.status_code == 403
+    for forged in ("203.0.113.9", "203.0.113.9, 127.0.0.1", "127.0.0.1, 203.0.113.9"):
+        assert as_("admin", "GET", "/api/v1/auth", headers={"X-Forwarded-For": forged}).status_code == 403
+
+
+def test_an_allow_list_lets_in_who_is_on_it(as_, cast):
+    """IDT-14, IDT-15: single addresses and networks of both kinds."""
+    for allowed in (["127.0.0.1"], ["127.0.0.0/8"], ["203.0.113.9", "127.0.0.1"], []):
+        token_of(cast, "owner").allowed_ips = allowed
+        session.commit()
+        assert as_("owner", "GET", "/api/connect").status_code == 200, allowed
 
 
 def test_each_operation_needs_its_own_scope(as_, cast, everything):
-    """IDT-17 to IDT-20: a token with every scope but the one that is needed is refused, and told which."""
-    for permission in permissions.USER:
-        scopes = [scope for scope in permissions.USER if scope != permission]
-        cast.tokens["narrow"] = tokens.issue("user", name="n", account=cast.owner, scopes=scopes)[1]
+    """IDT-17 to IDT-25: a token with every scope but the one that is needed is refused and told which; one with that
+    scope alone gets in."""
+    needed = {each["x-scope"] for *_, each in everything["USER"] if "x-scope" in each}
+    assert needed <= set(permissions.USER)
+    for scope in sorted(needed):
+        others = [each for each in permissions.USER if each != scope]
+        cast.tokens["others"] = tokens.issue("user", name="n", account=cast.owner, scopes=others)[1]
+        cast.tokens["alone"] = tokens.issue("user", name="n", account=cast.owner, scopes=[scope])[1]
         session.commit()
-        for method, path, operation in everything["USER"]:
-            answer = as_("narrow", method, concrete(path))
-            if operation["x-permission"] == permission:
+        for method, path, each in everything["USER"]:
+            if each.get("x-scope") != scope:
+                continue
+            answer = as_("others", method, concrete(path))
+            assert answer.status_code == 403, path
+            assert answer.json["success"] is False
+            assert answer.json["message"] == f"The token's scope does not permit this action: it needs {scope}."
+            assert not refused(as_("alone", method, concrete(path))), path
+
+
+def test_only_two_paths_need_no_scope(as_, cast, everything):
+    """IDT-23 to IDT-25"""
+    cast.tokens["unrelated"] = tokens.issue("user", name="n", account=cast.owner, scopes=["monitoring:read"])[1]
+    session.commit()
+    opened = {
+        path for method, path, each in everything["USER"] if not refused(as_("unrelated", method, concrete(path)))
+    }
+    assert opened == {"/api/connect", "/api/version"}
+
+
+def test_the_scope_of_an_operation_comes_from_its_path(everything):
+    """IDT-22, IDT-26"""
+    for method, path, each in everything["USER"]:
+        assert each.get("x-scope") == permissions.scope(path, method), path
+    assert len(permissions.FAMILIES) == len(set(permissions.FAMILIES)) == 26
+    assert permissions.scope("/api/microvm/vm/{id}/rollback", "POST") == "microvm:write"
+    assert permissions.scope("/api/vpc/{id}/nat-gateway", "GET") == "nat_gateways:read"
+    with pytest.raises(LookupError):
+        permissions.scope("/api/nosuch", "GET")
+
+
+def test_a_role_that_only_looks_gets_nothing_done(as_, everything):
+    """Team members: the viewer's role opens the reads of the families and nothing else."""
+    looked = 0
+    for method, path, each in everything["USER"]:
+        answer = as_("viewer", method, concrete(path))
+        needed = each["x-permission"]
+        if needed in permissions.ROLELESS or (
+            needed.partition(".")[0] in permissions.FAMILIES and needed.endswith(".view")
+        ):
+            assert not refused(answer), path
+            looked += 1
+        else:
+            assert answer.status_code == 403, path
+            assert answer.json["message"] == f"Your role in the team does not permit this action: it needs {needed}."
+    assert looked > 10
+
+
+def test_a_member_needs_each_operation_s_own_permission(as_, cast, everything):
+    role = session.scalar(select(Member).where(Member.account_id == cast.member.id)).role
+    needed = {each["x-permission"] for *_, each in everything["USER"]} - set(permissions.ROLELESS)
+    for permission in sorted(needed):
+        role.permissions = [each for each in permissions.MEMBER if each != permission]
+        session.commit()
+        for method, path, each in everything["USER"]:
+            if each["x-permission"] == permission:
+                answer = as_("member", method, concrete(path))
                 assert answer.status_code == 403, path
                 assert permission in answer.json["message"]
-            else:
-                assert answer.status_code != 403, path
+        role.permissions = [permission]
+        session.commit()
+        for method, path, each in everything["USER"]:
+            if each["x-permission"] == permission:
+                assert not refused(as_("member", method, concrete(path))), path
 
 
-def test_the_surfaces_do_not_open_for_each_others_tokens(as_, everything):
-    """ENV-07: a customer's token is known to the operators' API, and refused without the exclamation mark."""
-    for method, path, _ in everything["ADMIN"]:
-        answer = as_("owner", method, concrete(path))
-        assert (answer.status_code, answer.json) == (403, {"success": False, "message": "Unauthorized"}), path
+def test_the_surfaces_do_not_open_for_each_others_tokens(as_, everything, platform):
+    """ENV-07, BIL-13, OP-17, IDT-65: a token of another kind is known, and refused without the exclamation mark."""
+    for method, path, kind in platform:
+        for who in {"owner", "member", "admin", "billing"} - {kind}:
+            answer = as_(who, method, concrete(path))
+            assert (answer.status_code, answer.json) == (403, {"success": False, "message": "Unauthorized"}), (
+                who,
+                path,
+            )
     for method, path, _ in everything["USER"]:
-        assert as_("admin", method, concrete(path)).status_code == 401, path
+        for who in ("admin", "billing"):
+            assert as_(who, method, concrete(path)).status_code == 401, (who, path)
 
 
-def test_unknown_and_foreign_ids_are_the_same_404(as_, cast, everything):
-    """INS-36, OP-01: an outsider cannot tell what exists."""
+def test_the_platform_s_own_tokens_get_in(as_, platform):
+    for method, path, kind in platform:
+        assert not refused(as_(kind, method, concrete(path))), path
+
+
+def test_an_impersonation_opens_what_the_account_may(as_, cast, everything):
+    """IDT-55, OP-19: but makes no tokens."""
+    value = tokens.issue(
+        "impersonation", name="support", account=cast.owner, scopes=permissions.USER, issued_by="admin@example.com"
+    )[1]
+    cast.tokens["support"] = value
+    session.commit()
+    for method, path, each in everything["USER"]:
+        if each["operationId"] in ENDING:
+            continue
+        answer = as_("support", method, concrete(path))
+        if each["operationId"] in OWN:
+            assert answer.status_code == 403, path
+        else:
+            assert not refused(answer), path
+    for method, path, _ in everything["ADMIN"]:
+        assert as_("support", method, concrete(path)).json == {"success": False, "message": "Unauthorized"}, path
+
+
+def test_a_suspended_account_looks_and_does_nothing(as_, cast, everything):
+    cast.owner.suspended_at = clock.now()
+    session.commit()
+    for who in ("owner", "member"):
+        for method, path, each in everything["USER"]:
+            answer = as_(who, method, concrete(path))
+            if method == "GET" or each["x-permission"] in permissions.ROLELESS:
+                assert not refused(answer), path
+            else:
+                assert (answer.status_code, answer.json["reason"]) == (403, "account_suspended"), path
+
+
+@pytest.fixture
+def ids(as_, cast):
+    """Ids of what the owner has, by the name of the path's placeholder."""
     instance = cast.instance("owner")
     key = as_("owner", "POST", "/api/ssh-key/generate", json={"name": "k", "algorithm": "ed25519"}).json["ssh_key"]
     task = as_("owner", "DELETE", f"/api/cloud-service/instances/{instance.id}").json["task_id"]
-    ids = {"instance_id": instance.id, "key_id": key["id"], "task_id": task}
+    return {"instance_id": instance.id, "key_id": key["id"], "task_id": task}
+
+
+def test_unknown_and_foreign_ids_are_the_same_404(as_, cast, everything, ids):
+    """INS-36, OP-01: neither an outsider nor a member for whom nothing was chosen can tell what exists."""
     tried = 0
     for method, path, _ in everything["USER"]:
-        names = re.findall(r"{(\w+)}", path)
-        if not set(names) & ids.keys():
+        if not set(re.findall(r"{(\w+)}", path)) & ids.keys():
             continue
-        foreign = as_("outsider", method, re.sub(r"{(\w+)}", lambda m: ids[m[1]], path), json=body_for(path, cast))
-        unknown = as_("outsider", method, concrete(path), json=body_for(path, cast))
-        assert (foreign.status_code, foreign.json) == (unknown.status_code, unknown.json), path
-        assert foreign.status_code == 404, path
+        for who in ("outsider", "member"):
+            if who == "member" and "key_id" in path:
+                continue  # keys belong to the whole team
+            foreign = as_(who, method, concrete(path, ids), json=body_for(path, cast))
+            unknown = as_(who, method, concrete(path), json=body_for(path, cast))
+            assert (foreign.status_code, foreign.json) == (unknown.status_code, unknown.json), (who, path)
+            assert foreign.status_code == 404, (who, path)
         tried += 1
     assert tried > 15
 
 
 def body_for(path, cast):
     return {"image_id": cast.image.id} if path.endswith("/deploy") else {}
+
+
+CATALOG = {"location_id", "plan_id"}
+"""Ids that belong to the platform: everybody may name them."""
+SAME = {"ssh_key_id": ["ssh_keys"]}
+"""Another name of the same field, which would win."""
+
+
+@pytest.fixture
+def bodies(as_, cast):
+    """Bodies of the owner that work, and for each field with an id the same thing of somebody else's."""
+
+    def things(who):
+        access = cast.owner if who == "owner" else cast.outsider
+        key = as_(who, "POST", "/api/ssh-key/generate", json={"name": "k", "algorithm": "ed25519"}).json["ssh_key"]
+        project = as_(who, "POST", "/api/projects", json={"name": "p"}).json["project"]
+        role = as_(who, "POST", "/api/team/roles", json={"name": "r", "permissions": []}).json["role"]
+        image = Image(name=f"of-{who}", label="own", distro="Debian", version="12", filename="tiny.qcow2", size=64)
+        image.purpose, image.account_id, image.sha256 = "user", access.id, "ab" * 32
+        session.add(image)
+        session.commit()
+        return {
+            "project_id": project["id"],
+            "role_id": role["id"],
+            "image_id": image.id,
+            "ssh_key_id": key["id"],
+            "ssh_keys": [key["id"]],
+            "project_ids": [project["id"]],
+            "resource_id": cast.instance(who).id,
+        }
+
+    own, others = things("owner"), things("outsider")
+    for each in (own, others):
+        each["resource_ids"] = [each["resource_id"]]
+    member = session.scalar(select(Member).where(Member.account_id == cast.viewer.id)).id
+    kind = {"resource_type": "instance"}
+    invited = {"email": "new@example.com", "reach": "projects"}
+    return (
+        own,
+        others,
+        {
+            ("POST", "/api/instance/{instance_id}/deploy"): ({"instance_id": cast.instance().id}, {}),
+            ("POST", "/api/project/assign-resource"): ({}, kind),
+            ("POST", "/api/project/bulk-assign"): ({}, {"resources": [{**kind, "resource_id": own["resource_id"]}]}),
+            ("POST", "/api/team/subusers/invite"): ({}, invited),
+            ("PATCH", "/api/team/subuser/{member_id}/role"): ({"member_id": member}, {"reach": "projects"}),
+        },
+    )
+
+
+def id_fields(app, operation):
+    """The properties of the operation's body that name something."""
+    schemas = app.extensions["openapi"]["USER"].spec.to_dict()["components"]["schemas"]
+    content = operation.get("requestBody", {}).get("content", {})
+    for each in content.values():
+        schema = each["schema"]
+        schema = schemas[schema["$ref"].rpartition("/")[2]] if "$ref" in schema else schema
+        yield from (name for name in schema.get("properties", {}) if name.endswith(("_id", "_ids", "_keys")))
+
+
+def test_ids_in_bodies_are_the_callers_own(as_, app, cast, everything, bodies):
+    """5.12, OP-01: somebody else's id in a body is refused exactly as one that does not exist."""
+    own, others, known = bodies
+    tried = 0
+    for method, path, operation in everything["USER"]:
+        named = set(id_fields(app, operation)) - CATALOG
+        if not named:
+            continue
+        places, rest = known[method, path]
+        right = {name: own[name] for name in named}
+        for field in sorted(named):
+            answers = []
+            for value in (others[field], [UNKNOWN] if isinstance(own[field], list) else UNKNOWN):
+                rest_of_it = {name: right[name] for name in named if name not in SAME.get(field, ())}
+                answer = as_("owner", method, concrete(path, places), json={**rest_of_it, **rest, field: value})
+                answers.append((answer.status_code, answer.json))
+            assert answers[0] == answers[1], (path, field)
+            assert answers[0][0] in (404, 422), (path, field, answers)
+            tried += 1
+        accepted = as_("owner", method, concrete(path, places), json={**right, **rest})
+        assert accepted.status_code < 300, (path, accepted.json)
+    assert tried > 10

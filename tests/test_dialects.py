@@ -2,9 +2,9 @@
 
 import pytest
 
+from panel.db import session
+from panel.errors import Conflict, Forbidden, Invalid, NotFound, Problem, Unavailable
 from tests.test_architecture import operations
-
-LISTS = {"USER": [], "ADMIN": []}
 
 
 def lists(app, surface):
@@ -15,6 +15,10 @@ def lists(app, surface):
     ]
 
 
+def asker(who, path):
+    return "billing" if path.startswith("/api/v1/billing/") else who
+
+
 @pytest.mark.parametrize(("who", "surface"), [("owner", "USER"), ("admin", "ADMIN")])
 def test_per_page_is_1_to_100(as_, app, who, surface):
     """LIM-01, LIM-02, LIM-03"""
@@ -22,9 +26,9 @@ def test_per_page_is_1_to_100(as_, app, who, surface):
     assert paths
     for path in paths:
         for good in (1, 100):
-            assert as_(who, "GET", f"{path}?per_page={good}").status_code == 200, path
+            assert as_(asker(who, path), "GET", f"{path}?per_page={good}").status_code == 200, path
         for bad in ("0", "101", "-1", "many", "1.5", ""):
-            answer = as_(who, "GET", f"{path}?per_page={bad}")
+            answer = as_(asker(who, path), "GET", f"{path}?per_page={bad}")
             assert answer.status_code == 422, (path, bad)
             assert "per_page" in answer.json["errors"]
 
@@ -47,6 +51,69 @@ def test_admin_answers_wear_the_envelope(as_, cast):
         assert answer.headers["X-Api-Envelope"] == "v1"
         assert answer.json["success"] is (answer.status_code < 400)
         assert "X-Failure-Status-Mapped" not in answer.headers  # ENV-17
+
+
+PLAIN = Problem("Not like this.", reason="not_so", extra={"left": 1}, name="Too odd.")
+CHOSEN = Problem("Not like this.", status=400, reason="catalog_mismatch")
+RETURNED = {"success": False, "message": "Not like this.", "reason": "not_so", "errors": {"name": ["Odd."]}, "left": 1}
+PATHS = [("admin", "/api/v1/tasks"), ("owner", "/api/tasks")]
+
+
+def refusing(monkeypatch, how):
+    """Lets both lists of tasks refuse this way."""
+
+    def refuse(*_, **__):
+        raise how
+
+    monkeypatch.setattr("panel.services.tasks.listing", refuse)
+
+
+def test_a_plain_refusal_is_mapped_to_400(as_, monkeypatch):
+    """ENV-15, ENV-16, ENV-22, ENV-23, ERR-03, VER-06"""
+    refusing(monkeypatch, PLAIN)
+    body = {"success": False, "message": "Not like this.", "reason": "not_so", "errors": {"name": ["Too odd."]}}
+    answer = as_("admin", "GET", "/api/v1/tasks")
+    assert (answer.status_code, answer.headers["X-Failure-Status-Mapped"]) == (400, "1")
+    assert answer.json == body | {"data": {"left": 1}}
+    answer = as_("owner", "GET", "/api/tasks")
+    assert (answer.status_code, "X-Failure-Status-Mapped" in answer.headers) == (400, False)
+    assert answer.json == body | {"left": 1}
+
+
+@pytest.mark.parametrize("kind", [Conflict, Invalid, Unavailable, NotFound, Forbidden])
+def test_a_chosen_status_is_not_mapped(as_, monkeypatch, kind):
+    """ENV-17"""
+    refusing(monkeypatch, kind("Not now.", reason="not_so"))
+    for who, path in PATHS:
+        answer = as_(who, "GET", path)
+        assert (answer.status_code, "X-Failure-Status-Mapped" in answer.headers) == (kind.status, False)
+        assert answer.json == {"success": False, "message": "Not now.", "reason": "not_so"}
+
+
+def test_a_chosen_400_is_not_mapped(as_, monkeypatch):
+    """OP-11, ERR-09"""
+    refusing(monkeypatch, CHOSEN)
+    for who, path in PATHS:
+        answer = as_(who, "GET", path)
+        assert (answer.status_code, "X-Failure-Status-Mapped" in answer.headers) == (400, False)
+        assert answer.json["reason"] == "catalog_mismatch"
+
+
+def test_a_body_that_says_failure_is_a_400_and_keeps_nothing(as_, cast, monkeypatch):
+    """ENV-15, ENV-16, ENV-18: also when the view returns it instead of refusing."""
+    instance = cast.instance()
+
+    def renamed(*_, **__):
+        instance.display_name = "changed"
+        session.flush()
+        return RETURNED
+
+    monkeypatch.setattr("panel.services.tasks.cancel", renamed)
+    monkeypatch.setattr("panel.services.tasks.get", lambda *_: None)
+    answer = as_("admin", "POST", "/api/v1/task/x/cancel")
+    assert (answer.status_code, answer.headers["X-Failure-Status-Mapped"]) == (400, "1")
+    assert answer.json == {**{name: RETURNED[name] for name in RETURNED if name != "left"}, "data": {"left": 1}}
+    assert instance.display_name != "changed"
 
 
 def test_user_answers_have_no_envelope(as_, cast):
@@ -110,31 +177,11 @@ def test_a_crash_is_a_500_in_the_dialect_without_a_trace(as_, monkeypatch):
         assert answer.headers["X-Request-Id"] in answer.json["message"]
 
 
-@pytest.mark.parametrize("body", [b"{", b"[]", b'"x"', b"\xff\xfe", b"{" * 5000, b'{"name": NaN}'])
-def test_malformed_bodies_are_400(as_, body):
-    """ENV-33"""
-    for who, path in (("owner", "/api/ssh-keys"), ("admin", "/api/v1/instances")):
-        answer = as_(who, "POST", path, data=body, content_type="application/json")
-        assert answer.status_code == 400
-        assert answer.json["success"] is False
-
-
 @pytest.mark.parametrize("body", [b"", b"null", b"{}", b" null "])
 def test_empty_bodies_are_empty_objects(as_, body):
     answer = as_("owner", "POST", "/api/ssh-keys", data=body)
     assert answer.status_code == 422
     assert answer.json["errors"].keys() == {"name", "public_key"}
-
-
-def test_the_content_type_does_not_matter(as_, cast):
-    path = f"/api/instance/{cast.instance().id}"
-    answer = as_("owner", "PATCH", path, data='{"notes": "n"}', content_type="text/plain")
-    assert answer.json["instance"]["notes"] == "n"
-
-
-def test_too_large_a_body_is_413(as_):
-    answer = as_("owner", "POST", "/api/ssh-keys", data=b" " * (4 * 1024 * 1024 + 1))
-    assert (answer.status_code, answer.json["success"]) == (413, False)
 
 
 def test_answers_can_be_revalidated_and_packed(as_, cast):
@@ -162,34 +209,16 @@ def test_reading_writes_nothing(as_, cast, queries):
 def test_lists_cost_a_constant_number_of_queries(as_, app, cast, queries, who, surface):
     def cost(path):
         queries.clear()
-        assert as_(who, "GET", path).status_code == 200
+        assert as_(asker(who, path), "GET", path).status_code == 200
         return len([s for s in queries if s.lstrip().upper().startswith("SELECT")])
 
     cast.instance()
+    as_(who, "GET", lists(app, surface)[0])  # what a process remembers for some seconds is no cost of a list
     few = {path: cost(path) for path in lists(app, surface)}
     for number in range(5):
         cast.instance()
         as_("owner", "POST", "/api/ssh-key/generate", json={"name": f"k{number}", "algorithm": "ed25519"})
     assert {path: cost(path) for path in few} == few
-
-
-def test_versions_agree(as_):
-    """VER-01 to VER-04, OP-02"""
-    told = [
-        as_("owner", "GET", "/version").json,
-        as_("owner", "GET", "/api/version").json,
-        as_("admin", "GET", "/api/v1/system/version").json,
-    ]
-    assert all(answer["data"] == {"version": "3.3.1", "api_envelope": "v1"} for answer in told)
-    for path in ("/api/docs/openapi.yaml", "/api/docs/user/openapi.yaml"):  # DOC-03, DOC-04, DOC-05
-        assert "version: 3.3.1" in as_("nobody", "GET", path).text
-
-
-def test_the_documents_name_the_public_address_and_not_the_host_header(as_):
-    """DOC-06, DOC-07"""
-    text = as_("nobody", "GET", "/api/docs/openapi.yaml", headers={"Host": "evil.example"}).text
-    assert "evil.example" not in text
-    assert "http://127.0.0.1:8000" in text
 
 
 def test_an_unknown_path_never_redirects(as_):

@@ -198,6 +198,7 @@ MINE = [
     "/ssh-keys",
     "/ssh-keys/new",
     "/profile",
+    "/profile/security",
     "/search?q=x",
 ]
 

@@ -8,9 +8,9 @@ from sqlalchemy import select
 
 from panel import clock
 from panel.db import session
-from panel.errors import NotFound
+from panel.errors import Conflict, NotFound
 from panel.models import Image, ImageCopy, Instance
-from panel.services import instances
+from panel.services import instances, usage
 from panel.services.instances import seen
 from worker import hypervisors, seeds
 from worker.nodes import base
@@ -72,9 +72,19 @@ def turned(work, power, asked):
         seen.power(instance, power, at=asked, actor=work.task.actor)
 
 
-@task("instance_start", after=("instance_stop", "instance_shutdown", "instance_poweroff"))
+POWER = ("instance_start", "instance_stop", "instance_shutdown", "instance_poweroff", "instance_restart")
+SUSPENSION = ("instance_suspend", "instance_unsuspend")
+
+
+@task("instance_start", after=("instance_stop", "instance_shutdown", "instance_poweroff", *SUSPENSION))
 def start(work):
     instance = known(work)
+    if instance.suspended_reason:
+        raise Conflict("The instance was suspended meanwhile.")
+    turn_on(work, instance)
+
+
+def turn_on(work, instance):
     work.step("Starting", 20)
     work.node.define(machine(instance))
     asked = clock.now()
@@ -135,6 +145,22 @@ def seen_off(work, since):
     return session.scalar(off.where(Instance.power_at >= since)) is not None
 
 
+@task("instance_suspend", after=(*POWER, *SUSPENSION))
+def suspend(work):
+    """Whatever was asked for meanwhile, the row says how it is to be: a suspended machine is off."""
+    instance = known(work)
+    if instance.suspended_reason and instance.deployed and not ask_to_stop(work):
+        power_off(work, "The guest does not obey: powering off", 90)
+
+
+@task("instance_unsuspend", after=(*POWER, *SUSPENSION))
+def unsuspend(work):
+    """Gives back the power that the machine had when it was suspended."""
+    instance = known(work)
+    if not instance.suspended_reason and instance.deployed and work.task.arguments["power"] == "on":
+        turn_on(work, instance)
+
+
 @task("instance_restart", after=("instance_start", "instance_stop", "instance_shutdown", "instance_poweroff"))
 def restart(work):
     """Asks the guest to restart. That cannot be done again without being noticed, so a cut-off attempt is not."""
@@ -144,7 +170,12 @@ def restart(work):
     work.node.restart(work.task.resource_id)
 
 
-@task("instance_destroy")
+def still_there(row, error):
+    """It was not destroyed, so it costs what it did."""
+    usage.resume(row.resource_id)
+
+
+@task("instance_destroy", ended_badly=still_there)
 def destroy(work):
     """Removes the machine and its disks from the node, then its row. A node without the machine is as good."""
     instance = instances.by_id(work.task.resource_id)

@@ -13,7 +13,7 @@ from redis.backoff import NoBackoff
 from redis.retry import Retry
 from rq import SimpleWorker
 
-from panel import jobs
+from panel import jobs, mail
 from panel.config import Config
 from panel.db import bare_app, new_id
 from panel.logs import setup
@@ -34,6 +34,7 @@ def prepare(config: Config):
     """What every process that talks to nodes needs: database, queue, a place for drivers' own files."""
     setup(config.json_logs)
     jobs.connect(config.redis_url)
+    mail.configure(config)
     hypervisors.data_dir = config.data_dir
     return bare_app(config)
 

@@ -40,6 +40,9 @@ class Schedule:
             Sweep(lease): lease / 8,
             self.watch_nodes: 5,
             lambda: jobs.call("worker.tokens.write_down_use"): 15,
+            lambda: jobs.call("worker.sign_ins.write_down_seen"): 60,
+            lambda: jobs.call("worker.mail.send_due"): 15,
+            lambda: jobs.call("worker.usage.count"): 300,
             lambda: jobs.call("worker.tidy.tidy"): 3600,
         }
         """Seconds between two calls. Each is quick: what takes longer is rung for, or has a thread of its own."""

@@ -17,7 +17,7 @@ PASSWORD = fields.String(**about("Password of root, when one was made up. Shown 
 @user.post(
     "/instance/<instance_id>/deploy",
     op="deploy",
-    can="instances:write",
+    can="instances.manage",
     body=DeployIn,
     out=kit.done(task_id=TASK_ID, password=PASSWORD),
 )
@@ -40,7 +40,7 @@ def power(action, summary, message):
 
     act.__doc__ = summary
     path = f"/instance/<instance_id>/power/{action}"
-    user.post(path, op=action, can="instances:write", out=kit.done(task_id=TASK_ID))(act)
+    user.post(path, op=action, can="instances.power", out=kit.done(task_id=TASK_ID))(act)
 
 
 POWER = {
@@ -58,7 +58,7 @@ for action, (summary, message) in POWER.items():
 
 
 @user.delete(
-    "/cloud-service/instances/<instance_id>", op="delete", can="instances:write", out=kit.done(task_id=TASK_ID)
+    "/cloud-service/instances/<instance_id>", op="delete", can="instances.delete", out=kit.done(task_id=TASK_ID)
 )
 def destroy(instance_id):
     """Destroy an instance with its disks.
@@ -69,7 +69,7 @@ def destroy(instance_id):
     return {"message": "The instance is being destroyed.", "task_id": task.id}
 
 
-@user.get("/instance/<instance_id>/tasks", op="tasks", can="instances:read", query=TaskQuery, out=kit.page(TaskOut))
+@user.get("/instance/<instance_id>/tasks", op="tasks", can="instances.view", query=TaskQuery, out=kit.page(TaskOut))
 def listing(query, instance_id):
     """List the tasks of an instance, newest first."""
     page, per_page = query.pop("page"), query.pop("per_page")
@@ -79,9 +79,13 @@ def listing(query, instance_id):
 @user.get(
     "/instance/<instance_id>/task/<task_id>",
     op="task",
-    can="instances:read",
+    can="instances.view",
     out=kit.Schema.from_dict(
-        {"task": fields.Nested(TaskOut), "logs": fields.List(fields.Nested(TaskLogOut))}, name="TaskWithLogs"
+        {
+            "task": fields.Nested(TaskOut, **about("The task.")),
+            "logs": fields.List(fields.Nested(TaskLogOut), **about("What it said, oldest first.")),
+        },
+        name="TaskWithLogs",
     ),
 )
 def task(instance_id, task_id):

@@ -110,6 +110,7 @@ def set_hostname(body, instance_id):
 
 
 DEPLOYING = kit.Schema.from_dict({"task_id": TASK_ID, "password": PASSWORD}, name="Deploying")
+DEPLOYING.sometimes = ("password",)
 
 
 @admin.post("/instance/<instance_id>/deploy", op="deploy", can="admin:instances:write", body=DeployIn, out=DEPLOYING)

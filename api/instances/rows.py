@@ -18,14 +18,14 @@ def mine(instance_id):
     return instances.get(instance_id, kit.account())
 
 
-@user.get("/instances", op="list", can="instances:read", query=InstanceQuery, out=kit.page(InstanceRow))
+@user.get("/instances", op="list", can="instances.view", query=InstanceQuery, out=kit.page(InstanceRow))
 def listing(query):
     """List instances, newest first."""
     page, per_page = query.pop("page"), query.pop("per_page")
     return kit.paginate(instances.rows(InstanceRow.columns(), kit.account(), **query), page, per_page)
 
 
-@user.get("/instance/<instance_id>", op="get", can="instances:read", out=InstanceOut)
+@user.get("/instance/<instance_id>", op="get", can="instances.view", out=InstanceOut)
 def show(instance_id):
     """Show an instance.
 
@@ -37,7 +37,7 @@ def show(instance_id):
 @user.patch(
     "/instance/<instance_id>",
     op="update",
-    can="instances:write",
+    can="instances.manage",
     body=InstancePatch,
     out=kit.keyed("instance", InstanceOut),
 )
@@ -52,7 +52,7 @@ CREATED = "The instance is created. Deploy an image to it next."
 @user.post(
     "/cloud-service/instances",
     op="create",
-    can="instances:write",
+    can="instances.create",
     body=InstanceIn,
     out=kit.keyed("instance", InstanceOut),
 )
@@ -69,7 +69,7 @@ def create(body):
 @user.get(
     "/instance/<instance_id>/ips",
     op="list_ips",
-    can="instances:read",
+    can="instances.view",
     out=kit.page(AddressOut),
     query=kit.PageQuery,
 )
@@ -79,7 +79,7 @@ def ips(query, instance_id):
 
 
 @user.get(
-    "/instance/<instance_id>/disks", op="list_disks", can="instances:read", out=kit.page(DiskOut), query=kit.PageQuery
+    "/instance/<instance_id>/disks", op="list_disks", can="instances.view", out=kit.page(DiskOut), query=kit.PageQuery
 )
 def disks(query, instance_id):
     """List the disks of an instance."""

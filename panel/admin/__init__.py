@@ -6,6 +6,7 @@ NAVIGATION = (
         "Customers",
         ("Instances", "server", "admin_instances.index", "admin:instances:read"),
         ("Customers", "users", "admin_accounts.index", "admin:accounts:read"),
+        ("Billing", "credit-card", "admin_billing.index", "admin:billing:read"),
         ("Tasks", "list-check", "admin_tasks.index", "admin:tasks:read"),
     ),
     (
@@ -13,6 +14,12 @@ NAVIGATION = (
         ("Hypervisors", "server-2", "admin_hypervisors.index", "admin:hypervisors:read"),
         ("Locations", "map-pin", "admin_hypervisor_groups.index", "admin:hypervisors:read"),
         ("Subnets", "network", "admin_subnets.index", "admin:subnets:read"),
+    ),
+    (
+        "Control",
+        ("API tokens", "api", "admin_tokens.index", "admin:tokens:read"),
+        ("Audit log", "file-text", "admin_audit.index", "admin:audit:read"),
+        ("Settings", "settings", "admin_settings.show", "admin:settings:read"),
     ),
     (
         "Catalog",
@@ -27,16 +34,21 @@ def pages():
     """Every module here that has a blueprint."""
     from panel.admin import (
         accounts,
+        audit,
+        billing,
         hypervisor_groups,
         hypervisors,
         images,
+        impersonations,
         instances,
         overview,
         plan_groups,
         plans,
+        settings,
         storages,
         subnets,
         tasks,
+        tokens,
     )
 
     return (
@@ -50,5 +62,10 @@ def pages():
         images,
         instances,
         accounts,
+        impersonations,
+        tokens,
+        billing,
         tasks,
+        audit,
+        settings,
     )

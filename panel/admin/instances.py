@@ -26,6 +26,7 @@ DONE = {
     "restart": "{} restarts.",
     "poweroff": "{} is powered off.",
 }
+SUSPENSION = {"suspend": "{} is suspended and being turned off.", "resume": "{} is no longer suspended."}
 CLOSED = {
     "hypervisor_down": "{} does not answer",
     "hypervisor_maintenance": "{} is in maintenance",
@@ -141,6 +142,18 @@ def power(instance_id, action):
     instance = instances.get(instance_id)
     task = instances.act(instance, action, actor=actor(), by_operator=True)
     words = done.format(instance.display_name) if task else f"{instance.display_name} is so already."
+    return did(words, url_for(".show", instance_id=instance.id))
+
+
+@bp.post("/<instance_id>/<any(suspend, resume):action>")
+@page_can(WRITE)
+def suspension(instance_id, action):
+    instance = instances.get(instance_id)
+    if action == "suspend":
+        task = instances.suspend(instance, reason="admin", actor=actor())
+    else:
+        task = instances.unsuspend(instance, actor=actor())
+    words = SUSPENSION[action].format(instance.display_name) if task else f"{instance.display_name} is so already."
     return did(words, url_for(".show", instance_id=instance.id))
 
 

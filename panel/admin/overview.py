@@ -8,7 +8,7 @@ from flask import Blueprint, url_for
 from sqlalchemy import func, select
 
 from panel import clock
-from panel.auth.browser import page_can, viewer
+from panel.auth.browser import me, page_can
 from panel.db import session
 from panel.figures import plural
 from panel.htmx import render
@@ -54,7 +54,7 @@ def count(query):
 
 def midnight():
     """When the operator's day began; an operator at night still sees the evening."""
-    now = clock.now().astimezone(ZoneInfo(viewer().timezone))
+    now = clock.now().astimezone(ZoneInfo(me().timezone))
     return min(now.replace(hour=0, minute=0, second=0, microsecond=0), now - timedelta(hours=8))
 
 

@@ -5,16 +5,23 @@ The cookie holds the secret of a row that lies in the database: a session can be
 
 import functools
 
-from flask import current_app, request, session
+from flask import current_app, g, request, session
 from flask_login import LoginManager, current_user, login_user, logout_user
 from werkzeug.exceptions import BadRequest
 
 from panel.auth import permissions
 from panel.auth.caller import source_address
 from panel.errors import Forbidden, Unauthenticated
-from panel.services import sign_ins
+from panel.services import access, factors, sign_ins
 
+SUSPENDED = "Your account is suspended: you can look, but this needs {}. Contact support."
+FACTOR_FIRST = "Your account needs a second factor first. Set one up on your security page."
+WITHOUT_FACTOR = ("profile", "security", "sign_in")
+"""The pages that open to a person who has to set up a second factor."""
 SAFE = ("GET", "HEAD", "OPTIONS")
+IMPERSONATE = "admin:accounts:write"
+OPERATOR = "operator"
+"""Where the cookie keeps the session of an operator who looks at the panel as somebody else."""
 manager = LoginManager()
 manager.session_protection = None  # the row decides, not the browser's address
 
@@ -39,29 +46,59 @@ class Person:
 @manager.user_loader
 def person(secret):
     found = sign_ins.find(secret)
-    return found and Person(secret, found)
+    if found is None or not impersonable(found):
+        return None
+    sign_ins.seen(found)
+    return Person(secret, found)
+
+
+def me():
+    """The account of the person who looks at this page, or None when nobody is signed in."""
+    return current_user.account if current_user and current_user.is_authenticated else None
 
 
 def viewer():
-    """The account that looks at this page, or None when nobody is signed in."""
-    return current_user.account if current_user and current_user.is_authenticated else None
+    """Whose resources the person sees and what may be done with them, looked up once a request; None when nobody is
+    signed in."""
+    if g.get("access") is None:
+        g.access = me() and access.of_account(me(), current_user.sign_in.impersonator)
+    return g.access
 
 
 def actor():
     """Who asked, for the history."""
-    return viewer().email
+    return viewer().actor
 
 
-def enter(account):
+def enter(account, device=None):
     """Begins a session of this browser."""
-    secret = sign_ins.start(account, ip=str(source_address()), user_agent=request.user_agent.string)
+    carry(sign_ins.start(account, ip=str(source_address()), user_agent=request.user_agent.string, device=device))
+
+
+def carry(secret):
+    """Gives this browser the session with the secret, and takes all others from it."""
     session.clear()
     session.permanent = True
     login_user(Person(secret, sign_ins.find(secret)))
 
 
+def impersonable(sign_in):
+    """Whether a session in somebody else's name may go on: while the operator may do that, and with customers only."""
+    operator = sign_in.impersonator
+    may_go_on = operator and not operator.suspended_at and permissions.operator_may(operator.operator_role, IMPERSONATE)
+    return operator is None or (may_go_on and not sign_in.account.is_admin)
+
+
+def impersonator():
+    """The operator who looks at this page as somebody else, or None."""
+    return current_user.sign_in.impersonator if me() else None
+
+
 def leave():
+    """Signs the browser out; an operator who looks at the panel as somebody is signed out altogether."""
+    viewer()  # who leaves is still asked for, by the audit log
     sign_ins.end(current_user.get_id())
+    sign_ins.end(session.get(OPERATOR, ""))
     logout_user()
     session.clear()
 
@@ -87,20 +124,34 @@ def page_can(permission):
 def require(permission):
     if permission == permissions.PUBLIC:
         return
-    if viewer() is None:
+    if me() is None:
         raise Unauthenticated("Sign in to go on.")
+    if request.blueprint not in WITHOUT_FACTOR and lacks_factor():
+        raise Forbidden(FACTOR_FIRST, reason="second_factor_required")
     why = refusal(permission)
     if why:
         raise Forbidden(why)
 
 
+def lacks_factor():
+    """Whether the person has to set up a second factor before anything else opens."""
+    return not current_user.sign_in.impersonator_id and factors.missing(me())
+
+
 def refusal(permission):
-    """Why the viewer may not do this, as a sentence, or None. Customers hold every permission of their own account."""
-    account = viewer()
-    if permission.startswith(("admin:", permissions.ANY_ADMIN)) and not account.is_admin:
-        return f"This is for operators: it needs the permission {permission}. An operator can give it to you."
-    if account.suspended_at and permission != permissions.ANY_USER and not permission.endswith(":read"):
-        return f"Your account is suspended: you can look, but this needs {permission}. Contact support."
+    """Why the viewer may not do this, as a sentence, or None."""
+    if permission.startswith(("admin:", permissions.ANY_ADMIN)):
+        if not permissions.operator_may(me().operator_role, permission):
+            return f"This is for operators: it needs the permission {permission}. An operator can give it to you."
+        return SUSPENDED.format(permission) if me().suspended_at and not permission.endswith(":read") else None
+    if viewer().impersonator and permission in permissions.NEVER_AS_ANOTHER:
+        return "This cannot be done in somebody else's name. It stays with the person."
+    if permission in permissions.ROLELESS:
+        return None
+    if not viewer().holds(permission):
+        return f"Your role in the team does not permit this: it needs {permission}. Ask the account's owner for it."
+    if viewer().suspended and not permission.endswith(".view"):
+        return SUSPENDED.format(permission)
     return None
 
 

@@ -6,38 +6,67 @@ from dataclasses import dataclass
 
 from flask import current_app, g, request
 
-from panel.auth import permissions
+from panel import limits
+from panel.auth import permissions, rates
 from panel.errors import Forbidden, Unauthenticated
-from panel.models import Account, Token
-from panel.services import tokens
+from panel.services import recall, tokens
+from panel.services.access import Access
+
+FROM_ELSEWHERE = "The token may not be used from this address."
 
 
 @dataclass(frozen=True)
 class Caller:
     """Somebody who was let in: a customer's token, or the platform's own."""
 
-    token: Token
-    account: Account | None
+    token_id: str
+    kind: str
+    """`user`, `impersonation`, `admin` or `billing`."""
+    token_name: str
+    access: Access | None
+    """Whose resources; None for the platform's tokens."""
 
     @property
     def actor(self):
         """Who asked, for the history."""
-        return self.account.email if self.account else f"API token {self.token.name}"
+        return self.access.actor if self.access else f"API token {self.token_name}"
 
 
-def can(permission):
-    """Lets the view run only for a caller who holds the permission; default deny."""
+@dataclass(frozen=True)
+class Door:
+    """What a route of the user API asks of whoever calls it."""
+
+    permission: str
+    scope: str | None
+    unscoped_kind: str | None
+    """Tokens of this kind need no scope here."""
+
+
+def can(permission, scope=None, unscoped_kind=None, operation=None, budget="requests"):
+    """Lets the view run only for a caller who holds the permission; default deny.
+
+    On the user API the token also needs the scope; tokens of `unscoped_kind` do not (an impersonation may always end
+    itself). `budget` is what the request is counted in (panel.auth.rates).
+    """
     permissions.check(permission)
-    enter = admin_caller if permission.startswith(("admin:", permissions.ANY_ADMIN)) else user_caller
+    door = Door(permission, scope, unscoped_kind)
+    if permission.startswith(("admin:", permissions.ANY_ADMIN)):
+        enter = functools.partial(platform_caller, "admin")
+    elif permission == permissions.BILLING:
+        enter = functools.partial(platform_caller, "billing")
+    else:
+        enter = functools.partial(user_caller, door)
 
     def guard(view):
         @functools.wraps(view)
         def guarded(*args, **kwargs):
-            if permission != permissions.PUBLIC:
-                g.caller = enter(permission)
-                tokens.used(g.caller.token)
+            if permission == permissions.PUBLIC:
+                rates.count(budget, stranger())
+            else:
+                g.operation, g.caller = operation, enter(bearer(budget))
             return view(*args, **kwargs)
 
+        guarded.door = door
         return guarded
 
     return guard
@@ -47,39 +76,80 @@ def caller_of() -> Caller:
     return g.caller
 
 
-def user_caller(permission):
-    token = bearer()
-    if token is None or token.account is None:
+def user_caller(door, token):
+    if token is None or token.person_id is None:
         raise Unauthenticated("The token is missing, unknown or no longer valid.")
-    check_address(token)
-    if permission != permissions.ANY_USER and permission not in token.scopes:
-        raise Forbidden(f"The token's scope does not permit this action: it needs {permission}.")
-    if token.account.suspended_at and not permission.endswith(":read") and permission != permissions.ANY_USER:
-        raise Forbidden("The account is suspended. Contact support.", reason="account_suspended")
-    return Caller(token, token.account)
+    access = Access.of(token, impersonator=token.issued_by)
+    for refusal in refusals(door, request.method, token, access, noted(token)):
+        raise refusal
+    return Caller(token.id, token.kind, token.name, access)
 
 
-def admin_caller(permission):
-    if not request.headers.get("Authorization"):
+def refusals(door, method, token, access, address):
+    """Every reason why this token, from this address, may not go through the door. Each says which of the three failed:
+    the address, the token's scope, or the person's permission."""
+    if not welcome(token, address):
+        yield Forbidden(FROM_ELSEWHERE)
+    if door.scope and door.scope not in token.scopes and token.kind != door.unscoped_kind:
+        yield Forbidden(f"The token's scope does not permit this action: it needs {door.scope}.")
+    if access.impersonator and door.permission in permissions.NEVER_AS_ANOTHER:
+        yield Forbidden("This cannot be done in somebody else's name. It stays with the person.")
+    roleless = door.permission in permissions.ROLELESS
+    if not roleless and not access.holds(door.permission):
+        yield Forbidden(f"Your role in the team does not permit this action: it needs {door.permission}.")
+    if access.suspended and not roleless and method not in permissions.READING:
+        yield Forbidden("The account is suspended. Contact support.", reason="account_suspended")
+
+
+def platform_caller(kind, token):
+    if not shown():
         raise Forbidden("Unauthorized!")
-    token = bearer()
     if token is None:
         raise Unauthenticated("Unauthorized!")
-    if token.kind != "admin":
+    if token.kind != kind:
         raise Forbidden("Unauthorized")
-    check_address(token)
-    return Caller(token, None)
+    if not welcome(token, noted(token)):
+        raise Forbidden(FROM_ELSEWHERE)
+    return Caller(token.id, token.kind, token.name, None)
 
 
-def bearer():
-    """The usable token of this request, or None."""
+def shown():
+    """The bearer value of this request, or an empty text."""
     scheme, _, value = request.headers.get("Authorization", "").partition(" ")
-    return tokens.find(value.strip()) if scheme.lower() == "bearer" and 20 < len(value) < 200 else None
+    return value.strip() if scheme.lower() == "bearer" else ""
 
 
-def check_address(token):
-    if token.allowed_ips and not any(source_address() in ipaddress.ip_network(net) for net in token.allowed_ips):
-        raise Forbidden("The token may not be used from this address.")
+def bearer(budget):
+    """The usable token of this request, or None. The request is counted with it, or with the address it comes from."""
+    value = shown()
+    digest = tokens.hashed(value)
+    known = recall.token(digest)
+    word = known and rates.count(budget, known.token.id, reading=recall.WORD)
+    if known and word == known.word:
+        return tokens.usable(known.token)
+    word = word or recall.word()  # read before the rows are, so that no change falls between
+    token = tokens.find(value) if 20 < len(value) < 200 else None
+    if not known:
+        rates.count(budget, token.id if token else stranger())
+    recall.keep(digest, token, word)
+    return token
+
+
+def stranger():
+    """Who is counted when there is no valid token."""
+    return limits.neighbourhood(source_address())
+
+
+def noted(token):
+    """Writes down that the token was used, also if it is refused next; returns the address that it was used from."""
+    address = source_address()
+    tokens.used(token.id, str(address))
+    return address
+
+
+def welcome(token, address):
+    """Whether the token may be used from this address."""
+    return not token.allowed_ips or any(address in ipaddress.ip_network(net) for net in token.allowed_ips)
 
 
 def source_address():

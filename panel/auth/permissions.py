@@ -1,28 +1,107 @@
-"""Every permission of every surface, in one table. What is not here cannot be asked for."""
+"""Every permission of every surface, in one table. What is not here cannot be asked for.
 
-FAMILIES = ("instances", "ssh_keys", "images", "account")
-"""The scope families of the resources that exist (specification 5.3). Each has `:read` and `:write`."""
+Three things must agree before a customer's program may act: the scope of its token (from the path and the method), the
+permission of the person it acts for (named by the route), and the address it calls from.
+"""
 
-USER = tuple(f"{family}:{verb}" for family in FAMILIES for verb in ("read", "write"))
+from panel.schemas import words
+
+FAMILIES = tuple(words.FAMILIES)
+"""The 26 scope families (specification 5.3)."""
+
+OWNERS = {
+    "account": "profile dashboard team api-token api-tokens api-token-scopes usage-report account activity "
+    "notifications notification-preferences",
+    "backup_policies": "backup-policies backup-policy",
+    "certificates": "certificates certificate",
+    "databases": "databases database db networking",
+    "dns_zones": "dns-zones dns-zone",
+    "images": "images image",
+    "instances": "instances instance cloud-service self-provisioning backups backup tasks task",
+    "ip_sets": "ip-sets ip-set",
+    "isos": "isos iso",
+    "kubernetes": "kubernetes",
+    "load_balancers": "load-balancers load-balancer",
+    "metrics": "metrics",
+    "microvm": "microvm",
+    "monitoring": "monitoring alert-rules alert-rule notification-channels notification-channel",
+    "projects": "projects project",
+    "s3_buckets": "object-storage",
+    "scaling_groups": "scaling-groups scaling-group",
+    "security_groups": "security-groups security-group",
+    "ssh_keys": "ssh-keys ssh-key",
+    "static_ips": "static-ips static-ip",
+    "user_scripts": "user-scripts user-script",
+    "volumes": "storage",
+    "vpcs": "vpcs vpc",
+    "vpn_gateways": "vpn-gateways vpn-gateway",
+    "webhooks": "webhook-event-kinds webhook-subscriptions webhook-subscription",
+}
+"""Which family the first segment of a path belongs to."""
+
+WITHIN_VPC = {"nat-gateway": "nat_gateways", "vpn-gateway": "vpn_gateways"}
+"""What lies below a VPC's path but is a family of its own."""
+
+BY_SEGMENT = {segment: family for family, segments in OWNERS.items() for segment in segments.split()}
+READING = ("GET", "HEAD", "OPTIONS")
+
+USER = words.SCOPES
+"""The scopes of tokens. `:write` does not include `:read`."""
+
+VERBS = ("view", "manage", "delete")
+SPECIAL = (
+    "instances.create",
+    "instances.power",
+    "instances.console",
+    "instances.backups",
+    "instances.restore",
+    "team.manage",
+    "api_tokens.manage",
+    "billing.view",
+)
+MEMBER = (*(f"{family}.{verb}" for family in FAMILIES for verb in VERBS), *SPECIAL)
+"""What a role of a team may hold. The owner of an account holds all of it."""
 
 ADMIN_RESOURCES = (
     "accounts",
+    "audit",
+    "billing",
     "catalog",
     "hypervisors",
     "images",
     "instances",
+    "operators",
+    "settings",
     "subnets",
     "system",
     "tasks",
+    "tokens",
 )
 ADMIN = tuple(f"admin:{resource}:{verb}" for resource in ADMIN_RESOURCES for verb in ("read", "write"))
+SUPPORTS = ("accounts", "instances", "tasks")
+"""What operators in support may change. The rest they see."""
+
+READS = frozenset(name for name in ADMIN if name.endswith(":read"))
+OPERATOR_ROLES = {
+    "full": frozenset(ADMIN),
+    "support": READS | {f"admin:{resource}:write" for resource in SUPPORTS},
+    "read_only": READS,
+}
 
 ANY_USER = "any_user_token"
-"""Routes that confirm a token and need no scope."""
+"""Routes that need no permission of their own: confirming a token, one's own security."""
+PERSONAL = "own_security"
+"""What everybody changes for themselves, whatever their role, and nobody in somebody else's name."""
+NEVER_AS_ANOTHER = (PERSONAL, "api_tokens.manage")
+"""Refused to operators who act as somebody."""
+ROLELESS = (ANY_USER, PERSONAL)
 ANY_ADMIN = "any_admin_token"
+BILLING = "billing_token"
 PUBLIC = "public"
 
-EVERY = frozenset((*USER, *ADMIN, ANY_USER, ANY_ADMIN, PUBLIC))
+EVERY = frozenset((*MEMBER, *ADMIN, ANY_USER, PERSONAL, ANY_ADMIN, BILLING, PUBLIC))
+UNSCOPED = ("connect", "version")
+"""First segments of the two paths that need no scope (specification 9.1)."""
 
 
 def check(permission):
@@ -30,3 +109,22 @@ def check(permission):
     if permission not in EVERY:
         raise LookupError(f"{permission} is not a permission.")
     return permission
+
+
+def scope(path, method):
+    """The scope that a token needs for this path of the user API, or None for the two that need none.
+
+    `path` may have placeholders. A path that no family owns raises LookupError: what is not in the table is denied.
+    """
+    first, *rest = path.removeprefix("/api/").strip("/").split("/")
+    if first in UNSCOPED and not rest:
+        return None
+    family = (WITHIN_VPC.get(rest[1]) if first == "vpc" and len(rest) > 1 else None) or BY_SEGMENT.get(first)
+    if family is None:
+        raise LookupError(f"{path} belongs to no scope family.")
+    return f"{family}:{'read' if method in READING else 'write'}"
+
+
+def operator_may(role, permission):
+    """Whether an operator with this role may; None is not an operator."""
+    return (permission == ANY_ADMIN and role is not None) or permission in OPERATOR_ROLES.get(role, ())

@@ -4,6 +4,8 @@ import shutil
 import stat
 import sys
 from importlib.util import find_spec
+from smtplib import SMTPException
+from urllib.parse import urlsplit
 
 import click
 from alembic.migration import MigrationContext
@@ -17,9 +19,10 @@ from panel import clock, jobs
 from panel.cli.up import ready
 from panel.config import ROOT, load
 from panel.db import db, session
-from panel.models import Hypervisor, Image
+from panel.models import Hypervisor, Image, Mail
 from panel.services import workers
 from worker import hypervisors as nodes
+from worker import mail as sending
 from worker.nodes.base import NodeError
 from worker.process import prepare
 from worker.schedule import LEADING
@@ -93,6 +96,21 @@ def same_time(other, seconds):
         raise Wrong(f"The clock differs from that of {other} by {drift:.0f} s. Run a time service on both machines.")
 
 
+def mail(config):
+    """The mail server takes our call; without one mails are files that nobody gets."""
+    waiting = session.scalar(select(func.count()).select_from(Mail).where(Mail.attempts > 0))
+    if not config.mail_url:
+        return f"no server (PANEL_MAIL_URL): mails are written to {config.data_dir / 'mail'} and nobody gets them"
+    try:
+        with sending.connected(config.mail_url) as line:
+            line.noop()
+    except (SMTPException, OSError) as error:
+        raise Wrong(f"The mail server does not answer ({error}). Look at PANEL_MAIL_URL.") from None
+    if waiting:
+        raise Wrong(f"{waiting} mails could not be sent and are tried again. The worker's log says why.")
+    return f"{urlsplit(config.mail_url).hostname} answers"
+
+
 def parts(config):
     if not workers.alive():
         raise Wrong("No worker is alive, so tasks wait. Run `panel up`, or `panel worker`.")
@@ -109,7 +127,7 @@ def web(config):
 
 def browser_files(config):
     if not (ROOT / "static" / "vendor" / "htmx.min.js").exists():
-        raise Wrong("The files for browsers are missing. Run: npm ci --prefix static")
+        raise Wrong("The files for browsers are missing. Run: make browser-files")
     return "installed"
 
 
@@ -158,6 +176,7 @@ CHECKS = {
     "Database": database,
     "Redis": redis,
     "Clock": same_clock,
+    "Mail": mail,
     "Processes": parts,
     "Web": web,
     "Browser files": browser_files,

@@ -1,4 +1,4 @@
-"""`panel token`: makes bearer tokens. The value is printed once; only its hash is kept."""
+"""`panel token`: makes, lists and revokes bearer tokens. A value is printed once; only its hash is kept."""
 
 import ipaddress
 
@@ -7,29 +7,32 @@ import click
 from panel.auth import permissions
 from panel.cli.installation import opened
 from panel.cli.user import known
+from panel.db import session
 from panel.errors import Problem
 from panel.services import tokens
 
 
-class Network(click.ParamType):
-    """One IP address, or a network in CIDR notation."""
+class Address(click.ParamType):
+    """One IP address."""
 
     name = "address"
 
     def convert(self, value, param, ctx):
         try:
-            return str(ipaddress.ip_network(value))
-        except ValueError as error:
-            self.fail(str(error), param, ctx)
+            found = ipaddress.ip_address(value.strip())
+        except ValueError:
+            network = "/" in value and " A network will not do: the token is bound to one address."
+            self.fail(f"{value} is no IP address.{network or ''}", param, ctx)
+        return str(getattr(found, "ipv4_mapped", None) or found)
 
 
 @click.group()
 def command():
-    """Make API tokens."""
+    """Make, list and revoke API tokens."""
 
 
 @command.command()
-@click.option("--ip", prompt="IP address that may use it", type=Network(), help="The only address that may use it.")
+@click.option("--ip", prompt="IP address that may use it", type=Address(), help="The only address that may use it.")
 @click.option("--name", prompt=True)
 @click.option("--description", prompt=True, default="")
 def admin(**facts):
@@ -38,7 +41,7 @@ def admin(**facts):
 
 
 @command.command()
-@click.option("--ip", prompt="IP address that may use it", type=Network(), help="The only address that may use it.")
+@click.option("--ip", prompt="IP address that may use it", type=Address(), help="The only address that may use it.")
 @click.option("--name", prompt=True)
 @click.option("--description", prompt=True, default="")
 def billing(**facts):
@@ -68,3 +71,23 @@ def show(value):
     """Only the value goes to standard output, so that a script can keep it."""
     click.echo("The token, shown this once:", err=True)
     click.echo(value)
+
+
+@command.command("list")
+def show_all():
+    """The tokens of the admin and billing APIs."""
+    with opened():
+        for token in tokens.freshen(session.scalars(tokens.platform()).all()):
+            used = f"last used {token.last_used_at:%Y-%m-%d %H:%M} UTC" if token.last_used_at else "never used"
+            about = f"{token.name}: {token.description}" if token.description else token.name
+            click.echo("  ".join((token.id, token.kind, token.state, *token.allowed_ips, used, about)))
+
+
+@command.command()
+@click.argument("token_id")
+def revoke(token_id):
+    """End a token of any kind, by its id. It is dead from the next request on."""
+    with opened():
+        token = tokens.get_any(token_id)
+        tokens.revoke(token)
+    click.echo(f"The token {token.name} is revoked.")

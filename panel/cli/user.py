@@ -4,7 +4,11 @@ import click
 
 from panel.cli.installation import opened
 from panel.errors import Problem
-from panel.services import accounts
+from panel.schemas.words import OPERATOR_ROLES
+from panel.services import accounts, factors, passwords
+from panel.services.alerts import Source
+
+HERE = Source("the panel's own machine")
 
 
 @click.group()
@@ -15,11 +19,17 @@ def command():
 @command.command()
 @click.option("--email", prompt=True)
 @click.option("--password", prompt=True, hide_input=True, confirmation_prompt=True)
-@click.option("--operator", is_flag=True, help="May also run the platform.")
+@click.option(
+    "--operator",
+    is_flag=False,
+    flag_value="full",
+    type=click.Choice(OPERATOR_ROLES),
+    help="May also run the platform: everything (if you name no role), support, or only looking.",
+)
 def create(email, password, operator):
     """Make an account that can sign in."""
     with opened():
-        made = accounts.create(email=email, password=password, operator_role="full" if operator else None)
+        made = accounts.create(email=email, password=password, operator_role=operator)
     click.echo(f"{made.email} can sign in.")
 
 
@@ -27,10 +37,19 @@ def create(email, password, operator):
 @click.option("--email", prompt=True)
 @click.option("--password", prompt=True, hide_input=True, confirmation_prompt=True)
 def password(email, password):
-    """Set the password of somebody who lost it."""
+    """Set the password of somebody who lost it. Ends the sessions."""
     with opened():
-        accounts.set_password(known(email), password)
+        passwords.change(known(email), password, HERE)
     click.echo("The password was set.")
+
+
+@command.command("reset-factors")
+@click.option("--email", prompt=True)
+def reset_factors(email):
+    """Let in by the password alone somebody who lost every second factor."""
+    with opened():
+        factors.reset(known(email), HERE)
+    click.echo("Authenticator, passkeys and recovery codes are removed.")
 
 
 def known(email):

@@ -1,5 +1,9 @@
 """`panel web`: pages, APIs and consoles, served by gunicorn."""
 
+import socket
+import struct
+import sys
+
 import click
 from gunicorn.app.base import BaseApplication
 from gunicorn.glogging import Logger
@@ -8,12 +12,20 @@ from panel.app import create_app
 from panel.config import Config, load
 from panel.logs import setup
 
+SLOWEST = 10
+"""Seconds that a client may pause inside a request or an answer. Who pauses longer is dropped: each such client holds
+one of the few threads."""
+
 
 class Logs(Logger):
     """Gunicorn's messages go where ours go. Requests are not logged: what is asked for can be a secret."""
 
     def setup(self, cfg):
         self.error_log.propagate = True
+
+    def exception(self, message, *args, **options):
+        if not isinstance(sys.exception(), BlockingIOError):  # a client that was too slow is no fault of ours
+            super().exception(message, *args, **options)
 
 
 class Server(BaseApplication):
@@ -33,12 +45,21 @@ class Server(BaseApplication):
             "logger_class": Logs,
             "control_socket_disable": True,
             "forwarded_allow_ips": "",
+            "when_ready": limit_pauses,
         }
         for name, value in settings.items():
             self.cfg.set(name, value)
 
     def load(self):
         return create_app(self.panel_config)
+
+
+def limit_pauses(server):
+    """Clients' sockets inherit this from the listening ones. The kernel keeps the time, because the threads worker
+    makes every socket wait for ever. Whoever keeps one open for long (a console) has to lift it there."""
+    for listener in server.LISTENERS:
+        for option in (socket.SO_RCVTIMEO, socket.SO_SNDTIMEO):
+            listener.sock.setsockopt(socket.SOL_SOCKET, option, struct.pack("ll", SLOWEST, 0))
 
 
 @click.command()

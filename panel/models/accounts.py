@@ -1,15 +1,27 @@
 """People: customers and operators."""
 
 from datetime import datetime
+from decimal import Decimal
 
-from sqlalchemy import ForeignKey, String
+from sqlalchemy import ForeignKey, String, Text
 from sqlalchemy.orm import Mapped, mapped_column, relationship
 
-from panel.db import Dated, Model
+from panel.db import Dated, Model, Money, Secret
+
+LIMITS = (
+    "max_certificates",
+    "max_dns_zones",
+    "max_serverless_apps",
+    "max_kubernetes_clusters",
+    "max_kubernetes_nodes_per_cluster",
+    "max_kubernetes_snapshots_per_cluster",
+)
+"""What an operator may cap for one account (specification 2.9). 0 is unlimited."""
 
 
 class Account(Dated, Model):
-    """Somebody who signs in. A customer owns resources; an operator also runs the platform."""
+    """Somebody who signs in. A customer owns resources; a team member works on another account's; an operator also
+    runs the platform."""
 
     __tablename__ = "accounts"
 
@@ -19,10 +31,31 @@ class Account(Dated, Model):
     last_name: Mapped[str] = mapped_column(default="")
     company_name: Mapped[str | None]
     timezone: Mapped[str] = mapped_column(String(64), default="UTC")
+    external_id: Mapped[str | None] = mapped_column(unique=True)
+    """What the billing system calls the person."""
     operator_role: Mapped[str | None] = mapped_column(String(16))
-    """`full` for those who run the platform; empty for customers."""
+    """`full`, `support` or `read_only` for those who run the platform; empty for customers."""
     suspended_at: Mapped[datetime | None]
+    suspended_reason: Mapped[str | None] = mapped_column(Text)
+    """What the person is told."""
     last_login_at: Mapped[datetime | None]
+
+    two_factor_at: Mapped[datetime | None]
+    """Since when a code from an authenticator is asked for."""
+    totp_secret: Mapped[str | None] = mapped_column(Secret)
+    totp_step: Mapped[int | None]
+    """The time step of the last code that was used: it may not be used again."""
+
+    self_provisioning: Mapped[bool] = mapped_column(default=False)
+    """Unbilled provisioning: the account is not charged, and passes the gates that are shut while billing is off."""
+    balance: Mapped[Decimal] = mapped_column(Money, default=Decimal(0))
+    """Credit: the sum of the account's ledger, kept in the transactions that write to it."""
+    max_certificates: Mapped[int] = mapped_column(default=0)
+    max_dns_zones: Mapped[int] = mapped_column(default=0)
+    max_serverless_apps: Mapped[int] = mapped_column(default=5)
+    max_kubernetes_clusters: Mapped[int] = mapped_column(default=0)
+    max_kubernetes_nodes_per_cluster: Mapped[int] = mapped_column(default=50)
+    max_kubernetes_snapshots_per_cluster: Mapped[int] = mapped_column(default=0)
 
     @property
     def name(self):
@@ -32,6 +65,17 @@ class Account(Dated, Model):
     def is_admin(self):
         return self.operator_role is not None
 
+    @property
+    def two_factor_enabled(self):
+        return self.two_factor_at is not None
+
+    def owns(self, model):
+        """The rows of a table that are the account's own."""
+        return model.account_id == self.id
+
+    def gained(self, resource):
+        """Whoever made the resource sees it: the owner does anyway."""
+
 
 class SignIn(Dated, Model):
     """A signed-in browser. Kept here so that it can be listed and ended; the cookie holds a secret, never the id."""
@@ -39,9 +83,14 @@ class SignIn(Dated, Model):
     __tablename__ = "sessions"
 
     account_id: Mapped[str] = mapped_column(ForeignKey("accounts.id", ondelete="cascade"), index=True)
+    impersonator_id: Mapped[str | None] = mapped_column(ForeignKey("accounts.id", ondelete="cascade"), index=True)
+    """The operator who looks at the panel as this person."""
+    device_id: Mapped[str | None] = mapped_column(String(36))
     secret_hash: Mapped[str] = mapped_column(String(64), unique=True)
     expires_at: Mapped[datetime]
+    last_seen_at: Mapped[datetime | None]
     ip: Mapped[str] = mapped_column(String(45))
     user_agent: Mapped[str] = mapped_column(String(400), default="")
 
-    account: Mapped[Account] = relationship(lazy="joined")
+    account: Mapped[Account] = relationship(lazy="joined", foreign_keys=account_id)
+    impersonator: Mapped[Account | None] = relationship(lazy="joined", foreign_keys=impersonator_id)

@@ -30,6 +30,7 @@ class Instance(Dated, Model):
     hostname: Mapped[str]
     notes: Mapped[str | None] = mapped_column(Text)
     account_id: Mapped[str] = mapped_column(ForeignKey("accounts.id"))
+    project_id: Mapped[str | None] = mapped_column(ForeignKey("projects.id", ondelete="set null"), index=True)
     group_id: Mapped[str] = mapped_column(ForeignKey("hypervisor_groups.id"), index=True)
     hypervisor_id: Mapped[str] = mapped_column(ForeignKey("hypervisors.id"))
     plan_id: Mapped[str] = mapped_column(ForeignKey("plans.id"), index=True)
@@ -47,10 +48,14 @@ class Instance(Dated, Model):
     enable_vnc: Mapped[bool] = mapped_column(default=True)
     vnc_keymap: Mapped[str] = mapped_column(String(8), default="en-us")
     vnc_password: Mapped[str | None] = mapped_column(Secret)
+    billing_mode: Mapped[str] = mapped_column(String(16), default="cloud_service")
+    """`external` when an outside billing system charges for it, else `cloud_service`."""
     protection_enabled: Mapped[bool] = mapped_column(default=False)
     deployed: Mapped[bool] = mapped_column(default=False)
     suspended_reason: Mapped[str | None] = mapped_column(String(16))
     """`user`, `admin` or `network`; empty when it is not suspended."""
+    resume_power: Mapped[str | None] = mapped_column(String(8))
+    """The power it had when it was suspended, and gets back."""
     migrating: Mapped[bool] = mapped_column(default=False)
     power: Mapped[str] = mapped_column(String(8), default="off")
     """`on` or `off`, as the node reported it at `power_at`."""

@@ -8,6 +8,7 @@ from sqlalchemy.orm import Mapped, mapped_column, relationship
 from panel import clock
 from panel.db import Dated, Model
 from panel.models.accounts import Account
+from panel.schemas.words import SCOPES
 
 
 class Token(Dated, Model):
@@ -18,18 +19,54 @@ class Token(Dated, Model):
     kind: Mapped[str] = mapped_column(String(16))
     """`user`, `impersonation`, `admin` or `billing`."""
     account_id: Mapped[str | None] = mapped_column(ForeignKey("accounts.id", ondelete="cascade"), index=True)
-    """Whom the token acts for; empty for admin and billing tokens, which belong to the platform."""
+    """The person whom the token acts for; empty for admin and billing tokens, which belong to the platform."""
+    created_by_id: Mapped[str | None] = mapped_column(ForeignKey("accounts.id", ondelete="cascade"), index=True)
+    """The person who made it: somebody else than `account_id` only for tokens that members made before 3.3.0, which
+    act as the owner and which both see."""
+    issued_by: Mapped[str | None]
+    """Who minted an impersonation token, in words."""
     name: Mapped[str]
     description: Mapped[str] = mapped_column(default="")
+    prefix: Mapped[str] = mapped_column(String(12), default="")
+    """The beginning of the value, to tell tokens apart."""
     secret_hash: Mapped[str] = mapped_column(String(64), unique=True)
     scopes: Mapped[list] = mapped_column(JSON, default=list)
     allowed_ips: Mapped[list] = mapped_column(JSON, default=list)
     enabled: Mapped[bool] = mapped_column(default=True)
     expires_at: Mapped[datetime | None]
     last_used_at: Mapped[datetime | None]
+    last_used_ip: Mapped[str | None] = mapped_column(String(45))
 
-    account: Mapped[Account | None] = relationship(lazy="joined")
+    account: Mapped[Account | None] = relationship(foreign_keys=account_id)
+    maker: Mapped[Account | None] = relationship(foreign_keys=created_by_id)
 
     @property
     def usable(self):
         return self.enabled and (self.expires_at is None or self.expires_at > clock.now())
+
+    @property
+    def state(self):
+        return "active" if self.usable else "expired" if self.enabled else "off"
+
+    @property
+    def created_by(self):
+        return self.issued_by or (self.maker.email if self.maker else None)
+
+    @property
+    def extent(self):
+        """What it opens, in few words."""
+        held = set(self.scopes)
+        if held in (set(SCOPES), READS):
+            return "Everything, but only to read" if held == READS else "Everything"
+        families = dict.fromkeys(scope.partition(":")[0] for scope in self.scopes)
+        words = [extent(family, held) for family in families]
+        return ", ".join(words[:FEW]) + (f" and {len(words) - FEW} more" if len(words) > FEW else "")
+
+
+READS = {scope for scope in SCOPES if scope.endswith(":read")}
+FEW = 3
+
+
+def extent(family, held):
+    verbs = [verb for verb in ("read", "write") if f"{family}:{verb}" in held]
+    return family if len(verbs) == 2 else f"{family} ({verbs[0]})"

@@ -1,10 +1,14 @@
 """Users on the wire, as operators see them."""
 
-from marshmallow import fields, validate
+from marshmallow import Schema, fields, validate
 
-from panel.schemas.base import In, Out, PageQuery, Text, Time, about
+from panel.schemas.base import Bool, In, Int, Out, PageQuery, Patch, Text, Time, about
 from panel.schemas.catalog import ID
 from panel.schemas.instances import known_zone
+from panel.schemas.words import OPERATOR_ROLES
+
+REASON = about("What the person is told.", "Invoice 1042 is overdue.")
+ROLE = about("`full`, `support` or `read_only`; null for who runs nothing.", "support")
 
 
 class Email(Text):
@@ -12,7 +16,26 @@ class Email(Text):
         super().__init__(most=255, rules=[validate.Email(error="Must be an email address.")], **options)
 
 
-class AccountOut(Out):
+def cap(what):
+    return fields.Integer(**about(f"{what} at most; 0 is unlimited.", 5))
+
+
+def new_cap(what):
+    return Int(allow_none=True, **about(f"{what} at most; 0 is unlimited, null keeps what it is.", 5))
+
+
+class Caps(Out):
+    """What one account may have of something (specification 2.9)."""
+
+    max_certificates = cap("Certificates")
+    max_dns_zones = cap("DNS zones")
+    max_serverless_apps = cap("Serverless apps")
+    max_kubernetes_clusters = cap("Kubernetes clusters")
+    max_kubernetes_nodes_per_cluster = cap("Nodes of one Kubernetes cluster")
+    max_kubernetes_snapshots_per_cluster = cap("Snapshots of one Kubernetes cluster")
+
+
+class AccountOut(Caps):
     id = fields.String(**about("User id.", ID))
     email = fields.String(**about("Email address, unique.", "ada@example.com"))
     first_name = fields.String(**about("First name.", "Ada"))
@@ -20,7 +43,13 @@ class AccountOut(Out):
     company_name = fields.String(allow_none=True, **about("Company.", None))
     timezone = fields.String(**about("Time zone in which times are shown.", "UTC"))
     is_admin = fields.Boolean(**about("Whether the person runs the platform.", False))
+    operator_role = fields.String(allow_none=True, validate=validate.OneOf(OPERATOR_ROLES), **ROLE)
+    owner_id = fields.String(allow_none=True, **about("In whose team the person is; null for nobody's.", None))
+    external_id = fields.String(allow_none=True, **about("What the billing system calls the user.", "client-1042"))
+    self_provisioning = fields.Boolean(**about("Unbilled provisioning: never charged by the panel.", False))
+    two_factor_enabled = fields.Boolean(**about("Whether codes of an authenticator are asked for.", False))
     suspended_at = Time(allow_none=True, **about("Since when the account is suspended.", None))
+    suspended_reason = fields.String(allow_none=True, **about("What the person is told about that.", None))
     last_login_at = Time(allow_none=True, **about("When the person last signed in.", "2026-01-02T03:04:05.678Z"))
     instances = fields.Integer(**about("Instances the person has.", 3))
     created_at = Time(**about("When the account was made.", "2026-01-02T03:04:05.678Z"))
@@ -39,13 +68,73 @@ class AccountIn(In):
     first_name = Text(most=100, **about("First name.", "Ada"))
     last_name = Text(most=100, **about("Last name.", "Lovelace"))
     company_name = Text(allow_none=True, **about("Company.", None))
-    timezone = fields.String(
-        validate=known_zone,
-        **about("Time zone in which times are shown.", "Europe/Berlin"),
-    )
+    timezone = fields.String(validate=known_zone, **about("Time zone in which times are shown.", "Europe/Berlin"))
+
+
+class AccountLimits(Patch):
+    """The same, as operators set it."""
+
+    max_certificates = new_cap("Certificates")
+    max_dns_zones = new_cap("DNS zones")
+    max_serverless_apps = new_cap("Serverless apps")
+    max_kubernetes_clusters = new_cap("Kubernetes clusters")
+    max_kubernetes_nodes_per_cluster = new_cap("Nodes of one Kubernetes cluster")
+    max_kubernetes_snapshots_per_cluster = new_cap("Snapshots of one Kubernetes cluster")
+
+
+class AccountPatch(AccountLimits):
+    """What operators may change. What is not sent stays."""
+
+    email = Email(**about("Email address, unique.", "ada@example.com"))
+    first_name = Text(most=100, **about("First name.", "Ada"))
+    last_name = Text(most=100, **about("Last name.", "Lovelace"))
+    company_name = Text(allow_none=True, **about("Company.", None))
+    timezone = fields.String(validate=known_zone, **about("Time zone in which times are shown.", "Europe/Berlin"))
+    self_provisioning = Bool(**about("Unbilled provisioning: never charged by the panel.", True))
 
 
 class AccountQuery(PageQuery):
     search = fields.String(
         validate=validate.Length(max=255), metadata={"description": "Part of a name, a company or an email address."}
     )
+    kind = fields.String(
+        validate=validate.OneOf(("customer", "member", "operator")),
+        metadata={"description": "Only customers, only members of a customer's team, or only operators."},
+    )
+    suspended = fields.Boolean(metadata={"description": "Only those who are suspended, or only those who are not."})
+
+
+class Suspension(In):
+    reason = Text(most=1000, load_default=None, allow_none=True, lines=True, **REASON)
+
+
+class Promotion(In):
+    role = fields.String(
+        required=True,
+        allow_none=True,
+        validate=validate.OneOf(OPERATOR_ROLES),
+        **about("`full`, `support` or `read_only`; null ends it.", "support"),
+    )
+
+
+class NewPassword(Out):
+    password = fields.String(**about("The new password, in this answer and nowhere else.", "kX2v…"))
+
+
+class Limit(Schema):
+    value = fields.Integer(**about("At most so many; 0 is unlimited.", 5))
+    unlimited = fields.Boolean(**about("Whether there is no limit.", False))
+    used = fields.Integer(allow_none=True, **about("How many there are; null where nothing is counted yet.", 2))
+
+
+def limit(what):
+    return fields.Nested(Limit, **about(f"{what}: how many the account may have."))
+
+
+class LimitsOut(Schema):
+    max_certificates = limit("Certificates")
+    max_dns_zones = limit("DNS zones")
+    max_serverless_apps = limit("Serverless apps")
+    max_kubernetes_clusters = limit("Kubernetes clusters")
+    max_kubernetes_nodes_per_cluster = limit("Nodes of one Kubernetes cluster")
+    max_kubernetes_snapshots_per_cluster = limit("Snapshots of one Kubernetes cluster")

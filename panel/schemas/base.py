@@ -195,6 +195,6 @@ class Empty(In):
     """No body, an empty one or `null`."""
 
 
-def about(description, example=None):
-    """What the API reference and agents' tools say about a field."""
-    return {"metadata": {"description": description, "example": example}}
+def about(description, *example):
+    """What the API reference and agents' tools say about a field. What consists of other fields needs no example."""
+    return {"metadata": {"description": description} | ({"example": example[0]} if example else {})}

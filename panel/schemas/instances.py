@@ -65,7 +65,9 @@ class InstanceRow(Out):
             "id": ("group_id", about("Location id.", ID)),
             "name": ("location_name", about("What people call it.", "Falkenstein")),
         },
+        **about("Where it is."),
     )
+    project_id = fields.String(allow_none=True, **about("The project it is in.", None))
     plan_id = fields.String(**about("Plan.", ID))
     image_id = fields.String(allow_none=True, **about("Image it was made from.", ID))
     cpu_cores = fields.Integer(**about("Processor cores.", 2))
@@ -124,6 +126,9 @@ class InstanceQuery(PageQuery):
         validate=validate.Length(max=255), metadata={"description": "Part of a name, or the start of an address."}
     )
     state = fields.String(validate=validate.OneOf(STATES), metadata={"description": "Only instances in this state."})
+    project_id = fields.String(
+        validate=validate.Length(max=36), metadata={"description": "Only instances in this project."}
+    )
 
 
 class InstanceIn(In):

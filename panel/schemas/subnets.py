@@ -36,9 +36,10 @@ class Cidr(Text):
         try:
             return str(ipaddress.ip_network(text))
         except ValueError as error:
-            wrong = "has host bits set" in str(error)
-            hint = f"Must begin with the network's first address: {ipaddress.ip_network(text, strict=False)}."
-            raise ValidationError(hint if wrong else "Must be a network such as 203.0.113.0/24.") from None
+            if "has host bits set" not in str(error):
+                raise ValidationError("Must be a network such as 203.0.113.0/24.") from None
+            first = ipaddress.ip_network(text, strict=False)
+            raise ValidationError(f"Must begin with the network's first address: {first}.") from None
 
 
 class Statistics(Out):

@@ -20,3 +20,36 @@ PURPOSES = (
 DRIVERS = ("libvirt", "simulated")
 HYPERVISOR_STATUSES = ("unknown", "up", "down")
 ADDRESS_USES = ("free", "used", "reserved")
+FAMILIES = {
+    "instances": "Instances: ordering, power, backups, consoles, tasks",
+    "vpcs": "Private networks and their subnets",
+    "load_balancers": "Load balancers",
+    "databases": "Managed databases",
+    "s3_buckets": "Object storage: buckets and their keys",
+    "ssh_keys": "SSH keys",
+    "kubernetes": "Kubernetes clusters",
+    "images": "Images",
+    "certificates": "Certificates",
+    "microvm": "Micro VMs, their templates and keys",
+    "webhooks": "Webhook subscriptions and deliveries",
+    "metrics": "Metrics for scraping",
+    "account": "Profile, team, API tokens, usage",
+    "volumes": "Volumes",
+    "isos": "ISO images",
+    "dns_zones": "DNS zones and records",
+    "nat_gateways": "NAT gateways",
+    "vpn_gateways": "VPN gateways and their peers",
+    "scaling_groups": "Scaling groups",
+    "security_groups": "Security groups and their rules",
+    "ip_sets": "Sets of addresses for rules",
+    "static_ips": "Static IP addresses",
+    "user_scripts": "Scripts that run on new instances",
+    "projects": "Projects",
+    "backup_policies": "Backup policies",
+    "monitoring": "Alert rules and notification channels",
+}
+"""The 26 scope families (specification 5.3) and what each opens."""
+SCOPES = tuple(f"{family}:{verb}" for family in FAMILIES for verb in ("read", "write"))
+"""What a token may be limited to. `:write` does not include `:read`."""
+OPERATOR_ROLES = ("full", "support", "read_only")
+REACHES = ("all", "projects", "chosen")

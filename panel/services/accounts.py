@@ -2,26 +2,37 @@
 
 from argon2 import PasswordHasher
 from argon2.exceptions import InvalidHashError, VerificationError
-from sqlalchemy import func, or_, select
+from sqlalchemy import case, func, or_, select
 
 from panel import clock
-from panel.db import session
-from panel.errors import Invalid
-from panel.models import Account, Instance
+from panel.db import Model, session
+from panel.errors import Conflict, Invalid
+from panel.figures import plural
+from panel.models import Account, Image, Instance, Member
+from panel.models.accounts import LIMITS
+from panel.services import operators
 from panel.services.lookup import change, fetch
 
 hasher = PasswordHasher()
 NOBODY = hasher.hash("nobody has this password")
 """Checked when there is no such account, so that the answer takes as long."""
+KINDS = ("customer", "member", "operator")
 
 
-def listing(search=None):
+def listing(search=None, *, kind=None, suspended=None):
     """Everybody, newest first. `search` looks at names, companies and email addresses."""
     query = select(Account).order_by(Account.id.desc())
-    if not search:
-        return query
-    names = (Account.email, Account.first_name, Account.last_name, Account.company_name)
-    return query.where(or_(*(column.icontains(search, autoescape=True) for column in names)))
+    if search:
+        names = (Account.email, Account.first_name, Account.last_name, Account.company_name)
+        query = query.where(or_(*(column.icontains(search, autoescape=True) for column in names)))
+    if kind == "operator":
+        query = query.where(Account.operator_role.is_not(None))
+    elif kind:
+        joined = select(Member.account_id).where(Member.account_id == Account.id).exists()
+        query = query.where(joined if kind == "member" else ~joined)
+    if suspended is not None:
+        query = query.where(Account.suspended_at.is_not(None) if suspended else Account.suspended_at.is_(None))
+    return query
 
 
 def get(account_id, field=None):
@@ -29,12 +40,16 @@ def get(account_id, field=None):
 
 
 def weigh(accounts):
-    """Notes on each row as `instances` how many the person has."""
-    owners = Instance.account_id.in_([account.id for account in accounts])
-    counts = select(Instance.account_id, func.count()).where(owners).group_by(Instance.account_id)
-    found = dict(session.execute(counts).all())
+    """Notes on each row how many `instances` the person has, and as `owner` in whose team the person is."""
+    ids = [account.id for account in accounts]
+    counts = select(Instance.account_id, func.count()).where(Instance.account_id.in_(ids))
+    found = dict(session.execute(counts.group_by(Instance.account_id)).all())
+    teams = select(Member.account_id, Account).join(Account, Account.id == Member.owner_id)
+    owners = dict(session.execute(teams.where(Member.account_id.in_(ids))).all())
     for account in accounts:
         account.instances = found.get(account.id, 0)
+        account.owner = owners.get(account.id)
+        account.owner_id = account.owner and account.owner.id
     return accounts
 
 
@@ -44,8 +59,7 @@ def by_email(email):
 
 def create(*, email, password=None, operator_role=None, **names):
     """Makes an account. Without a password it cannot sign in on the pages until one is set."""
-    if by_email(email):
-        raise Invalid("There is an account with this email address.", email="This address is taken.")
+    refuse_taken(email)
     account = Account(email=email.strip().lower(), operator_role=operator_role, **names)
     if password:
         set_password(account, password)
@@ -54,8 +68,62 @@ def create(*, email, password=None, operator_role=None, **names):
     return account
 
 
+def refuse_taken(email, but=None):
+    if by_email(email) not in (None, but):
+        raise Invalid("There is an account with this email address.", email="This address is taken.")
+
+
 def update(account, **changes):
-    return change(account, changes)
+    """Changes names and, by an operator, address and limits. A limit that is None stays as it is (spec 2.9)."""
+    if "email" in changes:
+        refuse_taken(changes["email"], but=account)
+        changes["email"] = changes["email"].strip().lower()
+    return change(account, {name: value for name, value in changes.items() if value is not None or name not in LIMITS})
+
+
+def suspend(account, reason=None):
+    """The person can sign in and read why, and do nothing else. What the account owns goes on running: an operator
+    stops it thing by thing, so that an account suspended by mistake loses nothing."""
+    if account.suspended_at is None:
+        operators.keep_one(account)
+        account.suspended_at = clock.now()
+    account.suspended_reason = reason
+    session.flush()
+    return account
+
+
+def unsuspend(account):
+    account.suspended_at = account.suspended_reason = None
+    session.flush()
+    return account
+
+
+def remove(account):
+    """Removes somebody who owns nothing, with tokens, sessions and keys. What was booked for the account stays."""
+    owned = belongings(account)
+    if owned:
+        raise Conflict(f"{account.email} still has {', '.join(owned)}. Remove that first.", reason="owns_resources")
+    operators.keep_one(account)
+    session.delete(account)
+    session.flush()
+
+
+def belongings(account):
+    """What the account has that must not go with it, in words: every table that says so by not cascading, images, whose
+    files would stay, and people of its team, who would be left without one."""
+    kept = [
+        (table.name.replace("_", " ").removesuffix("s"), key.parent)
+        for table in Model.metadata.sorted_tables
+        for key in table.foreign_keys
+        if key.column.table is Account.__table__ and key.ondelete is None
+    ]
+    found = []
+    joined = case((Member.account_id.is_not(None), Member.owner_id))  # an invitation alone holds nobody
+    for word, column in [*kept, ("image", Image.account_id), ("team member", joined)]:
+        count = session.scalar(select(func.count()).where(column == account.id))
+        if count:
+            found.append(plural(count, word))
+    return found
 
 
 def set_password(account, password):
@@ -65,11 +133,14 @@ def set_password(account, password):
 def check_password(email, password):
     """The account, if the password is right; None otherwise, after the same time."""
     account = by_email(email)
+    return account if has_password(account, password) else None
+
+
+def has_password(account, password):
+    """Whether this is the person's password. For no account, and for one without a password, it takes as long."""
+    kept = account and account.password_hash
     try:
-        hasher.verify((account and account.password_hash) or NOBODY, password)
+        hasher.verify(kept or NOBODY, password)
     except (VerificationError, InvalidHashError):
-        return None
-    if account and account.password_hash:
-        account.last_login_at = clock.now()
-        return account
-    return None
+        return False
+    return kept is not None

@@ -73,6 +73,12 @@ def every_plan(search=None, *, plan_group_id=None):
     return query.where(Plan.plan_group_id == plan_group_id) if plan_group_id else query
 
 
+def sold_plans():
+    """Plans that can be bought in some open location."""
+    open_somewhere = PlanGroup.groups.any(HypervisorGroup.enabled)
+    return every_plan().where(Plan.enabled, PlanGroup.enabled, open_somewhere)
+
+
 def plan_group_names():
     """Id and name of each, for a choice."""
     return select(PlanGroup.id, PlanGroup.display_name).order_by(PlanGroup.position, PlanGroup.name)
@@ -150,7 +156,7 @@ def images(account=None, *, search=None, purpose=None):
             Image.enabled,
             or_(
                 and_(Image.public, Image.purpose == "general"),
-                and_(Image.purpose == "user", Image.account_id == account.id),
+                and_(Image.purpose == "user", account.owns(Image)),
             ),
         )
     if search:
@@ -160,6 +166,11 @@ def images(account=None, *, search=None, purpose=None):
     if purpose:
         query = query.where(Image.purpose == purpose)
     return query
+
+
+def public_images():
+    """What every customer may install."""
+    return images(purpose="general").where(Image.enabled, Image.public)
 
 
 def image(image_id, account=None, field="image_id"):

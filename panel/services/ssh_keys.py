@@ -14,12 +14,12 @@ from panel.models import SshKey
 
 
 def listing(account, *, search=None):
-    query = select(SshKey).where(SshKey.account_id == account.id).order_by(SshKey.name, SshKey.id)
+    query = select(SshKey).where(account.owns(SshKey)).order_by(SshKey.name, SshKey.id)
     return query.where(SshKey.name.icontains(search, autoescape=True)) if search else query
 
 
 def get(key_id, account):
-    key = session.scalar(select(SshKey).where(SshKey.id == key_id, SshKey.account_id == account.id))
+    key = session.scalar(select(SshKey).where(SshKey.id == key_id, account.owns(SshKey)))
     if key is None:
         raise NotFound("No such SSH key.")
     return key
@@ -28,7 +28,7 @@ def get(key_id, account):
 def chosen(key_ids, account=None, field="ssh_keys"):
     """The keys with these ids. With an account, only its own count: an operator may use any."""
     query = select(SshKey).where(SshKey.id.in_(key_ids))
-    keys = session.scalars(query.where(SshKey.account_id == account.id) if account else query).all()
+    keys = session.scalars(query.where(account.owns(SshKey)) if account else query).all()
     if len(keys) < len(set(key_ids)):
         raise Invalid("One of the SSH keys does not exist.", **{field: "There is no such key in this account."})
     return keys

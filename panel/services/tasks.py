@@ -13,7 +13,7 @@ def listing(account=None, *, status=None, resource_id=None, hypervisor_id=None, 
     """Newest first. With an account, only the work on its resources."""
     query = select(Task).order_by(Task.id.desc())
     if account:
-        query = query.where(Task.account_id == account.id)
+        query = query.where(account.owns(Task))
     if status:
         query = query.where(Task.status.in_(OPEN) if status == "open" else Task.status == status)
     if resource_id:

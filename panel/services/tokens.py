@@ -1,72 +1,270 @@
 """Bearer tokens. Only the hash of a value is stored: 256 random bits need no slow hash."""
 
-import contextlib
+import math
 import secrets
+import time
 from datetime import datetime, timedelta
 from hashlib import sha256
+from ipaddress import ip_network
 
+import orjson
 from redis import RedisError
-from sqlalchemy import bindparam, select, update
+from sqlalchemy import bindparam, delete, or_, select
+from sqlalchemy.orm import joinedload
+from sqlalchemy.orm.attributes import set_committed_value
 
 from panel import clock, jobs
 from panel.db import session
-from panel.models import Token
+from panel.errors import Invalid, NotFound
+from panel.models import Account, Token
+from panel.question import Question
+from panel.schemas.words import SCOPES
+from panel.services import access
+from panel.services.lookup import change
 
 PREFIX = {"user": "pu_", "impersonation": "pi_", "admin": "pa_", "billing": "pb_"}
-STAMP_EVERY = timedelta(minutes=1)
+SHOWN = 8
+"""How many characters of a value are kept to tell tokens apart."""
+STAMP_EVERY = timedelta(milliseconds=10)
 """How exact `last_used_at` is."""
+MOST_NOTED = 10_000
+IMPERSONATIONS_KEPT = timedelta(days=30)
+"""How long an impersonation that is over stays in the lists."""
 WAITING = "panel:tokens:used"
 noted = {}
 """When this process last noted the use of a token."""
+PAUSE = 5
+"""Seconds in which a Redis that did not answer is not asked again."""
+away_until = -math.inf
 
 
 def hashed(value):
     return sha256(value.encode()).hexdigest()
 
 
-def issue(kind, *, name, description="", account=None, scopes=(), allowed_ips=(), expires_at=None):
-    """A new token and its value, which cannot be had again."""
+def issue(kind, *, name, account=None, maker=None, **facts):
+    """A new token and its value, which cannot be had again. `maker` is the person who made it, if not `account`."""
     value = PREFIX[kind] + secrets.token_urlsafe(32)
     token = Token(
         kind=kind,
         account_id=account and account.id,
+        created_by_id=(maker or account) and (maker or account).id,
         name=name,
-        description=description,
+        prefix=value[:SHOWN],
         secret_hash=hashed(value),
-        scopes=list(scopes),
-        allowed_ips=list(allowed_ips),
-        expires_at=expires_at,
+        **{"scopes": [], "allowed_ips": [], **facts},
     )
+    token.scopes, token.allowed_ips = list(token.scopes), list(token.allowed_ips)
     session.add(token)
     session.flush()
     return token, value
 
 
 def find(value):
-    """The usable token with this value, or None."""
-    token = session.scalar(BY_HASH, {"hash": hashed(value)})
-    return token if token and token.usable else None
+    """What there is to know of the usable token with this value and of the person it acts for; or None. One query."""
+    return usable(look_up(value))
 
 
-BY_HASH = select(Token).where(Token.secret_hash == bindparam("hash"))
+def usable(row):
+    """The same row, or None when it is none or the token may not be used now."""
+    current = row and row.enabled and (row.expires_at is None or row.expires_at > clock.now())
+    return row if current else None
 
 
-def used(token):
-    """Notes that the token was used. A request writes nothing to the database: the time waits in Redis, at most once a
-    minute for each process, until a worker writes it down."""
-    now = clock.now()
-    if now - noted.get(token.id, now - STAMP_EVERY) < STAMP_EVERY:
+def look_up(value):
+    """The same, also when the token is not usable."""
+    return BY_HASH.one(hashed(value))
+
+
+BY_HASH = Question(
+    access.joined(
+        select(
+            Token.id,
+            Token.kind,
+            Token.name,
+            Token.scopes,
+            Token.allowed_ips,
+            Token.enabled,
+            Token.expires_at,
+            Token.issued_by,
+            *access.COLUMNS,
+        ).outerjoin(Account, Account.id == Token.account_id)
+    ).where(Token.secret_hash == bindparam("hash"))
+)
+
+
+def listing(access, kinds=("user",)):
+    """The tokens that the person made and those that act for the person, newest first.
+
+    So a member sees the member's own, and the owner also sees those which members made before 3.3.0: they act for the
+    owner. What members make today acts for them, and they alone see it (specification 4.7).
+    """
+    mine = or_(Token.created_by_id == access.person_id, Token.account_id == access.person_id)
+    return newest(mine, Token.kind.in_(kinds))
+
+
+PERSONS = ("user", "impersonation")
+
+
+def get(token_id, access):
+    found = session.scalar(listing(access, PERSONS).where(Token.id == token_id))
+    if found is None:
+        raise NotFound("No such token.")
+    return found
+
+
+def of_account(account):
+    """Every token that acts for the person or that the person made, for operators."""
+    mine = or_(Token.created_by_id == account.id, Token.account_id == account.id)
+    return newest(mine, Token.kind.in_(PERSONS))
+
+
+def platform(kind=None):
+    """The platform's own tokens."""
+    own = newest(Token.account_id.is_(None))
+    return own.where(Token.kind == kind) if kind else own
+
+
+def newest(*criteria):
+    return select(Token).where(*criteria).options(joinedload(Token.maker)).order_by(Token.id.desc())
+
+
+def get_any(token_id):
+    """A token of anybody, for operators."""
+    found = session.get(Token, token_id)
+    if found is None:
+        raise NotFound("No such token.")
+    return found
+
+
+def create(access, *, name, scopes, allowed_ips=(), expires_at=None, giver=None):
+    """A token that acts as the person who makes it, a member as that member; and its value.
+
+    `giver` is the token that asks for it, None when the person does. It gives nothing that it does not have: its
+    scopes, its addresses and its end are the bounds of the new one, and stand in for what was left out.
+    """
+    if expires_at and expires_at <= clock.now():
+        raise late("Must be in the future.")
+    if giver:
+        refuse_wider(giver, scopes, allowed_ips, expires_at)
+        allowed_ips, expires_at = allowed_ips or giver.allowed_ips, expires_at or giver.expires_at
+    person = session.get(Account, access.person_id)
+    return issue(
+        "user", name=name, account=person, scopes=ordered(scopes), allowed_ips=allowed_ips, expires_at=expires_at
+    )
+
+
+def update(token, giver=None, **changes):
+    """Renames a token or narrows it: fewer scopes, an earlier end, other addresses."""
+    if "scopes" in changes:
+        changes["scopes"] = ordered(changes["scopes"])
+        refuse_missing("A token's scopes can only become fewer. It does not have", changes["scopes"], token)
+    if "expires_at" in changes:
+        refuse_later(token, changes["expires_at"])
+    if giver and giver.allowed_ips and not changes.get("allowed_ips", True):
+        raise Invalid("A token for some addresses cannot open another to all.", allowed_ips="Name the addresses.")
+    if giver:
+        refuse_wider(giver, allowed_ips=changes.get("allowed_ips", ()))
+    return change(token, changes)
+
+
+def refuse_wider(giver, scopes=(), allowed_ips=(), expires_at=None):
+    """Raises when a token would give what it does not have itself."""
+    refuse_missing("A token gives only scopes that it has. This one does not have", scopes, giver)
+    inside = [ip_network(each) for each in giver.allowed_ips]
+    for wanted in map(ip_network, allowed_ips):
+        if inside and not any(wanted.version == each.version and wanted.subnet_of(each) for each in inside):
+            sentence = f"The token that asks may not be used from {wanted} itself."
+            raise Invalid(sentence, allowed_ips=sentence)
+    if giver.expires_at and expires_at and expires_at > giver.expires_at:
+        raise late("Must not be later than the end of the token that asks.")
+
+
+def refuse_missing(sentence, scopes, token):
+    missing = [scope for scope in scopes if scope not in token.scopes]
+    if missing:
+        raise Invalid(f"{sentence} {', '.join(missing)}.", scopes=f"{sentence} {', '.join(missing)}.")
+
+
+def refuse_later(token, expires_at):
+    if expires_at == token.expires_at is None:
         return
-    noted[token.id] = now
-    with contextlib.suppress(RedisError, OSError):  # without Redis this minute's use is not noted
-        jobs.connection.hset(WAITING, token.id, now.isoformat())
+    if expires_at is None:
+        raise late("A token that ends keeps an end: it can only be made earlier.")
+    if expires_at <= clock.now():
+        raise late("Must be in the future. To end the token now, revoke it.")
+    if token.expires_at and expires_at > token.expires_at:
+        raise late("Must not be later than it is: the life of a token can only be shortened.")
+
+
+def late(sentence):
+    return Invalid(f"expires_at: {sentence}", expires_at=sentence)
+
+
+def ordered(scopes):
+    """Each once, in the order of the table."""
+    return sorted(set(scopes), key=SCOPES.index)
+
+
+def switch(token, on):
+    """Off is as good as revoked, but can be taken back."""
+    return change(token, {"enabled": on})
+
+
+def revoke(token):
+    """It is dead from the next request on."""
+    session.delete(token)
+    session.flush()
+
+
+def tidy():
+    """Impersonations that are long over. A user's token that has expired stays until its owner removes it."""
+    over = Token.expires_at < clock.now() - IMPERSONATIONS_KEPT
+    session.execute(delete(Token).where(Token.kind == "impersonation", over))
+
+
+def used(token_id, ip):
+    """Notes that the token was used, and from where. A request writes nothing to the database: it waits in Redis, at
+    most a hundred times a second for each process, until a worker writes it down."""
+    now = clock.now()
+    if now - noted.get(token_id, now - STAMP_EVERY) < STAMP_EVERY:
+        return
+    if len(noted) >= MOST_NOTED:
+        noted.clear()
+    noted[token_id] = now
+    asked("hset", token_id, orjson.dumps([now, ip]))  # without Redis this use is not noted
+
+
+def asked(command, *arguments):
+    """What Redis answers about the uses that wait there; None while it is away, which holds up one request only."""
+    global away_until
+    if time.monotonic() < away_until:
+        return None
+    try:
+        return getattr(jobs.connection, command)(WAITING, *arguments)
+    except (RedisError, OSError):
+        away_until = time.monotonic() + PAUSE
+        return None
 
 
 def write_down_use():
-    """Moves the times that wait in Redis into the rows."""
+    """Moves what waits in Redis into the rows."""
     waiting = jobs.connection.hgetall(WAITING)
-    for token_id, when in waiting.items():
-        stamp = update(Token).where(Token.id == token_id.decode())
-        session.execute(stamp.values(last_used_at=datetime.fromisoformat(when.decode())))
+    for token_id, noted_use in waiting.items():
+        when, ip = orjson.loads(noted_use)
+        stamp = Token.__table__.update().where(Token.id == token_id.decode())
+        session.execute(stamp.values(last_used_at=datetime.fromisoformat(when), last_used_ip=ip))
     if waiting:
         jobs.connection.hdel(WAITING, *waiting)
+
+
+def freshen(tokens):
+    """Shows on each row the use that still waits to be written down, so that whoever looks sees it at once. The rows
+    count as unchanged."""
+    waiting = asked("hmget", [token.id for token in tokens]) if tokens else None
+    for token, noted_use in zip(tokens, waiting or (), strict=False):
+        if noted_use:
+            when, ip = orjson.loads(noted_use)
+            set_committed_value(token, "last_used_at", datetime.fromisoformat(when))
+            set_committed_value(token, "last_used_ip", ip)
+    return tokens

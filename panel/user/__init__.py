@@ -4,16 +4,24 @@ from panel.auth import permissions
 
 NAVIGATION = (
     # group, then for each page: label, icon, endpoint, permission
-    ("", ("Overview", "layout-dashboard", "overview.show", "instances:read")),
-    ("Compute", ("Instances", "server", "instances.index", "instances:read")),
+    (
+        "",
+        ("Overview", "layout-dashboard", "overview.show", permissions.ANY_USER),
+        ("Projects", "folder", "projects.index", "projects.view"),
+    ),
+    ("Compute", ("Instances", "server", "instances.index", "instances.view")),
     (
         "Watch",
-        ("Tasks", "list-check", "tasks.index", "instances:read"),
-        ("Activity", "history", "activity.index", "instances:read"),
+        ("Tasks", "list-check", "tasks.index", "instances.view"),
+        ("Activity", "history", "activity.index", permissions.ANY_USER),
     ),
     (
         "Account",
-        ("SSH keys", "key", "ssh_keys.index", "ssh_keys:read"),
+        ("Team", "users", "team.index", "account.view"),
+        ("SSH keys", "key", "ssh_keys.index", "ssh_keys.view"),
+        ("API tokens", "api", "tokens.index", permissions.ANY_USER),
+        ("Billing", "credit-card", "billing.show", "billing.view"),
+        ("API reference", "code", "documentation.show", permissions.ANY_USER),
         ("Profile", "user-circle", "profile.show", permissions.ANY_USER),
     ),
 )

@@ -1,14 +1,16 @@
-"""What happened to the account's resources."""
+"""What happened to the account's resources, and who did what."""
 
-from flask import Blueprint
+from flask import Blueprint, url_for
 from sqlalchemy import select
 
-from panel.auth.browser import page_can, viewer
+from panel import deeds, downloads
+from panel.auth import permissions
+from panel.auth.browser import may, me, page_can, viewer
 from panel.db import session
-from panel.htmx import render
+from panel.htmx import go, render
 from panel.models import Instance, Task
 from panel.paging import Page
-from panel.services import events
+from panel.services import audit, events
 
 bp = Blueprint("activity", __name__)
 
@@ -23,10 +25,30 @@ WORDS = {
 
 
 @bp.get("/activity")
-@page_can("instances:read")
+@page_can(permissions.ANY_USER)
 def index():
+    if not may("instances.view"):  # what happened, happened to instances
+        return go(url_for(".log"))
     page = Page(events.listing(viewer()))
     return render("user/activity/index.html", "rows", page=page, lines=told(page.rows))
+
+
+@bp.get("/activity/log")
+@page_can(permissions.ANY_USER)
+def log():
+    wanted = deeds.wanted(me().timezone, "object_id")
+    page = Page(audit.listing(viewer(), **wanted))
+    whole = viewer().holds("team.manage")
+    return render(
+        "user/activity/log.html", "rows", page=page, wanted=wanted, whole=whole, words=deeds.words, thing=deeds.thing
+    )
+
+
+@bp.get("/activity/log/export")
+@page_can(permissions.ANY_USER)
+def export():
+    found = audit.listing(viewer(), **deeds.wanted(me().timezone, "object_id"))
+    return downloads.table("activity", audit.EXPORTED, audit.exported(audit.told(found)))
 
 
 def told(rows):

@@ -1,12 +1,13 @@
-"""The first page: is everything well, what is being done, what happened last."""
+"""The first page: is everything well, what is being done, what happened last. Each person sees the parts they may."""
 
 from flask import Blueprint
 
-from panel.auth.browser import page_can, viewer
+from panel.auth import permissions
+from panel.auth.browser import may, page_can, viewer
 from panel.db import session
 from panel.htmx import render
-from panel.schemas.words import STATES
-from panel.services import events, instances
+from panel.models import Account, Member
+from panel.services import dashboard, events, instances
 from panel.user.activity import told
 from panel.user.tasks import latest
 
@@ -15,19 +16,38 @@ RECENT = 6
 
 
 @bp.get("/")
-@page_can("instances:read")
+@page_can(permissions.ANY_USER)
 def show():
-    account = viewer()
-    counted = {state: (count, price) for state, count, price in session.execute(instances.by_state(account))}
-    recent = session.scalars(instances.listing(account).limit(RECENT)).unique().all()
-    return render(
-        "user/overview/show.html",
-        "live",
-        states=[(state, counted[state][0]) for state in STATES if state in counted],
-        total=sum(count for count, _ in counted.values()),
-        price=sum(price for _, price in counted.values()),
-        recent=recent,
-        ailing=session.scalars(instances.ailing(account).limit(RECENT)).unique().all(),
-        work=latest(account),
-        lines=told(session.scalars(events.listing(account).limit(RECENT)).all()),
-    )
+    found = machines() if may("instances.view") else {"seen": None, "work": None}
+    return render("user/overview/show.html", "live", membership=membership(), others=others(), **found)
+
+
+def machines():
+    access = viewer()
+    return {
+        "seen": dashboard.machines(access),
+        "recent": session.scalars(instances.listing(access).limit(RECENT)).unique().all(),
+        "ailing": session.scalars(instances.ailing(access).limit(RECENT)).unique().all(),
+        "work": latest(access),
+        "lines": told(session.scalars(events.listing(access).limit(RECENT)).all()),
+    }
+
+
+def membership():
+    """The membership of somebody who works on another account's resources, and that account; else None."""
+    if viewer().member_id is None:
+        return None
+    return session.get(Member, viewer().member_id), session.get(Account, viewer().id)
+
+
+OTHERS = {
+    "project": ("Projects", "folder", "projects.index"),
+    "ssh_key": ("SSH keys", "key", "ssh_keys.index"),
+    "member": ("Members", "users", "team.index"),
+}
+
+
+def others():
+    """Beside instances: what else there is, counted, with its page."""
+    counts = dashboard.counts(viewer())
+    return [(*words, counts[kind]) for kind, words in OTHERS.items() if kind in counts]

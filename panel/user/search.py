@@ -1,23 +1,31 @@
-"""Finding: the command palette, and the same as a page."""
+"""Finding: the command palette, and the same as a page. Each person finds what they may see."""
 
 from flask import Blueprint, request, url_for
 
+from panel.auth import permissions
 from panel.auth.browser import may, page_can, viewer
-from panel.db import session
 from panel.htmx import render
-from panel.services import instances, ssh_keys
+from panel.services import dashboard
 
 bp = Blueprint("search", __name__)
 MOST = 8
+KINDS = {
+    "instance": ("Instances", "server", lambda row: url_for("instances.show", instance_id=row.id)),
+    "project": ("Projects", "folder", lambda row: url_for("projects.show", project_id=row.id)),
+    "ssh_key": ("SSH keys", "key", lambda row: url_for("ssh_keys.index")),
+    "member": ("Team", "users", lambda row: url_for("team.member", member_id=row.id)),
+}
 ACTIONS = (
-    ("Create instance", "plus", "instances.new", "instances:write"),
-    ("Add SSH key", "key", "ssh_keys.new", "ssh_keys:write"),
-    ("Generate SSH key", "wand", "ssh_keys.new_pair", "ssh_keys:write"),
+    ("Create instance", "plus", "instances.new", "instances.create"),
+    ("Add project", "folder", "projects.new", "projects.manage"),
+    ("Add SSH key", "key", "ssh_keys.new", "ssh_keys.manage"),
+    ("Generate SSH key", "wand", "ssh_keys.new_pair", "ssh_keys.manage"),
+    ("Invite member", "user-plus", "team.new", "team.manage"),
 )
 
 
 @bp.get("/search")
-@page_can("instances:read")
+@page_can(permissions.ANY_USER)
 def show():
     words = request.args.get("q", "").strip()[:255]
     return render("user/search/show.html", "found", words=words, groups=list(groups(words)))
@@ -27,16 +35,10 @@ def groups(words):
     """What was found: for each kind its rows of drawing, name, what stands beside it, address. The frame adds the pages
     that match: it knows both sides of the panel."""
     if words:
-        found = session.scalars(instances.listing(viewer(), search=words).limit(MOST)).unique()
-        yield "Instances", [machine(each) for each in found]
-        keys = session.scalars(ssh_keys.listing(viewer(), search=words).limit(MOST))
-        yield "SSH keys", [("key", key.name, key.fingerprint, url_for("ssh_keys.index")) for key in keys]
+        for kind, found in dashboard.find(viewer(), words, MOST):
+            title, symbol, address = KINDS[kind]
+            yield title, [(symbol, *dashboard.called(row), address(row)) for row in found]
     yield "Actions", [row for row in rows(ACTIONS) if words.lower() in row[1].lower()]
-
-
-def machine(instance):
-    under = " · ".join(text for text in (instance.hostname, instance.ipv4, instance.state) if text)
-    return "server", instance.display_name, under, url_for("instances.show", instance_id=instance.id)
 
 
 def rows(actions):

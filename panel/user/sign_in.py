@@ -1,19 +1,19 @@
-"""Signing in and out."""
+"""Signing in and out: by password and, where there is one, a second factor; or by a passkey alone."""
 
-from urllib.parse import urlsplit
-
-from flask import Blueprint, request, url_for
+from flask import Blueprint, jsonify, request, url_for
 from marshmallow import fields, validate
 
-from panel.auth import permissions
-from panel.auth.browser import enter, leave, page_can, viewer
-from panel.errors import Invalid
+from panel.auth import entry, permissions, trail
+from panel.auth.browser import leave, me, page_can
+from panel.errors import Invalid, TooMany
 from panel.forms import Form
-from panel.htmx import go, render, say
+from panel.htmx import failed, go, ours, render, say
 from panel.schemas.base import In, Text
-from panel.services import accounts
+from panel.services import accounts, alerts, factors, passkeys, throttle
 
 bp = Blueprint("sign_in", __name__)
+Credential = fields.String(required=True, validate=validate.Length(1, 20_000))
+"""What a browser says for a passkey: JSON."""
 
 
 class SignInForm(In):
@@ -21,12 +21,18 @@ class SignInForm(In):
     password = fields.String(required=True, validate=validate.Length(1, 1024))
 
 
+class CodeForm(In):
+    code = Text(required=True, least=1, most=64)
+
+
+class PasskeyForm(In):
+    credential = Credential
+
+
 @bp.get("/sign-in")
 @page_can(permissions.PUBLIC)
 def show():
-    if viewer():
-        return go(onward())
-    return render("user/sign_in/show.html", form=Form(SignInForm), onward=request.args.get("next", ""))
+    return go(onward()) if me() else page(Form(SignInForm))
 
 
 @bp.post("/sign-in")
@@ -35,17 +41,121 @@ def start():
     """The refusal takes as long and says the same, whether the address or the password was wrong."""
     form = Form(SignInForm)
     if form.submit(check):
-        enter(form.result)
-        return go(onward())
-    onward_kept = request.args.get("next", "")
-    return render("user/sign_in/show.html", "form", status=form.status, form=form, onward=onward_kept)
+        return go(onward()) if entry.admit(form.result) else go(url_for(".second_step", next=kept()))
+    return page(form)
 
 
 def check(email, password):
+    throttle.password(entry.source(), email, entry.known_device(email))
     account = accounts.check_password(email, password)
     if account is None:
+        trail.refused(email)
         raise Invalid("The email address or the password is wrong.")
     return account
+
+
+def page(form):
+    return answer("user/sign_in/show.html", form, site=entry.site())
+
+
+def answer(template, form, **around):
+    return render(template, "form", status=form.status, form=form, onward=kept(), **around)
+
+
+@bp.get("/sign-in/second-step")
+@page_can(permissions.PUBLIC)
+def second_step():
+    return second_page(Form(CodeForm)) if entry.half_admitted() else begin_again()
+
+
+@bp.post("/sign-in/second-step")
+@page_can(permissions.PUBLIC)
+def finish():
+    account = entry.half_admitted()
+    if account is None:
+        return begin_again()
+    form = Form(CodeForm)
+    if form.submit(lambda code: prove(account, code)):
+        entry.let_in(account)
+        return go(onward())
+    return second_page(form)
+
+
+def prove(account, code):
+    usual = factors.from_authenticator(code)
+    if usual:
+        throttle.code(account, entry.known_device(account.email))
+    else:
+        throttle.recovery_code(entry.source())
+    if not factors.prove(account, code):
+        trail.refused(account.email)
+        raise Invalid("The code is wrong.", code=factors.WRONG_CODE)
+    if not usual:
+        left = factors.codes_left(account)
+        alerts.changed(account, f"A recovery code was used, {left} are left", entry.source())
+
+
+def second_page(form):
+    account = entry.half_admitted()
+    return answer(
+        "user/sign_in/second_step.html",
+        form,
+        account=account,
+        with_passkey=factors.has_passkey(account),
+        site=entry.site(),
+    )
+
+
+def begin_again():
+    say("Sign in again: the second step took too long, or the password has changed.", "warning")
+    return go(url_for(".show", next=kept()))
+
+
+@bp.post("/sign-in/passkey/options")
+@page_can(permissions.PUBLIC)
+def passkey_options():
+    """What the browser needs to ask for a passkey, as JSON: of the person between the steps, or any."""
+    account = entry.half_admitted() if "second" in request.args else None
+    options, challenge = passkeys.ask(entry.site(), account)
+    entry.remember("second step" if account else "sign in", challenge)
+    return jsonify(options)
+
+
+@bp.post("/sign-in/passkey")
+@page_can(permissions.PUBLIC)
+def by_passkey():
+    form = Form(PasskeyForm)
+    if form.submit(lambda credential: owner_of(credential, "sign in")):
+        entry.let_in(form.result)
+        return go(onward())
+    return refused(form, ".show")
+
+
+@bp.post("/sign-in/second-step/passkey")
+@page_can(permissions.PUBLIC)
+def finish_by_passkey():
+    account = entry.half_admitted()
+    if account is None:
+        return begin_again()
+    form = Form(PasskeyForm)
+    if form.submit(lambda credential: owner_of(credential, "second step", account)):
+        entry.let_in(account)
+        return go(onward())
+    return refused(form, ".second_step")
+
+
+def owner_of(credential, purpose, account=None):
+    throttle.passkey(entry.source())
+    return passkeys.check(credential, entry.challenge(purpose), entry.site(), account).account
+
+
+def refused(form, step):
+    """Back to the page that asked for the passkey, with what was wrong."""
+    message = form.errors.get("") or passkeys.REFUSED
+    if form.status == TooMany.status:
+        return failed(form.status, message)
+    say(message, "danger")
+    return go(url_for(step, next=kept()))
 
 
 @bp.post("/sign-out", endpoint="leave")
@@ -56,9 +166,12 @@ def end():
     return go(url_for("sign_in.show"))
 
 
+def kept():
+    """Where the person was going, to be carried to the next step."""
+    return request.args.get("next") or None
+
+
 def onward():
     """Where the person was going, if that is a page of this panel."""
     wanted = request.args.get("next", "")
-    parts = urlsplit(wanted)
-    ours = wanted.startswith("/") and not wanted.startswith(("//", "/\\")) and not parts.netloc and not parts.scheme
-    return wanted if ours and wanted.isprintable() else url_for("overview.show")
+    return wanted if ours(wanted) else url_for("overview.show")

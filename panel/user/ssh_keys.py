@@ -13,19 +13,19 @@ bp = Blueprint("ssh_keys", __name__, url_prefix="/ssh-keys")
 
 
 @bp.get("")
-@page_can("ssh_keys:read")
+@page_can("ssh_keys.view")
 def index():
     return render("user/ssh_keys/index.html", "rows", page=Page(ssh_keys.listing(viewer())))
 
 
 @bp.get("/new")
-@page_can("ssh_keys:write")
+@page_can("ssh_keys.manage")
 def new():
     return render("user/ssh_keys/new.html", form=Form(SshKeyIn))
 
 
 @bp.post("/new")
-@page_can("ssh_keys:write")
+@page_can("ssh_keys.manage")
 def create():
     form = Form(SshKeyIn)
     if form.submit(lambda **data: ssh_keys.create(viewer(), **data)):
@@ -35,13 +35,13 @@ def create():
 
 
 @bp.get("/generate")
-@page_can("ssh_keys:write")
+@page_can("ssh_keys.manage")
 def new_pair():
     return render("user/ssh_keys/generate.html", form=Form(SshKeyGenerate, known={"algorithm": "ed25519"}))
 
 
 @bp.post("/generate")
-@page_can("ssh_keys:write")
+@page_can("ssh_keys.manage")
 def generate():
     """The private half is in this answer and nowhere else, so there is no redirect."""
     form = Form(SshKeyGenerate)
@@ -52,14 +52,14 @@ def generate():
 
 
 @bp.get("/<key_id>")
-@page_can("ssh_keys:read")
+@page_can("ssh_keys.view")
 def edit(key_id):
     key = ssh_keys.get(key_id, viewer())
     return render("user/ssh_keys/edit.html", key=key, form=Form(SshKeyPatch, known=key))
 
 
 @bp.post("/<key_id>")
-@page_can("ssh_keys:write")
+@page_can("ssh_keys.manage")
 def update(key_id):
     key = ssh_keys.get(key_id, viewer())
     form = Form(SshKeyPatch, known=key)
@@ -70,7 +70,7 @@ def update(key_id):
 
 
 @bp.post("/<key_id>/delete")
-@page_can("ssh_keys:write")
+@page_can("ssh_keys.delete")
 def delete(key_id):
     key = ssh_keys.get(key_id, viewer())
     ssh_keys.delete(key)

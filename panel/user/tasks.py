@@ -18,7 +18,7 @@ FILTERS = ("open", *(word for word in TASK_STATUSES if word not in ("pending", "
 
 
 @bp.get("")
-@page_can("instances:read")
+@page_can("instances.view")
 def index():
     status = request.args.get("status")
     status = status if status in FILTERS else None
@@ -27,21 +27,21 @@ def index():
 
 
 @bp.get("/<task_id>")
-@page_can("instances:read")
+@page_can("instances.view")
 def show(task_id):
     task = tasks.get(task_id, viewer())
     return render("user/tasks/show.html", "live", task=task, there=there([task]))
 
 
 @bp.post("/<task_id>/cancel")
-@page_can("instances:write")
+@page_can("instances.manage")
 def cancel(task_id):
     task = tasks.cancel(tasks.get(task_id, viewer()))
     return did("The task is being cancelled.", url_for(".show", task_id=task.id))
 
 
 @bp.get("/tray")
-@page_can("instances:read")
+@page_can("instances.view")
 def tray():
     return render("frame/tray.html", "tray", tray=latest(viewer()))
 

@@ -1,7 +1,10 @@
 """Customers on the operators' pages."""
 
+import re
+
 import pytest
 
+from panel import clock
 from panel.db import session
 from panel.models import Account
 from panel.services import accounts
@@ -54,3 +57,72 @@ def test_the_list_is_searched_and_costs_the_same_for_many(operator, cast, querie
     queries.clear()
     assert operator.get(CUSTOMERS).text.count('<tr id="') == 25
     assert len(queries) == few
+
+
+def test_the_list_is_filtered(operator, cast):
+    rows = lambda query: operator.get(f"{CUSTOMERS}?{query}").text.count('<tr id="account-')  # noqa: E731
+    cast.outsider.suspended_at = clock.now()
+    session.commit()
+    assert [rows(query) for query in ("", "kind=operator", "kind=member", "suspended=yes")] == [5, 1, 2, 1]
+    assert rows("kind=nobody&suspended=maybe") == 5
+
+
+def test_settings_and_limits(operator, cast):
+    place = f"{CUSTOMERS}/{cast.owner.id}/settings"
+    assert 'name="max_dns_zones"' in operator.get(place).text
+    sent = {"email": "owner@example.com", "first_name": "", "max_dns_zones": "3", "self_provisioning": "true"}
+    assert operator.post(place, data=sent).status_code == 303
+    owner = session.get(Account, cast.owner.id)
+    assert (owner.first_name, owner.max_dns_zones, owner.self_provisioning) == ("", 3, True)
+    refused = operator.post(place, data={**sent, "max_dns_zones": "-1"})
+    assert (refused.status_code, 'id="wrong-max_dns_zones"' in refused.text) == (422, True)
+
+
+def test_suspending_with_a_reason(operator, cast, browse):
+    place = f"{CUSTOMERS}/{cast.owner.id}"
+    assert operator.post(f"{place}/suspend", data={"reason": "Unpaid."}).status_code == 303
+    assert "Unpaid." in operator.get(f"{place}/access").text
+    assert "Unpaid." in browse("owner").get("/").text
+    assert operator.post(f"{place}/unsuspend").status_code == 303
+    assert session.get(Account, cast.owner.id).suspended_reason is None
+    assert operator.post(f"{CUSTOMERS}/{cast.admin.id}/suspend").status_code == 422
+
+
+def test_a_password_is_shown_once(operator, cast, browse):
+    mine = browse("owner")
+    page = operator.post(f"{CUSTOMERS}/{cast.owner.id}/password")
+    password = re.search(r'copy-value">([^<]+)<', page.text)[1]
+    assert accounts.check_password("owner@example.com", password)
+    assert mine.get("/").status_code == 303
+    assert password not in operator.get(f"{CUSTOMERS}/{cast.owner.id}/access").text
+
+
+def test_signing_somebody_out(operator, cast, browse):
+    mine, other = browse("owner"), browse("outsider")
+    assert operator.post(f"{CUSTOMERS}/{cast.owner.id}/sessions").status_code == 303
+    assert (mine.get("/").status_code, other.get("/").status_code) == (303, 200)
+
+
+def test_roles_on_the_page(operator, cast):
+    place = f"{CUSTOMERS}/{cast.outsider.id}/role"
+    assert operator.post(place, data={"role": "support"}).status_code == 303
+    assert "Operator, support" in operator.get(f"{CUSTOMERS}?kind=operator").text
+    assert operator.post(place, data={"role": ""}).status_code == 303
+    assert session.get(Account, cast.outsider.id).operator_role is None
+    refused = operator.post(f"{CUSTOMERS}/{cast.admin.id}/role", data={"role": ""})
+    assert "last operator who may do everything" in refused.text
+
+
+def test_removing_needs_the_address(operator, cast):
+    place = f"{CUSTOMERS}/{cast.outsider.id}/delete"
+    assert operator.post(place, data={"typed": "x"}).status_code == 422
+    assert operator.post(place, data={"typed": "outsider@example.com"}).headers["Location"] == CUSTOMERS
+    assert accounts.by_email("outsider@example.com") is None
+    assert operator.post(f"{CUSTOMERS}/{cast.owner.id}/delete", data={"typed": "owner@example.com"}).status_code == 409
+
+
+def test_a_customer_s_team(operator, cast):
+    page = operator.get(f"{CUSTOMERS}/{cast.owner.id}/team").text
+    assert "viewer@example.com" in page
+    assert "No team" in operator.get(f"{CUSTOMERS}/{cast.outsider.id}/team").text
+    assert "Olga Owner" in operator.get(f"{CUSTOMERS}/{cast.viewer.id}").text

@@ -23,7 +23,7 @@ from panel.app import create_app
 from panel.config import Config
 from panel.db import db, new_id, session
 from panel.models import Address, Disk, Instance, Interface, Subnet
-from panel.services import accounts, catalog, hypervisors, subnets, tokens
+from panel.services import accounts, catalog, hypervisors, settings, subnets, tokens
 from tests import postgres
 
 OWN, OTHERS, ROUNDS = 1000, 1_000_000, 300
@@ -64,6 +64,7 @@ def fill(config):
         plan = catalog.create_plan(plans, name="S", cpu_cores=1, ram=512, storage=10)
         subnet = subnets.create(group, name="v6", cidr="fd99::/64")
         value = tokens.issue("user", name="bench", account=account, scopes=["instances:read"])[1]
+        settings.update({"rate_limit_requests": 10**6})
         session.flush()
         many(account, node, plan, subnet, 0, OWN)
         config.data_dir.joinpath("others").write_text(json.dumps([other.id, node.id, plan.id, subnet.id]))

@@ -6,7 +6,7 @@
 import sys
 from importlib import import_module
 
-NAMES = ("rows", "deploy")
+NAMES = ("rows", "access", "deploy")
 
 
 def main(names):

@@ -10,7 +10,7 @@ from uuid_utils import uuid7
 from panel import clock
 from panel.db import session
 from panel.models import Hypervisor, Instance, Storage, Subnet, Task
-from panel.services import instances, overview, subnets, workers
+from panel.services import audit, instances, overview, subnets, workers
 from tests.test_pages import PART
 
 
@@ -46,7 +46,9 @@ def test_every_page_opens(app, browse, cast, work):
         "image_id": cast.image.id,
         "subnet_id": session.scalar(select(Subnet.id)),
         "task_id": session.scalar(select(Task.id)),
+        "entry_id": audit.refused_sign_in("owner@example.com", ip="203.0.113.9", action="sign_in.start").id,
     }
+    session.commit()
     opened, browser = 0, browse("admin")
     for rule in app.url_map.iter_rules():
         if rule.rule.startswith("/admin") and "GET" in rule.methods:

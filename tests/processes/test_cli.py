@@ -47,6 +47,18 @@ def test_people(installation):
     installation.panel("user", "create", "--email", "new@example.com", "--password", "a long password", "--operator")
     installation.panel("user", "password", "--email", "new@example.com", "--password", "another long password")
     assert installation.panel("token", "user", "--email", "NEW@example.com").startswith("pu_")
+    words = ("--password", "a long password", "--operator", "support")
+    assert "can sign in" in installation.panel("user", "create", "--email", "support@example.com", *words)
+    assert "king" in installation.panel("user", "create", "--email", "x@example.com", *words[:3], "king", status=2)
+    address = ("--ip", "127.0.0.1", "--name", "n", "--description", "d")
+    token = installation.panel("token", "admin", *address).strip()
+    installation.start("web")
+    wait_for(installation.answers, "the web process")
+    rows = installation.call("GET", "/api/v1/users?kind=operator", token=token)[1]["data"]
+    assert {row["email"]: row["operator_role"] for row in rows}.items() >= {
+        ("new@example.com", "full"),
+        ("support@example.com", "support"),
+    }
 
 
 def test_hypervisors(installation):

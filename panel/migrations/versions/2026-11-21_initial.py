@@ -3,7 +3,7 @@
 import sqlalchemy as sa
 from alembic import op
 
-revision = '382ff56878d3'
+revision = 'd18a85d4a0f3'
 down_revision = None
 
 
@@ -17,14 +17,80 @@ def upgrade():
     sa.Column('last_name', sa.String(length=255), nullable=False),
     sa.Column('company_name', sa.String(length=255), nullable=True),
     sa.Column('timezone', sa.String(length=64), nullable=False),
+    sa.Column('external_id', sa.String(length=255), nullable=True),
     sa.Column('operator_role', sa.String(length=16), nullable=True),
     sa.Column('suspended_at', sa.DateTime(timezone=True), nullable=True),
+    sa.Column('suspended_reason', sa.Text(), nullable=True),
     sa.Column('last_login_at', sa.DateTime(timezone=True), nullable=True),
+    sa.Column('two_factor_at', sa.DateTime(timezone=True), nullable=True),
+    sa.Column('totp_secret', sa.Text(), nullable=True),
+    sa.Column('totp_step', sa.Integer(), nullable=True),
+    sa.Column('self_provisioning', sa.Boolean(), nullable=False),
+    sa.Column('balance', sa.BigInteger(), nullable=False),
+    sa.Column('max_certificates', sa.Integer(), nullable=False),
+    sa.Column('max_dns_zones', sa.Integer(), nullable=False),
+    sa.Column('max_serverless_apps', sa.Integer(), nullable=False),
+    sa.Column('max_kubernetes_clusters', sa.Integer(), nullable=False),
+    sa.Column('max_kubernetes_nodes_per_cluster', sa.Integer(), nullable=False),
+    sa.Column('max_kubernetes_snapshots_per_cluster', sa.Integer(), nullable=False),
     sa.Column('created_at', sa.DateTime(timezone=True), nullable=False),
     sa.Column('updated_at', sa.DateTime(timezone=True), nullable=False),
     sa.PrimaryKeyConstraint('id', name=op.f('pk_accounts')),
-    sa.UniqueConstraint('email', name=op.f('uq_accounts_email'))
+    sa.UniqueConstraint('email', name=op.f('uq_accounts_email')),
+    sa.UniqueConstraint('external_id', name=op.f('uq_accounts_external_id'))
     )
+    op.create_table('audit',
+    sa.Column('id', sa.String(length=36), nullable=False),
+    sa.Column('created_at', sa.DateTime(timezone=True), nullable=False),
+    sa.Column('account_id', sa.String(length=36), nullable=True),
+    sa.Column('person_id', sa.String(length=36), nullable=True),
+    sa.Column('person', sa.String(length=255), nullable=False),
+    sa.Column('person_kind', sa.String(length=16), nullable=False),
+    sa.Column('impersonator', sa.String(length=255), nullable=True),
+    sa.Column('token_id', sa.String(length=36), nullable=True),
+    sa.Column('token_name', sa.String(length=255), nullable=True),
+    sa.Column('ip', sa.String(length=45), nullable=False),
+    sa.Column('action', sa.String(length=80), nullable=False),
+    sa.Column('object_type', sa.String(length=48), nullable=True),
+    sa.Column('object_id', sa.String(length=64), nullable=True),
+    sa.Column('object_name', sa.String(length=255), nullable=True),
+    sa.Column('changes', sa.JSON(), nullable=False),
+    sa.Column('also', sa.JSON(), nullable=False),
+    sa.PrimaryKeyConstraint('id', name=op.f('pk_audit'))
+    )
+    with op.batch_alter_table('audit', schema=None) as batch_op:
+        batch_op.create_index('ix_audit_account_id_id', ['account_id', 'id'], unique=False)
+        batch_op.create_index('ix_audit_account_id_person_id_id', ['account_id', 'person_id', 'id'], unique=False)
+        batch_op.create_index('ix_audit_action_id', ['action', 'id'], unique=False)
+        batch_op.create_index('ix_audit_created_at', ['created_at'], unique=False)
+        batch_op.create_index('ix_audit_impersonator_id', ['impersonator', 'id'], unique=False, sqlite_where=sa.text('impersonator is not null'), postgresql_where=sa.text('impersonator is not null'))
+        batch_op.create_index('ix_audit_object_id_id', ['object_id', 'id'], unique=False)
+        batch_op.create_index('ix_audit_person_id', ['person', 'id'], unique=False)
+        batch_op.create_index('ix_audit_person_id_id', ['person_id', 'id'], unique=False)
+
+    op.create_table('credits',
+    sa.Column('id', sa.String(length=36), nullable=False),
+    sa.Column('account_id', sa.String(length=36), nullable=False),
+    sa.Column('email', sa.String(length=255), nullable=False),
+    sa.Column('kind', sa.String(length=16), nullable=False),
+    sa.Column('amount', sa.BigInteger(), nullable=False),
+    sa.Column('balance_after', sa.BigInteger(), nullable=False),
+    sa.Column('description', sa.String(length=255), nullable=False),
+    sa.Column('reference', sa.String(length=255), nullable=True),
+    sa.Column('actor', sa.String(length=255), nullable=False),
+    sa.Column('month', sa.String(length=7), nullable=True),
+    sa.Column('corrects_id', sa.String(length=36), nullable=True),
+    sa.Column('idempotency_key', sa.String(length=255), nullable=True),
+    sa.Column('request_hash', sa.String(length=64), nullable=True),
+    sa.Column('created_at', sa.DateTime(timezone=True), nullable=False),
+    sa.PrimaryKeyConstraint('id', name=op.f('pk_credits'))
+    )
+    with op.batch_alter_table('credits', schema=None) as batch_op:
+        batch_op.create_index('ix_credits_account_id_id', ['account_id', 'id'], unique=False)
+        batch_op.create_index('ix_credits_account_id_month', ['account_id', 'month'], unique=False)
+        batch_op.create_index('ix_credits_corrects_id', ['corrects_id'], unique=False)
+        batch_op.create_index('uq_credits_account_id_key', ['account_id', 'idempotency_key'], unique=True)
+
     op.create_table('hypervisor_groups',
     sa.Column('id', sa.String(length=36), nullable=False),
     sa.Column('name', sa.String(length=64), nullable=False),
@@ -36,6 +102,21 @@ def upgrade():
     sa.PrimaryKeyConstraint('id', name=op.f('pk_hypervisor_groups')),
     sa.UniqueConstraint('name', name=op.f('uq_hypervisor_groups_name'))
     )
+    op.create_table('mails',
+    sa.Column('id', sa.String(length=36), nullable=False),
+    sa.Column('recipient', sa.String(length=255), nullable=False),
+    sa.Column('template', sa.String(length=64), nullable=False),
+    sa.Column('sealed', sa.Text(), nullable=False),
+    sa.Column('attempts', sa.Integer(), nullable=False),
+    sa.Column('due_at', sa.DateTime(timezone=True), nullable=False),
+    sa.Column('error', sa.String(length=255), nullable=True),
+    sa.Column('created_at', sa.DateTime(timezone=True), nullable=False),
+    sa.Column('updated_at', sa.DateTime(timezone=True), nullable=False),
+    sa.PrimaryKeyConstraint('id', name=op.f('pk_mails'))
+    )
+    with op.batch_alter_table('mails', schema=None) as batch_op:
+        batch_op.create_index('ix_mails_due_at_id', ['due_at', 'id'], unique=False)
+
     op.create_table('plan_groups',
     sa.Column('id', sa.String(length=36), nullable=False),
     sa.Column('name', sa.String(length=64), nullable=False),
@@ -47,6 +128,81 @@ def upgrade():
     sa.PrimaryKeyConstraint('id', name=op.f('pk_plan_groups')),
     sa.UniqueConstraint('name', name=op.f('uq_plan_groups_name'))
     )
+    op.create_table('rentals',
+    sa.Column('id', sa.String(length=36), nullable=False),
+    sa.Column('account_id', sa.String(length=36), nullable=False),
+    sa.Column('resource_type', sa.String(length=32), nullable=False),
+    sa.Column('resource_id', sa.String(length=36), nullable=False),
+    sa.Column('resource_name', sa.String(length=255), nullable=False),
+    sa.Column('plan', sa.String(length=255), nullable=False),
+    sa.Column('price', sa.BigInteger(), nullable=False),
+    sa.Column('billing_mode', sa.String(length=16), nullable=False),
+    sa.Column('first_hour', sa.DateTime(timezone=True), nullable=False),
+    sa.Column('started_at', sa.DateTime(timezone=True), nullable=False),
+    sa.Column('ended_at', sa.DateTime(timezone=True), nullable=True),
+    sa.Column('counted_until', sa.DateTime(timezone=True), nullable=False),
+    sa.Column('settled', sa.Boolean(), nullable=False),
+    sa.Column('created_at', sa.DateTime(timezone=True), nullable=False),
+    sa.Column('updated_at', sa.DateTime(timezone=True), nullable=False),
+    sa.PrimaryKeyConstraint('id', name=op.f('pk_rentals'))
+    )
+    with op.batch_alter_table('rentals', schema=None) as batch_op:
+        batch_op.create_index('ix_rentals_resource_id_id', ['resource_id', 'id'], unique=False)
+        batch_op.create_index('ix_rentals_unsettled', ['counted_until'], unique=False, sqlite_where=sa.text('not settled'), postgresql_where=sa.text('not settled'))
+
+    op.create_table('settings',
+    sa.Column('name', sa.String(length=64), nullable=False),
+    sa.Column('value', sa.JSON(), nullable=False),
+    sa.PrimaryKeyConstraint('name', name=op.f('pk_settings'))
+    )
+    op.create_table('usage_hours',
+    sa.Column('resource_id', sa.String(length=36), nullable=False),
+    sa.Column('hour', sa.DateTime(timezone=True), nullable=False),
+    sa.Column('account_id', sa.String(length=36), nullable=False),
+    sa.Column('billing_mode', sa.String(length=16), nullable=False),
+    sa.Column('price', sa.BigInteger(), nullable=False),
+    sa.Column('charge', sa.BigInteger(), nullable=False),
+    sa.PrimaryKeyConstraint('resource_id', 'hour', name=op.f('pk_usage_hours'))
+    )
+    with op.batch_alter_table('usage_hours', schema=None) as batch_op:
+        batch_op.create_index('ix_usage_hours_hour', ['hour'], unique=False)
+
+    op.create_table('usage_months',
+    sa.Column('resource_id', sa.String(length=36), nullable=False),
+    sa.Column('month', sa.String(length=7), nullable=False),
+    sa.Column('account_id', sa.String(length=36), nullable=False),
+    sa.Column('resource_type', sa.String(length=32), nullable=False),
+    sa.Column('resource_name', sa.String(length=255), nullable=False),
+    sa.Column('plan', sa.String(length=255), nullable=False),
+    sa.Column('price', sa.BigInteger(), nullable=False),
+    sa.Column('billing_mode', sa.String(length=16), nullable=False),
+    sa.Column('last_hour', sa.DateTime(timezone=True), nullable=False),
+    sa.Column('hours', sa.Integer(), nullable=False),
+    sa.Column('charge', sa.BigInteger(), nullable=False),
+    sa.Column('unbooked', sa.Boolean(), nullable=False),
+    sa.PrimaryKeyConstraint('resource_id', 'month', name=op.f('pk_usage_months'))
+    )
+    with op.batch_alter_table('usage_months', schema=None) as batch_op:
+        batch_op.create_index('ix_usage_months_account_id_month', ['account_id', 'month', 'resource_id'], unique=False)
+        batch_op.create_index('ix_usage_months_month_account_id', ['month', 'account_id'], unique=False)
+        batch_op.create_index('ix_usage_months_unbooked', ['account_id'], unique=False, sqlite_where=sa.text('unbooked'), postgresql_where=sa.text('unbooked'))
+
+    op.create_table('devices',
+    sa.Column('id', sa.String(length=36), nullable=False),
+    sa.Column('account_id', sa.String(length=36), nullable=False),
+    sa.Column('secret_hash', sa.String(length=64), nullable=False),
+    sa.Column('user_agent', sa.String(length=400), nullable=False),
+    sa.Column('ip', sa.String(length=45), nullable=False),
+    sa.Column('last_seen_at', sa.DateTime(timezone=True), nullable=False),
+    sa.Column('created_at', sa.DateTime(timezone=True), nullable=False),
+    sa.Column('updated_at', sa.DateTime(timezone=True), nullable=False),
+    sa.ForeignKeyConstraint(['account_id'], ['accounts.id'], name=op.f('fk_devices_account_id_accounts'), ondelete='cascade'),
+    sa.PrimaryKeyConstraint('id', name=op.f('pk_devices'))
+    )
+    with op.batch_alter_table('devices', schema=None) as batch_op:
+        batch_op.create_index('ix_devices_account_id_secret_hash', ['account_id', 'secret_hash'], unique=True)
+        batch_op.create_index(batch_op.f('ix_devices_last_seen_at'), ['last_seen_at'], unique=False)
+
     op.create_table('events',
     sa.Column('id', sa.String(length=36), nullable=False),
     sa.Column('account_id', sa.String(length=36), nullable=True),
@@ -136,6 +292,40 @@ def upgrade():
         batch_op.create_index(batch_op.f('ix_images_account_id'), ['account_id'], unique=False)
         batch_op.create_index('ix_images_purpose_distro_name', ['purpose', 'distro', 'name'], unique=False)
 
+    op.create_table('links',
+    sa.Column('id', sa.String(length=36), nullable=False),
+    sa.Column('account_id', sa.String(length=36), nullable=False),
+    sa.Column('purpose', sa.String(length=16), nullable=False),
+    sa.Column('secret_hash', sa.String(length=64), nullable=False),
+    sa.Column('expires_at', sa.DateTime(timezone=True), nullable=False),
+    sa.Column('leads_to', sa.String(length=255), nullable=True),
+    sa.Column('created_at', sa.DateTime(timezone=True), nullable=False),
+    sa.Column('updated_at', sa.DateTime(timezone=True), nullable=False),
+    sa.ForeignKeyConstraint(['account_id'], ['accounts.id'], name=op.f('fk_links_account_id_accounts'), ondelete='cascade'),
+    sa.PrimaryKeyConstraint('id', name=op.f('pk_links')),
+    sa.UniqueConstraint('secret_hash', name=op.f('uq_links_secret_hash'))
+    )
+    with op.batch_alter_table('links', schema=None) as batch_op:
+        batch_op.create_index('ix_links_account_id_purpose', ['account_id', 'purpose'], unique=False)
+        batch_op.create_index(batch_op.f('ix_links_expires_at'), ['expires_at'], unique=False)
+
+    op.create_table('passkeys',
+    sa.Column('id', sa.String(length=36), nullable=False),
+    sa.Column('account_id', sa.String(length=36), nullable=False),
+    sa.Column('name', sa.String(length=64), nullable=False),
+    sa.Column('credential_id', sa.String(length=1400), nullable=False),
+    sa.Column('public_key', sa.Text(), nullable=False),
+    sa.Column('sign_count', sa.Integer(), nullable=False),
+    sa.Column('last_used_at', sa.DateTime(timezone=True), nullable=True),
+    sa.Column('created_at', sa.DateTime(timezone=True), nullable=False),
+    sa.Column('updated_at', sa.DateTime(timezone=True), nullable=False),
+    sa.ForeignKeyConstraint(['account_id'], ['accounts.id'], name=op.f('fk_passkeys_account_id_accounts'), ondelete='cascade'),
+    sa.PrimaryKeyConstraint('id', name=op.f('pk_passkeys')),
+    sa.UniqueConstraint('credential_id', name=op.f('uq_passkeys_credential_id'))
+    )
+    with op.batch_alter_table('passkeys', schema=None) as batch_op:
+        batch_op.create_index(batch_op.f('ix_passkeys_account_id'), ['account_id'], unique=False)
+
     op.create_table('plans',
     sa.Column('id', sa.String(length=36), nullable=False),
     sa.Column('plan_group_id', sa.String(length=36), nullable=False),
@@ -158,21 +348,66 @@ def upgrade():
     with op.batch_alter_table('plans', schema=None) as batch_op:
         batch_op.create_index('ix_plans_plan_group_id_name', ['plan_group_id', 'name'], unique=True)
 
-    op.create_table('sessions',
+    op.create_table('projects',
+    sa.Column('id', sa.String(length=36), nullable=False),
+    sa.Column('account_id', sa.String(length=36), nullable=False),
+    sa.Column('name', sa.String(length=64), nullable=False),
+    sa.Column('description', sa.String(length=255), nullable=True),
+    sa.Column('color', sa.String(length=7), nullable=True),
+    sa.Column('created_at', sa.DateTime(timezone=True), nullable=False),
+    sa.Column('updated_at', sa.DateTime(timezone=True), nullable=False),
+    sa.ForeignKeyConstraint(['account_id'], ['accounts.id'], name=op.f('fk_projects_account_id_accounts'), ondelete='cascade'),
+    sa.PrimaryKeyConstraint('id', name=op.f('pk_projects'))
+    )
+    with op.batch_alter_table('projects', schema=None) as batch_op:
+        batch_op.create_index('ix_projects_account_id_name', ['account_id', 'name'], unique=True)
+
+    op.create_table('recovery_codes',
     sa.Column('id', sa.String(length=36), nullable=False),
     sa.Column('account_id', sa.String(length=36), nullable=False),
     sa.Column('secret_hash', sa.String(length=64), nullable=False),
+    sa.Column('created_at', sa.DateTime(timezone=True), nullable=False),
+    sa.Column('updated_at', sa.DateTime(timezone=True), nullable=False),
+    sa.ForeignKeyConstraint(['account_id'], ['accounts.id'], name=op.f('fk_recovery_codes_account_id_accounts'), ondelete='cascade'),
+    sa.PrimaryKeyConstraint('id', name=op.f('pk_recovery_codes'))
+    )
+    with op.batch_alter_table('recovery_codes', schema=None) as batch_op:
+        batch_op.create_index('ix_recovery_codes_account_id_secret_hash', ['account_id', 'secret_hash'], unique=True)
+
+    op.create_table('roles',
+    sa.Column('id', sa.String(length=36), nullable=False),
+    sa.Column('account_id', sa.String(length=36), nullable=False),
+    sa.Column('name', sa.String(length=64), nullable=False),
+    sa.Column('description', sa.String(length=255), nullable=True),
+    sa.Column('permissions', sa.JSON(), nullable=False),
+    sa.Column('created_at', sa.DateTime(timezone=True), nullable=False),
+    sa.Column('updated_at', sa.DateTime(timezone=True), nullable=False),
+    sa.ForeignKeyConstraint(['account_id'], ['accounts.id'], name=op.f('fk_roles_account_id_accounts'), ondelete='cascade'),
+    sa.PrimaryKeyConstraint('id', name=op.f('pk_roles'))
+    )
+    with op.batch_alter_table('roles', schema=None) as batch_op:
+        batch_op.create_index('ix_roles_account_id_name', ['account_id', 'name'], unique=True)
+
+    op.create_table('sessions',
+    sa.Column('id', sa.String(length=36), nullable=False),
+    sa.Column('account_id', sa.String(length=36), nullable=False),
+    sa.Column('impersonator_id', sa.String(length=36), nullable=True),
+    sa.Column('device_id', sa.String(length=36), nullable=True),
+    sa.Column('secret_hash', sa.String(length=64), nullable=False),
     sa.Column('expires_at', sa.DateTime(timezone=True), nullable=False),
+    sa.Column('last_seen_at', sa.DateTime(timezone=True), nullable=True),
     sa.Column('ip', sa.String(length=45), nullable=False),
     sa.Column('user_agent', sa.String(length=400), nullable=False),
     sa.Column('created_at', sa.DateTime(timezone=True), nullable=False),
     sa.Column('updated_at', sa.DateTime(timezone=True), nullable=False),
     sa.ForeignKeyConstraint(['account_id'], ['accounts.id'], name=op.f('fk_sessions_account_id_accounts'), ondelete='cascade'),
+    sa.ForeignKeyConstraint(['impersonator_id'], ['accounts.id'], name=op.f('fk_sessions_impersonator_id_accounts'), ondelete='cascade'),
     sa.PrimaryKeyConstraint('id', name=op.f('pk_sessions')),
     sa.UniqueConstraint('secret_hash', name=op.f('uq_sessions_secret_hash'))
     )
     with op.batch_alter_table('sessions', schema=None) as batch_op:
         batch_op.create_index(batch_op.f('ix_sessions_account_id'), ['account_id'], unique=False)
+        batch_op.create_index(batch_op.f('ix_sessions_impersonator_id'), ['impersonator_id'], unique=False)
 
     op.create_table('ssh_keys',
     sa.Column('id', sa.String(length=36), nullable=False),
@@ -213,22 +448,28 @@ def upgrade():
     sa.Column('id', sa.String(length=36), nullable=False),
     sa.Column('kind', sa.String(length=16), nullable=False),
     sa.Column('account_id', sa.String(length=36), nullable=True),
+    sa.Column('created_by_id', sa.String(length=36), nullable=True),
+    sa.Column('issued_by', sa.String(length=255), nullable=True),
     sa.Column('name', sa.String(length=255), nullable=False),
     sa.Column('description', sa.String(length=255), nullable=False),
+    sa.Column('prefix', sa.String(length=12), nullable=False),
     sa.Column('secret_hash', sa.String(length=64), nullable=False),
     sa.Column('scopes', sa.JSON(), nullable=False),
     sa.Column('allowed_ips', sa.JSON(), nullable=False),
     sa.Column('enabled', sa.Boolean(), nullable=False),
     sa.Column('expires_at', sa.DateTime(timezone=True), nullable=True),
     sa.Column('last_used_at', sa.DateTime(timezone=True), nullable=True),
+    sa.Column('last_used_ip', sa.String(length=45), nullable=True),
     sa.Column('created_at', sa.DateTime(timezone=True), nullable=False),
     sa.Column('updated_at', sa.DateTime(timezone=True), nullable=False),
     sa.ForeignKeyConstraint(['account_id'], ['accounts.id'], name=op.f('fk_tokens_account_id_accounts'), ondelete='cascade'),
+    sa.ForeignKeyConstraint(['created_by_id'], ['accounts.id'], name=op.f('fk_tokens_created_by_id_accounts'), ondelete='cascade'),
     sa.PrimaryKeyConstraint('id', name=op.f('pk_tokens')),
     sa.UniqueConstraint('secret_hash', name=op.f('uq_tokens_secret_hash'))
     )
     with op.batch_alter_table('tokens', schema=None) as batch_op:
         batch_op.create_index(batch_op.f('ix_tokens_account_id'), ['account_id'], unique=False)
+        batch_op.create_index(batch_op.f('ix_tokens_created_by_id'), ['created_by_id'], unique=False)
 
     op.create_table('instances',
     sa.Column('id', sa.String(length=36), nullable=False),
@@ -237,6 +478,7 @@ def upgrade():
     sa.Column('hostname', sa.String(length=255), nullable=False),
     sa.Column('notes', sa.Text(), nullable=True),
     sa.Column('account_id', sa.String(length=36), nullable=False),
+    sa.Column('project_id', sa.String(length=36), nullable=True),
     sa.Column('group_id', sa.String(length=36), nullable=False),
     sa.Column('hypervisor_id', sa.String(length=36), nullable=False),
     sa.Column('plan_id', sa.String(length=36), nullable=False),
@@ -253,9 +495,11 @@ def upgrade():
     sa.Column('enable_vnc', sa.Boolean(), nullable=False),
     sa.Column('vnc_keymap', sa.String(length=8), nullable=False),
     sa.Column('vnc_password', sa.Text(), nullable=True),
+    sa.Column('billing_mode', sa.String(length=16), nullable=False),
     sa.Column('protection_enabled', sa.Boolean(), nullable=False),
     sa.Column('deployed', sa.Boolean(), nullable=False),
     sa.Column('suspended_reason', sa.String(length=16), nullable=True),
+    sa.Column('resume_power', sa.String(length=8), nullable=True),
     sa.Column('migrating', sa.Boolean(), nullable=False),
     sa.Column('power', sa.String(length=8), nullable=False),
     sa.Column('power_at', sa.DateTime(timezone=True), nullable=True),
@@ -268,6 +512,7 @@ def upgrade():
     sa.ForeignKeyConstraint(['hypervisor_id'], ['hypervisors.id'], name=op.f('fk_instances_hypervisor_id_hypervisors')),
     sa.ForeignKeyConstraint(['image_id'], ['images.id'], name=op.f('fk_instances_image_id_images'), ondelete='set null'),
     sa.ForeignKeyConstraint(['plan_id'], ['plans.id'], name=op.f('fk_instances_plan_id_plans')),
+    sa.ForeignKeyConstraint(['project_id'], ['projects.id'], name=op.f('fk_instances_project_id_projects'), ondelete='set null'),
     sa.PrimaryKeyConstraint('id', name=op.f('pk_instances')),
     sa.UniqueConstraint('name', name=op.f('uq_instances_name'))
     )
@@ -277,6 +522,30 @@ def upgrade():
         batch_op.create_index('ix_instances_hypervisor_id_id', ['hypervisor_id', 'id'], unique=False)
         batch_op.create_index(batch_op.f('ix_instances_image_id'), ['image_id'], unique=False)
         batch_op.create_index(batch_op.f('ix_instances_plan_id'), ['plan_id'], unique=False)
+        batch_op.create_index(batch_op.f('ix_instances_project_id'), ['project_id'], unique=False)
+
+    op.create_table('members',
+    sa.Column('id', sa.String(length=36), nullable=False),
+    sa.Column('owner_id', sa.String(length=36), nullable=False),
+    sa.Column('account_id', sa.String(length=36), nullable=True),
+    sa.Column('role_id', sa.String(length=36), nullable=False),
+    sa.Column('email', sa.String(length=255), nullable=False),
+    sa.Column('reach', sa.String(length=16), nullable=False),
+    sa.Column('invited_at', sa.DateTime(timezone=True), nullable=False),
+    sa.Column('invitation_hash', sa.String(length=64), nullable=True),
+    sa.Column('created_at', sa.DateTime(timezone=True), nullable=False),
+    sa.Column('updated_at', sa.DateTime(timezone=True), nullable=False),
+    sa.ForeignKeyConstraint(['account_id'], ['accounts.id'], name=op.f('fk_members_account_id_accounts'), ondelete='cascade'),
+    sa.ForeignKeyConstraint(['owner_id'], ['accounts.id'], name=op.f('fk_members_owner_id_accounts'), ondelete='cascade'),
+    sa.ForeignKeyConstraint(['role_id'], ['roles.id'], name=op.f('fk_members_role_id_roles')),
+    sa.PrimaryKeyConstraint('id', name=op.f('pk_members')),
+    sa.UniqueConstraint('account_id', name=op.f('uq_members_account_id')),
+    sa.UniqueConstraint('invitation_hash', name=op.f('uq_members_invitation_hash'))
+    )
+    with op.batch_alter_table('members', schema=None) as batch_op:
+        batch_op.create_index('ix_members_owner_id_email', ['owner_id', 'email'], unique=True)
+        batch_op.create_index('ix_members_owner_id_id', ['owner_id', 'id'], unique=False)
+        batch_op.create_index(batch_op.f('ix_members_role_id'), ['role_id'], unique=False)
 
     op.create_table('storages',
     sa.Column('id', sa.String(length=36), nullable=False),
@@ -357,6 +626,13 @@ def upgrade():
         batch_op.create_index(batch_op.f('ix_disks_instance_id'), ['instance_id'], unique=False)
         batch_op.create_index(batch_op.f('ix_disks_storage_id'), ['storage_id'], unique=False)
 
+    op.create_table('grants',
+    sa.Column('member_id', sa.String(length=36), nullable=False),
+    sa.Column('resource_id', sa.String(length=36), nullable=False),
+    sa.Column('resource_type', sa.String(length=32), nullable=False),
+    sa.ForeignKeyConstraint(['member_id'], ['members.id'], name=op.f('fk_grants_member_id_members'), ondelete='cascade'),
+    sa.PrimaryKeyConstraint('member_id', 'resource_id', name=op.f('pk_grants'))
+    )
     op.create_table('image_copies',
     sa.Column('image_id', sa.String(length=36), nullable=False),
     sa.Column('storage_id', sa.String(length=36), nullable=False),
@@ -419,6 +695,26 @@ def upgrade():
         batch_op.create_index('ix_addresses_subnet_id_sort_key', ['subnet_id', 'sort_key'], unique=False)
 
     # ### end Alembic commands ###
+    for table in ("audit", "credits"):
+        only_added(table)
+
+
+def only_added(table):
+    """The database itself refuses to change or remove rows of the table."""
+    says = f"Rows of {table} are only added."
+    if op.get_bind().dialect.name == "sqlite":
+        for verb in ("update", "delete"):
+            body = f"before {verb} on {table} begin select raise(abort, '{says}'); end"
+            op.execute(f"create trigger {table}_{verb} {body}")
+        return
+    op.execute(
+        f"create or replace function {table}_only_added() returns trigger language plpgsql as"
+        f" $$ begin raise exception '{says}'; end $$"
+    )
+    op.execute(
+        f"create trigger {table}_only_added before update or delete or truncate on {table}"
+        f" execute function {table}_only_added()"
+    )
 
 
 def downgrade():
@@ -441,6 +737,7 @@ def downgrade():
         batch_op.drop_index(batch_op.f('ix_image_copies_storage_id'))
 
     op.drop_table('image_copies')
+    op.drop_table('grants')
     with op.batch_alter_table('disks', schema=None) as batch_op:
         batch_op.drop_index(batch_op.f('ix_disks_storage_id'))
         batch_op.drop_index(batch_op.f('ix_disks_instance_id'))
@@ -459,7 +756,14 @@ def downgrade():
         batch_op.drop_index('ix_storages_hypervisor_id_name')
 
     op.drop_table('storages')
+    with op.batch_alter_table('members', schema=None) as batch_op:
+        batch_op.drop_index(batch_op.f('ix_members_role_id'))
+        batch_op.drop_index('ix_members_owner_id_id')
+        batch_op.drop_index('ix_members_owner_id_email')
+
+    op.drop_table('members')
     with op.batch_alter_table('instances', schema=None) as batch_op:
+        batch_op.drop_index(batch_op.f('ix_instances_project_id'))
         batch_op.drop_index(batch_op.f('ix_instances_plan_id'))
         batch_op.drop_index(batch_op.f('ix_instances_image_id'))
         batch_op.drop_index('ix_instances_hypervisor_id_id')
@@ -468,6 +772,7 @@ def downgrade():
 
     op.drop_table('instances')
     with op.batch_alter_table('tokens', schema=None) as batch_op:
+        batch_op.drop_index(batch_op.f('ix_tokens_created_by_id'))
         batch_op.drop_index(batch_op.f('ix_tokens_account_id'))
 
     op.drop_table('tokens')
@@ -480,13 +785,35 @@ def downgrade():
 
     op.drop_table('ssh_keys')
     with op.batch_alter_table('sessions', schema=None) as batch_op:
+        batch_op.drop_index(batch_op.f('ix_sessions_impersonator_id'))
         batch_op.drop_index(batch_op.f('ix_sessions_account_id'))
 
     op.drop_table('sessions')
+    with op.batch_alter_table('roles', schema=None) as batch_op:
+        batch_op.drop_index('ix_roles_account_id_name')
+
+    op.drop_table('roles')
+    with op.batch_alter_table('recovery_codes', schema=None) as batch_op:
+        batch_op.drop_index('ix_recovery_codes_account_id_secret_hash')
+
+    op.drop_table('recovery_codes')
+    with op.batch_alter_table('projects', schema=None) as batch_op:
+        batch_op.drop_index('ix_projects_account_id_name')
+
+    op.drop_table('projects')
     with op.batch_alter_table('plans', schema=None) as batch_op:
         batch_op.drop_index('ix_plans_plan_group_id_name')
 
     op.drop_table('plans')
+    with op.batch_alter_table('passkeys', schema=None) as batch_op:
+        batch_op.drop_index(batch_op.f('ix_passkeys_account_id'))
+
+    op.drop_table('passkeys')
+    with op.batch_alter_table('links', schema=None) as batch_op:
+        batch_op.drop_index(batch_op.f('ix_links_expires_at'))
+        batch_op.drop_index('ix_links_account_id_purpose')
+
+    op.drop_table('links')
     with op.batch_alter_table('images', schema=None) as batch_op:
         batch_op.drop_index('ix_images_purpose_distro_name')
         batch_op.drop_index(batch_op.f('ix_images_account_id'))
@@ -506,7 +833,53 @@ def downgrade():
         batch_op.drop_index('ix_events_account_id_id')
 
     op.drop_table('events')
+    with op.batch_alter_table('devices', schema=None) as batch_op:
+        batch_op.drop_index(batch_op.f('ix_devices_last_seen_at'))
+        batch_op.drop_index('ix_devices_account_id_secret_hash')
+
+    op.drop_table('devices')
+    with op.batch_alter_table('usage_months', schema=None) as batch_op:
+        batch_op.drop_index('ix_usage_months_unbooked', sqlite_where=sa.text('unbooked'), postgresql_where=sa.text('unbooked'))
+        batch_op.drop_index('ix_usage_months_month_account_id')
+        batch_op.drop_index('ix_usage_months_account_id_month')
+
+    op.drop_table('usage_months')
+    with op.batch_alter_table('usage_hours', schema=None) as batch_op:
+        batch_op.drop_index('ix_usage_hours_hour')
+
+    op.drop_table('usage_hours')
+    op.drop_table('settings')
+    with op.batch_alter_table('rentals', schema=None) as batch_op:
+        batch_op.drop_index('ix_rentals_unsettled', sqlite_where=sa.text('not settled'), postgresql_where=sa.text('not settled'))
+        batch_op.drop_index('ix_rentals_resource_id_id')
+
+    op.drop_table('rentals')
     op.drop_table('plan_groups')
+    with op.batch_alter_table('mails', schema=None) as batch_op:
+        batch_op.drop_index('ix_mails_due_at_id')
+
+    op.drop_table('mails')
     op.drop_table('hypervisor_groups')
+    with op.batch_alter_table('credits', schema=None) as batch_op:
+        batch_op.drop_index('uq_credits_account_id_key')
+        batch_op.drop_index('ix_credits_corrects_id')
+        batch_op.drop_index('ix_credits_account_id_month')
+        batch_op.drop_index('ix_credits_account_id_id')
+
+    op.drop_table('credits')
+    with op.batch_alter_table('audit', schema=None) as batch_op:
+        batch_op.drop_index('ix_audit_person_id_id')
+        batch_op.drop_index('ix_audit_person_id')
+        batch_op.drop_index('ix_audit_object_id_id')
+        batch_op.drop_index('ix_audit_impersonator_id', sqlite_where=sa.text('impersonator is not null'), postgresql_where=sa.text('impersonator is not null'))
+        batch_op.drop_index('ix_audit_created_at')
+        batch_op.drop_index('ix_audit_action_id')
+        batch_op.drop_index('ix_audit_account_id_person_id_id')
+        batch_op.drop_index('ix_audit_account_id_id')
+
+    op.drop_table('audit')
     op.drop_table('accounts')
     # ### end Alembic commands ###
+    if op.get_bind().dialect.name != "sqlite":
+        for table in ("audit", "credits"):
+            op.execute(f"drop function {table}_only_added()")

@@ -4,6 +4,7 @@ from panel.services.instances.actions import act, deploy, destroy, last_deploy, 
 from panel.services.instances.create import create, shortages
 from panel.services.instances.read import addresses, ailing, by_id, by_state, disks, get, listing, rows
 from panel.services.instances.rules import ACTIONS, WORDS, refusal
+from panel.services.instances.suspension import suspend, unsuspend
 from panel.services.instances.update import update
 
 __all__ = [
@@ -25,5 +26,7 @@ __all__ = [
     "refusal",
     "rows",
     "shortages",
+    "suspend",
+    "unsuspend",
     "update",
 ]

@@ -9,7 +9,7 @@ from panel.db import session
 from panel.errors import Invalid
 from panel.models import Task
 from panel.models.tasks import OPEN
-from panel.services import catalog, ssh_keys, tasks
+from panel.services import catalog, ssh_keys, tasks, usage
 from panel.services.instances.rules import allow
 
 ALREADY = {"start": "on", "stop": "off", "shutdown": "off", "poweroff": "off"}
@@ -68,8 +68,10 @@ def misfit(instance, image):
     return f"The image needs {image.min_ram} MiB of memory." if image.min_ram > instance.ram else None
 
 
-def destroy(instance, *, actor, by_operator=False):
-    """Removes the machine and everything it had. Work that is making it is cancelled first."""
+def destroy(instance, *, actor, by_operator=False, delete_backups=False):
+    """Removes the machine and everything it had. Work that is making it is cancelled first. It costs nothing any more.
+
+    `delete_backups` is noted on the task: backups that are not protected go with the machine."""
     allow(instance, "destroy", by_operator=by_operator)
     same = open_task(instance, "instance_destroy")
     if same:
@@ -77,7 +79,8 @@ def destroy(instance, *, actor, by_operator=False):
     for task in session.scalars(select(Task).where(Task.resource_id == instance.id, Task.status.in_(OPEN))):
         if task.cancellable:
             tasks.cancel(task)
-    return enqueue(instance, "destroy", "final", actor=actor)
+    usage.end(instance)
+    return enqueue(instance, "destroy", "final", actor=actor, arguments={"delete_backups": delete_backups})
 
 
 def enqueue(instance, action, lock, *, actor, **more):

@@ -8,7 +8,7 @@ from panel import events
 from panel.db import session
 from panel.errors import Invalid
 from panel.models import Disk, Hypervisor, Instance, Interface
-from panel.services import catalog, hypervisors, subnets
+from panel.services import catalog, hypervisors, subnets, usage
 
 
 def create(account, *, location_id, plan_id, actor, hostname=None, display_name=None, node=None, **settings):
@@ -23,7 +23,7 @@ def create(account, *, location_id, plan_id, actor, hostname=None, display_name=
         name=name,
         display_name=display_name or hostname or name,
         hostname=hostname or name,
-        account=account,
+        account_id=account.id,
         group=group,
         hypervisor=host,
         plan=plan,
@@ -39,7 +39,10 @@ def create(account, *, location_id, plan_id, actor, hostname=None, display_name=
     instance.interfaces = [Interface(mac=unused(Interface.mac, random_mac), port_speed=plan.port_speed)]
     session.add(instance)
     session.flush()
+    account.gained(instance)
     give_addresses(instance, group, plan)
+    what = {"name": instance.display_name, "plan": plan.name, "price": plan.price}
+    usage.begin("instance", instance, billing_mode=instance.billing_mode, **what)
     events.record("instance.created", "instance", instance, actor=actor)
     session.flush()
     session.refresh(instance)

@@ -49,17 +49,19 @@ def plain(columns):
     return select(*found).select_from(Instance)
 
 
-def narrowed(query, account, *, search=None, state=None, hypervisor_id=None):
+def narrowed(query, account, *, search=None, state=None, hypervisor_id=None, project_id=None):
     """`search` looks at names, host names and addresses."""
     query = query.order_by(Instance.id.desc())
     if account:
-        query = query.where(Instance.account_id == account.id)
+        query = query.where(account.owns(Instance))
     if search:
         held = Instance.interfaces.any(Interface.addresses.any(Address.ip.startswith(search, autoescape=True)))
         names = (Instance.display_name, Instance.hostname, Instance.name)
         query = query.where(or_(held, *(c.icontains(search, autoescape=True) for c in names)))
     if state:
         query = query.where(Instance.state == state)
+    if project_id:
+        query = query.where(Instance.project_id == project_id)
     return query.where(Instance.hypervisor_id == hypervisor_id) if hypervisor_id else query
 
 
@@ -67,7 +69,7 @@ def by_state(account):
     """For each state, how many instances of the account are in it and what they cost a month."""
     price = func.coalesce(func.sum(Plan.price), 0)
     mine = select(Instance.state.label("state"), func.count(), price).join(Plan, Instance.plan)
-    return mine.where(Instance.account_id == account.id).group_by("state")
+    return mine.where(account.owns(Instance)).group_by("state")
 
 
 def ailing(account):

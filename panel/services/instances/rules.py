@@ -18,7 +18,12 @@ ACTIONS = {
         "migrating": BUSY,
     },
     "destroy": {"migrating": BUSY},
+    "suspend": {"migrating": BUSY},
+    "unsuspend": {"migrating": BUSY},
 }
+
+ALWAYS = ("destroy", "suspend", "unsuspend")
+"""Allowed while the machine is being made."""
 
 WORDS = {
     BUSY: "Another task is working on this instance. Wait until it has ended.",
@@ -37,7 +42,7 @@ def refusal(instance, action, *, by_operator=False):
             return "protection_enabled"
         if instance.state == "suspended" and instance.suspended_reason != "user" and not by_operator:
             return "suspended"
-    if instance.state == "pending" and action != "destroy":
+    if instance.state == "pending" and action not in ALWAYS:
         if instance.rebuilding:
             return BUSY
         return None if action == "deploy" else "not_deployed"

@@ -5,6 +5,7 @@ from sqlalchemy import select
 from panel import clock, events
 from panel.db import session
 from panel.models import Instance
+from panel.services import usage
 
 WORD = {"on": "running", "off": "stopped"}
 MISSING = "The machine is missing on its node. Its disks may still be there: ask support."
@@ -51,4 +52,5 @@ def failed(instance, error):
 def destroyed(instance, *, actor):
     """The machine is gone. With its row go its disks and interfaces, and the database frees their addresses."""
     events.record("instance.deleted", "instance", instance, actor=actor)
+    usage.end(instance)
     session.delete(instance)

@@ -14,7 +14,7 @@ from panel.user.instances.show import mine, shown
 
 
 @bp.post("/<instance_id>/power/<action>")
-@page_can("instances:write")
+@page_can("instances.power")
 def power(instance_id, action):
     control = next((each for each in CONTROLS if each.action == action), None) or abort(404)
     instance = mine(instance_id)
@@ -24,7 +24,7 @@ def power(instance_id, action):
 
 
 @bp.post("/<instance_id>/rename")
-@page_can("instances:write")
+@page_can("instances.manage")
 def rename(instance_id):
     instance = mine(instance_id)
     form = Form(Rename)
@@ -34,7 +34,7 @@ def rename(instance_id):
 
 
 @bp.post("/<instance_id>/settings")
-@page_can("instances:write")
+@page_can("instances.manage")
 def change(instance_id):
     instance = mine(instance_id)
     form = Form(InstancePatch, known=instance)
@@ -47,7 +47,7 @@ def change(instance_id):
 
 
 @bp.post("/<instance_id>/destroy")
-@page_can("instances:write")
+@page_can("instances.delete")
 def destroy(instance_id):
     instance = mine(instance_id)
     if request.form.get("typed", "").strip() != instance.display_name:

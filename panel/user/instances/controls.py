@@ -49,8 +49,8 @@ def controls(instance):
 
 
 def why_not(instance, control):
-    if not_permitted("instances:write"):
-        return not_permitted("instances:write")
+    if not_permitted("instances.power"):
+        return not_permitted("instances.power")
     reason = instances.refusal(instance, control.action)
     if reason:
         return instances.WORDS[reason]

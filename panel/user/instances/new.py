@@ -3,7 +3,7 @@
 from flask import request, url_for
 from marshmallow import ValidationError
 
-from panel.auth.browser import actor, page_can, viewer
+from panel.auth.browser import actor, page_can, require, viewer
 from panel.db import session
 from panel.errors import NotFound
 from panel.forms import Form
@@ -26,14 +26,14 @@ class NewKey(In):
 
 
 @bp.get("/new")
-@page_can("instances:write")
+@page_can("instances.create")
 def new():
     form = Form(InstanceIn, DeployIn, NewKey, known=dict(request.args))
     return page(form)
 
 
 @bp.post("/new")
-@page_can("instances:write")
+@page_can("instances.create")
 def create():
     """Without JavaScript a button of the page asks for the choices of another location: nothing is made then."""
     form = Form(InstanceIn, DeployIn, NewKey)
@@ -77,7 +77,7 @@ def usable(name):
 
 
 @bp.get("/<instance_id>/deploy")
-@page_can("instances:write")
+@page_can("instances.manage")
 def again(instance_id):
     instance = mine(instance_id)
     return deploy_page(instance, Form(DeployIn, NewKey, known=tried(instance)))
@@ -94,7 +94,7 @@ def tried(instance):
 
 
 @bp.post("/<instance_id>/deploy")
-@page_can("instances:write")
+@page_can("instances.manage")
 def deploy(instance_id):
     instance = mine(instance_id)
     form = Form(DeployIn, NewKey)
@@ -116,5 +116,6 @@ def deploy_page(instance, form, block=None):
 def install(instance, *, key_name=None, public_key=None, key_ids=(), **wanted):
     """Begins the deploy, with a key that is stored on the way; returns the password that was made up, if any."""
     if public_key:
+        require("ssh_keys.manage")
         key_ids = [*key_ids, ssh_keys.create(viewer(), name=key_name or "new key", public_key=public_key).id]
     return instances.deploy(instance, actor=actor(), account=viewer(), key_ids=key_ids, **wanted)[1]

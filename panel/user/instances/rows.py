@@ -2,21 +2,25 @@
 
 from flask import request
 
-from panel.auth.browser import page_can, viewer
+from panel.auth.browser import may, page_can, viewer
+from panel.db import session
 from panel.htmx import render
 from panel.paging import Page
 from panel.schemas.words import STATES
-from panel.services import instances
+from panel.services import instances, projects
 from panel.user.instances import bp
 from panel.user.instances.controls import controls
 
 
 @bp.get("")
-@page_can("instances:read")
+@page_can("instances.view")
 def index():
     state = request.args.get("state") if request.args.get("state") in STATES else None
     search = request.args.get("search", "").strip()[:255]
-    page = Page(instances.listing(viewer(), search=search, state=state))
+    listed = session.scalars(projects.listing(viewer())).all() if may("projects.view") else []
+    project = next((each for each in listed if each.id == request.args.get("project")), None)
+    page = Page(instances.listing(viewer(), search=search, state=state, project_id=project and project.id))
     restless = any(instance.state in ("pending", "migrating") for instance in page)
     found = {"page": page, "state": state, "search": search, "states": STATES, "restless": restless}
+    found |= {"project": project, "projects": listed}
     return render("user/instances/index.html", "rows", controls=controls, **found)

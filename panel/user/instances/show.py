@@ -2,14 +2,14 @@
 
 from flask import abort, url_for
 
-from panel.auth.browser import page_can, viewer
+from panel.auth.browser import may, page_can, viewer
 from panel.db import session
 from panel.errors import NotFound
 from panel.forms import Form
 from panel.htmx import from_htmx, go, render, say
 from panel.paging import Page
 from panel.schemas.instances import InstancePatch
-from panel.services import events, instances, tasks
+from panel.services import events, instances, projects, tasks
 from panel.user import once
 from panel.user.activity import told
 from panel.user.instances import bp
@@ -25,7 +25,7 @@ def mine(instance_id):
 
 @bp.get("/<instance_id>", endpoint="show", defaults={"tab": "overview"})
 @bp.get("/<instance_id>/<tab>", endpoint="tab")
-@page_can("instances:read")
+@page_can("instances.view")
 def show(instance_id, tab):
     if tab not in TABS:
         abort(404)
@@ -78,4 +78,5 @@ def shown(instance_id, tab, **more):
         found["lines"] = told(session.scalars(events.listing(viewer(), resource_id=instance.id).limit(LATEST)).all())
     if tab == "settings":
         found["form"] = Form(InstancePatch, known=instance)
+        found["projects"] = session.scalars(projects.listing(viewer())).all() if may("projects.view") else []
     return found | more

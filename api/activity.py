@@ -1,0 +1,31 @@
+"""A customer's own audit trail."""
+
+from api import kit
+from panel import downloads
+from panel.auth import permissions
+from panel.schemas.audit import AuditFilter, AuditOut, AuditQuery
+from panel.services import audit
+
+user = kit.User("activity", __name__, description="Who did what")
+
+
+@user.get("/activity", op="list", can=permissions.ANY_USER, query=AuditQuery, out=kit.page(AuditOut))
+def listing(query):
+    """List what was done to the account's resources, newest first.
+
+    Every operation that writes is here, with who asked, from where, and for what. A member of a team sees what the
+    member did; everything is shown to the owner and to members with `team.manage`. From where the platform's own people
+    acted is not shown.
+    """
+    page, per_page = query.pop("page"), query.pop("per_page")
+    return kit.paginate(audit.told(audit.listing(kit.account(), **query)), page, per_page)
+
+
+@user.get("/activity/export", op="export", can=permissions.ANY_USER, query=AuditFilter, out=kit.CSV)
+def export(query):
+    """Take the same along as a CSV file.
+
+    The newest 100,000 rows. Values that a spreadsheet would take for a formula begin with an apostrophe.
+    """
+    found = audit.told(audit.listing(kit.account(), **query))
+    return downloads.table("activity", audit.EXPORTED, audit.exported(found))

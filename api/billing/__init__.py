@@ -1,0 +1,5 @@
+"""What billing systems use, with tokens of their own: users, instances, credit, usage, sign-in links."""
+
+from api.billing import catalog, instances, users
+
+billing = (users.connect, users.billing, instances.billing, catalog.billing)

@@ -1,0 +1,103 @@
+"""Instances that a billing system sells: it charges for them itself, so here they cost nothing."""
+
+from flask import url_for
+
+from api import kit
+from api.instances.actions import POWER, TASK_ID
+from api.instances.suspension import SUSPENSION, WORK
+from panel.auth import permissions
+from panel.schemas.billing import OrderIn, OrderOut, RentedInstanceOut, SsoIn, SsoOut, TerminateIn
+from panel.services import customers, instances, sso
+
+billing = kit.Billing("instance", __name__, description="Instances of the billing system")
+MAY = permissions.BILLING
+SYSTEM = ("image_id", "password", "cloudcfg", "timezone", "key_ids", "key_field")
+
+
+@billing.post("/instances", op="create", can=MAY, body=OrderIn, out=OrderOut)
+def create(body):
+    """Create an instance for a user and, when an image is named, install it at once.
+
+    Capacity refusals answer 422 with a reason: `storage_not_sufficient`, `resources_not_sufficient`,
+    `ipv4_not_available`, `ipv6_not_available`, `hypervisor_not_available`. Nothing is kept of a refused request.
+    """
+    owner = customers.get(body.pop("user_id"), "user_id")
+    system = {name: body.pop(name) for name in SYSTEM if name in body}
+    made = instances.create(owner, actor=kit.actor(), billing_mode="external", **body)
+    answer = {"instance_id": made.id, "task_id": None, "password": None}
+    if system["image_id"] is None:
+        kit.say("The instance is created. Deploy an image to it next.")
+        return answer
+    task, password = instances.deploy(made, account=owner, actor=kit.actor(), **system)
+    kit.say("The instance is created and being deployed.")
+    return {**answer, "task_id": task.id, "password": password}
+
+
+@billing.get("/instance/<instance_id>", op="get", can=MAY, out=RentedInstanceOut)
+def show(instance_id):
+    """Show an instance."""
+    return instances.get(instance_id)
+
+
+def power(action, summary, message):
+    def act(instance_id):
+        task = instances.act(instances.get(instance_id), action, actor=kit.actor(), by_operator=True)
+        kit.say(message if task else "It is so already.")
+        return {"task_id": task and task.id}
+
+    act.__doc__ = summary
+    billing.post(f"/instance/<instance_id>/power/{action}", op=action, can=MAY, out=WORK)(act)
+
+
+for action, (summary, message) in POWER.items():
+    power(action, summary, message)
+
+
+@billing.post("/instance/<instance_id>/suspend", op="suspend", can=MAY, out=WORK)
+def suspend(instance_id):
+    """Suspend an instance.
+
+    It is shut down, and powered off when it has not obeyed in two minutes; its owner cannot start it. The reason is
+    `admin`.
+    """
+    task = instances.suspend(instances.get(instance_id), reason="admin", actor=kit.actor())
+    kit.say(SUSPENSION["suspend"] if task else "It is suspended already.")
+    return {"task_id": task and task.id}
+
+
+@billing.post("/instance/<instance_id>/unsuspend", op="unsuspend", can=MAY, out=WORK)
+def unsuspend(instance_id):
+    """End the suspension of an instance. It gets back the power that it had."""
+    task = instances.unsuspend(instances.get(instance_id), actor=kit.actor())
+    kit.say(SUSPENSION["resume"] if task else "It is not suspended.")
+    return {"task_id": task and task.id}
+
+
+@billing.post(
+    "/instance/<instance_id>/terminate",
+    op="terminate",
+    can=MAY,
+    body=TerminateIn,
+    out=kit.Schema.from_dict({"task_id": TASK_ID}, name="Terminating"),
+)
+def terminate(body, instance_id):
+    """Destroy an instance with its disks.
+
+    Refused with `protection_enabled`: an operator turns protection off first. `delete_backups` has an effect on
+    instances that have backups.
+    """
+    task = instances.destroy(instances.get(instance_id), actor=kit.actor(), by_operator=True, **body)
+    kit.say("The instance is being destroyed.")
+    return {"task_id": task.id}
+
+
+@billing.post("/instance/<instance_id>/sso", op="sso", can=MAY, body=SsoIn, out=SsoOut)
+def sign_in_link(body, instance_id):
+    """Make a link that signs the instance's owner in, at the page of the instance.
+
+    It works once. A second factor, if the owner has one, is asked for as always.
+    """
+    instance = instances.get(instance_id)
+    kit.say("The link is made.")
+    leads_to = url_for("instances.show", instance_id=instance.id)
+    return sso.make(customers.get(instance.account_id), leads_to=leads_to, **body)

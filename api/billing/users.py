@@ -1,0 +1,119 @@
+"""Users, their credit and usage, and links that sign them in."""
+
+from flask import url_for
+
+from api import kit
+from api.credits import KEY, idempotency_key
+from api.usage import REPORT, reported
+from panel.auth import permissions
+from panel.schemas.billing import CustomerIn, CustomerOut, CustomerPatch, CustomerQuery, SsoIn, SsoOut, SuspendIn
+from panel.schemas.credits import CreditIn, CreditOut
+from panel.schemas.usage import UsageQuery
+from panel.services import accounts, credits, customers, sso
+
+connect = kit.Billing("connect", __name__, description="Confirming a billing token")
+billing = kit.Billing("user", __name__, description="Users of the billing system")
+MAY = permissions.BILLING
+
+
+@connect.get("/auth", op="check", can=MAY)
+def auth():
+    """Confirm a billing token.
+
+    Billing tokens open this surface and nothing else; admin tokens do not open it.
+    """
+    kit.say("The token is valid.")
+
+
+@billing.get("/users", op="list", can=MAY, query=CustomerQuery, out=kit.rows(CustomerOut))
+def listing(query):
+    """Find users by external id or email address.
+
+    Without either every customer is listed, newest first. Operators are not customers.
+    """
+    page, per_page = query.pop("page"), query.pop("per_page")
+    found = kit.paginate(customers.listing(**query), page, per_page, "admin")
+    accounts.weigh(found["__rows__"])
+    return found
+
+
+@billing.post("/users", op="create", can=MAY, body=CustomerIn, out=CustomerOut)
+def create(body):
+    """Provision a user.
+
+    The same external id again answers the user that it made, unchanged. Without a password the user is mailed a link
+    to choose one.
+    """
+    kit.say("The user is there.")
+    return weighed(customers.provision(**body))
+
+
+@billing.get("/user/<account_id>", op="get", can=MAY, out=CustomerOut)
+def show(account_id):
+    """Show a user."""
+    return weighed(customers.get(account_id))
+
+
+def weighed(account):
+    return accounts.weigh([account])[0]
+
+
+@billing.patch("/user/<account_id>", op="update", can=MAY, body=CustomerPatch, out=CustomerOut)
+def update(body, account_id):
+    """Change a user."""
+    kit.say("The user is changed.")
+    return weighed(customers.update(customers.get(account_id), **body))
+
+
+@billing.delete("/user/<account_id>", op="delete", can=MAY)
+def delete(account_id):
+    """Remove a user who owns nothing.
+
+    Refused with 409 `owns_resources` while there is something, such as an instance. The ledger and the usage records
+    stay.
+    """
+    accounts.remove(customers.get(account_id))
+    kit.say("The user is removed.")
+
+
+@billing.post("/user/<account_id>/suspend", op="suspend", can=MAY, body=SuspendIn, out=CustomerOut)
+def suspend(body, account_id):
+    """Suspend a user.
+
+    The user can still sign in and read why, and do nothing else. Instances go on: suspend each of them.
+    """
+    kit.say("The user is suspended.")
+    return weighed(accounts.suspend(customers.get(account_id), **body))
+
+
+@billing.post("/user/<account_id>/unsuspend", op="unsuspend", can=MAY, out=CustomerOut)
+def unsuspend(account_id):
+    """Unsuspend a user."""
+    kit.say("The user is no longer suspended.")
+    return weighed(accounts.unsuspend(customers.get(account_id)))
+
+
+@billing.post("/user/<account_id>/credits", op="add_credit", can=MAY, body=CreditIn, out=CreditOut, parameters=[KEY])
+def add_credit(body, account_id):
+    """Add credit to a user's account.
+
+    With an `Idempotency-Key` a repeated request is booked once and answered alike.
+    """
+    kit.say("The amount is booked.")
+    return credits.give(customers.get(account_id), actor=kit.actor(), key=idempotency_key(), **body)
+
+
+@billing.get("/user/<account_id>/usage", op="usage", can=MAY, query=UsageQuery, out=REPORT)
+def usage(query, account_id):
+    """Show a user's usage of a month, resource by resource."""
+    return reported(customers.get(account_id), **query)
+
+
+@billing.post("/user/<account_id>/sso", op="sso", can=MAY, body=SsoIn, out=SsoOut)
+def sign_in_link(body, account_id):
+    """Make a link that signs the user in.
+
+    It works once and leads to the user's first page. A second factor, if the user has one, is asked for as always.
+    """
+    kit.say("The link is made.")
+    return sso.make(customers.get(account_id), leads_to=url_for("overview.show"), **body)

@@ -1,0 +1,73 @@
+"""Credit: the ledgers of customers, as operators keep them."""
+
+from flask import request
+
+from api import kit
+from panel.errors import Invalid
+from panel.schemas.credits import AdminCreditIn, CreditOut, CreditPatch, CreditQuery
+from panel.services import accounts, credits
+
+admin = kit.Admin("credit", __name__, description="Customers' credit")
+READ, WRITE = "admin:billing:read", "admin:billing:write"
+KEY = {
+    "in": "header",
+    "name": "Idempotency-Key",
+    "description": "At most 255 characters. The same key with the same body is booked once and answered alike; with "
+    "another body it is refused with 422.",
+    "schema": {"type": "string", "minLength": 1, "maxLength": 255},
+    "example": "payment-1042",
+}
+
+
+def idempotency_key():
+    """The request's key, if it has one."""
+    key = request.headers.get("Idempotency-Key")
+    if key is not None and not (0 < len(key) <= 255 and key.isascii() and key.isprintable()):
+        raise Invalid("The Idempotency-Key must be 1 to 255 printable ASCII characters.")
+    return key
+
+
+@admin.get("/cloud-service/credits", op="list", can=READ, query=CreditQuery, out=kit.rows(CreditOut))
+def listing(query):
+    """List credit that was given, adjusted or paid back, newest first."""
+    return entries(credits.GIVEN, **query)
+
+
+@admin.get("/cloud-service/credit-history", op="history", can=READ, query=CreditQuery, out=kit.rows(CreditOut))
+def history(query):
+    """List every entry of the ledgers, charges for usage included, newest first."""
+    return entries(None, **query)
+
+
+def entries(kinds, page, per_page, user_id=None):
+    owner = accounts.get(user_id, "user_id") if user_id else None
+    return kit.paginate(credits.listing(owner, kinds=kinds), page, per_page, "admin")
+
+
+@admin.post("/cloud-service/credits", op="create", can=WRITE, body=AdminCreditIn, out=CreditOut, parameters=[KEY])
+def create(body):
+    """Add credit to an account, pay something back or adjust its balance."""
+    owner = accounts.get(body.pop("user_id"), "user_id")
+    kit.say("The amount is booked.")
+    return credits.give(owner, actor=kit.actor(), key=idempotency_key(), **body)
+
+
+@admin.patch("/cloud-service/credit/<entry_id>", op="update", can=WRITE, body=CreditPatch, out=CreditOut)
+def update(body, entry_id):
+    """Change what an entry counts as.
+
+    Entries are never rewritten: the difference is booked as an adjustment, which is the answer. Refused with 409 for
+    charges and for adjustments of other entries.
+    """
+    kit.say("The difference is booked.")
+    return credits.correct(credits.get(entry_id), actor=kit.actor(), **body)
+
+
+@admin.delete("/cloud-service/credit/<entry_id>", op="delete", can=WRITE, out=CreditOut)
+def delete(entry_id):
+    """Take an entry back.
+
+    It stays in the ledger, and an adjustment, which is the answer, takes away what it counted as.
+    """
+    kit.say("The entry is taken back.")
+    return credits.correct(credits.get(entry_id), amount=0, actor=kit.actor(), description="Taken back")

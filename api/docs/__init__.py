@@ -1,0 +1,54 @@
+"""The API references, for anybody: two pages to read and try, and the documents behind them (specification 1)."""
+
+from functools import lru_cache
+
+import yaml
+from flask import Blueprint, Response, current_app, render_template
+
+import panel
+from api.docs.document import described
+
+__all__ = ["bp", "described"]
+
+bp = Blueprint("docs", __name__)
+
+
+@bp.get("/api/docs")
+def admin():
+    return render_template("docs/show.html", title="Admin API", document="docs.admin_document")
+
+
+@bp.get("/api/user")
+@bp.get("/api/docs/user")
+def user():
+    return render_template("docs/show.html", title="User API", document="docs.user_document")
+
+
+@bp.get("/api/admin/openapi.yaml")
+@bp.get("/api/docs/openapi.yaml")
+def admin_document():
+    return document("ADMIN")
+
+
+@bp.get("/api/docs/user/openapi.yaml")
+def user_document():
+    return document("USER")
+
+
+def document(surface):
+    app = current_app._get_current_object()
+    text = written(app, surface, panel.__version__, app.extensions["config"].public_url)
+    return Response(text, mimetype="application/yaml")
+
+
+@lru_cache(maxsize=8)
+def written(app, surface, *facts):
+    """The document as YAML, which takes a moment to write and changes only with these facts."""
+    return yaml.dump(described(app, surface), Dumper=Dumper, sort_keys=False, allow_unicode=True, width=120)
+
+
+class Dumper(getattr(yaml, "CSafeDumper", yaml.SafeDumper)):
+    """Writes every part where it belongs instead of pointing to an equal one."""
+
+    def ignore_aliases(self, data):
+        return True

@@ -1,0 +1,110 @@
+"""The OpenAPI documents: what the route rows say, with what holds for every operation added."""
+
+from copy import deepcopy
+from functools import cache
+from pathlib import Path
+
+import panel
+from api.docs import failures
+from panel.auth import permissions
+from panel.schemas.base import In
+
+ID = "0199c0a8-7d3e-7c4e-9d3c-0d2f8a5b6c7d"
+ENVELOPE = {
+    "description": "The version of the envelope that this answer wears.",
+    "schema": {"type": "string", "examples": ["v1"]},
+}
+BEARER = {
+    "type": "http",
+    "scheme": "bearer",
+    "description": "A token, as it was shown once when it was made.",
+}
+
+
+def described(app, surface):
+    """The document as this installation serves it at this moment: its own version and its own public address, never
+    what a client put into its Host header."""
+    document = finished(app, surface)
+    return {
+        "openapi": document["openapi"],
+        "info": {**document["info"], "version": panel.__version__},
+        "servers": [{"url": app.extensions["config"].public_url, "description": "This installation"}],
+        **{part: document[part] for part in ("security", "tags", "paths", "components")},
+    }
+
+
+@cache
+def finished(app, surface):
+    """All of the document that stays while the panel runs."""
+    api = app.extensions["openapi"][surface]
+    document = deepcopy(api.spec.to_dict())
+    document["info"]["description"] = introduction(surface)
+    document["tags"] = [{**tag, "name": heading(*tag["name"].split("_", 1))} for tag in document["tags"]]
+    for path, operations in document["paths"].items():
+        shared = operations.pop("parameters", [])
+        for method, operation in operations.items():
+            operation["parameters"] = [explained(each) for each in shared + operation.get("parameters", [])]
+            operation["tags"] = [heading(*operation["operationId"].split(".")[:2])]
+            say_what_it_needs(operation)
+            failures.add(operation, surface, path, method)
+            if surface == "ADMIN":
+                wear_envelope(operation)
+    components = document["components"]
+    components["responses"] = failures.responses(surface)
+    components["headers"] = {"X-Api-Envelope": ENVELOPE, **failures.HEADERS}
+    components["securitySchemes"] = {"bearer": BEARER}
+    for schema, name in named(api):
+        settle(schema, components["schemas"][name])
+    components["schemas"].pop("PaginationMetadata", None)  # flask-smorest's own, which nothing here uses
+    return document
+
+
+def introduction(surface):
+    text = (Path(__file__).parent / f"{surface.lower()}.md").read_text()
+    return text.replace("FAMILIES", ", ".join(f"`{family}`" for family in permissions.FAMILIES))
+
+
+def heading(surface, resource):
+    """Under what an operation stands. Billing systems have users and instances too."""
+    return f"billing_{resource}" if surface == "billing" else resource
+
+
+def explained(parameter):
+    """A parameter with a description. An id in a path says by its name whose it is."""
+    name = parameter["name"]
+    if parameter["in"] != "path" or not name.endswith("_id"):
+        return parameter
+    thing = name.removesuffix("_id").replace("_", " ")
+    return {"description": f"Id of the {thing}.", "example": ID, **parameter}
+
+
+def say_what_it_needs(operation):
+    needs = []
+    if scope := operation.get("x-scope"):
+        needs.append(f"Token scope: `{scope}`.")
+    if operation["x-permission"] in permissions.MEMBER:
+        needs.append(f"Team members need `{operation['x-permission']}`.")
+    operation["description"] = "\n\n".join(filter(None, (operation.get("description"), " ".join(needs))))
+    if not operation["description"]:
+        del operation["description"]
+
+
+def wear_envelope(operation):
+    for answer in operation["responses"].values():
+        if "$ref" not in answer:
+            answer["headers"] = {"X-Api-Envelope": {"$ref": "#/components/headers/X-Api-Envelope"}}
+
+
+def named(api):
+    """The classes of the document's schemas with their names in it."""
+    converter = api.ma_plugin.converter
+    return [(key[0], name) for key, name in converter.refs.items() if name in api.spec.components.schemas]
+
+
+def settle(schema, described):
+    """What clients may rely on. In what they send, unknown fields are refused. In what they get, every listed field is
+    there but those that say otherwise, and fields that are added later must not disturb them."""
+    if not issubclass(schema, In):
+        described.pop("additionalProperties", None)
+        sometimes = getattr(schema, "sometimes", ())
+        described["required"] = [name for name in described["properties"] if name not in sometimes]

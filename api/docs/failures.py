@@ -1,0 +1,92 @@
+"""The failures that an operation may answer with, as the documents show them (specification 7.1)."""
+
+from api import errors
+from panel.auth import permissions
+
+ID = "0199c0a8-7d3e-7c4e-9d3c-0d2f8a5b6c7d"
+NAMES = {
+    400: "Malformed",
+    401: "Unauthenticated",
+    403: "Forbidden",
+    404: "NotFound",
+    409: "Conflict",
+    413: "TooLarge",
+    422: "Invalid",
+    429: "TooMany",
+    503: "Unavailable",
+}
+MEANINGS = {
+    400: "The body is not a JSON object.",
+    401: "The token is unknown, expired or revoked.",
+    403: "The token may not do this. The message says what it lacks.",
+    404: "There is no such thing, or it is somebody else's: both answer the same.",
+    409: "This cannot be done now. Where programs can do something about it, `reason` says why.",
+    413: "The body is larger than 4 MiB.",
+    422: "Something in the request is not as it must be. `errors` says what, field by field.",
+    429: "Too many requests. Wait for the seconds in `Retry-After`.",
+    503: "Something this needs does not answer at the moment. Nothing was changed; try again later.",
+}
+EXAMPLES = {
+    400: {"message": "The body must be a JSON object."},
+    401: {"message": "The token is missing, unknown or no longer valid."},
+    403: {"message": "The token's scope does not permit this action: it needs instances:write."},
+    404: {"message": "There is no such instance."},
+    409: {"message": "Another task works on this instance.", "reason": "task_running"},
+    413: {"message": "The data value transmitted exceeds the capacity limit."},
+    422: {
+        "message": "name: Must have at least 1 characters.",
+        "errors": {"name": ["Must have at least 1 characters."]},
+    },
+    429: {"message": "Only 600 requests a minute are allowed here."},
+    503: {"message": "The hypervisor does not answer. Try again later.", "reason": "hypervisor_unreachable"},
+}
+OPERATORS = {401: {"message": "Unauthorized!"}, 403: {"message": "Unauthorized!"}}
+"""Where the operators' dialect says it in other words (specification 5.6)."""
+
+HEADERS = {
+    "Retry-After": {
+        "description": "Seconds until the next request counts.",
+        "schema": {"type": "integer", "examples": [12]},
+    }
+}
+
+
+def add(operation, surface, path, method):
+    """Documents the failures of an operation, in the order of their statuses. What its own row documents stays: further
+    ones are named with `@user.doc(responses={503: "Unavailable"})`."""
+    answers = operation["responses"]
+    answers.pop("default", None)
+    invalid = answers.pop("422", None) is not None
+    for status in possible(operation, path, method, invalid):
+        answers.setdefault(str(status), {"$ref": f"#/components/responses/{NAMES[status]}"})
+    operation["responses"] = dict(sorted(answers.items()))
+
+
+def possible(operation, path, method, invalid):
+    if operation["x-permission"] != permissions.PUBLIC:
+        yield from (401, 403)
+    yield 429
+    if "requestBody" in operation:
+        yield from (400, 413)
+    if "{" in path:
+        yield 404
+    if method != "get":
+        yield 409
+    if invalid:
+        yield 422
+
+
+def responses(surface):
+    """The answers that the operations refer to."""
+    schema = {"$ref": f"#/components/schemas/{error_schema(surface)}"}
+    found = {}
+    for status, name in NAMES.items():
+        words = EXAMPLES[status] | (OPERATORS.get(status, {}) if surface == "ADMIN" else {})
+        content = {"schema": schema, "example": {"success": False, **words}}
+        found[name] = {"description": MEANINGS[status], "content": {"application/json": content}}
+    found["TooMany"]["headers"] = {"Retry-After": {"$ref": "#/components/headers/Retry-After"}}
+    return found
+
+
+def error_schema(surface):
+    return (errors.AdminError if surface == "ADMIN" else errors.UserError).__name__

@@ -1,0 +1,26 @@
+"""Acting as a customer, for operators' programs (specification 4.7, 5.9)."""
+
+from api import kit
+from panel.schemas.tokens import ImpersonationIn, ImpersonationOut
+from panel.services import impersonations
+
+admin = kit.Admin("impersonation", __name__, description="Acting as a customer")
+
+
+@admin.post(
+    "/user/<account_id>/impersonate",
+    op="start",
+    can="admin:accounts:write",
+    body=ImpersonationIn,
+    out=ImpersonationOut,
+)
+def start(body, account_id):
+    """Mint a token that acts as a customer.
+
+    It opens the user API as that person, a member of a team within the member's role. It cannot make or change tokens,
+    the password or second factors. `POST /api/profile/impersonation/stop` ends it. Operators cannot be impersonated.
+    """
+    account = impersonations.customer(account_id)
+    token, value = impersonations.mint(account, issued_by=kit.actor(), **body)
+    kit.say(f"The token acts as {account.email}.")
+    return {"token": value, "token_id": token.id, "expires_at": token.expires_at}

@@ -1,0 +1,38 @@
+"""Suspending an instance and ending that."""
+
+from marshmallow import fields
+
+from api import kit
+from api.instances import admin
+from panel.schemas.base import about
+from panel.schemas.catalog import ID
+from panel.services import instances
+
+SUSPENSION = {
+    "suspend": "The instance is suspended: it is being turned off.",
+    "resume": "The instance is no longer suspended: it gets its power back.",
+}
+WORK = kit.Schema.from_dict(
+    {"task_id": fields.String(allow_none=True, **about("The task to poll; null when nothing had to be done.", ID))},
+    name="InstanceWork",
+)
+
+
+@admin.post("/instance/<instance_id>/state/suspend", op="suspend", can="admin:instances:write", out=WORK)
+def suspend(instance_id):
+    """Suspend an instance.
+
+    Its state is `suspended` at once. It is shut down, and powered off when it has not obeyed in two minutes; its owner
+    cannot start it. When it is suspended already there is no task; a suspension by the owner becomes the platform's.
+    """
+    task = instances.suspend(instances.get(instance_id), reason="admin", actor=kit.actor())
+    kit.say(SUSPENSION["suspend"] if task else "It is suspended already.")
+    return {"task_id": task and task.id}
+
+
+@admin.post("/instance/<instance_id>/state/resume", op="resume", can="admin:instances:write", out=WORK)
+def resume(instance_id):
+    """End the suspension of an instance. It gets back the power that it had."""
+    task = instances.unsuspend(instances.get(instance_id), actor=kit.actor())
+    kit.say(SUSPENSION["resume"] if task else "It is not suspended.")
+    return {"task_id": task and task.id}

@@ -1,0 +1,191 @@
+"""The person behind the token: password, second factor, passkeys, sessions.
+
+None of it needs a permission of a role, only the scope of the token: everybody looks after their own security.
+"""
+
+import json
+
+from flask import g
+from marshmallow import fields
+
+from api import kit
+from panel.auth import entry, permissions
+from panel.db import session
+from panel.errors import NotFound
+from panel.models import Account
+from panel.schemas.base import about
+from panel.schemas.security import CodeIn, PasskeyIn, PasskeyOut, PasswordChange, PasswordConfirmed, SignInOut
+from panel.services import factors, passkeys, passwords, sign_ins, throttle
+
+user = kit.User("profile", __name__, description="The person behind the token")
+CODES = fields.List(
+    fields.String(),
+    allow_none=True,
+    **about("Ten recovery codes, in this answer and nowhere else; null when there are some.", ["a2bc-d3ef-gh4j-kmn5"]),
+)
+OPTIONS = fields.Dict(**about("What the browser's `navigator.credentials.create()` takes.", {"challenge": "8cP…"}))
+STATE = fields.String(**about("To be sent back with the browser's answer, within five minutes.", "gAAAAABp…"))
+
+
+def me():
+    """The person, who is not the account's owner where a team member asks."""
+    return session.get(Account, kit.account().person_id)
+
+
+def confirmed(password, field="password"):
+    """The person, once the password has shown who it is."""
+    person = me()
+    throttle.own_password(g.caller.token_id)
+    passwords.check(person, password, field)
+    return person
+
+
+@user.post("/profile/password", op="password", can=permissions.PERSONAL, body=PasswordChange, out=kit.done())
+def change_password(body):
+    """Change the password.
+
+    Every session in a browser ends. Tokens stay.
+    """
+    person = confirmed(body["current_password"], "current_password")
+    passwords.change(person, body["new_password"], entry.source())
+    return {"message": "The password is changed, and every session is ended."}
+
+
+@user.post(
+    "/profile/2fa/enable",
+    op="two_factor_enable",
+    can=permissions.PERSONAL,
+    out=kit.done(
+        secret=fields.String(**about("What the authenticator is given, base32.", "JBSWY3DPEHPK3PXP")),
+        otpauth_url=fields.String(**about("The same as authenticators read it from a QR code.", "otpauth://totp/…")),
+        qr_code=fields.String(**about("That QR code, as the address of a picture.", "data:image/svg+xml,…")),
+    ),
+)
+def enable():
+    """Start to set up two-factor authentication.
+
+    Nothing changes until a code has confirmed the secret. A second call gives a new secret.
+    """
+    person = me()
+    secret = factors.begin(person)
+    return {
+        "message": "Confirm with a code from your authenticator.",
+        "secret": secret,
+        "otpauth_url": factors.address(person),
+        "qr_code": factors.qr(person),
+    }
+
+
+@user.post(
+    "/profile/2fa/confirm",
+    op="two_factor_confirm",
+    can=permissions.PERSONAL,
+    body=CodeIn,
+    out=kit.done(recovery_codes=CODES),
+)
+def confirm(body):
+    """Turn two-factor authentication on.
+
+    From now on, signing in with the password needs a code as well.
+    """
+    person = me()
+    throttle.code(person, None)
+    codes = factors.confirm(person, body["code"], entry.source())
+    return {"message": "Two-factor authentication is on. Keep the recovery codes.", "recovery_codes": codes}
+
+
+@user.post(
+    "/profile/2fa/disable", op="two_factor_disable", can=permissions.PERSONAL, body=PasswordConfirmed, out=kit.done()
+)
+def disable(body):
+    """Turn two-factor authentication off."""
+    factors.disable(confirmed(body["password"]), entry.source())
+    return {"message": "Two-factor authentication is off."}
+
+
+@user.post(
+    "/profile/2fa/recovery-codes",
+    op="recovery_codes",
+    can=permissions.PERSONAL,
+    body=PasswordConfirmed,
+    out=kit.done(recovery_codes=CODES),
+)
+def recovery_codes(body):
+    """Make new recovery codes.
+
+    Older ones count no more.
+    """
+    codes = factors.renew_codes(confirmed(body["password"]), entry.source())
+    return {"message": "Keep the codes: they are not shown again.", "recovery_codes": codes}
+
+
+@user.get("/profile/passkeys", op="passkeys", can=permissions.ANY_USER, query=kit.PageQuery, out=kit.page(PasskeyOut))
+def list_passkeys(query):
+    """List the passkeys."""
+    return kit.paginate(passkeys.listing(me()), **query)
+
+
+@user.post(
+    "/profile/passkeys/options",
+    op="passkey_options",
+    can=permissions.PERSONAL,
+    body=PasswordConfirmed,
+    out=kit.done(options=OPTIONS, state=STATE),
+)
+def passkey_options(body):
+    """Start to add a passkey.
+
+    The options are for the browser's WebAuthn. Its answer and the state go to `POST /api/profile/passkeys`.
+    """
+    person = confirmed(body["password"])
+    options, challenge = passkeys.ask_new(person, entry.site())
+    return {"message": "Ask the browser.", "options": options, "state": passkeys.seal(person, challenge)}
+
+
+@user.post(
+    "/profile/passkeys",
+    op="passkey_add",
+    can=permissions.PERSONAL,
+    body=PasskeyIn,
+    out=kit.done(recovery_codes=CODES),
+)
+def add_passkey(body):
+    """Add a passkey."""
+    person = me()
+    codes = passkeys.register(
+        person,
+        name=body["name"],
+        credential=json.dumps(body["credential"]),
+        challenge=passkeys.unseal(person, body["state"]),
+        site=entry.site(),
+        source=entry.source(),
+    )
+    return {"message": "The passkey is added.", "recovery_codes": codes}
+
+
+@user.delete(
+    "/profile/passkey/<passkey_id>",
+    op="passkey_delete",
+    can=permissions.PERSONAL,
+    body=PasswordConfirmed,
+    out=kit.done(),
+)
+def remove_passkey(body, passkey_id):
+    """Remove a passkey."""
+    person = confirmed(body["password"])
+    passkeys.remove(passkeys.get(person, passkey_id), entry.source())
+    return {"message": "The passkey is removed."}
+
+
+@user.get("/profile/sessions", op="sessions", can=permissions.ANY_USER, query=kit.PageQuery, out=kit.page(SignInOut))
+def list_sessions(query):
+    """List the browsers that are signed in."""
+    return kit.paginate(sign_ins.listing(me()), **query)
+
+
+@user.delete("/profile/session/<session_id>", op="session_delete", can=permissions.PERSONAL, out=kit.done())
+def end_session(session_id):
+    """Sign a browser out."""
+    if not sign_ins.end_one(me(), session_id):
+        raise NotFound("No such session.")
+    return {"message": "The session is ended."}

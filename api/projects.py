@@ -1,0 +1,118 @@
+"""Projects of a customer, and what is in them."""
+
+from marshmallow import fields
+
+from api import kit
+from panel.schemas.base import about
+from panel.schemas.instances import InstanceRow
+from panel.schemas.projects import (
+    Assignment,
+    Assignments,
+    ProjectIn,
+    ProjectOut,
+    ProjectPatch,
+    ProjectRow,
+    ResourceOut,
+)
+from panel.services import instances, projects
+
+user = kit.User("project", __name__, description="Projects")
+VIEW, MANAGE = "projects.view", "projects.manage"
+FIRST = 100
+"""How many of its instances are shown with a project."""
+
+
+def mine(project_id):
+    return projects.get(project_id, kit.account())
+
+
+@user.get("/projects", op="list", can=VIEW, query=kit.PageQuery, out=kit.page(ProjectRow))
+def listing(query):
+    """List projects by name."""
+    found = kit.paginate(projects.listing(kit.account()), **query)
+    projects.weigh(found["data"], kit.account())
+    return found
+
+
+@user.post("/projects", op="create", can=MANAGE, body=ProjectIn, out=kit.keyed("project", ProjectOut))
+def create(body):
+    """Add a project."""
+    return {"message": "The project is added.", "project": projects.create(kit.account(), **body)}
+
+
+@user.get(
+    "/project/<project_id>",
+    op="get",
+    can=VIEW,
+    out=kit.done(
+        project=fields.Nested(ProjectOut, **about("The project.")),
+        instances=fields.Nested(kit.page(InstanceRow), **about("Its instances, to who may see instances.")),
+    ),
+)
+def show(project_id):
+    """Show a project and its newest instances.
+
+    `GET /api/instances?project_id=…` has all of them.
+    """
+    answer = {"message": None, "project": mine(project_id)}
+    if kit.account().holds("instances.view"):
+        rows = instances.rows(InstanceRow.columns(), kit.account(), project_id=project_id)
+        answer["instances"] = kit.paginate(rows, 1, FIRST)
+    return answer
+
+
+@user.patch("/project/<project_id>", op="update", can=MANAGE, body=ProjectPatch, out=kit.keyed("project", ProjectOut))
+def update(body, project_id):
+    """Change a project."""
+    return {"message": "The project is changed.", "project": projects.update(mine(project_id), **body)}
+
+
+@user.delete("/project/<project_id>", op="delete", can="projects.delete", out=kit.done())
+def delete(project_id):
+    """Remove a project.
+
+    Its resources stay, in no project. Members of the team who reached them by the project alone reach them no more.
+    """
+    projects.delete(mine(project_id))
+    return {"message": "The project is removed."}
+
+
+@user.post("/project/assign-resource", op="assign_resource", can=MANAGE, body=Assignment, out=kit.done())
+def assign(body):
+    """Put a resource into a project, or with null into none."""
+    projects.assign(kit.account(), [(body["resource_type"], body["resource_id"])], body["project_id"])
+    return {"message": told(body["project_id"], 1)}
+
+
+@user.post("/project/bulk-assign", op="bulk_assign", can=MANAGE, body=Assignments, out=kit.done())
+def assign_all(body):
+    """Put several resources into a project, or with null into none.
+
+    All of them, or nothing when one does not exist.
+    """
+    pairs = [(each["resource_type"], each["resource_id"]) for each in body["resources"]]
+    projects.assign(kit.account(), pairs, body["project_id"])
+    return {"message": told(body["project_id"], len(pairs))}
+
+
+def told(project_id, count):
+    what = "The resource is" if count == 1 else f"{count} resources are"
+    return f"{what} in the project." if project_id else f"{what} in no project."
+
+
+@user.get(
+    "/project/<project_id>/available-resources",
+    op="available_resources",
+    can=VIEW,
+    query=kit.PageQuery,
+    out=kit.page(ResourceOut),
+)
+def available(query, project_id):
+    """List what can be put into a project: instances that are not in it."""
+    access = kit.account()
+    found = kit.paginate(projects.available(mine(project_id), access), **query)
+    found["data"] = [
+        {"resource_type": "instance", "id": each.id, "display_name": each.display_name, "project_id": each.project_id}
+        for each in found["data"]
+    ]
+    return found

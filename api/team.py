@@ -1,0 +1,139 @@
+"""The team of an account: roles, members, invitations."""
+
+from marshmallow import fields
+
+from api import kit
+from panel.schemas.base import about
+from panel.schemas.team import (
+    PERMISSIONS,
+    Invitation,
+    MemberOut,
+    MemberPatch,
+    PermissionOut,
+    RoleIn,
+    RoleOut,
+    RolePatch,
+)
+from panel.services import invitations, team
+
+user = kit.User("team", __name__, description="The team")
+VIEW, MANAGE = "account.view", "team.manage"
+
+
+@user.get(
+    "/team/permissions",
+    op="permissions",
+    can=VIEW,
+    out=kit.done(permissions=fields.List(fields.Nested(PermissionOut), **about("Every permission."))),
+)
+def permissions():
+    """List what a role may permit."""
+    access = kit.account()
+    rows = []
+    for name, words in PERMISSIONS.items():
+        family, _, verb = name.partition(".")
+        facts = {"name": name, "family": family, "verb": verb, "description": words, "held": access.holds(name)}
+        rows.append(facts)
+    return {"message": None, "permissions": rows}
+
+
+@user.get("/team/roles", op="roles", can=VIEW, query=kit.PageQuery, out=kit.page(RoleOut))
+def roles(query):
+    """List the roles by name."""
+    found = kit.paginate(team.roles(kit.account()), **query)
+    team.weigh(found["data"])
+    return found
+
+
+@user.post("/team/roles", op="role_create", can=MANAGE, body=RoleIn, out=kit.keyed("role", RoleOut))
+def create_role(body):
+    """Add a role.
+
+    Who may do something with a kind of resource also sees it: the `.view` permission is added. Members who
+    look after the team can only give what their own role permits: else 403.
+    """
+    return {"message": "The role is added.", "role": weighed(team.create_role(kit.account(), **body))}
+
+
+@user.get("/team/role/<role_id>", op="role_get", can=VIEW, out=kit.keyed("role", RoleOut))
+def show_role(role_id):
+    """Show a role."""
+    return {"message": None, "role": weighed(team.role(role_id, kit.account()))}
+
+
+@user.patch("/team/role/<role_id>", op="role_update", can=MANAGE, body=RolePatch, out=kit.keyed("role", RoleOut))
+def update_role(body, role_id):
+    """Change a role.
+
+    It counts at once for everybody who has it.
+    """
+    access = kit.account()
+    role = team.update_role(access, team.role(role_id, access), **body)
+    return {"message": "The role is changed.", "role": weighed(role)}
+
+
+@user.delete("/team/role/<role_id>", op="role_delete", can=MANAGE, out=kit.done())
+def delete_role(role_id):
+    """Remove a role.
+
+    409 `role_in_use` while somebody has it.
+    """
+    team.delete_role(kit.account(), team.role(role_id, kit.account()))
+    return {"message": "The role is removed."}
+
+
+def weighed(role):
+    return team.weigh([role])[0]
+
+
+@user.get("/team/subusers", op="members", can=VIEW, query=kit.PageQuery, out=kit.page(MemberOut))
+def members(query):
+    """List the members and the invited."""
+    return kit.paginate(team.listing(kit.account()), **query)
+
+
+@user.post("/team/subusers/invite", op="invite", can=MANAGE, body=Invitation, out=kit.keyed("subuser", MemberOut))
+def invite(body):
+    """Invite somebody by mail.
+
+    The link in the mail works once, for seven days. The answer is the same whether or not the address has an account.
+    """
+    return {"message": "The invitation is on its way.", "subuser": invitations.invite(kit.account(), **body)}
+
+
+@user.post("/team/subuser/<member_id>/resend", op="resend", can=MANAGE, out=kit.keyed("subuser", MemberOut))
+def resend(member_id):
+    """Send the invitation again, with a new link.
+
+    409 `already_accepted` when the person is in the team.
+    """
+    access = kit.account()
+    member = invitations.resend(access, team.to_change(member_id, access))
+    return {"message": "The invitation is on its way.", "subuser": member}
+
+
+@user.patch(
+    "/team/subuser/<member_id>/role",
+    op="member_update",
+    can=MANAGE,
+    body=MemberPatch,
+    out=kit.keyed("subuser", MemberOut),
+)
+def update(body, member_id):
+    """Change a member's role or reach.
+
+    It counts at once. Nobody changes their own, or that of somebody who may do more: 403.
+    """
+    access = kit.account()
+    member = team.update(access, team.to_change(member_id, access), **body)
+    return {"message": "The member is changed.", "subuser": member}
+
+
+@user.delete("/team/subuser/<member_id>", op="member_delete", can=MANAGE, out=kit.done())
+def delete(member_id):
+    """Remove a member, or take an invitation back.
+
+    Sessions and tokens of the person end at once. What the person made stays.
+    """
+    team.remove(team.to_change(member_id, kit.account()))
+    return {"message": "The member is removed."}

@@ -1,0 +1,164 @@
+"""API tokens: a customer's own, and for operators everybody's."""
+
+from flask import g
+from marshmallow import fields
+
+from api import kit
+from panel.auth import permissions
+from panel.db import session
+from panel.models import Token
+from panel.schemas.base import about
+from panel.schemas.tokens import (
+    AccountTokenOut,
+    FamilyOut,
+    PlatformTokenOut,
+    PlatformTokenPatch,
+    PlatformTokenQuery,
+    TokenIn,
+    TokenOut,
+    TokenPatch,
+    TokenQuery,
+)
+from panel.schemas.words import FAMILIES
+from panel.services import accounts, impersonations, tokens
+
+user = kit.User("token", __name__, description="API tokens")
+admin = kit.Admin("token", __name__, description="API tokens")
+
+VALUE = fields.String(**about("The value, in this answer and nowhere else.", "pu_3kX9aW…"))
+FAMILY_LIST = fields.List(fields.Nested(FamilyOut), **about("The families."))
+
+
+def giver():
+    """The token that asks, which gives nothing that it does not have."""
+    return session.get(Token, g.caller.token_id)
+
+
+def fresh(page, rows="data"):
+    tokens.freshen(page[rows])
+    return page
+
+
+@user.get("/api-token-scopes", op="scopes", can=permissions.ANY_USER, out=kit.done(data=FAMILY_LIST))
+def scopes():
+    """List the scope families."""
+    found = [
+        {"family": name, "description": opens, "scopes": [f"{name}:read", f"{name}:write"]}
+        for name, opens in FAMILIES.items()
+    ]
+    return {"message": None, "data": found}
+
+
+@user.get("/api-tokens", op="list", can=permissions.ANY_USER, query=TokenQuery, out=kit.page(TokenOut))
+def listing(query):
+    """List API tokens, newest first.
+
+    A member of a team sees the member's own. The owner sees the owner's, and those that members made before 3.3.0.
+    """
+    kinds = ("user", "impersonation") if query.pop("include", None) else ("user",)
+    return fresh(kit.paginate(tokens.listing(kit.account(), kinds), **query))
+
+
+@user.post(
+    "/api-tokens",
+    op="create",
+    can="api_tokens.manage",
+    body=TokenIn,
+    out=kit.done(token=VALUE, api_token=fields.Nested(TokenOut, **about("The token without its value."))),
+)
+def create(body):
+    """Make an API token.
+
+    It acts as the person who makes it. It cannot have more scopes than the token that asks for it, work from more
+    addresses or last longer; addresses and end that are left out are those of the token that asks.
+    """
+    token, value = tokens.create(kit.account(), giver=giver(), **body)
+    return {"message": "Keep the token: it is not shown again.", "token": value, "api_token": token}
+
+
+@user.get("/api-token/<token_id>", op="get", can=permissions.ANY_USER, out=kit.keyed("api_token", TokenOut))
+def show(token_id):
+    """Show an API token."""
+    found = tokens.get(token_id, kit.account())
+    return {"message": None, "api_token": tokens.freshen([found])[0]}
+
+
+@user.patch(
+    "/api-token/<token_id>",
+    op="update",
+    can="api_tokens.manage",
+    body=TokenPatch,
+    out=kit.keyed("api_token", TokenOut),
+)
+def update(body, token_id):
+    """Rename or narrow an API token.
+
+    Scopes can only become fewer and the end only earlier, in the future; what would do more needs a new token. The
+    addresses can be replaced.
+    """
+    token = tokens.update(tokens.get(token_id, kit.account()), giver(), **body)
+    return {"message": "The token is changed.", "api_token": tokens.freshen([token])[0]}
+
+
+@user.delete("/api-token/<token_id>", op="delete", can=permissions.PERSONAL, out=kit.done())
+def revoke(token_id):
+    """Revoke an API token.
+
+    It is dead from the next request on.
+    """
+    tokens.revoke(tokens.get(token_id, kit.account()))
+    return {"message": "The token is revoked."}
+
+
+@user.post(
+    "/profile/impersonation/stop",
+    op="stop",
+    can=permissions.ANY_USER,
+    unscoped_kind="impersonation",
+    out=kit.done(),
+)
+@user.doc(responses={422: "Invalid"})
+def stop():
+    """End the impersonation that this token is.
+
+    The token is dead from the next request on. Other tokens are refused with 422.
+    """
+    impersonations.stop(g.caller.token_id)
+    return {"message": "The impersonation is over."}
+
+
+@admin.get("/api-tokens", op="list", can="admin:tokens:read", query=PlatformTokenQuery, out=kit.rows(PlatformTokenOut))
+def platform(query):
+    """List the tokens of the admin and billing APIs, newest first.
+
+    They are made on the management server: `panel token admin`, `panel token billing`.
+    """
+    found = kit.paginate(tokens.platform(query.pop("kind", None)), **query, dialect="admin")
+    return fresh(found, "__rows__")
+
+
+@admin.get(
+    "/user/<account_id>/api-tokens",
+    op="list_by_user",
+    can="admin:tokens:read",
+    query=kit.PageQuery,
+    out=kit.rows(AccountTokenOut),
+)
+def of_user(query, account_id):
+    """List the tokens of a user, impersonations included, newest first."""
+    found = kit.paginate(tokens.of_account(accounts.get(account_id)), **query, dialect="admin")
+    return fresh(found, "__rows__")
+
+
+@admin.patch("/api-token/<token_id>", op="update", can="admin:tokens:write", body=PlatformTokenPatch)
+def switch(body, token_id):
+    """Switch a token of anybody off or on."""
+    tokens.switch(tokens.get_any(token_id), body["enabled"])
+    kit.say("The token is on." if body["enabled"] else "The token is off.")
+
+
+@admin.delete("/api-token/<token_id>", op="delete", can="admin:tokens:write")
+def remove(token_id):
+    """Revoke a token of anybody."""
+    tokens.revoke(tokens.get_any(token_id))
+    kit.say("The token is revoked.")

@@ -1,0 +1,68 @@
+"""Usage and what it costs: a customer's own, and everybody's for operators."""
+
+from flask import current_app
+from marshmallow import fields
+
+from api import kit
+from panel import clock
+from panel.schemas.base import about
+from panel.schemas.usage import AccountUsageOut, UsageOut, UsageQuery, UsageTotals
+from panel.services import accounts, credits, usage
+
+user = kit.User("usage", __name__, description="Usage and charges")
+admin = kit.Admin("usage", __name__, description="Usage and charges")
+
+TOTALS = fields.Nested(UsageTotals, **about("The whole month."))
+MINE = type(kit.page(UsageOut)).from_dict({"totals": TOTALS}, name="UsageReport")()
+RESOURCES = fields.Nested(UsageOut, many=True, **about("Each resource's part, the newest resource first."))
+META = fields.Nested(kit.Meta, **about("Where these rows lie in the whole list."))
+REPORT = kit.Schema.from_dict({"totals": TOTALS, "resources": RESOURCES, "meta": META}, name="Usage")
+
+
+def this_month():
+    return usage.month_of(clock.now())
+
+
+def totals(account, month):
+    facts = {"currency": current_app.extensions["config"].currency, "balance": credits.balance(account)}
+    return usage.totals(month, account) | facts
+
+
+def reported(account, page, per_page, month=None):
+    """A month of an account, for operators and billing systems."""
+    month = month or this_month()
+    found = kit.paginate(usage.of_month(month, account), page, per_page, "admin")
+    return {"totals": totals(account, month), "resources": found["__rows__"], "meta": found["meta"]}
+
+
+@user.get("/usage-report", op="report", can="billing.view", query=UsageQuery, out=MINE)
+def report(query):
+    """Show the usage and the charges of a month.
+
+    Hours (UTC) are counted when they are over. 730 hours cost the plan's price as it was when the resource was made,
+    further ones of the same month nothing. Stopped instances cost as well: their disk and addresses are held. The hour
+    of the create counts in full, and nothing after the destroy was asked for.
+    """
+    month = query.pop("month", this_month())
+    return {**kit.paginate(usage.of_month(month, kit.account()), **query), "totals": totals(kit.account(), month)}
+
+
+@admin.get(
+    "/cloud-service/usage-report",
+    op="list",
+    can="admin:billing:read",
+    query=UsageQuery,
+    out=kit.rows(AccountUsageOut),
+)
+def by_account(query):
+    """List what every user used in a month, and what it cost."""
+    month = query.pop("month", this_month())
+    return kit.paginate(usage.by_account(month), **query, dialect="admin")
+
+
+@admin.get(
+    "/cloud-service/usage-reports/<account_id>", op="get", can="admin:billing:read", query=UsageQuery, out=REPORT
+)
+def of_account(query, account_id):
+    """Show one user's usage of a month, resource by resource."""
+    return reported(accounts.get(account_id), **query)

@@ -1,0 +1,33 @@
+"""Settings of the whole platform."""
+
+from flask import Blueprint, url_for
+
+from panel.auth.browser import page_can
+from panel.forms import Form
+from panel.htmx import go, render, say
+from panel.schemas.settings import SystemSettings
+from panel.services import settings
+
+bp = Blueprint("admin_settings", __name__, url_prefix="/admin/settings")
+READ, WRITE = "admin:settings:read", "admin:settings:write"
+FACTORS = (("nobody", "Nobody has to"), ("operators", "Operators have to"), ("everybody", "Everybody has to"))
+
+
+@bp.get("")
+@page_can(READ)
+def show():
+    return page(Form(SystemSettings, known=settings.stored()))
+
+
+@bp.post("")
+@page_can(WRITE)
+def update():
+    form = Form(SystemSettings)
+    if form.submit(lambda **changes: settings.update(changes)):
+        say("The settings are changed.")
+        return go(url_for(".show"))
+    return page(form)
+
+
+def page(form):
+    return render("admin/settings/show.html", "form", status=form.status, form=form, factors=FACTORS)

@@ -1,0 +1,47 @@
+"""The audit log on the pages: what the person asks for, and each entry in words."""
+
+from datetime import date, datetime, time, timedelta
+from zoneinfo import ZoneInfo
+
+from flask import request
+
+WORDS = {
+    "password_reset.start": "Ask for a link to a new password",
+    "password_reset.finish": "Choose a new password",
+    "security.end": "End a session",
+    "security.end_others": "End all other sessions",
+    "sign_in.start": "Sign in",
+    "sign_in.finish": "Sign in, second step",
+    "sign_in.by_passkey": "Sign in with a passkey",
+    "sign_in.finish_by_passkey": "Sign in, second step with a passkey",
+    "sign_in.leave": "Sign out",
+    "sso.arrive": "Sign in from the billing system",
+}
+"""Actions whose name says too little."""
+
+
+def words(entry):
+    """What was done, for people: `Power off`, `Create`, `Sign in`."""
+    task = entry.changes.get("task", "").removeprefix(f"{entry.object_type}_")
+    plain = (task or entry.action.rpartition(".")[2]).replace("_", " ").replace("poweroff", "power off")
+    return WORDS.get(entry.action) or plain.capitalize()
+
+
+def thing(entry):
+    """What kind of object it was done to: `SSH key`, `Instance`."""
+    return (entry.object_type or "").replace("_", " ").capitalize().replace("Ssh", "SSH")
+
+
+def wanted(zone, *names):
+    """What the request filters by, for `audit.listing`. Days begin in the person's time zone; nonsense is no filter."""
+    found = {name: request.args.get(name, "").strip()[:255] for name in ("search", "action", "person", *names)}
+    since, until = day("since", zone), day("until", zone)
+    return {**found, "since": since, "until": until and until + timedelta(days=1, microseconds=-1)}
+
+
+def day(name, zone):
+    try:
+        asked = date.fromisoformat(request.args.get(name, ""))
+        return datetime.combine(asked, time(), ZoneInfo(zone)) if 1970 < asked.year < 3000 else None
+    except ValueError:
+        return None

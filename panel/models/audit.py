@@ -1,0 +1,67 @@
+"""Who did what to which object, from where. Rows are only ever added: the database refuses anything else."""
+
+from datetime import datetime
+
+from sqlalchemy import JSON, Index, String, or_, text
+from sqlalchemy.ext.hybrid import hybrid_property
+from sqlalchemy.orm import Mapped, mapped_column
+
+from panel import clock
+from panel.db import Model, new_id, only_added
+from panel.schemas.audit import PLATFORM
+
+ACTED_AS = text("impersonator is not null")
+
+
+class AuditEntry(Model):
+    """One thing that somebody did. Ids are kept as text: an entry outlives what it tells of."""
+
+    __tablename__ = "audit"
+    __table_args__ = (
+        Index("ix_audit_account_id_id", "account_id", "id"),
+        Index("ix_audit_account_id_person_id_id", "account_id", "person_id", "id"),
+        Index("ix_audit_person_id_id", "person_id", "id"),
+        Index("ix_audit_person_id", "person", "id"),
+        Index("ix_audit_impersonator_id", "impersonator", "id", sqlite_where=ACTED_AS, postgresql_where=ACTED_AS),
+        Index("ix_audit_object_id_id", "object_id", "id"),
+        Index("ix_audit_action_id", "action", "id"),
+        Index("ix_audit_created_at", "created_at"),
+    )
+
+    id: Mapped[str] = mapped_column(String(36), primary_key=True, default=new_id)
+    created_at: Mapped[datetime] = mapped_column(default=clock.now)
+    account_id: Mapped[str | None] = mapped_column(String(36))
+    """In whose trail it stands: the owner of the resource; empty for the platform's own."""
+    person_id: Mapped[str | None] = mapped_column(String(36))
+    person: Mapped[str]
+    """Who acted, as it was then: an email address, or the name of a platform token."""
+    person_kind: Mapped[str] = mapped_column(String(16))
+    """One of panel.schemas.audit.PERSON_KINDS."""
+    impersonator: Mapped[str | None]
+    """The operator who acted as the person."""
+    token_id: Mapped[str | None] = mapped_column(String(36))
+    token_name: Mapped[str | None]
+    ip: Mapped[str] = mapped_column(String(45))
+    action: Mapped[str] = mapped_column(String(80))
+    """The operation of the API (`user.instance.create`) or the page's action (`instances.create`)."""
+    object_type: Mapped[str | None] = mapped_column(String(48))
+    object_id: Mapped[str | None] = mapped_column(String(64))
+    object_name: Mapped[str | None]
+    changes: Mapped[dict] = mapped_column(JSON, default=dict)
+    """What became of the object (panel.services.audit.touched), without values: those may be secret."""
+
+    also: Mapped[list] = mapped_column(JSON, default=list)
+    """Further objects that it was done to, in words."""
+
+    @hybrid_property
+    def by_platform(self):
+        """Whether somebody of the platform acted: customers are not told from where."""
+        return self.person_kind in PLATFORM or self.impersonator is not None
+
+    @by_platform.inplace.expression
+    @classmethod
+    def _by_platform(cls):
+        return or_(cls.person_kind.in_(PLATFORM), cls.impersonator.is_not(None))
+
+
+only_added(AuditEntry.__table__)

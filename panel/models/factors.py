@@ -1,0 +1,66 @@
+"""What people prove themselves with beside the password, and the browsers they are known by."""
+
+from datetime import datetime
+
+from sqlalchemy import ForeignKey, Index, String, Text
+from sqlalchemy.orm import Mapped, mapped_column, relationship
+
+from panel.db import Dated, Model
+from panel.models.accounts import Account
+
+
+class Passkey(Dated, Model):
+    """A WebAuthn credential: it signs in alone, because the device has checked its owner itself."""
+
+    __tablename__ = "passkeys"
+
+    account_id: Mapped[str] = mapped_column(ForeignKey("accounts.id", ondelete="cascade"), index=True)
+    name: Mapped[str] = mapped_column(String(64))
+    credential_id: Mapped[str] = mapped_column(String(1400), unique=True)
+    """As browsers write it: base64url."""
+    public_key: Mapped[str] = mapped_column(Text)
+    """COSE, base64url."""
+    sign_count: Mapped[int] = mapped_column(default=0)
+    last_used_at: Mapped[datetime | None]
+
+    account: Mapped[Account] = relationship()
+
+
+class RecoveryCode(Dated, Model):
+    """A code that stands in for a second factor once. A used one is deleted."""
+
+    __tablename__ = "recovery_codes"
+    __table_args__ = (Index("ix_recovery_codes_account_id_secret_hash", "account_id", "secret_hash", unique=True),)
+
+    account_id: Mapped[str] = mapped_column(ForeignKey("accounts.id", ondelete="cascade"))
+    secret_hash: Mapped[str] = mapped_column(String(64))
+
+
+class Link(Dated, Model):
+    """A link that works once, until a moment. The address holds the secret, the row only its hash."""
+
+    __tablename__ = "links"
+    __table_args__ = (Index("ix_links_account_id_purpose", "account_id", "purpose"),)
+
+    account_id: Mapped[str] = mapped_column(ForeignKey("accounts.id", ondelete="cascade"))
+    purpose: Mapped[str] = mapped_column(String(16))
+    """`reset`, `sso`, …: a link opens nothing but what it was made for."""
+    secret_hash: Mapped[str] = mapped_column(String(64), unique=True)
+    expires_at: Mapped[datetime] = mapped_column(index=True)
+    leads_to: Mapped[str | None]
+    """The page that it ends at, where that is not always the same."""
+
+    account: Mapped[Account] = relationship(lazy="joined")
+
+
+class Device(Dated, Model):
+    """A browser in which somebody has signed in before. Its cookie holds one secret for all of its people."""
+
+    __tablename__ = "devices"
+    __table_args__ = (Index("ix_devices_account_id_secret_hash", "account_id", "secret_hash", unique=True),)
+
+    account_id: Mapped[str] = mapped_column(ForeignKey("accounts.id", ondelete="cascade"))
+    secret_hash: Mapped[str] = mapped_column(String(64))
+    user_agent: Mapped[str] = mapped_column(String(400), default="")
+    ip: Mapped[str] = mapped_column(String(45))
+    last_seen_at: Mapped[datetime] = mapped_column(index=True)

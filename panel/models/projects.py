@@ -1,0 +1,17 @@
+"""Projects: how customers sort their resources."""
+
+from sqlalchemy import ForeignKey, Index, String
+from sqlalchemy.orm import Mapped, mapped_column
+
+from panel.db import Dated, Model
+
+
+class Project(Dated, Model):
+    __tablename__ = "projects"
+    __table_args__ = (Index("ix_projects_account_id_name", "account_id", "name", unique=True),)
+
+    account_id: Mapped[str] = mapped_column(ForeignKey("accounts.id", ondelete="cascade"))
+    name: Mapped[str] = mapped_column(String(64))
+    description: Mapped[str | None]
+    color: Mapped[str | None] = mapped_column(String(7))
+    """`#RRGGBB`."""

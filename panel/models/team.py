@@ -1,0 +1,94 @@
+"""Teams: people who work on somebody else's resources, with a role and within what was chosen for them."""
+
+from datetime import datetime, timedelta
+
+from sqlalchemy import JSON, ForeignKey, Index, String
+from sqlalchemy.orm import Mapped, mapped_column, relationship
+
+from panel import clock
+from panel.db import Dated, Model
+from panel.models.accounts import Account
+
+INVITED_FOR = timedelta(days=7)
+"""How long the link of an invitation works."""
+
+
+class Role(Dated, Model):
+    """A named set of permissions that an account's owner gives to members."""
+
+    __tablename__ = "roles"
+    __table_args__ = (Index("ix_roles_account_id_name", "account_id", "name", unique=True),)
+
+    account_id: Mapped[str] = mapped_column(ForeignKey("accounts.id", ondelete="cascade"))
+    """Whose team."""
+    name: Mapped[str] = mapped_column(String(64))
+    description: Mapped[str | None]
+    permissions: Mapped[list] = mapped_column(JSON, default=list)
+
+
+class Member(Dated, Model):
+    """One person of a team; until the invitation is accepted only an address. A person is in one team at most."""
+
+    __tablename__ = "members"
+    __table_args__ = (
+        Index("ix_members_owner_id_email", "owner_id", "email", unique=True),
+        Index("ix_members_owner_id_id", "owner_id", "id"),
+    )
+
+    owner_id: Mapped[str] = mapped_column(ForeignKey("accounts.id", ondelete="cascade"))
+    account_id: Mapped[str | None] = mapped_column(ForeignKey("accounts.id", ondelete="cascade"), unique=True)
+    role_id: Mapped[str] = mapped_column(ForeignKey("roles.id"), index=True)
+    email: Mapped[str]
+    reach: Mapped[str] = mapped_column(String(16), default="all")
+    """`all` resources of the owner, those of `projects`, or `chosen` ones."""
+    invited_at: Mapped[datetime]
+    invitation_hash: Mapped[str | None] = mapped_column(String(64), unique=True)
+    """Of the secret in the invitation's link; empty once it was accepted."""
+
+    owner: Mapped[Account] = relationship(foreign_keys=owner_id)
+    account: Mapped[Account | None] = relationship(foreign_keys=account_id)
+    role: Mapped[Role] = relationship()
+    grants: Mapped[list["Grant"]] = relationship(cascade="all, delete-orphan", passive_deletes=True)
+
+    @property
+    def status(self):
+        if self.account:
+            return "suspended" if self.account.suspended_at else "active"
+        return "expired" if self.invited_at + INVITED_FOR < clock.now() else "invited"
+
+    @property
+    def name(self):
+        return self.account and self.account.name
+
+    @property
+    def role_name(self):
+        return self.role.name
+
+    @property
+    def project_ids(self):
+        return [
+            grant.resource_id for grant in self.grants if self.reach == "projects" and grant.resource_type == "project"
+        ]
+
+    @property
+    def resource_ids(self):
+        """What was chosen one by one, or made by the member."""
+        return [grant.resource_id for grant in self.grants if grant.resource_type != "project"]
+
+    @property
+    def two_factor_enabled(self):
+        return bool(self.account and self.account.two_factor_at)
+
+    @property
+    def last_login_at(self):
+        return self.account and self.account.last_login_at
+
+
+class Grant(Model):
+    """One resource, or one project with all that is in it, that was chosen for a member."""
+
+    __tablename__ = "grants"
+
+    member_id: Mapped[str] = mapped_column(ForeignKey("members.id", ondelete="cascade"), primary_key=True)
+    resource_id: Mapped[str] = mapped_column(String(36), primary_key=True)
+    resource_type: Mapped[str] = mapped_column(String(32))

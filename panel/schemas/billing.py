@@ -1,0 +1,98 @@
+"""What billing systems send and get."""
+
+from marshmallow import ValidationError, fields, validate, validates_schema
+
+from panel.schemas.accounts import AccountIn, Email
+from panel.schemas.base import Bool, In, Int, Out, PageQuery, Patch, Text, Time, about
+from panel.schemas.catalog import ID
+from panel.schemas.instances import AdminInstanceOut, DeployIn, InstanceIn, known_zone
+
+SYSTEM = ("password", "cloudcfg", "timezone", "ssh_keys", "ssh_key_id")
+"""What an order may say of the operating system."""
+
+
+def external_id(**options):
+    return Text(least=1, **options, **about("What the billing system calls the user. Unique.", "client-1042"))
+
+
+class CustomerOut(Out):
+    id = fields.String(**about("User id.", ID))
+    external_id = fields.String(allow_none=True, **about("What the billing system calls the user.", "client-1042"))
+    email = fields.String(**about("Email address, unique.", "ada@example.com"))
+    first_name = fields.String(**about("First name.", "Ada"))
+    last_name = fields.String(**about("Last name.", "Lovelace"))
+    company_name = fields.String(allow_none=True, **about("Company.", None))
+    timezone = fields.String(**about("Time zone in which times are shown.", "UTC"))
+    balance = fields.Float(**about("Credit that is left.", 31.2))
+    self_provisioning = fields.Boolean(**about("Unbilled provisioning: never charged by the panel.", False))
+    suspended_at = Time(allow_none=True, **about("Since when the account is suspended.", None))
+    suspended_reason = fields.String(allow_none=True, **about("What the user is told about that.", None))
+    last_login_at = Time(allow_none=True, **about("When the user last signed in.", "2026-01-02T03:04:05.678Z"))
+    instances = fields.Integer(**about("Instances that the user has.", 3))
+    created_at = Time(**about("When the account was made.", "2026-01-02T03:04:05.678Z"))
+    updated_at = Time(**about("When it last changed.", "2026-01-02T03:04:05.678Z"))
+
+
+class CustomerQuery(PageQuery):
+    external_id = fields.String(validate=validate.Length(max=255), metadata={"description": "Exactly this one."})
+    email = fields.String(validate=validate.Length(max=255), metadata={"description": "Exactly this one."})
+
+
+class CustomerIn(AccountIn):
+    external_id = external_id(required=True)
+    self_provisioning = Bool(**about("Unbilled provisioning: never charged by the panel.", True))
+
+
+class CustomerPatch(Patch):
+    external_id = external_id()
+    email = Email(**about("Email address, unique.", "ada@example.com"))
+    first_name = Text(most=100, **about("First name.", "Ada"))
+    last_name = Text(most=100, **about("Last name.", "Lovelace"))
+    company_name = Text(allow_none=True, **about("Company.", None))
+    timezone = fields.String(validate=known_zone, **about("Time zone in which times are shown.", "Europe/Berlin"))
+    self_provisioning = Bool(**about("Unbilled provisioning: never charged by the panel.", True))
+
+
+class SuspendIn(In):
+    reason = Text(load_default=None, allow_none=True, **about("What the user is told.", "Invoice INV-1042 is overdue."))
+
+
+class SsoIn(In):
+    expires_in = Int(60, 600, load_default=60, **about("Seconds the link is good for, 60 to 600.", 60))
+
+
+class SsoOut(Out):
+    url = fields.String(**about("Where to send the browser. It works once.", "https://panel.example.com/sso/kX2v…"))
+    expires_at = Time(**about("Until when it works.", "2026-01-02T03:05:05.678Z"))
+
+
+class OrderIn(DeployIn, InstanceIn):
+    """An instance and, when an image is named, its operating system."""
+
+    user_id = Text(most=36, required=True, **about("The owner.", ID))
+    image_id = Text(most=36, load_default=None, **about("What to install at once; without one nothing is.", ID))
+    hostname = InstanceIn._declared_fields["hostname"]
+
+    @validates_schema
+    def system_needs_an_image(self, data, **_):
+        if data.get("image_id") is None and any(data.get(name) for name in SYSTEM):
+            raise ValidationError("Needed to set a password, keys, a configuration or a time zone.", "image_id")
+
+
+class OrderOut(Out):
+    instance_id = fields.String(**about("The new instance.", ID))
+    task_id = fields.String(allow_none=True, **about("The task that installs the image, if one was named.", ID))
+    password = fields.String(allow_none=True, **about("Password of root, when one was made up. Shown once.", "kX2v…"))
+
+
+class RentedInstanceOut(AdminInstanceOut):
+    """Everything about an instance, for billing systems."""
+
+    billing_mode = fields.String(**about("Who charges for it: `external` or `cloud_service`.", "external"))
+
+
+class TerminateIn(In):
+    delete_backups = Bool(
+        load_default=False,
+        **about("Whether its backups go with it, but for protected ones. It is noted on the task.", False),
+    )

@@ -1,0 +1,71 @@
+"""Ledgers on the wire."""
+
+import re
+from decimal import Decimal
+
+from marshmallow import ValidationError, fields, validate
+
+from panel.schemas.base import In, Out, PageQuery, Patch, Text, Time, about
+from panel.schemas.catalog import ID
+
+MOST = Decimal(10**7)
+AMOUNT = re.compile(r"-?[0-9]{1,8}(\.[0-9]{1,6})?", re.ASCII)
+
+
+class Amount(fields.Decimal):
+    """Money in whole cents: a JSON number, or a text like "12.50" from clients that keep away from binary fractions."""
+
+    def _deserialize(self, value, attr, data, **kwargs):
+        if isinstance(value, bool) or not AMOUNT.fullmatch(str(value)):
+            raise ValidationError("Must be an amount like 12.50.")
+        amount = Decimal(str(value))
+        if amount != amount.quantize(Decimal("0.01")):
+            raise ValidationError("Must be whole cents.")
+        if abs(amount) > MOST:
+            raise ValidationError(f"Must not be more than {MOST}.")
+        return amount
+
+
+def description(**options):
+    return Text(**options, **about("What it is for, as the customer reads it.", "Bank transfer of 2 November"))
+
+
+class CreditIn(In):
+    amount = Amount(required=True, **about("How much, in whole cents. Less than 0 only as an `adjustment`.", 25.5))
+    kind = fields.String(
+        load_default="credit",
+        validate=validate.OneOf(("credit", "adjustment", "refund")),
+        **about("Credit that was paid, an adjustment either way, or something paid back.", "credit"),
+    )
+    description = description(load_default="")
+    reference = Text(
+        load_default=None, allow_none=True, **about("What an outside system calls it, as an invoice.", "INV-1042")
+    )
+
+
+class AdminCreditIn(CreditIn):
+    user_id = Text(most=36, required=True, **about("Whose credit.", ID))
+
+
+class CreditPatch(Patch):
+    amount = Amount(required=True, **about("What it is to count as. The difference is booked as an adjustment.", 20))
+    description = description(load_default="")
+
+
+class CreditOut(Out):
+    id = fields.String(**about("Id of the entry.", ID))
+    user_id = fields.String(attribute="account_id", **about("Whose ledger.", ID))
+    email = fields.String(**about("The customer's email address when it was written.", "ada@example.com"))
+    kind = fields.String(**about("`credit`, `usage`, `adjustment` or `refund`.", "credit"))
+    amount = fields.Float(**about("What it added to the balance; less than 0 for usage.", 25.5))
+    balance_after = fields.Float(**about("The balance after it.", 31.2))
+    description = fields.String(**about("What it is for.", "Bank transfer of 2 November"))
+    reference = fields.String(allow_none=True, **about("What an outside system calls it.", "INV-1042"))
+    month = fields.String(allow_none=True, **about("The month whose usage it charges.", None))
+    corrects_id = fields.String(allow_none=True, **about("The entry that it changes or takes back.", None))
+    actor = fields.String(**about("Who wrote it.", "operator@example.com"))
+    created_at = Time(**about("When it was written.", "2026-11-02T03:04:05.678Z"))
+
+
+class CreditQuery(PageQuery):
+    user_id = fields.String(validate=validate.Length(max=36), metadata={"description": "Only this user's."})

@@ -1,0 +1,42 @@
+"""The person behind the token, on the wire."""
+
+from marshmallow import fields, validate
+
+from panel.schemas.base import Out, Patch, Text, Time, about
+from panel.schemas.catalog import ID
+from panel.schemas.instances import known_zone
+
+
+class ProfilePatch(Patch):
+    first_name = Text(most=100, **about("First name.", "Ada"))
+    last_name = Text(most=100, **about("Last name.", "Lovelace"))
+    company_name = Text(allow_none=True, **about("Company.", None))
+    timezone = fields.String(validate=known_zone, **about("Time zone in which times are shown.", "Europe/Berlin"))
+
+
+class ProfileOut(Out):
+    id = fields.String(**about("Account id.", ID))
+    first_name = fields.String(**about("First name.", "Ada"))
+    last_name = fields.String(**about("Last name.", "Lovelace"))
+    email = fields.String(**about("Email address, unique.", "ada@example.com"))
+    company_name = fields.String(allow_none=True, **about("Company.", None))
+    timezone = fields.String(**about("Time zone in which times are shown.", "Europe/Berlin"))
+    default_currency = fields.String(**about("The currency that prices are in.", "EUR"))
+    gravatar = fields.String(**about("SHA-256 of the email address, by which avatar services know it.", "31c5543c…"))
+    owner_id = fields.String(
+        allow_none=True,
+        **about("In whose team the person is: whose resources the token opens; null for one's own.", None),
+    )
+    status = fields.Integer(validate=validate.OneOf((1, 2)), **about("1 active, 2 suspended.", 1))
+    suspended_reason = fields.String(allow_none=True, **about("Why it is suspended, if an operator said so.", None))
+    is_admin = fields.Boolean(**about("Whether the person runs the platform.", False))
+    two_factor_enabled = fields.Boolean(**about("Whether codes of an authenticator are asked for.", True))
+    self_provisioning = fields.Boolean(**about("Unbilled provisioning: never charged by the panel.", False))
+    permissions = fields.List(
+        fields.String(),
+        allow_none=True,
+        **about("What the person's role in the team permits; null for the owner, who may do everything.", None),
+    )
+    last_login_at = Time(allow_none=True, **about("When the person last signed in.", "2026-01-02T03:04:05.678Z"))
+    created_at = Time(**about("When the account was made.", "2026-01-02T03:04:05.678Z"))
+    updated_at = Time(**about("When it last changed.", "2026-01-02T03:04:05.678Z"))

@@ -1,0 +1,86 @@
+"""Projects on the wire."""
+
+from marshmallow import Schema, fields, validate
+
+from panel.schemas.base import In, Out, Patch, Text, Time, about
+from panel.schemas.catalog import ID
+
+KINDS = ("instance",)
+"""What can be in a project."""
+
+
+def name(**options):
+    rules = [
+        validate.Regexp(r"(?i)\A[a-z0-9 ._-]+\Z", error="Only letters, digits, spaces, dots, hyphens and underscores.")
+    ]
+    return Text(
+        most=64, least=1, rules=rules, **options, **about("What people call it, unique in the account.", "Web shop")
+    )
+
+
+def description():
+    return Text(allow_none=True, **about("A note; null for none.", "Everything behind shop.example.com"))
+
+
+def color():
+    rule = validate.Regexp(r"\A#[0-9a-fA-F]{6}\Z", error="Must be a colour like #1c5fd4.")
+    return fields.String(allow_none=True, validate=rule, **about("A colour to know it by; null for none.", "#1c5fd4"))
+
+
+def kind():
+    return fields.String(required=True, validate=validate.OneOf(KINDS), **about("What it is: `instance`.", "instance"))
+
+
+class ProjectIn(In):
+    name = name(required=True)
+    description = description()
+    color = color()
+
+
+class ProjectPatch(Patch):
+    name = name()
+    description = description()
+    color = color()
+
+
+class ProjectOut(Out):
+    id = fields.String(**about("Project id.", ID))
+    name = fields.String(**about("What people call it.", "Web shop"))
+    description = fields.String(allow_none=True, **about("A note.", "Everything behind shop.example.com"))
+    color = fields.String(allow_none=True, **about("A colour to know it by.", "#1c5fd4"))
+    created_at = Time(**about("When it was made.", "2026-01-02T03:04:05.678Z"))
+    updated_at = Time(**about("When it last changed.", "2026-01-02T03:04:05.678Z"))
+
+
+class ProjectRow(ProjectOut):
+    instances = fields.Integer(**about("How many instances are in it.", 3))
+
+
+def project_id():
+    return Text(most=36, required=True, allow_none=True, **about("The project; null takes it out of its project.", ID))
+
+
+class Resource(In):
+    resource_type = kind()
+    resource_id = Text(most=36, required=True, **about("Which one.", ID))
+
+
+class Assignment(Resource):
+    project_id = project_id()
+
+
+class Assignments(In):
+    resources = fields.List(
+        fields.Nested(Resource),
+        required=True,
+        validate=validate.Length(1, 100),
+        **about("What is put there, 1 to 100."),
+    )
+    project_id = project_id()
+
+
+class ResourceOut(Schema):
+    resource_type = fields.String(**about("What it is: `instance`.", "instance"))
+    resource_id = fields.String(attribute="id", **about("Which one.", ID))
+    name = fields.String(attribute="display_name", **about("What people call it.", "Shop front"))
+    project_id = fields.String(allow_none=True, **about("The project it is in.", None))

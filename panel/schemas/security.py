@@ -1,0 +1,55 @@
+"""A person's own security on the wire."""
+
+from marshmallow import fields, validate
+
+from panel.schemas.base import In, Out, Text, Time, about
+
+ID = "0199c0a8-0000-7000-8000-000000000001"
+PASSWORD = {"required": True, "validate": validate.Length(1, 1024)}
+
+
+class PasswordConfirmed(In):
+    password = fields.String(**PASSWORD, **about("The person's password.", "correct horse battery"))
+
+
+class PasswordChange(In):
+    current_password = fields.String(**PASSWORD, **about("The password as it is.", "correct horse battery"))
+    new_password = Text(
+        required=True, least=12, most=1024, **about("The password as it is to be.", "staple battery horse")
+    )
+
+
+class CodeIn(In):
+    code = Text(required=True, least=1, most=16, **about("What the authenticator shows at this moment.", "492039"))
+
+
+class PasskeyIn(In):
+    name = Text(required=True, least=1, most=64, **about("To tell passkeys apart.", "Laptop"))
+    credential = fields.Dict(
+        required=True, **about("What the browser answered: the credential as `toJSON()` writes it.", {"id": "Xa0…"})
+    )
+    state = fields.String(
+        required=True,
+        validate=validate.Length(1, 4096),
+        **about("What came with the options, as it is.", "gAAAAABp…"),
+    )
+
+
+class PasskeyOut(Out):
+    id = fields.String(**about("Passkey id.", ID))
+    name = fields.String(**about("What its owner calls it.", "Laptop"))
+    last_used_at = Time(allow_none=True, **about("When somebody last signed in with it.", "2026-01-02T03:04:05.678Z"))
+    created_at = Time(**about("When it was added.", "2026-01-02T03:04:05.678Z"))
+
+
+class SignInOut(Out):
+    id = fields.String(**about("Session id.", ID))
+    ip = fields.String(**about("The address that signed in.", "203.0.113.7"))
+    user_agent = fields.String(
+        **about("What the browser called itself.", "Mozilla/5.0 (X11; Linux x86_64) Firefox/140.0")
+    )
+    created_at = Time(**about("When the person signed in.", "2026-01-02T03:04:05.678Z"))
+    last_seen_at = Time(
+        allow_none=True, **about("When it was last used, to within some minutes.", "2026-01-02T03:04:05.678Z")
+    )
+    expires_at = Time(**about("When it ends by itself.", "2026-01-16T03:04:05.678Z"))

@@ -1,0 +1,86 @@
+"""What operators set for the whole platform: names, types and defaults in one place."""
+
+import ipaddress
+
+from marshmallow import ValidationError, fields, pre_load, validate
+
+from panel.schemas.base import Bool, In, Int, Out, Patch, Text, about
+
+
+class Networks(Text):
+    """Comma-separated addresses and networks; empty for everywhere."""
+
+    def _deserialize(self, value, attr, data, **kwargs):
+        entries = [entry.strip() for entry in super()._deserialize(value, attr, data, **kwargs).split(",")]
+        for entry in filter(None, entries):
+            if not network(entry):
+                raise ValidationError(f"{entry[:50]} is no IP address and no network in CIDR notation.")
+        return ",".join(filter(None, entries))
+
+
+def network(entry):
+    """Whether the text is an address or a network like 192.0.2.0/24: no other notation, no zone, no bits of a host."""
+    address, slash, bits = entry.partition("/")
+    try:
+        ipaddress.ip_network(entry)
+    except ValueError:
+        return False
+    return "%" not in address and (not slash or (bits.isascii() and bits.isdigit()))
+
+
+def rate(what, default):
+    return Int(1, 10**6, load_default=default, **about(f"{what} allowed a minute.", default))
+
+
+class SystemSettings(In):
+    """All settings with their defaults. A new one also gets its place on the page, panel.admin.settings."""
+
+    vnc_allowed_sources = Networks(
+        most=4000,
+        load_default="",
+        **about(
+            "Comma-separated addresses and networks that may open consoles. Empty: all.", "192.0.2.0/24,2001:db8::/32"
+        ),
+    )
+    require_second_factor = fields.String(
+        validate=validate.OneOf(["nobody", "operators", "everybody"]),
+        load_default="nobody",
+        **about("Who must sign in with a second factor: `nobody`, `operators` or `everybody`.", "operators"),
+    )
+    impersonation_expires_in = Int(
+        60, 3600, load_default=3600, **about("Seconds an impersonation lasts when nobody says otherwise.", 3600)
+    )
+    billing_enabled = Bool(
+        load_default=False, **about("Whether customers are charged. Off, gated routes answer `billing_disabled`.", True)
+    )
+    rate_limit_requests = rate("Requests of one token", 600)
+    rate_limit_polls = rate("Looks at tasks, of one token,", 1200)
+    rate_limit_metrics = rate("Metrics requests of one token", 30)
+    rate_limit_sign_in = rate("Attempts to sign in, for each address and each account,", 10)
+    rate_limit_consoles = rate("Console and shell sessions of one token", 30)
+
+
+class SettingsPatch(SystemSettings, Patch):
+    """Changes: what is not sent stays."""
+
+    def __init__(self, **options):
+        super().__init__(partial=True, **options)
+
+    @pre_load
+    def unwrapped(self, data, **_):
+        """What was read can be sent back as it is, inside its two wrappers."""
+        for wrapper in ("settings", "system"):
+            if isinstance(data, dict) and data.keys() == {wrapper} and isinstance(data[wrapper], dict):
+                data = data[wrapper]
+        return data
+
+
+SystemOut = Out.from_dict(SystemSettings._declared_fields, name="SystemSettings")
+
+
+class SettingsByArea(Out):
+    system = fields.Nested(SystemOut, **about("Of the whole platform."))
+
+
+class SettingsOut(Out):
+    settings = fields.Nested(SettingsByArea, **about("All settings, by area."))

@@ -1,0 +1,123 @@
+"""Teams on the wire: roles, members, and what a role may permit."""
+
+from marshmallow import Schema, ValidationError, fields, validate, validates_schema
+
+from panel.schemas.accounts import Email
+from panel.schemas.base import In, Out, Patch, Text, Time, about
+from panel.schemas.catalog import ID
+from panel.schemas.words import FAMILIES, REACHES
+
+VERBS = {"view": "See", "manage": "Add and change", "delete": "Remove"}
+SPECIAL = {
+    "instances.create": "Create instances.",
+    "instances.power": "Start, stop and restart instances.",
+    "instances.console": "Open the screen and the shell of instances.",
+    "instances.backups": "Take and remove backups of instances.",
+    "instances.restore": "Restore instances from backups.",
+    "team.manage": "Invite and remove members, and edit roles, as far as one's own role goes.",
+    "api_tokens.manage": "Make tokens that act as oneself.",
+    "billing.view": "See charges, credit and usage.",
+}
+PERMISSIONS = {
+    f"{family}.{verb}": f"{does}. {words}." for family, words in FAMILIES.items() for verb, does in VERBS.items()
+} | SPECIAL
+"""Every permission that a role may hold, with what it permits."""
+WHICH = "`all` of the account's resources, those of `projects`, or `chosen` ones."
+
+
+class PermissionOut(Schema):
+    name = fields.String(**about("What roles and refusals call it.", "instances.power"))
+    family = fields.String(**about("The kind of resource it is for.", "instances"))
+    verb = fields.String(**about("What may be done.", "power"))
+    description = fields.String(**about("The same in words.", "Start, stop and restart instances."))
+    held = fields.Boolean(**about("Whether whoever asks holds it, and so may give it to others.", True))
+
+
+def name(**options):
+    return Text(most=64, least=1, **options, **about("What the team calls it, unique in the account.", "On call"))
+
+
+def permissions(**options):
+    known = fields.String(validate=validate.OneOf(PERMISSIONS, error="{input} is not a permission."))
+    return fields.List(
+        known,
+        validate=validate.Length(max=len(PERMISSIONS)),
+        **options,
+        **about("What its members may do; `GET /api/team/permissions` lists all.", ["instances.view"]),
+    )
+
+
+def description():
+    return Text(allow_none=True, **about("A note.", "Who is woken at night"))
+
+
+class RoleIn(In):
+    name = name(required=True)
+    description = description()
+    permissions = permissions(required=True)
+
+
+class RolePatch(Patch):
+    name = name()
+    description = description()
+    permissions = permissions()
+
+
+class RoleOut(Out):
+    id = fields.String(**about("Role id.", ID))
+    name = fields.String(**about("What the team calls it.", "On call"))
+    description = fields.String(allow_none=True, **about("A note.", "Who is woken at night"))
+    permissions = fields.List(fields.String(), **about("What its members may do.", ["instances.view"]))
+    members = fields.Integer(**about("How many people have it, invited ones among them.", 2))
+    created_at = Time(**about("When it was made.", "2026-01-02T03:04:05.678Z"))
+    updated_at = Time(**about("When it last changed.", "2026-01-02T03:04:05.678Z"))
+
+
+def ids(what):
+    return fields.List(Text(most=36), validate=validate.Length(max=1000), **about(what, [ID]))
+
+
+class Reach(In):
+    """Which resources somebody works on."""
+
+    reach = fields.String(validate=validate.OneOf(REACHES), **about(WHICH, "chosen"))
+    project_ids = ids("The projects, where the reach is `projects`.")
+    resource_ids = ids("Instances, chosen one by one; with the reach `projects` those beside the projects.")
+
+    @validates_schema
+    def chosen_where_it_counts(self, data, **_):
+        for field, reaches in (("project_ids", ("projects",)), ("resource_ids", ("projects", "chosen"))):
+            if data.get(field) and data.get("reach") not in reaches:
+                raise ValidationError(f"Only counts where reach is {' or '.join(reaches)}.", field)
+
+
+class Invitation(Reach):
+    email = Email(required=True, **about("Where the invitation is sent to.", "grace@example.com"))
+    role_id = Text(most=36, required=True, **about("What the person may do.", ID))
+    reach = fields.String(load_default="all", validate=validate.OneOf(REACHES), **about(WHICH, "chosen"))
+
+
+class MemberPatch(Reach):
+    """A new role, a new reach, or both. With a reach come its projects and instances: they replace those before."""
+
+    role_id = Text(most=36, **about("What the person may do.", ID))
+
+
+class MemberOut(Out):
+    id = fields.String(**about("Member id.", ID))
+    email = fields.String(**about("The person's address.", "grace@example.com"))
+    name = fields.String(allow_none=True, **about("The person's name; null until the invitation is accepted.", "Grace"))
+    status = fields.String(
+        validate=validate.OneOf(("invited", "expired", "active", "suspended")),
+        **about("`invited`, `expired` (the invitation was not accepted in time), `active` or `suspended`.", "active"),
+    )
+    role_id = fields.String(**about("What the person may do.", ID))
+    role_name = fields.String(**about("What the team calls that.", "On call"))
+    reach = fields.String(**about(WHICH, "chosen"))
+    project_ids = fields.List(fields.String(), **about("The projects, where the reach is `projects`.", []))
+    resource_ids = fields.List(
+        fields.String(), **about("Instances that were chosen one by one, or that the person made.", [ID])
+    )
+    two_factor_enabled = fields.Boolean(**about("Whether codes of an authenticator are asked for.", True))
+    last_login_at = Time(allow_none=True, **about("When the person last signed in.", "2026-01-02T03:04:05.678Z"))
+    invited_at = Time(**about("When the last invitation was sent.", "2026-01-02T03:04:05.678Z"))

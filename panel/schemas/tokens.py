@@ -1,0 +1,174 @@
+"""API tokens and impersonations on the wire."""
+
+import ipaddress
+from datetime import UTC
+
+from marshmallow import ValidationError, fields, validate
+
+from panel.schemas.base import Bool, In, Int, Out, PageQuery, Patch, Text, Time, about
+from panel.schemas.words import FAMILIES, SCOPES
+
+ID = "0199c0a8-7d3e-7c4e-9d3c-0d2f8a5b6c7d"
+WHEN = "2026-01-02T03:04:05.678Z"
+MOST_ADDRESSES = 100
+PLATFORM = ("admin", "billing")
+
+
+class Scope(fields.String):
+    """`<family>:read` or `<family>:write`."""
+
+    def _deserialize(self, value, attr, data, **kwargs):
+        scope = super()._deserialize(value, attr, data, **kwargs)
+        if scope in SCOPES:
+            return scope
+        family = scope.partition(":")[0]
+        if family not in FAMILIES:
+            raise ValidationError(f"There is no scope family {family[:64]!r}. GET /api/api-token-scopes lists them.")
+        raise ValidationError(f"Write {family}:read or {family}:write.")
+
+
+class Network(fields.String):
+    """One address, or a network in CIDR notation, of IPv4 or IPv6."""
+
+    def _deserialize(self, value, attr, data, **kwargs):
+        text = super()._deserialize(value, attr, data, **kwargs).strip()
+        try:
+            found = ipaddress.ip_network(text) if "/" in text else ipaddress.ip_address(text)
+        except ValueError:
+            raise ValidationError(not_a_network(text)) from None
+        first = getattr(found, "network_address", found)
+        if first.version == 6 and (first.scope_id or first.ipv4_mapped):
+            raise ValidationError("Write IPv4 addresses as such, and IPv6 addresses without a zone.")
+        return str(found)
+
+
+def not_a_network(text):
+    """What is wrong with it, and what was perhaps meant."""
+    try:
+        return (
+            f"{text[:64]} is a host in the network {ipaddress.ip_network(text, strict=False)}: write one or the other."
+        )
+    except ValueError:
+        return f"{text[:64]!r} is no IP address and no network in CIDR notation."
+
+
+class Moment(fields.AwareDateTime):
+    """A moment in ISO 8601, in UTC unless it says otherwise."""
+
+    def __init__(self, **options):
+        super().__init__(format="iso", default_timezone=UTC, **options)
+
+    def _deserialize(self, value, attr, data, **kwargs):
+        try:
+            return super()._deserialize(value, attr, data, **kwargs).astimezone(UTC)
+        except OverflowError:
+            raise self.make_error("invalid", input=value, obj_type=self.OBJ_TYPE) from None
+
+
+def scopes(**options):
+    some = validate.Length(1, error="Choose at least one scope.")
+    text = about("What the token may be used for: `<family>:read` and `<family>:write`.", ["instances:read"])
+    return fields.List(Scope(), validate=some, **options, **text)
+
+
+def allowed_ips(**options):
+    few = validate.Length(max=MOST_ADDRESSES)
+    text = about(
+        "Addresses and networks from which it may be used, IPv4 and IPv6. Empty: all.", ["203.0.113.7", "2001:db8::/32"]
+    )
+    return fields.List(Network(), validate=few, **options, **text)
+
+
+def name(**options):
+    return Text(least=1, most=64, **options, **about("To tell tokens apart.", "CI of the shop"))
+
+
+class TokenIn(In):
+    name = name(required=True)
+    scopes = scopes(required=True)
+    allowed_ips = allowed_ips(load_default=list)
+    expires_at = Moment(
+        load_default=None, allow_none=True, **about("When it ends, in the future. Null: never.", "2030-01-02T03:04:05Z")
+    )
+
+
+class TokenPatch(Patch):
+    name = name()
+    scopes = scopes()
+    allowed_ips = allowed_ips()
+    expires_at = Moment(
+        allow_none=True, **about("An earlier end, in the future. An end cannot be put off or taken away.", WHEN)
+    )
+
+
+class TokenQuery(PageQuery):
+    include = fields.String(
+        validate=validate.OneOf(["impersonation"]),
+        **about(
+            "`impersonation` lists the tokens that administrators minted for this person as well.", "impersonation"
+        ),
+    )
+
+
+class TokenOut(Out):
+    id = fields.String(**about("Token id.", ID))
+    name = fields.String(**about("To tell tokens apart.", "CI of the shop"))
+    prefix = fields.String(**about("The beginning of the value. The rest was shown once.", "pu_3kX9a"))
+    kind = fields.String(**about("`user`, or `impersonation` for one that an administrator minted.", "user"))
+    scopes = fields.List(fields.String(), **about("What it may be used for.", ["instances:read"]))
+    allowed_ips = fields.List(fields.String(), **about("From where it may be used. Empty: everywhere.", []))
+    expires_at = Time(allow_none=True, **about("When it ends; null when never.", WHEN))
+    last_used_at = Time(allow_none=True, **about("When it was last shown, also where it was refused.", WHEN))
+    last_used_ip = fields.String(allow_none=True, **about("From which address.", "203.0.113.7"))
+    created_by = fields.String(allow_none=True, **about("Who made it.", "ada@example.com"))
+    created_at = Time(**about("When it was made.", WHEN))
+
+
+class FamilyOut(Out):
+    family = fields.String(**about("The family's name.", "instances"))
+    description = fields.String(**about("What it opens.", "Instances: ordering, power, backups, consoles, tasks"))
+    scopes = fields.List(fields.String(), **about("Its scopes.", ["instances:read", "instances:write"]))
+
+
+class AccountTokenOut(TokenOut):
+    account_id = fields.String(**about("The person whom it acts for.", ID))
+    enabled = fields.Boolean(**about("Whether it has not been switched off.", True))
+
+
+class PlatformTokenOut(Out):
+    id = fields.String(**about("Token id.", ID))
+    kind = fields.String(**about("`admin` or `billing`.", "admin"))
+    name = fields.String(**about("To tell tokens apart.", "deployment"))
+    description = fields.String(**about("What it is for.", "Terraform of the platform team"))
+    prefix = fields.String(**about("The beginning of the value. The rest was shown once.", "pa_3kX9a"))
+    allowed_ips = fields.List(fields.String(), **about("The one address it is bound to.", ["203.0.113.7"]))
+    enabled = fields.Boolean(**about("Whether it has not been switched off.", True))
+    last_used_at = Time(allow_none=True, **about("When it was last shown, also where it was refused.", WHEN))
+    last_used_ip = fields.String(allow_none=True, **about("From which address.", "203.0.113.7"))
+    created_at = Time(**about("When it was made.", WHEN))
+
+
+class PlatformTokenQuery(PageQuery):
+    kind = fields.String(validate=validate.OneOf(PLATFORM), **about("Only tokens of this kind.", "admin"))
+
+
+class PlatformTokenPatch(Patch):
+    enabled = Bool(required=True, **about("False switches it off at once, true on again.", False))
+
+
+class ImpersonationIn(In):
+    scopes = scopes(load_default=None, allow_none=True)
+    allowed_ips = allowed_ips(load_default=list, allow_none=True)
+    expires_in = Int(
+        60,
+        3600,
+        load_default=None,
+        allow_none=True,
+        **about("Seconds until it ends. Left out: what the operators have set, an hour by default.", 900),
+    )
+
+
+class ImpersonationOut(Out):
+    token = fields.String(**about("The value, in this answer and nowhere else.", "pi_9f2…"))
+    token_id = fields.String(**about("Token id.", ID))
+    expires_at = Time(**about("When it ends.", WHEN))

@@ -1,0 +1,46 @@
+"""Usage and its charges on the wire."""
+
+from marshmallow import fields, validate
+
+from panel.schemas.base import Out, PageQuery, Time, about
+from panel.schemas.catalog import ID
+
+MONTH = validate.Regexp(r"\A20[0-9]{2}-(0[1-9]|1[0-2])\Z", error="Must be a month like 2026-11.")
+
+
+class UsageQuery(PageQuery):
+    month = fields.String(
+        validate=MONTH, metadata={"description": "Which month (UTC), as `2026-11`; by default the current one."}
+    )
+
+
+class UsageTotals(Out):
+    month = fields.String(**about("The calendar month (UTC).", "2026-11"))
+    currency = fields.String(**about("The currency of all amounts.", "EUR"))
+    resources = fields.Integer(**about("How many resources there were.", 3))
+    hours = fields.Integer(**about("Hours that are over, of all resources.", 1460))
+    charge = fields.Float(**about("What they cost; the ledger has it in whole cents.", 9.5))
+    balance = fields.Float(**about("The account's credit now.", 31.2))
+
+
+class UsageOut(Out):
+    month = fields.String(**about("The calendar month (UTC).", "2026-11"))
+    resource_id = fields.String(**about("The resource, which may be gone.", ID))
+    resource_type = fields.String(**about("Its kind.", "instance"))
+    resource_name = fields.String(**about("Its name when it was made.", "Shop front"))
+    plan = fields.String(**about("Its plan in the last hour.", "S"))
+    price = fields.Float(**about("The plan's price a month, of 730 hours or more.", 4.5))
+    billing_mode = fields.String(
+        **about("`cloud_service`, or why it costs nothing here: `self_provisioned`, `external`.", "cloud_service")
+    )
+    hours = fields.Integer(**about("Hours in which it was there.", 730))
+    charge = fields.Float(**about("What they cost.", 4.5))
+    last_hour = Time(**about("When the last of these hours began.", "2026-11-02T03:00:00Z"))
+
+
+class AccountUsageOut(Out):
+    user_id = fields.String(attribute="account_id", **about("Whose usage.", ID))
+    email = fields.String(allow_none=True, **about("Their email address; null when the user is gone.", "a@example.com"))
+    resources = fields.Integer(**about("How many resources there were.", 3))
+    hours = fields.Integer(**about("Hours that are over, of all resources.", 1460))
+    charge = fields.Float(**about("What they cost.", 9.5))

@@ -1,0 +1,31 @@
+"""How much of something one account may have (specification 2.9). 0 is unlimited."""
+
+from sqlalchemy import func, select
+
+from panel.db import session
+from panel.errors import Invalid
+from panel.models import Account
+from panel.models.accounts import LIMITS
+
+COUNTED: dict[str, type] = {}
+"""The rows that a limit counts: a resource names its model here. Until it does, nothing of it can be had."""
+
+
+def of(account_id):
+    """Each limit by name with its `value`, whether it is `unlimited`, and how many are `used` (None: not counted)."""
+    account = session.get(Account, account_id)
+    return {name: state(account, name) for name in LIMITS}
+
+
+def state(account, name):
+    value, model = getattr(account, name), COUNTED.get(name)
+    used = model and session.scalar(select(func.count()).where(model.account_id == account.id))
+    return {"value": value, "unlimited": value == 0, "used": used}
+
+
+def allow(account_id, name, used):
+    """Raises when an account that has `used` may not have one more. Who has more than a lowered limit keeps it."""
+    most = getattr(session.get(Account, account_id), name)
+    if most and used >= most:
+        what = name.removeprefix("max_").replace("_", " ")
+        raise Invalid(f"The account may have {most} {what} at most, and has {used}.", reason="limit_reached")

@@ -1,0 +1,162 @@
+"""Second factors: codes of an authenticator (TOTP, RFC 6238) and the recovery codes that stand in for a lost one."""
+
+import hmac
+import secrets
+
+import pyotp
+import segno
+from sqlalchemy import delete, exists, func, or_, select, update
+
+from panel import clock
+from panel.db import session
+from panel.errors import Conflict, Invalid
+from panel.models import Account, Passkey, RecoveryCode
+from panel.services import alerts, settings
+from panel.services.tokens import hashed
+
+STEP = 30
+"""Seconds that a code is shown."""
+DIGITS = 6
+CODES = 10
+ALPHABET = "abcdefghjkmnpqrstuvwxyz23456789"
+"""Without what is mistaken for something else. Sixteen of them are 79 bits, which needs no slow hash."""
+ISSUER = "Panel"
+WRONG_CODE = "This code is wrong, or was used already. Wait for the next one."
+
+
+def any_of(account):
+    """Whether a password alone does not open the account."""
+    return account.two_factor_at is not None or has_passkey(account)
+
+
+def has_passkey(account):
+    return session.scalar(select(exists().where(Passkey.account_id == account.id)))
+
+
+def missing(account):
+    """Whether the operators of the platform want a second factor of this person, who has none."""
+    wanted = settings.get().require_second_factor
+    if wanted == "nobody" or (wanted == "operators" and not account.is_admin):
+        return False
+    return not any_of(account)
+
+
+def begin(account):
+    """A new secret for an authenticator. It counts for nothing until a code has confirmed it."""
+    if account.two_factor_at:
+        raise Conflict("Two-factor authentication is on already. Turn it off first.", reason="two_factor_enabled")
+    account.totp_secret, account.totp_step = pyotp.random_base32(), None
+    session.flush()
+    return account.totp_secret
+
+
+def address(account):
+    """What authenticators read from the QR code."""
+    return pyotp.TOTP(account.totp_secret, interval=STEP).provisioning_uri(name=account.email, issuer_name=ISSUER)
+
+
+def qr(account):
+    """The QR code, as the address of a picture."""
+    return segno.make(address(account), error="m").svg_data_uri(scale=5, border=2, light="white")
+
+
+def confirm(account, code, source):
+    """Turns two-factor authentication on and returns the recovery codes, if these are the first."""
+    if account.two_factor_at:
+        raise Conflict("Two-factor authentication is on already.", reason="two_factor_enabled")
+    if not account.totp_secret:
+        raise Conflict("Begin with a new secret for your authenticator.", reason="two_factor_not_begun")
+    if not check_code(account, plain(code)):
+        raise Invalid("The code is wrong.", code=WRONG_CODE)
+    account.two_factor_at = clock.now()
+    session.flush()
+    alerts.changed(account, "Two-factor authentication was turned on", source)
+    return first_codes(account)
+
+
+def disable(account, source):
+    if not account.two_factor_at:
+        raise Conflict("Two-factor authentication is not on.", reason="two_factor_disabled")
+    account.totp_secret = account.two_factor_at = account.totp_step = None
+    session.flush()
+    drop_codes_of_nothing(account)
+    alerts.changed(account, "Two-factor authentication was turned off", source)
+
+
+def plain(code):
+    """A code as it is meant, without what people put between its parts."""
+    return "".join(code.replace("-", "").split()).lower()
+
+
+def from_authenticator(code):
+    """Whether it has the form of an authenticator's code; else it can only be a recovery code."""
+    return len(plain(code)) == DIGITS and plain(code).isdecimal()
+
+
+def prove(account, code):
+    """Whether the code lets the person in. It is used up by this."""
+    if from_authenticator(code):
+        return account.two_factor_at is not None and check_code(account, plain(code))
+    return use_recovery_code(account, plain(code))
+
+
+def check_code(account, code):
+    """Whether the code is right at this moment, with half a minute's difference of clocks. A code counts once, and then
+    neither it nor an older one does again."""
+    totp, current = pyotp.TOTP(account.totp_secret, interval=STEP), int(clock.now().timestamp()) // STEP
+    for step in (current - 1, current, current + 1):
+        if hmac.compare_digest(totp.generate_otp(step).encode(), code.encode()):
+            return spend_step(account, step)
+    return False
+
+
+def spend_step(account, step):
+    fresh = update(Account).where(Account.id == account.id, or_(Account.totp_step.is_(None), Account.totp_step < step))
+    return session.execute(fresh.values(totp_step=step)).rowcount == 1
+
+
+def first_codes(account):
+    """New recovery codes when the person has none yet, else None."""
+    return None if codes_left(account) else new_codes(account)
+
+
+def new_codes(account):
+    """Ten new recovery codes; older ones count no more. Only their hashes are kept."""
+    session.execute(delete(RecoveryCode).where(RecoveryCode.account_id == account.id))
+    codes = ["".join(secrets.choice(ALPHABET) for _ in range(16)) for _ in range(CODES)]
+    session.add_all(RecoveryCode(account_id=account.id, secret_hash=hashed(code)) for code in codes)
+    session.flush()
+    return ["-".join(code[at : at + 4] for at in range(0, 16, 4)) for code in codes]
+
+
+def renew_codes(account, source):
+    if not any_of(account):
+        raise Conflict("Recovery codes are for accounts with a second factor. Set one up first.", reason="no_factor")
+    alerts.changed(account, "New recovery codes were made", source)
+    return new_codes(account)
+
+
+def codes_left(account):
+    mine = select(func.count()).select_from(RecoveryCode)
+    return session.scalar(mine.where(RecoveryCode.account_id == account.id))
+
+
+def use_recovery_code(account, code):
+    """Whether it is one of the person's codes, written plainly; it is used up by this."""
+    spent = delete(RecoveryCode).where(RecoveryCode.account_id == account.id)
+    return session.execute(spent.where(RecoveryCode.secret_hash == hashed(code))).rowcount == 1
+
+
+def drop_codes_of_nothing(account):
+    """Recovery codes stand in for a factor: without any they go."""
+    if not any_of(account):
+        session.execute(delete(RecoveryCode).where(RecoveryCode.account_id == account.id))
+
+
+def reset(account, source):
+    """Removes every second factor of somebody who lost them all: the password alone opens the account again."""
+    account.totp_secret = account.two_factor_at = account.totp_step = None
+    for model in (Passkey, RecoveryCode):
+        session.execute(delete(model).where(model.account_id == account.id))
+    session.flush()
+    alerts.changed(account, "Every second factor was removed", source)

@@ -1,0 +1,45 @@
+"""Closing an instance for a while: it is off and its owner cannot start it. Afterwards its power is as before."""
+
+from sqlalchemy import select
+
+from panel import events
+from panel.db import session
+from panel.models import Instance
+from panel.services.instances.actions import enqueue, open_task
+from panel.services.instances.rules import allow
+
+TURNS_ON = ("instance_deploy", "instance_start", "instance_restart", "instance_unsuspend")
+
+
+def suspend(instance, *, reason, actor):
+    """Suspends for a `reason`: `user`, `admin` or `network`. Returns the task, or None when it is suspended already.
+    The platform's reason takes the place of the owner's, so that the owner cannot undo it."""
+    allow(instance, "suspend", by_operator=True)
+    current = locked(instance)
+    if current.suspended_reason:
+        if current.suspended_reason == "user":
+            current.suspended_reason = reason
+        return None
+    will_be_on = any(open_task(current, kind) for kind in TURNS_ON)
+    current.suspended_reason = reason
+    current.resume_power = "on" if current.power == "on" or will_be_on else "off"
+    events.record("instance.suspended", "instance", current, actor=actor, reason=reason)
+    return enqueue(current, "suspend", "light", actor=actor)
+
+
+def unsuspend(instance, *, actor):
+    """Ends the suspension. Returns the task that gives back the power, or None when it is not suspended."""
+    allow(instance, "unsuspend", by_operator=True)
+    current = locked(instance)
+    if not current.suspended_reason:
+        return None
+    reason, power = current.suspended_reason, current.resume_power
+    current.suspended_reason = current.resume_power = None
+    events.record("instance.unsuspended", "instance", current, actor=actor, reason=reason)
+    return enqueue(current, "unsuspend", "light", actor=actor, arguments={"power": power})
+
+
+def locked(instance):
+    """The instance as it is now; nobody else suspends it until the transaction ends."""
+    found = select(Instance).where(Instance.id == instance.id).with_for_update(key_share=True, of=Instance)
+    return session.scalar(found.execution_options(populate_existing=True))

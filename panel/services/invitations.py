@@ -1,0 +1,122 @@
+"""Inviting somebody into a team. The link in the mail works once, for seven days.
+
+Whoever invites does not learn whether the address has an account here: the answer is the same, and the page behind the
+link says what to do.
+"""
+
+import secrets
+
+from sqlalchemy import func, select, update
+from sqlalchemy.exc import IntegrityError
+
+from panel import clock, limits, mail
+from panel.db import session
+from panel.errors import Conflict, Invalid, NotFound, TooMany
+from panel.models import Account, Member
+from panel.models.team import INVITED_FOR
+from panel.services import accounts, team
+from panel.services.tokens import hashed
+
+MOST_OPEN = 100
+"""Invitations of one team that may wait to be accepted."""
+MAILS_PER_MINUTE = 10
+"""Of one team: the panel is no means to fill other people's mailboxes."""
+CLOSED = "This invitation was accepted, has expired, or is not complete. Ask for a new one."
+
+
+def invite(access, *, email, role_id, reach="all", project_ids=(), resource_ids=()):
+    """A member who is to be, and a mail with the link."""
+    email = email.strip().lower()
+    owner = session.get(Account, access.id)
+    if email == owner.email or session.scalar(team.listing(access).where(Member.email == email)):
+        raise Invalid("This person is in the team already.", email="This person is in the team already.")
+    waiting = select(func.count()).where(Member.owner_id == access.id, Member.account_id.is_(None))
+    if session.scalar(waiting) >= MOST_OPEN:
+        raise Invalid(f"{MOST_OPEN} invitations wait to be accepted. Take some of them back first.")
+    member = Member(
+        owner_id=access.id, email=email, role=team.fitting_role(access, role_id), invited_at=clock.now(), owner=owner
+    )
+    team.give(access, member, reach, project_ids, resource_ids)
+    session.add(member)
+    post(access, member)
+    return member
+
+
+def resend(access, member):
+    """A new link, by a new mail. The old one ends."""
+    if member.account_id:
+        raise Conflict("The invitation was accepted already.", reason="already_accepted")
+    member.invited_at = clock.now()
+    post(access, member)
+    return member
+
+
+def post(access, member):
+    window = limits.hit("invitations", access.id, MAILS_PER_MINUTE)
+    if not window.allowed:
+        raise TooMany(f"Too many invitations. Wait {window.reset} seconds and try again.", seconds=window.reset)
+    secret = secrets.token_urlsafe(32)
+    member.invitation_hash = hashed(secret)
+    session.flush()
+    mail.send(
+        member.email,
+        "invitation",
+        owner=member.owner.email,
+        inviter=access.email,
+        link=mail.address(f"/invitation/{secret}"),
+        days=INVITED_FOR.days,
+    )
+
+
+def opened(secret):
+    """The invitation behind a link that may still be accepted."""
+    found = session.scalar(select(Member).where(Member.invitation_hash == hashed(secret)))
+    if found is None or found.status != "invited":
+        raise NotFound(CLOSED)
+    return found
+
+
+def accept(secret, **facts):
+    """Makes the invited person's account, with the name and password that the person chose, and lets it in."""
+    member = opened(secret)
+    try:
+        with session.begin_nested():
+            return settle(member, accounts.create(email=member.email, **facts))
+    except IntegrityError:  # the link was opened twice, and the other one was faster
+        raise NotFound(CLOSED) from None
+
+
+def join(secret, account):
+    """Lets in somebody who has an account already: the one with the invited address, and nobody else."""
+    member = opened(secret)
+    why = hindrance(member, account)
+    if why:
+        raise Conflict(why, reason="cannot_join")
+    return settle(member, account)
+
+
+def settle(member, account):
+    """Of two who use the link at once one gets it."""
+    mine = update(Member).where(Member.id == member.id, Member.account_id.is_(None))
+    taken = session.execute(mine.values(account_id=account.id, invitation_hash=None))
+    if not taken.rowcount:
+        raise NotFound(CLOSED)
+    session.expire(member)
+    return account
+
+
+def hindrance(member, account):
+    """Why the person with this account cannot join, as a sentence; or None."""
+    if account.email != member.email:
+        return f"The invitation is for {member.email}, and you are signed in as {account.email}. Sign out first."
+    if account.is_admin:
+        return "Operators of the panel do not join a team. Ask to be invited with another address."
+    if session.scalar(select(Member.id).where(Member.account_id == account.id)):
+        return "You are in a team already, and a person is in one at most. Ask that team to remove you first."
+    owned = accounts.belongings(account)
+    if owned:
+        return (
+            f"Your account has {', '.join(owned)} of its own, and a member works on the team's. Ask to be invited with"
+            " another address, or remove that first."
+        )
+    return None

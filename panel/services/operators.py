@@ -1,0 +1,32 @@
+"""Those who run the platform, and what each of them may do."""
+
+from sqlalchemy import select
+
+from panel.db import session
+from panel.errors import Conflict
+from panel.models import Account, Member
+
+LAST = "This is the last operator who may do everything. Give somebody else the role first."
+
+
+def listing():
+    return select(Account).where(Account.operator_role.is_not(None)).order_by(Account.email)
+
+
+def promote(account, role):
+    """Gives the person a role, or with None takes it away. It counts from the next click or call on."""
+    if role != "full":
+        keep_one(account)
+    if role and session.scalar(select(Member.id).where(Member.account_id == account.id)):
+        raise Conflict("Members of a customer's team do not run the platform.", reason="is_member")
+    account.operator_role = role
+    session.flush()
+    return account
+
+
+def keep_one(account):
+    """Raises when nobody who may do everything would be left without this person. Of two who ask at once one waits."""
+    able = select(Account.id).where(Account.operator_role == "full", Account.suspended_at.is_(None))
+    found = session.scalars(able.order_by(Account.id).with_for_update()).all()
+    if found == [account.id]:
+        raise Conflict(LAST, reason="last_operator")

@@ -1,0 +1,197 @@
+"""Passkeys: WebAuthn credentials that the browser keeps and that open the account without a password."""
+
+import json
+from datetime import UTC, datetime, timedelta
+from typing import NamedTuple
+from urllib.parse import urlsplit
+
+import webauthn
+from cryptography.fernet import InvalidToken
+from sqlalchemy import func, or_, select, update
+from webauthn.helpers import base64url_to_bytes, bytes_to_base64url
+from webauthn.helpers.exceptions import WebAuthnException
+from webauthn.helpers.structs import (
+    AuthenticatorSelectionCriteria,
+    PublicKeyCredentialDescriptor,
+    ResidentKeyRequirement,
+    UserVerificationRequirement,
+)
+
+from panel import clock
+from panel.db import Secret, session
+from panel.errors import Invalid, NotFound
+from panel.models import Passkey
+from panel.services import alerts, factors
+
+LIVES = timedelta(minutes=5)
+"""How long a challenge may be answered."""
+MOST = 20
+REFUSED = "The passkey could not be checked. Try again."
+VERIFIED = UserVerificationRequirement.REQUIRED
+"""The device asks its owner for a PIN, a finger or a face, so that a passkey is both factors."""
+
+
+class Site(NamedTuple):
+    """What passkeys are bound to: the host and the origin of the panel's public address."""
+
+    host: str
+    origin: str
+
+    @classmethod
+    def of(cls, public_url):
+        """Browsers have no passkeys for bare IP addresses, so this machine goes by its name."""
+        parts = urlsplit(public_url)
+        host = "localhost" if parts.hostname in ("127.0.0.1", "::1") else parts.hostname
+        port = f":{parts.port}" if parts.port else ""
+        return cls(host, f"{parts.scheme}://{host}{port}")
+
+
+class Challenge(NamedTuple):
+    """What a passkey has to sign, and when it was asked to (seconds since 1970)."""
+
+    value: str
+    asked_at: float
+
+    def fresh(self):
+        return timedelta(0) <= timedelta(seconds=clock.now().timestamp() - self.asked_at) <= LIVES
+
+
+def seal(account, challenge):
+    """The challenge as text for a program that has no cookie: nobody can read or change it."""
+    return Secret().process_bind_param(json.dumps([account.id, *challenge]), None)
+
+
+def unseal(account, state):
+    """The challenge that was sealed for this account, or None."""
+    try:
+        owner, *kept = json.loads(Secret().process_result_value(state, None))
+    except (InvalidToken, ValueError):
+        return None
+    return Challenge(*kept) if owner == account.id else None
+
+
+def listing(account):
+    return select(Passkey).where(Passkey.account_id == account.id).order_by(Passkey.id)
+
+
+def get(account, passkey_id):
+    found = session.scalar(listing(account).where(Passkey.id == passkey_id))
+    if found is None:
+        raise NotFound("No such passkey.")
+    return found
+
+
+def ask_new(account, site):
+    """What the browser needs to make a passkey: its options, and the challenge to keep until the answer."""
+    options = webauthn.generate_registration_options(
+        rp_id=site.host,
+        rp_name="Panel",
+        user_id=account.id.encode(),
+        user_name=account.email,
+        user_display_name=account.name,
+        exclude_credentials=descriptors(account),
+        authenticator_selection=AuthenticatorSelectionCriteria(
+            resident_key=ResidentKeyRequirement.REQUIRED, user_verification=VERIFIED
+        ),
+    )
+    return asked(options)
+
+
+def ask(site, account=None):
+    """What the browser needs to prove a passkey: any that it has, or one of the account."""
+    found = descriptors(account) if account else None
+    return asked(
+        webauthn.generate_authentication_options(rp_id=site.host, allow_credentials=found, user_verification=VERIFIED)
+    )
+
+
+def asked(options):
+    challenge = Challenge(bytes_to_base64url(options.challenge), clock.now().timestamp())
+    return json.loads(webauthn.options_to_json(options)), challenge
+
+
+def descriptors(account):
+    ids = session.scalars(select(Passkey.credential_id).where(Passkey.account_id == account.id))
+    return [PublicKeyCredentialDescriptor(id=base64url_to_bytes(credential_id)) for credential_id in ids]
+
+
+def register(account, *, name, credential, challenge: Challenge | None, site, source):
+    """Keeps a new passkey. Returns the recovery codes, if this is the account's first factor."""
+    if session.scalar(select(func.count()).select_from(listing(account).subquery())) >= MOST:
+        raise Invalid(f"There are {MOST} passkeys. Remove one that is not used any more.")
+    if challenge is None or not challenge.fresh():
+        raise Invalid("This took too long. Try again.")
+    try:
+        made = webauthn.verify_registration_response(
+            credential=credential,
+            expected_challenge=base64url_to_bytes(challenge.value),
+            expected_rp_id=site.host,
+            expected_origin=site.origin,
+            require_user_verification=True,
+        )
+    except (WebAuthnException, ValueError, KeyError, TypeError):
+        raise Invalid("The passkey could not be kept. Try again.") from None
+    credential_id = bytes_to_base64url(made.credential_id)
+    if session.scalar(select(Passkey.id).where(Passkey.credential_id == credential_id)):
+        raise Invalid("This passkey is known already.")
+    session.add(
+        Passkey(
+            account_id=account.id,
+            name=name,
+            credential_id=credential_id,
+            public_key=bytes_to_base64url(made.credential_public_key),
+            sign_count=made.sign_count,
+        )
+    )
+    session.flush()
+    alerts.changed(account, "A passkey was added", source)
+    return factors.first_codes(account)
+
+
+def check(credential, challenge: Challenge | None, site, account=None):
+    """The passkey that has signed the challenge, one of `account` if that is given. Raises when there is none."""
+    known = find(credential)
+    wrong = known is None or challenge is None or not challenge.fresh()
+    if wrong or (account and known.account_id != account.id):
+        raise Invalid(REFUSED)
+    try:
+        proof = webauthn.verify_authentication_response(
+            credential=credential,
+            expected_challenge=base64url_to_bytes(challenge.value),
+            expected_rp_id=site.host,
+            expected_origin=site.origin,
+            credential_public_key=base64url_to_bytes(known.public_key),
+            credential_current_sign_count=known.sign_count,
+            require_user_verification=True,
+        )
+    except (WebAuthnException, ValueError, KeyError, TypeError):
+        raise Invalid(REFUSED) from None
+    if not spend(known, challenge, proof.new_sign_count):
+        raise Invalid(REFUSED)
+    return known
+
+
+def find(credential):
+    """The passkey that an answer names. A JSON text of a browser, so it may be anything."""
+    try:
+        credential_id = json.loads(credential)["id"]
+    except (ValueError, KeyError, TypeError):
+        return None
+    named = select(Passkey).where(Passkey.credential_id == credential_id) if isinstance(credential_id, str) else None
+    return None if named is None else session.scalar(named)
+
+
+def spend(passkey, challenge, sign_count):
+    """Notes the use. A challenge counts once: after an answer, those from before it count no more."""
+    asked = datetime.fromtimestamp(challenge.asked_at, UTC)
+    asked_before = or_(Passkey.last_used_at.is_(None), Passkey.last_used_at < asked)
+    used = update(Passkey).where(Passkey.id == passkey.id, asked_before)
+    return session.execute(used.values(last_used_at=clock.now(), sign_count=sign_count)).rowcount == 1
+
+
+def remove(passkey, source):
+    account = passkey.account
+    session.delete(passkey)
+    session.flush()
+    factors.drop_codes_of_nothing(account)
+    alerts.changed(account, "A passkey was removed", source)

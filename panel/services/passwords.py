@@ -1,0 +1,62 @@
+"""Passwords: changing one that is known, and choosing one by a mailed link."""
+
+from datetime import timedelta
+
+from panel import mail
+from panel.errors import Invalid, NotFound
+from panel.services import accounts, alerts, devices, links, sign_ins
+
+LINK_LIVES = timedelta(minutes=60)
+RESET = "reset"
+WRONG = "This is not your password."
+NONE_YET = "You have no password yet. Set one by “Forgot your password?” on the sign-in page."
+
+
+def check(account, password, field="password"):
+    """Raises when this is not the person's password."""
+    if not accounts.has_password(account, password):
+        raise Invalid("The password is wrong.", **{field: WRONG if account.password_hash else NONE_YET})
+
+
+def change(account, new, source, kept=None):
+    """Sets a new password. Every session but `kept` ends: whoever knew the old one may be in one of them."""
+    accounts.set_password(account, new)
+    links.end(account, RESET)
+    sign_ins.end_others(account, kept)
+    alerts.changed(account, "Your password was changed", source)
+
+
+def ask_to_reset(email):
+    """Has a link mailed to the address. Whether somebody has it is found out when the mail is sent, so that asking
+    does the same work and takes the same time for everybody."""
+    mail.send(email.strip().lower(), "password_reset")
+
+
+def reset_facts(email):
+    """What the mail says, with a new link; None when nobody has the address. Older links end."""
+    account = accounts.by_email(email)
+    if account is None:
+        return None
+    links.end(account, RESET)
+    _, secret = links.make(account, RESET, LINK_LIVES)
+    minutes = int(LINK_LIVES.total_seconds() // 60)
+    return {"email": account.email, "link": mail.address(f"/reset-password/{secret}"), "minutes": minutes}
+
+
+def opened(secret):
+    """The account whose password this link may set."""
+    link = links.find(secret, RESET)
+    if link is None:
+        raise NotFound("This link was used, has expired or is not complete. Ask for a new one.")
+    return link.account
+
+
+def reset(secret, new, source):
+    """Uses the link up. The person still has to sign in, with the second factor if there is one. No browser counts as
+    known after it."""
+    account = opened(secret)
+    if links.use(secret, RESET) is None:
+        raise NotFound("This link was used already. Ask for a new one.")
+    devices.forget(account)
+    change(account, new, source)
+    return account

@@ -1,0 +1,77 @@
+"""Projects: how customers sort their resources, and by which they give them to people of their team."""
+
+from sqlalchemy import delete as delete_rows
+from sqlalchemy import func, select
+
+from panel.db import session
+from panel.errors import Invalid, NotFound
+from panel.models import Grant, Instance, Project
+from panel.services.lookup import change, refuse_taken
+
+KINDS = {"instance": Instance}
+"""What can be in a project, by the word of the wire."""
+
+
+def listing(access, *, search=None):
+    query = select(Project).where(access.owns(Project)).order_by(Project.name, Project.id)
+    return query.where(Project.name.icontains(search, autoescape=True)) if search else query
+
+
+def get(project_id, access, field=None):
+    project = session.scalar(listing(access).where(Project.id == project_id))
+    if project is None and field:
+        raise Invalid("No such project.", **{field: "No such project."})
+    if project is None:
+        raise NotFound("No such project.")
+    return project
+
+
+def weigh(projects, access):
+    """Notes on each row how many `instances` of it whoever asks reaches."""
+    within = Instance.project_id.in_([project.id for project in projects])
+    counts = select(Instance.project_id, func.count()).where(within, access.owns(Instance))
+    found = dict(session.execute(counts.group_by(Instance.project_id)).all())
+    for project in projects:
+        project.instances = found.get(project.id, 0)
+    return projects
+
+
+def create(access, *, name, **facts):
+    refuse_taken(Project, name, account_id=access.id)
+    project = Project(account_id=access.id, name=name, **facts)
+    session.add(project)
+    session.flush()
+    access.gained(project)
+    return project
+
+
+def update(project, **changes):
+    if "name" in changes:
+        refuse_taken(Project, changes["name"], but=project, account_id=project.account_id)
+    return change(project, changes)
+
+
+def delete(project):
+    """Its resources stay, in no project. Who reached them by the project alone reaches them no more."""
+    session.execute(delete_rows(Grant).where(Grant.resource_id == project.id))
+    session.delete(project)
+    session.flush()
+
+
+def assign(access, resources, project_id):
+    """Puts resources, pairs of their type and id, into the project, or with None into none. All of them or nothing."""
+    project = get(project_id, access, "project_id") if project_id else None
+    for kind, model in KINDS.items():
+        ids = {resource_id for word, resource_id in resources if word == kind}
+        rows = session.scalars(select(model).where(model.id.in_(ids), access.owns(model))).all()
+        if len(rows) < len(ids):
+            raise Invalid(f"The {kind} was not found.", resource_id=f"No such {kind}.")
+        for row in rows:
+            row.project_id = project and project.id
+    session.flush()
+
+
+def available(project, access):
+    """Instances that are not in the project yet, newest first."""
+    others = select(Instance).where(access.owns(Instance), Instance.project_id.is_distinct_from(project.id))
+    return others.order_by(Instance.id.desc())

@@ -1,0 +1,184 @@
+"""Who works on an account's resources: roles, and the members who have them.
+
+Nobody gives what they do not hold: a member who looks after the team may hand on their own permissions and resources or
+less, and does not touch who may do more.
+"""
+
+from sqlalchemy import delete, func, or_, select
+from sqlalchemy.orm import joinedload, selectinload
+
+from panel.db import session
+from panel.errors import Conflict, Forbidden, Invalid, NotFound
+from panel.models import Grant, Instance, Member, Project, Role, SignIn, Token
+from panel.services import accounts
+from panel.services.lookup import change, refuse_taken
+
+NOT_HELD = "You can only give what you may do yourself. Your own role lacks {}."
+GIVES = {"all": ("all", "projects", "chosen"), "projects": ("projects", "chosen"), "chosen": ("chosen",)}
+"""What somebody with a reach may give: a project may hold more than was chosen for them one by one."""
+TOO_FAR = "You can only give what you may reach yourself."
+ABOVE = "This person may do or reach more than you. Ask the account's owner."
+
+
+def roles(access):
+    return select(Role).where(Role.account_id == access.id).order_by(Role.name, Role.id)
+
+
+def weigh(found):
+    """Notes on each role how many `members` have it."""
+    counts = select(Member.role_id, func.count()).where(Member.role_id.in_([role.id for role in found]))
+    by_role = dict(session.execute(counts.group_by(Member.role_id)).all())
+    for role in found:
+        role.members = by_role.get(role.id, 0)
+    return found
+
+
+def role(role_id, access, field=None):
+    found = session.scalar(roles(access).where(Role.id == role_id))
+    if found is None and field:
+        raise Invalid("No such role.", **{field: "No such role."})
+    if found is None:
+        raise NotFound("No such role.")
+    return found
+
+
+def create_role(access, *, name, permissions, description=None):
+    permissions = whole(permissions)
+    refuse_excess(access, permissions)
+    refuse_taken(Role, name, account_id=access.id)
+    made = Role(account_id=access.id, name=name, description=description, permissions=permissions)
+    session.add(made)
+    session.flush()
+    return made
+
+
+def whole(permissions):
+    """The permissions with what they make no sense without: who may do something with a kind of resource sees it."""
+    families = {name.partition(".")[0] for name in permissions}
+    seen = {f"{SEEN_WITH.get(family, family)}.view" for family in families if family not in NOTHING_TO_SEE}
+    return sorted({*permissions, *seen})
+
+
+SEEN_WITH = {"team": "account"}
+NOTHING_TO_SEE = ("api_tokens",)
+"""One's own tokens are seen without a permission."""
+
+
+def update_role(access, role, **changes):
+    """Counts for everybody who has the role from the next click or call on."""
+    refuse_excess(access, role.permissions, "You cannot change a role that permits more than your own.")
+    if access.member_id and role.id == own_role(access):
+        raise Forbidden("You cannot change your own role. Ask the account's owner.")
+    if "permissions" in changes:
+        changes["permissions"] = whole(changes["permissions"])
+        refuse_excess(access, changes["permissions"])
+    if "name" in changes:
+        refuse_taken(Role, changes["name"], but=role, account_id=access.id)
+    return change(role, changes)
+
+
+def delete_role(access, role):
+    refuse_excess(access, role.permissions, "You cannot remove a role that permits more than your own.")
+    if session.scalar(select(Member.id).where(Member.role_id == role.id).limit(1)):
+        raise Conflict("Somebody has this role. Give them another one first.", reason="role_in_use")
+    session.delete(role)
+    session.flush()
+
+
+def own_role(access):
+    return session.scalar(select(Member.role_id).where(Member.id == access.member_id))
+
+
+def refuse_excess(access, permissions, sentence=None):
+    """Raises when some of these are not the person's to give."""
+    lacking = sorted(each for each in permissions if not access.holds(each))
+    if lacking:
+        raise Forbidden(sentence or NOT_HELD.format(", ".join(lacking)))
+
+
+def listing(access, *, search=None):
+    """The members, those who are only invited among them, in the order in which they came."""
+    shown = (joinedload(Member.role), joinedload(Member.account), selectinload(Member.grants))
+    query = select(Member).options(*shown).where(Member.owner_id == access.id).order_by(Member.id)
+    return query.where(Member.email.icontains(search, autoescape=True)) if search else query
+
+
+def get(member_id, access):
+    found = session.scalar(listing(access).where(Member.id == member_id))
+    if found is None:
+        raise NotFound("No such member.")
+    return found
+
+
+def to_change(member_id, access):
+    """The member, if whoever asks may change them: somebody else, who may do and reach no more."""
+    member = get(member_id, access)
+    if member.id == access.member_id:
+        raise Forbidden("You cannot change your own membership. Ask the account's owner.")
+    if not all(access.holds(each) for each in member.role.permissions) or beyond(access, member):
+        raise Forbidden(ABOVE)
+    return member
+
+
+def beyond(access, member):
+    """Whether the member reaches something that exists and that whoever asks does not reach."""
+    if access.reach == "all":
+        return False
+    if member.reach == "all":
+        return True
+    granted = [grant.resource_id for grant in member.grants]
+    return any(
+        session.scalar(select(model.id).where(model.id.in_(granted), ~access.owns(model)).limit(1))
+        for model in (Instance, Project)
+    )
+
+
+def update(access, member, *, role_id=None, reach=None, project_ids=(), resource_ids=()):
+    """A new role or reach, which counts from the next click or call on."""
+    if role_id:
+        member.role = fitting_role(access, role_id)
+    if reach:
+        give(access, member, reach, project_ids, resource_ids)
+    session.flush()
+    return member
+
+
+def fitting_role(access, role_id):
+    """A role that whoever asks may give to somebody."""
+    found = role(role_id, access, "role_id")
+    refuse_excess(access, found.permissions)
+    return found
+
+
+def give(access, member, reach, project_ids=(), resource_ids=()):
+    """Sets what the member reaches, of what whoever asks reaches too."""
+    if reach not in GIVES[access.reach]:
+        raise Invalid(TOO_FAR, reach=TOO_FAR)
+    chosen = grants(access, Instance, resource_ids, "resource_ids") if reach != "all" else []
+    member.grants = chosen + (grants(access, Project, project_ids, "project_ids") if reach == "projects" else [])
+    member.reach = reach
+
+
+def grants(access, model, ids, field):
+    """A grant for each of the rows, all of which whoever asks must reach."""
+    found = session.scalars(select(model.id).where(model.id.in_(set(ids)), access.owns(model))).all()
+    kind = model.__tablename__.removesuffix("s")
+    if len(found) < len(set(ids)):
+        raise Invalid(f"One of the {kind}s does not exist.", **{field: f"No such {kind}."})
+    return [Grant(resource_id=each, resource_type=kind) for each in found]
+
+
+def remove(member):
+    """Ends the membership with everything the person is signed in with. An account that the invitation made goes with
+    it, unless it has got things of its own; what the member made stays the owner's."""
+    person = member.account
+    session.delete(member)
+    session.flush()
+    if person is None:
+        return
+    session.execute(delete(SignIn).where(SignIn.account_id == person.id))
+    session.execute(delete(Token).where(or_(Token.account_id == person.id, Token.created_by_id == person.id)))
+    made_for_it = person.created_at >= member.created_at and not person.is_admin
+    if made_for_it and not accounts.belongings(person):
+        session.delete(person)
+        session.flush()

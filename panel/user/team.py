@@ -1,0 +1,167 @@
+"""The team: who works on the account's resources, and with which role."""
+
+from flask import Blueprint, request, url_for
+from sqlalchemy import select
+
+from panel.auth.browser import page_can, viewer
+from panel.db import session
+from panel.forms import Form
+from panel.htmx import did, go, render, say
+from panel.models import Account, Instance, Project
+from panel.paging import Page
+from panel.schemas.team import SPECIAL, VERBS, Invitation, MemberPatch, RoleIn, RolePatch
+from panel.schemas.words import FAMILIES
+from panel.services import invitations, team
+
+bp = Blueprint("team", __name__, url_prefix="/team")
+VIEW, MANAGE = "account.view", "team.manage"
+PRESETS = {
+    "Look only": [f"{family}.view" for family in FAMILIES],
+    "Operate instances": ["instances.view", "instances.power", "instances.console", "instances.backups"],
+    "Everything but the team": [
+        *(f"{family}.{verb}" for family in FAMILIES for verb in VERBS),
+        *(name for name in SPECIAL if name.startswith("instances.")),
+    ],
+}
+"""Roles to begin with."""
+REACHES = (
+    ("all", "Everything", "All resources of the account, those that come later too."),
+    ("projects", "Projects", "What is in the projects below, now and later."),
+    ("chosen", "Single instances", "The instances below, and those that the person makes."),
+)
+
+
+@bp.get("")
+@page_can(VIEW)
+def index():
+    page = Page(team.listing(viewer(), search=request.args.get("search", "")[:255]))
+    return render("user/team/index.html", "rows", page=page, roles=all_roles(), owner=session.get(Account, viewer().id))
+
+
+def all_roles():
+    return team.weigh(session.scalars(team.roles(viewer())).all())
+
+
+@bp.get("/invite")
+@page_can(MANAGE)
+def new():
+    return invite_page(Form(Invitation, known={"reach": viewer().reach}))
+
+
+@bp.post("/invite")
+@page_can(MANAGE)
+def invite():
+    form = Form(Invitation)
+    if form.submit(lambda **data: invitations.invite(viewer(), **data)):
+        say(f"An invitation is on its way to {form.result.email}.")
+        return go(url_for(".index"))
+    return invite_page(form, "form")
+
+
+def invite_page(form, block=None):
+    return render("user/team/invite.html", block, status=form.status, form=form, **choices())
+
+
+def choices():
+    """What whoever asks may give: roles, with the reason where one is too much, and what they reach themselves."""
+    access = viewer()
+    instances = select(Instance.id, Instance.display_name).where(access.owns(Instance)).order_by(Instance.display_name)
+    projects = select(Project.id, Project.name).where(access.owns(Project)).order_by(Project.name)
+    roles = [(role.id, role.name, too_much(role)) for role in session.scalars(team.roles(access))]
+    reaches = [(word, *words, word in team.GIVES[access.reach]) for word, *words in REACHES]
+    found = {"instances": session.execute(instances).all(), "projects": session.execute(projects).all()}
+    return {"roles": roles, "reaches": reaches, **found}
+
+
+def too_much(role):
+    return None if all(viewer().holds(each) for each in role.permissions) else "permits more than your own role"
+
+
+@bp.get("/members/<member_id>")
+@page_can(VIEW)
+def member(member_id):
+    found = team.get(member_id, viewer())
+    return member_page(found, Form(MemberPatch, known=found))
+
+
+@bp.post("/members/<member_id>")
+@page_can(MANAGE)
+def change(member_id):
+    access = viewer()
+    found = team.to_change(member_id, access)
+    form = Form(MemberPatch)
+    if form.submit(lambda **data: team.update(access, found, **data)):
+        say(f"{found.email} is changed. It counts from now on.")
+        return go(url_for(".index"))
+    return member_page(team.get(member_id, access), form, "form")
+
+
+def member_page(found, form, block=None):
+    return render("user/team/member.html", block, status=form.status, form=form, member=found, **choices())
+
+
+@bp.post("/members/<member_id>/resend")
+@page_can(MANAGE)
+def resend(member_id):
+    found = invitations.resend(viewer(), team.to_change(member_id, viewer()))
+    return did(f"A new invitation is on its way to {found.email}.", url_for(".index"))
+
+
+@bp.post("/members/<member_id>/remove")
+@page_can(MANAGE)
+def remove(member_id):
+    found = team.to_change(member_id, viewer())
+    email = found.email
+    team.remove(found)
+    say(f"{email} is no longer in the team.")
+    return go(url_for(".index"))
+
+
+@bp.get("/roles/new")
+@page_can(MANAGE)
+def new_role():
+    preset = request.args.get("preset")
+    known = {"name": preset, "permissions": PRESETS[preset]} if preset in PRESETS else {}
+    return role_page(Form(RoleIn, known=known))
+
+
+@bp.post("/roles/new")
+@page_can(MANAGE)
+def create_role():
+    form = Form(RoleIn)
+    if form.submit(lambda **data: team.create_role(viewer(), **data)):
+        say(f"The role {form.result.name} is added.")
+        return go(url_for(".index"))
+    return role_page(form, block="form")
+
+
+@bp.get("/roles/<role_id>")
+@page_can(VIEW)
+def role(role_id):
+    found = team.role(role_id, viewer())
+    return role_page(Form(RolePatch, known=found), found)
+
+
+@bp.post("/roles/<role_id>")
+@page_can(MANAGE)
+def change_role(role_id):
+    found = team.role(role_id, viewer())
+    form = Form(RolePatch)
+    if form.submit(lambda **data: team.update_role(viewer(), found, **data)):
+        say(f"The role {found.name} is changed. It counts from now on.")
+        return go(url_for(".index"))
+    return role_page(form, team.role(role_id, viewer()), "form")
+
+
+def role_page(form, found=None, block=None):
+    words = {"families": FAMILIES, "verbs": VERBS, "special": SPECIAL, "presets": PRESETS, "holds": viewer().holds}
+    return render("user/team/role.html", block, status=form.status, form=form, role=found, **words)
+
+
+@bp.post("/roles/<role_id>/delete")
+@page_can(MANAGE)
+def delete_role(role_id):
+    found = team.role(role_id, viewer())
+    team.delete_role(viewer(), found)
+    say(f"The role {found.name} is removed.")
+    return go(url_for(".index"))

@@ -1,0 +1,24 @@
+// Shows an OpenAPI document, in the theme of the page, and lets people try its operations.
+(() => {
+  const place = document.getElementById("reference");
+  const root = document.documentElement;
+  const follow = () => root.classList.toggle("dark-mode", root.dataset.bsTheme === "dark");
+  new MutationObserver(follow).observe(root, { attributeFilter: ["data-bs-theme"] });
+  follow();
+  SwaggerUIBundle({
+    domNode: place,
+    url: place.dataset.document,
+    validatorUrl: null, // nobody else is to see the document
+    docExpansion: "none",
+    deepLinking: true,
+    filter: true,
+    displayRequestDuration: true,
+    defaultModelsExpandDepth: 0,
+    tryItOutEnabled: true,
+    // The page may have been opened at another of the panel's addresses than the public one, and asks only its own.
+    requestInterceptor: (request) => {
+      const { pathname, search } = new URL(request.url, location);
+      return Object.assign(request, { url: `${location.origin}${pathname}${search}` });
+    },
+  });
+})();

@@ -1,0 +1,181 @@
+"""Operators look after people by the API: suspending, passwords, second factors, roles, removing."""
+
+import pytest
+from sqlalchemy import select
+
+from panel.db import session
+from panel.models import Account, Image, Project, SignIn, Token
+from panel.services import accounts, tokens
+from tests.cast import PASSWORD
+
+PEOPLE = "/api/v1/user"
+
+
+@pytest.fixture
+def do(as_, cast):
+    """An action on one of the cast: `do("owner", "suspend", reason="…")`."""
+
+    def act(who, action="", method="POST", **body):
+        path = f"{PEOPLE}/{getattr(cast, who).id}" + (f"/{action}" if action else "")
+        return as_("admin", method, path, json=body)
+
+    return act
+
+
+def test_names_and_address_are_changed(as_, cast, do):
+    answer = do("owner", method="PUT", first_name="Ada", email=" ADA@Example.com ".strip(), self_provisioning=True)
+    data = answer.json["data"]
+    assert (data["first_name"], data["email"], data["self_provisioning"]) == ("Ada", "ada@example.com", True)
+    assert cast.owner.self_provisioning is True
+    taken = do("owner", method="PUT", email="outsider@example.com")
+    assert (taken.status_code, list(taken.json["errors"])) == (422, ["email"])
+    assert do("owner", method="PUT", email="ada@example.com").status_code == 200
+    unknown = do("owner", method="PUT", balance=5)
+    assert (unknown.status_code, "Writable" in unknown.json["errors"]["balance"][0]) == (422, True)
+
+
+def test_a_suspended_person_signs_in_and_reads_why(as_, cast, browse, do):
+    instance = cast.instance()
+    answer = do("owner", "suspend", reason="Invoice 1042 is overdue.")
+    assert answer.json["data"]["suspended_reason"] == "Invoice 1042 is overdue."
+    since = answer.json["data"]["suspended_at"]
+    assert since
+    sent = {"email": "owner@example.com", "password": PASSWORD}
+    browser = browse()
+    assert browser.post("/sign-in", data=sent).status_code == 303
+    assert "Invoice 1042 is overdue." in browser.get("/").text
+    assert "Invoice 1042 is overdue." in browse("viewer").get("/").text
+    refused = as_("owner", "PATCH", f"/api/instance/{instance.id}", json={"display_name": "x"})
+    assert (refused.status_code, refused.json["reason"]) == (403, "account_suspended")
+    assert as_("owner", "GET", "/api/profile").json["data"]["status"] == 2
+    assert cast.instance().state == "pending"
+    assert do("owner", "suspend", reason="Again").json["data"]["suspended_at"] == since
+    assert do("owner", "unsuspend").json["data"]["suspended_at"] is None
+    assert as_("owner", "PATCH", f"/api/instance/{instance.id}", json={"display_name": "x"}).status_code == 200
+    assert as_("owner", "GET", "/api/profile").json["data"]["status"] == 1
+
+
+def test_the_list_is_filtered(as_, cast, do):
+    do("outsider", "suspend")
+    emails = lambda query: {row["email"] for row in as_("admin", "GET", f"{PEOPLE}s?{query}").json["data"]}  # noqa: E731
+    assert emails("suspended=true") == {"outsider@example.com"}
+    assert emails("kind=operator") == {"admin@example.com"}
+    assert emails("kind=member") == {"member@example.com", "viewer@example.com"}
+    assert "owner@example.com" in emails("kind=customer&suspended=false")
+    assert as_("admin", "GET", f"{PEOPLE}s?kind=king").status_code == 422
+    rows = {row["email"]: row["owner_id"] for row in as_("admin", "GET", f"{PEOPLE}s").json["data"]}
+    assert (rows["viewer@example.com"], rows["owner@example.com"]) == (cast.owner.id, None)
+
+
+def test_a_reset_password_is_shown_once_and_ends_sessions(as_, cast, browse, do):
+    browser = browse("owner")
+    assert browser.get("/").status_code == 200
+    password = do("owner", "resetPassword").json["data"]["password"]
+    assert browser.get("/").status_code == 303
+    assert accounts.check_password("owner@example.com", password)
+    assert accounts.check_password("owner@example.com", PASSWORD) is None
+    assert as_("owner", "GET", "/api/connect").status_code == 200
+    assert password not in as_("admin", "GET", f"{PEOPLE}/{cast.owner.id}").text
+
+
+def test_second_factors_are_removed(cast, do):
+    refused = do("owner", "two-factor/disable")
+    assert (refused.status_code, refused.json["reason"]) == (409, "two_factor_disabled")
+    cast.owner.totp_secret, cast.owner.two_factor_at = "JBSWY3DPEHPK3PXP", cast.owner.created_at
+    session.commit()
+    assert do("owner", "two-factor/disable").json["data"]["two_factor_enabled"] is False
+    assert (cast.owner.totp_secret, cast.owner.two_factor_at) == (None, None)
+
+
+def test_operators_are_made_changed_and_unmade(as_, cast, browse, do):
+    assert browse("outsider").get("/admin").status_code == 403
+    for role, sees in (("read_only", 200), ("support", 200), ("full", 200), (None, 403)):
+        data = do("outsider", "promote", role=role).json["data"]
+        assert (data["operator_role"], data["is_admin"]) == (role, role is not None)
+        assert browse("outsider").get("/admin").status_code == sees, role
+    for role in ("king", "", 5):
+        assert do("outsider", "promote", role=role).status_code == 422
+    assert do("outsider", "promote").status_code == 422
+    refused = do("viewer", "promote", role="support")
+    assert (refused.status_code, refused.json["reason"]) == (409, "is_member")
+
+
+def test_the_last_full_operator_stays(as_, cast, do):
+    acts = (
+        lambda: do("admin", "promote", role="support"),
+        lambda: do("admin", "promote", role=None),
+        lambda: do("admin", "suspend"),
+        lambda: do("admin", method="DELETE"),
+    )
+    do("outsider", "promote", role="support")
+    for act in acts:
+        answer = act()
+        assert (answer.status_code, answer.json["reason"]) == (409, "last_operator")
+    do("outsider", "promote", role="full")
+    do("outsider", "suspend")
+    assert acts[0]().json["reason"] == "last_operator"
+    do("outsider", "unsuspend")
+    assert acts[0]().status_code == 200
+
+
+def test_who_owns_something_is_not_removed(as_, cast, do):
+    cast.instance("outsider")
+    refused = do("outsider", method="DELETE")
+    assert (refused.status_code, refused.json["reason"]) == (409, "owns_resources")
+    assert "1 instance" in refused.json["message"]
+    refused = do("owner", method="DELETE")
+    assert (refused.status_code, "2 team members" in refused.json["message"]) == (409, True)
+
+
+def test_images_hold_an_account_too(cast, do):
+    image = session.get(Image, cast.image.id)
+    image.account_id = cast.outsider.id
+    session.commit()
+    assert "1 image" in do("outsider", method="DELETE").json["message"]
+
+
+def test_a_removed_person_is_out_at_once(as_, cast, browse, do):
+    person, browser = cast.outsider.id, browse("outsider")
+    session.add(Project(account_id=person, name="Shop"))
+    session.commit()
+    assert do("outsider", method="DELETE").json["success"] is True
+    assert browser.get("/").status_code == 303
+    assert as_("outsider", "GET", "/api/connect").status_code == 401
+    for model in (SignIn, Token, Project):
+        assert session.scalars(select(model).where(model.account_id == person)).all() == []
+    assert session.get(Account, person) is None
+    assert as_("admin", "GET", f"{PEOPLE}/{person}").status_code == 404
+
+
+def test_the_profile_is_the_person_s_own(as_, cast):
+    mine = as_("owner", "GET", "/api/profile").json["data"]
+    assert (mine["id"], mine["owner_id"], mine["email"]) == (cast.owner.id, None, "owner@example.com")
+    assert (mine["status"], mine["is_admin"], mine["permissions"]) == (1, False, None)
+    theirs = as_("viewer", "GET", "/api/profile").json["data"]
+    assert (theirs["id"], theirs["owner_id"]) == (cast.viewer.id, cast.owner.id)
+    assert "instances.view" in theirs["permissions"]
+    body = {"first_name": "Vera", "company_name": None, "timezone": "Europe/Berlin"}
+    changed = as_("viewer", "PATCH", "/api/profile", json=body).json["data"]
+    assert (changed["first_name"], changed["timezone"]) == ("Vera", "Europe/Berlin")
+    assert (cast.viewer.first_name, cast.owner.first_name) == ("Vera", "Olga")
+
+
+@pytest.mark.parametrize(
+    ("body", "field"),
+    [
+        ({"timezone": "Mars/Olympus"}, "timezone"),
+        ({"email": "x@example.com"}, "email"),
+        ({"first_name": 5}, "first_name"),
+    ],
+)
+def test_a_wrong_profile_is_refused_by_field(as_, body, field):
+    answer = as_("owner", "PATCH", "/api/profile", json=body)
+    assert (answer.status_code, list(answer.json["errors"])) == (422, [field])
+
+
+def test_the_profile_needs_the_account_scope(as_, cast):
+    """IDT-30"""
+    cast.tokens["other"] = tokens.issue("user", name="n", account=cast.owner, scopes=["instances:read"])[1]
+    session.commit()
+    for path in ("/api/profile", "/api/account/limits", "/api/dashboard/search?q=x"):
+        assert as_("other", "GET", path).status_code == 403

@@ -1,0 +1,39 @@
+"""The database itself refuses to change or remove an entry, as create_all and as the migration make it."""
+
+import flask_migrate
+import pytest
+from sqlalchemy import text
+from sqlalchemy.exc import DBAPIError
+
+from panel.config import Config
+from panel.db import bare_app, db, session
+from panel.services import audit
+from tests.test_migrations import empty  # noqa: F401  (a fixture)
+
+FORBIDDEN = ("update audit set person = 'nobody'", "delete from audit")
+ENTRY = {"person": "x", "person_kind": "nobody", "ip": "192.0.2.1", "action": "x"}
+
+
+def refuses(statement):
+    with pytest.raises(DBAPIError, match="only added"), session.begin_nested():
+        session.execute(text(statement))
+
+
+@pytest.mark.parametrize("statement", FORBIDDEN)
+def test_tables_as_tests_make_them(world, statement):
+    audit.add(**ENTRY)
+    refuses(statement)
+
+
+def test_tables_as_the_migration_makes_them(empty, tmp_path):  # noqa: F811
+    app = bare_app(Config(data_dir=tmp_path, database_url=empty, secret_key="test"))
+    with app.app_context():
+        flask_migrate.upgrade()
+        audit.add(**ENTRY)
+        session.commit()
+        for statement in (*FORBIDDEN, *(["truncate audit"] if db.engine.dialect.name == "postgresql" else [])):
+            refuses(statement)
+        session.rollback()
+        assert len(session.scalars(audit.listing()).all()) == 1
+        session.remove()
+        db.engine.dispose()

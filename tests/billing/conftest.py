@@ -1,0 +1,24 @@
+"""Billing switched on, and a clock that tests move."""
+
+import pytest
+
+from panel import clock
+from panel.db import session
+from panel.models import Setting
+from panel.services import settings
+
+
+@pytest.fixture
+def billed(world):
+    """Customers are charged."""
+    session.merge(Setting(name="billing_enabled", value=True))
+    session.commit()
+    settings.forget()
+    yield
+    settings.forget()
+
+
+@pytest.fixture
+def at(monkeypatch):
+    """Sets the clock."""
+    return lambda moment: monkeypatch.setattr(clock, "now", lambda: moment)

@@ -1,0 +1,84 @@
+"""What costs something is shut while billing is off, but for unbilled accounts. The product has no such route yet, so
+the test makes an application with one."""
+
+import pytest
+
+from api import kit
+from panel.app import create_app
+from panel.db import db, session
+from tests.test_architecture import operations
+
+user = kit.User("volume", __name__, description="Volumes")
+
+
+class VolumeIn(kit.Schema):
+    """Nothing."""
+
+
+@user.get("/storage/volumes", op="list", can="volumes.view", billed=True)
+def volumes():
+    """List volumes."""
+    return {"success": True}
+
+
+@user.post("/storage/volumes", op="create", can="volumes.manage", body=VolumeIn, billed=True)
+def create(body):
+    """Create a volume."""
+    return {"success": True}
+
+
+@pytest.fixture(scope="module")
+def shop(config, app):
+    """The product with one resource more."""
+    made = create_app(config)
+    made.extensions["openapi"]["USER"].register_blueprint(user)
+    return made
+
+
+@pytest.fixture
+def ask(world, cast, shop):
+    def call(who="owner", method="GET"):
+        db._app_engines[shop][None] = db._app_engines[world][None]  # what the test has written
+        return shop.test_client().open("/api/storage/volumes", method=method, headers=cast.headers(who), json={"a": 1})
+
+    return call
+
+
+def test_the_document_says_which_operations_are_gated(shop):
+    with shop.app_context():
+        gated = [path for _, path, operation in operations(shop, "USER") if operation.get("x-billed")]
+    assert gated == ["/api/storage/volumes", "/api/storage/volumes"]
+
+
+def test_while_billing_is_off_it_is_shut(ask):
+    """BIL-10, before the body is looked at."""
+    for method in ("GET", "POST"):
+        answer = ask(method=method)
+        assert (answer.status_code, answer.json["reason"]) == (403, "billing_disabled")
+        assert answer.json["success"] is False
+
+
+def test_unbilled_accounts_pass(ask, cast):
+    """BIL-11, and the members of their teams."""
+    cast.owner.self_provisioning = True
+    session.commit()
+    assert ask("owner").status_code == ask("member").status_code == 200
+    assert ask("outsider").status_code == 403
+
+
+def test_while_billing_is_on_it_is_open(ask, billed):
+    assert ask().status_code == 200
+    assert ask(method="POST").status_code == 422
+
+
+def test_who_may_not_is_told_that_first(ask):
+    assert "billing" not in ask("nobody").text
+    assert ask("viewer", "POST").json.get("reason") is None
+
+
+def test_the_rest_goes_on(as_, cast):
+    """BIL-12"""
+    for path in ("/api/instances", "/api/usage-report", "/api/connect"):
+        assert as_("owner", "GET", path).status_code == 200
+    wanted = {"location_id": cast.location.id, "plan_id": cast.plan.id}
+    assert as_("owner", "POST", "/api/cloud-service/instances", json=wanted).status_code == 200

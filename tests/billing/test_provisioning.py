@@ -1,0 +1,39 @@
+"""Provisioning under many hands: a billing system that retries, or runs twice, gets one user."""
+
+import threading
+
+from panel.db import session
+from panel.models import Account
+from panel.services import customers
+from tests.apart import installation
+
+HANDS = 6
+
+
+def test_many_requests_at_once_make_one_user(tmp_path):
+    """BIL-03"""
+    ready, made, failures = threading.Barrier(HANDS), [], []
+    with installation(tmp_path) as app:
+
+        def provision():
+            ready.wait()
+            with app.app_context():
+                try:
+                    account = customers.provision(external_id="c-1", email="new@example.com", password="x" * 12)
+                    session.commit()
+                    made.append(account.id)
+                except Exception as error:
+                    failures.append(error)
+                finally:
+                    session.remove()
+
+        hands = [threading.Thread(target=provision) for _ in range(HANDS)]
+        for hand in hands:
+            hand.start()
+        for hand in hands:
+            hand.join()
+        with app.app_context():
+            assert failures == []
+            assert len(made) == HANDS
+            assert session.query(Account).filter_by(external_id="c-1").one().id in made
+            assert len(set(made)) == 1

@@ -1,0 +1,337 @@
+"""The billing surface: what a billing system's module does in the life of a customer."""
+
+import re
+from datetime import timedelta
+
+import pytest
+from sqlalchemy import select
+
+from panel import clock
+from panel.db import session
+from panel.models import Account, Instance, Mail, Storage, Task
+from panel.services import instances
+from tests.cast import PASSWORD
+from tests.test_architecture import operations
+from worker import usage
+
+API = "/api/v1/billing"
+
+
+@pytest.fixture
+def api(as_):
+    def call(method, path, who="billing", **options):
+        return as_(who, method, API + path, **options)
+
+    return call
+
+
+@pytest.fixture
+def client(api):
+    """A provisioned user's data."""
+    return api("POST", "/users", json={"external_id": "c-1", "email": "New@Example.com", "password": PASSWORD}).json[
+        "data"
+    ]
+
+
+@pytest.fixture
+def order(cast, client):
+    return {"user_id": client["id"], "location_id": cast.location.id, "plan_id": cast.plan.id}
+
+
+def ending(url):
+    return re.search(r"/sso/[\w-]{43}$", url)[0]
+
+
+def test_only_billing_tokens_open_it_and_they_open_nothing_else(app, as_, api):
+    """BIL-13, OP-17, IDT-20."""
+    answer = api("GET", "/auth")
+    assert (answer.status_code, answer.json) == (200, {"success": True, "message": "The token is valid."})
+    assert answer.headers["X-Api-Envelope"] == "v1"
+    billing, others = [], []
+    for surface in ("ADMIN", "USER"):
+        for method, path, operation in operations(app, surface):
+            (billing if operation["x-permission"] == "billing_token" else others).append((method, path))
+    assert len(billing) > 20
+    for method, path in billing:
+        for who in ("admin", "owner"):
+            refused = as_(who, method, re.sub(r"{\w+}", "x", path))
+            assert (refused.status_code, refused.json["message"]) == (403, "Unauthorized"), path
+        assert as_("nobody", method, path).status_code == 403
+    for method, path in others:
+        assert as_("billing", method, re.sub(r"{\w+}", "x", path)).status_code in (401, 403), path
+
+
+def test_provisioning_twice_makes_one_user(api, client):
+    """BIL-03"""
+    assert (client["email"], client["external_id"], client["balance"]) == ("new@example.com", "c-1", 0)
+    again = api("POST", "/users", json={"external_id": "c-1", "email": "other@example.com"})
+    assert again.json["data"]["id"] == client["id"]
+    assert again.json["data"]["email"] == "new@example.com"
+    taken = api("POST", "/users", json={"external_id": "c-2", "email": "new@example.com"})
+    assert (taken.status_code, list(taken.json["errors"])) == (422, ["email"])
+
+
+def test_the_provisioned_user_can_sign_in(browse, client):
+    """BIL-03"""
+    browser = browse()
+    assert browser.post("/sign-in", data={"email": client["email"], "password": PASSWORD}).headers["Location"] == "/"
+    assert client["email"] in browser.get("/").text
+
+
+def test_without_a_password_a_link_is_mailed(api):
+    api("POST", "/users", json={"external_id": "c-3", "email": "third@example.com"})
+    assert session.scalar(select(Mail.template).where(Mail.recipient == "third@example.com")) == "password_reset"
+
+
+def test_users_are_found_changed_and_removed(api, cast, client):
+    for query in ("external_id=c-1", "email=NEW@example.com", "email=new@example.com&external_id=c-1"):
+        assert [row["id"] for row in api("GET", f"/users?{query}").json["data"]] == [client["id"]]
+    assert api("GET", "/users?external_id=c-9").json["data"] == []
+    user = f"/user/{client['id']}"
+    changed = api("PATCH", user, json={"external_id": "c-7", "email": "New.Name@example.com", "first_name": "N"})
+    assert changed.json["data"]["email"] == "new.name@example.com"
+    assert api("PATCH", user, json={"email": "owner@example.com"}).status_code == 422
+    assert api("PATCH", user, json={"operator_role": "full"}).status_code == 422
+    api("PATCH", f"/user/{cast.owner.id}", json={"external_id": "c-8"})
+    assert list(api("PATCH", user, json={"external_id": "c-8"}).json["errors"]) == ["external_id"]
+    cast.instance("owner")
+    refused = api("DELETE", f"/user/{cast.owner.id}")
+    assert (refused.status_code, refused.json["reason"]) == (409, "owns_resources")
+    assert api("DELETE", user).status_code == 200
+    assert api("GET", user).status_code == 404
+
+
+def test_operators_are_not_there(api, cast):
+    cast.admin.external_id = "op"
+    session.commit()
+    for method, tail in (("GET", ""), ("PATCH", ""), ("DELETE", ""), ("POST", "/suspend"), ("POST", "/sso")):
+        assert api(method, f"/user/{cast.admin.id}{tail}").status_code == 404, tail
+    assert api("GET", "/users?email=admin@example.com").json["data"] == []
+    assert api("POST", "/users", json={"external_id": "op", "email": "x@example.com"}).status_code == 422
+    assert api("PATCH", f"/user/{cast.owner.id}", json={"external_id": "op"}).status_code == 422
+    theirs = cast.instance("admin")
+    assert api("POST", f"/instance/{theirs.id}/sso").status_code == 404
+
+
+def test_a_suspended_user_can_look_and_not_act(as_, api, cast, browse):
+    user = f"/user/{cast.owner.id}"
+    answer = api("POST", f"{user}/suspend", json={"reason": "The invoice is overdue."}).json["data"]
+    assert answer["suspended_at"]
+    assert answer["suspended_reason"] == "The invoice is overdue."
+    wanted = {"location_id": cast.location.id, "plan_id": cast.plan.id}
+    assert as_("owner", "POST", "/api/cloud-service/instances", json=wanted).status_code == 403
+    assert as_("owner", "GET", "/api/instances").status_code == 200
+    assert api("POST", f"{user}/unsuspend").json["data"]["suspended_at"] is None
+    assert as_("owner", "POST", "/api/cloud-service/instances", json=wanted).status_code == 200
+
+
+def test_an_instance_is_made_for_the_named_user(api, as_, order, client, cast, work):
+    """BIL-01: the row, without a system."""
+    made = api("POST", "/instances", json=order)
+    assert made.status_code == 200
+    data = made.json["data"]
+    assert (data["task_id"], data["password"]) == (None, None)
+    shown = api("GET", f"/instance/{data['instance_id']}").json["data"]
+    assert (shown["account_id"], shown["state"], shown["billing_mode"]) == (client["id"], "pending", "external")
+    listed = as_("admin", "GET", f"/api/v1/instances/user/{client['id']}").json["data"]
+    assert [row["id"] for row in listed] == [data["instance_id"]]
+
+
+def test_an_instance_is_made_and_deployed_at_once(api, order, cast, work):
+    data = api("POST", "/instances", json={**order, "image_id": cast.image.id, "hostname": "shop"}).json["data"]
+    assert len(data["password"]) >= 12
+    assert session.get(Task, data["task_id"]).kind == "instance_deploy"
+    work()
+    assert api("GET", f"/instance/{data['instance_id']}").json["data"]["state"] == "running"
+
+
+@pytest.mark.parametrize(
+    ("change", "field"),
+    [
+        ({"user_id": "nobody"}, "user_id"),
+        ({"location_id": "nowhere"}, "location_id"),
+        ({"plan_id": "none"}, "plan_id"),
+        ({"image_id": "none"}, "image_id"),
+        ({"password": "x" * 12}, "image_id"),
+        ({"ssh_keys": ["none"]}, "image_id"),
+        ({"hostname": "-"}, "hostname"),
+        ({"billing_mode": "free"}, "billing_mode"),
+    ],
+)
+def test_a_wrong_order_is_refused_and_leaves_nothing(api, order, change, field):
+    answer = api("POST", "/instances", json={**order, **change})
+    assert (answer.status_code, list(answer.json["errors"])) == (422, [field])
+    assert session.scalar(select(Instance.id)) is None
+
+
+def test_capacity_refusals_are_at_the_top_level(api, order):
+    """BIL-02, BIL-14"""
+    session.scalar(select(Storage)).enabled = False
+    session.commit()
+    answer = api("POST", "/instances", json=order)
+    assert (answer.status_code, answer.json["success"]) == (422, False)
+    assert answer.json["reason"] == "storage_not_sufficient"
+
+
+def test_an_instance_is_suspended_and_comes_back(api, as_, cast, work, node):
+    """BIL-04"""
+    instance = cast.instance("owner")
+    instances.deploy(instance, image_id=cast.image.id, actor="test")
+    session.commit()
+    work()
+    address = f"/instance/{instance.id}"
+    assert api("POST", f"{address}/suspend").json["data"]["task_id"]
+    assert as_("owner", "GET", f"/api{address}").json["state"] == "suspended"
+    work()
+    assert node.power(instance.id) == "off"
+    assert api("POST", f"{address}/suspend").json["data"] == {"task_id": None}
+    refused = as_("owner", "POST", f"/api{address}/power/start")
+    assert (refused.status_code, refused.json["reason"]) == (409, "suspended")
+    assert api("POST", f"{address}/unsuspend").json["data"]["task_id"]
+    work()
+    assert as_("owner", "GET", f"/api{address}").json["state"] == "running"
+    assert node.power(instance.id) == "on"
+    assert api("POST", f"{address}/power/stop").json["data"]["task_id"]
+
+
+def test_an_instance_is_terminated(api, as_, cast, work):
+    """BIL-05, BIL-08: `delete_backups` is a boolean, false when it is not sent, and noted for those that come."""
+    first, second = cast.instance(), cast.instance()
+    for wrong in (0, "true", None, []):
+        answer = api("POST", f"/instance/{first.id}/terminate", json={"delete_backups": wrong})
+        assert (answer.status_code, list(answer.json["errors"])) == (422, ["delete_backups"])
+    task = api("POST", f"/instance/{first.id}/terminate").json["data"]["task_id"]
+    assert session.get(Task, task).arguments == {"delete_backups": False}
+    task = api("POST", f"/instance/{second.id}/terminate", json={"delete_backups": True}).json["data"]["task_id"]
+    assert session.get(Task, task).arguments == {"delete_backups": True}
+    work()
+    assert as_("owner", "GET", f"/api/instance/{first.id}").status_code == 404
+    assert api("GET", f"/instance/{second.id}").status_code == 404
+
+
+def test_protection_stops_a_termination(api, as_, cast):
+    """INS-21, OP-21"""
+    instance = cast.instance(protection_enabled=True)
+    answer = api("POST", f"/instance/{instance.id}/terminate")
+    assert (answer.status_code, answer.json["reason"]) == (409, "protection_enabled")
+
+
+def test_credit_is_added(api, cast):
+    """BIL-06"""
+    address = f"/user/{cast.owner.id}"
+    key = {"Idempotency-Key": "invoice-7"}
+    for _ in range(2):
+        answer = api("POST", f"{address}/credits", json={"amount": 12.34, "reference": "INV-7"}, headers=key)
+        assert (answer.json["data"]["amount"], answer.json["data"]["balance_after"]) == (12.34, 12.34)
+    assert api("POST", f"{address}/credits", json={"amount": 1}, headers=key).status_code == 422
+    assert api("GET", address).json["data"]["balance"] == 12.34
+
+
+def test_the_usage_of_a_month(api, at, billed, cast, order):
+    """What the billing system sold is recorded, and not charged here."""
+    begun = clock.now().replace(year=2026, month=3, day=2, hour=5)
+    at(begun)
+    api("POST", "/instances", json=order)
+    at(begun + timedelta(hours=30))
+    usage.count()
+    report = api("GET", f"/user/{order['user_id']}/usage?month=2026-03").json["data"]
+    totals = {"month": "2026-03", "currency": "EUR", "resources": 1, "hours": 30, "charge": 0, "balance": 0}
+    assert report["totals"] == totals
+    assert report["resources"][0]["billing_mode"] == "external"
+    assert report["resources"][0]["price"] == 4
+    assert api("GET", f"/user/{order['user_id']}/usage?month=2026-02").json["data"]["resources"] == []
+    for wrong in ("2026-13", "now", "2026-3", "2026-03-01"):
+        assert api("GET", f"/user/{order['user_id']}/usage?month={wrong}").status_code == 422
+
+
+def test_what_can_be_sold(api, cast):
+    assert [row["id"] for row in api("GET", "/locations").json["data"]] == [cast.location.id]
+    assert [row["price"] for row in api("GET", "/plans").json["data"]] == [4]
+    assert [row["id"] for row in api("GET", "/images").json["data"]] == [cast.image.id]
+    cast.image.public = cast.plan.enabled = False
+    session.commit()
+    assert (api("GET", "/plans").json["data"], api("GET", "/images").json["data"]) == ([], [])
+
+
+def test_a_link_signs_the_user_in_once(api, browse, cast):
+    """BIL-07: by POST only. Mail programs, previews and scanners that open the link do not use it up."""
+    made = api("POST", f"/user/{cast.owner.id}/sso").json["data"]
+    assert made["url"].startswith("http://127.0.0.1:8000/sso/")
+    path = ending(made["url"])
+    browser = browse()
+    assert browser.head(path).status_code == 200
+    for _ in range(2):
+        page = browser.get(path)
+        assert page.status_code == 200
+        assert "owner@example.com" in page.text
+        assert page.headers["Referrer-Policy"] == "same-origin"
+        assert page.headers["Cache-Control"] == "no-store"
+    assert "/sign-in" in browser.get("/").headers["Location"]
+    entered = browser.post(path)
+    assert (entered.status_code, entered.headers["Location"]) == (303, "/")
+    assert "owner@example.com" in browser.get("/profile").text
+    for again in (browse().get(path), browse().post(path)):
+        assert again.status_code == 404
+        assert "was used" in again.text
+
+
+def test_a_link_to_an_instance_leads_to_it(api, browse, cast):
+    instance = cast.instance()
+    path = ending(api("POST", f"/instance/{instance.id}/sso", json={"expires_in": 600}).json["data"]["url"])
+    assert browse().post(path).headers["Location"] == f"/instances/{instance.id}"
+
+
+def test_a_link_ends_with_its_time(api, browse, cast, at):
+    for wrong in (59, 601, "60", True):
+        assert api("POST", f"/user/{cast.owner.id}/sso", json={"expires_in": wrong}).status_code == 422
+    path = ending(api("POST", f"/user/{cast.owner.id}/sso", json={"expires_in": 60}).json["data"]["url"])
+    at(clock.now() + timedelta(seconds=61))
+    assert browse().get(path).status_code == 404
+    assert browse().post(path).status_code == 404
+
+
+def test_a_second_factor_is_still_asked_for(api, browse, cast):
+    cast.owner.two_factor_at, cast.owner.totp_secret = clock.now(), "JBSWY3DPEHPK3PXP"
+    session.commit()
+    browser = browse()
+    entered = browser.post(ending(api("POST", f"/user/{cast.owner.id}/sso").json["data"]["url"]))
+    assert entered.headers["Location"].startswith("/sign-in/second-step")
+    assert "/sign-in" in browser.get("/profile").headers["Location"]
+
+
+def test_who_became_an_operator_meanwhile_is_not_signed_in(api, browse, cast):
+    path = ending(api("POST", f"/user/{cast.outsider.id}/sso").json["data"]["url"])
+    session.get(Account, cast.outsider.id).operator_role = "full"
+    session.commit()
+    assert browse().post(path).status_code == 404
+
+
+NONSENSE = (
+    b"[]",
+    b"{",
+    b'"x"',
+    b'{"user_id": {}, "location_id": [], "plan_id": 1, "image_id": true, "hostname": {}}',
+    b'{"amount": [], "kind": {}, "reference": 5, "description": null}',
+    b'{"amount": 1e999}',
+    b'{"amount": "\xc2\xb2"}',
+    b'{"external_id": "\\u0000", "email": "a@example.com"}',
+    b'{"expires_in": 1.5, "delete_backups": "false", "reason": []}',
+    b'{"\xff": 1}',
+)
+
+
+def test_nonsense_is_refused_in_the_dialect(app, api, as_):
+    """BIL-14: whatever comes, the answer is a refusal that the envelope wears, and never a fault of ours."""
+    for method, path, operation in operations(app, "ADMIN"):
+        if operation["x-permission"] != "billing_token":
+            continue
+        for id_ in ("%00", "x" * 300, "%C3%A4", "0199c0a8-0000-7000-8000-000000000000"):
+            if "{" in path:
+                answer = as_("billing", method, re.sub(r"{\w+}", id_, path), json={})
+                assert answer.status_code in (404, 422), (path, id_)
+                assert answer.json["success"] is False
+        for body in NONSENSE:
+            if "requestBody" in operation:
+                answer = as_("billing", method, re.sub(r"{\w+}", "x", path), data=body)
+                assert answer.status_code in (400, 404, 422), (path, body)
+                assert answer.json["success"] is False

@@ -1,0 +1,227 @@
+"""Signing in with every factor, in a real browser: passkeys are those of Chromium's virtual authenticator, mails come
+through a real mail server."""
+
+import queue
+import re
+import threading
+import time
+
+import pyotp
+import pytest
+from aiosmtpd.controller import Controller
+from playwright.sync_api import expect
+from sqlalchemy import select
+from werkzeug.serving import make_server
+
+from panel import limits
+from panel.app import create_app
+from panel.db import session
+from panel.models import Account
+from panel.services import settings
+from tests.apart import installation
+from tests.cast import PASSWORD
+from tests.processes.conftest import free_port, wait_for
+from tests.sign_in.test_mail import Box
+from worker import mail
+
+pytestmark = pytest.mark.browser
+
+EMAIL = "owner@example.com"
+NEW = "another long password"
+DEVICE = {
+    "protocol": "ctap2",
+    "transport": "internal",
+    "hasResidentKey": True,
+    "hasUserVerification": True,
+    "isUserVerified": True,
+    "automaticPresenceSimulation": True,
+}
+
+
+class Site:
+    """A panel with its mail server, at localhost: passkeys need a name."""
+
+    def __init__(self, app, url, box):
+        self.app, self.url, self.box = app, url, box
+
+    def secret(self, email=EMAIL):
+        with self.app.app_context():
+            return session.scalar(select(Account).where(Account.email == email)).totp_secret
+
+    def mail(self, subject):
+        """The text of the newest mail with the subject, once it has come."""
+        found = wait_for(lambda: [each for each in self.box.mails if each["Subject"] == subject], f"a mail: {subject}")
+        return found[-1].get_body(("plain",)).get_content()
+
+
+@pytest.fixture
+def site(tmp_path):
+    port, box, bells = free_port(), Box(), queue.Queue()
+    smtp = Controller(box, hostname="127.0.0.1", port=free_port())
+    smtp.start()
+    facts = {"public_url": f"http://localhost:{port}", "mail_url": f"smtp://127.0.0.1:{smtp.port}"}
+    with installation(tmp_path, make=create_app, ring=lambda *bell: bells.put(bell), **facts) as app:
+        limits.connect("")
+        server = make_server("127.0.0.1", port, app, threaded=True)
+        threads = threading.Thread(target=server.serve_forever), threading.Thread(target=hear, args=(app, bells))
+        for thread in threads:
+            thread.start()
+        yield Site(app, facts["public_url"], box)
+        server.shutdown()
+        bells.put(None)
+        for thread in threads:
+            thread.join()
+        smtp.stop()
+        limits.connect("")
+
+
+def hear(app, bells):
+    """Sends the mails, as a worker would, until the bell that is none."""
+    while bell := bells.get():
+        function, *args = bell
+        if function == "worker.mail.send":
+            with app.app_context():
+                mail.send(*args)
+
+
+def sign_in(page, site, password=PASSWORD):
+    page.goto(f"{site.url}/sign-in")
+    page.get_by_label("Email address").fill(EMAIL)
+    page.get_by_label("Password").fill(password)
+    page.get_by_role("button", name="Sign in", exact=True).click()
+
+
+def sign_out(page):
+    page.get_by_role("button", name="Account:").click()
+    page.get_by_role("banner").get_by_role("button", name="Sign out").click()
+    expect(page.get_by_role("heading", name="Sign in")).to_be_visible()
+
+
+def set_up_authenticator(page, site):
+    """Through the pages; returns the recovery codes."""
+    expect(page.get_by_role("navigation").first).to_be_visible()
+    page.goto(f"{site.url}/profile/security")
+    page.get_by_role("button", name="Set up").click()
+    expect(page.get_by_alt_text("QR code")).to_be_visible()
+    assert page.get_by_alt_text("QR code").evaluate("image => image.naturalWidth") > 50
+    page.get_by_label("Code").fill(pyotp.TOTP(site.secret()).now())
+    page.get_by_role("button", name="Turn on").click()
+    expect(page.get_by_role("heading", name="Recovery codes")).to_be_visible()
+    return page.locator(".codes code").all_inner_texts()
+
+
+def test_authenticator_and_recovery_codes(page, site, shot):
+    sign_in(page, site)
+    codes = set_up_authenticator(page, site)
+    assert len(codes) == 10
+    shot("codes")
+    page.get_by_role("link", name="I have kept them").click()
+    sign_out(page)
+    sign_in(page, site)
+    expect(page.get_by_role("heading", name="One more step")).to_be_visible()
+    page.get_by_label("Code from your authenticator").fill("000000")
+    page.get_by_role("button", name="Continue").click()
+    expect(page.get_by_text("This code is wrong")).to_be_visible()
+    shot("second-step")
+    page.get_by_label("Code from your authenticator").fill(pyotp.TOTP(site.secret()).at(int(time.time()) + 30))
+    page.get_by_role("button", name="Continue").click()
+    expect(page.get_by_role("navigation").first).to_be_visible()
+    sign_out(page)
+    sign_in(page, site)
+    page.get_by_label("Code from your authenticator").fill(codes[3])
+    page.get_by_role("button", name="Continue").click()
+    expect(page.get_by_role("navigation").first).to_be_visible()
+    page.goto(f"{site.url}/profile/security")
+    expect(page.get_by_text("9 left")).to_be_visible()
+
+
+def test_a_passkey_alone_and_as_the_second_step(page, site, shot):
+    line = page.context.new_cdp_session(page)
+    line.send("WebAuthn.enable")
+    line.send("WebAuthn.addVirtualAuthenticator", {"options": DEVICE})
+    sign_in(page, site)
+    expect(page.get_by_role("navigation").first).to_be_visible()
+    page.goto(f"{site.url}/profile/passkeys/new")
+    page.get_by_label("Name").fill("Laptop")
+    page.get_by_label("Your password").fill("wrong")
+    page.get_by_role("button", name="Add passkey").click()
+    expect(page.get_by_text("This is not your password.")).to_be_visible()
+    shot("new-passkey")
+    page.get_by_label("Your password").fill(PASSWORD)
+    page.get_by_role("button", name="Add passkey").click()
+    expect(page.locator(".codes code")).to_have_count(10)
+    page.goto(f"{site.url}/profile/security")
+    expect(page.get_by_text("Laptop")).to_be_visible()
+    shot("security")
+    page.goto(f"{site.url}/profile/passkeys/new")
+    page.get_by_label("Name").fill("Laptop again")
+    page.get_by_label("Your password").fill(PASSWORD)
+    page.get_by_role("button", name="Add passkey").click()
+    expect(page.get_by_text("This device has a passkey for your account already.")).to_be_visible()
+    sign_out(page)
+    page.goto(f"{site.url}/sign-in?next=/profile/security")
+    page.get_by_role("button", name="Sign in with a passkey").click()
+    expect(page.get_by_role("heading", name="Security")).to_be_visible()
+    sign_out(page)
+    sign_in(page, site)
+    page.get_by_role("button", name="Use a passkey").click()
+    expect(page.get_by_role("navigation").first).to_be_visible()
+    page.goto(f"{site.url}/profile/security")
+    page.get_by_role("link", name="Remove").click()
+    page.get_by_label("Your password").fill(PASSWORD)
+    page.get_by_role("button", name="Remove").click()
+    expect(page.get_by_text("The passkey is removed.")).to_be_visible()
+    sign_out(page)
+    page.get_by_role("button", name="Sign in with a passkey").click()
+    expect(page.get_by_text("The passkey could not be checked")).to_be_visible()
+
+
+def test_a_new_password_by_mail(page, site, shot):
+    page.goto(f"{site.url}/sign-in")
+    page.get_by_role("link", name="Forgot your password?").click()
+    page.get_by_label("Email address").fill(EMAIL)
+    page.get_by_role("button", name="Send the link").click()
+    expect(page.get_by_role("heading", name="Look at your mail")).to_be_visible()
+    link = re.search(r"http://localhost:\d+/reset-password/\S+", site.mail("Choose a new password"))[0]
+    page.goto(link)
+    page.get_by_label("New password", exact=True).fill(NEW)
+    page.get_by_label("New password again").fill(NEW)
+    shot("choose")
+    page.get_by_role("button", name="Set the password").click()
+    expect(page.get_by_text("Your password is set.")).to_be_visible()
+    sign_in(page, site, PASSWORD)
+    expect(page.get_by_text("The email address or the password is wrong.")).to_be_visible()
+    sign_in(page, site, NEW)
+    expect(page.get_by_role("navigation").first).to_be_visible()
+    assert EMAIL in site.mail("Your password was changed")
+
+
+def test_a_required_factor_is_set_up_before_anything_else(page, site, shot):
+    with site.app.app_context():
+        settings.update({"require_second_factor": "everybody"})
+        session.commit()
+    sign_in(page, site)
+    expect(page.get_by_text("Set up a second factor to go on")).to_be_visible()
+    page.goto(f"{site.url}/instances")
+    expect(page.get_by_role("heading", name="Security")).to_be_visible()
+    shot("required")
+    set_up_authenticator(page, site)
+    page.goto(f"{site.url}/instances")
+    expect(page.get_by_role("heading", name="Instances")).to_be_visible()
+
+
+def test_without_javascript(browser, site):
+    context = browser.new_context(java_script_enabled=False)
+    page = context.new_page()
+    try:
+        sign_in(page, site)
+        codes = set_up_authenticator(page, site)
+        page.goto(f"{site.url}/profile/security")
+        context.clear_cookies()
+        sign_in(page, site)
+        expect(page.get_by_role("button", name="Use a passkey")).to_be_hidden()
+        page.get_by_label("Code from your authenticator").fill(codes[0])
+        page.get_by_role("button", name="Continue").click()
+        expect(page.get_by_role("heading", name="Overview")).to_be_visible()
+    finally:
+        context.close()

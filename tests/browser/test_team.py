@@ -1,0 +1,90 @@
+"""A team in a real browser: somebody is invited by a real mail, joins, and sees and does what was chosen for them."""
+
+import re
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.browser.test_tokens import PASSWORD, sign_in
+from tests.processes.conftest import Customer, fresh, installation, wait_for  # noqa: F401
+from tests.processes.test_mail import box, settings  # noqa: F401
+
+pytestmark = [pytest.mark.browser, pytest.mark.processes]
+
+OWNER, GRACE = "customer@example.com", "grace@example.com"
+
+
+@pytest.fixture
+def running(installation):  # noqa: F811
+    installation.up()
+    installation.panel("user", "password", "--email", OWNER, "--password", PASSWORD)
+    return installation
+
+
+@pytest.fixture
+def machines(running, fresh):  # noqa: F811
+    """Two instances of the owner, not deployed: their names."""
+    owner = Customer(running, fresh[1])
+    location = owner.call("GET", "/api/cloud-service/locations")["data"][0]["id"]
+    groups = f"/api/cloud-service/location/{location}/plan-group"
+    plan = owner.call("GET", f"{groups}/{owner.call('GET', groups + 's')[0]['id']}/plans")[0]["id"]
+    for name in ("Shop front", "Payroll"):
+        body = {"location_id": location, "plan_id": plan, "display_name": name}
+        owner.call("POST", "/api/cloud-service/instances", body)
+    return owner
+
+
+@pytest.fixture
+def newcomer(browser):
+    """The browser of somebody else."""
+    context = browser.new_context(viewport={"width": 1440, "height": 900}, reduced_motion="reduce")
+    yield context.new_page()
+    context.close()
+
+
+def test_somebody_is_invited_joins_and_sees_what_was_chosen(page, newcomer, running, machines, box, shot):  # noqa: F811
+    sign_in(page, running, OWNER)
+    page.get_by_role("link", name="Team").first.click()
+    page.get_by_role("link", name="Look only").click()
+    expect(page.get_by_label("Name")).to_have_value("Look only")
+    page.get_by_role("button", name="Add role").click()
+    page.get_by_role("link", name="Invite member").first.click()
+    page.get_by_label("Email address").fill(GRACE)
+    expect(page.get_by_label("Payroll")).to_be_hidden()
+    page.get_by_label("Single instances").check()
+    page.get_by_label("Shop front").check()
+    shot("invite")
+    page.get_by_role("button", name="Send invitation").click()
+    expect(page.get_by_text("An invitation is on its way")).to_be_visible()
+    expect(page.get_by_role("row", name=re.compile(GRACE))).to_contain_text("Invited")
+
+    (letter,) = wait_for(lambda: [mail for mail in box.mails if mail["To"] == GRACE], "the invitation")
+    link = re.search(r"Accept the invitation: (\S+)", letter.get_body(("plain",)).get_content())[1]
+    newcomer.goto(link)
+    newcomer.get_by_label("First name").fill("Grace")
+    newcomer.get_by_label("Password", exact=False).first.fill(PASSWORD)
+    newcomer.get_by_label("Password again").fill(PASSWORD)
+    newcomer.get_by_role("button", name="Join the team").click()
+    expect(newcomer.get_by_text("You are in the team.")).to_be_visible()
+    newcomer.get_by_role("link", name="Instances", exact=True).first.click()
+    expect(newcomer.get_by_role("link", name="Shop front")).to_be_visible()
+    expect(newcomer.get_by_text("Payroll")).to_have_count(0)
+
+    newcomer.get_by_role("link", name="Shop front").click()
+    deploy = newcomer.get_by_role("button", name=re.compile("Deploy"))
+    expect(deploy).to_be_disabled()
+    expect(deploy).to_contain_text("it needs instances.manage")
+    newcomer.get_by_role("link", name="Settings").click()
+    expect(newcomer.get_by_text("it needs instances.delete")).to_be_visible()
+    newcomer.goto(f"{running.url}/team/invite")
+    expect(newcomer.get_by_text("it needs team.manage")).to_be_visible()
+
+    page.reload()
+    row = page.get_by_role("row", name=re.compile(GRACE))
+    expect(row).to_contain_text("Active")
+    row.get_by_role("button", name=f"Actions for {GRACE}").click()
+    row.get_by_role("button", name="Remove").click()
+    page.locator("#confirm-yes").click()
+    expect(page.get_by_text("is no longer in the team")).to_be_visible()
+    newcomer.goto(f"{running.url}/instances")
+    expect(newcomer.get_by_role("button", name="Sign in", exact=True)).to_be_visible()

@@ -1,0 +1,88 @@
+"""Tokens in a real browser: made with a preset, used, revoked; and an operator who looks at the panel as a customer."""
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.processes.conftest import Customer, fresh, installation, settings  # noqa: F401
+
+pytestmark = [pytest.mark.browser, pytest.mark.processes]
+
+PASSWORD = "a long test password"
+OPERATOR, CUSTOMER = "operator@example.com", "customer@example.com"
+
+
+@pytest.fixture
+def running(installation):  # noqa: F811
+    installation.up()
+    for email in (OPERATOR, CUSTOMER):
+        installation.panel("user", "password", "--email", email, "--password", PASSWORD)
+    return installation
+
+
+def sign_in(page, running, email):
+    page.goto(f"{running.url}/")
+    page.get_by_label("Email").fill(email)
+    page.get_by_label("Password").fill(PASSWORD)
+    page.get_by_role("button", name="Sign in", exact=True).click()
+    expect(page.get_by_role("navigation").first).to_be_visible()
+
+
+def test_a_token_is_made_used_and_revoked(page, running, shot):
+    """IDT-07: made in the panel, used on the API."""
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    sign_in(page, running, CUSTOMER)
+    page.get_by_role("link", name="API tokens").first.click()
+    shot("list")
+    page.get_by_role("link", name="Create token").first.click()
+    page.get_by_label("Name").fill("CI of the shop")
+    page.get_by_role("button", name="Read only").click()
+    expect(page.get_by_label("instances:read")).to_be_checked()
+    expect(page.get_by_label("Name")).to_have_value("CI of the shop")
+    page.get_by_label("vpcs:read").uncheck()
+    page.get_by_label("vpcs:write").check()
+    expect(page.get_by_label("vpcs:read")).to_be_checked()
+    page.get_by_role("button", name="Use my address").click()
+    expect(page.get_by_label("Allowed addresses")).to_have_value("127.0.0.1")
+    shot("form")
+    page.get_by_label("Name").press("Enter")
+    expect(page.get_by_label("Token", exact=True)).to_be_visible()
+    shot("made")
+    page.get_by_role("button", name="Copy the token").click()
+    value = page.evaluate("navigator.clipboard.readText()")
+    assert value == page.get_by_label("Token", exact=True).input_value()
+    program = Customer(running, value)
+    assert program.call("GET", "/api/instances")["total"] == 0
+    assert running.call("POST", "/api/ssh-key/generate", {"name": "k", "algorithm": "ed25519"}, value)[0] == 403
+
+    page.get_by_role("link", name="I have kept it").click()
+    page.get_by_role("link", name="Test a token").click()
+    page.get_by_label("Token", exact=True).fill(value)
+    page.get_by_label("Request").fill("POST /api/ssh-key/generate")
+    page.get_by_role("button", name="Test").click()
+    expect(page.get_by_text("it needs ssh_keys:write")).to_be_visible()
+    shot("tested")
+
+    page.get_by_role("link", name="API tokens").first.click()
+    page.get_by_role("button", name="Actions for CI of the shop").click()
+    page.get_by_role("button", name="Revoke").click()
+    page.locator("#confirm-yes").click()
+    expect(page.get_by_text("CI of the shop is revoked.")).to_be_visible()
+    expect(page.get_by_role("button", name="Actions for CI of the shop")).to_have_count(0)
+    assert running.call("GET", "/api/connect", token=value)[0] == 401
+
+
+def test_an_operator_sees_the_panel_as_a_customer(page, running, shot):
+    sign_in(page, running, OPERATOR)
+    page.goto(f"{running.url}/admin/customers?search={CUSTOMER}")
+    page.locator("#rows").get_by_role("link").first.click()
+    page.get_by_role("button", name="See as this person").click()
+    banner = page.locator("#impersonating")
+    expect(banner).to_contain_text(f"You are looking at the panel as {CUSTOMER}")
+    shot("banner")
+    page.get_by_role("link", name="API tokens").first.click()
+    expect(banner).to_be_visible()
+    expect(page.get_by_role("button", name="Create token").first).to_be_disabled()
+    banner.get_by_role("button", name="Stop").click()
+    expect(page.get_by_text("You are yourself again")).to_be_visible()
+    expect(banner).to_have_count(0)
+    shot("back")

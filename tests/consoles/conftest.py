@@ -1,0 +1,92 @@
+"""A pump, lines on real TCP connections, and somebody at both of their ends."""
+
+import queue
+import time
+
+import pytest
+
+from consoles import endings
+from consoles.pump import Pump
+from consoles.screen import Screen, Target
+from tests.consoles import viewer, vnc
+
+PASSWORD = "onceonly"
+
+
+@pytest.fixture
+def lives():
+    """How long the pump's patience lasts; a test may change it."""
+    return {}
+
+
+@pytest.fixture
+def pump(lives):
+    made = Pump(**{"goodbye": 0.5, **lives})
+    made.start()
+    yield made
+    made.stop(endings.RESTARTING, 0.2)
+    made.join(5)
+    assert not made.is_alive()
+    assert made.watched.keys() <= {made.wakeup}, "a descriptor is still watched"
+
+
+@pytest.fixture
+def machine():
+    """Makes VNC servers."""
+    made = []
+
+    def make(play, **options):
+        made.append(vnc.Server(play, **options))
+        return made[-1]
+
+    yield make
+    for server in made:
+        server.close()
+
+
+class Session:
+    """A screen that was opened for a test: `viewer`, and what the pump told of the line."""
+
+    def __init__(self, line, seat):
+        self.line, self.viewer, self.told = line, seat, queue.Queue()
+        line.opened = lambda _: self.told.put("opened")
+        line.ended = lambda _: self.told.put("ended")
+
+    def wait_for(self, event):
+        assert self.told.get(timeout=20) == event
+
+    @property
+    def word(self):
+        return self.line.ending.word
+
+
+@pytest.fixture
+def screen(pump):
+    """Opens a screen of a VNC server, and signs in."""
+    opened = []
+
+    def make(server, password=PASSWORD, node_password="nodepass", port=None, small=False, signs_in=True, **more):
+        mine, other = viewer.pair(small=small)
+        seat = viewer.Viewer(mine)
+        target = Target(server.host, port or server.port, password, node_password)
+        line = Screen(other, {"key": viewer.KEY, "protocols": ["binary"]}, target, **more)
+        session = Session(line, seat)
+        line.prepare()
+        pump.add(line)
+        assert seat.hear_answer() == 101
+        if signs_in:
+            assert seat.sign_in(password) is None
+            session.wait_for("opened")
+        opened.append(mine)
+        return session
+
+    yield make
+    for connection in opened:
+        connection.close()
+
+
+def until(true, what, patience=20):
+    end = time.monotonic() + patience
+    while not true():
+        assert time.monotonic() < end, f"waited in vain for {what}"
+        time.sleep(0.01)

@@ -1,0 +1,100 @@
+"""A guest's SSH server with one user and one key. What its shell does is up to the test."""
+
+import io
+import socket
+import threading
+from contextlib import suppress
+
+import paramiko
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+
+
+def new_key():
+    """A private key as OpenSSH writes it."""
+    key = Ed25519PrivateKey.generate()
+    return key.private_bytes(Encoding.PEM, PrivateFormat.OpenSSH, NoEncryption()).decode()
+
+
+def loaded(text):
+    return paramiko.Ed25519Key.from_private_key(io.StringIO(text))
+
+
+def line(key):
+    return f"{key.get_name()} {key.get_base64()}"
+
+
+class Server:
+    """`play(channel, door)` is the shell; what it returns is the exit code."""
+
+    def __init__(self, play, *host_keys, gives_terminals=True):
+        self.play, self.gives_terminals = play, gives_terminals
+        self.user_key, self.host_keys = new_key(), host_keys or (loaded(new_key()),)
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.host, self.port = self.listener.getsockname()
+        self.doors, self.transports = [], []
+        threading.Thread(target=self.serve, daemon=True).start()
+
+    def serve(self):
+        while True:
+            try:
+                connection, _ = self.listener.accept()
+            except OSError:
+                return
+            threading.Thread(target=self.attend, args=(connection,), daemon=True).start()
+
+    def attend(self, connection):
+        transport = paramiko.Transport(connection)
+        self.transports.append(transport)
+        for key in self.host_keys:
+            transport.add_server_key(key)
+        door = Door(self)
+        self.doors.append(door)
+        try:
+            transport.start_server(server=door)
+            channel = transport.accept(20)
+            if channel and door.open.wait(20):
+                code = self.play(channel, door)
+                if code is not None:
+                    channel.send_exit_status(code)
+                channel.close()
+        except (paramiko.SSHException, OSError, EOFError):
+            pass  # the panel went
+
+    def close(self):
+        with suppress(OSError):  # it was closed before
+            self.listener.shutdown(socket.SHUT_RDWR)
+        self.listener.close()
+        for transport in self.transports:
+            transport.close()
+
+
+class Door(paramiko.ServerInterface):
+    def __init__(self, server):
+        self.server, self.open = server, threading.Event()
+        self.tries, self.terminal = 0, None
+        self.sizes = []
+
+    def get_allowed_auths(self, username):
+        return "publickey"
+
+    def check_auth_publickey(self, username, key):
+        self.tries += 1
+        right = username == "root" and key == loaded(self.server.user_key)
+        return paramiko.AUTH_SUCCESSFUL if right else paramiko.AUTH_FAILED
+
+    def check_channel_request(self, kind, number):
+        return paramiko.OPEN_SUCCEEDED
+
+    def check_channel_pty_request(self, channel, term, width, height, *_):
+        self.terminal = term
+        self.sizes.append((width, height))
+        return self.server.gives_terminals
+
+    def check_channel_window_change_request(self, channel, width, height, *_):
+        self.sizes.append((width, height))
+        return True
+
+    def check_channel_shell_request(self, channel):
+        self.open.set()
+        return True

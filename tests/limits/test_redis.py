@@ -1,0 +1,74 @@
+"""Counting in Redis: together with other processes, after its loss, and after its return."""
+
+import socket
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from panel import limits
+from panel.services import settings
+from tests.embedded import Redis
+
+pytestmark = pytest.mark.processes
+
+
+@pytest.fixture
+def redis(tmp_path, world):
+    server = Redis(tmp_path)
+    limits.connect(server.url)
+    yield server
+    limits.connect("")
+    server.kill()
+
+
+def hits(count, most=3):
+    return [limits.hit("test", "key", most).allowed for _ in range(count)]
+
+
+def test_processes_count_together(redis):
+    assert hits(2) == [True, True]
+    limits.connect(redis.url)  # as another process would
+    window = limits.hit("test", "key", 3)
+    assert window[:2] == (True, 0)
+    assert 55 <= window.reset <= 61
+    refused = limits.hit("test", "key", 3)
+    assert (refused.allowed, refused.remaining) == (False, 0)
+    assert 1 <= refused.reset <= 61
+
+
+def test_many_at_once_never_get_more_than_the_limit(redis):
+    limits.hit("test", "first", 50)  # Redis has learned the scripts
+    with ThreadPoolExecutor(8) as pool:
+        found = list(pool.map(lambda _: limits.hit("test", "many", 50).allowed, range(200)))
+    assert sum(found) == 50
+
+
+def test_requests_go_on_without_redis_and_are_counted_here(redis, as_, monkeypatch):
+    told = []
+    monkeypatch.setattr(limits, "log", type("Log", (), {"warning": lambda *words, **facts: told.append(words[1])})())
+    monkeypatch.setattr(limits, "told_at", float("-inf"))
+    settings.update({"rate_limit_requests": 3})
+    assert as_("owner", "GET", "/api/connect").status_code == 200
+    redis.kill()
+    began = time.monotonic()
+    assert [as_("owner", "GET", "/api/connect").status_code for _ in range(4)] == [200, 200, 200, 429]
+    assert time.monotonic() - began < 2
+    monkeypatch.setattr(limits, "away_until", 0)  # it is asked again, and still away
+    assert as_("owner", "GET", "/api/connect").status_code == 429
+    assert told == ["limits_counted_here"]
+
+    redis.start()
+    monkeypatch.setattr(limits, "away_until", 0)
+    answers = [as_("owner", "GET", "/api/connect") for _ in range(4)]  # a Redis that lost all, its scripts too
+    assert [answer.status_code for answer in answers] == [200, 200, 200, 429]
+
+
+def test_a_silent_redis_holds_a_request_up_only_once(world, monkeypatch):
+    """One that takes connections and never answers."""
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        limits.connect(f"redis://127.0.0.1:{silent.getsockname()[1]}")
+        began = time.monotonic()
+        assert hits(4) == [True, True, True, False]
+        assert time.monotonic() - began < 3 * limits.PATIENCE
+    limits.connect("")

@@ -1,0 +1,94 @@
+"""Tokens of a running installation: two web processes, a Redis, the command line."""
+
+import sqlite3
+import subprocess
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from tests.processes.conftest import wait_for
+
+pytestmark = pytest.mark.processes
+
+
+@pytest.fixture
+def running(installation):
+    installation.env["PANEL_WEB_WORKERS"] = "2"
+    installation.up()
+    return installation
+
+
+def answers(installation, token, path="/api/connect", count=24):
+    """The statuses of many requests at once, which reach every web process."""
+    ask = lambda _: installation.call("GET", path, token=token)[0]  # noqa: E731
+    with ThreadPoolExecutor(8) as pool:
+        return set(pool.map(ask, range(count)))
+
+
+def test_a_revoked_token_is_dead_in_every_process(running, customer):
+    """Nothing is remembered between requests."""
+    made = customer.call("POST", "/api/api-tokens", {"name": "x", "scopes": ["account:read"]})
+    assert answers(running, made["token"]) == {200}
+    customer.call("DELETE", f"/api/api-token/{made['api_token']['id']}")
+    assert answers(running, made["token"]) == {401}
+
+
+def test_each_use_is_seen_and_written_down(running, customer):
+    """IDT-35, IDT-36, OP-03: with every request, a refused one too, and of both kinds."""
+    admin = running.panel("token", "admin", "--ip", "127.0.0.1", "--name", "x", "--description", "").strip()
+    person = running.call("GET", "/api/v1/users?search=customer@example.com", token=admin)[1]["data"][0]["id"]
+    minted = running.call("POST", f"/api/v1/user/{person}/impersonate", {"scopes": ["metrics:read"]}, admin)[1]["data"]
+    made = customer.call("POST", "/api/api-tokens", {"name": "x", "scopes": ["metrics:read"]})
+    for token, row in ((made["token"], made["api_token"]["id"]), (minted["token"], minted["token_id"])):
+        shown = lambda: customer.call("GET", f"/api/api-token/{row}")["api_token"]  # noqa: B023, E731
+        last = ""
+        assert shown()["last_used_at"] is None
+        for path, status in (
+            ("/api/connect", 200),
+            ("/api/instances", 403),
+            ("/api/nothing", 404),
+            ("/api/connect", 200),
+        ):
+            assert running.call("GET", path, token=token)[0] == status
+            if status != 404:  # nobody was asked who it is
+                assert shown()["last_used_at"] > last
+            last = shown()["last_used_at"]
+        assert shown()["last_used_ip"] == "127.0.0.1"
+        wait_for(lambda: stored(running, row), "a worker to write it down")  # noqa: B023
+        assert shown()["last_used_at"] == last
+
+
+def stored(installation, token_id):
+    with sqlite3.connect(installation.data_dir / "panel.db") as database:
+        return database.execute("select last_used_at from tokens where id = ?", (token_id,)).fetchone()[0]
+
+
+def test_the_command_asks_and_prints_the_token_once(installation):
+    """IDT-08, IDT-09, IDT-10"""
+    installation.start("web")
+    for kind, path in (("admin", "/api/v1/auth"), ("billing", "/api/v1/billing/auth")):
+        command = installation.command(("token", kind))
+        told = f"127.0.0.1\n{kind} of the lab\nfor this test\n"
+        done = subprocess.run(command, env=installation.env, input=told, capture_output=True, text=True)
+        assert "IP address that may use it" in done.stdout
+        value = done.stdout.split()[-1]
+        wait_for(installation.answers, "the web server")
+        assert installation.call("GET", path, token=value)[0] == 200
+        listed = installation.panel("token", "list")
+        assert value not in listed
+        line = next(line for line in listed.splitlines() if f"  {kind}  " in line)
+        assert "active  127.0.0.1  " in line
+        assert line.endswith(f"{kind} of the lab: for this test")
+        assert installation.panel("token", "revoke", line.split()[0]) == f"The token {kind} of the lab is revoked.\n"
+        assert installation.call("GET", path, token=value)[0] == 401
+    assert installation.panel("token", "list") == ""
+
+
+def test_a_token_is_bound_to_one_address(installation):
+    mine = ("--name", "x", "--description", "")
+    for network in ("10.0.0.0/8", "203.0.113.7/32", "2001:db8::/64"):
+        refused = installation.panel("token", "admin", "--ip", network, *mine, status=2).replace("│", "")
+        assert "A network will not do: the token is bound to one address." in " ".join(refused.split())
+    installation.panel("token", "admin", "--ip", "2001:db8::7", *mine)
+    assert "2001:db8::7" in installation.panel("token", "list")
+    assert "No such token." in installation.panel("token", "revoke", "nothing", status=1)

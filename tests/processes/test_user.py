@@ -1,0 +1,46 @@
+"""`panel user`: what an operator does for somebody who cannot get in."""
+
+import sqlite3
+
+import pytest
+
+from tests.processes.conftest import free_port
+
+pytestmark = pytest.mark.processes
+EMAIL = ("--email", "customer@example.com")
+CODE = "insert into recovery_codes (id, account_id, secret_hash, created_at, updated_at) select 'x', id, 'y', ?1, ?1"
+FACTORS = "select two_factor_at, totp_step from accounts where email = 'customer@example.com'"
+
+
+@pytest.fixture
+def settings():
+    return {"PANEL_MAIL_URL": f"smtp://127.0.0.1:{free_port()}"}
+
+
+@pytest.fixture
+def sql(installation):
+    """Asks the installation's database."""
+
+    def ask(question, *values):
+        with sqlite3.connect(installation.data_dir / "panel.db") as database:
+            return database.execute(question, values).fetchone()
+
+    return ask
+
+
+def test_a_lost_password_and_lost_factors(installation, sql):
+    sql("update accounts set two_factor_at = '2026-01-01 00:00:00', totp_step = 5")
+    sql(f"{CODE} from accounts where email = 'customer@example.com'", "2026-01-01 00:00:00")
+    before = sql("select password_hash from accounts where email = 'customer@example.com'")
+    installation.panel("user", "password", *EMAIL, "--password", "another long password")
+    assert sql("select password_hash from accounts where email = 'customer@example.com'") != before
+    assert sql(FACTORS) == ("2026-01-01 00:00:00", 5)
+    installation.panel("user", "reset-factors", *EMAIL)
+    assert sql(FACTORS) == (None, None)
+    assert sql("select count(*) from recovery_codes") == (0,)
+    assert sql("select count(*) from mails") == (2,)
+
+
+def test_nobody_is_told(installation):
+    said = installation.panel("user", "reset-factors", "--email", "nobody@example.com", status=1)
+    assert "Nobody has the email address" in said

@@ -1,0 +1,140 @@
+"""What the real server does with bytes that are no request: it says so or hangs up, and goes on with the others."""
+
+import socket
+import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+
+import pytest
+
+from panel.app import LARGEST_BODY
+from panel.cli.web import SLOWEST
+from tests.processes.conftest import wait_for
+
+pytestmark = pytest.mark.processes
+
+POST = b"POST /api/ssh-keys HTTP/1.1\r\nHost: x\r\n"
+BROKEN = {
+    "no request at all": b"GARBAGE\r\n\r\n",
+    "the greeting of TLS": bytes.fromhex("16030100a5010000a10303") + b"\x00" * 200,
+    "NULs": b"\x00" * 5000 + b"\r\n\r\n",
+    "a version that is none": b"GET /healthz HTTP/9.9\r\nHost: x\r\n\r\n",
+    "a method that is none": b"GE T /healthz HTTP/1.1\r\nHost: x\r\n\r\n",
+    "too long a line": b"GET /" + b"a" * 10_000 + b" HTTP/1.1\r\nHost: x\r\n\r\n",
+    "too long a header": b"GET /api/connect HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer " + b"a" * 65536 + b"\r\n\r\n",
+    "too many headers": b"GET /api/connect HTTP/1.1\r\nHost: x\r\n" + b"A: b\r\n" * 500 + b"\r\n",
+    "NUL in a header": b"GET /api/connect HTTP/1.1\r\nHost: x\r\nA: b\x00c\r\n\r\n",
+    "a header without a name": b"GET /api/connect HTTP/1.1\r\nHost: x\r\n: b\r\n\r\n",
+    "a header over two lines": b"GET /api/connect HTTP/1.1\r\nHost: x\r\nA: b\r\n c\r\n\r\n",
+    "two kinds of length": POST + b"Content-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+    "two lengths": POST + b"Content-Length: 3\r\nContent-Length: 4\r\n\r\nabcd",
+    "a negative length": POST + b"Content-Length: -1\r\n\r\n",
+    "a length that is no number": POST + b"Content-Length: abc\r\n\r\n",
+    "a coding that is none": POST + b"Transfer-Encoding: nosuch\r\n\r\n",
+}
+ODD = {
+    "bytes that are no text in the path": (b"GET /api/instance/\xff\xfe\x80 HTTP/1.1\r\nHost: x\r\n\r\n", 401),
+    "NUL in the path": (b"GET /api/instance/%00 HTTP/1.1\r\nHost: x\r\n\r\n", 404),
+    "an address instead of a path": (b"GET http://evil.example/api/connect HTTP/1.1\r\nHost: x\r\n\r\n", 401),
+    "a host that is none": (b"GET /api/connect HTTP/1.1\r\nHost: a b/\\\xff\r\n\r\n", 401),
+    "a whole path from somewhere else": (b"GET /healthz HTTP/1.1\r\nHost: x\r\nSCRIPT_NAME: /evil\r\n\r\n", 200),
+    "a header with bytes above 127": (b"GET /api/connect HTTP/1.1\r\nHost: x\r\nAuthorization: \xff\xe9\r\n\r\n", 401),
+}
+
+
+@pytest.fixture
+def web(installation):
+    installation.start("web")
+    wait_for(installation.answers, "the web server")
+    yield installation
+    wait_for(installation.answers, "the web server that goes on")
+    assert "Traceback" not in installation.log("web")
+    assert "WORKER TIMEOUT" not in installation.log("web")
+
+
+def connected(web):
+    host, _, port = web.bind.partition(":")
+    return socket.create_connection((host, int(port)), timeout=60)
+
+
+def say(web, sent, *more):
+    """What the server answers until it hangs up or goes on to wait."""
+    with connected(web) as line:
+        heard = b""
+        with suppress(ConnectionError):  # it may hang up while we are still speaking
+            for part in (sent, *more):
+                line.sendall(part)
+            line.shutdown(socket.SHUT_WR)
+            while part := line.recv(65536):
+                heard += part
+    return heard
+
+
+def status(heard):
+    return int(heard.split(b" ", 2)[1]) if heard else None
+
+
+def test_what_is_no_request(web):
+    for what, sent in BROKEN.items():
+        heard = say(web, sent)
+        assert heard == b"" or 400 <= status(heard) < 500 or status(heard) in (501, 505), (what, heard[:300])
+    for what, (sent, expected) in ODD.items():
+        heard = say(web, sent)
+        assert status(heard) == expected, (what, heard[:500])
+        assert b"evil" not in heard
+    process = web.running[0]
+    assert process.is_running()
+
+
+def test_bodies_in_pieces(web, fresh):
+    start = POST + b"Authorization: Bearer %s\r\nTransfer-Encoding: chunked\r\n" % fresh[1].encode()
+    closing = start + b"Connection: close\r\n\r\n"
+    good = b'9\r\n{"name": \r\n4\r\n"k"}\r\n0\r\n\r\n'
+    heard = say(web, closing, good)
+    assert (status(heard), b"public_key" in heard, b'"name"' in heard) == (422, True, False)  # the name arrived
+    assert status(say(web, closing, b"zz\r\n{}\r\n0\r\n\r\n")) == 400
+    assert status(say(web, closing, b"5\r\n{}")) == 400  # ends too early
+    piece = b"10000\r\n" + b" " * 65536 + b"\r\n"
+    assert status(say(web, closing, piece * (LARGEST_BODY // 65536 + 1), b"0\r\n\r\n")) in (413, None)
+
+
+def test_lengths_that_are_not_true(web, fresh):
+    start = POST + b"Connection: close\r\nAuthorization: Bearer %s\r\n" % fresh[1].encode()
+    assert status(say(web, start + b"Content-Length: 500\r\n\r\n{}")) == 400
+    assert status(say(web, start + b"Content-Length: 1\r\n\r\n{}")) == 400  # half an object
+    assert status(say(web, start + b"Content-Length: 999999999999\r\n\r\n{}")) == 413
+
+
+@pytest.mark.parametrize(
+    "begun",
+    [
+        b"GET /healthz HTTP/1.1\r\nHost: x\r\nA: ",
+        b"POST /sign-in HTTP/1.1\r\nHost: x\r\nSec-Fetch-Site: same-origin\r\nContent-Length: 100\r\n"
+        b"Content-Type: application/x-www-form-urlencoded\r\n\r\nemail=",
+    ],
+    ids=["header", "body"],
+)
+def test_those_who_never_finish_are_dropped(web, begun):
+    """More of them than there are threads: others wait until the server has had enough, and not longer."""
+    lines = [connected(web) for _ in range(10)]
+    for line in lines:
+        line.sendall(begun)
+    began = time.monotonic()
+    wait_for(web.answers, "a thread that is free again")
+    assert time.monotonic() - began > SLOWEST / 2
+    for line in lines:
+        line.close()
+
+
+def test_many_at_once(web, fresh):
+    """Broken and right requests side by side."""
+    broken = list(BROKEN.values())
+
+    def one(number):
+        if number % 2:
+            return web.call("GET", "/api/connect", token=fresh[1])[0]
+        say(web, broken[number % len(broken)])
+        return None
+
+    with ThreadPoolExecutor(8) as pool:
+        assert {found for found in pool.map(one, range(120)) if found} == {200}

@@ -1,0 +1,75 @@
+"""Projects on the pages, and instances in them."""
+
+import pytest
+from sqlalchemy import select
+
+from panel.db import session
+from panel.models import Instance, Project
+from tests.test_pages import Outline
+
+PROJECTS = "/projects"
+
+
+@pytest.fixture
+def project(cast):
+    made = Project(account_id=cast.owner.id, name="Web shop", color="#1c5fd4")
+    session.add(made)
+    session.commit()
+    return made
+
+
+def test_a_project_to_its_end(browse):
+    browser = browse("owner")
+    assert "No project yet" in browser.get(PROJECTS).text
+    answer = browser.post(f"{PROJECTS}/new", data={"name": "Web shop", "description": "", "color": "#2fb344"})
+    made = session.scalar(select(Project))
+    place = f"{PROJECTS}/{made.id}"
+    assert (answer.headers["Location"], made.color) == (place, "#2fb344")
+    assert Outline(browser.get(place).text).open == []
+    sent = {"name": "Shop", "description": "All of it", "color": ""}
+    assert browser.post(f"{place}/edit", data=sent).status_code == 303
+    assert (session.get(Project, made.id).name, session.get(Project, made.id).color) == ("Shop", None)
+    refused = browser.post(f"{place}/edit", data={"name": "a/b"})
+    assert (refused.status_code, 'id="wrong-name"' in refused.text) == (422, True)
+    assert browser.post(f"{place}/delete").headers["Location"] == PROJECTS
+    assert session.scalar(select(Project)) is None
+
+
+def test_instances_are_added_and_taken_out(browse, cast, project):
+    browser, first, second = browse("owner"), cast.instance(), cast.instance()
+    place = f"{PROJECTS}/{project.id}"
+    sent = {"resource_id": [first.id, second.id]}
+    assert browser.post(f"{place}/add", data=sent).headers["Location"] == place
+    assert browser.get(place).text.count('<tr id="instance-') == 2
+    out = {"resource_type": "instance", "resource_id": first.id, "project_id": ""}
+    assert browser.post(f"{PROJECTS}/assign", data=out).status_code == 303
+    assert [session.get(Instance, each.id).project_id for each in (first, second)] == [None, project.id]
+    foreign = {**out, "resource_id": cast.instance("outsider").id, "project_id": project.id}
+    assert "No such instance" in browser.post(f"{PROJECTS}/assign", data=foreign, follow_redirects=True).text
+
+
+def test_an_instance_s_settings_choose_its_project(browse, cast, project):
+    instance = cast.instance()
+    browser, place = browse("owner"), f"/instances/{instance.id}/settings"
+    assert f'<option value="{project.id}"' in browser.get(place).text
+    sent = {"resource_type": "instance", "resource_id": instance.id, "project_id": project.id}
+    browser.post(f"{PROJECTS}/assign", data=sent)
+    assert f'<option value="{project.id}" selected' in browser.get(place).text
+
+
+def test_the_list_of_instances_is_filtered_by_project(browse, cast, project):
+    inside, outside = cast.instance(), cast.instance()
+    session.get(Instance, inside.id).project_id = project.id
+    session.commit()
+    page = browse("owner").get(f"/instances?project={project.id}").text
+    assert (inside.id in page, outside.id in page) == (True, False)
+    assert 'id="project"' in page
+    assert 'id="project"' not in browse("outsider").get("/instances").text
+
+
+def test_a_viewer_sees_why_nothing_can_be_changed(browse, cast, project):
+    browser = browse("viewer")
+    for path in (PROJECTS, f"{PROJECTS}/{project.id}", f"{PROJECTS}/{project.id}/edit"):
+        assert "it needs projects.manage" in browser.get(path).text, path
+    assert browser.get(f"{PROJECTS}/new").status_code == 403
+    assert browse("outsider").get(f"{PROJECTS}/{project.id}").status_code == 404

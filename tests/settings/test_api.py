@@ -1,0 +1,113 @@
+"""Settings of the platform by the admin API (specification 4.11)."""
+
+import pytest
+
+from panel.db import session
+from panel.models import AuditEntry, Setting
+from panel.schemas.settings import SystemSettings
+from panel.services import settings
+
+PATH = "/api/v1/system/settings"
+GOOD = "192.0.2.7,198.51.100.0/24,2001:db8::1,2001:db8::/32"
+
+
+def system(answer):
+    assert answer.status_code == 200, answer.text
+    return answer.json["data"]["settings"]["system"]
+
+
+def test_all_settings_with_their_defaults(as_):
+    """OTH-06"""
+    found = system(as_("admin", "GET", PATH))
+    assert found["vnc_allowed_sources"] == ""
+    assert found == {name: field.load_default for name, field in SystemSettings().fields.items()}
+
+
+def test_addresses_and_networks_are_kept(as_):
+    """OTH-07"""
+    assert system(as_("admin", "POST", PATH, json={"vnc_allowed_sources": GOOD}))["vnc_allowed_sources"] == GOOD
+    assert system(as_("admin", "GET", PATH))["vnc_allowed_sources"] == GOOD
+    spaced = {"vnc_allowed_sources": " 192.0.2.7 , 192.0.2.8 "}
+    assert system(as_("admin", "POST", PATH, json=spaced))["vnc_allowed_sources"] == "192.0.2.7,192.0.2.8"
+    assert system(as_("admin", "POST", PATH, json={"vnc_allowed_sources": ""}))["vnc_allowed_sources"] == ""
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        *("example.com", "192.0.2.256", "192.0.2.0/33", "192.0.2.1/24", "192.0.2.0/255.255.255.0", "192.0.2.0/"),
+        *("2001:db8::/129", "fe80::1%eth0", "*", "any", "192.0.2.1-192.0.2.9", "192.0.2", "3232235777"),
+    ],
+)
+def test_one_bad_entry_among_good_ones_saves_nothing(as_, bad):
+    """OTH-07"""
+    as_("admin", "POST", PATH, json={"vnc_allowed_sources": "192.0.2.7"})
+    body = {"vnc_allowed_sources": f"192.0.2.8,{bad},198.51.100.0/24", "rate_limit_requests": 5}
+    answer = as_("admin", "POST", PATH, json=body)
+    assert answer.status_code == 422
+    assert bad in answer.json["errors"]["vnc_allowed_sources"][0]
+    kept = system(as_("admin", "GET", PATH))
+    assert (kept["vnc_allowed_sources"], kept["rate_limit_requests"]) == ("192.0.2.7", 600)
+
+
+@pytest.mark.parametrize(
+    ("body", "field"),
+    [
+        ({"nosuch": 1}, "nosuch"),
+        ({"vnc_allowed_sources": None}, "vnc_allowed_sources"),
+        ({"vnc_allowed_sources": ["192.0.2.7"]}, "vnc_allowed_sources"),
+        ({"require_second_factor": "some"}, "require_second_factor"),
+        ({"impersonation_expires_in": 59}, "impersonation_expires_in"),
+        ({"impersonation_expires_in": 3601}, "impersonation_expires_in"),
+        ({"billing_enabled": "true"}, "billing_enabled"),
+        ({"rate_limit_requests": 0}, "rate_limit_requests"),
+        ({"rate_limit_polls": "5"}, "rate_limit_polls"),
+        ({"settings": {"system": {"nosuch": 1}}}, "nosuch"),
+    ],
+)
+def test_wrong_values_name_their_field(as_, body, field):
+    answer = as_("admin", "POST", PATH, json=body)
+    assert answer.status_code == 422
+    assert field in answer.json["errors"]
+    assert session.query(Setting).count() == 0
+
+
+def test_what_is_not_sent_stays(as_):
+    as_("admin", "POST", PATH, json={"rate_limit_polls": 7, "require_second_factor": "operators"})
+    found = system(as_("admin", "POST", PATH, json={"rate_limit_metrics": 8}))
+    assert (found["rate_limit_polls"], found["rate_limit_metrics"]) == (7, 8)
+    assert found["require_second_factor"] == "operators"
+    assert system(as_("admin", "POST", PATH, json={})) == found
+
+
+def test_what_was_read_can_be_sent_back(as_):
+    as_("admin", "POST", PATH, json={"vnc_allowed_sources": GOOD})
+    read = as_("admin", "GET", PATH).json["data"]
+    assert system(as_("admin", "POST", PATH, json=read)) == read["settings"]["system"]
+
+
+def test_a_change_holds_at_once_and_is_remembered_for_seconds(as_, queries):
+    as_("admin", "POST", PATH, json={"rate_limit_metrics": 8})
+    assert settings.get().rate_limit_metrics == 8
+    queries.clear()
+    assert settings.get().rate_limit_metrics == 8
+    assert queries == []
+
+
+def test_another_process_follows_within_seconds(world, monkeypatch):
+    assert settings.get().rate_limit_polls == 1200
+    session.merge(Setting(name="rate_limit_polls", value=7))
+    session.flush()
+    assert settings.get().rate_limit_polls == 1200
+    until, _ = settings.known
+    monkeypatch.setattr("panel.services.settings.time.monotonic", lambda: until + 1)
+    assert settings.get().rate_limit_polls == 7
+    settings.forget()
+
+
+def test_who_changed_which_is_written_down(as_):
+    as_("admin", "POST", PATH, json={"vnc_allowed_sources": "192.0.2.7", "rate_limit_polls": 7})
+    entry = session.query(AuditEntry).one()
+    assert (entry.action, entry.object_type) == ("admin.system.update_settings", "settings")
+    assert entry.changes.keys() == {"did", "fields"}
+    assert set(entry.changes["fields"]) == {"rate_limit_polls", "vnc_allowed_sources"}

@@ -1,0 +1,58 @@
+"""Settings of the platform on the operators' page."""
+
+import re
+
+import pytest
+
+from panel.db import session
+from panel.models import Account
+from panel.schemas.settings import SystemSettings
+from panel.services import settings
+
+PAGE = "/admin/settings"
+
+
+@pytest.fixture
+def operator(browse):
+    return browse("admin")
+
+
+def shown(page):
+    """The names of the form's fields."""
+    return set(re.findall(r'name="(\w+)"', page.partition('id="form"')[2]))
+
+
+def test_every_setting_has_its_place(operator):
+    page = operator.get(PAGE).text
+    assert shown(page) >= SystemSettings().fields.keys()
+    for heading in ("Sign-in", "Consoles", "Billing", "Rate limits"):
+        assert heading in page
+
+
+def test_settings_are_saved_and_shown(operator):
+    sent = {name: str(value) for name, value in vars(settings.stored()).items()}
+    sent |= {"vnc_allowed_sources": "192.0.2.0/24", "billing_enabled": ["false", "true"], "rate_limit_polls": "70"}
+    assert operator.post(PAGE, data=sent).headers["Location"] == PAGE
+    found = settings.stored()
+    assert (found.vnc_allowed_sources, found.billing_enabled, found.rate_limit_polls) == ("192.0.2.0/24", True, 70)
+    page = operator.get(PAGE).text
+    assert 'value="192.0.2.0/24"' in page
+    assert operator.post(PAGE, data=sent | {"vnc_allowed_sources": "", "rate_limit_polls": ""}).status_code == 303
+    found = settings.stored()
+    assert (found.vnc_allowed_sources, found.billing_enabled, found.rate_limit_polls) == ("", True, 1200)
+
+
+def test_a_mistake_stands_beside_its_field_and_nothing_is_saved(operator):
+    sent = {"vnc_allowed_sources": "192.0.2.0/24, nonsense", "rate_limit_polls": "70"}
+    answer = operator.post(PAGE, data=sent)
+    assert (answer.status_code, 'id="wrong-vnc_allowed_sources"' in answer.text) == (422, True)
+    assert "nonsense is no IP address" in answer.text
+    assert settings.stored().rate_limit_polls == 1200
+
+
+def test_who_may_only_look_cannot_save(operator, cast):
+    session.get(Account, cast.admin.id).operator_role = "read_only"
+    session.commit()
+    page = operator.get(PAGE).text
+    assert re.search(r'type="submit" disabled title="[^"]*admin:settings:write', page)
+    assert operator.post(PAGE, data={}).status_code == 403

@@ -1,0 +1,179 @@
+"""Invitations: a link by mail that works once, and tells the inviter nothing about other accounts."""
+
+from datetime import timedelta
+
+import pytest
+from sqlalchemy import select
+
+from panel import clock
+from panel.db import session
+from panel.models import Account, Member
+from panel.services import accounts, invitations
+
+INVITE = "/api/team/subusers/invite"
+GRACE = "grace@example.com"
+CHOICE = {"first_name": "Grace", "last_name": "Hopper", "password": "a long password", "again": "a long password"}
+
+
+def member_of(address):
+    return session.scalar(select(Member).where(Member.email == address))
+
+
+def test_the_way_through_a_mail(as_, cast, browse, invited, link, letters):
+    instance = cast.instance()
+    cast.instance()
+    made = invited(f" {GRACE.upper()} ".strip(), reach="chosen", resource_ids=[instance.id])
+    assert (made["email"], made["status"], made["name"]) == (GRACE, "invited", None)
+    browser, address = browse(), link()
+    letter = letters(GRACE)[-1]
+    assert "owner@example.com" in letter["Subject"]
+    assert "Olga Owner" in browser.get(address).text
+    answer = browser.post(address, data=CHOICE)
+    assert (answer.status_code, answer.headers["Location"]) == (303, "/")
+    assert "Olga Owner" in browser.get("/").text
+    page = browser.get("/instances").text
+    assert (page.count('<tr id="instance-'), instance.id in page) == (1, True)
+    assert accounts.check_password(GRACE, CHOICE["password"])
+    rows = {row["email"]: row for row in as_("owner", "GET", "/api/team/subusers").json["data"]}
+    assert (rows[GRACE]["status"], rows[GRACE]["name"]) == ("active", "Grace Hopper")
+    assert browse().get(address).status_code == 404
+    assert browse().post(address, data=CHOICE).status_code == 404
+
+
+def test_the_secret_is_only_in_the_mail(as_, invited, link):
+    answer = invited()
+    assert not any("invitation" in name or "secret" in name for name in answer)
+    secret = link().rpartition("/")[2]
+    assert secret not in str(answer)
+    assert member_of(GRACE).invitation_hash != secret
+
+
+def test_wrong_choices_are_shown_beside_their_fields(browse, invited, link):
+    invited()
+    address = link()
+    for change, words in (
+        ({"password": "short", "again": "short"}, "Length must be between 12 and 1024."),
+        ({"again": "another long one"}, "The two are not the same."),
+        ({"first_name": ""}, "Fill this in."),
+    ):
+        answer = browse().post(address, data={**CHOICE, **change})
+        assert (answer.status_code, words in answer.text) == (422, True)
+        assert CHOICE["password"] not in answer.text
+    assert accounts.by_email(GRACE) is None
+
+
+def test_a_link_ends_after_seven_days(as_, browse, invited, link, monkeypatch):
+    invited()
+    address = link()
+    moved = clock.now() + timedelta(days=7, seconds=1)
+    monkeypatch.setattr(clock, "now", lambda: moved)
+    assert browse().get(address).status_code == 404
+    assert member_of(GRACE).status == "expired"
+    assert as_("owner", "POST", f"/api/team/subuser/{member_of(GRACE).id}/resend").status_code == 200
+    assert browse().get(address).status_code == 404
+    assert browse().get(link()).status_code == 200
+
+
+def test_a_newer_link_ends_the_older_one(as_, browse, invited, link):
+    made = invited()
+    first = link()
+    assert as_("owner", "POST", f"/api/team/subuser/{made['id']}/resend").json["subuser"]["status"] == "invited"
+    assert browse().get(first).status_code == 404
+    assert browse().get(link()).status_code == 200
+
+
+def test_who_joined_is_not_invited_again(as_, cast):
+    viewer = session.scalar(select(Member).where(Member.account_id == cast.viewer.id))
+    answer = as_("owner", "POST", f"/api/team/subuser/{viewer.id}/resend")
+    assert (answer.status_code, answer.json["reason"]) == (409, "already_accepted")
+
+
+def test_an_invitation_that_is_taken_back_opens_nothing(as_, browse, invited, link):
+    made = invited()
+    address = link()
+    assert as_("owner", "DELETE", f"/api/team/subuser/{made['id']}").status_code == 200
+    assert browse().get(address).status_code == 404
+
+
+def test_the_inviter_does_not_learn_who_has_an_account(as_, cast, role, letters):
+    """The answer for an address with an account is the one for an address without, and so is the mail."""
+    answers = []
+    role_id = role()
+    for address in ("nobody@example.com", cast.outsider.email):
+        body = {"email": address, "role_id": role_id}
+        answer = as_("owner", "POST", INVITE, json=body)
+        known = {**answer.json["subuser"], "id": "", "email": "", "invited_at": ""}
+        answers.append((answer.status_code, answer.json["message"], known))
+        assert len(letters(address)) == 1
+    assert answers[0] == answers[1]
+
+
+@pytest.mark.parametrize("address", ["owner@example.com", "viewer@example.com", GRACE])
+def test_nobody_is_invited_twice(as_, invited, role, address):
+    invited(GRACE)
+    answer = as_("owner", "POST", INVITE, json={"email": address.upper(), "role_id": role()})
+    assert (answer.status_code, list(answer.json["errors"])) == (422, ["email"])
+
+
+def test_one_with_an_account_signs_in_and_joins(cast, browse, invited, link):
+    invited(cast.outsider.email)
+    address = link(cast.outsider.email)
+    assert "Sign in with it" in browse().get(address).text
+    refused = browse().post(address, data=CHOICE)
+    assert refused.status_code == 422
+    assert "signed in as admin@example.com" in browse("admin").get(address).text
+    assert browse("admin").post(f"{address}/join").status_code == 409
+    browser = browse("outsider")
+    assert "Join the team" in browser.get(address).text
+    assert browser.post(f"{address}/join").headers["Location"] == "/"
+    assert "Olga Owner" in browser.get("/").text
+    assert member_of(cast.outsider.email).account_id == cast.outsider.id
+
+
+def test_who_cannot_join_is_told_why(as_, cast, browse, invited, link):
+    cast.instance("outsider")
+    invited(cast.outsider.email)
+    browser, address = browse("outsider"), link(cast.outsider.email)
+    assert "Your account has 1 instance of its own" in browser.get(address).text
+    assert browser.post(f"{address}/join").status_code == 409
+    invited(cast.admin.email)
+    assert "Operators of the panel do not join" in browse("admin").get(link(cast.admin.email)).text
+    assert member_of(cast.admin.email).account_id is None
+
+
+def test_a_person_is_in_one_team(as_, cast, browse, role, link):
+    role_id = role(who="outsider")
+    as_("outsider", "POST", INVITE, json={"email": cast.viewer.email, "role_id": role_id})
+    browser, address = browse("viewer"), link(cast.viewer.email)
+    assert "You are in a team already" in browser.get(address).text
+    assert browser.post(f"{address}/join").status_code == 409
+
+
+def test_of_two_who_use_the_link_at_once_one_gets_in(browse, invited, link, monkeypatch):
+    """The other one's account was written in between: the database refuses a second one."""
+    invited()
+    address = link()
+    accounts.create(email=GRACE)
+    session.commit()
+    monkeypatch.setattr(accounts, "refuse_taken", lambda *_, **__: None)
+    assert browse().post(address, data=CHOICE).status_code in (404, 422)
+    assert len(session.scalars(select(Account).where(Account.email == GRACE)).all()) == 1
+    assert member_of(GRACE).account_id is None
+
+
+def test_an_invitation_does_not_hold_the_owner_s_account(as_, cast, role):
+    as_("outsider", "POST", INVITE, json={"email": GRACE, "role_id": role(who="outsider")})
+    assert as_("admin", "DELETE", f"/api/v1/user/{cast.outsider.id}").status_code == 200
+    assert member_of(GRACE) is None
+
+
+def test_mailboxes_are_not_filled(as_, role, monkeypatch):
+    monkeypatch.setattr(invitations, "MAILS_PER_MINUTE", 2)
+    role_id = role()
+    codes = [
+        as_("owner", "POST", INVITE, json={"email": f"{number}@example.com", "role_id": role_id}).status_code
+        for number in range(3)
+    ]
+    assert codes == [200, 200, 429]
+    monkeypatch.setattr(invitations, "MOST_OPEN", 2)
+    assert as_("owner", "POST", INVITE, json={"email": "x@example.com", "role_id": role_id}).status_code == 422

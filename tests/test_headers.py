@@ -1,0 +1,259 @@
+"""What the headers of every answer say: who may keep it, frame it, send it on; and whom we believe about a request.
+
+That pages have their policy and answers of the APIs are not kept is looked at for each answer of the suite
+(tests.answers); here are walks over all of them, and what only some installations have.
+"""
+
+import ipaddress
+from dataclasses import replace
+
+import pytest
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as any_
+
+from api.docs import described
+from panel.app import LARGEST_BODY, create_app
+from tests import answers, apart, crawl
+from tests.bad_input.odd import filled
+from tests.cast import PASSWORD
+from tests.test_architecture import operations
+
+SOME = settings(
+    max_examples=150, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+SECRET = {"password", "secret", "token", "private_key", "recovery_codes"}
+UNKNOWN = "0199c0a8-0000-7000-8000-000000000000"
+
+
+@pytest.mark.parametrize(("who", "start"), [("owner", "/"), ("admin", "/admin"), (None, "/sign-in")])
+def test_every_page_is_sealed(browse, cast, who, start):
+    cast.instance()
+    seen = list(crawl.pages(browse(who), start))
+    assert len(seen) > (10 if who else 0)
+    for path, answer in seen:
+        assert answer.status_code in (200, 303), path
+        assert answer.mimetype != "text/html" or "Content-Security-Policy" in answer.headers
+
+
+def test_every_operation_answers_in_its_dialect_and_is_not_kept(app, as_, unlimited):
+    """ENV-01, ENV-02, ENV-03, ENV-18, ERR-02: with a right token, and with none."""
+    asked = 0
+    for surface, who in (("USER", "owner"), ("ADMIN", "admin")):
+        for method, path, _ in operations(app, surface):
+            for caller in ("billing" if "/billing/" in path else who, "nobody"):
+                answer = as_(caller, method, filled(path, UNKNOWN), data=b"")
+                assert answer.status_code < 500, (path, answer.text)
+                kept = method == "GET" and answer.status_code == 200
+                assert answer.headers["Cache-Control"] in ("no-store", "private, no-cache" if kept else "no-store")
+                asked += 1
+    assert asked > 150
+
+
+@pytest.mark.parametrize("surface", ["USER", "ADMIN"])
+def test_nothing_secret_is_read_by_get(app, surface):
+    """What is read may be kept by the reader's browser, to be asked about again. Secrets come by POST, never kept."""
+    schemas = described(app, surface)["components"]["schemas"]
+
+    def fields(schema, seen=()):
+        for name, facts in schemas.get(schema, {}).get("properties", {}).items():
+            yield name
+            inner = facts.get("$ref") or facts.get("items", {}).get("$ref") or ""
+            if inner and inner not in seen:
+                yield from fields(inner.rpartition("/")[2], (*seen, inner))
+
+    for method, path, operation in operations(app, surface):
+        for status, answer in operation["responses"].items():
+            schema = answer.get("content", {}).get("application/json", {}).get("schema", {}).get("$ref", "")
+            if method == "GET" and status.startswith("2"):
+                assert not SECRET & set(fields(schema.rpartition("/")[2])), path
+
+
+def test_an_answer_with_a_secret_is_not_kept(as_, cast):
+    body = {"name": "k", "algorithm": "ed25519"}
+    answer = as_("owner", "POST", "/api/ssh-key/generate", json=body)
+    assert "PRIVATE KEY" in answer.text
+    assert answer.headers["Cache-Control"] == "no-store"
+    assert "ETag" not in answer.headers
+
+
+@pytest.mark.parametrize("method", ["OPTIONS", "TRACE", "PROPFIND", "A" * 100])
+def test_methods_that_nothing_takes(as_, browse, method):
+    """ENV-11, ERR-12"""
+    for who, path in (("owner", "/api/instances"), ("admin", "/api/v1/instances")):
+        answer = as_(who, method, path)
+        assert answer.status_code == 405
+        assert "GET" in answer.headers["Allow"]
+    assert browse("owner").open("/instances", method=method).status_code == 405
+
+
+def test_head_is_get_without_a_body(as_):
+    """The same status and envelope, for programs that only want to know."""
+    for who, path in (("owner", "/api/instances"), ("admin", "/api/v1/instances"), ("admin", "/api/v1/nosuch")):
+        head, get = as_(who, "HEAD", path), as_(who, "GET", path)
+        assert (head.status_code, head.data) == (get.status_code, b"")
+        assert head.headers.get("X-Api-Envelope") == get.headers.get("X-Api-Envelope")
+
+
+class TestHttps:
+    @pytest.fixture
+    def secure(self, tmp_path):
+        settings = {"public_url": "https://panel.example.com", "redis_url": "redis://127.0.0.1:1"}
+        with apart.installation(tmp_path, make=create_app, **settings) as app:
+            app.testing = True
+            app.test_client_class = answers.Client
+            yield app
+
+    def test_browsers_are_told_to_stay_with_https_and_cookies_too(self, secure):
+        with secure.test_client() as browser:
+            for path in ("/sign-in", "/nosuch", "/api/v1/auth", "/api/connect", "/healthz"):
+                strict = browser.get(path).headers["Strict-Transport-Security"]
+                assert strict == "max-age=31536000"
+            sent = {"email": "owner@example.com", "password": PASSWORD}
+            answer = browser.post("/sign-in", data=sent, headers={"Sec-Fetch-Site": "same-origin"})
+            assert answer.status_code == 303
+            cookies = answer.headers.getlist("Set-Cookie")
+            assert cookies
+            for cookie in cookies:
+                assert {"Secure", "HttpOnly"} <= set(cookie.split("; "))
+                assert "SameSite=Lax" in cookie or "SameSite=Strict" in cookie
+
+
+def test_without_https_nothing_is_promised(browse):
+    for path in ("/sign-in", "/api/connect"):
+        assert "Strict-Transport-Security" not in browse().get(path).headers
+
+
+OUTSIDE = [
+    "//evil.example",
+    "///evil.example",
+    "/\\evil.example",
+    "\\\\evil.example",
+    "https://evil.example",
+    "https:evil.example",
+    "/\t/evil.example",
+    "/\n/evil.example",
+    "\t//evil.example",
+    " //evil.example",
+    "/\r\nLocation: https://evil.example",
+    "javascript:alert(1)",
+    "data:text/html,x",
+    "/..//evil.example",
+    "/%2f%2fevil.example",
+    "/%5cevil.example",
+    "@evil.example",
+    ".evil.example",
+    "/\u2028/evil.example",
+    "//[::1",
+    "http://[",
+    "/\u3002evil.example",
+    "/x?y=//evil.example",
+]
+
+
+@pytest.mark.parametrize("wanted", OUTSIDE)
+def test_nobody_is_sent_elsewhere_by_name(browse, wanted):
+    only_to_us(browse("owner").get("/sign-in", query_string={"next": wanted}))
+
+
+@SOME
+@given(
+    start=any_.sampled_from(["", "/", "//", "/\\", "https://", "\\", "/x", "/@", "/.", "/;", "/?"]), rest=any_.text()
+)
+@example(start="/", rest="\t/evil.example")
+def test_nobody_is_sent_elsewhere(browse, start, rest):
+    """Whatever a link says where to go on after signing in: the way goes to a page of this panel."""
+    only_to_us(browse("owner").get("/sign-in", query_string={"next": start + rest}))
+    sent = {"HX-Current-URL": start + rest.encode("ascii", "ignore").decode().translate({10: None, 13: None, 0: None})}
+    only_to_us(browse().get("/instances", headers=sent | {"HX-Request": "true"}))
+
+
+def only_to_us(answer):
+    """`tests.answers` has looked that the address is one of our own."""
+    assert answer.status_code == 404 or {"Location", "HX-Redirect"} & set(answer.headers.keys()), answer.status
+
+
+FORGED = {
+    "Host": "evil.example",
+    "X-Forwarded-Host": "evil.example",
+    "X-Forwarded-Proto": "https",
+    "X-Forwarded-Prefix": "/evil",
+    "Forwarded": "for=192.0.2.9;host=evil.example;proto=https",
+    "X-Original-URL": "/api/v1/auth",
+    "X-Rewrite-URL": "/api/v1/auth",
+    "X-HTTP-Method-Override": "DELETE",
+}
+
+
+def test_what_a_client_says_about_itself_is_on_no_page(browse, cast):
+    """No link, no redirect and no cookie of ours is made from it."""
+    browser = browse("owner")
+    for path in ("/", "/instances", "/profile", "/nosuch"):
+        answer = browser.get(path, headers=FORGED)
+        assert "evil" not in answer.text + str(answer.headers)
+    answer = browse().get("/instances", headers=FORGED)
+    assert answer.headers["Location"] == "/sign-in?next=/instances"
+
+
+def test_what_a_client_says_about_itself_changes_no_answer_of_an_api(as_):
+    for who, path in (("owner", "/api/connect"), ("nobody", "/api/connect"), ("admin", "/api/v1/auth")):
+        plain, forged = as_(who, "GET", path), as_(who, "GET", path, headers=FORGED)
+        assert (plain.status_code, plain.data) == (forged.status_code, forged.data)
+
+
+@pytest.fixture
+def behind(app):
+    """Sets the networks whose proxies are believed."""
+    kept = app.extensions["config"]
+
+    def behind(networks):
+        app.extensions["config"] = replace(kept, trusted_proxies=networks)
+
+    yield behind
+    app.extensions["config"] = kept
+
+
+@pytest.mark.parametrize(
+    ("trusted", "peer", "forwarded", "source"),
+    [
+        ("", "10.0.0.1", "192.0.2.1", "10.0.0.1"),
+        ("10.0.0.0/8", "10.0.0.1", "192.0.2.1", "192.0.2.1"),
+        ("10.0.0.0/8", "192.0.2.9", "192.0.2.1", "192.0.2.9"),
+        ("10.0.0.0/8", "10.0.0.1", "203.0.113.9, 192.0.2.1", "192.0.2.1"),
+        ("10.0.0.0/8", "10.0.0.1", "192.0.2.1, 10.0.0.2", "192.0.2.1"),
+        ("10.0.0.0/8", "10.0.0.1", "", "10.0.0.1"),
+        ("10.0.0.0/8", "10.0.0.1", "nonsense", "10.0.0.1"),
+        ("10.0.0.0/8", "10.0.0.1", "192.0.2.1, nonsense", "10.0.0.1"),
+        ("10.0.0.0/8", "::ffff:10.0.0.1", "::ffff:192.0.2.1", "192.0.2.1"),
+        ("2001:db8::/32", "2001:db8::1", "2001:db8:ffff::1, 2001:db9::5", "2001:db9::5"),
+    ],
+)
+def test_only_trusted_proxies_say_where_a_request_comes_from(app, behind, trusted, peer, forwarded, source):
+    from panel.auth import source_address
+
+    behind(trusted)
+    headers = {"X-Forwarded-For": forwarded} if forwarded else {}
+    with app.test_request_context("/", headers=headers, environ_base={"REMOTE_ADDR": peer}):
+        assert source_address() == ipaddress.ip_address(source)
+
+
+@SOME
+@given(forwarded=any_.text(any_.characters(max_codepoint=255, exclude_characters="\r\n"), max_size=60))
+def test_any_forwarded_address(app, behind, forwarded):
+    from panel.auth import source_address
+
+    behind("10.0.0.0/8")
+    sent = {"X-Forwarded-For": forwarded}
+    with app.test_request_context("/", headers=sent, environ_base={"REMOTE_ADDR": "10.0.0.1"}):
+        assert source_address()
+
+
+@pytest.mark.parametrize(("method", "path"), [("POST", "/api/ssh-keys"), ("POST", "/api/v1/instances")])
+def test_too_large_a_body(as_, method, path):
+    who = "admin" if "v1" in path else "owner"
+    assert as_(who, method, path, data=b" " * LARGEST_BODY).status_code == 422
+    answer = as_(who, method, path, data=b" " * (LARGEST_BODY + 1))
+    assert (answer.status_code, answer.json["success"]) == (413, False)
+
+
+def test_too_large_a_form(browse):
+    assert browse("owner").post("/profile", data={"timezone": "x" * (LARGEST_BODY + 1)}).status_code == 413

@@ -1,0 +1,33 @@
+"""Ways to tokens."""
+
+import pytest
+
+from panel.auth import permissions
+from panel.db import session
+from panel.services import tokens
+
+
+@pytest.fixture
+def make(as_, cast):
+    """Makes a token by the API, keeps its value under `name` and returns its record."""
+
+    def done(who="owner", name="made", **body):
+        answer = as_(who, "POST", "/api/api-tokens", json={"name": name, "scopes": ["account:read"], **body})
+        assert answer.status_code == 200, answer.json
+        cast.tokens[name] = answer.json["token"]
+        return answer.json["api_token"]
+
+    return done
+
+
+@pytest.fixture
+def issued(cast):
+    """Issues a token past the API, keeps its value under `name` and returns its row."""
+
+    def done(who="owner", name="issued", kind="user", **facts):
+        facts = {"scopes": permissions.USER, **facts}
+        token, cast.tokens[name] = tokens.issue(kind, name=name, account=getattr(cast, who), **facts)
+        session.commit()
+        return token
+
+    return done

@@ -1,0 +1,216 @@
+"""API tokens and impersonation on the operators' pages."""
+
+from datetime import timedelta
+
+import pytest
+from sqlalchemy import select
+
+from panel import clock
+from panel.auth import permissions
+from panel.db import session
+from panel.models import AuditEntry, SignIn, Token
+from panel.services import accounts, settings, sign_ins, tokens
+from tests.cast import PASSWORD
+from tests.test_pages import Outline
+
+BANNER = "You are looking at the panel as"
+
+
+def newest():
+    return session.scalars(select(AuditEntry).order_by(AuditEntry.id.desc())).first()
+
+
+def test_platform_tokens(browse, as_, cast):
+    """IDT-08, IDT-10: listed with name and description, switched off, revoked; made nowhere but on the server."""
+    token, value = tokens.issue("billing", name="<shop>", description="WHMCS", allowed_ips=["203.0.113.7"])
+    cast.tokens["made"] = value
+    session.commit()
+    browser = browse("admin")
+    page = browser.get("/admin/tokens")
+    for text in ("&lt;shop&gt;", "WHMCS", "203.0.113.7", "panel token admin", token.prefix):
+        assert text in page.text
+    assert value not in page.text
+    assert Outline(page.text).open == []
+    assert "WHMCS" not in browser.get("/admin/tokens?kind=admin").text
+    for way in ("off", "on", "off"):
+        assert browser.post(f"/admin/tokens/{token.id}/{way}").headers["Location"] == "/admin/tokens"
+        assert session.get(Token, token.id).enabled is (way == "on")
+    assert browser.post(f"/admin/tokens/{token.id}/revoke").status_code == 303
+    assert session.get(Token, token.id) is None
+    assert newest().action == "admin_tokens.revoke"
+    assert browser.post(f"/admin/tokens/{token.id}/revoke").status_code == 404
+
+
+def test_tokens_of_one_customer(browse, as_, cast):
+    browser = browse("admin")
+    page = browser.get(f"/admin/customers/{cast.owner.id}/tokens")
+    assert "Everything" in page.text
+    assert Outline(page.text).open == []
+    (token,) = session.scalars(tokens.of_account(cast.owner))
+    answer = browser.post(f"/admin/tokens/{token.id}/revoke")
+    assert answer.headers["Location"] == f"/admin/customers/{cast.owner.id}/tokens"
+    assert as_("owner", "GET", "/api/connect").status_code == 401
+    assert "This person has none." in browser.get(f"/admin/customers/{cast.owner.id}/tokens").text
+
+
+def test_an_operator_sees_the_panel_as_a_customer_and_comes_back(browse, cast):
+    cast.instance(display_name="shop front")
+    browser = browse("admin")
+    assert browser.post(f"/admin/customers/{cast.owner.id}/impersonate").headers["Location"] == "/"
+    for path in ("/", "/instances", "/profile", "/api-tokens"):
+        page = browser.get(path)
+        assert BANNER in page.text
+        assert "owner@example.com" in page.text
+    assert "shop front" in browser.get("/instances").text
+    assert browser.get("/admin").status_code == 403
+    answer = browser.post("/impersonation/stop")
+    assert answer.headers["Location"] == f"/admin/customers/{cast.owner.id}"
+    back = browser.get(answer.headers["Location"])
+    assert (back.status_code, BANNER in back.text) == (200, False)
+    assert session.scalar(select(SignIn).where(SignIn.impersonator_id.is_not(None))) is None
+
+
+def test_of_a_member_it_shows_what_the_member_sees(browse, cast):
+    cast.instance(display_name="shop front")
+    browser = browse("admin")
+    browser.post(f"/admin/customers/{cast.viewer.id}/impersonate")
+    assert "shop front" in browser.get("/instances").text
+    assert browser.get("/instances/new").status_code == 403
+
+
+def test_the_person_s_keys_stay_the_person_s(browse, cast):
+    """Passwords, factors, sessions and tokens: nothing that outlives the impersonation."""
+    (token,) = session.scalars(tokens.of_account(cast.owner))
+    browser = browse("admin")
+    browser.post(f"/admin/customers/{cast.owner.id}/impersonate")
+    for path in (
+        "/profile/password",
+        "/profile/two-factor",
+        "/profile/passkeys/options",
+        "/profile/sessions/end-others",
+        "/api-tokens/new",
+        f"/api-tokens/{token.id}",
+        f"/api-tokens/{token.id}/revoke",
+    ):
+        answer = browser.post(path, data={"name": "x", "scopes": "account:read"})
+        assert answer.status_code == 403, path
+    assert browser.get("/api-tokens/new").status_code == 403
+    assert session.scalars(tokens.of_account(cast.owner)).all() == [token]
+
+
+def test_the_audit_log_names_both(browse, cast):
+    browser = browse("admin")
+    browser.post(f"/admin/customers/{cast.owner.id}/impersonate")
+    entry = newest()
+    assert (entry.action, entry.person, entry.person_kind) == (
+        "admin_impersonations.start",
+        "admin@example.com",
+        "operator",
+    )
+    assert entry.account_id == cast.owner.id
+    browser.post("/profile", data={"timezone": "Asia/Tokyo"})
+    entry = newest()
+    assert (entry.action, entry.person, entry.impersonator) == (
+        "profile.update",
+        "owner@example.com",
+        "admin@example.com",
+    )
+    browser.post("/impersonation/stop")
+    entry = newest()
+    assert (entry.action, entry.person, entry.impersonator) == (
+        "impersonation.stop",
+        "owner@example.com",
+        "admin@example.com",
+    )
+    assert entry.account_id == cast.owner.id
+
+
+@pytest.mark.parametrize(("role", "opened"), [("read_only", False), ("support", True), ("full", True)])
+def test_which_operators_may(browse, cast, role, opened):
+    cast.admin.operator_role = role
+    session.commit()
+    browser = browse("admin")
+    page = browser.get(f"/admin/customers/{cast.owner.id}")
+    assert (f'action="/admin/customers/{cast.owner.id}/impersonate"' in page.text) is opened
+    answer = browser.post(f"/admin/customers/{cast.owner.id}/impersonate")
+    assert answer.status_code == (303 if opened else 403)
+
+
+def test_operators_are_not_impersonated(browse, cast):
+    other = accounts.create(email="other@example.com", password=PASSWORD, operator_role="read_only")
+    session.commit()
+    browser = browse("admin")
+    assert "/impersonate" not in browser.get(f"/admin/customers/{other.id}").text
+    for each in (other, cast.admin):
+        assert browser.post(f"/admin/customers/{each.id}/impersonate").status_code == 403
+    assert BANNER not in browser.get("/").text
+
+
+@pytest.fixture
+def impersonating(browse, cast):
+    browser = browse("admin")
+    browser.post(f"/admin/customers/{cast.owner.id}/impersonate")
+    assert BANNER in browser.get("/instances").text
+    return lambda: browser.get("/instances").status_code == 200
+
+
+@pytest.mark.parametrize("change", ["operator_role", "suspended_at"])
+def test_it_ends_with_the_operator_s_right_to_it(cast, impersonating, change):
+    setattr(cast.admin, change, {"operator_role": "read_only", "suspended_at": clock.now()}[change])
+    session.commit()
+    assert not impersonating()
+
+
+def test_it_ends_when_the_customer_becomes_an_operator(cast, impersonating):
+    """Nobody gains an operator's rights by an impersonation that was begun before."""
+    cast.owner.operator_role = "full"
+    session.commit()
+    assert not impersonating()
+
+
+def test_it_ends_with_the_operator_s_other_sessions(cast, impersonating):
+    sign_ins.end_others(cast.admin)
+    session.commit()
+    assert not impersonating()
+
+
+def test_it_ends_by_itself(impersonating, monkeypatch):
+    later = clock.now() + timedelta(seconds=settings.get().impersonation_expires_in)
+    monkeypatch.setattr(clock, "now", lambda: later)
+    assert not impersonating()
+
+
+def test_the_customer_does_not_see_it_among_the_own_sessions(browse, cast, impersonating):
+    assert "127.0.0.1" in browse("owner").get("/profile/security").text
+    assert (
+        session.scalars(sign_ins.listing(cast.owner)).all()
+        == session.scalars(
+            select(SignIn).where(SignIn.account_id == cast.owner.id, SignIn.impersonator_id.is_(None))
+        ).all()[::-1]
+    )
+
+
+def test_signing_out_ends_both(browse, cast):
+    browser = browse("admin")
+    browser.post(f"/admin/customers/{cast.owner.id}/impersonate")
+    browser.post("/sign-out")
+    assert browser.get("/").headers["Location"].startswith("/sign-in")
+    left = select(SignIn).where(SignIn.account_id.in_((cast.admin.id, cast.owner.id)))
+    assert session.scalars(left).all() == []
+
+
+def test_who_is_nobody_else_stops_nothing(browse):
+    browser = browse("owner")
+    assert browser.post("/impersonation/stop").headers["Location"] == "/"
+    assert "You are yourself" in browser.get("/").text
+
+
+def test_operators_without_the_permission_look_only(browse, cast):
+    cast.admin.operator_role = "read_only"
+    token = session.scalars(tokens.platform()).first()
+    session.commit()
+    browser = browse("admin")
+    assert "admin:tokens:write" in browser.get("/admin/tokens").text
+    for way in ("off", "on", "revoke"):
+        assert browser.post(f"/admin/tokens/{token.id}/{way}").status_code == 403
+    assert permissions.operator_may("read_only", "admin:tokens:read")

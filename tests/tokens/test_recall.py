@@ -1,0 +1,128 @@
+"""What is remembered of a token counts no longer than it is true."""
+
+import pytest
+from sqlalchemy import select
+
+from panel import clock, jobs, limits
+from panel.db import session
+from panel.models import Member, Token
+from panel.question import Question
+from panel.services import recall, tokens
+from tests.embedded import Redis
+
+pytestmark = pytest.mark.processes
+
+
+@pytest.fixture
+def redis(tmp_path, world, monkeypatch):
+    with Redis(tmp_path) as url:
+        monkeypatch.setattr(jobs, "connection", jobs.connection)
+        jobs.connect(url)
+        limits.connect(url)
+        recall.memory.clear()
+        yield url
+        limits.connect("")
+        recall.memory.clear()
+
+
+@pytest.fixture
+def questions(redis, as_, monkeypatch):
+    """How often the database was asked whose token it is, from when the making of the cast has settled."""
+    as_("owner", "GET", "/api/connect")
+    recall.memory.clear()
+    asked = []
+    one = Question.one
+    monkeypatch.setattr(Question, "one", lambda self, value: asked.append(value) or one(self, value))
+    return asked
+
+
+def token_of(cast, who):
+    return session.scalar(select(Token).where(Token.secret_hash == tokens.hashed(cast.tokens[who])))
+
+
+def status(as_, who="owner", method="GET", path="/api/instances"):
+    return as_(who, method, path).status_code
+
+
+def test_a_busy_program_costs_the_database_nothing(redis, as_, cast, questions):
+    assert [status(as_) for _ in range(5)] == [200] * 5
+    assert len(questions) == 1
+
+
+def revoke(cast):
+    session.delete(token_of(cast, "owner"))
+
+
+def disable(cast):
+    token_of(cast, "owner").enabled = False
+
+
+def narrow(cast):
+    token_of(cast, "owner").scopes = ["metrics:read"]
+
+
+def bind_elsewhere(cast):
+    token_of(cast, "owner").allowed_ips = ["203.0.113.9"]
+
+
+@pytest.mark.parametrize(("change", "expected"), [(revoke, 401), (disable, 401), (narrow, 403), (bind_elsewhere, 403)])
+def test_a_change_of_the_token_counts_at_once(redis, as_, cast, questions, change, expected):
+    assert status(as_) == 200
+    change(cast)
+    session.commit()
+    assert status(as_) == expected
+
+
+def test_a_change_made_by_another_process_counts_at_once(redis, as_, cast, questions):
+    """There only the word in Redis changes: this process hears of nothing else."""
+    assert status(as_) == 200
+    remembered = dict(recall.memory)
+    disable(cast)
+    session.commit()
+    recall.memory.update(remembered)
+    assert status(as_) == 401
+
+
+def test_a_change_that_is_taken_back_changes_nothing(redis, as_, cast, questions):
+    assert status(as_) == 200
+    disable(cast)
+    session.flush()
+    session.rollback()
+    assert status(as_) == 200
+    assert len(questions) == 1
+
+
+def test_a_role_and_a_suspension_count_at_once(redis, as_, cast):
+    member = session.scalar(select(Member).where(Member.account_id == cast.viewer.id))
+    assert status(as_, "viewer") == 200
+    member.role.permissions = []
+    session.commit()
+    assert status(as_, "viewer") == 403
+    assert status(as_, method="POST", path="/api/ssh-keys") == 422
+    cast.owner.suspended_at = clock.now()
+    session.commit()
+    assert status(as_, method="POST", path="/api/ssh-keys") == 403
+
+
+def test_an_expiry_is_looked_at_each_time(redis, as_, cast, monkeypatch):
+    token_of(cast, "owner").expires_at = later = clock.now().replace(year=2999)
+    session.commit()
+    assert status(as_) == 200
+    monkeypatch.setattr(clock, "now", lambda: later)
+    assert status(as_) == 401
+
+
+def test_without_redis_nothing_is_remembered(redis, as_, cast, questions):
+    limits.connect("")
+    assert [status(as_) for _ in range(3)] == [200] * 3
+    assert len(questions) == 3
+
+
+def test_a_redis_that_lost_everything_gets_a_new_word(redis, as_, cast, questions):
+    assert status(as_) == 200
+    jobs.connection.flushall()
+    assert [status(as_) for _ in range(3)] == [200] * 3
+    assert len(questions) == 2
+    disable(cast)
+    session.commit()
+    assert status(as_) == 401

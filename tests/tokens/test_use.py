@@ -1,0 +1,106 @@
+"""When and from where a token was last used: noted in Redis, shown at once, written down later."""
+
+import math
+
+import pytest
+from redis import ConnectionError as Away
+from sqlalchemy import select
+
+from panel import clock, jobs
+from panel.db import session
+from panel.models import Token
+from panel.services import tokens
+
+
+class Hash:
+    """One hash of a Redis; `away` it answers nothing. Counts how often it is asked."""
+
+    def __init__(self):
+        self.held, self.away, self.asked = {}, False, 0
+
+    def answer(self, value):
+        self.asked += 1
+        if self.away:
+            raise Away("refused")
+        return value
+
+    def hset(self, name, key, value):
+        self.answer(None)
+        self.held[key.encode()] = value
+
+    def set(self, name, value):
+        """The word that changes with what access depends on: not of this hash."""
+
+    def hmget(self, name, keys):
+        return self.answer([self.held.get(key.encode()) for key in keys])
+
+    def hgetall(self, name):
+        return self.answer(dict(self.held))
+
+    def hdel(self, name, *keys):
+        for key in keys:
+            self.held.pop(key)
+
+
+@pytest.fixture
+def redis(monkeypatch):
+    made = Hash()
+    monkeypatch.setattr(jobs, "connection", made)
+    monkeypatch.setattr(tokens, "away_until", -math.inf)
+    tokens.noted.clear()
+    return made
+
+
+@pytest.fixture
+def watched(cast):
+    token, cast.tokens["watched"] = tokens.issue("user", name="w", account=cast.owner, scopes=["metrics:read"])
+    session.commit()
+    return token.id
+
+
+def row(token_id):
+    return session.scalar(select(Token).where(Token.id == token_id))
+
+
+def test_a_use_is_shown_at_once_and_costs_no_write(as_, redis, watched, queries):
+    """IDT-35, OP-03: also one that is refused for its scope."""
+    shown = lambda: as_("owner", "GET", f"/api/api-token/{watched}").json["api_token"]  # noqa: E731
+    assert shown()["last_used_at"] is None
+    before = clock.now().isoformat()
+    queries.clear()
+    assert as_("watched", "GET", "/api/instances", environ_base={"REMOTE_ADDR": "203.0.113.9"}).status_code == 403
+    assert shown()["last_used_at"] > before
+    assert shown()["last_used_ip"] == "203.0.113.9"
+    assert not [each for each in queries if each.startswith(("UPDATE", "INSERT", "DELETE"))]
+    assert row(watched).last_used_at is None
+
+
+def test_a_use_is_written_down(as_, redis, watched):
+    as_("watched", "GET", "/api/connect")
+    tokens.write_down_use()
+    assert redis.held == {}
+    assert row(watched).last_used_ip == "127.0.0.1"
+    assert (clock.now() - row(watched).last_used_at).total_seconds() < 60
+    tokens.write_down_use()
+
+
+def test_what_is_not_the_token_s_own_use_changes_nothing(as_, redis, watched):
+    as_("owner", "GET", f"/api/api-token/{watched}")
+    as_("nobody", "GET", "/api/connect", headers={"Authorization": "Bearer " + "x" * 43})
+    assert watched.encode() not in redis.held
+
+
+def test_a_storm_of_requests_is_noted_now_and_then(redis, watched, monkeypatch):
+    now = clock.now()
+    monkeypatch.setattr(clock, "now", lambda: now)
+    for _ in range(50):
+        tokens.used(watched, "127.0.0.1")
+    assert redis.asked == 1
+
+
+def test_a_redis_that_is_away_holds_up_one_request(as_, redis, watched):
+    redis.away = True
+    for who in ("watched", "owner", "watched", "outsider"):
+        assert as_(who, "GET", "/api/connect").status_code == 200
+    assert as_("owner", "GET", "/api/api-tokens").status_code == 200
+    assert redis.asked == 1
