@@ -7,6 +7,7 @@ import structlog
 from flask import Flask, g, make_response, request
 from flask.json.provider import JSONProvider
 from flask_compress import Compress
+from sqlalchemy.exc import IntegrityError
 from werkzeug.exceptions import HTTPException
 
 import api
@@ -15,7 +16,7 @@ from panel import admin, assets, db, frame, health, htmx, jobs, limits, mail
 from panel.auth import rates, trail
 from panel.config import ROOT, Config
 from panel.db import session
-from panel.errors import NotFound, Problem, TooMany
+from panel.errors import Conflict, NotFound, Problem, TooMany
 from panel.user import (
     activity,
     billing,
@@ -61,6 +62,7 @@ PAGES = (
 )
 """The table of contents of the pages: every module of panel.auth, panel.user and panel.admin that has a blueprint."""
 
+log = structlog.get_logger()
 LARGEST_BODY = 4 * 1024 * 1024
 
 
@@ -147,6 +149,9 @@ def conclude(response):
 def failure(error):
     """Every failure, in the dialect of the path that was asked for."""
     surface = api.errors if api.errors.dialect(request.path) else htmx
+    if isinstance(error, IntegrityError):  # two did the same at once, and the database let one of them
+        log.warning("request_collided")
+        error = Conflict("Something else was done at the same moment. Look again, and repeat it if it is still needed.")
     if isinstance(error, Problem):
         answer = make_response(surface.problem(error))
         if isinstance(error, TooMany):

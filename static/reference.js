@@ -15,6 +15,7 @@
     displayRequestDuration: true,
     defaultModelsExpandDepth: 0,
     tryItOutEnabled: true,
+    onComplete: () => document.querySelector("h1.visually-hidden").remove(), // the document brings its own
     // The page may have been opened at another of the panel's addresses than the public one, and asks only its own.
     requestInterceptor: (request) => {
       const { pathname, search } = new URL(request.url, location);

@@ -239,3 +239,12 @@ def test_a_crash_logs_no_local_variables(as_, monkeypatch, capfd):
     logged = capfd.readouterr().err
     assert "RuntimeError: broken" in logged
     assert "a password in a variable" not in logged.replace('hidden = "a password in a variable"', "")
+
+
+def test_two_who_do_the_same_at_once_are_told_so(as_, monkeypatch):
+    """What the database's own uniqueness refuses is a 409, also where a service has looked before."""
+    monkeypatch.setattr("panel.services.projects.refuse_taken", lambda *_, **__: None)
+    assert as_("owner", "POST", "/api/projects", json={"name": "shop"}).status_code == 200
+    second = as_("owner", "POST", "/api/projects", json={"name": "shop"})
+    assert (second.status_code, second.json["success"]) == (409, False)
+    assert "constraint" not in second.text.lower()
