@@ -18,6 +18,7 @@ HYPERVISOR_PACKAGES := dnsmasq-base ebtables iproute2 iptables libvirt-daemon-sy
 IMAGE_PACKAGES := cpio dpkg e2fsprogs fdisk grub-common grub-pc-bin kmod mmdebstrap
 LOCAL_PACKAGES := $(LIBVIRT_PACKAGES) $(HYPERVISOR_PACKAGES) $(IMAGE_PACKAGES)
 TEST_PACKAGES := chromium openssh-client postgresql
+LIGHT := not guest and not browser and not processes
 
 # Succeeds when these Debian packages are there or could be installed.
 apt = dpkg -s $(1) >/dev/null 2>&1 || { test "$$(id -u)" = 0 && command -v apt-get >/dev/null && \
@@ -67,8 +68,9 @@ static/node_modules/installed: static/package.json static/package-lock.json stat
 test: local installed browser-files $(VENV)/developing  ## Run every test, on SQLite and on PostgreSQL
 	@$(call apt,$(LOCAL_PACKAGES)) || { echo "The tests start real machines: as root, apt install $(LOCAL_PACKAGES)"; exit 1; }
 	@$(call apt,$(TEST_PACKAGES)) || { echo "The tests need more: as root, apt install $(TEST_PACKAGES)"; exit 1; }
-	pytest
-	$(PY) -m tests.postgres pytest -m "not guest and not browser and not processes"
+	pytest -n auto -m "$(LIGHT)"
+	pytest -m "not ($(LIGHT))"
+	$(PY) -m tests.postgres pytest -n auto -m "$(LIGHT)"
 
 check: installed $(VENV)/developing  ## Look at the code without running it: style, layers, templates, migrations, documents
 	ruff check .

@@ -11,7 +11,7 @@ import pytest
 from aiosmtpd.controller import Controller
 from playwright.sync_api import expect
 from sqlalchemy import select
-from werkzeug.serving import make_server
+from waitress import create_server
 
 from panel import limits
 from panel.app import create_app
@@ -62,15 +62,14 @@ def site(tmp_path):
     facts = {"public_url": f"http://localhost:{port}", "mail_url": f"smtp://127.0.0.1:{smtp.port}"}
     with installation(tmp_path, make=create_app, ring=lambda *bell: bells.put(bell), **facts) as app:
         limits.connect("")
-        server = make_server("127.0.0.1", port, app, threaded=True)
-        threads = threading.Thread(target=server.serve_forever), threading.Thread(target=hear, args=(app, bells))
-        for thread in threads:
-            thread.start()
+        server = create_server(app, host="127.0.0.1", port=port, threads=8)
+        threading.Thread(target=server.run, daemon=True).start()  # ends with the last connection after close()
+        worker = threading.Thread(target=hear, args=(app, bells))
+        worker.start()
         yield Site(app, facts["public_url"], box)
-        server.shutdown()
+        server.close()
         bells.put(None)
-        for thread in threads:
-            thread.join()
+        worker.join()
         smtp.stop()
         limits.connect("")
 

@@ -228,10 +228,13 @@ def test_an_operators_look_is_no_session_of_the_person(browse, cast):
 
 
 class Redis:
-    """The two commands that noting needs."""
+    """The commands that noting needs."""
 
     def __init__(self):
         self.kept = {}
+
+    def set(self, name, value):
+        """The word that changes with what access depends on."""
 
     def hset(self, name, key, value):
         self.kept[key.encode()] = value.encode()

@@ -3,7 +3,7 @@
 import sqlalchemy as sa
 from alembic import op
 
-revision = 'd18a85d4a0f3'
+revision = '97b1fe650a4b'
 down_revision = None
 
 
