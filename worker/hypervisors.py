@@ -12,7 +12,7 @@ from panel.models.tasks import OPEN
 from panel.services import hypervisors
 from panel.services.instances import seen
 from worker import nodes
-from worker.nodes.base import NodeError, NodeSpec, Pool, Power, Unreachable
+from worker.nodes.base import Missing, NodeError, NodeSpec, Pool, Power, Unreachable
 
 log = structlog.get_logger()
 data_dir = None
@@ -138,8 +138,7 @@ def compare(hypervisor_id, known, machines, asked):
     for instance in known:
         machine = machines.get(instance.id)
         power = machine and word(machine.power)
-        missed = instance.power == "on" or (instance.deployed and not instance.lost)
-        if (power and (power != instance.power or instance.lost)) or (missed and not power):
+        if differs(instance, power):
             news[instance.id] = power
     session.commit()
     for some in portions(list(news)):
@@ -147,6 +146,13 @@ def compare(hypervisor_id, known, machines, asked):
             if instance.hypervisor_id == hypervisor_id:
                 tell(instance, news[instance.id], asked, at_work)
         session.commit()
+
+
+def differs(instance, power):
+    """Whether the row says something else than this power; None for a machine that is not there."""
+    if power:
+        return power != instance.power or instance.lost
+    return instance.power == "on" or (instance.deployed and not instance.lost)
 
 
 def word(power):
@@ -226,10 +232,23 @@ def portions(rows):
 
 
 def changed(hypervisor_id, instance_id, power):
-    """What a node's event said: one machine's power, or (None) that it was removed."""
-    at = clock.now()
-    at_work = actors(Task.resource_id == instance_id)
+    """A node's event: one machine's power, or (None) that it was removed. Events are late at times and bear no date, so
+    one that is news is not believed: the node is asked what is true now."""
+    known = select(Instance.power, Instance.deployed, Instance.lost)
+    known = session.execute(known.where(Instance.id == instance_id, Instance.hypervisor_id == hypervisor_id)).first()
+    if known is None or not differs(known, power and word(power)):
+        return session.rollback()
+    asked, at_work = clock.now(), actors(Task.resource_id == instance_id)
+    power = present(node_of(hypervisor_id), instance_id)
     for instance in seen.fresh(instance_id):
         if instance.hypervisor_id == hypervisor_id:
-            tell(instance, power and word(power), at, at_work)
+            tell(instance, power and word(power), asked, at_work)
     session.commit()
+
+
+def present(node, machine_id):
+    """The machine's power; None when the node does not have it."""
+    try:
+        return node.power(machine_id)
+    except Missing:
+        return None

@@ -10,7 +10,7 @@ from panel.db import session
 from panel.models import Event, Hypervisor
 from panel.services import hypervisors as service
 from worker import hypervisors
-from worker.nodes.base import Disk, Machine, Power
+from worker.nodes.base import Disk, Machine, Missing, Power
 
 GiB = 1024**3
 
@@ -122,7 +122,9 @@ def events(resource):
 
 def test_a_clock_that_was_set_back_does_not_blind_us(machine, node, look, event, later):
     later(days=2)
-    event(machine, Power.on)
+    node.guest_powers_off(machine.id)
+    look()
+    node.owner_starts(machine.id)
     look()
     later(days=-2)
     node.guest_powers_off(machine.id)
@@ -153,8 +155,21 @@ def test_a_machine_removed_behind_our_back_is_an_error_and_no_crash(
     assert (asked.status, machine.state, machine.lost, machine.last_error) == ("completed", "running", False, None)
 
 
-def test_a_machine_that_comes_back_is_well_again(machine, node, look, event):
-    event(machine, None)
+@pytest.mark.parametrize("power", [None, Power.off])
+def test_a_late_event_is_not_believed(machine, event, kinds, power):
+    """A worker died in the middle of a create; what it had made was taken back and made anew, and only then was the
+    node heard of that."""
+    event(machine, power)
+    assert (machine.state, machine.lost) == ("running", False)
+    assert "instance.status_changed" not in kinds(machine)
+
+
+def test_a_machine_that_comes_back_is_well_again(machine, node, look, event, at):
+    def vanish():
+        raise Missing("The machine is not on the hypervisor.")
+
+    with at("power", then=vanish):
+        event(machine, None)
     assert machine.lost
     look()  # the node has it
     assert (machine.state, machine.lost, machine.last_error) == ("running", False, None)

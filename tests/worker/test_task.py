@@ -364,12 +364,17 @@ def test_a_shutdown_ends_when_the_node_tells_of_it(machine, act, work, node, at,
     """The guest takes its time. The event is written by another process; the node is not asked again and again."""
     node.set_guest(machine.id, heeds_shutdown=False)
     asked, looks = act(machine, "shutdown"), []
-    slept = iter([None, None, lambda: hypervisors.changed(machine.hypervisor_id, machine.id, Power.off)])
+
+    def off():
+        node.guest_powers_off(machine.id)
+        hypervisors.changed(machine.hypervisor_id, machine.id, Power.off)
+
+    slept = iter([None, None, off])
     monkeypatch.setattr(bodies.time, "sleep", lambda _: (next(slept) or str)())
     with at("power", then=lambda: looks.append(1)):
         work()
     assert (asked.status, again(machine).state) == ("completed", "stopped")
-    assert len(looks) == 1
+    assert len(looks) == 2  # the task, and the one who heard the event
     assert kinds(machine)[-1] == "instance.status_changed"
     assert kinds(machine).count("instance.status_changed") == 1
 
