@@ -15,15 +15,22 @@ from panel.auth.browser import page_can
 from panel.config import ROOT
 
 FOLDER = ROOT / "static"
-SERVED = ("app.css", "app.js", "passkeys.js", "theme.js", "reference.css", "reference.js", "favicon.svg", "vendor/")
+SERVED = ("app.css", "app.js", "passkeys.js", "theme.js", "reference.css", "reference.js", "favicon.svg", "consoles/", "vendor/")
+
+MODULES = (".js", ".mjs")
 
 bp = Blueprint("assets", __name__)
 
 
 def asset(name):
     """The address of a file below static/."""
-    path = FOLDER / name
-    return url_for("assets.serve", digest=hashed(path, path.stat().st_mtime_ns), name=name)
+    return url_for("assets.serve", digest=digest_of(name), name=name)
+
+
+def digest_of(name):
+    """What npm installed is named after its lock file: modules that load each other stay together that way."""
+    path = FOLDER / ("package-lock.json" if name.startswith("vendor/") and name.endswith(MODULES) else name)
+    return hashed(path, path.stat().st_mtime_ns)
 
 
 @cache
@@ -52,7 +59,7 @@ def serve(digest, name):
     path = FOLDER / name
     if ".." in name or not name.startswith(SERVED) or not path.is_file():
         abort(404)
-    kept = digest == hashed(path, path.stat().st_mtime_ns)
+    kept = digest == digest_of(name)
     packed = path.with_name(f"{path.name}.br")
     squeezed = packed.is_file() and "br" in request.accept_encodings
     answer = Response((packed if squeezed else path).read_bytes(), mimetype=mimetypes.guess_type(name)[0])

@@ -1,6 +1,6 @@
 // Copies what browsers load from the installed packages to vendor/, and draws the icons that we use into one file.
-import { mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
-import { join } from "node:path";
+import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { brotliCompressSync } from "node:zlib";
 
@@ -14,9 +14,19 @@ const FILES = [
   "htmx.org/dist/htmx.min.js",
   "swagger-ui-dist/swagger-ui-bundle.js",
   "swagger-ui-dist/swagger-ui.css",
+  "@xterm/xterm/css/xterm.css",
+  "@xterm/xterm/lib/xterm.mjs",
+  "@xterm/addon-fit/lib/addon-fit.mjs",
+  "@xterm/addon-search/lib/addon-search.mjs",
+  "@xterm/addon-unicode11/lib/addon-unicode11.mjs",
+  "@xterm/addon-web-links/lib/addon-web-links.mjs",
 ];
 
+// Modules that load each other by their places.
+const TREES = { novnc: ["@novnc/novnc/core", "@novnc/novnc/vendor"] };
+
 function put(name, text) {
+  mkdirSync(dirname(join(vendor, name)), { recursive: true });
   writeFileSync(join(vendor, name), text);
   writeFileSync(join(vendor, `${name}.br`), brotliCompressSync(text));
 }
@@ -32,10 +42,19 @@ function sprite(names) {
   return `<svg xmlns="http://www.w3.org/2000/svg">\n<!-- ${license} -->\n${symbols.join("\n")}\n</svg>\n`;
 }
 
+function source(file) {
+  return readFileSync(join(packages, file), "utf8").replace(/\n?\/[/*]# sourceMappingURL=\S+( \*\/)?/, "");
+}
+
 rmSync(vendor, { recursive: true, force: true });
-mkdirSync(vendor);
 for (const file of FILES) {
-  const text = readFileSync(join(packages, file), "utf8");
-  put(file.split("/").at(-1), text.replace(/\n?\/[/*]# sourceMappingURL=\S+( \*\/)?/, ""));
+  put(file.split("/").at(-1), source(file));
+}
+for (const [name, trees] of Object.entries(TREES)) {
+  for (const tree of trees) {
+    for (const file of readdirSync(join(packages, tree), { recursive: true }).filter((each) => each.endsWith(".js"))) {
+      put(join(name, tree.split("/").at(-1), file), source(join(tree, file)));
+    }
+  }
 }
 put("icons.svg", sprite(JSON.parse(readFileSync(join(here, "icons.json"), "utf8"))));

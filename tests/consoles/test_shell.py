@@ -326,7 +326,7 @@ def test_nothing_is_left_of_a_guest_that_takes_no_input(shell, guest):
     """It neither reads nor prints, and more was pasted than it takes."""
     before = threading.active_count()
     session = shell(guest(lambda channel, door: time.sleep(30)))
-    for _ in range(16):
+    for _ in range(24):
         session.viewer.send(NOISE[:131072])
     until(lambda: session.line.for_far, "the guest to be full")
     session.viewer.connection.shutdown(socket.SHUT_RDWR)
