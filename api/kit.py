@@ -54,11 +54,13 @@ class Resource(flask_smorest.Blueprint):
         unscoped_kind=None,
         budget="requests",
         billed=False,
+        writes=False,
         **options,
     ):
         """Registers an operation. `also` lists further paths that are served the same but not documented; tokens of
         `unscoped_kind` need no scope for it; `budget` is the rate limit that it counts in (panel.auth.rates);
-        one that is `billed` is shut while billing is off (specification 7.2, `billing_disabled`)."""
+        one that is `billed` is shut while billing is off (specification 7.2, `billing_disabled`); a GET that `writes`
+        has to say so (panel.db)."""
 
         def register(view):
             served = self.response(status, out, content_type="text/csv" if out is CSV else None)(outspoken(view))
@@ -72,7 +74,7 @@ class Resource(flask_smorest.Blueprint):
             if billed:
                 served, facts = gated(served), {**facts, "x-billed": True}
             served = self.doc(operationId=operation, **facts)(served)
-            served = guard(can, scope, unscoped_kind, operation, budget)(served)
+            served = guard(can, scope, unscoped_kind, operation, budget, writes)(served)
             endpoint = f"{op}".replace(".", "_")
             super(Resource, self).route(rule, tags=[self.resource], endpoint=endpoint, **options)(served)
             for number, path in enumerate(also):

@@ -108,7 +108,10 @@ def told(project_id, count):
     out=kit.page(ResourceOut),
 )
 def available(query, project_id):
-    """List what can be put into a project: instances that are not in it."""
+    """List what can be put into a project: instances that are not in it.
+
+    Empty for members who may not see instances.
+    """
     access = kit.account()
     found = kit.paginate(projects.available(mine(project_id), access), **query)
     found["data"] = [

@@ -19,7 +19,8 @@ from consoles.endings import Ending
 log = structlog.get_logger()
 
 READ, WRITE = select.EPOLLIN, select.EPOLLOUT
-CHUNK = 65536
+AHEAD = 1 << 17
+"""Bytes the kernel takes for a browser before the browser's side has acknowledged them."""
 
 
 class Line:
@@ -33,8 +34,10 @@ class Line:
     protocol = ""
     takes_text = False
 
-    def __init__(self, connection, handshake, *, labels=None, idle=1800, longest=28800, opened=None, ended=None):
-        self.connection, self.handshake = connection, handshake
+    def __init__(
+        self, connection, handshake, target, *, labels=None, idle=1800, longest=28800, opened=None, ended=None
+    ):
+        self.connection, self.handshake, self.target = connection, handshake, target
         self.labels = labels or {}
         """Whose console it is, to find it by."""
         self.browser = BrowserSocket(self.protocol, self.takes_text)
@@ -60,7 +63,7 @@ class Line:
         """A message of the browser, on its way to the far side: `send` it on."""
 
     def give(self, data):
-        """What was read from the far side, on its way to the browser: `show` it."""
+        """What was read from the far side, on its way to the browser: `show` it. It holds until the next read only."""
 
     def far_closed(self):
         """The far side has nothing more to say."""
@@ -144,7 +147,7 @@ class Line:
                 return
             if event & WRITE:
                 self.push()
-            data = self.far.recv(CHUNK) if event & ~WRITE and not self.browser.unsent else None
+            data = self.read() if event & ~WRITE and not self.browser.unsent else None
         except BlockingIOError:
             return
         except OSError as error:
@@ -154,6 +157,10 @@ class Line:
             self.give(data)
         elif data is not None:
             self.far_closed()
+
+    def read(self):
+        """What the far side says next. It lies in the pump's room until the next read."""
+        return self.pump.room[: self.far.recv_into(self.pump.room)]
 
     def far_lost(self, error):
         log.info("console_far_side_lost", error=str(error), **self.labels)
@@ -260,4 +267,13 @@ def little_ahead(connection):
     """The kernel takes little that it cannot send yet. So a slow browser sees what is, not what was; and there is room
     again often enough to tell slow from gone."""
     if connection.family != socket.AF_UNIX:
-        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, 2 * CHUNK)
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, AHEAD)
+
+
+def unanswered(connection, seconds):
+    """A peer that acknowledges nothing for so long is gone: reading it fails. The kernel asks when nothing is said."""
+    asks = max(1, seconds // 4)
+    options = {socket.TCP_KEEPIDLE: asks, socket.TCP_KEEPINTVL: asks, socket.TCP_USER_TIMEOUT: seconds * 1000}
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for option, value in options.items():
+        connection.setsockopt(socket.IPPROTO_TCP, option, value)

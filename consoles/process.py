@@ -2,7 +2,7 @@
 
 Orders come over a Unix socket that only this user may open (wire.py). `open` brings a connection and a note:
 
-* `kind`: `screen` or `shell`; `target`: the fields of `screen.Target` or `ssh.Guest`;
+* `kind`: `screen` or `shell`; `target`: the fields of `screen.Target` or `ssh.Guest`, unless `find` knows them;
 * `handshake`: what the browser is to be answered (`handoff.handshake`);
 * `id`: the session's row, not its secret; `labels`: whose it is, like `{"instance": "…", "account": "…"}`;
 * `limits`: how many consoles may be open with the same value of a label, like `{"account": 10}`;
@@ -12,7 +12,8 @@ Accepted notes are answered `{"ok": true}`, and the connection is touched only a
 answers `{"open": […]}`. `close` with `where` (labels that must all be equal; an id is the label `session`) and the
 sentence `because` answers `{"closed": number}`.
 
-What happens is told to `report`, a function that must return at once, as `{"event": "opened" or "ended", …}`.
+`records` (records.py) is asked where a session leads (`find(id)`), and told what happens (`report(facts)`, which must
+return at once) as `{"event": "opened" or "ended", …}`.
 """
 
 import os
@@ -32,6 +33,7 @@ from consoles import endings, ssh, wire
 from consoles.pump import Pump
 from consoles.screen import Screen, Target
 from consoles.shell import Shell
+from panel.errors import Problem
 
 log = structlog.get_logger()
 
@@ -56,8 +58,8 @@ class Refused(Exception):
 
 
 class Consoles:
-    def __init__(self, path, report=None, pump=None, most=MOST):
-        self.path, self.most = Path(path), most
+    def __init__(self, path, report=None, pump=None, most=MOST, find=None):
+        self.path, self.most, self.find = Path(path), most, find
         self.report = report or (lambda facts: log.info("console_" + facts.pop("event"), **facts))
         self.pump = pump or Pump()
         self.lock = threading.Lock()
@@ -134,7 +136,12 @@ class Consoles:
             self.leave(line)
             raise
         line.connection = socket.socket(fileno=connection.detach())
-        line.prepare()
+        try:
+            if line.target is None:
+                line.target = KINDS[line.kind][1](**self.find(order["id"]))
+            line.prepare()
+        except Problem as problem:
+            line.ending = endings.UNREACHABLE.saying(problem.message)
         self.pump.add(line)
 
     def line(self, order, connection):
@@ -144,7 +151,8 @@ class Consoles:
             more = {name: order[name] for name in ("idle", "longest") if name in order}
             more |= {"labels": {**order.get("labels", {}), "session": order["id"]}}
             more |= {"opened": self.opened, "ended": self.ended}
-            return make(connection, handshake, target(**order["target"]), **more)
+            known = target(**order["target"]) if self.find is None else None
+            return make(connection, handshake, known, **more)
         except (KeyError, TypeError) as error:
             raise Refused("order", f"The console process does not understand the order: {error!r}.") from error
 
@@ -207,18 +215,22 @@ def listen(path):
     return listener
 
 
-def run(path, report=None):
+def run(path, records=None):
     """Carries consoles until SIGTERM or Ctrl-C."""
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     asked = threading.Event()
     for name in (signal.SIGTERM, signal.SIGINT):
         signal.signal(name, lambda *_: asked.set())
-    consoles = Consoles(path, report)
+    consoles = Consoles(path, report=records and records.report, find=records and records.find)
     consoles.start()
+    if records:
+        records.start(consoles)
     log.info("consoles_started", path=str(path))
     while not asked.wait(1):
         if not consoles.pump.is_alive():
             raise SystemExit("The console process lost its pump.")
     log.info("consoles_finish", open=len(consoles.lines))
     consoles.stop()
+    if records:
+        records.stop()

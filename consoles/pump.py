@@ -12,6 +12,9 @@ import structlog
 
 log = structlog.get_logger()
 
+CHUNK = 1 << 18
+"""Bytes of a read of a machine, at most: the fewer pieces a picture is cut into, the less each byte costs."""
+
 
 class Pump(threading.Thread):
     """`ping` and `silence` are seconds: a browser is asked whether it is there every `ping`, and given up when nothing
@@ -24,6 +27,8 @@ class Pump(threading.Thread):
         self.epoll = select.epoll()
         self.watched = {}
         """By descriptor: what is waited for, and who is called."""
+        self.room = memoryview(bytearray(CHUNK))
+        """Where all lines read to, one after the other: room made for each read would cost more than reading a key."""
         self.calls = deque()
         self.wakeup = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         weakref.finalize(self, os.close, self.wakeup)  # not when the thread ends: somebody may be about to write to it

@@ -6,15 +6,26 @@ import socket
 import time
 from dataclasses import dataclass
 
+import structlog
+
 from consoles import endings, rfb
-from consoles.line import WRITE, Line, at_once
+from consoles.line import WRITE, Line, at_once, unanswered
 from consoles.rfb import BROWSER, NODE
+from consoles.tunnel import CONNECT_PATIENCE, NoWay, Tunnel, meaning
+
+log = structlog.get_logger()
 
 BROWSER_PATIENCE = 120
 """Seconds a person has to type the session's password."""
 
 NODE_PATIENCE = 10
-"""Seconds within which the node must have let the panel in."""
+"""Seconds within which the node must have let the panel in; a tunnel has to be made first."""
+
+LAST_WORDS = 3
+"""Seconds a tunnel has to say why it closed."""
+
+NODE_SILENCE = 60
+"""Seconds after which a node that acknowledges nothing is given up."""
 
 MOST_BEFORE = 4096
 """Bytes a browser may send before the screen is open."""
@@ -34,29 +45,34 @@ class Target:
     """The browser's: that of the session."""
     node_password: str
     """The panel's, for the node's VNC server; empty when that asks for none."""
+    via: str | None = None
+    """`ssh://user@host:22`: the SSH server through which the screen is reached (tunnel.py); None: it is called."""
 
 
 class Screen(Line):
     kind = "screen"
     protocol = "binary"
 
-    def __init__(self, connection, handshake, target: Target, **more):
-        super().__init__(connection, handshake, **more)
-        self.target = target
+    def __init__(self, connection, handshake, target: Target | None, **more):
+        super().__init__(connection, handshake, target, **more)
         self.addresses = []
         """Of the node, those that were not tried yet."""
-        self.talk = rfb.opening(target.password, target.node_password)
-        """None once the screen is open."""
+        self.talk = None
+        """While both sides sign in."""
         self.arrived = {BROWSER: b"", NODE: b""}
         self.side, self.count = BROWSER, 0
         self.connecting = False
+        self.tunnel = self.hung_up_at = None
         self.patience_ends = time.monotonic() + BROWSER_PATIENCE
 
     def prepare(self):
+        if self.target.via:
+            return
         with contextlib.suppress(OSError):  # without an address it cannot be reached, which is said at its time
             self.addresses = socket.getaddrinfo(self.target.host, self.target.port, type=socket.SOCK_STREAM)
 
     def begin(self):
+        self.talk = rfb.opening(self.target.password, self.target.node_password)
         self.advance(self.talk.send, None)
         self.converse()
 
@@ -81,13 +97,17 @@ class Screen(Line):
         return message[:1] not in AUTOMATIC
 
     def far_closed(self):
-        if self.talk is None:
+        if self.tunnel:
+            self.hang_up()
+        elif self.talk is None:
             super().far_closed()
         else:
             self.fail(endings.LOST)
 
     def far_lost(self, error):
-        if self.talk is None:
+        if self.tunnel:
+            self.hang_up()
+        elif self.talk is None:
             super().far_lost(error)
         elif self.connecting:
             self.close_far()
@@ -96,10 +116,20 @@ class Screen(Line):
             self.fail(endings.LOST)
 
     def far_interest(self):
+        if self.hung_up_at:
+            return 0
         return WRITE if self.connecting else super().far_interest()
+
+    def close_far(self):
+        super().close_far()
+        if self.tunnel:
+            self.tunnel.end()
+            self.tunnel = None
 
     def tick(self, now, silence):
         super().tick(now, silence)
+        if self.tunnel and self.hung_up_at and now > self.hung_up_at + LAST_WORDS:
+            self.tunnel_closed()
         if self.talk is not None and self.ending is None and now > self.patience_ends:
             self.fail(endings.UNREACHABLE if self.far else endings.NO_PASSWORD)
 
@@ -112,7 +142,10 @@ class Screen(Line):
             if len(arrived) < self.count:
                 if self.side == NODE and self.far is None:
                     self.patience_ends = time.monotonic() + NODE_PATIENCE
-                    self.call_node()
+                    if self.target.via:
+                        self.dig()
+                    else:
+                        self.call_node()
                 return
             needed, self.arrived[self.side] = arrived[: self.count], arrived[self.count :]
             self.advance(self.talk.send, needed)
@@ -145,6 +178,38 @@ class Screen(Line):
         if early[BROWSER]:
             self.send(early[BROWSER])
 
+    # --- through a tunnel
+
+    def dig(self):
+        self.patience_ends += CONNECT_PATIENCE
+        try:
+            self.tunnel = Tunnel(self.target.via, self.target.host, self.target.port)
+        except NoWay as problem:
+            self.fail(endings.UNREACHABLE.saying(str(problem)))
+        else:
+            self.far = self.tunnel.far
+            self.tunnel.watch(self.pump, lambda: self.guard(self.tunnel_ended))
+
+    def hang_up(self):
+        """Nothing more comes through the tunnel. Why is known as soon as its process has ended."""
+        self.hung_up_at = self.hung_up_at or time.monotonic()
+        self.tunnel_ended()
+
+    def tunnel_ended(self):
+        """What came through before is still to be read."""
+        if self.tunnel and self.tunnel.ended and self.hung_up_at:
+            self.tunnel_closed()
+
+    def tunnel_closed(self):
+        said, failed = self.tunnel.said(), self.tunnel.failed
+        if failed:
+            log.info("console_tunnel_failed", via=self.target.via, said=said, **self.labels)
+        if self.talk is not None:
+            sentence = meaning(said) or endings.UNREACHABLE.sentence
+            self.fail(endings.UNREACHABLE.saying(sentence) if failed else endings.LOST)
+        else:
+            self.end(endings.LOST if failed else endings.FINISHED)
+
     # --- calling the node
 
     def call_node(self):
@@ -158,6 +223,7 @@ class Screen(Line):
         try:
             self.far = socket.socket(family, kind | socket.SOCK_NONBLOCK, protocol)
             at_once(self.far)
+            unanswered(self.far, NODE_SILENCE)
             self.far.connect(address)
         except BlockingIOError:
             pass

@@ -6,10 +6,11 @@ own (`Guide`); a pair of packet sockets lies between, each packet being a kind a
 The browser offers the sub-protocol `panel-shell`. Then binary messages are the terminal's bytes, both ways, and text
 messages are JSON objects with a `type`:
 
-* from the browser `resize` (`columns`, `rows`) and `seen` (`bytes` of output that were drawn): nothing else holds back
-  a guest that prints faster than the terminal draws, for WebSockets take whatever comes;
-* from the panel `ready` (`fingerprint` of the guest's host key), `exit` (`code`, or null) and `ended` (`reason`,
-  `message`), after which the WebSocket is closed.
+* from the browser `resize` (`columns`, `rows`), `seen` (`bytes` of output that were drawn): nothing else holds back a
+  guest that prints faster than the terminal draws, for WebSockets take whatever comes; and `ping`, which pages cannot
+  do with WebSockets themselves;
+* from the panel `pong` (with all that was in the `ping`), `ready` (`fingerprint` of the guest's host key), `exit`
+  (`code`, or null) and `ended` (`reason`, `message`), after which the WebSocket is closed.
 
 A client that offers no sub-protocol is a plain terminal: all it sends is typed, all it gets is output.
 """
@@ -45,6 +46,10 @@ SOON = 0.2
 
 LARGEST = {"columns": 500, "rows": 300}
 
+PING, PONG = b'{"type":"ping"', b'{"type":"pong"'
+LONGEST_PING = 100
+"""Bytes."""
+
 
 class Shell(Line):
     kind = "shell"
@@ -53,14 +58,10 @@ class Shell(Line):
     host_key = None
     """What the guest showed, "type base64"."""
 
-    def __init__(self, connection, handshake, guest: ssh.Guest, **more):
-        super().__init__(connection, handshake, **more)
-        self.guest = guest
-
     def begin(self):
         self.far, other = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self.far.setblocking(False)
-        Guide(other, self.guest, counts=self.speaks).start()
+        Guide(other, self.target, counts=self.speaks).start()
 
     @property
     def speaks(self):
@@ -73,6 +74,9 @@ class Shell(Line):
         return not self.controls(message)
 
     def take(self, message):
+        if message.startswith(PING) and self.controls(message):
+            self.answer(message)
+            return
         kind = CONTROL if self.controls(message) else INPUT
         if kind == CONTROL and len(message) > PIECE:
             self.end(endings.TOO_BIG)
@@ -87,12 +91,17 @@ class Shell(Line):
         elif kind == CONTROL:
             self.tell(data)
         elif kind == HOST_KEY:
-            self.host_key = data.decode()
+            self.host_key = str(data, "ascii")
         elif kind == READY:
             self.ready()
             self.tell(orjson.dumps({"type": "ready", "fingerprint": fingerprint(self.host_key)}))
         elif kind == END:
             self.end(Ending(**orjson.loads(data)))
+
+    def answer(self, ping):
+        """Here, where no guest is waited for. Who asks and does not read gets nothing: it would pile up."""
+        if len(ping) <= LONGEST_PING and not self.browser.unsent:
+            self.tell(ping.replace(PING, PONG, 1))
 
     def tell(self, message):
         if self.speaks:

@@ -12,6 +12,7 @@ from werkzeug.exceptions import HTTPException
 
 import api
 import api.errors
+from consoles import routes as sockets
 from panel import admin, assets, db, frame, health, htmx, jobs, limits, mail
 from panel.auth import rates, trail
 from panel.config import ROOT, Config
@@ -20,6 +21,7 @@ from panel.errors import Conflict, NotFound, Problem, TooMany
 from panel.user import (
     activity,
     billing,
+    consoles,
     documentation,
     impersonation,
     instances,
@@ -46,6 +48,7 @@ PAGES = (
     invitations,
     overview,
     instances,
+    consoles,
     projects,
     team,
     ssh_keys,
@@ -58,6 +61,7 @@ PAGES = (
     security,
     impersonation,
     search,
+    sockets,
     *admin.pages(),
 )
 """The table of contents of the pages: every module of panel.auth, panel.user and panel.admin that has a blueprint."""
@@ -136,7 +140,8 @@ def conclude(response):
         response.headers["X-Api-Envelope"] = "v1"
     if spoken:
         rates.tell(response)
-        if request.method == "GET" and response.status_code == 200 and not response.is_streamed:
+        repeats = request.method == "GET" and not g.get("writes")
+        if repeats and response.status_code == 200 and not response.is_streamed:
             response.headers["Cache-Control"] = "private, no-cache"
             response.add_etag()
             response.make_conditional(request)

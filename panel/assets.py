@@ -15,7 +15,8 @@ from panel.auth.browser import page_can
 from panel.config import ROOT
 
 FOLDER = ROOT / "static"
-SERVED = ("app.css", "app.js", "passkeys.js", "theme.js", "reference.css", "reference.js", "favicon.svg", "consoles/", "vendor/")
+OWN = ("app.css", "app.js", "passkeys.js", "theme.js", "reference.css", "reference.js", "favicon.svg")
+SERVED = (*OWN, "consoles/", "vendor/")
 
 MODULES = (".js", ".mjs")
 

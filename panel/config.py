@@ -65,6 +65,11 @@ class Config:
         return self.database_url.startswith("sqlite")
 
     @property
+    def console_socket(self):
+        """Where the web processes of a machine find its console process."""
+        return self.data_dir / "consoles.sock"
+
+    @property
     def https(self):
         return self.public_url.startswith("https:")
 

@@ -1,6 +1,7 @@
 """The database: one session a request or task step, typed models, and what must wait for the commit."""
 
 from base64 import urlsafe_b64encode
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from decimal import ROUND_HALF_EVEN, Decimal
 from functools import cache
@@ -189,6 +190,16 @@ def begin_sqlite(connection):
     since its first read and fail without waiting."""
     if connection.dialect.name == "sqlite":
         connection.exec_driver_sql("begin" if only_reads() else "begin immediate")
+
+
+@contextmanager
+def writing():
+    """Around what a reading request writes all the same, and commits, before it reads on."""
+    flask.g.writes = True
+    try:
+        yield
+    finally:
+        flask.g.writes = False
 
 
 def only_reads():

@@ -6,6 +6,10 @@ from zoneinfo import ZoneInfo
 from flask import request
 
 WORDS = {
+    "panel.token.admin": "Make an admin token",
+    "panel.token.billing": "Make a billing token",
+    "panel.token.user": "Make a token",
+    "panel.user.password": "Set a password",
     "password_reset.start": "Ask for a link to a new password",
     "password_reset.finish": "Choose a new password",
     "security.end": "End a session",

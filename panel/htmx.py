@@ -77,8 +77,15 @@ def toasts():
     return swap("#toasts", shown, "beforeend") if shown.strip() else Markup("")
 
 
+def from_script():
+    """Whether a script of a page asks, which reads facts and not pages."""
+    return request.headers.get("Accept") == "application/json"
+
+
 def did(message, address, level="success"):
     """An action was done. htmx stays where it is and the live parts of the page look again; else on to `address`."""
+    if from_script():
+        return make_response({"message": message})
     say(message, level)
     if not wants_part():
         return go(address)
@@ -106,6 +113,8 @@ def go(address):
 
 def problem(error: Problem):
     session.rollback()
+    if from_script():
+        return make_response({"message": error.message, "reason": error.reason}, error.status)
     if error.status == 401:
         return go(url_for("sign_in.show", next=wanted()))
     if error.reason == "second_factor_required" and not wants_part():
@@ -129,6 +138,8 @@ def crash(error: Exception):
 
 def failed(status, message):
     """A failure as a page; for a part, as a message beside the page that stays as it is."""
+    if from_script():
+        return make_response({"message": message, "reason": None}, status)
     if wants_part():
         text = f"{message} ({g.get('request_id')})" if status == 500 else message
         say(text, "danger")

@@ -4,6 +4,8 @@ The row is the truth. A bell that is lost (Redis away, emptied) costs time, neve
 that nobody took. Two bells for one row are harmless, because a worker claims the row first.
 """
 
+import time
+
 import structlog
 from redis import Redis, RedisError
 from redis.backoff import NoBackoff
@@ -17,6 +19,9 @@ from panel.models import Task
 
 log = structlog.get_logger()
 connection: Redis | None = None
+
+LOOK = 0.05
+"""Seconds between two looks at a task that somebody waits for."""
 
 
 def connect(redis_url):
@@ -65,3 +70,16 @@ def enqueue(kind, resource_type, resource, *, lock, actor, hypervisor_id=None, a
         ) from None
     on_commit(lambda: ring(task.id))
     return task
+
+
+def outcome(task, seconds):
+    """Commits, so that the task can begin, and waits for its end. Returns its row as it is when the time is over at the
+    latest. Only for what takes a moment and whose caller can do nothing without it."""
+    session.commit()
+    until = time.monotonic() + seconds
+    while True:
+        session.refresh(task)
+        session.commit()
+        if not task.open or time.monotonic() > until:
+            return task
+        time.sleep(LOOK)

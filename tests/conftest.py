@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from flask import g
+from limits.storage import memory
 from sqlalchemy import event
 
 from panel import jobs, limits
@@ -42,6 +43,7 @@ def app(config):
     hypervisors.data_dir = config.data_dir
     jobs.call = lambda function, *args: bells.append((function, args))
     app = create_app(config)
+    memory.time = counted
     limits.connect("")
     app.testing = True
     app.test_client_class = answers.Client
@@ -56,6 +58,24 @@ def app(config):
         db.engine.dispose()
 
 
+class Counted:
+    """The time by which limits are counted. It stands, so that no minute ends in the middle of a test."""
+
+    BEGINS = 6e8 + 10
+    """Some seconds after a minute has begun."""
+    now = BEGINS
+
+    def begin(self):
+        self.now = self.BEGINS
+
+    def time(self):
+        return self.now
+
+    def go_on(self, seconds):
+        self.now += seconds
+
+
+counted = Counted()
 bells = []
 """What was rung for: Redis is not part of these tests."""
 
@@ -84,6 +104,7 @@ def undone(app):
         bells.clear()
         settings.forget()
         settings.get()  # remembered, so that tests may count queries
+        counted.begin()
         limits.connect("")
         try:
             yield app
@@ -159,6 +180,12 @@ def as_(world, cast):
         return answer
 
     return call
+
+
+@pytest.fixture
+def later(world):
+    """Lets time go on for what counts limits: `later(60)`."""
+    return counted.go_on
 
 
 @pytest.fixture

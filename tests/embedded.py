@@ -24,7 +24,7 @@ class Redis:
     def answers(self):
         try:
             return redis.Redis(unix_socket_path=self.socket).ping()
-        except OSError:
+        except (OSError, redis.RedisError):
             return False
 
     def kill(self):

@@ -49,6 +49,15 @@ def test_every_operation_answers_in_its_dialect_and_is_not_kept(app, as_, unlimi
     assert asked > 150
 
 
+MINTING = {
+    "/api/instance/{instance_id}/novnc",
+    "/api/instance/{instance_id}/webssh",
+    "/api/v1/instance/{instance_id}/novnc",
+    "/api/v1/instance/{instance_id}/ssh",
+}
+"""The GETs that make something new each time, by specification. Their answers are not kept either (test_consoles)."""
+
+
 @pytest.mark.parametrize("surface", ["USER", "ADMIN"])
 def test_nothing_secret_is_read_by_get(app, surface):
     """What is read may be kept by the reader's browser, to be asked about again. Secrets come by POST, never kept."""
@@ -64,7 +73,7 @@ def test_nothing_secret_is_read_by_get(app, surface):
     for method, path, operation in operations(app, surface):
         for status, answer in operation["responses"].items():
             schema = answer.get("content", {}).get("application/json", {}).get("schema", {}).get("$ref", "")
-            if method == "GET" and status.startswith("2"):
+            if method == "GET" and status.startswith("2") and path not in MINTING:
                 assert not SECRET & set(fields(schema.rpartition("/")[2])), path
 
 

@@ -96,6 +96,18 @@ def test_a_suspended_account_can_look_and_not_act(app, browse, cast):
             assert permission in answer.text
 
 
+def test_a_suspended_operator_sees_nothing_of_the_platform(app, browse, cast):
+    """Whoever may not act for the platform any more has no business with its customers either."""
+    cast.admin.suspended_at = clock.now()
+    session.commit()
+    browser = browse("admin")
+    assert browser.get("/").status_code == 200
+    for address, permission in pages(app, "GET"):
+        if permission.startswith("admin:"):
+            answer = browser.get(address)
+            assert (answer.status_code, "account is suspended" in answer.text) == (403, True), address
+
+
 def test_operations_are_closed_to_customers(app, browse):
     browser = browse("owner")
     for method in ("GET", "POST"):

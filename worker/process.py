@@ -18,12 +18,12 @@ from panel.config import Config
 from panel.db import bare_app, new_id
 from panel.logs import setup
 from panel.services import workers
-from worker import hands, hypervisors, instances
+from worker import consoles, hands, hypervisors, instances
 from worker.schedule import Schedule
 
 log = structlog.get_logger()
 
-BODIES = (instances,)
+BODIES = (instances, consoles)
 """The modules whose tasks a worker knows."""
 
 PATIENCE = 30

@@ -42,6 +42,7 @@ class Schedule:
             lambda: jobs.call("worker.tokens.write_down_use"): 15,
             lambda: jobs.call("worker.sign_ins.write_down_seen"): 60,
             lambda: jobs.call("worker.mail.send_due"): 15,
+            lambda: jobs.call("worker.consoles.tidy"): 60,
             lambda: jobs.call("worker.usage.count"): 300,
             lambda: jobs.call("worker.tidy.tidy"): 3600,
         }

@@ -7,7 +7,7 @@ from sqlalchemy import delete
 from panel import clock
 from panel.db import session
 from panel.models import Event, SignIn
-from panel.services import devices, links, tokens, usage
+from panel.services import consoles, devices, links, tokens, usage
 
 EVENTS_KEPT = timedelta(days=7)
 """How long the history of what happened reaches back (specification, section 8)."""
@@ -17,6 +17,6 @@ def tidy():
     now = clock.now()
     session.execute(delete(SignIn).where(SignIn.expires_at < now))
     session.execute(delete(Event).where(Event.created_at < now - EVENTS_KEPT))
-    for service in (devices, links, tokens, usage):
+    for service in (consoles, devices, links, tokens, usage):
         service.tidy()
     session.commit()

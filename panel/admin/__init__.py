@@ -7,6 +7,7 @@ NAVIGATION = (
         ("Instances", "server", "admin_instances.index", "admin:instances:read"),
         ("Customers", "users", "admin_accounts.index", "admin:accounts:read"),
         ("Billing", "credit-card", "admin_billing.index", "admin:billing:read"),
+        ("Consoles", "terminal-2", "admin_consoles.index", "admin:instances:read"),
         ("Tasks", "list-check", "admin_tasks.index", "admin:tasks:read"),
     ),
     (
@@ -36,6 +37,7 @@ def pages():
         accounts,
         audit,
         billing,
+        consoles,
         hypervisor_groups,
         hypervisors,
         images,
@@ -61,6 +63,7 @@ def pages():
         plan_groups,
         images,
         instances,
+        consoles,
         accounts,
         impersonations,
         tokens,

@@ -88,5 +88,5 @@ def give(account_id):
 @page_can(WRITE)
 def take_back(account_id, entry_id):
     """The entry stays; an adjustment takes away what it counted as."""
-    credits.correct(credits.get(entry_id), amount=0, actor=actor(), description="Taken back")
+    credits.correct(credits.get(entry_id, account_id), amount=0, actor=actor(), description="Taken back")
     return did("The entry is taken back.", url_for(".customer", account_id=account_id))

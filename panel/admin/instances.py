@@ -4,7 +4,8 @@ from flask import Blueprint, abort, request, url_for
 from sqlalchemy import select
 from sqlalchemy.orm import contains_eager
 
-from panel.auth.browser import actor, page_can
+from panel.auth.browser import actor, page_can, refusal
+from panel.console_pages import doors
 from panel.db import session
 from panel.errors import Conflict, Invalid
 from panel.figures import worded
@@ -132,7 +133,8 @@ def show(instance_id):
     instance = instances.get(instance_id)
     latest = select(Task).where(Task.resource_id == instance.id).order_by(Task.id.desc()).limit(LATEST)
     work = session.scalars(latest).all()
-    return render("admin/instances/show.html", "live", instance=instance, work=work, may_do=instances.refusal)
+    found = {"work": work, "may_do": instances.refusal, "doors": doors(instance, refusal(WRITE), by_operator=True)}
+    return render("admin/instances/show.html", "live", instance=instance, **found)
 
 
 @bp.post("/<instance_id>/power/<action>")

@@ -1,7 +1,8 @@
 """Settings of the whole platform."""
 
-from flask import Blueprint, url_for
+from flask import Blueprint, request, url_for
 
+from panel.auth import rates
 from panel.auth.browser import page_can
 from panel.forms import Form
 from panel.htmx import go, render, say
@@ -11,6 +12,12 @@ from panel.services import settings
 bp = Blueprint("admin_settings", __name__, url_prefix="/admin/settings")
 READ, WRITE = "admin:settings:read", "admin:settings:write"
 FACTORS = (("nobody", "Nobody has to"), ("operators", "Operators have to"), ("everybody", "Everybody has to"))
+BUDGETS = {
+    "requests": "Requests",
+    "polls": "Looks at tasks",
+    "metrics": "Metrics",
+    "consoles": "Console and shell sessions",
+}
 
 
 @bp.get("")
@@ -23,11 +30,12 @@ def show():
 @page_can(WRITE)
 def update():
     form = Form(SystemSettings)
-    if form.submit(lambda **changes: settings.update(changes)):
+    if form.submit(lambda **found: settings.update({name: found[name] for name in found if name in request.form})):
         say("The settings are changed.")
         return go(url_for(".show"))
     return page(form)
 
 
 def page(form):
-    return render("admin/settings/show.html", "form", status=form.status, form=form, factors=FACTORS)
+    around = {"factors": FACTORS, "budgets": {name: BUDGETS[name] for name in rates.used()}}
+    return render("admin/settings/show.html", "form", status=form.status, form=form, **around)

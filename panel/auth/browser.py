@@ -71,7 +71,8 @@ def actor():
 
 
 def enter(account, device=None):
-    """Begins a session of this browser."""
+    """Begins a session of this browser. From here on it is this person who acts, whoever was signed in before."""
+    g.pop("access", None)
     carry(sign_ins.start(account, ip=str(source_address()), user_agent=request.user_agent.string, device=device))
 
 
@@ -143,7 +144,7 @@ def refusal(permission):
     if permission.startswith(("admin:", permissions.ANY_ADMIN)):
         if not permissions.operator_may(me().operator_role, permission):
             return f"This is for operators: it needs the permission {permission}. An operator can give it to you."
-        return SUSPENDED.format(permission) if me().suspended_at and not permission.endswith(":read") else None
+        return SUSPENDED.format(permission) if me().suspended_at else None
     if viewer().impersonator and permission in permissions.NEVER_AS_ANOTHER:
         return "This cannot be done in somebody else's name. It stays with the person."
     if permission in permissions.ROLELESS:

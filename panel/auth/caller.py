@@ -42,11 +42,11 @@ class Door:
     """Tokens of this kind need no scope here."""
 
 
-def can(permission, scope=None, unscoped_kind=None, operation=None, budget="requests"):
+def can(permission, scope=None, unscoped_kind=None, operation=None, budget="requests", writes=False):
     """Lets the view run only for a caller who holds the permission; default deny.
 
     On the user API the token also needs the scope; tokens of `unscoped_kind` do not (an impersonation may always end
-    itself). `budget` is what the request is counted in (panel.auth.rates).
+    itself). `budget` is what the request is counted in (panel.auth.rates). `writes`: also with a reading method.
     """
     permissions.check(permission)
     door = Door(permission, scope, unscoped_kind)
@@ -60,13 +60,14 @@ def can(permission, scope=None, unscoped_kind=None, operation=None, budget="requ
     def guard(view):
         @functools.wraps(view)
         def guarded(*args, **kwargs):
+            g.writes = writes
             if permission == permissions.PUBLIC:
                 rates.count(budget, stranger())
             else:
                 g.operation, g.caller = operation, enter(bearer(budget))
             return view(*args, **kwargs)
 
-        guarded.door = door
+        guarded.door, guarded.budget = door, budget
         return guarded
 
     return guard

@@ -4,7 +4,7 @@ Each kind of request has a budget of its own, which operators set: `requests`, a
 `metrics` and `consoles`. Who shows no valid token is counted by address.
 """
 
-from flask import g
+from flask import current_app, g
 
 from panel import limits
 from panel.errors import TooMany
@@ -22,6 +22,12 @@ def count(budget, key, reading=None):
     if not window.allowed:
         raise TooMany(f"Only {most} {budget} a minute are allowed here.", seconds=window.reset)
     return window.read
+
+
+def used():
+    """The budgets in which some operation of this panel counts."""
+    found = {getattr(view, "budget", None) for view in current_app.view_functions.values()}
+    return [name for name in BUDGETS if name in found]
 
 
 def tell(response):

@@ -55,6 +55,16 @@ def who():
     return of_person(access)
 
 
+def holder(operator=False):
+    """The same for what stays open after the request: it ends with the token or the browser's session. `operator`: the
+    person acts as one although the page is the customers'."""
+    if "caller" in g:
+        return of_token(g.caller)
+    access = browser.viewer()
+    person = {"person": access.email, "person_id": access.person_id, "person_kind": "operator"} if operator else who()
+    return person | {"sign_in_id": browser.current_user.sign_in.id}
+
+
 def of_token(caller):
     facts = {"token_id": caller.token_id, "token_name": caller.token_name}
     if caller.access is None:

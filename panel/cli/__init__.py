@@ -9,7 +9,21 @@ from panel.config import ConfigError
 from panel.errors import Problem
 from worker.nodes.base import NodeError
 
-COMMANDS = ("up", "web", "worker", "schedule", "setup", "doctor", "db", "user", "token", "node", "image", "openapi")
+COMMANDS = (
+    "up",
+    "web",
+    "worker",
+    "schedule",
+    "console",
+    "setup",
+    "doctor",
+    "db",
+    "user",
+    "token",
+    "node",
+    "image",
+    "openapi",
+)
 
 
 class Commands(click.Group):

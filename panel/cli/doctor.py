@@ -15,6 +15,7 @@ from redis import RedisError
 from sqlalchemy import func, select
 from sqlalchemy.exc import SQLAlchemyError
 
+from consoles import wire
 from panel import clock, jobs
 from panel.cli.up import ready
 from panel.config import ROOT, load
@@ -119,6 +120,17 @@ def parts(config):
     return f"{workers.alive()} workers, a schedule"
 
 
+def consoles(config):
+    """The console process of this machine, which only machines that serve the web need."""
+    try:
+        carried = wire.ask(config.console_socket, {"do": "list"})["open"]
+    except (OSError, ValueError):
+        raise Wrong(
+            "No console process answers, so screens and shells cannot be opened. Run `panel console`."
+        ) from None
+    return f"{len(carried)} open"
+
+
 def web(config):
     if not ready(config.bind):
         raise Wrong(f"Nothing is ready at {config.bind}. Run `panel up`, or `panel web`.")
@@ -179,6 +191,7 @@ CHECKS = {
     "Mail": mail,
     "Processes": parts,
     "Web": web,
+    "Consoles": consoles,
     "Browser files": browser_files,
     "Images": images,
     "Hypervisors": hypervisors,

@@ -7,6 +7,7 @@ from sqlalchemy.exc import OperationalError, ProgrammingError
 
 from panel.config import load
 from panel.db import session
+from panel.services import audit
 from worker.process import prepare
 
 
@@ -22,3 +23,13 @@ def opened():
         except (OperationalError, ProgrammingError) as error:
             hint = "Is the database up, and was `panel db upgrade` run? `panel doctor` tells."
             raise click.ClickException(f"{error.orig}\n{hint}") from None
+
+
+@contextmanager
+def acting():
+    """The same for commands that change who may do what: they leave an entry in the audit log."""
+    with opened() as config:
+        audit.follow()
+        yield config
+        action = click.get_current_context().command_path.replace(" ", ".").replace("-", "_")
+        audit.write(person="command line", person_kind="command_line", ip="local", action=action)

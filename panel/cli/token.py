@@ -5,7 +5,7 @@ import ipaddress
 import click
 
 from panel.auth import permissions
-from panel.cli.installation import opened
+from panel.cli.installation import acting, opened
 from panel.cli.user import known
 from panel.db import session
 from panel.errors import Problem
@@ -50,7 +50,7 @@ def billing(**facts):
 
 
 def issue(kind, ip, name, description):
-    with opened():
+    with acting():
         show(tokens.issue(kind, name=name, description=description, allowed_ips=[ip])[1])
 
 
@@ -63,7 +63,7 @@ def user(email, scopes, name):
     wanted = scopes.split(",") if scopes else permissions.USER
     if unknown := set(wanted) - set(permissions.USER):
         raise Problem(f"No such scope: {', '.join(sorted(unknown))}. There are: {', '.join(permissions.USER)}.")
-    with opened():
+    with acting():
         show(tokens.issue("user", name=name, account=known(email), scopes=wanted)[1])
 
 
@@ -87,7 +87,7 @@ def show_all():
 @click.argument("token_id")
 def revoke(token_id):
     """End a token of any kind, by its id. It is dead from the next request on."""
-    with opened():
+    with acting():
         token = tokens.get_any(token_id)
         tokens.revoke(token)
     click.echo(f"The token {token.name} is revoked.")

@@ -31,12 +31,12 @@ def run(config: Config, preparation):
     supervisor = Supervisor(prefix=not config.json_logs)
     redis = [Part("redis", *redis_command(config))] if config.embedded_redis else []
     workers = [Part(f"worker {number + 1}", *panel("worker")) for number in range(config.workers)]
-    schedule, web = Part("schedule", *panel("schedule")), Part("web", *panel("web"))
+    schedule, console, web = (Part(name, *panel(name)) for name in ("schedule", "console", "web"))
     try:
         supervisor.keep(*redis)
         supervisor.until(lambda: not redis or connects(redis_socket(config)))
         greeting = supervisor.once(Part("setup", *panel(*preparation), answers=True))
-        supervisor.keep(*workers, schedule, web)
+        supervisor.keep(*workers, schedule, console, web)
         supervisor.until(lambda: ready(config.bind))
         if not supervisor.asked:
             click.echo(f"\nThe panel is ready: {config.public_url}\n{greeting}Ctrl-C stops it.\n")
@@ -45,7 +45,7 @@ def run(config: Config, preparation):
     except Failed as error:
         raise click.ClickException(str(error)) from None
     finally:
-        for parts in ([web], [schedule], workers, redis):
+        for parts in ([web], [console, schedule], workers, redis):
             supervisor.stop(*parts)
 
 
@@ -69,7 +69,7 @@ def redis_command(config):
 def alone(config):
     """One `panel up` for a data directory: a second one would take the first one's Redis away."""
     config.data_dir.mkdir(parents=True, exist_ok=True)
-    if config.embedded_redis and len(redis_socket(config)) > 100:
+    if len(str(config.console_socket)) > 100:
         raise ConfigError("PANEL_DATA_DIR is too long for the address of a socket: choose a path below 90 characters.")
     with (config.data_dir / "up.lock").open("w") as lock:
         try:

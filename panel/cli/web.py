@@ -56,7 +56,8 @@ class Server(BaseApplication):
 
 def limit_pauses(server):
     """Clients' sockets inherit this from the listening ones. The kernel keeps the time, because the threads worker
-    makes every socket wait for ever. Whoever keeps one open for long (a console) has to lift it there."""
+    makes every socket wait for ever. It does not touch those that were handed to the console process: they never wait
+    (line.py)."""
     for listener in server.LISTENERS:
         for option in (socket.SO_RCVTIMEO, socket.SO_SNDTIMEO):
             listener.sock.setsockopt(socket.SOL_SOCKET, option, struct.pack("ll", SLOWEST, 0))

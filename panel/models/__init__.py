@@ -3,6 +3,7 @@
 from panel.models.accounts import Account, SignIn
 from panel.models.audit import AuditEntry
 from panel.models.billing import CreditEntry, Rental, UsageHour, UsageMonth
+from panel.models.consoles import ConsoleSession
 from panel.models.events import Event
 from panel.models.factors import Device, Link, Passkey, RecoveryCode
 from panel.models.hypervisors import Hypervisor, HypervisorGroup, Storage
@@ -22,6 +23,7 @@ __all__ = [
     "Account",
     "Address",
     "AuditEntry",
+    "ConsoleSession",
     "CreditEntry",
     "Device",
     "Disk",

@@ -48,6 +48,10 @@ class Instance(Dated, Model):
     enable_vnc: Mapped[bool] = mapped_column(default=True)
     vnc_keymap: Mapped[str] = mapped_column(String(8), default="en-us")
     vnc_password: Mapped[str | None] = mapped_column(Secret)
+    ssh_host_key: Mapped[str | None] = mapped_column(Text)
+    """What its SSH server showed at the first shell, "type base64". Another one is refused until it is accepted."""
+    shown_host_key: Mapped[str | None] = mapped_column(Text)
+    """The other one that it showed last."""
     billing_mode: Mapped[str] = mapped_column(String(16), default="cloud_service")
     """`external` when an outside billing system charges for it, else `cloud_service`."""
     protection_enabled: Mapped[bool] = mapped_column(default=False)

@@ -7,7 +7,7 @@ from marshmallow import Schema, ValidationError, fields, validate
 from panel.schemas.base import Out, PageQuery, Shape, Text, Time, about
 from panel.schemas.catalog import ID
 
-PLATFORM = ("operator", "admin_token", "billing_token")
+PLATFORM = ("operator", "admin_token", "billing_token", "command_line")
 PERSON_KINDS = ("owner", "member", *PLATFORM, "nobody")
 
 

@@ -42,6 +42,12 @@ class SystemSettings(In):
             "Comma-separated addresses and networks that may open consoles. Empty: all.", "192.0.2.0/24,2001:db8::/32"
         ),
     )
+    consoles_per_account = Int(1, 1000, load_default=20, **about("Consoles that may be open for one account.", 20))
+    consoles_per_node = Int(1, 10000, load_default=200, **about("Consoles that may be open for one hypervisor.", 200))
+    console_idle_minutes = Int(
+        1, 1440, load_default=30, **about("Minutes after which a console that nobody uses is closed.", 30)
+    )
+    console_longest_hours = Int(1, 168, load_default=8, **about("Hours after which every console is closed.", 8))
     require_second_factor = fields.String(
         validate=validate.OneOf(["nobody", "operators", "everybody"]),
         load_default="nobody",

@@ -16,6 +16,7 @@ from panel.models import Account, CreditEntry
 
 GIVEN = ("credit", "adjustment", "refund")
 """Kinds that people and billing systems write; `usage` is the platform's own."""
+GONE = "The account is gone: its ledger is closed."
 
 
 def listing(account=None, *, kinds=None):
@@ -35,9 +36,9 @@ def exported(account):
         yield [getattr(entry, name) for name in EXPORTED]
 
 
-def get(entry_id):
+def get(entry_id, account_id=None):
     entry = session.get(CreditEntry, entry_id)
-    if entry is None:
+    if entry is None or account_id not in (None, entry.account_id):
         raise NotFound("No such credit.")
     return entry
 
@@ -53,6 +54,8 @@ def give(account, *, amount, actor, kind="credit", description="", reference=Non
     if not amount or (amount < 0 and kind != "adjustment"):
         raise Invalid("The amount cannot be booked.", amount=f"Must be more than 0 for a {kind}, and not 0.")
     account = lock(account.id)
+    if account is None:
+        raise Conflict(GONE)
     asked = sha256(repr((kind, amount.normalize(), description, reference)).encode()).hexdigest()
     made = key and session.scalar(
         select(CreditEntry).where(CreditEntry.account_id == account.id, CreditEntry.idempotency_key == key)
@@ -89,7 +92,7 @@ def correct(entry, *, amount, actor, description=""):
         raise Conflict("Only credit that somebody gave can be changed: write an adjustment instead.")
     account = lock(entry.account_id)
     if account is None:
-        raise Conflict("The account is gone: its ledger is closed.")
+        raise Conflict(GONE)
     corrections = select(func.coalesce(func.sum(CreditEntry.amount), 0)).where(CreditEntry.corrects_id == entry.id)
     difference = amount - entry.amount - session.scalar(corrections)
     if not difference:

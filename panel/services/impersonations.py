@@ -3,9 +3,7 @@
 from datetime import timedelta
 
 from panel import clock
-from panel.db import session
 from panel.errors import Forbidden, Invalid
-from panel.models import Token
 from panel.schemas.words import SCOPES
 from panel.services import accounts, settings, tokens
 
@@ -39,7 +37,7 @@ def mint(account, *, issued_by, scopes=None, allowed_ips=None, expires_in=None):
 
 def stop(token_id):
     """Ends the impersonation that goes on by this token."""
-    token = session.get(Token, token_id)
+    token = tokens.get_any(token_id)
     if token.kind != "impersonation":
         raise Invalid("This token is the person's own: there is no impersonation to stop.")
     tokens.revoke(token)

@@ -72,6 +72,6 @@ def assign(access, resources, project_id):
 
 
 def available(project, access):
-    """Instances that are not in the project yet, newest first."""
+    """Instances that are not in the project yet, newest first; to who may see instances."""
     others = select(Instance).where(access.owns(Instance), Instance.project_id.is_distinct_from(project.id))
-    return others.order_by(Instance.id.desc())
+    return others.where(access.holds("instances.view")).order_by(Instance.id.desc())

@@ -69,6 +69,8 @@ def update_role(access, role, **changes):
     refuse_excess(access, role.permissions, "You cannot change a role that permits more than your own.")
     if access.member_id and role.id == own_role(access):
         raise Forbidden("You cannot change your own role. Ask the account's owner.")
+    if access.reach != "all" and any(beyond(access, member) for member in session.scalars(who_have(role))):
+        raise Forbidden("Somebody who reaches more than you has this role. Ask the account's owner.")
     if "permissions" in changes:
         changes["permissions"] = whole(changes["permissions"])
         refuse_excess(access, changes["permissions"])
@@ -83,6 +85,10 @@ def delete_role(access, role):
         raise Conflict("Somebody has this role. Give them another one first.", reason="role_in_use")
     session.delete(role)
     session.flush()
+
+
+def who_have(role):
+    return select(Member).options(selectinload(Member.grants)).where(Member.role_id == role.id)
 
 
 def own_role(access):
@@ -124,7 +130,7 @@ def beyond(access, member):
     """Whether the member reaches something that exists and that whoever asks does not reach."""
     if access.reach == "all":
         return False
-    if member.reach == "all":
+    if member.reach not in GIVES[access.reach]:
         return True
     granted = [grant.resource_id for grant in member.grants]
     return any(
@@ -170,7 +176,7 @@ def grants(access, model, ids, field):
 
 def remove(member):
     """Ends the membership with everything the person is signed in with. An account that the invitation made goes with
-    it, unless it has got things of its own; what the member made stays the owner's."""
+    it, unless it has got things of its own or a billing system knows it; what the member made stays the owner's."""
     person = member.account
     session.delete(member)
     session.flush()
@@ -178,7 +184,7 @@ def remove(member):
         return
     session.execute(delete(SignIn).where(SignIn.account_id == person.id))
     session.execute(delete(Token).where(or_(Token.account_id == person.id, Token.created_by_id == person.id)))
-    made_for_it = person.created_at >= member.created_at and not person.is_admin
+    made_for_it = person.created_at >= member.created_at and not person.is_admin and not person.external_id
     if made_for_it and not accounts.belongings(person):
         session.delete(person)
         session.flush()

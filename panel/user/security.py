@@ -97,11 +97,16 @@ def confirm(password, field="password"):
     passwords.check(me(), password, field)
 
 
-@bp.post("/two-factor")
+@bp.route("/two-factor/begin", methods=["GET", "POST"])
 @page_can(permissions.PERSONAL)
 def begin_two_factor():
-    factors.begin(me())
-    return go(url_for(".two_factor"))
+    return with_password(
+        lambda: factors.begin(me()),
+        lambda _: go(url_for(".two_factor")),
+        title="Set up an authenticator",
+        text="From then on your password needs a code of it as well.",
+        button="Go on",
+    )
 
 
 @bp.get("/two-factor")

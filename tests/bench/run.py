@@ -6,15 +6,17 @@
 import sys
 from importlib import import_module
 
-NAMES = ("rows", "access", "deploy")
+NAMES = ("rows", "access", "deploy", "consoles", "shells")
 
 
 def main(names):
     missed = []
 
-    def report(what, ratio, most):
-        print(f"{what}: {ratio:.2f} (at most {most})", flush=True)
-        if ratio > most:
+    def report(what, value, most=None, *, least=None, unit=""):
+        """`value` is a ratio, or has a unit. It may be at most `most`, or must be at least `least`."""
+        wanted = f"at most {most}" if least is None else f"at least {least}"
+        print(f"{what}: {value:.2f}{unit} ({wanted}{unit})", flush=True)
+        if value > most if least is None else value < least:
             missed.append(what)
 
     for name in names or NAMES:

@@ -184,3 +184,9 @@ def test_one_key_from_many_hands_books_once(tmp_path):
         assert len(set(made)) == 1
         with app.app_context():
             assert session.scalar(select(Account.balance).where(Account.id == account_id)) == 5
+
+
+def test_the_ledger_of_somebody_who_is_gone_by_then_is_closed(as_, cast, monkeypatch):
+    monkeypatch.setattr(credits, "lock", lambda account_id: None)
+    answer = as_("admin", "POST", CREDITS, json={"user_id": cast.owner.id, "amount": 5})
+    assert (answer.status_code, answer.json["message"]) == (409, credits.GONE)

@@ -112,6 +112,7 @@ def test_an_operator_books_an_amount(browse, cast):
     entry = session.scalar(select(CreditEntry))
     assert (entry.amount, entry.actor, entry.reference) == (Decimal("25.50"), "admin@example.com", None)
     assert "€25.50" in browser.get(page).text
+    assert browser.post(f"{ADMIN}/customers/{cast.outsider.id}/entries/{entry.id}/take-back").status_code == 404
     browser.post(f"{page}/entries/{entry.id}/take-back")
     assert cast.owner.balance == 0
     assert "Taken back" in browser.get(page).text

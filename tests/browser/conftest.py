@@ -1,9 +1,10 @@
 """Debian's chromium, and pages that may not complain: anything on the browser's console fails the test."""
 
 import shutil
+from contextlib import suppress
 
 import pytest
-from playwright.sync_api import sync_playwright
+from playwright.sync_api import Error, Page, sync_playwright
 
 from panel.config import ROOT
 
@@ -11,6 +12,18 @@ FLAGS = (
     "--no-sandbox --disable-gpu --no-first-run "
     "--disable-background-networking --disable-component-update --disable-sync"
 )
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item):
+    """A page leaves before the panel that it asks again and again ends: it would complain."""
+    try:
+        return (yield)
+    finally:
+        for opened in item.funcargs.values():
+            if isinstance(opened, Page):
+                with suppress(Error):  # what went wrong is told by the test
+                    opened.goto("about:blank")
 
 
 @pytest.fixture(scope="session")
@@ -24,11 +37,16 @@ def browser():
 
 
 @pytest.fixture
-def page(browser):
+def complaints():
+    """What the page printed. A test takes out what it provoked: browsers print every request that failed."""
+    return []
+
+
+@pytest.fixture
+def page(browser, complaints):
     """A new browser. What it prints, and what its policy blocks, is an error."""
     context = browser.new_context(viewport={"width": 1440, "height": 900}, reduced_motion="reduce")
     opened = context.new_page()
-    complaints = []
     opened.on("console", lambda said: complaints.append(said.text) if said.type in ("error", "warning") else None)
     opened.on("pageerror", lambda error: complaints.append(str(error)))
     yield opened

@@ -100,7 +100,9 @@ def set_up_authenticator(page, site):
     """Through the pages; returns the recovery codes."""
     expect(page.get_by_role("navigation").first).to_be_visible()
     page.goto(f"{site.url}/profile/security")
-    page.get_by_role("button", name="Set up").click()
+    page.get_by_role("link", name="Set up").click()
+    page.get_by_label("Your password").fill(PASSWORD)
+    page.get_by_role("button", name="Go on").click()
     expect(page.get_by_alt_text("QR code")).to_be_visible()
     assert page.get_by_alt_text("QR code").evaluate("image => image.naturalWidth") > 50
     page.get_by_label("Code").fill(pyotp.TOTP(site.secret()).now())

@@ -65,10 +65,12 @@ def screen(pump):
     """Opens a screen of a VNC server, and signs in."""
     opened = []
 
-    def make(server, password=PASSWORD, node_password="nodepass", port=None, small=False, signs_in=True, **more):
+    def make(
+        server, password=PASSWORD, node_password="nodepass", port=None, small=False, signs_in=True, via=None, **more
+    ):
         mine, other = viewer.pair(small=small)
         seat = viewer.Viewer(mine)
-        target = Target(server.host, port or server.port, password, node_password)
+        target = Target(server.host, port or server.port, password, node_password, via)
         line = Screen(other, {"key": viewer.KEY, "protocols": ["binary"]}, target, **more)
         session = Session(line, seat)
         line.prepare()

@@ -359,6 +359,25 @@ def test_the_last_words_of_a_guest_are_drawn(shell, guest):
     assert session.viewer.says("exit")["code"] == 3
 
 
+def test_a_page_measures_the_way_to_the_panel(shell, guest):
+    """The answer comes from the panel, also while the guest takes nothing."""
+    session = shell(guest(lambda channel, door: time.sleep(30)))
+    session.viewer.send(b'{"type":"ping","at":12.5}', TEXT)
+    assert session.viewer.says("pong") == {"type": "pong", "at": 12.5}
+
+
+def test_pings_do_not_pile_up(shell, guest):
+    """Who asks and does not read is not answered; what is too long is no ping."""
+    session = shell(guest(echo), small=True)
+    session.viewer.send(b'{"type":"ping","at":"' + b"x" * 1000 + b'"}', TEXT)
+    session.viewer.send(b'{"type":"ping","at":1}', TEXT)
+    assert session.viewer.says("pong")["at"] == 1
+    for number in range(20000):
+        session.viewer.send(b'{"type":"ping","at":%d,"and":"%s"}' % (number, b"x" * 60), TEXT)
+    assert session.line.browser.unsent
+    assert len(session.line.browser._send_buffer) < 1000
+
+
 def test_it_is_closed_from_outside(shell, guest, pump):
     session = shell(guest(echo))
     pump.call(session.line.end, endings.CLOSED.saying("Your sign-in was ended."))

@@ -5,6 +5,7 @@ The operations come from the committed documents, what is asked of them from the
 """
 
 import json
+from dataclasses import replace
 
 import pytest
 import schemathesis
@@ -20,11 +21,13 @@ from schemathesis.specs.openapi.checks import (
 )
 
 from api.docs import described
+from panel import jobs
 from panel.config import ROOT
 from panel.db import db, session
 from panel.services import instances, ssh_keys
 from panel.services import settings as platform
 from tests import cast as people
+from tests.conftest import simulated, work_off
 from worker import task
 
 CHECKS = [
@@ -90,8 +93,13 @@ def ids(cast, documents):
 
 
 @pytest.fixture
-def application(shared_world, ids):
-    """The product, for one operation: what it changes is undone. Each request begins anew, as in production."""
+def application(shared_world, ids, monkeypatch):
+    """The product, for one operation: what it changes is undone. Each request begins anew, as in production. It knows
+    its address, and workers are there for who waits for them; the guest has finished booting."""
+    config, node = shared_world.extensions["config"], simulated(shared_world)
+    monkeypatch.setitem(shared_world.extensions, "config", replace(config, public_url="https://panel.example.com"))
+    monkeypatch.setattr(node, "options", replace(node.options, boot_seconds=0))
+    monkeypatch.setattr(jobs.time, "sleep", lambda _: work_off())
     session.remove()
     before = db.engine.begin_nested()
 

@@ -14,8 +14,23 @@ from dataclasses import dataclass, replace
 
 import pytest
 
+from tests.nodes import viewer
 from worker.nodes import driver
-from worker.nodes.base import AgentSilent, Disk, GiB, Image, Machine, Missing, Nic, Node, NodeSpec, Power, Refused, Seed
+from worker.nodes.base import (
+    AgentSilent,
+    Disk,
+    Endpoint,
+    GiB,
+    Image,
+    Machine,
+    Missing,
+    Nic,
+    Node,
+    NodeSpec,
+    Power,
+    Refused,
+    Seed,
+)
 
 MiB = 1024**2
 POOL = "contract"
@@ -34,6 +49,8 @@ class Laboratory:
     pool_path: str
     signs_in: Callable[[Node, str, str, str], bool]
     """Whether a password signs in on the guest: (node, machine's id, user, password)."""
+    admits: Callable[[Node, str, Endpoint, str], bool]
+    """Whether a password opens the screen: (node, machine's id, where it is, password)."""
 
 
 @pytest.fixture(scope="module", params=["simulated", pytest.param("libvirt", marks=pytest.mark.guest)])
@@ -58,6 +75,7 @@ def simulated_lab(tmp_path_factory):
         network="default",
         pool_path="/var/lib/pool",
         signs_in=lambda node, *who: node.signs_in(*who),
+        admits=lambda node, machine_id, _, password: node.screen_admits(machine_id, password),
     )
 
 
@@ -72,6 +90,7 @@ def libvirt_lab(hypervisor_uri, tiny_image, tmp_path_factory):
         network="public",
         pool_path=str(path / "pool"),
         signs_in=password_in_shadow,
+        admits=lambda node, machine_id, screen, password: viewer.admitted(screen, password),
     )
 
 
@@ -413,12 +432,12 @@ def test_a_running_machine_keeps_its_definition_until_the_next_start(lab, new_ma
     other = replace(machine, nics=(a_nic(lab),), vnc=False)
     lab.node.define(other)
     assert list(seen(lab.node, machine.id).received) == [machine.nics[0].mac]
-    lab.node.console(machine.id)
+    lab.node.console(machine.id, "newcomer")
     lab.node.power_off(machine.id)
     lab.node.start(machine.id)
     assert list(seen(lab.node, machine.id).received) == [other.nics[0].mac]
     with pytest.raises(Refused):
-        lab.node.console(machine.id)
+        lab.node.console(machine.id, "newcomer")
 
 
 def test_a_deleted_machine_is_gone_and_its_disks_stay(node, new_machine):
@@ -435,26 +454,60 @@ def test_what_is_not_there_is_missing(node):
     for call in (node.start, node.shutdown, node.power_off, node.restart, node.reset, node.suspend, node.resume):
         with pytest.raises(Missing):
             call(nobody)
-    for call in (node.console, node.agent_ping, node.agent_addresses):
+    for call in (node.agent_ping, node.agent_addresses):
         with pytest.raises(Missing):
             call(nobody)
+    with pytest.raises(Missing):
+        node.console(nobody, "newcomer")
     node.delete(nobody)
 
 
 def test_a_machine_that_is_off_has_no_screen_and_is_not_restarted(node, new_machine):
-    machine = new_machine()
-    for call in (node.restart, node.console):
-        with pytest.raises(Refused):
-            call(machine.id)
+    machine = new_machine(vnc_password="sesame")
+    with pytest.raises(Refused):
+        node.restart(machine.id)
+    with pytest.raises(Refused):
+        node.console(machine.id, "newcomer")
     assert power(node, machine.id) == Power.off
+
+
+def test_a_machine_without_a_password_has_no_screen(node, new_machine):
+    machine = new_machine(vnc_password="")
+    node.start(machine.id)
+    with pytest.raises(Refused):
+        node.console(machine.id, "newcomer")
 
 
 def test_the_screen_is_where_the_node_says(node, blank):
     node.start(blank.id)
-    screen = node.console(blank.id)
-    assert screen.password == "sesame"
-    with socket.create_connection((screen.host, screen.port), timeout=10) as viewer:
-        assert viewer.recv(8) == b"RFB 003."
+    screen = node.console(blank.id, "newcomer")
+    assert (screen.password, screen.via) == ("newcomer", None)
+    with socket.create_connection((screen.host, screen.port), timeout=10) as connection:
+        assert connection.recv(8) == b"RFB 003."
+
+
+def test_the_screen_admits_who_knows_the_last_password_also_when_suspended(lab, node, new_machine):
+    machine = new_machine(vnc_password="sesame")
+    node.start(machine.id)
+    admitted = lambda screen, *words: [w for w in words if lab.admits(node, machine.id, screen, w)]  # noqa: E731
+    screen = node.console(machine.id, "first&<'")
+    assert admitted(screen, "sesame", "first&<'", "other", "") == ["first&<'"]
+    node.suspend(machine.id)
+    screen = lab.reach().console(machine.id, "second")
+    assert admitted(screen, "sesame", "first&<'", "second") == ["second"]
+    assert admitted(lab.reach().console(machine.id, "second"), "second") == ["second"]
+
+
+def test_a_machine_powered_on_anew_has_forgotten_the_password(lab, node, new_machine):
+    machine = new_machine(vnc_password="sesame")
+    node.start(machine.id)
+    node.console(machine.id, "newcomer")
+    node.reset(machine.id)
+    screen = node.console(machine.id, "newcomer")
+    assert lab.admits(node, machine.id, screen, "newcomer")
+    node.power_off(machine.id)
+    node.start(machine.id)
+    assert not lab.admits(node, machine.id, screen, "newcomer")
 
 
 def test_a_machine_without_a_guest_has_no_agent_and_ignores_what_it_is_asked(node, blank, new_machine):

@@ -11,7 +11,7 @@ import pytest
 from lxml import etree
 
 from worker.nodes.base import AgentSilent, Disk, Full, Machine, Missing, Nic, Refused, Unreachable
-from worker.nodes.libvirt import kvm, machines, xml
+from worker.nodes.libvirt import kvm, xml
 from worker.nodes.libvirt.connection import with_batch_mode
 from worker.nodes.libvirt.errors import meaning
 
@@ -144,26 +144,6 @@ def test_a_refusal_says_what_it_is(error, expected):
 def test_nothing_is_believed_when_the_line_is_lost():
     found = meaning(libvirt_error(libvirt.VIR_ERR_NO_DOMAIN), "start the machine", lost=True)
     assert type(found) is Unreachable
-
-
-@pytest.mark.parametrize(
-    ("listens", "node", "host"),
-    [
-        ("127.0.0.1", None, "127.0.0.1"),
-        ("0.0.0.0", None, "127.0.0.1"),
-        ("0.0.0.0", "node.example", "node.example"),
-        ("10.0.0.7", "node.example", "10.0.0.7"),
-    ],
-)
-def test_a_screen_is_found_from_the_panels_side(listens, node, host):
-    assert machines.screen_host(listens, node) == host
-
-
-def test_a_screen_on_another_hosts_loopback_cannot_be_reached():
-    with pytest.raises(Refused) as refused:
-        machines.screen_host("127.0.0.1", "node.example")
-    assert "node.example" not in str(refused.value)
-    assert "vnc_listen" in refused.value.detail
 
 
 # --- whether KVM works here

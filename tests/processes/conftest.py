@@ -2,6 +2,7 @@
 
 import json
 import os
+import secrets
 import shutil
 import socket
 import subprocess
@@ -10,6 +11,7 @@ import time
 import urllib.error
 import urllib.request
 from contextlib import suppress
+from http.client import HTTPException
 
 import psutil
 import pytest
@@ -28,9 +30,12 @@ def wait_for(true, what):
 
 
 def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
+    """Below those that the system gives to connections, so that none of them takes it before the server does."""
+    while True:
+        port = 20_000 + secrets.randbelow(12_000)
+        with socket.socket() as probe, suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return port
 
 
 class Installation:
@@ -96,7 +101,7 @@ class Installation:
         return self.answers("/readyz")
 
     def answers(self, path="/healthz"):
-        with suppress(OSError):
+        with suppress(OSError, HTTPException):
             return self.call("GET", path)[0] == 200
         return False
 

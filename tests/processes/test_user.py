@@ -41,6 +41,23 @@ def test_a_lost_password_and_lost_factors(installation, sql):
     assert sql("select count(*) from mails") == (2,)
 
 
+def test_what_is_done_there_stands_in_the_audit_log(installation, sql):
+    installation.panel("user", "create", "--email", "new@example.com", "--password", "another long password")
+    installation.panel("user", "reset-factors", *EMAIL)
+    token = ("--ip", "127.0.0.1", "--name", "billing", "--description", "")
+    installation.panel("token", "billing", *token)
+    installation.panel("token", "list")
+    found = sql(
+        "select group_concat(action || ' ' || object_type || ' ' || object_name, ', ') from"
+        " (select * from audit where person = 'command line' and person_kind = 'command_line' order by id)"
+        " where action != 'panel.token.user'"  # the customer's, made with the installation
+    )
+    assert found == (
+        "panel.user.create account new@example.com, panel.user.reset_factors account customer@example.com,"
+        " panel.token.billing token billing",
+    )
+
+
 def test_nobody_is_told(installation):
     said = installation.panel("user", "reset-factors", "--email", "nobody@example.com", status=1)
     assert "Nobody has the email address" in said

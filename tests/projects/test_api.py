@@ -106,6 +106,13 @@ def test_what_does_not_exist_yet_cannot_be_assigned(as_, project, kind):
     assert (answer.status_code, list(answer.json["errors"])) == (422, ["resource_type"])
 
 
+def test_who_may_not_see_instances_is_not_offered_them(as_, cast, project, joined):
+    made, _ = project(), cast.instance()
+    joined("sorter", ["projects.view", "projects.manage"])
+    left = as_("sorter", "GET", f"/api/project/{made['id']}/available-resources")
+    assert (left.status_code, left.json["total"]) == (200, 0)
+
+
 def test_projects_belong_to_one_account(as_, cast, project):
     made, foreign = project(), cast.instance("outsider")
     for method, end in (("GET", ""), ("PATCH", ""), ("DELETE", ""), ("GET", "/available-resources")):

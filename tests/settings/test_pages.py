@@ -1,9 +1,11 @@
 """Settings of the platform on the operators' page."""
 
 import re
+from types import SimpleNamespace
 
 import pytest
 
+from panel.auth import rates
 from panel.db import session
 from panel.models import Account
 from panel.schemas.settings import SystemSettings
@@ -22,11 +24,29 @@ def shown(page):
     return set(re.findall(r'name="(\w+)"', page.partition('id="form"')[2]))
 
 
-def test_every_setting_has_its_place(operator):
+def test_every_setting_has_its_place(world, operator):
+    """But for the limit of what no operation counts in."""
     page = operator.get(PAGE).text
-    assert shown(page) >= SystemSettings().fields.keys()
+    unused = {f"rate_limit_{name}" for name in set(rates.BUDGETS) - set(rates.used())}
+    assert shown(page) & SystemSettings().fields.keys() == SystemSettings().fields.keys() - unused
     for heading in ("Sign-in", "Consoles", "Billing", "Rate limits"):
         assert heading in page
+
+
+def test_a_budget_is_shown_once_an_operation_counts_in_it(world, operator, monkeypatch):
+    views = {name: view for name, view in world.view_functions.items() if getattr(view, "budget", None) != "metrics"}
+    monkeypatch.setattr(world, "view_functions", views)
+    assert "rate_limit_metrics" not in shown(operator.get(PAGE).text)
+    monkeypatch.setitem(views, "scrape", SimpleNamespace(budget="metrics"))
+    assert "rate_limit_metrics" in shown(operator.get(PAGE).text)
+
+
+def test_what_the_page_does_not_show_stays_as_it_is(operator):
+    settings.update({"rate_limit_metrics": 7, "rate_limit_polls": 7})
+    session.commit()
+    assert operator.post(PAGE, data={"rate_limit_polls": ""}).status_code == 303
+    found = settings.stored()
+    assert (found.rate_limit_metrics, found.rate_limit_polls) == (7, 1200)
 
 
 def test_settings_are_saved_and_shown(operator):

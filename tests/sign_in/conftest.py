@@ -2,7 +2,6 @@
 
 import email
 import email.policy
-import time
 from datetime import timedelta
 
 import pyotp
@@ -16,14 +15,6 @@ from tests.cast import PASSWORD
 from tests.sign_in.authenticator import Authenticator
 
 HERE = Source("127.0.0.1", "test")
-
-
-@pytest.fixture(autouse=True)
-def minute(request, monkeypatch):
-    """Limits count by the minute: none may end in the middle of a test."""
-    if "browser" not in request.keywords:
-        began = time.time() // 60 * 60 + 10
-        monkeypatch.setattr(time, "time", lambda: began)
 
 
 @pytest.fixture

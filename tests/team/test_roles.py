@@ -83,6 +83,18 @@ def test_nobody_gives_more_than_they_hold(as_, joined, role):
     assert as_("head", "DELETE", f"/api/team/role/{small}").status_code == 200
 
 
+def test_nobody_gives_more_to_who_reaches_more(as_, cast, joined):
+    """By a role that both of them are to have: what one may do with a little, the other could do with everything."""
+    mine = cast.instance()
+    joined("head", ["team.manage", "account.view", "instances.view", "instances.delete"], "chosen", [mine])
+    everywhere = joined("everywhere", ["instances.view"])
+    here = joined("here", ["instances.view"], "chosen", [mine])
+    more = {"permissions": ["instances.view", "instances.delete"]}
+    refused = as_("head", "PATCH", f"/api/team/role/{everywhere.role_id}", json=more)
+    assert (refused.status_code, "reaches more than you" in refused.json["message"]) == (403, True)
+    assert as_("head", "PATCH", f"/api/team/role/{here.role_id}", json=more).status_code == 200
+
+
 def test_nobody_changes_their_own_role(as_, joined):
     member = joined("head", ["team.manage", "account.view", "instances.view"])
     answer = as_("head", "PATCH", f"/api/team/role/{member.role_id}", json={"permissions": ["instances.view"]})

@@ -85,7 +85,7 @@ def test_the_person_s_keys_stay_the_person_s(browse, cast):
     browser.post(f"/admin/customers/{cast.owner.id}/impersonate")
     for path in (
         "/profile/password",
-        "/profile/two-factor",
+        "/profile/two-factor/begin",
         "/profile/passkeys/options",
         "/profile/sessions/end-others",
         "/api-tokens/new",

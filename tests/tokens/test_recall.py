@@ -1,7 +1,10 @@
 """What is remembered of a token counts no longer than it is true."""
 
+import math
+from datetime import timedelta
+
 import pytest
-from sqlalchemy import select
+from sqlalchemy import func, select, text
 
 from panel import clock, jobs, limits
 from panel.db import session
@@ -9,6 +12,7 @@ from panel.models import Member, Token
 from panel.question import Question
 from panel.services import recall, tokens
 from tests.embedded import Redis
+from worker.tokens import write_down_use
 
 pytestmark = pytest.mark.processes
 
@@ -17,6 +21,10 @@ pytestmark = pytest.mark.processes
 def redis(tmp_path, world, monkeypatch):
     with Redis(tmp_path) as url:
         monkeypatch.setattr(jobs, "connection", jobs.connection)
+        monkeypatch.setattr(limits, "PATIENCE", 60)  # however slow this machine is
+        monkeypatch.setattr(recall, "KEPT", 600)
+        monkeypatch.setattr(tokens, "away_until", -math.inf)  # whatever tests before have seen
+        tokens.noted.clear()
         jobs.connect(url)
         limits.connect(url)
         recall.memory.clear()
@@ -46,6 +54,14 @@ def status(as_, who="owner", method="GET", path="/api/instances"):
 
 def test_a_busy_program_costs_the_database_nothing(redis, as_, cast, questions):
     assert [status(as_) for _ in range(5)] == [200] * 5
+    assert len(questions) == 1
+
+
+def test_writing_down_its_use_changes_nothing(redis, as_, cast, questions):
+    assert status(as_) == 200
+    write_down_use()
+    assert token_of(cast, "owner").last_used_at
+    assert status(as_) == 200
     assert len(questions) == 1
 
 
@@ -83,6 +99,18 @@ def test_a_change_made_by_another_process_counts_at_once(redis, as_, cast, quest
     assert status(as_) == 401
 
 
+def test_a_token_that_is_gone_gives_nothing_to_another(redis, as_, cast, questions):
+    """It was removed past the panel, which remembers it for a moment: nothing bounds what it would give."""
+    assert status(as_) == 200
+    session.execute(text("delete from tokens where id = :id"), {"id": token_of(cast, "owner").id})
+    session.commit()
+    assert status(as_) == 200
+    before = session.scalar(select(func.count(Token.id)))
+    refused = as_("owner", "POST", "/api/api-tokens", json={"name": "x", "scopes": ["account:read"]})
+    assert (refused.status_code, session.scalar(select(func.count(Token.id)))) == (404, before)
+    assert status(as_, method="POST", path="/api/profile/impersonation/stop") == 404
+
+
 def test_a_change_that_is_taken_back_changes_nothing(redis, as_, cast, questions):
     assert status(as_) == 200
     disable(cast)
@@ -105,7 +133,7 @@ def test_a_role_and_a_suspension_count_at_once(redis, as_, cast):
 
 
 def test_an_expiry_is_looked_at_each_time(redis, as_, cast, monkeypatch):
-    token_of(cast, "owner").expires_at = later = clock.now().replace(year=2999)
+    token_of(cast, "owner").expires_at = later = clock.now() + timedelta(days=999)
     session.commit()
     assert status(as_) == 200
     monkeypatch.setattr(clock, "now", lambda: later)

@@ -34,11 +34,16 @@ process.work(load())
 """
 
 SCHEDULE = """
+import sys
 from panel.config import load
 from worker import process
 from worker.schedule import Schedule
-Schedule(process.prepare(load()), lease=4.0).run()
+Schedule(process.prepare(load()), lease=float(sys.argv[1])).run()
 """
+
+SOON, LATE = 8.0, 40.0
+"""Seconds without a heartbeat after which a worker counts as dead: late where none dies, so that none that a busy
+machine holds up is taken for dead."""
 
 STEPS = {
     "has_image": "Preparing",
@@ -98,8 +103,8 @@ class Site:
     def worker(self, name):
         return self.start(name, sys.executable, "-c", WORKER)
 
-    def schedule(self):
-        return self.start("schedule", sys.executable, "-c", SCHEDULE)
+    def schedule(self, lease=SOON, name="schedule"):
+        return self.start(name, sys.executable, "-c", SCHEDULE, str(lease))
 
     def kill(self, name):
         part = self.parts.pop(name)
@@ -213,7 +218,7 @@ def test_redis_is_killed_and_comes_back_empty(site):
     made.append(site.order())
     site.reaches(made[0][1], status="completed")
     site.redis()
-    site.schedule()
+    site.schedule(LATE)
     site.quiet()
     site.whole(*(instance for instance, _ in made))
     assert [site.task(task).attempt for _, task in made] == [1] * 6
@@ -225,7 +230,7 @@ def test_two_workers_hear_many_bells_for_each_task(site):
         jobs.ring(task)
     for name in ("worker 1", "worker 2"):
         site.worker(name)
-    site.schedule()
+    site.schedule(LATE)
     site.quiet()
     site.whole(*(instance for instance, _ in made))
     assert [site.task(task).attempt for _, task in made] == [1] * 10
@@ -233,7 +238,7 @@ def test_two_workers_hear_many_bells_for_each_task(site):
 
 def test_a_worker_that_was_frozen_finds_its_task_taken(site):
     instance, task = site.order()
-    site.node.fault("define", "slow", 1, 1)
+    site.node.fault("define", "slow", 1, 5)
     frozen = site.worker("worker 1")
     site.schedule()
     site.reaches(task, stage="Defining the machine")
@@ -256,7 +261,7 @@ def test_a_worker_that_is_asked_to_stop_finishes_and_takes_no_more(site):
     assert worker.wait(PATIENCE) == 0
     assert (site.task(task).status, site.task(waiting).status) == ("completed", "queued")
     site.worker("worker 2")
-    site.schedule()
+    site.schedule(LATE)
     site.quiet()
     site.whole(instance, other)
     assert site.task(waiting).attempt == 1
@@ -267,7 +272,7 @@ def test_one_schedule_leads_and_another_follows_it(site):
     instance, task = site.order()
     site.node.fault("define", "slow", 1, 600)
     site.worker("worker")
-    site.start("first", sys.executable, "-c", SCHEDULE)
+    site.schedule(name="first")
     wait_for(lambda: "node_checked" in (site.directory / "first.log").read_text(), "the first to lead")
     site.schedule()
     site.reaches(task, stage="Defining the machine")

@@ -203,6 +203,9 @@ class Endpoint:
     host: str
     port: int
     password: str
+    via: str | None = None
+    """`ssh://user@host:22`: the way to `host`, which then is the node's loopback or an address the node reaches. The
+    panel's own key and known hosts count, or `?keyfile=` names a key. None: `host` is reached directly."""
 
 
 @dataclass(frozen=True)
@@ -339,8 +342,10 @@ class Node(ABC):
         deletes them by name."""
 
     @abstractmethod
-    def console(self, machine_id: str) -> Endpoint:
-        """Where the machine's VNC screen listens now. Raises `Refused` when it is off or has no screen."""
+    def console(self, machine_id: str, password: str) -> Endpoint:
+        """After success the running machine's VNC screen admits who knows `password` (VNC looks at 8 characters) and
+        nobody else, until it is set anew or the machine is powered on anew; who was let in before stays. Says where the
+        screen is. Raises `Refused` when the machine is off or has no screen."""
 
     # --- inside the guest
 

@@ -3,7 +3,7 @@
 import sqlalchemy as sa
 from alembic import op
 
-revision = '97b1fe650a4b'
+revision = '1ff693d4c599'
 down_revision = None
 
 
@@ -495,6 +495,8 @@ def upgrade():
     sa.Column('enable_vnc', sa.Boolean(), nullable=False),
     sa.Column('vnc_keymap', sa.String(length=8), nullable=False),
     sa.Column('vnc_password', sa.Text(), nullable=True),
+    sa.Column('ssh_host_key', sa.Text(), nullable=True),
+    sa.Column('shown_host_key', sa.Text(), nullable=True),
     sa.Column('billing_mode', sa.String(length=16), nullable=False),
     sa.Column('protection_enabled', sa.Boolean(), nullable=False),
     sa.Column('deployed', sa.Boolean(), nullable=False),
@@ -607,6 +609,48 @@ def upgrade():
         batch_op.create_index('ix_tasks_resource_id_id', ['resource_id', 'id'], unique=False)
         batch_op.create_index('ix_tasks_undo_left', ['hypervisor_id'], unique=False, sqlite_where=sa.text('undo_left'), postgresql_where=sa.text('undo_left'))
         batch_op.create_index('uq_tasks_open_lock', ['resource_id', 'lock'], unique=True, sqlite_where=sa.text("lock in ('exclusive','final') and status in ('pending','queued','running')"), postgresql_where=sa.text("lock in ('exclusive','final') and status in ('pending','queued','running')"))
+
+    op.create_table('console_sessions',
+    sa.Column('id', sa.String(length=36), nullable=False),
+    sa.Column('kind', sa.String(length=8), nullable=False),
+    sa.Column('secret_hash', sa.String(length=64), nullable=False),
+    sa.Column('instance_id', sa.String(length=36), nullable=False),
+    sa.Column('account_id', sa.String(length=36), nullable=False),
+    sa.Column('who', sa.JSON(), nullable=False),
+    sa.Column('expires_at', sa.DateTime(timezone=True), nullable=False),
+    sa.Column('spent_at', sa.DateTime(timezone=True), nullable=True),
+    sa.Column('opened_at', sa.DateTime(timezone=True), nullable=True),
+    sa.Column('seen_at', sa.DateTime(timezone=True), nullable=True),
+    sa.Column('ended_at', sa.DateTime(timezone=True), nullable=True),
+    sa.Column('ended_reason', sa.String(length=32), nullable=True),
+    sa.Column('ended_message', sa.Text(), nullable=True),
+    sa.Column('close_because', sa.Text(), nullable=True),
+    sa.Column('ip', sa.String(length=45), nullable=True),
+    sa.Column('bytes_in', sa.BigInteger(), nullable=False),
+    sa.Column('bytes_out', sa.BigInteger(), nullable=False),
+    sa.Column('host', sa.String(length=255), nullable=True),
+    sa.Column('port', sa.Integer(), nullable=True),
+    sa.Column('via', sa.String(length=255), nullable=True),
+    sa.Column('problem', sa.Text(), nullable=True),
+    sa.Column('password', sa.Text(), nullable=True),
+    sa.Column('node_password', sa.Text(), nullable=True),
+    sa.Column('user', sa.String(length=32), nullable=True),
+    sa.Column('private_key', sa.Text(), nullable=True),
+    sa.Column('public_key', sa.Text(), nullable=True),
+    sa.Column('key_put_at', sa.DateTime(timezone=True), nullable=True),
+    sa.Column('key_removed_at', sa.DateTime(timezone=True), nullable=True),
+    sa.Column('created_at', sa.DateTime(timezone=True), nullable=False),
+    sa.Column('updated_at', sa.DateTime(timezone=True), nullable=False),
+    sa.ForeignKeyConstraint(['account_id'], ['accounts.id'], name=op.f('fk_console_sessions_account_id_accounts'), ondelete='cascade'),
+    sa.ForeignKeyConstraint(['instance_id'], ['instances.id'], name=op.f('fk_console_sessions_instance_id_instances'), ondelete='cascade'),
+    sa.PrimaryKeyConstraint('id', name=op.f('pk_console_sessions')),
+    sa.UniqueConstraint('secret_hash', name=op.f('uq_console_sessions_secret_hash'))
+    )
+    with op.batch_alter_table('console_sessions', schema=None) as batch_op:
+        batch_op.create_index(batch_op.f('ix_console_sessions_account_id'), ['account_id'], unique=False)
+        batch_op.create_index('ix_console_sessions_created_at', ['created_at'], unique=False)
+        batch_op.create_index('ix_console_sessions_instance_id_id', ['instance_id', 'id'], unique=False)
+        batch_op.create_index('ix_console_sessions_open', ['id'], unique=False, sqlite_where=sa.text('spent_at is not null and ended_at is null'), postgresql_where=sa.text('spent_at is not null and ended_at is null'))
 
     op.create_table('disks',
     sa.Column('id', sa.String(length=36), nullable=False),
@@ -743,6 +787,13 @@ def downgrade():
         batch_op.drop_index(batch_op.f('ix_disks_instance_id'))
 
     op.drop_table('disks')
+    with op.batch_alter_table('console_sessions', schema=None) as batch_op:
+        batch_op.drop_index('ix_console_sessions_open', sqlite_where=sa.text('spent_at is not null and ended_at is null'), postgresql_where=sa.text('spent_at is not null and ended_at is null'))
+        batch_op.drop_index('ix_console_sessions_instance_id_id')
+        batch_op.drop_index('ix_console_sessions_created_at')
+        batch_op.drop_index(batch_op.f('ix_console_sessions_account_id'))
+
+    op.drop_table('console_sessions')
     with op.batch_alter_table('tasks', schema=None) as batch_op:
         batch_op.drop_index('uq_tasks_open_lock', sqlite_where=sa.text("lock in ('exclusive','final') and status in ('pending','queued','running')"), postgresql_where=sa.text("lock in ('exclusive','final') and status in ('pending','queued','running')"))
         batch_op.drop_index('ix_tasks_undo_left', sqlite_where=sa.text('undo_left'), postgresql_where=sa.text('undo_left'))

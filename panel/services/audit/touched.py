@@ -14,6 +14,7 @@ NAMES = ("display_name", "label", "email", "name", "ip")
 
 PARTS = {
     "addresses",
+    "console_sessions",
     "devices",
     "disks",
     "events",
@@ -135,6 +136,8 @@ def changed_fields(row):
 @event.listens_for(Session, "do_orm_execute")
 def executed(asked):
     """Statements that write past the rows of the session."""
+    if "touched" not in asked.session.info:
+        return
     if asked.bind_mapper and (asked.is_insert or asked.is_update or asked.is_delete):
         did = "made" if asked.is_insert else "removed" if asked.is_delete else "changed"
         note(Touched(word(asked.bind_mapper.class_), "", did=did))

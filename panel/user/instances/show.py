@@ -2,7 +2,8 @@
 
 from flask import abort, url_for
 
-from panel.auth.browser import may, page_can, viewer
+from panel.auth.browser import may, page_can, refusal, viewer
+from panel.console_pages import doors
 from panel.db import session
 from panel.errors import NotFound
 from panel.forms import Form
@@ -61,6 +62,7 @@ def shown(instance_id, tab, **more):
         "tab": tab,
         "tabbed": [(word.capitalize(), address(instance, word), word == tab) for word in TABS],
         "controls": list(controls(instance)),
+        "doors": doors(instance, refusal("instances.console")),
         "latest": latest,
         "running": next((task for task in latest if task.open), None),
         "failed": next((task for task in latest[:1] if task.status == "failed"), None),

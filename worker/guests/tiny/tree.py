@@ -36,6 +36,7 @@ PROGRAMS = [
     "usr/bin/dropbearkey",
     "usr/sbin/qemu-ga",
     "usr/bin/jq",
+    "usr/bin/flock",
     "usr/bin/resizepart",
     "sbin/resize2fs",
     "sbin/e2fsck",

@@ -12,7 +12,7 @@ import libvirt
 
 from worker.nodes.base import Capabilities, Node, NodeSpec, Refused, Unreachable
 from worker.nodes.circuit import Circuit
-from worker.nodes.libvirt import agent, facts, machines, pools, seen
+from worker.nodes.libvirt import agent, facts, machines, pools, screens, seen
 from worker.nodes.libvirt.connection import Lines, release
 from worker.nodes.libvirt.errors import translated
 from worker.nodes.libvirt.watching import Watch
@@ -164,8 +164,8 @@ class LibvirtNode(Node):
     def delete(self, machine_id):
         self.call("delete the machine", A_WHILE, machines.delete, machine_id)
 
-    def console(self, machine_id):
-        return self.call("open the screen", SOON, machines.console, machine_id, self.spec.uri)
+    def console(self, machine_id, password):
+        return self.call("open the screen", A_WHILE, screens.console, machine_id, password, self.spec.uri)
 
     # --- inside the guest
 

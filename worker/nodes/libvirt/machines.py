@@ -1,13 +1,11 @@
 """Machines: their definition and their power. Each function gets a live connection; the deadline is the caller's."""
 
 import contextlib
-from urllib.parse import urlsplit
 
 import libvirt
 import structlog
-from lxml import etree
 
-from worker.nodes.base import Endpoint, Machine, Refused
+from worker.nodes.base import Machine
 from worker.nodes.libvirt import seen, xml
 from worker.nodes.libvirt.errors import absent_is_fine
 from worker.nodes.libvirt.pools import find_disk
@@ -24,9 +22,6 @@ FORGET = (
 FIREWALL_ATTEMPTS = 4
 """The host's firewall may be changed by others at the same moment; then the filter of a card is refused, and with it
 the start. The next attempt finds it in order."""
-
-ANYWHERE = ("0.0.0.0", "::")
-LOOPBACK = ("127.0.0.1", "::1")
 
 
 def find(connection: libvirt.virConnect, machine_id: str) -> libvirt.virDomain:
@@ -128,24 +123,3 @@ def fine_when(so):
     except libvirt.libvirtError as error:
         if error.get_error_code() != libvirt.VIR_ERR_OPERATION_INVALID or not so():
             raise
-
-
-def console(connection, machine_id: str, uri: str) -> Endpoint:
-    domain = find(connection, machine_id)
-    if not domain.isActive():
-        raise Refused("The machine is off.", f"machine {machine_id}")
-    graphics = etree.fromstring(domain.XMLDesc(libvirt.VIR_DOMAIN_XML_SECURE)).find("devices/graphics[@type='vnc']")
-    if graphics is None:
-        raise Refused("The machine has no screen.", f"machine {machine_id} is defined without VNC")
-    host = screen_host(graphics.get("listen", ""), urlsplit(uri).hostname)
-    return Endpoint(host, int(graphics.get("port")), graphics.get("passwd", ""))
-
-
-def screen_host(listens: str, node: str | None) -> str:
-    """Where the panel finds what listens there on the node, which is this machine when it has no name."""
-    if listens in ANYWHERE:
-        return node or "127.0.0.1"
-    if node and listens in LOOPBACK:
-        detail = f"{node}: screens listen on {listens}; set vnc_listen in its qemu.conf to an address the panel reaches"
-        raise Refused("The screen cannot be reached from the panel.", detail)
-    return listens

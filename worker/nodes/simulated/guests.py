@@ -8,6 +8,7 @@ import orjson
 import yaml
 
 from panel import clock
+from worker.guests import keys
 from worker.nodes.base import AgentSilent, Finished, Refused
 from worker.nodes.simulated.machines import uptime
 from worker.nodes.simulated.storage import seed_on
@@ -60,6 +61,12 @@ class Guest:
         meta_data = yaml.safe_load(seed.meta_data) if seed else {}
         return meta_data.get("local-hostname", self.live["name"])
 
+    def change_keys(self, what, key):
+        with self.state.transaction() as db:
+            db.execute("DELETE FROM keys WHERE machine_id = ? AND line = ?", (self.row["id"], key))
+            if what == "put":
+                db.execute("INSERT INTO keys (machine_id, line) VALUES (?, ?)", (self.row["id"], key))
+
     def files(self):
         seconds = uptime(self.row, clock.now().timestamp()) - self.row["booted_from"]
         boot = uuid.uuid5(uuid.NAMESPACE_OID, f"{self.row['id']} {self.row['boots']}")
@@ -86,10 +93,20 @@ def cat(guest, paths, stdin):
         return Finished(1, f"cat: can't open {missing}: No such file or directory\n")
 
 
+def sh(guest, arguments, stdin):
+    """There is no shell; what the panel's own script would do is done."""
+    match arguments:
+        case ["-c", keys.SCRIPT, _, what]:
+            guest.change_keys(what, stdin.strip())
+            return Finished(0, "")
+    return Finished(127, "sh: a simulated guest runs no scripts\n")
+
+
 PROGRAMS = {
     "true": lambda guest, arguments, stdin: Finished(0, ""),
     "false": lambda guest, arguments, stdin: Finished(1, ""),
     "echo": lambda guest, arguments, stdin: Finished(0, " ".join(arguments) + "\n"),
     "hostname": lambda guest, arguments, stdin: Finished(0, guest.hostname() + "\n"),
     "cat": cat,
+    "sh": sh,
 }

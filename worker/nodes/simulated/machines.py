@@ -90,12 +90,13 @@ class Machines:
         with self.state.transaction() as db:
             db.execute("DELETE FROM machines WHERE id = ?", (machine_id,))
 
-    def console(self, machine_id):
-        with self.state.snapshot() as db:
+    def console(self, machine_id, password):
+        with self.state.transaction() as db:
             live = orjson.loads(self._running(db, machine_id)["live"])
-        if not (live["vnc"] and live["vnc_password"]):
-            raise Refused("The machine has no screen.", f"machine {machine_id} is defined without VNC or its password")
-        return Endpoint(*screen(), live["vnc_password"])
+            if not (live["vnc"] and live["vnc_password"]):
+                raise Refused("The machine has no screen.", f"machine {machine_id} is defined without VNC or password")
+            self._change(db, machine_id, live=orjson.dumps({**live, "vnc_password": password}))
+        return Endpoint(*screen(), password)
 
     def _machine(self, db, machine_id):
         row = db.execute("SELECT * FROM machines WHERE id = ?", (machine_id,)).fetchone()

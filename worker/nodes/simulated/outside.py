@@ -51,6 +51,17 @@ class Outside:
             slot = orjson.loads(self._machine(db, machine_id)["definition"])["media"].get("seed")
         return slot and seed_on(self.state, slot["pool"], slot["name"])
 
+    def screen_admits(self, machine_id, password):
+        """Whether that password opens the screen of the running machine."""
+        with self.state.snapshot() as db:
+            live = orjson.loads(self._running(db, machine_id)["live"])
+        return bool(live["vnc"] and live["vnc_password"] == password)
+
+    def authorized_keys(self, machine_id):
+        """The lines that the panel put among root's keys, oldest first."""
+        found = "SELECT line FROM keys WHERE machine_id = ? ORDER BY id"
+        return [line for (line,) in self.state.rows(found, machine_id)]
+
     def signs_in(self, machine_id, user, password):
         """Whether that password signs in on the guest."""
         kept = self.state.rows("SELECT hash FROM passwords WHERE machine_id = ? AND user = ?", machine_id, user)

@@ -28,6 +28,7 @@ CREATE TABLE machines (
 );
 CREATE INDEX machines_memory ON machines (memory) WHERE memory > 0;
 CREATE TABLE passwords (machine_id TEXT, user TEXT, hash TEXT, PRIMARY KEY (machine_id, user));
+CREATE TABLE keys (id INTEGER PRIMARY KEY, machine_id TEXT NOT NULL, line TEXT NOT NULL, UNIQUE (machine_id, line));
 CREATE TABLE faults (
     id INTEGER PRIMARY KEY, operation TEXT NOT NULL, kind TEXT NOT NULL, remaining INTEGER, seconds REAL NOT NULL
 );
@@ -36,7 +37,8 @@ CREATE TRIGGER power_changed AFTER UPDATE OF power ON machines WHEN old.power <>
     BEGIN INSERT INTO events (machine_id, power) VALUES (new.id, new.power); END;
 CREATE TRIGGER removed AFTER DELETE ON machines
     BEGIN INSERT INTO events (machine_id, power) VALUES (old.id, NULL);
-          DELETE FROM passwords WHERE machine_id = old.id; END;
+          DELETE FROM passwords WHERE machine_id = old.id;
+          DELETE FROM keys WHERE machine_id = old.id; END;
 CREATE TRIGGER old_events AFTER INSERT ON events
     BEGIN DELETE FROM events WHERE id <= new.id - 10000; END;
 """

@@ -1,0 +1,184 @@
+"""Sessions of an instance's screen and shell."""
+
+import ipaddress
+from urllib.parse import urlsplit
+
+from flask import current_app
+
+from api import kit
+from api.instances import admin, user
+from api.instances.rows import mine
+from panel import shells
+from panel.auth import trail
+from panel.errors import Unavailable
+from panel.schemas.consoles import ScreenIn, ScreenOut, ShellOut, ShellSession
+from panel.services import consoles, instances
+
+CONSOLE = "instances.console"
+OPERATE = "admin:instances:write"
+MINTS = {"budget": "consoles", "writes": True}
+NO_SCREEN = {"responses": {409: "Conflict", 503: "Unavailable"}}
+NO_SHELL = {"responses": {409: "Conflict", 422: "Invalid", 503: "Unavailable"}}
+CLOSED = "The shell was closed by a program."
+
+
+def public_url():
+    return current_app.extensions["config"].public_url.rstrip("/")
+
+
+def socket_url(path):
+    """ws for http and wss for https."""
+    return f"ws{public_url().removeprefix('http')}{path}"
+
+
+def need_address():
+    """Raises `master_address_unknown` when the panel's address leads nowhere but to the machine that asks: loopback or
+    unspecified. Private addresses are addresses (specification 7.2)."""
+    host = urlsplit(public_url()).hostname or ""
+    try:
+        address = ipaddress.ip_address(host)
+        address = getattr(address, "ipv4_mapped", None) or address
+        unknown = address.is_loopback or address.is_unspecified
+    except ValueError:
+        unknown = host in ("", "localhost") or host.endswith(".localhost")
+    if unknown:
+        raise Unavailable(
+            "The panel does not know at which address it can be reached. Its operator has to set PANEL_PUBLIC_URL.",
+            reason="master_address_unknown",
+        )
+
+
+def screen(instance, expires_in=consoles.SCREEN_LASTS, by_operator=False):
+    need_address()
+    row, secret = consoles.screen(instance, trail.holder(), by_operator=by_operator, expires_in=expires_in)
+    return {
+        "url": socket_url(f"/vnc/?session={secret}"),
+        "console_url": f"{public_url()}/console/{secret}",
+        "password": row.password,
+        "expires_at": row.expires_at,
+    }
+
+
+def shell(instance):
+    row, token, task = shells.opened(instance, trail.holder())
+    return {
+        "token": token,
+        "session_id": row.id,
+        "task_id": task.id,
+        "ws_url": socket_url(f"/ssh/{token}"),
+        "expires_in": consoles.SHELL_LASTS,
+    }
+
+
+def shell_session(instance):
+    row = consoles.current(instance, "shell")
+    if row is None:
+        return {"active": False, "session": None}
+    facts = {"session_id": row.id, "by": row.who["person"]}
+    facts |= {name: getattr(row, name) for name in ("state", "opened_at", "expires_at")}
+    return {"active": True, "session": facts}
+
+
+@user.post(
+    "/instance/<instance_id>/console-session", op="console_session", can=CONSOLE, body=ScreenIn, out=ScreenOut, **MINTS
+)
+@user.doc(**NO_SCREEN)
+def mint_screen(body, instance_id):
+    """Mint a session of the screen.
+
+    Open `console_url` in a browser, or `url` with a VNC viewer that speaks WebSockets. The first connection spends the
+    session; opening the page does not. Refused (409) with `not_running`, `vnc_disabled` or `suspended`; 503
+    `master_address_unknown` when the panel does not know its own address.
+    """
+    return screen(mine(instance_id), **body)
+
+
+@user.get("/instance/<instance_id>/novnc", op="novnc", can=CONSOLE, out=ScreenOut, **MINTS)
+@user.doc(**NO_SCREEN)
+def novnc(instance_id):
+    """Mint a session of the screen that is good for a minute.
+
+    Like the console session. It needs the permission to open consoles although it is a GET.
+    """
+    return screen(mine(instance_id))
+
+
+@user.post("/instance/<instance_id>/ssh-session", op="ssh_session", can=CONSOLE, out=ShellOut, **MINTS)
+@user.doc(**NO_SHELL)
+def mint_shell(instance_id):
+    """Mint a session of a shell in the guest.
+
+    A key that is made for it is put into the guest and taken out afterwards. Connect to `ws_url` within `expires_in`
+    seconds; the first connection spends the token. Refused with `instance_not_running` (409), `unsupported_os` (422),
+    without a reason (422) when the instance has no address, `ssh_key_injection_failed` (503) when the guest agent does
+    not answer.
+    """
+    return shell(mine(instance_id))
+
+
+@user.get("/instance/<instance_id>/webssh", op="webssh", can=CONSOLE, out=ShellOut, **MINTS)
+@user.doc(**NO_SHELL)
+def webssh(instance_id):
+    """Mint a session of a shell in the guest.
+
+    The same as the SSH session, for clients that can only GET.
+    """
+    return shell(mine(instance_id))
+
+
+@user.get("/instance/<instance_id>/ssh-session", op="ssh_session_show", can=CONSOLE, out=ShellSession)
+def show_shell(instance_id):
+    """Show the newest shell session that is open or can still be used. Its token is not shown again."""
+    return shell_session(mine(instance_id))
+
+
+@user.delete("/instance/<instance_id>/ssh-session", op="ssh_session_close", can=CONSOLE, out=kit.done())
+def close_shell(instance_id):
+    """Close every shell session of the instance. Open shells end within seconds."""
+    return {"message": closed(mine(instance_id))}
+
+
+def closed(instance):
+    count = consoles.close_all(instance, "shell", CLOSED)
+    return f"{count} sessions are closed." if count != 1 else "The session is closed."
+
+
+@admin.post(
+    "/instance/<instance_id>/console-session", op="console_session", can=OPERATE, body=ScreenIn, out=ScreenOut, **MINTS
+)
+@admin.doc(**NO_SCREEN)
+def operators_screen(body, instance_id):
+    """Mint a session of the screen.
+
+    `expires_in` seconds long, 60 by default. Refused (409) with `not_running` or `vnc_disabled`; 503
+    `master_address_unknown` when the panel does not know its own address.
+    """
+    return screen(instances.get(instance_id), by_operator=True, **body)
+
+
+@admin.get("/instance/<instance_id>/novnc", op="novnc", can=OPERATE, out=ScreenOut, **MINTS)
+@admin.doc(**NO_SCREEN)
+def operators_novnc(instance_id):
+    """Mint a session of the screen that is good for a minute."""
+    return screen(instances.get(instance_id), by_operator=True)
+
+
+@admin.get("/instance/<instance_id>/ssh", op="ssh", can=OPERATE, out=ShellOut, **MINTS)
+@admin.doc(**NO_SHELL)
+def operators_shell(instance_id):
+    """Mint a session of a shell in the guest. Refusals are those of the user API."""
+    return shell(instances.get(instance_id))
+
+
+@admin.get(
+    "/instance/<instance_id>/ssh-session/status", op="ssh_session_status", can="admin:instances:read", out=ShellSession
+)
+def operators_session(instance_id):
+    """Show the newest shell session that is open or can still be used."""
+    return shell_session(instances.get(instance_id))
+
+
+@admin.delete("/instance/<instance_id>/ssh-session", op="ssh_session_close", can=OPERATE)
+def operators_close(instance_id):
+    """Close every shell session of the instance."""
+    kit.say(closed(instances.get(instance_id)))

@@ -1,0 +1,56 @@
+"""The WebSockets: `/vnc/?session=…` and `/ssh/<token>` (specification 4.13). A connection that is no WebSocket spends
+nothing; the first one that is gets the session."""
+
+from flask import Blueprint, Response, current_app, request
+
+from consoles import handoff
+from panel.auth import permissions, source_address
+from panel.auth.browser import page_can
+from panel.db import session, writing
+from panel.errors import Problem
+from panel.services import consoles
+
+bp = Blueprint("sockets", __name__)
+ELSEWISE = {"methods": ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"], "provide_automatic_options": False}
+"""What is no WebSocket gets the same refusal, whatever it asks."""
+
+
+@bp.route("/vnc/", websocket=True)
+@bp.route("/vnc/", endpoint="plain_vnc", **ELSEWISE)
+@page_can(permissions.PUBLIC)
+def vnc():
+    return carry("screen", request.args.get("session", ""))
+
+
+@bp.route("/ssh/<token>", websocket=True)
+@bp.route("/ssh/<token>", endpoint="plain_ssh", **ELSEWISE)
+@page_can(permissions.PUBLIC)
+def ssh(token):
+    return carry("shell", token)
+
+
+@bp.route("/ssh", websocket=True)
+@bp.route("/ssh", endpoint="plain_old_ssh", **ELSEWISE)
+@page_can(permissions.PUBLIC)
+def old_ssh():
+    """The token stood in the query once, where proxies and histories keep it."""
+    return Response("The token belongs into the path: /ssh/<token>.\n", 401, mimetype="text/plain")
+
+
+def carry(kind, secret):
+    """Gives the connection to the console process. The session is spent before that, so that of two connections at the
+    same moment one gets it, and given back when nobody can carry it."""
+    config = current_app.extensions["config"]
+    handoff.check_handshake(request.environ)
+    handoff.check_origin(request.environ, config.public_url)
+    with writing():
+        session_id = consoles.spend(kind, secret, source_address())
+        note = consoles.note(consoles.get(session_id))
+        session.commit()
+        try:
+            handoff.hand_over(request.environ, config.console_socket, note)
+        except Problem:
+            consoles.give_back(session_id)
+            session.commit()
+            raise
+    return handoff.HandedOver()

@@ -1,0 +1,15 @@
+"""`panel console`: carries the screens and shells of this machine's web processes."""
+
+import click
+
+from consoles.process import run
+from consoles.records import Records
+from panel.config import load
+from worker.process import prepare
+
+
+@click.command()
+def command():
+    """Carry consoles until SIGTERM. One on each machine that serves the web, with the same data directory."""
+    config = load()
+    run(config.console_socket, Records(prepare(config)))

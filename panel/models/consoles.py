@@ -1,0 +1,83 @@
+"""Screens and shells of instances that people asked to open."""
+
+from datetime import datetime
+
+from sqlalchemy import JSON, BigInteger, ForeignKey, Index, String, Text, text
+from sqlalchemy.orm import Mapped, mapped_column, relationship
+
+from panel import clock
+from panel.db import Dated, Model, Secret
+from panel.models.instances import Instance
+
+OPEN = "spent_at is not null and ended_at is null"
+"""Partial indexes in these words find the few that are open among all that were."""
+
+
+class ConsoleSession(Dated, Model):
+    """Leave to open one console once, until `expires_at`: whoever shows the secret first gets it. From then on the row
+    tells of that connection, and of its end."""
+
+    __tablename__ = "console_sessions"
+    __table_args__ = (
+        Index("ix_console_sessions_instance_id_id", "instance_id", "id"),
+        Index("ix_console_sessions_open", "id", sqlite_where=text(OPEN), postgresql_where=text(OPEN)),
+        Index("ix_console_sessions_created_at", "created_at"),
+    )
+
+    kind: Mapped[str] = mapped_column(String(8))
+    """`screen` or `shell`."""
+    secret_hash: Mapped[str] = mapped_column(String(64), unique=True)
+    instance_id: Mapped[str] = mapped_column(ForeignKey("instances.id", ondelete="cascade"))
+    account_id: Mapped[str] = mapped_column(ForeignKey("accounts.id", ondelete="cascade"), index=True)
+    """Whose instance it is."""
+    who: Mapped[dict] = mapped_column(JSON)
+    """Who asked, in the words of the audit log, and the `sign_in_id` of a browser. The console closes when they may
+    not open it any more."""
+    expires_at: Mapped[datetime]
+    spent_at: Mapped[datetime | None]
+    opened_at: Mapped[datetime | None]
+    """When the machine was seen."""
+    seen_at: Mapped[datetime | None]
+    """When the console process last had it open."""
+    ended_at: Mapped[datetime | None]
+    ended_reason: Mapped[str | None] = mapped_column(String(32))
+    ended_message: Mapped[str | None] = mapped_column(Text)
+    close_because: Mapped[str | None] = mapped_column(Text)
+    """A sentence that closes it."""
+    ip: Mapped[str | None] = mapped_column(String(45))
+    """Where the connection came from."""
+    bytes_in: Mapped[int] = mapped_column(BigInteger, default=0)
+    bytes_out: Mapped[int] = mapped_column(BigInteger, default=0)
+    """From the browser, and to it."""
+
+    host: Mapped[str | None]
+    port: Mapped[int | None]
+    via: Mapped[str | None]
+    """The SSH server through which the screen is reached, if it is not reached directly."""
+    problem: Mapped[str | None] = mapped_column(Text)
+    """Why the machine's side could not be prepared."""
+    password: Mapped[str | None] = mapped_column(Secret)
+    """What a viewer of the screen is asked for."""
+    node_password: Mapped[str | None] = mapped_column(Secret)
+    """What the node's VNC server asks for."""
+    user: Mapped[str | None] = mapped_column(String(32))
+    private_key: Mapped[str | None] = mapped_column(Secret)
+    """The shell's, forgotten at the end. Its public half is in the guest from `key_put_at` to `key_removed_at`."""
+    public_key: Mapped[str | None] = mapped_column(Text)
+    key_put_at: Mapped[datetime | None]
+    key_removed_at: Mapped[datetime | None]
+
+    instance: Mapped[Instance] = relationship()
+
+    @property
+    def state(self):
+        """`fresh`, `open`, `ended` or `expired`."""
+        if self.ended_at:
+            return "ended"
+        if self.spent_at:
+            return "open"
+        return "fresh" if self.expires_at > clock.now() else "expired"
+
+    @property
+    def by_operator(self):
+        return self.who["person_kind"] in ("operator", "admin_token")

@@ -1,0 +1,110 @@
+"""Writes keymaps.json: what each key of the panel's 33 keyboard layouts gives, taken from Debian's xkb-data.
+
+Run it with `python static/consoles/keymaps.py`; it needs the packages libxkbcommon0 and xkb-data. The result is
+committed, so only who adds a layout or wants a newer xkb-data runs it.
+
+    {"de": {"KeyQ": "qQ@Ω", …}, …}
+
+A key is named as KeyboardEvent.code does. Its four characters are what it gives alone, with Shift, with AltGr and with
+both. A space stands for nothing; a combining character for a dead key, which puts that mark onto the next letter.
+"""
+
+import ctypes
+import json
+import unicodedata
+from pathlib import Path
+
+from panel.schemas.words import KEYMAPS
+
+XKB = {
+    "ar": "ara", "da": "dk", "de-ch": "ch(de)", "en-gb": "gb", "en-us": "us", "et": "ee", "fr-be": "be",
+    "fr-ca": "ca", "fr-ch": "ch(fr)", "ja": "jp", "pt-br": "br", "sl": "si", "sv": "se",
+}  # fmt: skip
+"""XKB's name where it is another one."""
+
+ROWS = {
+    10: [f"Digit{n}" for n in "1234567890"] + ["Minus", "Equal"],
+    24: [f"Key{c}" for c in "QWERTYUIOP"] + ["BracketLeft", "BracketRight"],
+    38: [f"Key{c}" for c in "ASDFGHJKL"] + ["Semicolon", "Quote", "Backquote"],
+    51: ["Backslash", *(f"Key{c}" for c in "ZXCVBNM"), "Comma", "Period", "Slash"],
+    94: ["IntlBackslash"],
+    97: ["IntlRo"],
+    132: ["IntlYen"],
+}
+"""Keys by XKB's number of the row's first."""
+
+MARKS = {
+    "grave": 0x300, "acute": 0x301, "circumflex": 0x302, "tilde": 0x303, "macron": 0x304, "breve": 0x306,
+    "abovedot": 0x307, "diaeresis": 0x308, "hook": 0x309, "abovering": 0x30A, "doubleacute": 0x30B, "caron": 0x30C,
+    "horn": 0x31B, "belowdot": 0x323, "cedilla": 0x327, "ogonek": 0x328,
+}  # fmt: skip
+"""Combining characters of the dead keys."""
+
+BOTH = {
+    "cz": {
+        "@": "KeyV", "#": "KeyX", "$": "Semicolon", "&": "KeyC", "*": "Slash", "{": "KeyB", "}": "KeyN", "[": "KeyF",
+        "]": "KeyG", "\\": "KeyQ",
+    },
+    "de-ch": {"|": "Digit7", "]": "BracketRight", "}": "Backslash"},
+    "en-gb": {"|": "IntlBackslash"},
+    "es": {"{": "Quote", "[": "BracketLeft", "]": "BracketRight", "}": "Backslash", "\\": "Backquote"},
+    "et": {"|": "IntlBackslash"},
+    "fr-be": {"{": "Digit9", "[": "BracketLeft", "\\": "IntlBackslash"},
+    "fr-ch": {"|": "Digit7", "]": "BracketRight", "}": "Backslash"},
+    "is": {"|": "IntlBackslash"},
+    "it": {"[": "BracketLeft", "]": "BracketRight", "{": "BracketLeft", "}": "BracketRight", "@": "Semicolon"},
+    "ja": {"~": "Equal"},
+}  # fmt: skip
+"""Where XKB knows several keys for a character, and Windows only one of them: that one."""
+
+xkb = ctypes.CDLL("libxkbcommon.so.0")
+for name in ("xkb_context_new", "xkb_keymap_new_from_names", "xkb_state_new"):
+    getattr(xkb, name).restype = ctypes.c_void_p
+
+
+class Names(ctypes.Structure):
+    _fields_ = [(field, ctypes.c_char_p) for field in ("rules", "model", "layout", "variant", "options")]
+
+
+def layout(name):
+    layout, _, variant = XKB.get(name, name).rstrip(")").partition("(")
+    names = Names(b"evdev", b"pc105", layout.encode(), variant.encode(), b"")
+    context = ctypes.c_void_p(xkb.xkb_context_new(0))
+    keymap = ctypes.c_void_p(xkb.xkb_keymap_new_from_names(context, ctypes.byref(names), 0))
+    if not keymap:
+        raise SystemExit(f"xkb-data has no layout for {name}.")
+    state = ctypes.c_void_p(xkb.xkb_state_new(keymap))
+    shift, third = (1 << xkb.xkb_keymap_mod_get_index(keymap, word) for word in (b"Shift", b"Mod5"))
+    keys = {}
+    for first, codes in ROWS.items():
+        for number, code in enumerate(codes, first):
+            given = ""
+            for held in (0, shift, third, shift | third):
+                xkb.xkb_state_update_mask(state, held, 0, 0, 0, 0, 0)
+                given += character(xkb.xkb_state_key_get_one_sym(state, number))
+            keys[code] = without_repeats(given)
+    for wanted, only in BOTH.get(name, {}).items():
+        assert wanted in keys[only], (name, wanted)
+        keys |= {code: given.replace(wanted, " ").rstrip() for code, given in keys.items() if code != only}
+    return {code: given for code, given in keys.items() if given}
+
+
+def character(keysym):
+    text = ctypes.create_string_buffer(64)
+    xkb.xkb_keysym_get_name(keysym, text, 64)
+    name = text.value.decode()
+    if name.startswith("dead_"):
+        return chr(MARKS.get(name.removeprefix("dead_"), 0x20))
+    point = xkb.xkb_keysym_to_utf32(keysym)
+    found = chr(point)
+    return found if point and not unicodedata.category(found).startswith(("C", "Z")) else " "
+
+
+def without_repeats(given):
+    """A level that gives what an easier one gives is not needed."""
+    return "".join(" " if found in given[:at] else found for at, found in enumerate(given)).rstrip()
+
+
+if __name__ == "__main__":
+    lines = (f"{json.dumps(name)}:{json.dumps(layout(name), separators=(',', ':'))}" for name in KEYMAPS)
+    Path(__file__).with_name("keymaps.json").write_text("{\n" + ",\n".join(lines) + "\n}\n", encoding="ascii")

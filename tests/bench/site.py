@@ -1,0 +1,106 @@
+"""An installation with a machine, and the processes that carry its screen."""
+
+import http.client
+import ipaddress
+
+import psutil
+from sqlalchemy import select
+
+from consoles import wire
+from panel.app import create_app
+from panel.config import Config
+from panel.db import session
+from panel.models import Instance
+from panel.services import consoles, settings
+from tests.bench import rows
+from tests.bench.stage import NODE_PASSWORD, PASSWORD, Part, seat
+from tests.processes.conftest import free_port
+
+
+class Site:
+    """An installation with a machine whose screen is at `node`: its `panel web` and its `panel console`."""
+
+    def __init__(self, directory, redis_url, node):
+        self.node, self.port = node, free_port()
+        config = Config(data_dir=directory, secret_key="bench", redis_url=redis_url)
+        self.socket, self.token = config.console_socket, rows.fill(config)
+        self.environment = {
+            "PANEL_DATA_DIR": str(directory),
+            "PANEL_SECRET_KEY": config.secret_key,
+            "PANEL_REDIS_URL": redis_url,
+            "PANEL_BIND": f"127.0.0.1:{self.port}",
+            "PANEL_WEB_WORKERS": "1",
+        }
+        self.app = create_app(config)
+        with self.app.app_context():
+            settings.update({"consoles_per_account": 1000, "consoles_per_node": 1000})
+            session.commit()
+
+    def __enter__(self):
+        self.console = Part("console", module="panel.cli", ready=self.socket.exists, **self.environment).__enter__()
+        self.start_web()
+        return self
+
+    def __exit__(self, *_):
+        self.stop_web()
+        self.console.__exit__()
+
+    def start_web(self):
+        self.web = Part("web", module="panel.cli", ready=self.answers, **self.environment).__enter__()
+
+    def stop_web(self):
+        self.web.__exit__()
+
+    def answers(self):
+        try:
+            return bool(fetch(self.port))
+        except OSError:
+            return False
+
+    @property
+    def console_process(self):
+        return psutil.Process(self.console.process.pid)
+
+    def web_workers(self):
+        return {child.pid for child in psutil.Process(self.web.process.pid).children()}
+
+    def mint(self, count):
+        """Secrets of new sessions, as if a worker had prepared the node for each."""
+        with self.app.app_context():
+            instance = session.scalars(select(Instance).limit(1)).one()
+            who = {"person": "bench@example.com", "person_kind": "owner", "person_id": instance.account_id}
+            made = [consoles.screen(instance, who, expires_in=600) for _ in range(count)]
+            for row, _ in made:
+                row.host, row.port, row.node_password, row.password = "127.0.0.1", self.node, NODE_PASSWORD, PASSWORD
+            session.commit()
+            return [secret for _, secret in made]
+
+    def seats(self, count):
+        return [seat(self.port, secret) for secret in self.mint(count)]
+
+    def seat(self):
+        return self.seats(1)[0]
+
+    def spend(self):
+        """The note that the web gives the console process for a new session."""
+        (secret,) = self.mint(1)
+        with self.app.app_context():
+            note = consoles.note(consoles.get(consoles.spend("screen", secret, ipaddress.ip_address("127.0.0.1"))))
+            session.commit()
+            return note
+
+    def carried(self):
+        """What is open, by its session."""
+        return {console["labels"]["session"]: console for console in wire.ask(self.socket, {"do": "list"})["open"]}
+
+    def bytes_out(self):
+        return sum(console["bytes_out"] for console in self.carried().values())
+
+
+def fetch(port, path="/healthz", token=""):
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
+    connection.request("GET", path, headers={"Authorization": f"Bearer {token}"})
+    answer = connection.getresponse()
+    body = answer.read()
+    assert answer.status == 200, body
+    return body

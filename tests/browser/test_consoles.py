@@ -1,0 +1,146 @@
+"""Screens and shells of a real guest, in a real browser."""
+
+import base64
+import re
+import subprocess
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.browser.test_main_job import PATIENT, sign_in
+from tests.processes.conftest import wait_for
+from worker.nodes import NodeSpec, connect
+
+pytestmark = [pytest.mark.browser, pytest.mark.guest]
+
+PASSWORD = "long enough 7"
+PIXELS = """async (picture) => {
+    let canvas = document.querySelector("canvas");
+    if (picture) {
+        const image = new Image();
+        image.src = `data:image/png;base64,${picture}`;
+        await image.decode();
+        canvas = new OffscreenCanvas(image.width, image.height);
+        canvas.getContext("2d").drawImage(image, 0, 0);
+    }
+    const data = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height).data;
+    let text = "";
+    for (let at = 0; at < data.length; at += 4) { text += String.fromCharCode(data[at], data[at + 1], data[at + 2]); }
+    return [canvas.width, canvas.height, btoa(text)];
+}"""
+
+
+@pytest.fixture(scope="module")
+def guest(lab):
+    instance = lab.create(display_name="Console", hostname="console.example.com")
+    lab.install(instance, ssh_keys=[lab.key_id], password=PASSWORD)
+    shown = lab.show(instance)
+    assert lab.ssh(shown["primary_public_ip"]["ip"], "echo up").strip() == "up"
+    yield shown
+    lab.destroy(instance)
+
+
+@pytest.fixture(scope="module")
+def inside(lab, hypervisor, guest):
+    """Runs a program in the guest by the guest agent."""
+    node = connect(NodeSpec("lab", "lab", "libvirt", hypervisor.uri), lab.at.data_dir)
+    yield lambda *command: node.agent_run(guest["id"], command).output
+    node.close()
+
+
+def open_console(page, lab, guest, button):
+    sign_in(page, lab)
+    page.goto(f"{lab.at.url}/instances/{guest['id']}")
+    opener = page.get_by_role("button" if button == "Screen" else "link", name=button, exact=True)
+    with page.context.expect_page() as opened:
+        opener.click()
+    return opened.value
+
+
+def node_picture(hypervisor, name, file):
+    """What the node itself has on the screen, as a PNG."""
+    command = ["virsh", "-c", hypervisor.uri, "screenshot", name, str(file)]
+    subprocess.run(command, check=True, capture_output=True, timeout=30)
+    return base64.b64encode(file.read_bytes()).decode()
+
+
+def pixels(page, picture=None):
+    """Width, height and colours: of the screen in the page, or of a picture."""
+    width, height, text = page.evaluate(PIXELS, picture)
+    return width, height, base64.b64decode(text)
+
+
+def alike(one, other):
+    """Which part of two pictures' pixels is the same."""
+    (width, height, mine), (wide, high, theirs) = one, other
+    if (width, height) != (wide, high):
+        return 0
+    return sum(a == b for a, b in zip(mine[::3], theirs[::3], strict=True)) / (width * height)
+
+
+def test_the_screen_shows_the_guest_and_takes_keys(page, lab, guest, inside, hypervisor, tmp_path, shot):
+    """CON-06, CON-10: what the browser shows is what the node shows; what is typed arrives."""
+    screen = open_console(page, lab, guest, "Screen")
+    expect(screen.locator("canvas")).to_be_visible(timeout=PATIENT)
+
+    def same():
+        on_node = pixels(screen, node_picture(hypervisor, guest["name"], tmp_path / "screen.png"))
+        return any(on_node[2]) and alike(pixels(screen), on_node) > 0.995
+
+    wait_for(same, "the guest's picture in the browser")
+    screen.locator("canvas").click()
+    screen.keyboard.type("root\n", delay=30)
+    screen.wait_for_timeout(1000)
+    screen.keyboard.type(f"{PASSWORD}\n", delay=30)
+    screen.wait_for_timeout(1500)
+    screen.get_by_role("button", name="Type text").click()
+    screen.get_by_role("textbox", name="Typed key by key").fill('echo "Typed {OK} ~7|" >/typed\n')
+    screen.get_by_role("button", name="Type", exact=True).click()
+    screen.screenshot(path="tests/shots/screen-of-a-guest.png")
+    wait_for(lambda: "Typed {OK} ~7|" in inside("sh", "-c", "cat /typed 2>/dev/null || true"), "the typed command")
+    address = screen.url
+    assert page.request.get(address).status == 404
+
+
+def test_a_shell_of_the_guest(page, lab, guest, inside):
+    """SSH-07, SSH-11, SSH-19: a command runs; the key is in the guest for so long; the host key is pinned."""
+    shell = open_console(page, lab, guest, "Shell")
+    rows = shell.locator(".xterm-rows")
+    expect(rows).to_contain_text("#", timeout=PATIENT)
+    keys = inside("cat", "/root/.ssh/authorized_keys")
+    assert keys.count("panel-session") == 1
+    shell.locator(".xterm").click()
+    shell.keyboard.type("echo $((6*7))-$(hostname); stty size\n")
+    expect(rows).to_contain_text("42-console.example.com", timeout=PATIENT)
+    shell.set_viewport_size({"width": 800, "height": 500})
+    shell.keyboard.type("clear; stty size\n")
+    expect(rows).to_contain_text(re.compile(r"\d+ \d+"))
+    shell.screenshot(path="tests/shots/shell-of-a-guest.png")
+    shell.keyboard.type("exit 3\n")
+    expect(shell.get_by_text("The shell ended with exit code 3.")).to_be_visible()
+    wait_for(lambda: "panel-session" not in inside("cat", "/root/.ssh/authorized_keys"), "the key to go")
+    shell.get_by_role("button", name="Open again").first.click()
+    expect(rows).to_contain_text("#", timeout=PATIENT)
+
+
+def test_a_machine_that_is_turned_off_is_said_so(page, lab, guest):
+    screen = open_console(page, lab, guest, "Screen")
+    expect(screen.locator("canvas")).to_be_visible(timeout=PATIENT)
+    lab.power(guest, "poweroff")
+    expect(
+        screen.get_by_text(re.compile("turned off|is off|not running|closed the console", re.I)).first
+    ).to_be_visible(timeout=PATIENT)
+    lab.power(guest, "start")
+
+
+def test_operators_see_open_consoles_and_close_them(page, lab, guest):
+    screen = open_console(page, lab, guest, "Screen")
+    expect(screen.locator("canvas")).to_be_visible(timeout=PATIENT)
+    operator = page.context.browser.new_context().new_page()
+    sign_in(operator, lab, "operator@example.com")
+    operator.goto(f"{lab.at.url}/admin/consoles")
+    expect(operator.get_by_role("cell", name="ada@example.com").first).to_be_visible()
+    operator.get_by_role("button", name="Close").first.click()
+    operator.locator("#confirm-yes").click()
+    expect(screen.get_by_text("An operator closed the console.").first).to_be_visible(timeout=10_000)
+    operator.context.close()

@@ -1,0 +1,221 @@
+"""What breaks around consoles: networks, nodes, the console process, the web. Who is left is told, and goes on."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+
+import psutil
+import pytest
+
+from consoles import endings, handoff, wire
+from panel.errors import Unavailable
+from tests.consoles import network, viewer, vnc
+from tests.consoles.conftest import PASSWORD, until
+from tests.consoles.test_handoff import start_gunicorn, stop
+from tests.consoles.test_screen import NOISE, echo, reset, wait
+
+ROOT = Path(__file__).parents[2]
+
+
+# --- networks
+
+
+@pytest.fixture
+def apart():
+    """Runs a function in a network of its own."""
+    if not network.may_be_had():
+        pytest.skip("a network of its own needs root")
+
+    def run(work):
+        network.own()
+        return work()
+
+    with ThreadPoolExecutor(1) as pool:
+        yield lambda work: pool.submit(run, work).result(60)
+
+
+def endless(connection):
+    while True:
+        connection.sendall(NOISE)
+
+
+@pytest.mark.parametrize("play", [wait, endless])
+def test_a_browser_whose_packets_are_lost_is_dropped(lives, request, apart, play):
+    """Before a still picture as before a stream, of which the kernel goes on to take a little."""
+    lives |= {"ping": 0.3, "silence": 1.5}
+
+    def work():
+        session = request.getfixturevalue("screen")(request.getfixturevalue("machine")(play))
+        began = time.monotonic()
+        network.breaks()
+        session.wait_for("ended")
+        assert session.word == "vanished"
+        assert time.monotonic() - began < 10
+
+    apart(work)
+
+
+@pytest.mark.parametrize("typing", [False, True])
+def test_a_node_whose_packets_are_lost_is_told(request, apart, monkeypatch, typing):
+    """Whether somebody types or only looks."""
+    monkeypatch.setattr("consoles.screen.NODE_SILENCE", 3)
+
+    def work():
+        server = request.getfixturevalue("machine")(echo)
+        session = request.getfixturevalue("screen")(server)
+        network.breaks(server.port)
+        if typing:
+            session.viewer.send(b"hello?")
+        assert session.viewer.ended() == (1011, "The connection to the machine was lost.")
+        session.wait_for("ended")
+        assert session.word == "lost"
+
+    apart(work)
+
+
+def test_the_time_limits_of_the_web_s_sockets_do_not_count(screen, machine, monkeypatch):
+    """`panel web` gives a client ten seconds for each step; a person before a screen may look at it for longer."""
+    limit = (0).to_bytes(8, "little") + (50_000).to_bytes(8, "little")
+    pair = viewer.pair
+
+    def limited(**options):
+        mine, other = pair(**options)
+        for option in (socket.SO_RCVTIMEO, socket.SO_SNDTIMEO):
+            other.setsockopt(socket.SOL_SOCKET, option, limit)
+        return mine, other
+
+    monkeypatch.setattr(viewer, "pair", limited)
+    session = screen(machine(echo))
+    time.sleep(0.5)
+    session.viewer.send(b"on")
+    assert session.viewer.read(2) == b"on"
+
+
+# --- nodes
+
+
+def test_a_node_that_is_cut_off_in_the_middle_of_a_picture(screen, machine):
+    """What was sent is framed to its end, so that the reason can be read."""
+
+    def play(connection):
+        connection.sendall(NOISE * 3)
+        reset(connection)
+
+    session = screen(machine(play))
+    assert session.viewer.ended() == (1011, "The connection to the machine was lost.")
+    session.wait_for("ended")
+    assert session.word == "lost"
+
+
+def test_a_stream_ends_with_a_word_when_the_process_stops(screen, machine, pump):
+    session = screen(machine(endless))
+    session.viewer.read(1 << 20)
+    pump.stop(endings.RESTARTING, 5)
+    assert session.viewer.ended() == (1001, "The panel is being restarted. Open the console again in a moment.")
+
+
+# --- processes
+
+
+@pytest.fixture
+def machine_apart():
+    """A node that outlives the console process, and shows whether its viewer is there."""
+    server = vnc.Server(echo)
+    yield server
+    server.close()
+
+
+@contextmanager
+def running(path, data_dir):
+    environ = {**os.environ, "PANEL_DATA_DIR": str(data_dir)}
+    process = subprocess.Popen([sys.executable, "-m", "consoles", str(path)], env=environ, cwd=ROOT)
+    try:
+        until(lambda: answers(path), "the console process", 60)
+        yield process
+    finally:
+        process.kill()
+        process.wait()
+
+
+def answers(path):
+    try:
+        return wire.ask(path, {"do": "list"}) is not None
+    except OSError:
+        return False
+
+
+def open_screen(path, server):
+    """As the web does it; the browser's end and the web's."""
+    mine, other = viewer.pair()
+    target = {"host": server.host, "port": server.port, "password": PASSWORD, "node_password": "nodepass"}
+    environ = {"gunicorn.socket": other, "HTTP_SEC_WEBSOCKET_KEY": viewer.KEY}
+    try:
+        handoff.hand_over(environ, path, {"kind": "screen", "id": "s1", "target": target})
+    except Unavailable:
+        other.sendall(b"the web's still")
+        assert mine.recv(100) == b"the web's still"
+        raise
+    finally:
+        other.close()
+    seat = viewer.Viewer(mine)
+    assert seat.hear_answer() == 101
+    assert seat.sign_in(PASSWORD) is None
+    seat.send(b"hello")
+    assert seat.read(5) == b"hello"
+    return seat
+
+
+@pytest.mark.processes
+def test_a_killed_console_process_takes_its_consoles_along_and_is_replaced(machine_apart, tmp_path):
+    """Browsers and nodes see the end at once, the web says that there are no consoles, and the next process takes the
+    place of the dead one's socket."""
+    with tempfile.TemporaryDirectory() as directory:
+        path = Path(directory) / "consoles.sock"
+        with running(path, tmp_path) as process:
+            browser = open_screen(path, machine_apart)
+            process.send_signal(signal.SIGKILL)
+            assert browser.ended()[0] is None
+            until(lambda: machine_apart.connections[0].fileno() < 0, "the node's side to be closed")
+            assert path.exists()
+            with pytest.raises(Unavailable, match="Consoles are not available at the moment"):
+                open_screen(path, machine_apart)
+        with running(path, tmp_path):
+            open_screen(path, machine_apart).close()
+
+
+@pytest.mark.processes
+def test_a_reload_of_the_web_does_not_touch_consoles(machine_apart, tmp_path):
+    """They work on while the new web opens others, and after its end too."""
+    with tempfile.TemporaryDirectory() as directory, socket.create_server(("127.0.0.1", 0)) as listener:
+        path = Path(directory) / "consoles.sock"
+        environment = {**os.environ, "CONSOLES": str(path), "NODE": str(machine_apart.port)}
+        with running(path, tmp_path):
+            web = start_gunicorn(listener, environment)
+            browser = through(listener)
+            before = workers(web)
+            web.send_signal(signal.SIGHUP)
+            until(lambda: workers(web) and not workers(web) & before, "another web process", 60)
+            browser.send(b"still")
+            assert browser.read(5) == b"still"
+            through(listener).close()
+            stop(web)
+            browser.send(b"there")
+            assert browser.read(5) == b"there"
+
+
+def through(listener):
+    browser = viewer.Viewer(socket.create_connection(listener.getsockname(), 20), "binary")
+    assert browser.request() == 101
+    assert browser.sign_in(PASSWORD) is None
+    return browser
+
+
+def workers(master):
+    return {child.pid for child in psutil.Process(master.pid).children()}
