@@ -268,6 +268,16 @@ def test_a_shell_whose_node_is_silent_has_no_reason(as_, running, workers, node,
     assert answer.json["success"] is False
 
 
+def test_a_shell_needs_a_node(running):
+    """SSH-16. Every instance has one here from the moment it is ordered, so no row can show this through the API."""
+    with session.no_autoflush:
+        instance = session.get(Instance, running.id)
+        instance.hypervisor_id = None
+        refused = consoles.shell_refusal(instance)
+        session.rollback()
+    assert (refused.status, refused.reason) == (409, "no_hypervisor")
+
+
 def test_without_a_worker_a_shell_is_refused_in_the_end(as_, running, monkeypatch):
     """SSH-20. The task that was not begun is cancelled, so that no key appears later."""
     monkeypatch.setattr(jobs.time, "sleep", lambda _: None)
