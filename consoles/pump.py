@@ -15,6 +15,9 @@ log = structlog.get_logger()
 CHUNK = 1 << 18
 """Bytes of a read of a machine, at most: the fewer pieces a picture is cut into, the less each byte costs."""
 
+LAST_REAP = 2
+"""Seconds that processes which were killed with their lines have to be gone."""
+
 
 class Pump(threading.Thread):
     """`ping` and `silence` are seconds: a browser is asked whether it is there every `ping`, and given up when nothing
@@ -90,10 +93,11 @@ class Pump(threading.Thread):
     def stopped(self):
         if self.until is None:
             return False
-        if time.monotonic() > self.until:
+        late = time.monotonic() - self.until
+        if late > 0:
             for line in list(self.lines):
                 line.drop(self.ending)
-        return not self.lines and not self.calls
+        return not self.lines and not self.calls and (not self.watched or late > LAST_REAP)
 
     def watch(self, connection, events, call):
         descriptor = connection.fileno()

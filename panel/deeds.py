@@ -5,7 +5,12 @@ from zoneinfo import ZoneInfo
 
 from flask import request
 
+from panel.figures import duration
+
 WORDS = {
+    **dict.fromkeys(("consoles.new_screen", "consoles.again", "admin_consoles.new_screen"), "Ask for a screen"),
+    **dict.fromkeys(("consoles.open_shell", "admin_consoles.open_shell"), "Ask for a shell"),
+    **dict.fromkeys(("consoles.trust", "admin_consoles.trust"), "Accept a host key"),
     "panel.token.admin": "Make an admin token",
     "panel.token.billing": "Make a billing token",
     "panel.token.user": "Make a token",
@@ -26,9 +31,17 @@ WORDS = {
 
 def words(entry):
     """What was done, for people: `Power off`, `Create`, `Sign in`."""
+    if entry.action.startswith("console."):
+        return console(entry.changes)
     task = entry.changes.get("task", "").removeprefix(f"{entry.object_type}_")
     plain = (task or entry.action.rpartition(".")[2]).replace("_", " ").replace("poweroff", "power off")
-    return WORDS.get(entry.action) or plain.capitalize()
+    return WORDS.get(entry.action) or plain.capitalize().replace("Ssh", "SSH")
+
+
+def console(changes):
+    """`A screen closed after 5 min`."""
+    lasted = f" after {duration(changes['seconds'])}" if "seconds" in changes else ""
+    return f"A {changes['kind']} {changes['did']}{lasted}"
 
 
 def thing(entry):

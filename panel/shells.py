@@ -5,6 +5,7 @@ from panel.db import session
 from panel.errors import Unavailable
 from panel.services import consoles, tasks
 
+BUSY = "No worker had time for it. Try again in a minute."
 PATIENCE = 20
 """Seconds until nothing is expected any more of a guest agent that answers within one, or of busy workers."""
 
@@ -21,5 +22,5 @@ def opened(instance, who):
     consoles.close(row, "The guest has no key of it.")
     session.commit()
     session.refresh(row)
-    why = row.problem or task.error or "No worker had time for it. Try again in a minute."
+    why = f"{row.problem} The machine may still be booting." if row.problem else task.error or BUSY
     raise Unavailable(f"The shell cannot be opened. {why}", reason="ssh_key_injection_failed" if row.problem else None)

@@ -258,7 +258,7 @@ def said(channel, command, patience=30):
 
 
 @pytest.mark.guest
-@pytest.mark.parametrize(("name", "memory", "patience"), [("tiny", 256, 120), ("debian", 768, 600)])
+@pytest.mark.parametrize(("name", "memory", "patience"), [("tiny", 256, 120), ("debian", 768, 1200)])
 def test_the_key_opens_a_login_shell_until_it_is_taken_out(
     name, memory, patience, hypervisor, guest_cache, tmp_path, request
 ):

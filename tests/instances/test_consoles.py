@@ -7,7 +7,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 from sqlalchemy import select
 
-from panel import clock, jobs
+from panel import clock, deeds, jobs
 from panel.db import session
 from panel.models import AuditEntry, ConsoleSession, Image, Instance, Role, Token
 from panel.services import consoles, instances, settings
@@ -266,6 +266,16 @@ def test_a_shell_whose_node_is_silent_has_no_reason(as_, running, workers, node,
         node.clear()
     assert (answer.status_code, "reason" in answer.json) == (503, False)
     assert answer.json["success"] is False
+
+
+def test_a_shell_needs_a_node(running):
+    """SSH-16. Every instance has one here from the moment it is ordered, so no row can show this through the API."""
+    with session.no_autoflush:
+        instance = session.get(Instance, running.id)
+        instance.hypervisor_id = None
+        refused = consoles.shell_refusal(instance)
+        session.rollback()
+    assert (refused.status, refused.reason) == (409, "no_hypervisor")
 
 
 def test_without_a_worker_a_shell_is_refused_in_the_end(as_, running, monkeypatch):
@@ -552,7 +562,7 @@ def test_openings_and_endings_are_in_the_audit_log(opened, running):
     entries = session.scalars(
         select(AuditEntry).where(AuditEntry.action.startswith("console.")).order_by(AuditEntry.id)
     )
-    began, over = entries
+    began, over = entries = entries.all()
     assert (began.action, began.person, began.object_id, began.ip) == (
         "console.opened",
         "owner@example.com",
@@ -560,6 +570,7 @@ def test_openings_and_endings_are_in_the_audit_log(opened, running):
         "192.0.2.7",
     )
     assert (over.action, over.changes["reason"], over.changes["seconds"] >= 0) == ("console.closed", "left", True)
+    assert [deeds.words(entry)[:15] for entry in entries] == ["A screen opened", "A screen closed"]
     assert over.account_id == running.account_id
     consoles.ended(row.id, reason="left", message="again")
     assert session.get(ConsoleSession, row.id).ended_message == "The browser closed the console."
