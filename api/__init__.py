@@ -51,6 +51,7 @@ def resources():
         team,
         tokens,
         usage,
+        webhooks,
     )
 
     customers = (
@@ -65,6 +66,7 @@ def resources():
         dashboard,
         team,
         tokens,
+        webhooks,
         activity,
     )
     operators = (

@@ -24,7 +24,11 @@ class Parser(FlaskParser):
     DEFAULT_UNKNOWN_BY_LOCATION = {"json": None, "query": "exclude"}
 
     def load_json(self, req, schema):
-        return json_object(req)
+        try:
+            return json_object(req)
+        except Problem as problem:
+            problem.status = getattr(schema, "malformed", problem.status)
+            raise
 
     def handle_error(self, error, req, schema, *, error_status_code, error_headers):
         raise refused(dict(flattened(error.messages[next(iter(error.messages))])))

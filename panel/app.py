@@ -18,6 +18,7 @@ from panel.auth import rates, trail
 from panel.config import ROOT, Config
 from panel.db import session
 from panel.errors import Conflict, NotFound, Problem, TooMany
+from panel.services.webhooks import targets
 from panel.user import (
     activity,
     billing,
@@ -38,6 +39,7 @@ from panel.user import (
     tasks,
     team,
     tokens,
+    webhooks,
 )
 
 PAGES = (
@@ -53,6 +55,7 @@ PAGES = (
     team,
     ssh_keys,
     tokens,
+    webhooks,
     tasks,
     activity,
     billing,
@@ -105,6 +108,7 @@ def create_app(config: Config) -> Flask:
     jobs.connect(config.redis_url)
     limits.connect(config.redis_url)
     mail.configure(config)
+    targets.configure(config)
     app.extensions["openapi"] = api.register(app)
     app.register_blueprint(health.bp)
     for pages in PAGES:

@@ -35,6 +35,10 @@ class Config:
     )
     mail_from: str = field(default="", metadata={"help": "sender of mails; empty: panel@ the public address's host"})
     trusted_proxies: str = field(default="", metadata={"help": "comma-separated networks whose X-Forwarded-For counts"})
+    webhook_allowed_networks: str = field(
+        default="", metadata={"help": "comma-separated networks that webhooks may reach though they are not public"}
+    )
+    webhook_ca: str = field(default="", metadata={"help": "certificates (PEM) that webhooks trust besides the usual"})
 
     def __post_init__(self):
         put = lambda name, value: object.__setattr__(self, name, value)  # noqa: E731  (the dataclass is frozen)
@@ -52,13 +56,12 @@ class Config:
             raise ConfigError(
                 "PANEL_MAIL_URL must be like smtp://host:25, smtps://host or smtp+starttls://user:pass@host."
             )
-        try:
-            put("proxies", tuple(ipaddress.ip_network(n.strip()) for n in self.trusted_proxies.split(",") if n.strip()))
-        except ValueError as error:
-            raise ConfigError(f"PANEL_TRUSTED_PROXIES: {error}") from None
+        put("proxies", networks("PANEL_TRUSTED_PROXIES", self.trusted_proxies))
+        put("webhook_networks", networks("PANEL_WEBHOOK_ALLOWED_NETWORKS", self.webhook_allowed_networks))
 
     embedded_redis = False
     proxies = ()
+    webhook_networks = ()
 
     @property
     def sqlite(self):
@@ -102,6 +105,13 @@ def parse(name, text):
             raise ConfigError(f"{name} must be 1 or 0, not {text!r}.")
         return text.lower() in ("1", "true", "yes")
     return text
+
+
+def networks(name, text):
+    try:
+        return tuple(ipaddress.ip_network(each.strip()) for each in text.split(",") if each.strip())
+    except ValueError as error:
+        raise ConfigError(f"{name}: {error}") from None
 
 
 def kept_secret(data_dir):

@@ -1,18 +1,62 @@
-"""What happened, recorded in the transaction in which it happened."""
+"""What happened, recorded in the transaction in which it happened, and passed on to webhooks after it."""
 
-from panel.db import session
-from panel.models import Event
+from sqlalchemy import exists, select
+
+from panel import clock, jobs
+from panel.db import new_id, on_commit, session
+from panel.models import Event, WebhookSubscription
+
+POWER = {"on": "running", "off": "stopped"}
 
 
-def record(kind, resource_type, resource, *, actor, **data):
-    """Adds one event to the history of a resource and its owner."""
+def record(kind, resource_type, resource, *, actor, severity=None, message=None, **data):
+    """Adds one event to the history of a resource and its owner. `severity` (`info`, `warning`, `error`) and `message`
+    are told of what happens to Kubernetes clusters."""
     event = Event(
+        id=new_id(),
         kind=kind,
         resource_type=resource_type,
         resource_id=resource.id,
         account_id=getattr(resource, "account_id", None),
         actor=actor,
         data=data,
+        snapshot=SHOWN[resource_type](resource) if resource_type in SHOWN else None,
+        severity=severity,
+        message=message,
+        created_at=clock.now(),
     )
+    if resource_type in SHOWN and somebody_listens(event.account_id):
+        on_commit(ring)
+    else:
+        event.spread_at = event.created_at
     session.add(event)
     return event
+
+
+def somebody_listens(account_id):
+    on = exists().where(WebhookSubscription.account_id == account_id, WebhookSubscription.enabled)
+    return session.scalar(select(on))
+
+
+def ring():
+    """Asks a worker to make deliveries of what happened. Should nobody hear it, the schedule asks again."""
+    jobs.call("worker.webhooks.spread")
+
+
+def instance(row):
+    return {
+        "id": row.id,
+        "name": row.name,
+        "hostname": row.hostname,
+        "display_name": row.display_name,
+        "status": POWER[row.power],
+        "location": {"id": row.group_id, "name": row.location_name},
+    }
+
+
+def cluster(row):
+    return {"id": row.id, "name": row.name, "slug": row.slug}
+
+
+SHOWN = {"instance": instance, "kubernetes_cluster": cluster}
+"""How payloads show a resource (specification 6.3). Webhooks are not told of others."""

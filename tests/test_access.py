@@ -261,7 +261,7 @@ def test_a_suspended_account_looks_and_does_nothing(as_, cast, everything):
 
 CATALOG = {"location_id", "plan_id", "plan_group_id"}
 """Ids that belong to the platform: everybody may name them."""
-TEAMS = {"key_id", "role_id", "member_id"}
+TEAMS = {"key_id", "role_id", "member_id", "subscription_id", "delivery_id"}
 """Ids of what belongs to the whole team, however little was chosen for a member."""
 
 
@@ -275,7 +275,10 @@ def ids(as_, cast):
     session.add(passkey)
     sign_ins.start(cast.owner, ip="127.0.0.1", user_agent="test")
     session.commit()
+    hook = {"name": "h", "url": "https://1.1.1.1/", "secret": "s" * 16, "event_kinds": ["*"]}
+    subscription = made("webhook-subscriptions", **hook)["webhook_subscription"]["id"]
     return {
+        "delivery_id": made(f"webhook-subscription/{subscription}/test")["delivery"]["id"],
         "instance_id": instance.id,
         "key_id": made("ssh-key/generate", name="k", algorithm="ed25519")["ssh_key"]["id"],
         "member_id": made("team/subusers/invite", email="new@example.com", role_id=role)["subuser"]["id"],
@@ -283,6 +286,7 @@ def ids(as_, cast):
         "project_id": made("projects", name="p")["project"]["id"],
         "role_id": role,
         "session_id": session.scalar(select(SignIn.id)),
+        "subscription_id": subscription,
         "task_id": as_("owner", "DELETE", f"/api/cloud-service/instances/{instance.id}").json["task_id"],
         "token_id": made("api-tokens", name="t", scopes=["account:read"])["api_token"]["id"],
     }

@@ -18,8 +18,10 @@ from panel.config import Config
 from panel.db import bare_app, new_id
 from panel.logs import setup
 from panel.services import workers
+from panel.services.webhooks import targets
 from worker import consoles, hands, hypervisors, instances
 from worker.schedule import Schedule
+from worker.webhooks import sender
 
 log = structlog.get_logger()
 
@@ -35,13 +37,16 @@ def prepare(config: Config):
     setup(config.json_logs)
     jobs.connect(config.redis_url)
     mail.configure(config)
+    targets.configure(config)
     hypervisors.data_dir = config.data_dir
     return bare_app(config)
 
 
 def work(config: Config):
     """Hears bells until a signal, then finishes what is in hand. A second one drops it: another worker begins anew."""
-    mine = hands.hands = hands.Hands(prepare(config), config.worker_threads)
+    app = prepare(config)
+    mine = hands.hands = hands.Hands(app, config.worker_threads)
+    sender.sender = sender.Sender(app).start()
     ended = threading.Event()
     alive = threading.Thread(target=say_alive, args=(mine.worker, ended), name="alive", daemon=True)
     alive.start()
@@ -49,6 +54,7 @@ def work(config: Config):
     listen(config.redis_url)
     on_signal(lambda *_: os._exit(1))  # threads that wait for a node cannot be interrupted
     log.info("worker_finishes", tasks=len(mine.holding))
+    sender.sender.put_down()
     mine.put_down()
     ended.set()
     alive.join()

@@ -27,6 +27,9 @@ LEADING = "panel:schedule"
 LOOK = 10.0
 """Seconds between two looks at all machines of a node."""
 
+MISSED = 60.0
+"""Seconds between two looks for events that webhooks were not told of (specification 6.1)."""
+
 LOOK_CLOSER = 600.0
 """Seconds between two looks at what a node can do and how much room it has."""
 
@@ -43,6 +46,7 @@ class Schedule:
             lambda: jobs.call("worker.sign_ins.write_down_seen"): 60,
             lambda: jobs.call("worker.mail.send_due"): 15,
             lambda: jobs.call("worker.consoles.tidy"): 60,
+            lambda: jobs.call("worker.webhooks.spread"): MISSED,
             lambda: jobs.call("worker.usage.count"): 300,
             lambda: jobs.call("worker.tidy.tidy"): 3600,
         }

@@ -6,7 +6,7 @@ from sqlalchemy import delete
 
 from panel import clock
 from panel.db import session
-from panel.models import Event, SignIn
+from panel.models import Event, SignIn, WebhookDelivery
 from panel.services import consoles, devices, links, tokens, usage
 
 EVENTS_KEPT = timedelta(days=7)
@@ -17,6 +17,8 @@ def tidy():
     now = clock.now()
     session.execute(delete(SignIn).where(SignIn.expires_at < now))
     session.execute(delete(Event).where(Event.created_at < now - EVENTS_KEPT))
+    tests = WebhookDelivery.event_id.is_(None)  # the others go with their events
+    session.execute(delete(WebhookDelivery).where(tests, WebhookDelivery.created_at < now - EVENTS_KEPT))
     for service in (consoles, devices, links, tokens, usage):
         service.tidy()
     session.commit()

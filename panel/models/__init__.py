@@ -18,6 +18,7 @@ from panel.models.subnets import Address, Subnet
 from panel.models.tasks import Task, TaskLog
 from panel.models.team import Grant, Member, Role
 from panel.models.tokens import Token
+from panel.models.webhooks import WebhookDelivery, WebhookSubscription
 
 __all__ = [
     "Account",
@@ -55,4 +56,6 @@ __all__ = [
     "Token",
     "UsageHour",
     "UsageMonth",
+    "WebhookDelivery",
+    "WebhookSubscription",
 ]

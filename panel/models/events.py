@@ -2,11 +2,13 @@
 
 from datetime import datetime
 
-from sqlalchemy import JSON, ForeignKey, Index, String
+from sqlalchemy import JSON, ForeignKey, Index, String, Text, text
 from sqlalchemy.orm import Mapped, mapped_column
 
 from panel import clock
 from panel.db import Model, new_id
+
+UNSPREAD = "spread_at is null"
 
 
 class Event(Model):
@@ -17,6 +19,9 @@ class Event(Model):
         Index("ix_events_account_id_id", "account_id", "id"),
         Index("ix_events_resource_id_id", "resource_id", "id"),
         Index("ix_events_created_at", "created_at"),
+        Index(
+            "ix_events_unspread", "resource_type", "id", sqlite_where=text(UNSPREAD), postgresql_where=text(UNSPREAD)
+        ),
     )
 
     id: Mapped[str] = mapped_column(String(36), primary_key=True, default=new_id)
@@ -25,5 +30,12 @@ class Event(Model):
     resource_type: Mapped[str] = mapped_column(String(32))
     resource_id: Mapped[str] = mapped_column(String(36))
     data: Mapped[dict] = mapped_column(JSON, default=dict)
+    snapshot: Mapped[dict | None] = mapped_column(JSON)
+    """The resource as it was then, in the words of webhook payloads (6.3): it may be gone when it is told of."""
+    severity: Mapped[str | None] = mapped_column(String(8))
+    """`info`, `warning` or `error`; only Kubernetes events have one, and a message."""
+    message: Mapped[str | None] = mapped_column(Text)
     actor: Mapped[str] = mapped_column(default="system")
     created_at: Mapped[datetime] = mapped_column(default=clock.now)
+    spread_at: Mapped[datetime | None]
+    """When deliveries to webhooks were made of it; empty as long as that waits."""

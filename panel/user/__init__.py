@@ -20,6 +20,7 @@ NAVIGATION = (
         ("Team", "users", "team.index", "account.view"),
         ("SSH keys", "key", "ssh_keys.index", "ssh_keys.view"),
         ("API tokens", "api", "tokens.index", permissions.ANY_USER),
+        ("Webhooks", "webhook", "webhooks.index", "webhooks.view"),
         ("Billing", "credit-card", "billing.show", "billing.view"),
         ("API reference", "code", "documentation.show", permissions.ANY_USER),
         ("Profile", "user-circle", "profile.show", permissions.ANY_USER),

@@ -6,6 +6,7 @@ The operations come from the committed documents, what is asked of them from the
 
 import json
 from dataclasses import replace
+from ipaddress import ip_address
 
 import pytest
 import schemathesis
@@ -26,6 +27,7 @@ from panel.config import ROOT
 from panel.db import db, session
 from panel.services import instances, ssh_keys
 from panel.services import settings as platform
+from panel.services.webhooks import subscriptions, targets
 from tests import cast as people
 from tests.conftest import simulated, work_off
 from worker import task
@@ -40,7 +42,7 @@ CHECKS = [
 EXAMPLES = 8
 KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIBn2Uh7GkVjmUqjSDkP0nCq3xk1E5G7e6rYV5mW9uQxJ"
 SAME = {"key_id": "ssh_key_id", "group_id": "hypervisor_group_id", "location_id": "hypervisor_group_id"}
-SAME |= {"user_id": "account_id"}
+SAME |= {"user_id": "account_id", "subscription_id": "webhook_subscription_id", "delivery_id": "webhook_delivery_id"}
 
 
 def committed():
@@ -75,6 +77,8 @@ def ids(cast, documents):
     """One id of every kind of thing that there is, the owner's where things have owners, by the name of its field."""
     instance = cast.instance()
     ssh_keys.create(cast.owner, name="laptop", public_key=KEY)
+    hook = {"url": "https://1.1.1.1/", "secret": "s" * 16, "event_kinds": ["*"]}
+    subscriptions.send_test(subscriptions.create(cast.owner, name="hook", **hook), "instance.created")
     deploy, _ = instances.deploy(instance, account=cast.owner, actor="test", image_id=cast.image.id)
     session.commit()
     task.run(deploy.id, "test-worker")
@@ -95,10 +99,11 @@ def ids(cast, documents):
 @pytest.fixture
 def application(shared_world, ids, monkeypatch):
     """The product, for one operation: what it changes is undone. Each request begins anew, as in production. It knows
-    its address, and workers are there for who waits for them; the guest has finished booting."""
+    its address, and workers are there for who waits for them; the guest has finished booting. Every name is known."""
     config, node = shared_world.extensions["config"], simulated(shared_world)
     monkeypatch.setitem(shared_world.extensions, "config", replace(config, public_url="https://panel.example.com"))
     monkeypatch.setattr(node, "options", replace(node.options, boot_seconds=0))
+    monkeypatch.setattr(targets, "resolve", lambda name: [ip_address("1.1.1.1")])
     monkeypatch.setattr(jobs.time, "sleep", lambda _: work_off())
     session.remove()
     before = db.engine.begin_nested()

@@ -10,11 +10,11 @@ from panel.services import team
 from tests.accounts.test_operators import offered
 from tests.crawl import pages
 
-PAGES = ("instances", "projects", "ssh_keys", "account")
+PAGES = ("instances", "projects", "ssh_keys", "account", "webhooks")
 ALONE = [
     *(f"{family}.{verb}" for family in PAGES for verb in permissions.VERBS),
     *permissions.SPECIAL,
-    "webhooks.view",
+    "dns_zones.view",
     None,
 ]
 """What a role may be given alone: all that opens pages, something that opens none, and nothing."""
@@ -88,7 +88,7 @@ def test_controls_say_which_permission_is_missing(browse, cast):
     assert "it needs instances.create" in browse("viewer").get("/").text
 
 
-@pytest.mark.parametrize("permission", [*KINDS, "webhooks.view"])
+@pytest.mark.parametrize("permission", [*KINDS, "dns_zones.view"])
 def test_the_api_shows_everybody_their_part(as_, things, only, permission):
     only(permission)
     shown = as_("viewer", "GET", "/api/dashboard").json["data"]

@@ -3,7 +3,7 @@
 import sqlalchemy as sa
 from alembic import op
 
-revision = '1ff693d4c599'
+revision = 'ec4a282d50b5'
 down_revision = None
 
 
@@ -210,8 +210,12 @@ def upgrade():
     sa.Column('resource_type', sa.String(length=32), nullable=False),
     sa.Column('resource_id', sa.String(length=36), nullable=False),
     sa.Column('data', sa.JSON(), nullable=False),
+    sa.Column('snapshot', sa.JSON(), nullable=True),
+    sa.Column('severity', sa.String(length=8), nullable=True),
+    sa.Column('message', sa.Text(), nullable=True),
     sa.Column('actor', sa.String(length=255), nullable=False),
     sa.Column('created_at', sa.DateTime(timezone=True), nullable=False),
+    sa.Column('spread_at', sa.DateTime(timezone=True), nullable=True),
     sa.ForeignKeyConstraint(['account_id'], ['accounts.id'], name=op.f('fk_events_account_id_accounts'), ondelete='cascade'),
     sa.PrimaryKeyConstraint('id', name=op.f('pk_events'))
     )
@@ -219,6 +223,7 @@ def upgrade():
         batch_op.create_index('ix_events_account_id_id', ['account_id', 'id'], unique=False)
         batch_op.create_index('ix_events_created_at', ['created_at'], unique=False)
         batch_op.create_index('ix_events_resource_id_id', ['resource_id', 'id'], unique=False)
+        batch_op.create_index('ix_events_unspread', ['resource_type', 'id'], unique=False, sqlite_where=sa.text('spread_at is null'), postgresql_where=sa.text('spread_at is null'))
 
     op.create_table('hypervisor_group_plan_groups',
     sa.Column('group_id', sa.String(length=36), nullable=False),
@@ -471,6 +476,30 @@ def upgrade():
         batch_op.create_index(batch_op.f('ix_tokens_account_id'), ['account_id'], unique=False)
         batch_op.create_index(batch_op.f('ix_tokens_created_by_id'), ['created_by_id'], unique=False)
 
+    op.create_table('webhook_subscriptions',
+    sa.Column('id', sa.String(length=36), nullable=False),
+    sa.Column('account_id', sa.String(length=36), nullable=False),
+    sa.Column('name', sa.String(length=255), nullable=False),
+    sa.Column('url', sa.String(length=1024), nullable=False),
+    sa.Column('host', sa.String(length=255), nullable=False),
+    sa.Column('secret', sa.Text(), nullable=False),
+    sa.Column('event_kinds', sa.JSON(), nullable=False),
+    sa.Column('cluster_filter', sa.JSON(), nullable=True),
+    sa.Column('enabled', sa.Boolean(), nullable=False),
+    sa.Column('consecutive_failures', sa.Integer(), nullable=False),
+    sa.Column('last_delivery_status', sa.String(length=16), nullable=True),
+    sa.Column('disabled_at', sa.DateTime(timezone=True), nullable=True),
+    sa.Column('quick', sa.Boolean(), nullable=False),
+    sa.Column('held_by', sa.String(length=64), nullable=True),
+    sa.Column('held_until', sa.DateTime(timezone=True), nullable=True),
+    sa.Column('created_at', sa.DateTime(timezone=True), nullable=False),
+    sa.Column('updated_at', sa.DateTime(timezone=True), nullable=False),
+    sa.ForeignKeyConstraint(['account_id'], ['accounts.id'], name=op.f('fk_webhook_subscriptions_account_id_accounts'), ondelete='cascade'),
+    sa.PrimaryKeyConstraint('id', name=op.f('pk_webhook_subscriptions'))
+    )
+    with op.batch_alter_table('webhook_subscriptions', schema=None) as batch_op:
+        batch_op.create_index('ix_webhook_subscriptions_account_id_id', ['account_id', 'id'], unique=False)
+
     op.create_table('instances',
     sa.Column('id', sa.String(length=36), nullable=False),
     sa.Column('name', sa.String(length=16), nullable=False),
@@ -609,6 +638,35 @@ def upgrade():
         batch_op.create_index('ix_tasks_resource_id_id', ['resource_id', 'id'], unique=False)
         batch_op.create_index('ix_tasks_undo_left', ['hypervisor_id'], unique=False, sqlite_where=sa.text('undo_left'), postgresql_where=sa.text('undo_left'))
         batch_op.create_index('uq_tasks_open_lock', ['resource_id', 'lock'], unique=True, sqlite_where=sa.text("lock in ('exclusive','final') and status in ('pending','queued','running')"), postgresql_where=sa.text("lock in ('exclusive','final') and status in ('pending','queued','running')"))
+
+    op.create_table('webhook_deliveries',
+    sa.Column('id', sa.String(length=36), nullable=False),
+    sa.Column('account_id', sa.String(length=36), nullable=False),
+    sa.Column('subscription_id', sa.String(length=36), nullable=False),
+    sa.Column('event_id', sa.String(length=36), nullable=True),
+    sa.Column('event_kind', sa.String(length=48), nullable=False),
+    sa.Column('status', sa.String(length=16), nullable=False),
+    sa.Column('attempts', sa.Integer(), nullable=False),
+    sa.Column('due_at', sa.DateTime(timezone=True), nullable=False),
+    sa.Column('response_code', sa.Integer(), nullable=True),
+    sa.Column('duration_ms', sa.Integer(), nullable=True),
+    sa.Column('error', sa.Text(), nullable=True),
+    sa.Column('tries', sa.JSON(), nullable=False),
+    sa.Column('test', sa.Boolean(), nullable=False),
+    sa.Column('created_at', sa.DateTime(timezone=True), nullable=False),
+    sa.Column('updated_at', sa.DateTime(timezone=True), nullable=False),
+    sa.ForeignKeyConstraint(['account_id'], ['accounts.id'], name=op.f('fk_webhook_deliveries_account_id_accounts'), ondelete='cascade'),
+    sa.ForeignKeyConstraint(['event_id'], ['events.id'], name=op.f('fk_webhook_deliveries_event_id_events'), ondelete='cascade'),
+    sa.ForeignKeyConstraint(['subscription_id'], ['webhook_subscriptions.id'], name=op.f('fk_webhook_deliveries_subscription_id_webhook_subscriptions'), ondelete='cascade'),
+    sa.PrimaryKeyConstraint('id', name=op.f('pk_webhook_deliveries')),
+    sa.UniqueConstraint('subscription_id', 'event_id', name=op.f('uq_webhook_deliveries_subscription_id_event_id'))
+    )
+    with op.batch_alter_table('webhook_deliveries', schema=None) as batch_op:
+        batch_op.create_index(batch_op.f('ix_webhook_deliveries_account_id'), ['account_id'], unique=False)
+        batch_op.create_index('ix_webhook_deliveries_due', ['subscription_id', 'due_at'], unique=False, sqlite_where=sa.text("status in ('pending', 'pending_retry')"), postgresql_where=sa.text("status in ('pending', 'pending_retry')"))
+        batch_op.create_index(batch_op.f('ix_webhook_deliveries_event_id'), ['event_id'], unique=False)
+        batch_op.create_index('ix_webhook_deliveries_subscription_id_id', ['subscription_id', 'id'], unique=False)
+        batch_op.create_index('ix_webhook_deliveries_under_way', ['subscription_id', 'id'], unique=False, sqlite_where=sa.text("status in ('pending', 'pending_retry')"), postgresql_where=sa.text("status in ('pending', 'pending_retry')"))
 
     op.create_table('console_sessions',
     sa.Column('id', sa.String(length=36), nullable=False),
@@ -794,6 +852,14 @@ def downgrade():
         batch_op.drop_index(batch_op.f('ix_console_sessions_account_id'))
 
     op.drop_table('console_sessions')
+    with op.batch_alter_table('webhook_deliveries', schema=None) as batch_op:
+        batch_op.drop_index('ix_webhook_deliveries_under_way', sqlite_where=sa.text("status in ('pending', 'pending_retry')"), postgresql_where=sa.text("status in ('pending', 'pending_retry')"))
+        batch_op.drop_index('ix_webhook_deliveries_subscription_id_id')
+        batch_op.drop_index(batch_op.f('ix_webhook_deliveries_event_id'))
+        batch_op.drop_index('ix_webhook_deliveries_due', sqlite_where=sa.text("status in ('pending', 'pending_retry')"), postgresql_where=sa.text("status in ('pending', 'pending_retry')"))
+        batch_op.drop_index(batch_op.f('ix_webhook_deliveries_account_id'))
+
+    op.drop_table('webhook_deliveries')
     with op.batch_alter_table('tasks', schema=None) as batch_op:
         batch_op.drop_index('uq_tasks_open_lock', sqlite_where=sa.text("lock in ('exclusive','final') and status in ('pending','queued','running')"), postgresql_where=sa.text("lock in ('exclusive','final') and status in ('pending','queued','running')"))
         batch_op.drop_index('ix_tasks_undo_left', sqlite_where=sa.text('undo_left'), postgresql_where=sa.text('undo_left'))
@@ -822,6 +888,10 @@ def downgrade():
         batch_op.drop_index('ix_instances_account_id_id')
 
     op.drop_table('instances')
+    with op.batch_alter_table('webhook_subscriptions', schema=None) as batch_op:
+        batch_op.drop_index('ix_webhook_subscriptions_account_id_id')
+
+    op.drop_table('webhook_subscriptions')
     with op.batch_alter_table('tokens', schema=None) as batch_op:
         batch_op.drop_index(batch_op.f('ix_tokens_created_by_id'))
         batch_op.drop_index(batch_op.f('ix_tokens_account_id'))
@@ -879,6 +949,7 @@ def downgrade():
 
     op.drop_table('hypervisor_group_plan_groups')
     with op.batch_alter_table('events', schema=None) as batch_op:
+        batch_op.drop_index('ix_events_unspread', sqlite_where=sa.text('spread_at is null'), postgresql_where=sa.text('spread_at is null'))
         batch_op.drop_index('ix_events_resource_id_id')
         batch_op.drop_index('ix_events_created_at')
         batch_op.drop_index('ix_events_account_id_id')

@@ -1,13 +1,16 @@
 """What workers saw of an instance. They change rows that `fresh` gave them, so nothing is decided by an old value."""
 
-from sqlalchemy import select
+from datetime import timedelta
+
+from sqlalchemy import exists, select
 
 from panel import clock, events
 from panel.db import session
-from panel.models import Instance
+from panel.models import Event, Instance
 from panel.services import usage
 
-WORD = {"on": "running", "off": "stopped"}
+DEPLOYS = ("instance.deployed", "instance.reinstalled")
+RECENT = timedelta(days=7)
 MISSING = "The machine is missing on its node. Its disks may still be there: ask support."
 
 
@@ -28,7 +31,7 @@ def power(instance, state, *, at, actor="system"):
     if instance.lost:
         instance.lost, instance.last_error = False, None
     if before != state and instance.deployed:
-        words = {"status": WORD[state], "previous": WORD[before]}
+        words = {"status": events.POWER[state], "previous": events.POWER[before]}
         events.record("instance.status_changed", "instance", instance, actor=actor, **words)
     return True
 
@@ -40,9 +43,15 @@ def gone(instance, *, at):
 
 
 def deployed(instance, *, actor):
-    """The machine was made and is on."""
+    """The machine was made and is on. It was reinstalled when its history knows of another time (specification 6.1)."""
     instance.deployed, instance.last_error, instance.lost = True, None, False
-    events.record("instance.deployed", "instance", instance, actor=actor)
+    kind = "instance.reinstalled" if deployed_lately(instance) else "instance.deployed"
+    events.record(kind, "instance", instance, actor=actor)
+
+
+def deployed_lately(instance):
+    known = Event.resource_id == instance.id, Event.kind.in_(DEPLOYS), Event.created_at > clock.now() - RECENT
+    return session.scalar(select(exists().where(*known)))
 
 
 def failed(instance, error):

@@ -1,0 +1,131 @@
+"""Webhooks: addresses of customers that are told of events (specification 4.6)."""
+
+from marshmallow import fields
+
+from api import kit
+from panel.schemas.base import PageQuery, about
+from panel.schemas.webhooks import KINDS, DeliveryOut, KindOut, TestIn, WebhookIn, WebhookOut, WebhookPatch
+from panel.services.webhooks import subscriptions
+
+user = kit.User("webhook", __name__, description="Webhooks")
+
+KIND_LIST = kit.Done.from_dict(
+    {"data": fields.Nested(KindOut, many=True, **about("The catalog."))}, name="EventKinds"
+)()
+
+
+@user.get("/webhook-event-kinds", op="kinds", can="webhooks.view", out=KIND_LIST)
+def kinds():
+    """List the kinds of events."""
+    return {"message": None, "data": list(KINDS.values())}
+
+
+@user.get("/webhook-subscriptions", op="list", can="webhooks.view", query=PageQuery, out=kit.page(WebhookOut))
+def listing(query):
+    """List webhook subscriptions, newest first."""
+    return kit.paginate(subscriptions.listing(kit.account()), **query)
+
+
+@user.post(
+    "/webhook-subscriptions",
+    op="create",
+    can="webhooks.manage",
+    body=WebhookIn,
+    out=kit.keyed("webhook_subscription", WebhookOut),
+    status=201,
+)
+def create(body):
+    """Subscribe to events.
+
+    An account has at most 20 subscriptions. The address must be https and lead to public addresses only.
+    """
+    made = subscriptions.create(kit.account(), **body)
+    return {"message": "The subscription is made.", "webhook_subscription": made}
+
+
+@user.get(
+    "/webhook-subscription/<subscription_id>",
+    op="get",
+    can="webhooks.view",
+    out=kit.keyed("webhook_subscription", WebhookOut),
+)
+def show(subscription_id):
+    """Show a webhook subscription."""
+    return {"message": None, "webhook_subscription": subscriptions.get(subscription_id, kit.account())}
+
+
+@user.patch(
+    "/webhook-subscription/<subscription_id>",
+    op="update",
+    can="webhooks.manage",
+    body=WebhookPatch,
+    out=kit.keyed("webhook_subscription", WebhookOut),
+)
+def update(body, subscription_id):
+    """Change a webhook subscription.
+
+    What is not sent stays, the secret too. Attempts are signed with the secret of their moment.
+    """
+    found = subscriptions.get(subscription_id, kit.account())
+    changed = subscriptions.update(found, kit.account(), **body)
+    return {"message": "The subscription is changed.", "webhook_subscription": changed}
+
+
+@user.delete("/webhook-subscription/<subscription_id>", op="delete", can="webhooks.delete", out=kit.done())
+def delete(subscription_id):
+    """Remove a webhook subscription with its deliveries.
+
+    What was still to be sent is not sent any more.
+    """
+    subscriptions.delete(subscriptions.get(subscription_id, kit.account()))
+    return {"message": "The subscription and its deliveries are removed."}
+
+
+@user.get(
+    "/webhook-subscription/<subscription_id>/deliveries",
+    op="deliveries",
+    can="webhooks.view",
+    query=PageQuery,
+    out=kit.page(DeliveryOut),
+)
+def deliveries(query, subscription_id):
+    """List the deliveries of a subscription, newest first.
+
+    They are kept for 7 days, as long as their events.
+    """
+    found = subscriptions.get(subscription_id, kit.account())
+    return kit.paginate(subscriptions.deliveries(found), **query)
+
+
+@user.post(
+    "/webhook-subscription/<subscription_id>/test",
+    op="test",
+    can="webhooks.manage",
+    body=TestIn,
+    out=kit.keyed("delivery", DeliveryOut),
+    status=202,
+)
+def send_test(body, subscription_id):
+    """Send a made-up event to the subscription.
+
+    Its `event.data` is `{"test": true}`. It is tried once, also while the subscription is off, and counts for nothing.
+    """
+    found = subscriptions.get(subscription_id, kit.account())
+    return {"message": "The test event is on its way.", "delivery": subscriptions.send_test(found, **body)}
+
+
+@user.post(
+    "/webhook-subscription/<subscription_id>/delivery/<delivery_id>/redeliver",
+    op="redeliver",
+    can="webhooks.manage",
+    out=kit.keyed("delivery", DeliveryOut),
+    status=202,
+)
+def redeliver(subscription_id, delivery_id):
+    """Send a delivery again.
+
+    It must be over, and the subscription on. The event, and so its id, is the same.
+    """
+    found = subscriptions.get(subscription_id, kit.account())
+    again = subscriptions.redeliver(found, subscriptions.delivery(found, delivery_id))
+    return {"message": "The delivery is on its way again.", "delivery": again}

@@ -1,0 +1,97 @@
+"""Addresses that are told of events, and what became of every telling."""
+
+from datetime import datetime
+from urllib.parse import urlsplit
+
+from sqlalchemy import JSON, ForeignKey, Index, String, Text, UniqueConstraint, text
+from sqlalchemy.orm import Mapped, mapped_column, relationship, validates
+
+from panel import clock
+from panel.db import Dated, Model, Secret
+from panel.models.events import Event
+
+OPEN = ("pending", "pending_retry")
+"""The states of a delivery that an attempt is still to be made of."""
+
+UNDER_WAY = "status in ('pending', 'pending_retry')"
+"""Partial indexes in these words find the few that wait among all that were."""
+
+
+class WebhookSubscription(Dated, Model):
+    """An HTTPS address that is told of the events of its account (specification 2.4)."""
+
+    __tablename__ = "webhook_subscriptions"
+    __table_args__ = (Index("ix_webhook_subscriptions_account_id_id", "account_id", "id"),)
+
+    account_id: Mapped[str] = mapped_column(ForeignKey("accounts.id", ondelete="cascade"))
+    name: Mapped[str]
+    url: Mapped[str] = mapped_column(String(1024))
+    host: Mapped[str]
+    """Of the address, with its port: one receiver is not asked by too many at once."""
+    secret: Mapped[str] = mapped_column(Secret)
+    event_kinds: Mapped[list] = mapped_column(JSON)
+    """Exact kinds, or `*` for all."""
+    cluster_filter: Mapped[list | None] = mapped_column(JSON)
+    """Ids of the clusters whose events are wanted; empty for all. Events of instances pass in any case."""
+    enabled: Mapped[bool] = mapped_column(default=True)
+    consecutive_failures: Mapped[int] = mapped_column(default=0)
+    """Deliveries given up since the last one that arrived."""
+    last_delivery_status: Mapped[str | None] = mapped_column(String(16))
+    disabled_at: Mapped[datetime | None]
+    """When it was switched off because too much failed; empty when a person did."""
+    quick: Mapped[bool] = mapped_column(default=False)
+    """Its last attempt arrived, and soon. Others are served by threads of their own and so delay none of these."""
+    held_by: Mapped[str | None] = mapped_column(String(64))
+    held_until: Mapped[datetime | None]
+    """The lease of the sender that serves it: one at a time, which keeps the order. Without a holder this is when it
+    was served last."""
+
+    @validates("url")
+    def note_host(self, _, url):
+        self.host = urlsplit(url).netloc[:255]
+        return url
+
+
+class WebhookDelivery(Dated, Model):
+    """One event on its way to one subscription. It goes with either of them; events go after seven days."""
+
+    __tablename__ = "webhook_deliveries"
+    __table_args__ = (
+        UniqueConstraint("subscription_id", "event_id"),
+        Index("ix_webhook_deliveries_subscription_id_id", "subscription_id", "id"),
+        Index(
+            "ix_webhook_deliveries_due",
+            "subscription_id",
+            "due_at",
+            sqlite_where=text(UNDER_WAY),
+            postgresql_where=text(UNDER_WAY),
+        ),
+        Index(
+            "ix_webhook_deliveries_under_way",
+            "subscription_id",
+            "id",
+            sqlite_where=text(UNDER_WAY),
+            postgresql_where=text(UNDER_WAY),
+        ),
+    )
+
+    account_id: Mapped[str] = mapped_column(ForeignKey("accounts.id", ondelete="cascade"), index=True)
+    subscription_id: Mapped[str] = mapped_column(ForeignKey("webhook_subscriptions.id", ondelete="cascade"))
+    event_id: Mapped[str | None] = mapped_column(ForeignKey("events.id", ondelete="cascade"), index=True)
+    """Empty for a test, whose event was made up (panel.services.webhooks.samples)."""
+    event_kind: Mapped[str] = mapped_column(String(48))
+    status: Mapped[str] = mapped_column(String(16), default="pending")
+    """`pending`, `pending_retry`, `delivered` or `failed_permanent` (3)."""
+    attempts: Mapped[int] = mapped_column(default=0)
+    due_at: Mapped[datetime] = mapped_column(default=clock.now)
+    response_code: Mapped[int | None]
+    duration_ms: Mapped[int | None]
+    error: Mapped[str | None] = mapped_column(Text)
+    """A sentence: why the last attempt failed."""
+    tries: Mapped[list] = mapped_column(JSON, default=list)
+    """The attempts, oldest first: `{id, at, code, duration_ms, error, body}`, the body being the first 2 KB of what the
+    receiver answered. `id` is the attempt's X-Hypervisor-Delivery."""
+    test: Mapped[bool] = mapped_column(default=False)
+
+    subscription: Mapped[WebhookSubscription] = relationship()
+    event: Mapped[Event | None] = relationship()

@@ -1,0 +1,1 @@
+"""Telling customers' programs what happens: who wants to know, what is sent, and where it may go."""

@@ -1,0 +1,40 @@
+"""What a receiver gets: the body, made once as bytes, and headers that prove where it comes from (6.2, 6.3)."""
+
+import hashlib
+import hmac
+from datetime import UTC
+
+import orjson
+
+from panel.schemas.webhooks import CLUSTER
+
+AGENT = "Hypervisor-Webhook/1.0"
+
+
+def body(event):
+    """The bytes that are signed and sent."""
+    told = {
+        "id": event.id,
+        "kind": event.kind,
+        "created_at": event.created_at.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z"),
+        "data": event.data,
+    }
+    if event.resource_type == CLUSTER:
+        told |= {"severity": event.severity, "message": event.message}
+    return orjson.dumps({"event": told, "cluster" if event.resource_type == CLUSTER else "instance": event.snapshot})
+
+
+def headers(event, payload, *, attempt_id, subscription_id, secret):
+    return {
+        "Content-Type": "application/json",
+        "User-Agent": AGENT,
+        "X-Hypervisor-Delivery": attempt_id,
+        "X-Hypervisor-Event": event.kind,
+        "X-Hypervisor-Event-Id": event.id,
+        "X-Hypervisor-Subscription": subscription_id,
+        "X-Signature-256": signature(payload, secret),
+    }
+
+
+def signature(payload, secret):
+    return "sha256=" + hmac.new(secret.encode(), payload, hashlib.sha256).hexdigest()

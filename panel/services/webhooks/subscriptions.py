@@ -1,0 +1,121 @@
+"""Webhook subscriptions of an account, and what became of their deliveries (specification 2.4, 4.6)."""
+
+from sqlalchemy import func, select
+from sqlalchemy.orm import defer, joinedload
+
+from panel import clock
+from panel.db import session
+from panel.errors import Conflict, Invalid, NotFound
+from panel.models import Account, WebhookDelivery, WebhookSubscription
+from panel.models.webhooks import OPEN
+from panel.services.lookup import change
+from panel.services.webhooks import sending, targets
+
+MOST = 20
+"""Subscriptions that an account may have (specification 8)."""
+FULL = f"An account has at most {MOST} webhook subscriptions. Delete one that you do not need."
+FOREIGN = "There is no such cluster in this account: {}."
+
+
+def listing(access):
+    found = select(WebhookSubscription).where(access.owns(WebhookSubscription))
+    return found.order_by(WebhookSubscription.id.desc())
+
+
+def get(subscription_id, access):
+    query = listing(access).where(WebhookSubscription.id == subscription_id)
+    subscription = session.scalar(query.execution_options(populate_existing=True))  # senders count beside us
+    if subscription is None:
+        raise NotFound("No such webhook subscription.")
+    return subscription
+
+
+def create(access, *, url, cluster_filter=None, **facts):
+    """Raises Invalid when the account has as many as it may, or when the address or the clusters are refused."""
+    targets.check(url)
+    refuse_foreign(access, cluster_filter)
+    session.scalar(select(Account.id).where(Account.id == access.id).with_for_update())  # two at once are counted
+    if session.scalar(select(func.count()).where(WebhookSubscription.account_id == access.id)) >= MOST:
+        raise Invalid(FULL)
+    row = WebhookSubscription(account_id=access.id, url=url, cluster_filter=cluster_filter, **facts)
+    session.add(row)
+    session.flush()
+    return row
+
+
+def update(subscription, access, **changes):
+    """What is not named stays, the secret too. To be switched on forgets past failures, whether it was on or off."""
+    if "url" in changes:
+        targets.check(changes["url"])
+    refuse_foreign(access, changes.get("cluster_filter"))
+    if changes.get("enabled"):
+        changes |= {"consecutive_failures": 0}
+    if "enabled" in changes:
+        changes |= {"disabled_at": None}
+    return change(subscription, changes)
+
+
+def delete(subscription):
+    """Its deliveries go with it: what was still under way is never sent."""
+    session.delete(subscription)
+    session.flush()
+
+
+def refuse_foreign(access, cluster_ids):
+    """Only clusters of one's own can be named, and others are told apart from none in no way."""
+    foreign = set(cluster_ids or ()) - clusters(access)
+    if foreign:
+        sentence = FOREIGN.format(", ".join(sorted(foreign)[:3]))
+        raise Invalid(sentence, cluster_filter=sentence)
+
+
+def clusters(access):
+    """Ids of the account's Kubernetes clusters. The platform has none so far."""
+    return set()
+
+
+def deliveries(subscription, status=None):
+    """Newest first, without the bodies of answers, which may be long."""
+    found = select(WebhookDelivery).where(WebhookDelivery.subscription_id == subscription.id)
+    found = found.where(WebhookDelivery.status == status) if status else found
+    return found.order_by(WebhookDelivery.id.desc()).options(defer(WebhookDelivery.tries))
+
+
+def delivery(subscription, delivery_id):
+    """With its attempts and its event."""
+    query = select(WebhookDelivery).where(
+        WebhookDelivery.subscription_id == subscription.id, WebhookDelivery.id == delivery_id
+    )
+    whole = query.options(joinedload(WebhookDelivery.event)).execution_options(populate_existing=True)
+    found = session.scalar(whole)
+    if found is None:
+        raise NotFound("No such delivery.")
+    return found
+
+
+def held(subscription, delivery):
+    """Why a delivery cannot be sent again, in a sentence; None if it can."""
+    if delivery.status in OPEN:
+        return "It is still under way."
+    return None if subscription.enabled or delivery.test else "The subscription is off. Enable it first."
+
+
+def redeliver(subscription, delivery):
+    """Sends a delivery that is over once more, with all its attempts. The receiver knows it by the event's id."""
+    why = held(subscription, delivery)
+    if why:
+        raise Conflict(why)
+    change(delivery, {"status": "pending", "attempts": 0, "due_at": clock.now()})
+    sending.ring()
+    return delivery
+
+
+def send_test(subscription, kind):
+    """Sends a made-up event of the kind, also while the subscription is off: to see whether it may be switched on."""
+    made = WebhookDelivery(
+        account_id=subscription.account_id, subscription_id=subscription.id, event_kind=kind, test=True
+    )
+    session.add(made)
+    session.flush()
+    sending.ring()
+    return made

@@ -1,0 +1,237 @@
+"""Sending to webhooks, with two worker processes, on PostgreSQL.
+
+Targets: at least 0.6 of the deliveries a second that as many bare loops make, which sign and post the same bodies to
+the same receiver over connections that they keep; 99 of 100 events arrive within 2 s while 10,000 deliveries wait for
+receivers that are dead; making 100,000 deliveries takes at most 50 MiB more memory.
+"""
+
+import contextlib
+import json
+import socket
+import statistics
+import tempfile
+import time
+import tracemalloc
+import urllib.request
+from datetime import timedelta
+from pathlib import Path
+from ssl import create_default_context
+
+from sqlalchemy import insert, select, update
+
+from panel import clock, events, jobs
+from panel.app import create_app
+from panel.config import Config
+from panel.db import new_id, session
+from panel.models import Event, Instance, WebhookDelivery, WebhookSubscription
+from panel.services import workers
+from panel.services.webhooks import signing, spreading
+from tests import embedded, postgres
+from tests.bench import rows
+from tests.bench.receivers import SECRET
+from tests.bench.stage import Part
+from tests.processes.conftest import free_port, wait_for
+from tests.webhooks.receiver import Authority
+
+ROUNDS, DELIVERIES, SUBSCRIPTIONS, PROCESSES = 5, 8000, 8, 2
+EVENTS, PAUSE, DEAD = 200, 0.05, 10_000
+MANY_EVENTS, EACH = 5000, 20
+LATER = timedelta(days=1)
+ring = jobs.call
+
+
+def bench(report):
+    with contextlib.ExitStack() as stack:
+        directory = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        url = stack.enter_context(postgres.server())
+        redis_url = stack.enter_context(embedded.Redis(directory))
+        site = Site(directory, url, redis_url)
+        site.receiver = int(stack.enter_context(site.part("receiver", site.certificate)).said)
+        with site.app.app_context():
+            memory(report, site)
+            environment = site.environment
+            for _ in range(PROCESSES):
+                stack.enter_context(Part("worker", module="panel.cli", ready=lambda: True, **environment))
+            wait_for(lambda: workers.alive() == PROCESSES, "the workers")
+            throughput(report, site)
+            beside_the_dead(report, site)
+
+
+class Site:
+    """An installation and its receiver."""
+
+    def __init__(self, directory, url, redis_url):
+        self.directory, authority = directory, Authority()
+        self.authority, self.certificate = directory / "authority.pem", authority.issue(directory)
+        self.authority.write_text(authority.pem)
+        config = Config(data_dir=directory, database_url=url, secret_key="bench", redis_url=redis_url)
+        rows.fill(config)
+        self.app = create_app(config)
+        jobs.call = ring
+        self.environment = {
+            "PANEL_DATA_DIR": str(directory),
+            "PANEL_DATABASE_URL": url,
+            "PANEL_SECRET_KEY": config.secret_key,
+            "PANEL_REDIS_URL": redis_url,
+            "PANEL_WEBHOOK_ALLOWED_NETWORKS": "127.0.0.0/8",
+            "PANEL_WEBHOOK_CA_FILE": str(self.authority),
+        }
+        self.receiver = None
+
+    def part(self, *words):
+        return Part(*words, module="tests.bench.receivers")
+
+    def url(self, path="/hook"):
+        return f"https://127.0.0.1:{self.receiver}{path}"
+
+    def told(self):
+        """What the receiver says that it was told."""
+        context = create_default_context(cafile=self.authority)
+        with urllib.request.urlopen(self.url(), context=context) as answer:
+            return json.load(answer)
+
+    def subscribe(self, url, **values):
+        account = session.scalar(select(Instance.account_id).limit(1))
+        facts = {"name": "bench", "secret": SECRET, "event_kinds": ["*"], "quick": True, **values}
+        row = WebhookSubscription(account_id=account, url=url, **facts)
+        session.add(row)
+        session.commit()
+        return row
+
+    def happened(self, count):
+        """Events of the past, of which no deliveries were made."""
+        instance = session.scalars(select(Instance).limit(1)).one()
+        facts = {
+            "account_id": instance.account_id,
+            "kind": "instance.created",
+            "resource_type": "instance",
+            "resource_id": instance.id,
+            "data": {},
+            "snapshot": events.instance(instance),
+        }
+        made = [{"id": new_id(), **facts} for _ in range(count)]
+        session.execute(insert(Event), made)
+        session.commit()
+        return [row["id"] for row in made]
+
+    def waiting(self, subscription, event_ids, due_at):
+        facts = {"account_id": subscription.account_id, "subscription_id": subscription.id, "due_at": due_at}
+        facts["event_kind"] = "instance.created"
+        session.execute(insert(WebhookDelivery), [{"event_id": event_id, **facts} for event_id in event_ids])
+        session.commit()
+
+    def clear(self):
+        for model in (WebhookSubscription, Event):
+            session.query(model).delete()
+        session.commit()
+        session.expunge_all()
+
+
+# --- speed
+
+
+def throughput(report, site):
+    """In turn with the bare loops, so that whatever else the machine does hits both."""
+    ratios = []
+    for _ in range(ROUNDS):
+        theirs, ours = loops(site), senders(site)
+        ratios.append(ours / theirs)
+        print(f"webhooks: bare {theirs:.0f}/s, ours {ours:.0f}/s", flush=True)
+    report("deliveries a second, against bare loops", statistics.median(ratios), least=0.6)
+
+
+def senders(site):
+    """Deliveries a second, from the moment when all are due."""
+    site.clear()
+    event_ids = site.happened(DELIVERIES // SUBSCRIPTIONS)
+    session.execute(update(Event).values(spread_at=clock.now()))
+    for number in range(SUBSCRIPTIONS):
+        site.waiting(site.subscribe(site.url(f"/{number}")), event_ids, clock.now() + LATER)
+    before = site.told()["count"]
+    session.execute(update(WebhookDelivery).values(due_at=clock.now()))
+    session.commit()
+    jobs.call("worker.webhooks.look")
+    return measured(site, before)
+
+
+def loops(site):
+    """The same bodies, by as many processes."""
+    site.clear()
+    site.happened(DELIVERIES // PROCESSES)
+    session.execute(update(Event).values(spread_at=clock.now()))
+    bodies, go = site.directory / "bodies", site.directory / "go"
+    bodies.write_bytes(b"\n".join(map(signing.body, session.scalars(select(Event)))))
+    session.commit()
+    go.unlink(missing_ok=True)
+    words = site.url(), site.authority, bodies, go
+    with contextlib.ExitStack() as stack:
+        for _ in range(PROCESSES):
+            stack.enter_context(site.part("bare", *words))
+        before = site.told()["count"]
+        go.touch()
+        return measured(site, before)
+
+
+def measured(site, before):
+    began = time.monotonic()
+    while site.told()["count"] - before < DELIVERIES:
+        time.sleep(0.05)
+    return DELIVERIES / (time.monotonic() - began)
+
+
+def beside_the_dead(report, site):
+    """From an event to its first attempt, while deliveries wait for a port that is closed and for a silent one."""
+    site.clear()
+    with silence() as port:
+        dead = [site.subscribe(f"https://127.0.0.1:{each}/", quick=False) for each in (free_port(), port)]
+        event_ids = site.happened(DEAD // 2)
+        for each in dead:
+            site.waiting(each, event_ids, clock.now())
+        session.execute(update(Event).values(spread_at=clock.now()))
+        site.subscribe(site.url("/late"))
+        instance = session.scalars(select(Instance).limit(1)).one()
+        for _ in range(EVENTS):
+            events.record("instance.status_changed", "instance", instance, actor="bench")
+            session.commit()
+            time.sleep(PAUSE)
+        wait_for(lambda: len(site.told()["late"]) == EVENTS, "all events to arrive")
+        late = sorted(site.told()["late"].values())
+        left = session.query(WebhookDelivery).filter_by(status="pending", attempts=0).count()
+    print(f"webhooks: half of the events arrive within {statistics.median(late):.2f} s; {left} still wait", flush=True)
+    report("an event to its first attempt, 99 of 100", late[int(EVENTS * 0.99)], 2.0, unit=" s")
+
+
+@contextlib.contextmanager
+def silence():
+    """A port that answers nobody."""
+    with socket.socket() as listener, contextlib.ExitStack() as stack:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen(0)
+        for _ in range(4):
+            waiting = stack.enter_context(socket.socket())
+            waiting.setblocking(False)
+            waiting.connect_ex(listener.getsockname())
+        yield listener.getsockname()[1]
+
+
+# --- memory
+
+
+def memory(report, site):
+    """Of the process that makes deliveries."""
+    for _ in range(EACH):
+        site.subscribe(site.url())
+    site.happened(MANY_EVENTS)
+    spreading.spread()
+    session.commit()
+    tracemalloc.start()
+    before, began = tracemalloc.get_traced_memory()[0], time.monotonic()
+    while spreading.spread():
+        session.commit()
+    seconds, most = time.monotonic() - began, tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    made = session.query(WebhookDelivery).count()
+    session.commit()
+    assert made == MANY_EVENTS * EACH
+    print(f"webhooks: {made / seconds:.0f} deliveries a second are made, with every allocation noted", flush=True)
+    report("memory for making 100,000 deliveries", (most - before) / 2**20, 50, unit=" MiB")

@@ -1,0 +1,103 @@
+"""A webhook in a real browser: made, tried with a test event, looked at, switched off and on; a whole panel sends."""
+
+import json
+
+import pytest
+from playwright.sync_api import expect
+
+from panel.services.webhooks.signing import signature
+from tests.browser.test_tokens import CUSTOMER, running, sign_in  # noqa: F401
+from tests.processes.conftest import fresh, installation, wait_for  # noqa: F401
+from tests.webhooks.receiver import Authority, Receiver
+
+pytestmark = [pytest.mark.browser, pytest.mark.processes]
+
+SOON = 20_000
+"""Milliseconds that a delivery may take here, where everything runs on little."""
+
+
+@pytest.fixture
+def authority():
+    return Authority()
+
+
+@pytest.fixture
+def receiver(authority, tmp_path_factory):
+    made = Receiver(authority.issue(tmp_path_factory.mktemp("receiver")), answer=200)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def settings(authority, tmp_path_factory):
+    """A laboratory: this machine is taken for public, and its authority is trusted."""
+    path = tmp_path_factory.mktemp("authority") / "ca.pem"
+    path.write_text(authority.pem)
+    return {"PANEL_WEBHOOK_ALLOWED_NETWORKS": "127.0.0.0/8", "PANEL_WEBHOOK_CA_FILE": str(path)}
+
+
+def test_a_webhook_is_made_tried_and_looked_at(page, running, receiver, fresh, shot):  # noqa: F811
+    """WHK-04, WHK-56, DLV-01, DLV-08: with a secret that the form made up."""
+    sign_in(page, running, CUSTOMER)
+    page.get_by_role("link", name="Webhooks").first.click()
+    page.get_by_role("link", name="Create webhook").first.click()
+    page.get_by_label("Name").fill("Inventory")
+    page.get_by_label("Address").fill("https://10.0.0.1/")
+    page.get_by_role("button", name="Generate").click()
+    expect(page.get_by_label("Secret", exact=True)).not_to_have_value("")
+    secret = page.get_by_label("Secret", exact=True).input_value()
+    page.get_by_role("checkbox", name="Every event").check()
+    page.get_by_role("button", name="Create webhook").last.click()
+    expect(page.get_by_text("10.0.0.1, which is not a public address")).to_be_visible()
+    page.get_by_label("Address").fill(receiver.url("/hook?token=t0p"))
+    expect(page.get_by_label("Secret", exact=True)).to_have_value(secret)
+    shot("form")
+    page.get_by_role("button", name="Create webhook").last.click()
+    expect(page.get_by_text("Nothing was sent yet")).to_be_visible()
+
+    page.get_by_label("Kind of the test event").select_option("instance.deployed")
+    page.get_by_role("button", name="Send test event").click()
+    row = page.locator("#webhook tbody tr")
+    expect(row).to_contain_text("Delivered", timeout=SOON)
+    expect(row).to_contain_text("Test")
+    shot("delivered")
+    (post,) = receiver.posts
+    assert post.headers["X-Signature-256"] == signature(post.body, secret)
+    assert post.headers["X-Hypervisor-Event"] == "instance.deployed"
+    assert json.loads(post.body)["event"]["data"] == {"test": True}
+
+    row.get_by_role("link", name="instance.deployed").click()
+    expect(page.get_by_text("POST /hook?token=•••")).to_be_visible()
+    expect(page.get_by_text("X-Signature-256: sha256=•••")).to_be_visible()
+    receiver.answer = 500
+    page.get_by_role("button", name="Send again").click()
+    expect(page.locator("#delivery")).to_contain_text("Failed", timeout=SOON)
+    expect(page.locator("#delivery")).to_contain_text("The receiver answered 500")
+    shot("failed")
+    receiver.answer = 200
+    page.get_by_role("button", name="Send again").click()
+    expect(page.locator("#delivery")).to_contain_text("Delivered", timeout=SOON)
+    assert len({post.headers["X-Hypervisor-Delivery"] for post in receiver.posts}) == 3
+    assert len({post.headers["X-Hypervisor-Event-Id"] for post in receiver.posts}) == 1
+
+    token = fresh[1]
+    location = running.call("GET", "/api/cloud-service/locations", token=token)[1]["data"][0]["id"]
+    groups = f"/api/cloud-service/location/{location}/plan-group"
+    group = running.call("GET", groups + "s", token=token)[1][0]["id"]
+    plan = running.call("GET", f"{groups}/{group}/plans", token=token)[1][0]["id"]
+    wanted = {"location_id": location, "plan_id": plan, "display_name": "Zürich"}
+    status, answer = running.call("POST", "/api/cloud-service/instances", wanted, token)
+    assert status < 300, answer
+    created = wait_for(lambda: [p for p in receiver.posts if b"instance.created" in p.body], "the event")[0]
+    assert created.headers["X-Signature-256"] == signature(created.body, secret)
+    assert json.loads(created.body)["instance"]["id"] == answer["instance"]["id"]
+
+    page.get_by_role("link", name="Webhook", exact=True).click()
+    expect(page.locator("#webhook tbody tr")).to_have_count(2)
+    page.get_by_role("button", name="Disable").click()
+    expect(page.get_by_role("button", name="Enable")).to_be_visible()
+    page.get_by_role("button", name="Enable").click()
+    expect(page.get_by_role("button", name="Disable")).to_be_visible()
+    page.get_by_role("button", name="Delete").click()
+    page.locator("#confirm-yes").click()
+    expect(page.get_by_text("No webhook yet")).to_be_visible()

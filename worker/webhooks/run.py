@@ -1,0 +1,79 @@
+"""One turn of a subscription: what is due is sent, one after another, over one connection."""
+
+import time
+from functools import partial
+
+from panel import clock
+from panel.db import new_id, session
+from panel.services.webhooks import sending, signing
+from worker.webhooks.line import Failed, Line
+
+TURN = 10.0
+"""Seconds after which a turn ends, so that others have theirs."""
+
+WRITE = 0.5
+"""Seconds between two writings. After each it is looked whether the subscription is still there and still ours."""
+
+MANY, FEW = 200, 20
+"""Deliveries of one turn: few when the first may be the last."""
+
+SHOWN = 2048
+"""Bytes of an answer that are kept."""
+
+
+class Run:
+    def __init__(self, subscription_id, host, holder, context, quick=False):
+        self.subscription_id, self.host, self.holder, self.quick = subscription_id, host, holder, quick
+        self.line = Line("", context)
+        self.held, self.outcomes, self.written = None, [], 0.0
+
+    def serve(self, stopping=lambda: False):
+        """Ends with the first attempt that fails: what comes after it may wait for its turn. A receiver that took
+        nothing at all has a rest until then."""
+        began, reached = time.monotonic(), True
+        waiting = sending.batch(self.subscription_id, MANY if self.quick else FEW)
+        for delivery, event in waiting:
+            if stopping() or time.monotonic() - began > TURN or not self.still_ours():
+                break
+            self.outcomes.append(attempt(self.line, self.held, delivery, event))
+            if not self.outcomes[-1].arrived:
+                reached = delivery is not waiting[0][0]
+                break
+        self.line.close()
+        self.write(partial(sending.release if reached else sending.rest, self.subscription_id, self.holder))
+
+    def still_ours(self):
+        if time.monotonic() - self.written > WRITE:
+            self.write()
+            self.held = sending.held(self.subscription_id, self.holder)
+            session.commit()
+            if self.held and self.held.url != self.line.url:
+                self.line.close()
+                self.line.url = self.held.url
+        return self.held is not None
+
+    def write(self, further=lambda: None):
+        if self.outcomes:
+            sending.write_down(self.subscription_id, self.outcomes)
+        further()
+        session.commit()
+        self.outcomes, self.written = [], time.monotonic()
+
+
+def attempt(line, subscription, delivery, event):
+    """Sends once. What the receiver does is part of the outcome and raises nothing."""
+    attempt_id, at, began = new_id(), clock.now(), time.monotonic()
+    payload = signing.body(event)
+    headers = signing.headers(
+        event, payload, attempt_id=attempt_id, subscription_id=subscription.id, secret=subscription.secret
+    )
+    code = error = body = None
+    try:
+        code, answer = line.post(payload, headers)
+        body = answer[:SHOWN].decode("utf-8", "replace").replace("\0", "\ufffd")
+        if not 200 <= code < 300:
+            error = f"The receiver answered {code} and not with a status from 200 to 299."
+    except Failed as failed:
+        error = str(failed)
+    duration = round((time.monotonic() - began) * 1000)
+    return sending.Outcome(delivery, attempt_id, at, duration, code, error, body)
