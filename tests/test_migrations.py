@@ -14,6 +14,7 @@ from tests.conftest import CONFIGURED
 
 FIRST = "ec4a282d50b5"
 
+
 @pytest.fixture
 def empty(tmp_path):
     """The address of a database without tables."""
