@@ -1,9 +1,6 @@
 """Credit: the ledgers of customers, as operators keep them."""
 
-from flask import request
-
-from api import kit
-from panel.errors import Invalid
+from api import kit, repeats
 from panel.schemas.credits import AdminCreditIn, CreditOut, CreditPatch, CreditQuery
 from panel.services import accounts, credits
 
@@ -11,20 +8,14 @@ admin = kit.Admin("credit", __name__, description="Customers' credit")
 READ, WRITE = "admin:billing:read", "admin:billing:write"
 KEY = {
     "in": "header",
-    "name": "Idempotency-Key",
+    "name": repeats.HEADER,
     "description": "At most 255 characters. The same key with the same body is booked once and answered alike; with "
     "another body it is refused with 422.",
     "schema": {"type": "string", "minLength": 1, "maxLength": 255},
     "example": "payment-1042",
 }
-
-
-def idempotency_key():
-    """The request's key, if it has one."""
-    key = request.headers.get("Idempotency-Key")
-    if key is not None and not (0 < len(key) <= 255 and key.isascii() and key.isprintable()):
-        raise Invalid("The Idempotency-Key must be 1 to 255 printable ASCII characters.")
-    return key
+BOOKED_ONCE = {"once": False, "parameters": [KEY]}
+"""The ledger keeps the keys itself, for ever and by account."""
 
 
 @admin.get("/cloud-service/credits", op="list", can=READ, query=CreditQuery, out=kit.rows(CreditOut))
@@ -44,12 +35,12 @@ def entries(kinds, page, per_page, user_id=None):
     return kit.paginate(credits.listing(owner, kinds=kinds), page, per_page, "admin")
 
 
-@admin.post("/cloud-service/credits", op="create", can=WRITE, body=AdminCreditIn, out=CreditOut, parameters=[KEY])
+@admin.post("/cloud-service/credits", op="create", can=WRITE, body=AdminCreditIn, out=CreditOut, **BOOKED_ONCE)
 def create(body):
     """Add credit to an account, pay something back or adjust its balance."""
     owner = accounts.get(body.pop("user_id"), "user_id")
     kit.say("The amount is booked.")
-    return credits.give(owner, actor=kit.actor(), key=idempotency_key(), **body)
+    return credits.give(owner, actor=kit.actor(), key=repeats.key(), **body)
 
 
 @admin.patch("/cloud-service/credit/<entry_id>", op="update", can=WRITE, body=CreditPatch, out=CreditOut)

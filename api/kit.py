@@ -15,6 +15,7 @@ from flask import g
 from marshmallow import Schema, fields
 from sqlalchemy import func
 
+from api import repeats
 from api.bodies import Parser
 from api.errors import outspoken
 from panel.auth import can as guard
@@ -55,12 +56,13 @@ class Resource(flask_smorest.Blueprint):
         budget="requests",
         billed=False,
         writes=False,
+        once=True,
         **options,
     ):
         """Registers an operation. `also` lists further paths that are served the same but not documented; tokens of
         `unscoped_kind` need no scope for it; `budget` is the rate limit that it counts in (panel.auth.rates);
         one that is `billed` is shut while billing is off (specification 7.2, `billing_disabled`); a GET that `writes`
-        has to say so (panel.db)."""
+        has to say so (panel.db); a POST is carried out `once` for each `Idempotency-Key` (api.repeats)."""
 
         def register(view):
             served = self.response(status, out, content_type="text/csv" if out is CSV else None)(outspoken(view))
@@ -73,6 +75,8 @@ class Resource(flask_smorest.Blueprint):
             operation = f"{self.surface}.{self.resource}.{op}"
             if billed:
                 served, facts = gated(served), {**facts, "x-billed": True}
+            if once and options["methods"] == ["POST"]:
+                served, options["parameters"] = repeats.once(served), [repeats.DOCUMENTED]
             served = self.doc(operationId=operation, **facts)(served)
             served = guard(can, scope, unscoped_kind, operation, budget, writes)(served)
             endpoint = f"{op}".replace(".", "_")

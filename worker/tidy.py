@@ -7,7 +7,7 @@ from sqlalchemy import delete
 from panel import clock
 from panel.db import session
 from panel.models import Event, SignIn, WebhookDelivery
-from panel.services import consoles, devices, links, tokens, usage
+from panel.services import consoles, devices, links, repeats, tokens, usage
 
 EVENTS_KEPT = timedelta(days=7)
 """How long the history of what happened reaches back (specification, section 8)."""
@@ -19,6 +19,6 @@ def tidy():
     session.execute(delete(Event).where(Event.created_at < now - EVENTS_KEPT))
     tests = WebhookDelivery.event_id.is_(None)  # the others go with their events
     session.execute(delete(WebhookDelivery).where(tests, WebhookDelivery.created_at < now - EVENTS_KEPT))
-    for service in (consoles, devices, links, tokens, usage):
+    for service in (consoles, devices, links, repeats, tokens, usage):
         service.tidy()
     session.commit()

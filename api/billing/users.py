@@ -2,8 +2,8 @@
 
 from flask import url_for
 
-from api import kit
-from api.credits import KEY, idempotency_key
+from api import kit, repeats
+from api.credits import BOOKED_ONCE
 from api.usage import REPORT, reported
 from panel.auth import permissions
 from panel.schemas.billing import CustomerIn, CustomerOut, CustomerPatch, CustomerQuery, SsoIn, SsoOut, SuspendIn
@@ -93,14 +93,14 @@ def unsuspend(account_id):
     return weighed(accounts.unsuspend(customers.get(account_id)))
 
 
-@billing.post("/user/<account_id>/credits", op="add_credit", can=MAY, body=CreditIn, out=CreditOut, parameters=[KEY])
+@billing.post("/user/<account_id>/credits", op="add_credit", can=MAY, body=CreditIn, out=CreditOut, **BOOKED_ONCE)
 def add_credit(body, account_id):
     """Add credit to a user's account.
 
     With an `Idempotency-Key` a repeated request is booked once and answered alike.
     """
     kit.say("The amount is booked.")
-    return credits.give(customers.get(account_id), actor=kit.actor(), key=idempotency_key(), **body)
+    return credits.give(customers.get(account_id), actor=kit.actor(), key=repeats.key(), **body)
 
 
 @billing.get("/user/<account_id>/usage", op="usage", can=MAY, query=UsageQuery, out=REPORT)

@@ -17,7 +17,7 @@ def keep():
     """Writes down what the request did, before its transaction is committed. A program that was let in leaves an entry
     for every operation that writes; at the pages, where a refused form may look like any other answer, only what
     touched something counts."""
-    if not only_reads():
+    if not only_reads() and not g.get("repeated"):
         audit.write(about=ids(), always="caller" in g, **who(), **where())
 
 

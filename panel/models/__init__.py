@@ -12,6 +12,7 @@ from panel.models.instances import Disk, Instance, Interface
 from panel.models.mails import Mail
 from panel.models.plans import Plan, PlanGroup
 from panel.models.projects import Project
+from panel.models.repeats import Repeat
 from panel.models.settings import Setting
 from panel.models.ssh_keys import SshKey
 from panel.models.subnets import Address, Subnet
@@ -45,6 +46,7 @@ __all__ = [
     "Project",
     "RecoveryCode",
     "Rental",
+    "Repeat",
     "Role",
     "Setting",
     "SignIn",
