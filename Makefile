@@ -69,8 +69,15 @@ test: local installed browser-files $(VENV)/developing  ## Run every test, on SQ
 	@$(call apt,$(LOCAL_PACKAGES)) || { echo "The tests start real machines: as root, apt install $(LOCAL_PACKAGES)"; exit 1; }
 	@$(call apt,$(TEST_PACKAGES)) || { echo "The tests need more: as root, apt install $(TEST_PACKAGES)"; exit 1; }
 	pytest -n auto -m "$(LIGHT)"
-	pytest -m "not ($(LIGHT))"
+	@$(MAKE) --no-print-directory -j2 --output-sync=target guest-tests other-tests
 	$(PY) -m tests.postgres pytest -n auto -m "$(LIGHT)"
+
+# These wait most of the time, so they run side by side. Each one's output appears when it has ended.
+guest-tests:
+	pytest -m guest
+
+other-tests:
+	pytest -m "not guest and (browser or processes)"
 
 check: installed $(VENV)/developing  ## Look at the code without running it: style, layers, templates, migrations, documents
 	ruff check .
@@ -87,4 +94,4 @@ migration: installed  ## Write a migration for changed models: make migration m=
 bench: installed browser-files $(VENV)/developing  ## Measure, as ratios within one run
 	$(PY) -m tests.bench.run
 
-.PHONY: help run stop local installed browser-files test check migration bench
+.PHONY: help run stop local installed browser-files test guest-tests other-tests check migration bench

@@ -1,6 +1,6 @@
 """A real hypervisor for the tests that boot machines: it is started for the run and gone after it."""
 
-import os
+import socket
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -9,6 +9,10 @@ import pytest
 from panel.config import ROOT
 from worker.guests import tiny
 from worker.nodes.libvirt import local
+
+
+claims = []
+"""Sockets that keep numbers of bridges for this run."""
 
 
 @dataclass(frozen=True)
@@ -33,10 +37,20 @@ def hypervisor_uri(hypervisor):
 
 
 def unused_network():
-    """A bridge and addresses that no other run on this machine has."""
+    """A bridge and addresses that are this run's own until its process ends: whoever holds the socket of that name has
+    the number, also before there is a bridge."""
     bridges = {path.name for path in Path("/sys/class/net").iterdir()}
-    number = next(n for n in (os.getpid() % 100 + 100 + step for step in range(56)) if f"panelt{n}" not in bridges)
-    return local.PublicNetwork(f"panelt{number}", f"10.88.{number}.1/24", f"fd88:0:0:{number}::1/64")
+    for number in range(100, 256):
+        bridge, claim = f"panelt{number}", socket.socket(socket.AF_UNIX)
+        try:
+            claim.bind(f"\0{bridge}")
+        except OSError:
+            claim.close()
+            continue
+        claims.append(claim)
+        if bridge not in bridges:  # one that a killed run left
+            return local.PublicNetwork(bridge, f"10.88.{number}.1/24", f"fd88:0:0:{number}::1/64")
+    raise AssertionError("Every bridge for tests is in use.")
 
 
 @pytest.fixture(scope="session")
