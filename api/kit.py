@@ -76,13 +76,15 @@ class Resource(flask_smorest.Blueprint):
             if billed:
                 served, facts = gated(served), {**facts, "x-billed": True}
             if once and options["methods"] == ["POST"]:
-                served, options["parameters"] = repeats.once(served), [repeats.DOCUMENTED]
+                served, described = repeats.once(served), {**options, "parameters": [repeats.DOCUMENTED]}
+            else:
+                described = options
             served = self.doc(operationId=operation, **facts)(served)
             served = guard(can, scope, unscoped_kind, operation, budget, writes)(served)
             endpoint = f"{op}".replace(".", "_")
-            super(Resource, self).route(rule, tags=[self.resource], endpoint=endpoint, **options)(served)
+            super(Resource, self).route(rule, tags=[self.resource], endpoint=endpoint, **described)(served)
             for number, path in enumerate(also):
-                self.record(alias(path, f"{self.name}_{endpoint}_{number}", served, options))
+                self.record(alias(path, f"{self.name}_{endpoint}_{number}", served, options["methods"]))
             return view
 
         return register
@@ -102,8 +104,8 @@ def gated(view):
     return guarded
 
 
-def alias(path, endpoint, view, options):
-    return lambda state: state.app.add_url_rule(path, endpoint, view, **options)
+def alias(path, endpoint, view, methods):
+    return lambda state: state.app.add_url_rule(path, endpoint, view, methods=methods)
 
 
 class User(Resource):
