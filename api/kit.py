@@ -75,10 +75,9 @@ class Resource(flask_smorest.Blueprint):
             operation = f"{self.surface}.{self.resource}.{op}"
             if billed:
                 served, facts = gated(served), {**facts, "x-billed": True}
+            described = options
             if once and options["methods"] == ["POST"]:
                 served, described = repeats.once(served), {**options, "parameters": [repeats.DOCUMENTED]}
-            else:
-                described = options
             served = self.doc(operationId=operation, **facts)(served)
             served = guard(can, scope, unscoped_kind, operation, budget, writes)(served)
             endpoint = f"{op}".replace(".", "_")

@@ -10,7 +10,6 @@ from panel.config import ROOT
 from worker.guests import tiny
 from worker.nodes.libvirt import local
 
-
 claims = []
 """Sockets that keep numbers of bridges for this run."""
 
