@@ -17,7 +17,7 @@ HYPERVISOR_PACKAGES := dnsmasq-base ebtables iproute2 iptables libvirt-daemon-sy
 	util-linux
 IMAGE_PACKAGES := cpio dpkg e2fsprogs fdisk grub-common grub-pc-bin kmod mmdebstrap
 LOCAL_PACKAGES := $(LIBVIRT_PACKAGES) $(HYPERVISOR_PACKAGES) $(IMAGE_PACKAGES)
-TEST_PACKAGES := chromium openssh-client postgresql
+TEST_PACKAGES := chromium openssh-client openssh-server openssl postgresql
 LIGHT := not guest and not browser and not processes
 
 # Succeeds when these Debian packages are there or could be installed.
@@ -72,12 +72,13 @@ test: local installed browser-files $(VENV)/developing  ## Run every test, on SQ
 	@$(MAKE) --no-print-directory -j2 --output-sync=target guest-tests other-tests
 	$(PY) -m tests.postgres pytest -n auto -m "$(LIGHT)"
 
-# These wait most of the time, so they run side by side. Each one's output appears when it has ended.
+# These wait most of the time, so they run side by side. Each one's output appears when it has ended. Browsers drop their
+# requests whenever an interface comes or goes, as those of guests do, so they are in a network of their own.
 guest-tests:
 	pytest -m guest
 
 other-tests:
-	pytest -m "not guest and (browser or processes)"
+	unshare --net sh -c 'ip link set lo up && exec pytest -m "not guest and (browser or processes)"'
 
 check: installed $(VENV)/developing  ## Look at the code without running it: style, layers, templates, migrations, documents
 	ruff check .

@@ -1,5 +1,7 @@
 """The REST surfaces: what customers' and operators' programs use."""
 
+from importlib import import_module
+
 import flask_smorest
 from flask import Flask
 
@@ -21,72 +23,20 @@ class AdminApi(UserApi):
     ERROR_SCHEMA = errors.AdminError
 
 
-def resources():
-    """The table of contents: every module here with routes, in the order of the reference."""
-    from api import (
-        accounts,
-        activity,
-        audit,
-        billing,
-        catalog,
-        connect,
-        credits,
-        dashboard,
-        hypervisor_groups,
-        hypervisor_storages,
-        hypervisors,
-        images,
-        impersonations,
-        instances,
-        ips,
-        locations,
-        plan_groups,
-        plans,
-        profile,
-        projects,
-        settings,
-        ssh_keys,
-        subnets,
-        tasks,
-        team,
-        tokens,
-        usage,
-        webhooks,
-    )
+CUSTOMERS = (
+    "connect instances tasks catalog captures isos ssh_keys user_scripts security_groups ip_sets projects usage "
+    "profile dashboard team tokens volumes webhooks activity"
+)
+OPERATORS = (
+    "hypervisor_groups hypervisors orphans migrations hypervisor_storages locations plan_groups plans images subnets "
+    "ips accounts impersonations credits billing settings failed_jobs audit"
+)
+RESOURCES = (*CUSTOMERS.split(), *OPERATORS.split())
+"""The table of contents: every module here with routes, in the order of the reference."""
 
-    customers = (
-        connect,
-        instances,
-        tasks,
-        catalog,
-        ssh_keys,
-        projects,
-        usage,
-        profile,
-        dashboard,
-        team,
-        tokens,
-        webhooks,
-        activity,
-    )
-    operators = (
-        hypervisor_groups,
-        hypervisors,
-        hypervisor_storages,
-        locations,
-        plan_groups,
-        plans,
-        images,
-        subnets,
-        ips,
-        accounts,
-        impersonations,
-        credits,
-        billing,
-        settings,
-        audit,
-    )
-    return customers + operators
+
+def resources():
+    return [import_module(f"api.{name}") for name in RESOURCES]
 
 
 def register(app: Flask):

@@ -13,8 +13,8 @@ from panel.errors import Problem
 
 log = structlog.get_logger()
 
-CUSTOMERS_OUTSIDE = ("/version",)
-"""Paths of the customers' API that are also served without its prefix."""
+CUSTOMERS_OUTSIDE = ("/version", "/instance/")
+"""How paths of the customers' API begin that are also served without its prefix."""
 
 
 SPOKEN = ("success", "message", "reason", "errors")
@@ -42,7 +42,7 @@ def dialect(path):
     """`admin`, `user` or None for a page."""
     if path == "/api/v1" or path.startswith("/api/v1/"):
         return "admin"
-    return "user" if path == "/api" or path.startswith("/api/") or path in CUSTOMERS_OUTSIDE else None
+    return "user" if path == "/api" or path.startswith(("/api/", *CUSTOMERS_OUTSIDE)) else None
 
 
 def answer(status, message, *, reason=None, errors=None, extra=None):

@@ -1,8 +1,18 @@
 """Images: what machines are made from, for operators."""
 
 from api import kit
-from panel.schemas.images import AdminImageOut, AdminImageRow, ImagePatch, ImageQuery
-from panel.services import catalog
+from panel.schemas.images import (
+    AdminImageOut,
+    AdminImageRow,
+    BrowserIn,
+    CatalogOut,
+    CatalogQuery,
+    ImageIn,
+    ImagePatch,
+    ImageQuery,
+    ReleaseIn,
+)
+from panel.services import catalog, image_catalog, images
 
 admin = kit.Admin("image", __name__, description="Images")
 
@@ -30,3 +40,60 @@ def update(body, image_id):
 def held(image):
     image.hypervisors = catalog.holders(image)
     return image
+
+
+FETCHED = "The image is being fetched."
+
+
+@admin.post("/images", op="create", can="admin:images:write", body=ImageIn, out=AdminImageOut)
+def create(body):
+    """Add an image by its https address. It can be chosen once its file has come to the panel's folder."""
+    kit.say(FETCHED)
+    return held(images.create(actor=kit.actor(), **body))
+
+
+@admin.post("/image/<image_id>/retry", op="retry", can="admin:images:write", out=AdminImageOut)
+def retry(image_id):
+    """Fetch the file of an image again at once, whatever the pause after earlier failures."""
+    found = catalog.get_image(image_id)
+    images.retry(found, actor=kit.actor())
+    kit.say("The download begins anew.")
+    return held(found)
+
+
+@admin.delete("/image/<image_id>", op="delete", can="admin:images:write")
+def delete(image_id):
+    """Remove an image, with its file and its copies on hypervisors. A copy that disks are based on stays."""
+    images.delete(catalog.get_image(image_id), actor=kit.actor())
+    kit.say("The image is removed.")
+
+
+@admin.post(
+    "/image/<image_id>/update/release", op="update_release", can="admin:images:write", body=ReleaseIn, out=AdminImageOut
+)
+def update_release(body, image_id):
+    """Bring an image to what the upstream catalog has of it now.
+
+    Refused with `catalog_mismatch` (400) when the catalog's row is another distribution or major version. The file that
+    is here counts until the new one has arrived.
+    """
+    found = image_catalog.release(catalog.get_image(image_id), actor=kit.actor(), **body)
+    kit.say("The image is brought up to date.")
+    return held(found)
+
+
+@admin.get("/image-browser", op="browse", can="admin:images:read", query=CatalogQuery, out=CatalogOut(many=True))
+def browse(query):
+    """List the images of the upstream catalog."""
+    return image_catalog.entries(**query)
+
+
+@admin.post("/image-browser/add", op="browse_add", can="admin:images:write", body=BrowserIn, out=AdminImageOut)
+def take_over(body):
+    """Add an image of the upstream catalog, or any other by its address.
+
+    Its size is the catalog's when the address is, else the request's, else what the server says; without any it is
+    refused with `size_unknown` (400).
+    """
+    kit.say(FETCHED)
+    return held(image_catalog.add(actor=kit.actor(), **body))

@@ -1,8 +1,11 @@
 """Addresses of every subnet."""
 
 from api import kit
+from panel.errors import Conflict
+from panel.schemas.network import ReverseNameIn
 from panel.schemas.subnets import AddressPatch, AddressQuery, SubnetAddressOut
 from panel.services import subnets
+from panel.services.instances import ips
 
 admin = kit.Admin("ip", __name__, description="Addresses")
 
@@ -21,3 +24,13 @@ def update(body, address_id):
     subnets.reserve(address, **{"reserved": address.reserved, "note": address.note, **body})
     kit.say("The address is changed.")
     return address
+
+
+@admin.post("/ip/<address_id>/rdns", op="set_rdns", can="admin:subnets:write", body=ReverseNameIn, out=SubnetAddressOut)
+def set_rdns(body, address_id):
+    """Note the reverse name of an address that an instance holds."""
+    address = subnets.address(address_id)
+    if address.interface_id is None:
+        raise Conflict("Nobody holds this address.")
+    kit.say("The name is noted.")
+    return ips.name(address, body["rdns"])

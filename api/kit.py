@@ -133,7 +133,8 @@ class Admin(Resource):
     def _make_doc_response_schema(schema):
         if schema is CSV:
             return schema
-        return enveloped(schema if isinstance(schema, Rows) or schema is None else type(schema))
+        many = schema is not None and schema.many
+        return enveloped(schema if isinstance(schema, Rows) or schema is None else type(schema), many)
 
 
 class Billing(Admin):
@@ -204,7 +205,7 @@ def done(**also):
 
 
 @cache
-def enveloped(schema):
+def enveloped(schema, many=False):
     """The documented form of an admin answer."""
     parts = {
         "success": fields.Boolean(**SUCCESS),
@@ -215,8 +216,9 @@ def enveloped(schema):
         parts["meta"] = fields.Nested(Meta, **about("Where these rows lie in the whole list."))
         return Schema.from_dict(parts, name=f"{type(schema).__name__}List")()
     if schema is not None:
-        parts["data"] = fields.Nested(schema, **DATA)
-    return Schema.from_dict(parts, name=f"{plain(schema)}Envelope" if schema else "Envelope")()
+        parts["data"] = fields.Nested(schema, many=many, **DATA)
+    kind = "Array" if many else ""
+    return Schema.from_dict(parts, name=f"{plain(schema)}{kind}Envelope" if schema else "Envelope")()
 
 
 def plain(schema):

@@ -4,7 +4,7 @@ from marshmallow import fields
 
 from api import kit
 from panel.schemas.base import about
-from panel.schemas.tasks import AdminTaskOut, TaskLogOut, TaskOut, TaskQuery
+from panel.schemas.tasks import AdminTaskOut, AdminTaskQuery, TaskLogOut, TaskOut, TaskQuery
 from panel.services import tasks
 
 user = kit.User("task", __name__, description="Tasks")
@@ -50,7 +50,9 @@ def delete(task_id):
     return {"message": "The record is removed."}
 
 
-@admin.get("/tasks", op="list", can="admin:tasks:read", budget="polls", query=TaskQuery, out=kit.rows(AdminTaskOut))
+@admin.get(
+    "/tasks", op="list", can="admin:tasks:read", budget="polls", query=AdminTaskQuery, out=kit.rows(AdminTaskOut)
+)
 def list_all(query):
     """List everybody's tasks, newest first."""
     page, per_page = query.pop("page"), query.pop("per_page")

@@ -19,6 +19,9 @@ PATIENCE = 10
 """Seconds a worker has to prepare the machine's side."""
 
 LOOK = 0.1
+AGAIN = 1.5
+"""Seconds after which the bell for that worker was lost: nobody else rings it again."""
+
 WATCH = 2.0
 """Seconds between two looks at what may stay open."""
 
@@ -53,11 +56,14 @@ class Records:
 
     def find(self, session_id):
         """The machine's side, as fields of a target. Waits for the worker that prepares it; raises `Unavailable`."""
-        until = time.monotonic() + PATIENCE
-        while time.monotonic() < until:
+        began = rung = time.monotonic()
+        while (now := time.monotonic()) < began + PATIENCE:
             with self.app.app_context():
                 if found := consoles.target(session_id):
                     return found
+                if now > rung + AGAIN:
+                    rung = now
+                    consoles.ring(session_id)
             time.sleep(LOOK)
         raise Unavailable("The machine's host does not answer.")
 

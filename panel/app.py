@@ -17,28 +17,34 @@ from panel import admin, assets, db, frame, health, htmx, jobs, limits, mail
 from panel.auth import rates, trail
 from panel.config import ROOT, Config
 from panel.db import session
-from panel.errors import Conflict, NotFound, Problem, TooMany
+from panel.errors import Conflict, Invalid, NotFound, Problem, TooMany
 from panel.services.webhooks import targets
 from panel.user import (
     activity,
     billing,
     consoles,
     documentation,
+    images,
     impersonation,
     instances,
     invitations,
+    ip_sets,
+    isos,
     overview,
     password_reset,
     profile,
     projects,
     search,
     security,
+    security_groups,
     sign_in,
     ssh_keys,
     sso,
     tasks,
     team,
     tokens,
+    user_scripts,
+    volumes,
     webhooks,
 )
 
@@ -51,10 +57,16 @@ PAGES = (
     overview,
     instances,
     consoles,
+    images,
+    isos,
     projects,
     team,
     ssh_keys,
+    user_scripts,
+    security_groups,
+    ip_sets,
     tokens,
+    volumes,
     webhooks,
     tasks,
     activity,
@@ -127,7 +139,10 @@ def begin():
     g.request_id = secrets.token_hex(8)
     trail.begin()
     structlog.contextvars.bind_contextvars(request_id=g.request_id)
-    if "\0" in request.path or b"%00" in request.query_string:  # databases have no such texts
+    odd = b"%00" in request.query_string  # databases have no such texts
+    if odd and api.errors.dialect(request.path):
+        raise Invalid("The query must not contain control characters.")
+    if odd or "\0" in request.path:
         raise NotFound("There is nothing at this address.")
 
 

@@ -16,7 +16,7 @@ from panel.config import ROOT
 
 FOLDER = ROOT / "static"
 OWN = ("app.css", "app.js", "passkeys.js", "theme.js", "reference.css", "reference.js", "favicon.svg")
-SERVED = (*OWN, "consoles/", "vendor/")
+SERVED = (*OWN, "metrics.css", "metrics.js", "consoles/", "vendor/")
 
 MODULES = (".js", ".mjs")
 

@@ -36,9 +36,10 @@ class Config:
     mail_from: str = field(default="", metadata={"help": "sender of mails; empty: panel@ the public address's host"})
     trusted_proxies: str = field(default="", metadata={"help": "comma-separated networks whose X-Forwarded-For counts"})
     webhook_allowed_networks: str = field(
-        default="", metadata={"help": "comma-separated networks that webhooks may reach though they are not public"}
+        default="",
+        metadata={"help": "comma-separated networks that webhooks and downloads may reach, though not public"},
     )
-    webhook_ca: str = field(default="", metadata={"help": "certificates (PEM) that webhooks trust besides the usual"})
+    webhook_ca: str = field(default="", metadata={"help": "certificates (PEM) that webhooks and downloads trust too"})
 
     def __post_init__(self):
         put = lambda name, value: object.__setattr__(self, name, value)  # noqa: E731  (the dataclass is frozen)

@@ -170,9 +170,18 @@ def committed(current):
             call()
 
 
+@event.listens_for(Session, "after_transaction_create")
+def began(current, transaction):
+    if transaction.nested:
+        transaction.calls_before = tuple(current.info.get("on_commit", ()))
+
+
 @event.listens_for(Session, "after_soft_rollback")
-def rolled_back(current, _):
-    if not current.in_nested_transaction():
+def rolled_back(current, transaction):
+    """A savepoint that is rolled back takes only its own calls with it."""
+    if transaction.nested:
+        current.info["on_commit"] = list(transaction.calls_before)
+    else:
         current.info.pop("on_commit", None)
 
 

@@ -11,6 +11,7 @@ WORDS = {
     **dict.fromkeys(("consoles.new_screen", "consoles.again", "admin_consoles.new_screen"), "Ask for a screen"),
     **dict.fromkeys(("consoles.open_shell", "admin_consoles.open_shell"), "Ask for a shell"),
     **dict.fromkeys(("consoles.trust", "admin_consoles.trust"), "Accept a host key"),
+    **dict.fromkeys(("user.instance.push_ssh_keys", "instances.push_keys"), "Push SSH keys"),
     "panel.token.admin": "Make an admin token",
     "panel.token.billing": "Make a billing token",
     "panel.token.user": "Make a token",

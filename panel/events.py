@@ -1,5 +1,7 @@
 """What happened, recorded in the transaction in which it happened, and passed on to webhooks after it."""
 
+from weakref import WeakKeyDictionary
+
 from sqlalchemy import exists, select
 
 from panel import clock, jobs
@@ -33,9 +35,17 @@ def record(kind, resource_type, resource, *, actor, severity=None, message=None,
     return event
 
 
+known: WeakKeyDictionary = WeakKeyDictionary()
+"""For each transaction that goes on, which accounts it has asked for: one that records thousands asks once."""
+
+
 def somebody_listens(account_id):
-    on = exists().where(WebhookSubscription.account_id == account_id, WebhookSubscription.enabled)
-    return session.scalar(select(on))
+    transaction = session().get_transaction() or session().begin()
+    listeners = known.setdefault(transaction, {})
+    if account_id not in listeners:
+        on = exists().where(WebhookSubscription.account_id == account_id, WebhookSubscription.enabled)
+        listeners[account_id] = session.scalar(select(on))
+    return listeners[account_id]
 
 
 def ring():

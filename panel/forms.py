@@ -29,6 +29,7 @@ class Form:
         self.sent = None
         self.errors: dict[str, str] = {}
         self.status = 200
+        self.reason: str | None = None
         self.result = None
 
     def submit(self, action) -> bool:
@@ -45,7 +46,7 @@ class Form:
                 self.result = action(**data)
                 session.flush()
             except Problem as error:
-                self.status = error.status
+                self.status, self.reason = error.status, error.reason
                 if isinstance(error, TooMany):
                     after_this_request(partial(put_off, error.seconds))
                 self.errors = {name: " ".join(texts) for name, texts in error.fields.items()}

@@ -36,6 +36,7 @@ def prepare(app):
         "refusal": browser.refusal,
         "nonce": nonce,
         "now": clock.now,
+        "zone": zone,
         "ago": lambda moment: figures.ago(moment, zone()),
         "exact": lambda moment: figures.exact(moment, zone()),
         "hour": lambda moment: figures.hour(moment, zone()),

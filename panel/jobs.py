@@ -20,6 +20,9 @@ from panel.models import Task
 log = structlog.get_logger()
 connection: Redis | None = None
 
+TOGETHER = 16
+"""Tasks that one bell tells of. More would leave other workers idle."""
+
 LOOK = 0.05
 """Seconds between two looks at a task that somebody waits for."""
 
@@ -35,9 +38,9 @@ def queue():
     return Queue("tasks", connection=connection, serializer="json")
 
 
-def ring(task_id):
-    """Asks the workers to look at a task."""
-    call("worker.task.run", task_id)
+def ring(*task_ids):
+    """Asks a worker to look at tasks."""
+    call("worker.task.run", *task_ids)
 
 
 def call(function, *args):
@@ -68,18 +71,43 @@ def enqueue(kind, resource_type, resource, *, lock, actor, hypervisor_id=None, a
         raise Conflict(
             "Another task is running on this resource. Wait until it has ended.", reason="task_running"
         ) from None
-    on_commit(lambda: ring(task.id))
+    ring_later(task.id)
     return task
 
 
+class Bells:
+    """The tasks of one transaction: however many it makes, workers are rung a few times."""
+
+    def __init__(self):
+        self.task_ids = []
+
+    def __call__(self):
+        for start in range(0, len(self.task_ids), TOGETHER):
+            ring(*self.task_ids[start : start + TOGETHER])
+
+
+def ring_later(task_id):
+    """Rings once this transaction has committed."""
+    waiting = session.info.get("on_commit", [])
+    bells = next((call for call in waiting if isinstance(call, Bells)), None)
+    if bells is None:
+        on_commit(bells := Bells())
+    bells.task_ids.append(task_id)
+
+
 def outcome(task, seconds):
-    """Commits, so that the task can begin, and waits for its end. Returns its row as it is when the time is over at the
-    latest. Only for what takes a moment and whose caller can do nothing without it."""
+    """Waits for the end of a task. Returns its row as it is when the time is over at the latest."""
+    return awaited(task, lambda: not task.open, seconds)
+
+
+def awaited(row, done, seconds):
+    """Commits, so that the work can begin, and waits until the row shows that it is `done()`. Returns the row as it is
+    when the time is over at the latest. Only for what takes a moment and whose caller can do nothing without it."""
     session.commit()
     until = time.monotonic() + seconds
     while True:
-        session.refresh(task)
+        session.refresh(row)
         session.commit()
-        if not task.open or time.monotonic() > until:
-            return task
+        if done() or time.monotonic() > until:
+            return row
         time.sleep(LOOK)

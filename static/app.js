@@ -26,7 +26,7 @@ const isPoll = (event) => event.detail.ctx?.sourceEvent?.type === "every";
 function isBusy(part) {
   const active = document.activeElement;
   const typing = active?.matches("input:not([type=checkbox]), textarea, select") && part.contains(active);
-  return typing || find(".dropdown-menu.show, dialog[open]", part);
+  return typing || find(".dropdown-menu.show, dialog[open], [name=ids]:checked", part);
 }
 document.addEventListener("htmx:before:request", (event) => {
   if (isPoll(event) && document.hidden) event.preventDefault();
@@ -77,6 +77,20 @@ async function copy(text, button) {
     else button.removeAttribute("aria-label");
   }, 1500);
 }
+
+// Ticked rows of a list: how many, and all at once.
+function count() {
+  const boxes = [...document.querySelectorAll("[name=ids]")];
+  const ticked = boxes.filter((box) => box.checked).length;
+  for (const place of document.querySelectorAll("[data-ticked]")) place.textContent = ticked;
+  const all = find("[data-tick-all]");
+  if (all) [all.checked, all.indeterminate] = [ticked > 0 && ticked === boxes.length, ticked > 0 && ticked < boxes.length];
+}
+document.addEventListener("change", ({ target }) => {
+  if ("tickAll" in target.dataset) for (const box of document.querySelectorAll("[name=ids]")) box.checked = target.checked;
+  if (target.matches("[name=ids], [data-tick-all]")) count();
+});
+document.addEventListener("htmx:after:swap", count);
 
 // A box that makes no sense without another ticks that one too.
 document.addEventListener("change", ({ target }) => {

@@ -20,6 +20,8 @@ const FILES = [
   "@xterm/addon-search/lib/addon-search.mjs",
   "@xterm/addon-unicode11/lib/addon-unicode11.mjs",
   "@xterm/addon-web-links/lib/addon-web-links.mjs",
+  "uplot/dist/uPlot.iife.min.js",
+  "uplot/dist/uPlot.min.css",
 ];
 
 // Modules that load each other by their places.

@@ -24,7 +24,7 @@ from tests import answers
 from tests import cast as people
 from worker import hypervisors, nodes, process, task  # noqa: F401  (process registers the task bodies)
 
-pytest_plugins = ["tests.hypervisor", "tests.laboratory"]
+pytest_plugins = ["tests.hypervisor", "tests.laboratory", "tests.library"]
 
 CONFIGURED = {name: os.environ.pop(name) for name in list(os.environ) if name.startswith("PANEL_")}
 
@@ -85,7 +85,8 @@ def work_off():
     while bells:
         function, args = bells.pop(0)
         if function == "worker.task.run":
-            task.run(*args, "test-worker")
+            for task_id in args:
+                task.run(task_id, "test-worker")
         else:
             module, name = function.rsplit(".", 1)
             getattr(import_module(module), name)(*args)

@@ -61,10 +61,10 @@ class Laboratory(Customer):
 
 
 @contextlib.contextmanager
-def laboratory(data_dir, hypervisor, cache):
-    """The installation runs, with one real node, until the block ends."""
+def laboratory(data_dir, hypervisor, cache, **settings):
+    """The installation runs, with one real node, until the block ends. `settings` are of its environment."""
     (data_dir / "cache").symlink_to(cache)
-    installation = Installation(data_dir, PANEL_WEB_WORKERS="1")
+    installation = Installation(data_dir, PANEL_WEB_WORKERS="1", **settings)
     try:
         installation.panel("db", "upgrade")
         for email, *role in ((EMAIL,), ("operator@example.com", "--operator")):
@@ -109,6 +109,8 @@ def furnish(lab, hypervisor):
 
 
 @pytest.fixture(scope="session")
-def lab(tmp_path_factory, hypervisor, guest_cache):
-    with laboratory(tmp_path_factory.mktemp("lab"), hypervisor, guest_cache) as made:
+def lab(tmp_path_factory, hypervisor, guest_cache, library_authority):
+    """This machine is taken for public, so that nodes fetch from the tests' own server."""
+    local = {"PANEL_WEBHOOK_ALLOWED_NETWORKS": "127.0.0.0/8", "PANEL_WEBHOOK_CA": library_authority.pem}
+    with laboratory(tmp_path_factory.mktemp("lab"), hypervisor, guest_cache, **local) as made:
         yield made

@@ -12,8 +12,8 @@ from sqlalchemy import select
 from panel import clock
 from panel.auth import permissions
 from panel.db import session
-from panel.models import Image, Member, Passkey, SignIn, Token
-from panel.services import sign_ins, tokens
+from panel.models import Image, Instance, Iso, Member, Passkey, SignIn, Token, Volume, VolumeSnapshot
+from panel.services import settings, sign_ins, tokens, volume_plans
 from tests.cast import PASSWORD
 from tests.test_architecture import SURFACES, operations
 
@@ -39,6 +39,12 @@ OWN = {f"user.token.{op}" for op in ("create", "update", "delete")} | {
 
 def concrete(path, ids=None):
     return re.sub(r"{(\w+)}", lambda found: (ids or {}).get(found[1], UNKNOWN), path)
+
+
+@pytest.fixture(autouse=True)
+def billed(world):
+    """With billing off, what costs something would be shut for everybody."""
+    settings.update({"billing_enabled": True})
 
 
 @pytest.fixture
@@ -259,10 +265,27 @@ def test_a_suspended_account_looks_and_does_nothing(as_, cast, everything):
                 assert (answer.status_code, answer.json["reason"]) == (403, "account_suspended"), path
 
 
-CATALOG = {"location_id", "plan_id", "plan_group_id"}
+CATALOG = {"location_id", "plan_id", "plan_group_id", "volume_plan_id", "hypervisor_group_id"}
 """Ids that belong to the platform: everybody may name them."""
-TEAMS = {"key_id", "role_id", "member_id", "subscription_id", "delivery_id"}
+TEAMS = {"key_id", "script_id", "role_id", "member_id", "subscription_id", "delivery_id"}
+TEAMS |= {"group_id", "rule_id", "set_id", "entry_id", "image_id", "iso_id"}
 """Ids of what belongs to the whole team, however little was chosen for a member."""
+
+
+RULE = {"direction": "ingress", "protocol": "all", "ip_version": "ipv4"}
+ENTRY = {"cidr": "10.0.0.0/8"}
+
+
+def library(account):
+    """An image and an ISO of the account's own."""
+    image = Image(
+        name=f"of-{account.email}", label="own", distro="Debian", version="12", filename="tiny.qcow2", size=64
+    )
+    image.purpose, image.account_id, image.sha256 = "user", account.id, "ab" * 32
+    iso = Iso(name="own", filename="own.iso", url="https://example.com/own.iso", account_id=account.id)
+    session.add_all((image, iso))
+    session.commit()
+    return image, iso
 
 
 @pytest.fixture
@@ -271,20 +294,44 @@ def ids(as_, cast):
     instance = cast.instance("owner")
     made = lambda path, **body: as_("owner", "POST", f"/api/{path}", json=body).json  # noqa: E731
     role = made("team/roles", name="r", permissions=[])["role"]["id"]
+    captured, iso = library(cast.owner)
     passkey = Passkey(account_id=cast.owner.id, name="k", credential_id="c", public_key="p", sign_count=0)
     session.add(passkey)
     sign_ins.start(cast.owner, ip="127.0.0.1", user_agent="test")
     session.commit()
     hook = {"name": "h", "url": "https://1.1.1.1/", "secret": "s" * 16, "event_kinds": ["*"]}
     subscription = made("webhook-subscriptions", **hook)["webhook_subscription"]["id"]
+    plan = volume_plans.create(volume_plans.create_group(name="ssd"), name="v", size=1)
+    session.commit()
+    place = {"volume_plan_id": plan.id, "hypervisor_group_id": cast.location.id}
+    volume = made("storage/volumes", name="v", **place)["volume"]["id"]
+    session.get(Volume, volume).status = "available"
+    session.commit()
+    made(f"storage/volume/{volume}/snapshot", name="s")
+    group = made("security-groups", name="g")["security_group"]["id"]
+    ip_set = made("ip-sets", name="s", ip_version="ipv4")["ip_set"]["id"]
     return {
+        "snapshot_id": session.scalar(select(VolumeSnapshot.id)),
+        "volume_id": volume,
+        "address_id": instance.addresses[0].id,
+        "group_id": group,
+        "rule_id": made(f"security-group/{group}/rules", **RULE)["rule"]["id"],
+        "set_id": ip_set,
+        "entry_id": made(f"ip-set/{ip_set}/entries", **ENTRY)["entry"]["id"],
         "delivery_id": made(f"webhook-subscription/{subscription}/test")["delivery"]["id"],
+        "disk_id": instance.disks[0].id,
+        "image_id": captured.id,
+        "iso_id": iso.id,
+        "slot": "primary",
+        "device": "primary",
+        "action": "mount",
         "instance_id": instance.id,
         "key_id": made("ssh-key/generate", name="k", algorithm="ed25519")["ssh_key"]["id"],
         "member_id": made("team/subusers/invite", email="new@example.com", role_id=role)["subuser"]["id"],
         "passkey_id": passkey.id,
         "project_id": made("projects", name="p")["project"]["id"],
         "role_id": role,
+        "script_id": made("user-scripts", name="s", type="sh", content="true")["script"]["id"],
         "session_id": session.scalar(select(SignIn.id)),
         "subscription_id": subscription,
         "task_id": as_("owner", "DELETE", f"/api/cloud-service/instances/{instance.id}").json["task_id"],
@@ -309,12 +356,28 @@ def test_unknown_and_foreign_ids_are_the_same_404(as_, cast, everything, ids):
 
 
 def body_for(path, cast):
-    known = {"deploy": {"image_id": cast.image.id}, "{passkey_id}": {"password": PASSWORD}}
+    known = {
+        "deploy": {"image_id": cast.image.id},
+        "change-plan": {"plan_id": cast.plan.id},
+        "snapshot": {"name": "s"} if "volume" in path else {"snapname": "s"},
+        "rollback": {"snapname": "s"},
+        "attach": {"instance_id": UNKNOWN} if "volume" in path else {},
+        "resize": {"volume_plan_id": UNKNOWN},
+        "restore": {"mode": "in_place"},
+        "{passkey_id}": {"password": PASSWORD},
+    }
+    known |= {"boot-order": {"boot": "disk"}, "update-name": {"name": "n"}, "tags": {"tags": ""}}
+    known |= {"rules": RULE, "entries": ENTRY, "bulk-add": {"cidrs": [ENTRY["cidr"]]}}
+    known |= {f"{way}-instances": {"instance_ids": [UNKNOWN]} for way in ("attach", "detach")}
+    known |= {"ips": {"action": "add"}, "rdns": {"rdns": None}}
+    known |= {"self-deploy": {"iso_id": UNKNOWN}, "rescue": {"enable": True}}
     return known.get(path.rpartition("/")[2], {})
 
 
-SAME = {"ssh_key_id": ["ssh_keys"]}
-"""Another name of the same field, which would win."""
+SAME = {"ssh_key_id": ["ssh_keys"], "remote_group_id": ["ip_set_id"], "ip_set_id": ["remote_group_id"]}
+SAME |= {"image_id": ["iso_id"]}
+"""Another name of the same field, which would win, or another field that may not be sent with it."""
+NOT_BESIDE = {"ip_set_id"}
 
 
 @pytest.fixture
@@ -325,33 +388,78 @@ def bodies(as_, cast):
         access = cast.owner if who == "owner" else cast.outsider
         key = as_(who, "POST", "/api/ssh-key/generate", json={"name": "k", "algorithm": "ed25519"}).json["ssh_key"]
         project = as_(who, "POST", "/api/projects", json={"name": "p"}).json["project"]
+        script = {"name": "s", "type": "sh", "content": "true"}
+        script = as_(who, "POST", "/api/user-scripts", json=script).json["script"]
         role = as_(who, "POST", "/api/team/roles", json={"name": "r", "permissions": []}).json["role"]
-        image = Image(name=f"of-{who}", label="own", distro="Debian", version="12", filename="tiny.qcow2", size=64)
-        image.purpose, image.account_id, image.sha256 = "user", access.id, "ab" * 32
-        session.add(image)
+        group = as_(who, "POST", "/api/security-groups", json={"name": "g"}).json["security_group"]
+        ip_set = as_(who, "POST", "/api/ip-sets", json={"name": "s", "ip_version": "ipv4"}).json["ip_set"]
+        image, iso = library(access)
+        stopped = cast.instance(who)
+        stopped.deployed = True
         session.commit()
         return {
+            "instance_id": stopped.id,
+            "iso_id": iso.id,
             "project_id": project["id"],
             "role_id": role["id"],
             "image_id": image.id,
             "ssh_key_id": key["id"],
             "ssh_keys": [key["id"]],
+            "user_scripts": [script["id"]],
             "project_ids": [project["id"]],
-            "resource_id": cast.instance(who).id,
+            "resource_id": (instance := cast.instance(who)).id,
+            "disk_ids": [instance.disks[0].id],
+            "remote_group_id": group["id"],
+            "ip_set_id": ip_set["id"],
+            "instance_ids": [cast.instance(who).id],
         }
 
     own, others = things("owner"), things("outsider")
+    live = session.get(Instance, own["resource_id"])
+    live.deployed, live.power = True, "on"
+    session.commit()
     for each in (own, others):
         each["resource_ids"] = [each["resource_id"]]
     member = session.scalar(select(Member).where(Member.account_id == cast.viewer.id)).id
+    plan = volume_plans.create(volume_plans.create_group(name="ssd"), name="v", size=1)
+    session.commit()
+    place = {"volume_plan_id": plan.id, "hypervisor_group_id": cast.location.id}
+    volume = as_("owner", "POST", "/api/storage/volumes", json={"name": "v", **place}).json["volume"]["id"]
+    session.get(Volume, volume).status = "available"
+    kept = VolumeSnapshot(volume_id=volume, storage_id=session.get(Volume, volume).storage_id, name="s", size=1)
+    kept.status = "available"
+    session.add(kept)
+    session.commit()
     kind = {"resource_type": "instance"}
+    running = [cast.instance() for _ in range(2)]
+    for instance in running:
+        instance.deployed, instance.power = True, "on"
+    session.commit()
     invited = {"email": "new@example.com", "reach": "projects"}
+    drive = {"instance_id": cast.instance().id, "slot": "primary", "device": "primary", "action": "mount"}
     return (
         own,
         others,
         {
             ("POST", "/api/instance/{instance_id}/deploy"): ({"instance_id": cast.instance().id}, {}),
+            ("POST", "/api/instance/{instance_id}/forge/enable"): ({"instance_id": own["resource_id"]}, {}),
+            ("POST", "/api/instance/{instance_id}/reinstall"): ({"instance_id": running[0].id}, {}),
+            ("POST", "/api/instance/{instance_id}/ssh-keys"): ({"instance_id": running[1].id}, {}),
+            ("POST", "/api/storage/volumes"): ({}, {"name": "v", **place}),
+            ("POST", "/api/storage/volume/{volume_id}/attach"): ({"volume_id": volume}, {}),
+            ("POST", "/api/storage/volume/{volume_id}/snapshot/{snapshot_id}/restore"): (
+                {"volume_id": volume, "snapshot_id": kept.id},
+                {"mode": "new_volume", **place},
+            ),
+            ("POST", "/api/instance/{instance_id}/self-deploy"): ({"instance_id": cast.instance().id}, {}),
+            ("POST", "/api/instance/{instance_id}/iso/{slot}/mount"): (drive, {}),
+            ("POST", "/api/instance/{instance_id}/iso/{device}/{action}"): (drive, {}),
+            ("POST", "/api/images"): ({}, {"name": "golden"}),
             ("POST", "/api/project/assign-resource"): ({}, kind),
+            **{
+                ("POST", f"/api/security-group/{{group_id}}/{way}"): ({"group_id": own["remote_group_id"]}, rest)
+                for way, rest in (("rules", RULE), ("attach-instances", {}), ("detach-instances", {}))
+            },
             ("POST", "/api/project/bulk-assign"): ({}, {"resources": [{**kind, "resource_id": own["resource_id"]}]}),
             ("POST", "/api/team/subusers/invite"): ({}, invited),
             ("PATCH", "/api/team/subuser/{member_id}/role"): ({"member_id": member}, {"reach": "projects"}),
@@ -366,7 +474,9 @@ def id_fields(app, operation):
     for each in content.values():
         schema = each["schema"]
         schema = schemas[schema["$ref"].rpartition("/")[2]] if "$ref" in schema else schema
-        yield from (name for name in schema.get("properties", {}) if name.endswith(("_id", "_ids", "_keys")))
+        yield from (
+            name for name in schema.get("properties", {}) if name.endswith(("_id", "_ids", "_keys", "_scripts"))
+        )
 
 
 def test_ids_in_bodies_are_the_callers_own(as_, app, cast, everything, bodies):
@@ -388,6 +498,7 @@ def test_ids_in_bodies_are_the_callers_own(as_, app, cast, everything, bodies):
             assert answers[0] == answers[1], (path, field)
             assert answers[0][0] in (404, 422), (path, field, answers)
             tried += 1
-        accepted = as_("owner", method, concrete(path, places), json={**right, **rest})
+        alone = {name: value for name, value in right.items() if name not in NOT_BESIDE}
+        accepted = as_("owner", method, concrete(path, places), json={**alone, **rest})
         assert accepted.status_code < 300, (path, accepted.json)
     assert tried > 10

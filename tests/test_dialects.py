@@ -4,7 +4,14 @@ import pytest
 
 from panel.db import session
 from panel.errors import Conflict, Forbidden, Invalid, NotFound, Problem, Unavailable
+from panel.services import settings
 from tests.test_architecture import operations
+
+
+@pytest.fixture(autouse=True)
+def billed(world):
+    """With billing off, lists of what costs something say only that."""
+    settings.update({"billing_enabled": True})
 
 
 def lists(app, surface):

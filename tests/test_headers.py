@@ -54,8 +54,11 @@ MINTING = {
     "/api/instance/{instance_id}/webssh",
     "/api/v1/instance/{instance_id}/novnc",
     "/api/v1/instance/{instance_id}/ssh",
+    "/api/instance/{instance_id}/rescue",
+    "/api/v1/instance/{instance_id}/rescue",
 }
-"""The GETs that make something new each time, by specification. Their answers are not kept either (test_consoles)."""
+"""The GETs that make something new each time, or tell of a session's password, by specification. Their answers are not
+kept either (test_consoles, test_rescue)."""
 
 
 @pytest.mark.parametrize("surface", ["USER", "ADMIN"])

@@ -4,7 +4,7 @@ import secrets
 from datetime import timedelta
 
 import structlog
-from sqlalchemy import or_, select
+from sqlalchemy import or_, select, update
 
 from panel import clock
 from panel.db import session
@@ -28,20 +28,24 @@ NEGLECTED = timedelta(days=2)
 
 
 def open_screen(session_id):
-    """Makes the node's VNC server ask for a new password, and writes down where it listens."""
+    """Makes the node's VNC server ask for a new password, and writes down where it listens. The bell may ring again
+    when nobody seems to have heard it."""
     row = session.get(ConsoleSession, session_id)
     if row is None:
         return
     [instance] = seen.fresh(row.instance_id)  # locked: two workers agree about the password of one machine
-    row.node_password = waiting(row) or secrets.token_urlsafe(6)[:8]
-    password = row.node_password
+    session.refresh(row)
+    if row.port or row.problem:
+        return session.rollback()
+    password = row.node_password = row.node_password or waiting(row) or secrets.token_urlsafe(6)[:8]
+    instance_id, mine = instance.id, update(ConsoleSession).where(ConsoleSession.id == session_id)
     try:
-        endpoint = node_of(instance.hypervisor_id).console(instance.id, password)
+        found = node_of(instance.hypervisor_id).console(instance_id, password)
     except NodeError as error:
-        log.warning("screen_not_opened", instance=row.instance_id, detail=error.detail)
-        row.problem = str(error)
+        log.warning("screen_not_opened", instance=instance_id, detail=error.detail)
+        session.execute(mine.where(ConsoleSession.port.is_(None)).values(problem=str(error)))
     else:
-        row.host, row.port, row.via = endpoint.host, endpoint.port, endpoint.via
+        session.execute(mine.values(host=found.host, port=found.port, via=found.via, problem=None))
     session.commit()
 
 

@@ -83,5 +83,9 @@ hands: Hands | None = None
 
 
 def take(function, *args):
-    """Called by RQ for each bell."""
-    hands.give(function, *args)
+    """Called by RQ for each bell. One may tell of several tasks."""
+    if function == "worker.task.run":
+        for task_id in args:
+            hands.give(function, task_id)
+    else:
+        hands.give(function, *args)

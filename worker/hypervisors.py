@@ -7,11 +7,11 @@ from sqlalchemy import bindparam, select, update
 
 from panel import clock
 from panel.db import session
-from panel.models import Hypervisor, Instance, Interface, Task
+from panel.models import Hypervisor, Instance, Interface, Migration, Task
 from panel.models.tasks import OPEN
 from panel.services import hypervisors
 from panel.services.instances import seen
-from worker import nodes
+from worker import metrics, nodes
 from worker.nodes.base import Missing, NodeError, NodeSpec, Pool, Power, Unreachable
 
 log = structlog.get_logger()
@@ -96,20 +96,28 @@ def refresh(hypervisor_id):
         machines = {machine.id: machine for machine in node_of(hypervisor_id).machines()}
     except NodeError as error:
         return silent(hypervisor_id, asked, error)
+    look = metrics.Look(asked, machines)
     row = locked(hypervisor_id)
     if row is None or overtaken(row, asked):
         return session.rollback()
     if row.status != "up":
         hypervisors.seen(row)
     row.seen_at = clock.now()
-    known = select(Instance.id, Instance.power, Instance.deployed, Instance.lost)
+    known = select(Instance.id, Instance.power, Instance.deployed, Instance.lost, Instance.migrating)
     known = session.execute(known.where(Instance.hypervisor_id == hypervisor_id)).all()
-    strangers = sorted(machines.keys() - {instance.id for instance in known})
+    strangers = sorted(machines.keys() - {instance.id for instance in known} - arriving(hypervisor_id))
     row.strangers = [{"id": i, "name": machines[i].name} for i in strangers]
     cards = counted(hypervisor_id)
     session.commit()
     compare(hypervisor_id, known, machines, asked)
     count(cards, machines)
+    metrics.sample(hypervisor_id, look)
+
+
+def arriving(hypervisor_id):
+    """The machines that are moving to the node. They may be there already, and it is the move that says so."""
+    moving = select(Migration.instance_id).where(Migration.target_id == hypervisor_id, Migration.status == "active")
+    return set(session.scalars(moving))
 
 
 def silent(hypervisor_id, asked, error):
@@ -138,12 +146,12 @@ def compare(hypervisor_id, known, machines, asked):
     for instance in known:
         machine = machines.get(instance.id)
         power = machine and word(machine.power)
-        if differs(instance, power):
+        if not instance.migrating and differs(instance, power):
             news[instance.id] = power
     session.commit()
     for some in portions(list(news)):
         for instance in seen.fresh(*some):
-            if instance.hypervisor_id == hypervisor_id:
+            if instance.hypervisor_id == hypervisor_id and not instance.migrating:
                 tell(instance, news[instance.id], asked, at_work)
         session.commit()
 
@@ -235,13 +243,14 @@ def changed(hypervisor_id, instance_id, power):
     """A node's event: one machine's power, or (None) that it was removed. Events are late at times and bear no date, so
     one that is news is not believed: the node is asked what is true now."""
     known = select(Instance.power, Instance.deployed, Instance.lost)
-    known = session.execute(known.where(Instance.id == instance_id, Instance.hypervisor_id == hypervisor_id)).first()
+    here = Instance.id == instance_id, Instance.hypervisor_id == hypervisor_id, ~Instance.migrating
+    known = session.execute(known.where(*here)).first()
     if known is None or not differs(known, power and word(power)):
         return session.rollback()
     asked, at_work = clock.now(), actors(Task.resource_id == instance_id)
     power = present(node_of(hypervisor_id), instance_id)
     for instance in seen.fresh(instance_id):
-        if instance.hypervisor_id == hypervisor_id:
+        if instance.hypervisor_id == hypervisor_id and not instance.migrating:
             tell(instance, power and word(power), asked, at_work)
     session.commit()
 

@@ -12,9 +12,11 @@ from panel.errors import Conflict, NotFound
 from panel.models import Image, ImageCopy, Instance
 from panel.services import instances, usage
 from panel.services.instances import seen
-from worker import hypervisors, seeds
+from worker import firewall, hypervisors, seeds, user_scripts
+from worker.loaded import loaded
 from worker.nodes import base
-from worker.nodes.base import GiB, Machine, Missing, Nic, NodeError, Power
+from worker.nodes.base import GiB, Machine, Missing, NodeError, Power
+from worker.rescued import leave, named, rescued
 from worker.task import WAIT, task
 
 SHUTDOWN_PATIENCE = 120
@@ -31,9 +33,7 @@ def deploy(work):
     """Makes the machine: image on the node, disk from it, seed, definition, power."""
     instance = known(work)
     work.step("Preparing", 2)
-    image = session.get(Image, work.task.arguments["image_id"])
-    if image is None:
-        raise NotFound("The image was removed meanwhile. Choose another one.")
+    image, scripts = image_of(work), user_scripts.of(work)
     disk = disk_of(instance.disks[0])
     ensure_image(work, image, instance.disks[0].on)
 
@@ -42,7 +42,7 @@ def deploy(work):
     work.node.create_disk(disk, on_node(image))
 
     work.step("Writing the first-boot configuration", 70)
-    seed = seeds.seed(instance, work.task.arguments, work.task.secret, work.task.id)
+    seed = seeds.seed(instance, work.task.arguments, work.task.secret, work.task.id, scripts)
     work.undo("delete_disk", disk.pool, seed_name(instance))
     medium = work.node.write_seed(disk.pool, seed_name(instance), seed)
 
@@ -55,6 +55,13 @@ def deploy(work):
     work.node.start(instance.id)
     turned(work, "on", asked)
     seen.deployed(instance, actor=work.task.actor)
+
+
+def image_of(work):
+    image = session.get(Image, work.task.arguments["image_id"])
+    if image is None:
+        raise NotFound("The image was removed meanwhile. Choose another one.")
+    return image
 
 
 def ensure_image(work, image, storage):
@@ -70,13 +77,18 @@ def turned(work, power, asked):
     """Notes the power that a call brought about. What the node reported since it was asked counts for more."""
     for instance in seen.fresh(work.task.resource_id):
         seen.power(instance, power, at=asked, actor=work.task.actor)
+        if power == "on":
+            instance.last_error = None
 
 
 POWER = ("instance_start", "instance_stop", "instance_shutdown", "instance_poweroff", "instance_restart")
 SUSPENSION = ("instance_suspend", "instance_unsuspend")
 
 
-@task("instance_start", after=("instance_stop", "instance_shutdown", "instance_poweroff", *SUSPENSION))
+@task(
+    "instance_start",
+    after=("instance_stop", "instance_shutdown", "instance_poweroff", "iso_mount", "image_capture", *SUSPENSION),
+)
 def start(work):
     instance = known(work)
     if instance.suspended_reason:
@@ -151,6 +163,8 @@ def suspend(work):
     instance = known(work)
     if instance.suspended_reason and instance.deployed and not ask_to_stop(work):
         power_off(work, "The guest does not obey: powering off", 90)
+    if instance.suspended_reason:
+        leave(work, instance)
 
 
 @task("instance_unsuspend", after=(*POWER, *SUSPENSION))
@@ -164,10 +178,19 @@ def unsuspend(work):
 @task("instance_restart", after=("instance_start", "instance_stop", "instance_shutdown", "instance_poweroff"))
 def restart(work):
     """Asks the guest to restart. That cannot be done again without being noticed, so a cut-off attempt is not."""
+    if known(work).pending_ram is not None:
+        return start_anew(work)
     if work.task.progress:
         raise NodeError("The worker was lost meanwhile, so it is not known whether the guest restarted.")
     work.step("Restarting", 30)
     work.node.restart(work.task.resource_id)
+
+
+def start_anew(work):
+    """A restart that brings what waits for it: only a machine that is powered on anew has other processors."""
+    if not ask_to_stop(work):
+        power_off(work, "The guest does not obey: powering off", 80)
+    turn_on(work, known(work))
 
 
 def still_there(row, error):
@@ -182,10 +205,11 @@ def destroy(work):
     if instance is None:
         return
     disks = [(disk.on.name, disk.name) for disk in instance.disks]
+    overlays = [(pool, base.overlay_of(name)) for pool, name in disks] if instance.forges else []
     work.step("Removing the machine", 20)
     work.node.delete(instance.id)
     work.step("Removing its disks", 60)
-    for pool, name in (*disks, (disks[0][0], seed_name(instance))):
+    for pool, name in (*overlays, *disks, (disks[0][0], seed_name(instance)), *named(instance)):
         with suppress(Missing):  # a node that was installed anew does not even have the pool
             work.node.delete_disk(pool, name)
     work.step("Releasing its addresses", 90)
@@ -202,36 +226,39 @@ def known(work):
 def machine(instance, medium=None):
     """The definition of the machine, from its row."""
     first = instance.disks[0]
-    return Machine(
+    made = Machine(
         id=instance.id,
         name=instance.name,
         cpu_cores=instance.cpu_cores,
         memory_mb=instance.ram,
-        disks=tuple(disk_of(disk) for disk in instance.disks),
-        nics=tuple(nic(interface, instance.hypervisor.network) for interface in instance.interfaces),
+        disks=tuple(disk_of(disk) for disk in (*instance.disks, *instance.volumes) if in_machine(disk)),
+        nics=firewall.cards(instance),
         media={"seed": medium or base.Disk(first.on.name, seed_name(instance), 0)},
         boot=tuple(part.strip() for part in instance.boot.split(",")),
         vnc=instance.enable_vnc,
         vnc_password=instance.vnc_password or "",
+        tpm=instance.tpm_enabled,
     )
-
-
-def nic(interface, network):
-    return Nic(
-        mac=interface.mac,
-        network=network,
-        addresses=tuple(address.ip for address in interface.addresses),
-        inbound_mbps=interface.port_speed,
-        outbound_mbps=interface.port_speed,
-    )
+    return rescued(instance, loaded(instance, made))
 
 
 def disk_of(disk):
-    return base.Disk(disk.on.name, disk.name, disk.size * GiB)
+    """Of a disk's row or a volume's."""
+    return base.Disk(disk.on.name, getattr(disk, "disk_name", disk.name), disk.size * GiB)
+
+
+def in_machine(disk):
+    """Whether the machine is to have it. A volume that was never used is made when it is attached."""
+    return getattr(disk, "attached", True) and getattr(disk, "used", True)
 
 
 def seed_name(instance):
-    return f"{instance.name}-seed.iso"
+    return seed_beside(instance.disks[0].name)
+
+
+def seed_beside(disk):
+    """A seed belongs to the system on a first disk: `h1-0.qcow2` has `h1-seed.iso`, `h1-0-a.qcow2` `h1-seed-a.iso`."""
+    return f"{disk.removesuffix('.qcow2').replace('-0', '-seed', 1)}.iso"
 
 
 def on_node(image):

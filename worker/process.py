@@ -19,13 +19,53 @@ from panel.db import bare_app, new_id
 from panel.logs import setup
 from panel.services import workers
 from panel.services.webhooks import targets
-from worker import consoles, hands, hypervisors, instances
+from worker import (
+    agents,
+    captures,
+    consoles,
+    disks,
+    drives,
+    firewall,
+    forges,
+    hands,
+    hypervisors,
+    instances,
+    media,
+    migrations,
+    orphans,
+    plans,
+    reinstall,
+    rescue,
+    self_deploy,
+    snapshots,
+    switches,
+    volumes,
+)
 from worker.schedule import Schedule
 from worker.webhooks import sender
 
 log = structlog.get_logger()
 
-BODIES = (instances, consoles)
+BODIES = (
+    instances,
+    consoles,
+    orphans,
+    reinstall,
+    agents,
+    forges,
+    plans,
+    disks,
+    switches,
+    firewall,
+    media,
+    drives,
+    snapshots,
+    volumes,
+    rescue,
+    self_deploy,
+    captures,
+    migrations,
+)
 """The modules whose tasks a worker knows."""
 
 PATIENCE = 30

@@ -46,8 +46,12 @@ class Schedule:
             lambda: jobs.call("worker.sign_ins.write_down_seen"): 60,
             lambda: jobs.call("worker.mail.send_due"): 15,
             lambda: jobs.call("worker.consoles.tidy"): 60,
+            lambda: jobs.call("worker.agents.look_everywhere"): 15,
             lambda: jobs.call("worker.webhooks.spread"): MISSED,
+            lambda: jobs.call("worker.media.sweep"): 60,
+            lambda: jobs.call("worker.catalog.refresh"): 3600,
             lambda: jobs.call("worker.usage.count"): 300,
+            lambda: jobs.call("worker.traffic.look"): 60,
             lambda: jobs.call("worker.tidy.tidy"): 3600,
         }
         """Seconds between two calls. Each is quick: what takes longer is rung for, or has a thread of its own."""

@@ -4,14 +4,15 @@ with a small parser."""
 import json
 
 from panel.schemas import cloudcfg
+from worker import user_scripts
 from worker.nodes.base import Seed
 
 
-def seed(instance, arguments, password, task_id):
+def seed(instance, arguments, password, task_id, scripts=()):
     """The three files for this deploy. Each has an instance-id of its own, so that nothing of an earlier one counts."""
     return Seed(
         meta_data=written({"instance-id": task_id, "local-hostname": arguments["hostname"]}),
-        user_data="#cloud-config\n" + written(user_data(arguments, password)),
+        user_data="#cloud-config\n" + written(user_data(arguments, password, scripts)),
         network_config=written(network_config(instance)),
     )
 
@@ -21,8 +22,9 @@ def written(document):
     return json.dumps(document, ensure_ascii=False)
 
 
-def user_data(arguments, password):
-    """The platform's settings with the customer's own on top: what the customer wrote always wins."""
+def user_data(arguments, password, scripts=()):
+    """The platform's settings with the customer's own on top: what the customer wrote always wins, and in what the
+    customer wrote `cloudcfg` wins over `scripts`."""
     ours = {
         "hostname": arguments["hostname"].split(".")[0],
         "fqdn": arguments["hostname"],
@@ -34,7 +36,12 @@ def user_data(arguments, password):
         ours["chpasswd"] = {"expire": False, "users": [{"name": "root", "password": password, "type": "text"}]}
     if arguments["timezone"]:
         ours["timezone"] = arguments["timezone"]
-    return merge(ours, cloudcfg.parse(arguments["cloudcfg"]))
+    theirs = user_scripts.joined(cloudcfg.parse(arguments["cloudcfg"]), scripts)
+    merged = merge(ours, theirs)
+    root = merged["users"][0]
+    if password and "chpasswd" not in theirs and root["lock_passwd"]:
+        del merged["chpasswd"]  # setting a password would unlock it
+    return merged
 
 
 def merge(ours, theirs):

@@ -98,5 +98,5 @@ def settle(task_id, worker, heartbeat):
         session.add(TaskLog(task_id=row.id, message="The worker was lost. Another one begins anew."))
     else:
         error = f"It was begun {row.attempt} times, and each time the worker was lost. Try again."
-        end_badly(Work(row, worker), "failed", error, undo_left=bool(row.undo))
+        end_badly(Work(row, worker), "failed", error, undo_left=bool(row.undo), error_class="WorkerLost")
     session.commit()

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from functools import cache
 
 import structlog
-from sqlalchemy import and_, exists, func, or_, select, text, update
+from sqlalchemy import and_, bindparam, exists, func, or_, select, text, update
 from sqlalchemy.exc import InterfaceError, OperationalError, TimeoutError
 from sqlalchemy.orm import Session, aliased
 
@@ -177,13 +177,15 @@ def carry(work):
     except Cancelled:
         give_up(work, "cancelled", "It was cancelled.")
     except (NodeError, Problem) as error:
-        give_up(work, "failed", str(error), getattr(error, "detail", None), unsure=isinstance(error, Unreachable))
+        detail, unsure = getattr(error, "detail", None), isinstance(error, Unreachable)
+        give_up(work, "failed", str(error), detail, unsure, error_class=type(error).__name__)
     except (LeaseLost, *DATABASE_AWAY):
         raise
-    except Exception:
+    except Exception as error:
         session.rollback()
         log.exception("task_crashed")
-        give_up(work, "failed", "Something went wrong inside the panel.", traceback.format_exc())
+        what = type(error).__name__[:64]
+        give_up(work, "failed", "Something went wrong inside the panel.", traceback.format_exc(), error_class=what)
 
 
 def claim(task_id, worker):
@@ -248,7 +250,7 @@ def end(work, status, **values):
     log.info("task_ended", status=status)
 
 
-def give_up(work, status, error, detail=None, unsure=False):
+def give_up(work, status, error, detail=None, unsure=False, error_class=None):
     """Takes back what was begun, then ends the task with the reason. When it is unsure what the node did, the steps are
     kept and taken once more later: a call that was given up may still have had its effect after they ran."""
     session.rollback()
@@ -256,7 +258,7 @@ def give_up(work, status, error, detail=None, unsure=False):
     begun = work.task.undo
     try_to_take_back(work)
     left = begun if unsure else work.task.undo
-    end_badly(work, status, error, detail, undo=left, undo_left=bool(left))
+    end_badly(work, status, error, detail, undo=left, undo_left=bool(left), error_class=error_class)
 
 
 def end_badly(work, status, error, detail=None, **values):
@@ -314,9 +316,18 @@ def ready():
     return select(Task.id).where(OPEN_ROWS, Task.status == "queued", may).order_by(Task.queued_at)
 
 
+@cache
+def queued_for():
+    """Whether anything waits for the resource: mostly nothing does, and this is a cheap question."""
+    queued = select(Task.id).where(Task.resource_id == bindparam("resource_id"), Task.status == "queued")
+    return queued.limit(1)
+
+
 def ring_waiting(row):
     """Rings for tasks that this one may have held up."""
     mates = Task.resource_id == row.resource_id
+    if row.lock == "light" and session.scalar(queued_for(), {"resource_id": row.resource_id}) is None:
+        return session.commit()
     if row.lock != "light" and row.hypervisor_id:
         mates = or_(mates, Task.hypervisor_id == row.hypervisor_id)
     waiting = session.scalars(ready().where(mates).limit(3)).all()

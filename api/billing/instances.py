@@ -11,7 +11,7 @@ from panel.services import customers, instances, sso
 
 billing = kit.Billing("instance", __name__, description="Instances of the billing system")
 MAY = permissions.BILLING
-SYSTEM = ("image_id", "password", "cloudcfg", "timezone", "key_ids", "key_field")
+SYSTEM = ("image_id", "password", "cloudcfg", "timezone", "key_ids", "key_field", "user_scripts")
 
 
 @billing.post("/instances", op="create", can=MAY, body=OrderIn, out=OrderOut)

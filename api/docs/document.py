@@ -69,9 +69,19 @@ def heading(surface, resource):
     return f"billing_{resource}" if surface == "billing" else resource
 
 
+PARTS = {
+    "slot": ("The optical drive: `primary` or `secondary`.", "primary"),
+    "device": ("The optical drive: `primary` or `secondary`.", "primary"),
+    "action": ("`mount` or `insert`, `unmount` or `eject`.", "mount"),
+}
+"""Parts of paths that are words."""
+
+
 def explained(parameter):
     """A parameter with a description. An id in a path says by its name whose it is."""
     name = parameter["name"]
+    if parameter["in"] == "path" and name in PARTS:
+        return {"description": PARTS[name][0], "example": PARTS[name][1], **parameter}
     if parameter["in"] != "path" or not name.endswith("_id"):
         return parameter
     thing = name.removesuffix("_id").replace("_", " ")

@@ -8,7 +8,21 @@ admin = kit.Admin("instance", __name__, description="Instances")
 from api.instances import (  # noqa: E402  (they add their routes to the two above)
     actions,  # noqa: F401
     admin_rows,  # noqa: F401
+    bulk,  # noqa: F401
     consoles,  # noqa: F401
-    rows,  # noqa: F401
+    disks,  # noqa: F401
+    drives,  # noqa: F401
+    forges,  # noqa: F401
+    guest,  # noqa: F401
+    metrics,  # noqa: F401
+    network,  # noqa: F401
+    plans,  # noqa: F401
+    reinstall,  # noqa: F401
+    rescue,  # noqa: F401
+    rows,  # noqa: F401  # noqa: F401
+    self_deploy,  # noqa: F401
+    self_provisioning,  # noqa: F401
+    snapshots,  # noqa: F401
     suspension,  # noqa: F401
+    switches,  # noqa: F401
 )

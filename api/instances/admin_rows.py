@@ -16,7 +16,7 @@ from panel.schemas.instances import (
     NewHostname,
     Rename,
 )
-from panel.services import accounts, hypervisors, instances
+from panel.services import accounts, hypervisors, instances, isos
 
 
 @admin.get("/instances", op="list", can="admin:instances:read", query=InstanceQuery, out=kit.rows(AdminInstanceRow))
@@ -54,11 +54,18 @@ def create(body):
     """
     owner = named(accounts.get, body.pop("user_id"), "user_id")
     node = body.pop("hypervisor_id", None)
-    body.setdefault("enable_vnc", False)
+    boot_from(body, owner)
+    body.setdefault("enable_vnc", "iso" in body)
     if node:
         body["node"] = open_node(named(hypervisors.get, node, "hypervisor_id"), body["location_id"])
     kit.say("The instance is created. Deploy an image to it next.")
     return instances.create(owner, actor=kit.actor(), **body)
+
+
+def boot_from(body, owner):
+    """What the ISO in a body means for the new row."""
+    if "iso_id" in body:
+        body |= {"iso": isos.chosen(body.pop("iso_id"), owner), "boot": "cdrom,disk"}
 
 
 def named(get, wanted, field):
@@ -84,7 +91,7 @@ def open_node(node, location_id):
 def update(body, instance_id):
     """Change labels, notes and switches."""
     kit.say("The instance is changed.")
-    return instances.update(instances.get(instance_id), **body)
+    return instances.update(instances.get(instance_id), actor=kit.actor(), **body)
 
 
 @admin.put(

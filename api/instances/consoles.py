@@ -8,7 +8,7 @@ from flask import current_app
 from api import kit
 from api.instances import admin, user
 from api.instances.rows import mine
-from panel import shells
+from panel import screens, shells
 from panel.auth import trail
 from panel.errors import Unavailable
 from panel.schemas.consoles import ScreenIn, ScreenOut, ShellOut, ShellSession
@@ -50,7 +50,7 @@ def need_address():
 
 def screen(instance, expires_in=consoles.SCREEN_LASTS, by_operator=False):
     need_address()
-    row, secret = consoles.screen(instance, trail.holder(), by_operator=by_operator, expires_in=expires_in)
+    row, secret = screens.opened(instance, trail.holder(), by_operator=by_operator, expires_in=expires_in)
     return {
         "url": socket_url(f"/vnc/?session={secret}"),
         "console_url": f"{public_url()}/console/{secret}",
@@ -88,7 +88,8 @@ def mint_screen(body, instance_id):
 
     Open `console_url` in a browser, or `url` with a VNC viewer that speaks WebSockets. The first connection spends the
     session; opening the page does not. Refused (409) with `not_running`, `vnc_disabled` or `suspended`; 503
-    `master_address_unknown` when the panel does not know its own address.
+    `master_address_unknown` when the panel does not know its own address, 503 `cluster_console_unavailable` when the
+    cluster of the instance's hypervisor issues no ticket for the screen.
     """
     return screen(mine(instance_id), **body)
 
@@ -151,7 +152,8 @@ def operators_screen(body, instance_id):
     """Mint a session of the screen.
 
     `expires_in` seconds long, 60 by default. Refused (409) with `not_running` or `vnc_disabled`; 503
-    `master_address_unknown` when the panel does not know its own address.
+    `master_address_unknown` when the panel does not know its own address, 503 `cluster_console_unavailable` when the
+    cluster of the instance's hypervisor issues no ticket for the screen.
     """
     return screen(instances.get(instance_id), by_operator=True, **body)
 

@@ -43,7 +43,10 @@ def show(instance_id):
 )
 def update(body, instance_id):
     """Change labels, notes and switches."""
-    return {"message": "The instance is changed.", "instance": instances.update(mine(instance_id), **body)}
+    return {
+        "message": "The instance is changed.",
+        "instance": instances.update(mine(instance_id), actor=kit.actor(), **body),
+    }
 
 
 CREATED = "The instance is created. Deploy an image to it next."

@@ -2,7 +2,7 @@
 
 from flask import Blueprint, jsonify, request, url_for
 
-from panel import console_pages
+from panel import console_pages, screens
 from panel.auth import trail
 from panel.auth.browser import page_can
 from panel.htmx import did, go, render
@@ -31,7 +31,7 @@ def close(console_id):
 @bp.post("/instances/<instance_id>/console")
 @page_can(WRITE)
 def new_screen(instance_id):
-    _, secret = consoles.screen(instances.get(instance_id), trail.holder(), by_operator=True)
+    _, secret = screens.opened(instances.get(instance_id), trail.holder(), by_operator=True)
     return go(url_for("consoles.screen", secret=secret))
 
 

@@ -1,5 +1,7 @@
 """Locations: groups of hypervisors, as customers choose them."""
 
+from decimal import Decimal
+
 from flask import Blueprint, request, url_for
 
 from panel.auth.browser import page_can
@@ -12,6 +14,25 @@ from panel.services import catalog, hypervisors
 
 bp = Blueprint("admin_hypervisor_groups", __name__, url_prefix="/admin/locations")
 READ, WRITE = "admin:hypervisors:read", "admin:hypervisors:write"
+SWITCHES = {
+    "public_networking_enabled": "Public addresses of instances",
+    "vpc_enabled": "Private networks",
+    "natgw_enabled": "NAT gateways",
+    "lb_enabled": "Load balancers",
+    "db_enabled": "Managed databases",
+    "microvm_enabled": "Micro VMs",
+    "image_enabled": "Images of instances",
+    "autoscaling_enabled": "Scaling groups",
+    "static_ip_enabled": "Static addresses",
+    "vpngw_enabled": "VPN gateways",
+}
+"""What can be closed by itself, in the page's words."""
+UNTOLD = {
+    "enabled": True,
+    **dict.fromkeys(SWITCHES, True),
+    "backup_mode": "full",
+    "natgw_bandwidth_accounting": "total",
+}
 
 
 @bp.get("")
@@ -24,7 +45,7 @@ def index():
 @bp.get("/new")
 @page_can(WRITE)
 def new():
-    return form_page(Form(HypervisorGroupIn, known={"enabled": True}))
+    return form_page(Form(HypervisorGroupIn, known=UNTOLD))
 
 
 @bp.post("/new")
@@ -41,7 +62,8 @@ def create():
 @page_can(READ)
 def edit(group_id):
     group = hypervisors.group(group_id)
-    known = {name: getattr(group, name) for name in ("name", "display_name", "country", "enabled")}
+    known = {name: getattr(group, name) for name in HypervisorGroupPatch().fields if name != "plan_groups"}
+    known |= {name: float(value) for name, value in known.items() if isinstance(value, Decimal)}
     known["plan_groups"] = [each.id for each in group.plan_groups]
     return form_page(Form(HypervisorGroupPatch, known=known), group)
 
@@ -66,7 +88,13 @@ def resolved(data):
 def form_page(form, group=None):
     offered = session.execute(catalog.plan_group_names()).all()
     return render(
-        "admin/hypervisor_groups/form.html", "form", status=form.status, form=form, group=group, offered=offered
+        "admin/hypervisor_groups/form.html",
+        "form",
+        status=form.status,
+        form=form,
+        group=group,
+        offered=offered,
+        switches=SWITCHES.items(),
     )
 
 

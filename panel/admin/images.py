@@ -2,14 +2,14 @@
 
 from flask import Blueprint, request, url_for
 
-from panel.auth.browser import page_can
+from panel.auth.browser import actor, page_can
 from panel.figures import worded
 from panel.forms import Form
 from panel.htmx import did, go, render, say
 from panel.paging import Page
 from panel.schemas.images import ImagePatch
 from panel.schemas.words import PURPOSES
-from panel.services import catalog
+from panel.services import catalog, image_catalog, images
 
 bp = Blueprint("admin_images", __name__, url_prefix="/admin/images")
 READ, WRITE = "admin:images:read", "admin:images:write"
@@ -75,3 +75,27 @@ def switched(image_id, on):
     image = catalog.update_image(catalog.get_image(image_id), enabled=on)
     words = "can be chosen" if image.enabled else "cannot be chosen any more"
     return did(f"{image.label} {words}.", url_for(".index"))
+
+
+@bp.post("/<image_id>/retry")
+@page_can(WRITE)
+def retry(image_id):
+    images.retry(catalog.get_image(image_id), actor=actor())
+    return did("The download begins anew.", url_for(".edit", image_id=image_id))
+
+
+@bp.post("/<image_id>/release")
+@page_can(WRITE)
+def release(image_id):
+    image = image_catalog.release(catalog.get_image(image_id), actor=actor())
+    say(f"{image.label} is brought up to date.")
+    return go(url_for(".edit", image_id=image_id))
+
+
+@bp.post("/<image_id>/delete")
+@page_can(WRITE)
+def delete(image_id):
+    image = catalog.get_image(image_id)
+    images.delete(image, actor=actor())
+    say(f"{image.label} is removed.")
+    return go(url_for(".index"))

@@ -4,19 +4,21 @@ from flask import Blueprint, abort, request, url_for
 from sqlalchemy import select
 from sqlalchemy.orm import contains_eager
 
+from panel import charts, dispatch
 from panel.auth.browser import actor, page_can, refusal
 from panel.console_pages import doors
 from panel.db import session
 from panel.errors import Conflict, Invalid
 from panel.figures import worded
 from panel.forms import Form
-from panel.htmx import did, go, render, say
+from panel.htmx import did, from_script, go, render, say
 from panel.models import Hypervisor, Plan, Task
 from panel.paging import Page
 from panel.schemas.base import Text
-from panel.schemas.instances import InstanceIn
+from panel.schemas.instances import AdminInstanceOut, InstanceIn
 from panel.schemas.words import STATES
-from panel.services import accounts, catalog, hypervisors, instances
+from panel.searching import searched
+from panel.services import accounts, catalog, hypervisors, instances, metrics
 
 bp = Blueprint("admin_instances", __name__, url_prefix="/admin/instances")
 READ, WRITE = "admin:instances:read", "admin:instances:write"
@@ -27,6 +29,16 @@ DONE = {
     "restart": "{} restarts.",
     "poweroff": "{} is powered off.",
 }
+ACTIONS = (
+    ("start", "Start", "player-play"),
+    ("restart", "Restart", "rotate-clockwise"),
+    ("stop", "Stop", "player-stop"),
+    ("poweroff", "Power off", "plug"),
+    ("suspend", "Suspend", "player-pause"),
+    ("unsuspend", "Resume", "player-play"),
+    ("destroy", "Destroy", "trash"),
+)
+"""What the bar offers for ticked rows."""
 SUSPENSION = {"suspend": "{} is suspended and being turned off.", "resume": "{} is no longer suspended."}
 CLOSED = {
     "hypervisor_down": "{} does not answer",
@@ -35,6 +47,7 @@ CLOSED = {
     "hypervisor_deploy_disabled": "{} takes no new machines",
 }
 LATEST = 10
+UNCONFIRMED = "deploy_dispatch_unconfirmed"
 
 
 class Order(InstanceIn):
@@ -52,8 +65,11 @@ def index():
     state = request.args.get("state")
     wanted = {"search": request.args.get("search", "")[:255], "hypervisor_id": request.args.get("node")}
     wanted["state"] = state if state in STATES else None
-    page = Page(instances.listing(**wanted))
-    context = {"filtered": any(wanted.values()), "states": worded(STATES), "nodes": nodes()}
+    query, wrong = searched(**wanted)
+    page = Page(query)
+    found = {"sparks": metrics.sparks(page.rows), "spark": charts.spark}
+    found |= {"wrong": wrong, "actions": ACTIONS}
+    context = found | {"filtered": any(wanted.values()), "states": worded(STATES), "nodes": nodes()}
     return render("admin/instances/index.html", "rows", page=page, may_do=instances.refusal, **context)
 
 
@@ -73,8 +89,12 @@ def create():
     """A password that was made up is in this answer and nowhere else, so there is no redirect then."""
     form = Form(Order)
     if not form.submit(order):
-        return form_page(form, request.form.get("location_id"))
-    instance, password = form.result
+        return refused(form) if from_script() else form_page(form, request.form.get("location_id"))
+    instance, task, password = form.result
+    if task and not dispatch.confirmed(task):
+        return unconfirmed(instance, task, password)
+    if from_script():
+        return made(instance, task, password)
     if password:
         return render("admin/instances/created.html", "once", instance=instance, password=password)
     say(f"The instance {instance.name} is created for {instance.account.email}.")
@@ -82,16 +102,37 @@ def create():
 
 
 def order(owner, image_id, password, hypervisor_id=None, **values):
-    """The instance and, when one was made up, its password."""
+    """The instance, the task that deploys it and, when one was made up, the password."""
     account = accounts.by_email(owner)
     if account is None:
         raise Invalid("There is no such customer.", owner="Nobody has this email address.")
     node = open_node(hypervisor_id, values["location_id"]) if hypervisor_id else None
     instance = instances.create(account, actor=actor(), node=node, **values)
     if image_id is None:
-        return instance, None
-    _, made = instances.deploy(instance, image_id=image_id, password=password, actor=actor())
-    return instance, made
+        return instance, None, None
+    task, made = instances.deploy(instance, image_id=image_id, password=password, actor=actor())
+    return instance, task, made
+
+
+def refused(form):
+    """What a program is told that speaks the page's own language."""
+    message = form.errors.get("") or "Some fields need another look."
+    reason = {"reason": form.reason} if form.reason else {}
+    return {"success": False, "message": message, **reason, "errors": form.errors}, max(form.status, 400)
+
+
+def made(instance, task, password, **more):
+    ids = {"task_id": task.id if task else None, "instance": AdminInstanceOut().dump(instances.get(instance.id))}
+    return {"success": True, **ids, **({"password": password} if password else {}), **more}
+
+
+def unconfirmed(instance, task, password):
+    """The deploy goes on or is tried again by itself: the row is there, and the task tells how it ends."""
+    why = f"It is not known whether {instance.hypervisor.name} began to deploy {instance.display_name}."
+    if from_script():
+        return made(instance, task, password, success=False, message=why, reason=UNCONFIRMED), 503
+    context = {"instance": instance, "task": task, "password": password, "why": why, "reason": UNCONFIRMED}
+    return render("admin/instances/unconfirmed.html", "once", status=503, **context)
 
 
 def open_node(hypervisor_id, location_id):
@@ -134,6 +175,7 @@ def show(instance_id):
     latest = select(Task).where(Task.resource_id == instance.id).order_by(Task.id.desc()).limit(LATEST)
     work = session.scalars(latest).all()
     found = {"work": work, "may_do": instances.refusal, "doors": doors(instance, refusal(WRITE), by_operator=True)}
+    found["no_tpm"] = instances.no_tpm(instance)
     return render("admin/instances/show.html", "live", instance=instance, **found)
 
 

@@ -1,14 +1,17 @@
 """Everybody's tasks, with what the nodes said about those that failed."""
 
+from datetime import timedelta
+
 from flask import Blueprint, request, url_for
 from sqlalchemy import select
 
+from panel import clock
 from panel.auth.browser import page_can
 from panel.db import session
 from panel.htmx import did, render
 from panel.models import Account, Hypervisor, Instance
 from panel.paging import Page
-from panel.services import tasks
+from panel.services import failed_jobs, hypervisors, tasks
 
 bp = Blueprint("admin_tasks", __name__, url_prefix="/admin/tasks")
 READ, WRITE = "admin:tasks:read", "admin:tasks:write"
@@ -20,14 +23,24 @@ FILTERS = {
     "cancelled": "Cancelled",
 }
 
+DAY = "day"
+SINCE = {
+    "hour": (timedelta(hours=1), "In the last hour"),
+    DAY: (timedelta(days=1), "In the last day"),
+    "week": (timedelta(days=7), "In the last week"),
+    "ever": (None, "As long as is on record"),
+}
+
 
 @bp.get("")
 @page_can(READ)
 def index():
     wanted = {"status": request.args.get("status"), "search": request.args.get("search", "")[:255]}
     wanted["status"] = wanted["status"] if wanted["status"] in FILTERS else None
+    wanted |= {"kind": request.args.get("kind"), "hypervisor_id": request.args.get("node")}
     page = Page(tasks.listing(**wanted))
     context = {"chosen": wanted["status"], "filtered": any(wanted.values()), "filters": FILTERS.items()}
+    context |= {"kinds": tasks.kinds, "hosts": lambda: session.execute(hypervisors.names()).all()}
     return render("admin/tasks/index.html", "rows", page=page, nodes=nodes(page.rows), **context)
 
 
@@ -35,6 +48,18 @@ def nodes(rows):
     """The names of the hypervisors that these tasks ran on, by id."""
     ids = {task.hypervisor_id for task in rows}
     return dict(session.execute(select(Hypervisor.id, Hypervisor.name).where(Hypervisor.id.in_(ids))).all())
+
+
+@bp.get("/failed")
+@page_can(READ)
+def failed():
+    """What failed, grouped: which fault there is, and how often."""
+    choice = request.args.get("since") if request.args.get("since") in SINCE else DAY
+    since, words = SINCE[choice]
+    groups = failed_jobs.groups(since and clock.now() - since)
+    offered = [(word, label) for word, (_, label) in SINCE.items()]
+    context = {"groups": groups, "offered": offered, "words": words, "since": choice}
+    return render("admin/tasks/failed.html", "rows", total=sum(group.count for group in groups), **context)
 
 
 @bp.get("/<task_id>")

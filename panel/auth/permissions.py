@@ -70,12 +70,15 @@ ADMIN_RESOURCES = (
     "hypervisors",
     "images",
     "instances",
+    "ip_sets",
     "operators",
+    "security_groups",
     "settings",
     "subnets",
     "system",
     "tasks",
     "tokens",
+    "volumes",
 )
 ADMIN = tuple(f"admin:{resource}:{verb}" for resource in ADMIN_RESOURCES for verb in ("read", "write"))
 SUPPORTS = ("accounts", "instances", "tasks")

@@ -23,12 +23,14 @@ rows_stay = Rewriter()
 
 
 @rows_stay.rewrites(AddColumnOp)
-def with_default(context, revision, added):
+def with_default(migration, revision, added):
     """The rows that a table has get the model's default for a new column that may not be empty."""
     column = added.column
     if not column.nullable and column.default is not None:
         default = column.default.arg(None) if column.default.is_callable else column.default.arg
-        kept = default if isinstance(default, str) else json.dumps(default)
+        if isinstance(column.type, TypeDecorator):
+            default = column.type.process_bind_param(default, migration.dialect)
+        kept = default if isinstance(default, str) else json.dumps(default, default=str).strip('"')
         sql = kept if isinstance(column.type, Boolean | Integer | Numeric) else f"'{kept}'"
         column.server_default = DefaultClause(text(sql))
     return added

@@ -6,40 +6,62 @@ from panel.models.billing import CreditEntry, Rental, UsageHour, UsageMonth
 from panel.models.consoles import ConsoleSession
 from panel.models.events import Event
 from panel.models.factors import Device, Link, Passkey, RecoveryCode
+from panel.models.forges import Forge
+from panel.models.guests import GuestReport
 from panel.models.hypervisors import Hypervisor, HypervisorGroup, Storage
+from panel.models.image_catalog import CatalogImage
 from panel.models.images import Image, ImageCopy
 from panel.models.instances import Disk, Instance, Interface
+from panel.models.ip_sets import IpSet, IpSetEntry
+from panel.models.isos import Iso, MediaDownload
 from panel.models.mails import Mail
+from panel.models.metrics import InstanceMetric
+from panel.models.migrations import Migration
 from panel.models.plans import Plan, PlanGroup
 from panel.models.projects import Project
 from panel.models.repeats import Repeat
+from panel.models.rescues import Rescue
+from panel.models.security_groups import SecurityGroup, SecurityGroupMember, SecurityRule
 from panel.models.settings import Setting
+from panel.models.snapshots import Snapshot
 from panel.models.ssh_keys import SshKey
 from panel.models.subnets import Address, Subnet
 from panel.models.tasks import Task, TaskLog
 from panel.models.team import Grant, Member, Role
 from panel.models.tokens import Token
+from panel.models.traffic import Traffic
+from panel.models.user_scripts import UserScript
+from panel.models.volumes import Volume, VolumePlan, VolumePlanGroup, VolumeSnapshot
 from panel.models.webhooks import WebhookDelivery, WebhookSubscription
 
 __all__ = [
     "Account",
     "Address",
     "AuditEntry",
+    "CatalogImage",
     "ConsoleSession",
     "CreditEntry",
     "Device",
     "Disk",
     "Event",
+    "Forge",
     "Grant",
+    "GuestReport",
     "Hypervisor",
     "HypervisorGroup",
     "Image",
     "ImageCopy",
     "Instance",
+    "InstanceMetric",
     "Interface",
+    "IpSet",
+    "IpSetEntry",
+    "Iso",
     "Link",
     "Mail",
+    "MediaDownload",
     "Member",
+    "Migration",
     "Passkey",
     "Plan",
     "PlanGroup",
@@ -47,17 +69,28 @@ __all__ = [
     "RecoveryCode",
     "Rental",
     "Repeat",
+    "Rescue",
     "Role",
+    "SecurityGroup",
+    "SecurityGroupMember",
+    "SecurityRule",
     "Setting",
     "SignIn",
+    "Snapshot",
     "SshKey",
     "Storage",
     "Subnet",
     "Task",
     "TaskLog",
     "Token",
+    "Traffic",
     "UsageHour",
     "UsageMonth",
+    "UserScript",
+    "Volume",
+    "VolumePlan",
+    "VolumePlanGroup",
+    "VolumeSnapshot",
     "WebhookDelivery",
     "WebhookSubscription",
 ]

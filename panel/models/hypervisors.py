@@ -6,6 +6,7 @@ from sqlalchemy import JSON, BigInteger, Column, ForeignKey, Index, String, Tabl
 from sqlalchemy.orm import Mapped, mapped_column, relationship
 
 from panel.db import Dated, Model
+from panel.models.hypervisor_group_settings import GroupSettings
 
 group_plan_groups = Table(
     "hypervisor_group_plan_groups",
@@ -15,7 +16,7 @@ group_plan_groups = Table(
 )
 
 
-class HypervisorGroup(Dated, Model):
+class HypervisorGroup(GroupSettings, Dated, Model):
     """A set of hypervisors that customers choose as one location."""
 
     __tablename__ = "hypervisor_groups"
@@ -23,8 +24,6 @@ class HypervisorGroup(Dated, Model):
     name: Mapped[str] = mapped_column(String(64), unique=True)
     display_name: Mapped[str]
     country: Mapped[str] = mapped_column(String(2), default="")
-    enabled: Mapped[bool] = mapped_column(default=True)
-    """Off closes the group to new resources; what exists goes on."""
 
     hypervisors: Mapped[list["Hypervisor"]] = relationship(back_populates="group", order_by="Hypervisor.name")
 
@@ -68,6 +67,10 @@ class Hypervisor(Dated, Model):
     acceleration_note: Mapped[str | None] = mapped_column(Text)
     bandwidth_limits: Mapped[bool] = mapped_column(default=False)
     address_filters: Mapped[bool] = mapped_column(default=False)
+    screen_tickets: Mapped[bool] = mapped_column(default=False)
+    """Its cluster issues a ticket for each opening of a screen, or none."""
+    tpm: Mapped[bool] = mapped_column(default=False)
+    """Whether it can give machines a TPM (swtpm is installed)."""
     strangers: Mapped[list] = mapped_column(JSON, default=list)
     """Machines on the node that no instance knows: name and id of each."""
 

@@ -2,14 +2,16 @@
 
 from datetime import datetime
 
-from sqlalchemy import BigInteger, ForeignKey, Index, String, Text, case, exists, or_
+from sqlalchemy import JSON, BigInteger, ForeignKey, Index, String, Text, case, exists, or_
 from sqlalchemy.ext.hybrid import hybrid_property
 from sqlalchemy.orm import Mapped, column_property, foreign, mapped_column, relationship
 
+from panel import clock
 from panel.db import Dated, Model, Secret
 from panel.models.accounts import Account
 from panel.models.hypervisors import Hypervisor, HypervisorGroup, Storage
 from panel.models.images import Image
+from panel.models.isos import Iso
 from panel.models.plans import Plan
 from panel.models.subnets import Address
 from panel.models.tasks import OPEN, REBUILDS, Task
@@ -29,12 +31,17 @@ class Instance(Dated, Model):
     display_name: Mapped[str]
     hostname: Mapped[str]
     notes: Mapped[str | None] = mapped_column(Text)
+    tags: Mapped[list[str]] = mapped_column(JSON, default=list)
+    """Sorted. Replaced as a whole, never changed in place."""
     account_id: Mapped[str] = mapped_column(ForeignKey("accounts.id"))
     project_id: Mapped[str | None] = mapped_column(ForeignKey("projects.id", ondelete="set null"), index=True)
     group_id: Mapped[str] = mapped_column(ForeignKey("hypervisor_groups.id"), index=True)
     hypervisor_id: Mapped[str] = mapped_column(ForeignKey("hypervisors.id"))
     plan_id: Mapped[str] = mapped_column(ForeignKey("plans.id"), index=True)
     image_id: Mapped[str | None] = mapped_column(ForeignKey("images.id", ondelete="set null"), index=True)
+    iso_id: Mapped[str | None] = mapped_column(ForeignKey("isos.id", ondelete="set null"), index=True)
+    secondary_iso_id: Mapped[str | None] = mapped_column(ForeignKey("isos.id", ondelete="set null"), index=True)
+    """What is to lie in its two optical drives."""
     ipv4: Mapped[str | None] = mapped_column(String(45))
     ipv6: Mapped[str | None] = mapped_column(String(45))
     """The primary addresses: those of its interfaces that are shown first and connected to."""
@@ -46,6 +53,7 @@ class Instance(Dated, Model):
     timezone: Mapped[str | None] = mapped_column(String(64))
     enable_smtp: Mapped[bool] = mapped_column(default=True)
     enable_vnc: Mapped[bool] = mapped_column(default=True)
+    tpm_enabled: Mapped[bool] = mapped_column(default=False)
     vnc_keymap: Mapped[str] = mapped_column(String(8), default="en-us")
     vnc_password: Mapped[str | None] = mapped_column(Secret)
     ssh_host_key: Mapped[str | None] = mapped_column(Text)
@@ -60,10 +68,17 @@ class Instance(Dated, Model):
     """`user`, `admin` or `network`; empty when it is not suspended."""
     resume_power: Mapped[str | None] = mapped_column(String(8))
     """The power it had when it was suspended, and gets back."""
+    started_cpu_cores: Mapped[int | None]
+    started_ram: Mapped[int | None]
+    """What the running machine was started with, when that is not what it is to have by now."""
     migrating: Mapped[bool] = mapped_column(default=False)
     power: Mapped[str] = mapped_column(String(8), default="off")
     """`on` or `off`, as the node reported it at `power_at`."""
     power_at: Mapped[datetime | None]
+    agent_checked_at: Mapped[datetime | None]
+    """When workers last looked for the guest's agent."""
+    agent_seen_at: Mapped[datetime | None]
+    """When it last was there."""
     lost: Mapped[bool] = mapped_column(default=False)
     """Deployed, but the node does not have it."""
     last_error: Mapped[str | None] = mapped_column(Text)
@@ -73,6 +88,8 @@ class Instance(Dated, Model):
     hypervisor: Mapped[Hypervisor] = relationship()
     plan: Mapped[Plan] = relationship()
     image: Mapped[Image | None] = relationship()
+    iso: Mapped[Iso | None] = relationship(foreign_keys=[iso_id])
+    secondary_iso: Mapped[Iso | None] = relationship(foreign_keys=[secondary_iso_id])
     tasks: Mapped[list[Task]] = relationship(
         primaryjoin=lambda: Instance.id == foreign(Task.resource_id), order_by=Task.id.desc(), viewonly=True
     )
@@ -116,6 +133,31 @@ class Instance(Dated, Model):
         return case((cls.suspended_reason.is_not(None), 2), (cls.power == "on", 1), else_=0)
 
     @property
+    def agent_down(self):
+        """Whether the guest's agent is known to be away. What was seen before the machine was turned on does not
+        count: until somebody looked, nothing is known."""
+        looked = self.agent_checked_at
+        if looked is None or (self.power_at and looked < self.power_at):
+            return False
+        return self.agent_seen_at is None or self.agent_seen_at < looked
+
+    @property
+    def pending_cpu_cores(self):
+        return None if self.started_ram is None else self.cpu_cores
+
+    @property
+    def pending_ram(self):
+        return None if self.started_ram is None else self.ram
+
+    @property
+    def iso_url(self):
+        return self.iso and self.iso.url
+
+    @property
+    def secondary_iso_url(self):
+        return self.secondary_iso and self.secondary_iso.url
+
+    @property
     def primary_interface(self):
         return self.interfaces[0] if self.interfaces else None
 
@@ -147,6 +189,8 @@ class Disk(Dated, Model):
     position: Mapped[int] = mapped_column(default=0)
     size: Mapped[int]
     """GiB."""
+    attached: Mapped[bool] = mapped_column(default=True)
+    """Whether the machine has it. One that it does not have keeps what is on it."""
 
     instance: Mapped[Instance] = relationship(back_populates="disks")
     on: Mapped[Storage] = relationship()
@@ -173,6 +217,10 @@ class Interface(Dated, Model):
     counted_received: Mapped[int] = mapped_column(BigInteger, default=0)
     counted_sent: Mapped[int] = mapped_column(BigInteger, default=0)
     """The node's counters when they were last read; they begin anew when the machine starts."""
+    period: Mapped[str] = mapped_column(String(7), default=lambda: f"{clock.now():%Y-%m}", index=True)
+    """The billing period, a calendar month (UTC), that `received` and `sent` belong to."""
+    off: Mapped[str | None] = mapped_column(String(8), index=True)
+    """Why its cable is out: `traffic` when the allowance is used up, `operator`; empty while it is in."""
 
     instance: Mapped[Instance] = relationship(back_populates="interfaces")
     addresses: Mapped[list[Address]] = relationship(back_populates="interface", order_by=Address.sort_key)
@@ -180,7 +228,8 @@ class Interface(Dated, Model):
     @property
     def used_bandwidth(self):
         """GB of the current billing period, both ways."""
-        return round((self.received + self.sent) / 1e9, 2)
+        counted = self.received + self.sent if self.period == f"{clock.now():%Y-%m}" else 0
+        return round(counted / 1e9, 2)
 
 
 Instance.rebuilding = column_property(

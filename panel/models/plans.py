@@ -40,6 +40,9 @@ class Plan(Dated, Model):
     """GiB of the first disk."""
     bandwidth: Mapped[int] = mapped_column(default=0)
     """GB of traffic a month; 0 is unlimited."""
+    overage: Mapped[str] = mapped_column(String(8), default="none")
+    """What happens when that is used up: `none`, `network` (its cards are cut off until the next month) or `instance`
+    (it is suspended as a whole until then)."""
     port_speed: Mapped[int] = mapped_column(default=0)
     """Mbit/s each way; 0 is unlimited."""
     ipv4: Mapped[int] = mapped_column(default=1)

@@ -50,6 +50,8 @@ class Address(Dated, Model):
     interface_id: Mapped[str | None] = mapped_column(ForeignKey("interfaces.id", ondelete="set null"), index=True)
     reserved: Mapped[bool] = mapped_column(default=False)
     note: Mapped[str | None]
+    rdns: Mapped[str | None] = mapped_column(String(254))
+    """The name that its holder wants reverse DNS to tell. Each holder begins without one."""
 
     subnet: Mapped[Subnet] = relationship()
     interface: Mapped["Interface | None"] = relationship(back_populates="addresses")  # noqa: F821
@@ -57,3 +59,8 @@ class Address(Dated, Model):
     @property
     def family(self):
         return 6 if ":" in self.ip else 4
+
+    @property
+    def is_primary(self):
+        """Whether its instance is known by it."""
+        return self.interface is not None and self.ip in (self.interface.instance.ipv4, self.interface.instance.ipv6)

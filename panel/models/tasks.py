@@ -9,7 +9,7 @@ from panel import clock
 from panel.db import Dated, Model, Secret, UtcTime, new_id
 
 OPEN = ("pending", "queued", "running")
-REBUILDS = ("instance_deploy", "instance_destroy")
+REBUILDS = ("instance_deploy", "instance_reinstall", "instance_destroy", "instance_self_deploy")
 """Kinds during which an instance counts as pending."""
 
 
@@ -44,7 +44,14 @@ class Task(Dated, Model):
             sqlite_where=text("undo_left"),
             postgresql_where=text("undo_left"),
         ),
+        Index(
+            "ix_tasks_failed",
+            "finished_at",
+            sqlite_where=text("status = 'failed'"),
+            postgresql_where=text("status = 'failed'"),
+        ),
         Index("ix_tasks_resource_id_id", "resource_id", "id"),
+        Index("ix_tasks_kind_id", "kind", "id"),
         Index("ix_tasks_account_id_id", "account_id", "id"),
         Index("ix_tasks_hypervisor_id_status", "hypervisor_id", "status"),
     )
@@ -67,6 +74,8 @@ class Task(Dated, Model):
     bytes_total: Mapped[int | None] = mapped_column(BigInteger)
     error: Mapped[str | None] = mapped_column(Text)
     error_detail: Mapped[str | None] = mapped_column(Text)
+    error_class: Mapped[str | None] = mapped_column(String(64))
+    """What kind of failure it was, as the exception's class is called."""
     arguments: Mapped[dict] = mapped_column(JSON, default=dict)
     secret: Mapped[str | None] = mapped_column(Secret)
     """What the work needs but nobody may read back (a password); removed when the task ends."""

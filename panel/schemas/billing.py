@@ -7,7 +7,7 @@ from panel.schemas.base import Bool, In, Int, Out, PageQuery, Patch, Text, Time,
 from panel.schemas.catalog import ID
 from panel.schemas.instances import AdminInstanceOut, DeployIn, InstanceIn, known_zone
 
-SYSTEM = ("password", "cloudcfg", "timezone", "ssh_keys", "ssh_key_id")
+SYSTEM = ("password", "cloudcfg", "timezone", "ssh_keys", "ssh_key_id", "user_scripts")
 """What an order may say of the operating system."""
 
 

@@ -1,8 +1,9 @@
 """Locations, plans and images on the wire."""
 
-from marshmallow import fields
+from marshmallow import fields, validate
 
 from panel.schemas.base import Out, about
+from panel.schemas.words import OVERAGES
 
 ID = "0199c0a8-7d3e-7c4e-9d3c-0d2f8a5b6c7d"
 
@@ -28,6 +29,14 @@ class PlanOut(Out):
     ram = fields.Integer(**about("MiB of memory.", 2048))
     storage = fields.Integer(**about("GiB of the first disk.", 20))
     bandwidth = fields.Integer(**about("GB of traffic a month; 0 is unlimited.", 1000))
+    overage = fields.String(
+        validate=validate.OneOf(OVERAGES),
+        **about(
+            "When the traffic is used up: nothing happens (`none`), or until the next month the `network` is cut off"
+            " or the `instance` is suspended.",
+            "none",
+        ),
+    )
     port_speed = fields.Integer(**about("Mbit/s each way; 0 is unlimited.", 1000))
     ipv4 = fields.Integer(**about("IPv4 addresses that come with it.", 1))
     ipv6 = fields.Integer(**about("IPv6 addresses that come with it.", 1))

@@ -7,6 +7,7 @@ from marshmallow import fields, validate
 
 from panel.schemas.base import Bool, In, Int, Number, Out, PageQuery, Patch, Text, Time, about
 from panel.schemas.catalog import ID
+from panel.schemas.hypervisor_group_settings import GroupSettingsIn, GroupSettingsOut
 from panel.schemas.words import DRIVERS, HYPERVISOR_STATUSES
 
 SCHEMES = ("qemu", "qemu+tls", "qemu+ssh", "qemu+tcp", "qemu+unix", "qemu+libssh", "qemu+libssh2")
@@ -48,11 +49,10 @@ class GroupRef(Out):
     name = fields.String(**about("A short name, unique.", "fsn1"))
 
 
-class HypervisorGroupIn(In):
+class HypervisorGroupIn(GroupSettingsIn):
     name = Text(most=64, least=1, required=True, **about("A short name, unique.", "fsn1"))
     display_name = Text(least=1, **about("What customers see; by default the name.", "Falkenstein"))
     country = Text(rules=[COUNTRY], **about("ISO 3166 code, or empty.", "DE"))
-    enabled = Bool(**about("Off closes the group to new resources; existing ones go on.", True))
     plan_groups = fields.List(
         Text(most=36), validate=validate.Length(max=200), **about("Ids of the plan groups that are offered here.", [ID])
     )
@@ -62,12 +62,11 @@ class HypervisorGroupPatch(Patch, HypervisorGroupIn):
     name = Text(most=64, least=1, **about("A short name, unique.", "fsn1"))
 
 
-class HypervisorGroupOut(Out):
+class HypervisorGroupOut(GroupSettingsOut):
     id = fields.String(**about("Group id: the `location_id` of a create.", ID))
     name = fields.String(**about("A short name, unique.", "fsn1"))
     display_name = fields.String(**about("What customers see.", "Falkenstein"))
     country = fields.String(**about("ISO 3166 code, or empty.", "DE"))
-    enabled = fields.Boolean(**about("Off closes the group to new resources; existing ones go on.", True))
     is_available = fields.Boolean(**about("Whether a machine can be placed here now.", True))
     plan_groups = fields.List(fields.Nested(GroupRef), **about("The plan groups that are offered here."))
     created_at = Time(**about("When it was added.", "2026-01-02T03:04:05.678Z"))
@@ -139,6 +138,7 @@ class HypervisorRow(Out):
     acceleration_note = fields.String(allow_none=True, **about("Why, or why not.", "A guest ran under KVM."))
     bandwidth_limits = fields.Boolean(**about("Whether it can enforce port speeds.", True))
     address_filters = fields.Boolean(**about("Whether it can stop guests from using others' addresses.", True))
+    tpm = fields.Boolean(**about("Whether it can give machines a TPM.", True))
     promised = fields.Nested(Promised, **about("What its instances have been promised."))
     created_at = Time(**about("When it was added.", "2026-01-02T03:04:05.678Z"))
     updated_at = Time(**about("When it last changed.", "2026-01-02T03:04:05.678Z"))

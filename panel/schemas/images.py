@@ -1,10 +1,11 @@
 """Images as operators see them."""
 
-from marshmallow import fields, validate
+from marshmallow import Schema, fields, validate
 
-from panel.schemas.base import Bool, Int, PageQuery, Patch, Text, Time, about
+from panel.schemas.base import Bool, In, Int, Out, PageQuery, Patch, Text, Time, about
 from panel.schemas.catalog import ImageOut
 from panel.schemas.hypervisors import GroupRef
+from panel.schemas.isos import SHA256, DownloadOut
 from panel.schemas.words import PURPOSES
 
 
@@ -15,12 +16,24 @@ class AdminImageRow(ImageOut):
     sha256 = fields.String(**about("Checksum of the file.", "9f86d081884c7d65…"))
     description = fields.String(allow_none=True, **about("A note that customers see.", None))
     user_id = fields.String(attribute="account_id", allow_none=True, **about("Whose captured image it is.", None))
+    status = fields.String(**about("`available`, `downloading`, `creating` or `error`.", "available"))
+    url = fields.String(allow_none=True, **about("Where its file is from.", None))
+    publisher_version = fields.String(allow_none=True, **about("The exact version.", "12.5"))
+    build_date = fields.Raw(allow_none=True, **about("When the publisher made it.", "2026-01-02"))
+    release = fields.String(allow_none=True, **about("The publisher's name of the version.", "bookworm"))
+    variant = fields.String(allow_none=True, **about("Which of the publisher's kinds.", "genericcloud"))
+    interface = fields.String(**about("How its disk is attached.", "virtio"))
+    cloud_config = fields.String(allow_none=True, **about("First-boot configuration below the customer's.", None))
+    download_error = fields.String(allow_none=True, **about("Why the last download failed.", None))
+    download_error_at = Time(allow_none=True, **about("When it failed.", None))
+    download_reset_at = Time(allow_none=True, **about("When the download was last begun anew by hand.", None))
     created_at = Time(**about("When it was added.", "2026-01-02T03:04:05.678Z"))
     updated_at = Time(**about("When it last changed.", "2026-01-02T03:04:05.678Z"))
 
 
 class AdminImageOut(AdminImageRow):
     hypervisors = fields.List(fields.Nested(GroupRef), **about("The hypervisors that have a copy."))
+    downloads = fields.List(fields.Nested(DownloadOut), **about("How its file comes to the panel's folder."))
 
 
 class ImageQuery(PageQuery):
@@ -30,7 +43,7 @@ class ImageQuery(PageQuery):
     search = fields.String(validate=validate.Length(max=255), metadata={"description": "Part of a name."})
 
 
-SYSTEM = frozenset(AdminImageOut._declared_fields) | {"status", "url", "copies", "account_id", "download_error"}
+SYSTEM = frozenset(AdminImageOut._declared_fields) | {"copies", "account_id", "expected_sha256", "catalog_key"}
 """What the platform itself writes, apart from the fields below."""
 
 
@@ -41,6 +54,9 @@ class ImagePatch(Patch):
     enabled = Bool(**about("Off: nobody can choose it.", True))
     purpose = fields.String(validate=validate.OneOf(PURPOSES), **about("What it is for.", "general"))
     cloudinit = Bool(**about("Whether it reads a first-boot configuration.", True))
+    distro = Text(most=64, least=1, **about("The distribution.", "Debian"))
+    version = Text(most=64, least=1, **about("Its version.", "12"))
+    type = fields.String(validate=validate.OneOf(["linux", "windows", "other"]), **about("Kind of system.", "linux"))
     min_disk = Int(1, 1024**2, **about("GiB of disk it needs.", 1))
     min_ram = Int(0, 16 * 1024**2, **about("MiB of memory it needs.", 192))
 
@@ -48,3 +64,62 @@ class ImagePatch(Patch):
         super().handle_error(error, data, **options)
         for field in error.messages.keys() & SYSTEM - self.fields.keys():
             error.messages[field] = ["Is managed by the system and cannot be changed."]
+
+
+class ImageFacts(In):
+    """What operators say of an image."""
+
+    name = Text(least=1, **about("A short name, unique.", "debian-12"))
+    label = Text(least=1, **about("What people call it.", "Debian 12"))
+    distro = Text(most=64, least=1, **about("The distribution.", "Debian"))
+    version = Text(most=64, least=1, **about("Its version.", "12"))
+    publisher_version = Text(most=64, allow_none=True, **about("The exact version.", "12.5"))
+    release = Text(most=64, allow_none=True, **about("The publisher's name of the version.", "bookworm"))
+    variant = Text(most=64, allow_none=True, **about("Which of the publisher's kinds.", "genericcloud"))
+    sha256 = Text(rules=[SHA256], allow_none=True, **about("The checksum that the file must have.", "9f86d081" * 8))
+    description = Text(most=65536, lines=True, allow_none=True, **about("A note that customers see.", None))
+    public = Bool(**about("Whether every customer may choose it.", True))
+    enabled = Bool(**about("Off: nobody can choose it.", True))
+    cloudinit = Bool(**about("Whether it reads a first-boot configuration.", True))
+    type = fields.String(validate=validate.OneOf(["linux", "windows", "other"]), **about("Kind of system.", "linux"))
+    purpose = fields.String(
+        validate=validate.OneOf([each for each in PURPOSES if each != "user"]), **about("What it is for.", "general")
+    )
+    min_disk = Int(1, 1024**2, **about("GiB of disk it needs.", 1))
+    min_ram = Int(0, 16 * 1024**2, **about("MiB of memory it needs.", 192))
+
+
+class ImageIn(ImageFacts):
+    name = Text(least=1, required=True, **about("A short name, unique.", "debian-12"))
+    url = Text(most=2000, least=1, required=True, **about("An https address of a qcow2 file.", "https://…"))
+    distro = Text(most=64, least=1, required=True, **about("The distribution.", "Debian"))
+    version = Text(most=64, least=1, required=True, **about("Its version.", "12"))
+
+
+class BrowserIn(ImageFacts):
+    catalog_id = Text(most=128, **about("A row of the catalog.", "debian-12"))
+    url = Text(most=2000, **about("An https address of a qcow2 file; by default the catalog's.", "https://…"))
+    size = Int(1, 2**53, **about("Bytes of the file, when the catalog does not know them.", 344784896))
+
+
+class ReleaseIn(In):
+    catalog_id = Text(most=128, **about("The row of the catalog; by default the one it is from.", "debian-12"))
+
+
+class CatalogQuery(Schema):
+    search = fields.String(validate=validate.Length(max=255), metadata={"description": "Part of a name."})
+    distro = fields.String(validate=validate.Length(max=64), metadata={"description": "Only this distribution."})
+
+
+class CatalogOut(Out):
+    id = fields.String(attribute="key", **about("The row's id.", "debian-12"))
+    label = fields.String(**about("What people call it.", "Debian 12"))
+    distro = fields.String(**about("The distribution.", "Debian"))
+    version = fields.String(**about("Its version.", "12"))
+    publisher_version = fields.String(allow_none=True, **about("The exact version, where known.", None))
+    release = fields.String(allow_none=True, **about("The publisher's name of the version.", "bookworm"))
+    variant = fields.String(allow_none=True, **about("Which of the publisher's kinds.", "genericcloud"))
+    build_date = fields.Raw(allow_none=True, **about("When the publisher made it, where known.", None))
+    url = fields.String(**about("Where its file is.", "https://…"))
+    size = fields.Integer(allow_none=True, **about("Bytes of the file, where known.", None))
+    sha256 = fields.String(allow_none=True, **about("Checksum of the file, where known.", None))

@@ -6,6 +6,7 @@ from marshmallow import ValidationError, fields, post_load, validate, validates_
 
 from panel.schemas import cloudcfg
 from panel.schemas.base import Bool, Hostname, In, Out, PageQuery, Patch, Shape, Text, Time, about
+from panel.schemas.forges import ForgeOut
 from panel.schemas.tasks import TaskOut
 from panel.schemas.words import KEYMAPS, STATES
 
@@ -25,6 +26,8 @@ class AddressOut(Out):
     family = fields.Integer(**about("4 or 6.", 4))
     subnet_id = fields.String(**about("The subnet it belongs to.", ID))
     interface_id = fields.String(allow_none=True, **about("The interface that holds it.", ID))
+    is_primary = fields.Boolean(**about("Whether the instance is known by it.", True))
+    rdns = fields.String(allow_none=True, **about("The name wanted for reverse DNS.", "shop.example.com"))
 
 
 class InterfaceOut(Out):
@@ -34,6 +37,10 @@ class InterfaceOut(Out):
     kind = fields.String(**about("`public` or `private`.", "public"))
     port_speed = fields.Integer(**about("Mbit/s each way; 0 is unlimited.", 1000))
     used_bandwidth = fields.Float(**about("GB of the current billing period, both ways.", 1.25))
+    off = fields.String(
+        allow_none=True,
+        **about("Why it is cut off: `traffic` (the allowance is used up), `operator`; else null.", None),
+    )
     addresses = fields.List(fields.Nested(AddressOut), **about("Its addresses."))
 
 
@@ -43,6 +50,7 @@ class DiskOut(Out):
     name = fields.String(**about("What the node calls it.", "h10000001-0.qcow2"))
     size = fields.Integer(**about("GiB.", 20))
     is_primary = fields.Boolean(**about("Whether the operating system is on it.", True))
+    attached = fields.Boolean(**about("Whether the machine has it.", True))
 
 
 class InstanceRow(Out):
@@ -58,6 +66,7 @@ class InstanceRow(Out):
     task_running = fields.Boolean(attribute="rebuilding", **about("Whether it is being made or unmade.", False))
     last_error = fields.String(allow_none=True, **about("Why the last deploy failed, or what is wrong now.", None))
     notes = fields.String(allow_none=True, **about("Free text.", "Behind the load balancer"))
+    tags = fields.List(fields.String(), **about("Its tags, sorted.", ["prod", "web"]))
     location_id = fields.String(attribute="group_id", **about("Location.", ID))
     location = Shape(
         "Location",
@@ -95,16 +104,28 @@ class InstanceRow(Out):
 class InstanceOut(InstanceRow):
     """Everything about an instance."""
 
+    pending_cpu_cores = fields.Integer(
+        allow_none=True, **about("Processor cores that the guest gets at its next start; null: it has them.", None)
+    )
+    pending_ram = fields.Integer(
+        allow_none=True, **about("MiB of memory that the guest gets at its next start; null: it has them.", None)
+    )
+    iso_id = fields.String(allow_none=True, **about("The ISO in the first optical drive.", None))
+    iso_url = fields.String(allow_none=True, **about("Where that ISO is from.", None))
+    secondary_iso_id = fields.String(allow_none=True, **about("The ISO in the second optical drive.", None))
+    secondary_iso_url = fields.String(allow_none=True, **about("Where that ISO is from.", None))
     boot = fields.String(**about("Order of boot devices.", "disk"))
     timezone = fields.String(allow_none=True, **about("Time zone set at the deploy.", "Europe/Berlin"))
     enable_smtp = fields.Boolean(**about("Whether it may send mail by port 25.", True))
     enable_vnc = fields.Boolean(**about("Whether its screen can be opened.", True))
+    tpm_enabled = fields.Boolean(**about("Whether it has a TPM, from its next start on.", False))
     vnc_keymap = fields.String(validate=validate.OneOf(KEYMAPS), **about("Keyboard of the screen.", "en-us"))
     vnc_password = fields.Constant(None, **about("Always null: each console session has a password of its own.", None))
     primary_interface = fields.Nested(InterfaceOut, allow_none=True, **about("The first network card."))
     interfaces = fields.List(fields.Nested(InterfaceOut), **about("Every network card."))
     disks = fields.List(fields.Nested(DiskOut), **about("Its disks."))
     tasks = fields.List(fields.Nested(TaskOut), **about("Its latest tasks, newest first."))
+    forges = fields.List(fields.Nested(ForgeOut), **about("Its live-snapshot sessions, newest first, at most 10."))
 
 
 class AdminInstanceRow(InstanceRow):
@@ -121,10 +142,15 @@ class AdminInstanceOut(AdminInstanceRow, InstanceOut):
     """Everything about an instance, for operators."""
 
 
+SEARCH = (
+    "Words that are in a name or begin an address, and conditions like `name:web state:running -tag:prod ip:10.0. "
+    "location:lab plan:S image:debian project:shop`; operators also have `owner:` and `node:`. All must be true, a "
+    "minus turns one around, quotes keep spaces together."
+)
+
+
 class InstanceQuery(PageQuery):
-    search = fields.String(
-        validate=validate.Length(max=255), metadata={"description": "Part of a name, or the start of an address."}
-    )
+    search = fields.String(validate=validate.Length(max=255), metadata={"description": SEARCH})
     state = fields.String(validate=validate.OneOf(STATES), metadata={"description": "Only instances in this state."})
     project_id = fields.String(
         validate=validate.Length(max=36), metadata={"description": "Only instances in this project."}
@@ -147,7 +173,23 @@ class InstanceIn(In):
 class AdminInstanceIn(InstanceIn):
     user_id = Text(most=36, required=True, **about("The owner.", ID))
     hypervisor_id = Text(most=36, **about("The node; by default the one with the most room.", ID))
-    enable_vnc = Bool(**about("Whether the screen can be opened; by default not.", True))
+    iso_id = Text(most=36, **about("An ISO to boot from, one that the owner may mount.", ID))
+    enable_vnc = Bool(**about("Whether the screen can be opened; by default only with an ISO to boot from.", True))
+
+
+def boot_order(**options):
+    return fields.String(
+        validate=validate.Regexp(
+            r"\A(disk|cdrom|network)(,(disk|cdrom|network)){0,2}\Z",
+            error="Must be a comma-separated order of disk, cdrom and network.",
+        ),
+        **options,
+        **about("Order of boot devices; counts at the next start.", "disk"),
+    )
+
+
+class BootOrder(In):
+    boot = boot_order(required=True)
 
 
 class InstancePatch(Patch):
@@ -156,13 +198,7 @@ class InstancePatch(Patch):
     display_name = Text(least=1, **about("The label.", "Shop front"))
     hostname = Hostname(**about("Host name; the guest takes it at its next deploy.", "shop.example.com"))
     notes = Text(most=65536, lines=True, allow_none=True, **about("Free text.", "Behind the load balancer"))
-    boot = fields.String(
-        validate=validate.Regexp(
-            r"\A(disk|cdrom|network)(,(disk|cdrom|network)){0,2}\Z",
-            error="Must be a comma-separated order of disk, cdrom and network.",
-        ),
-        **about("Order of boot devices; counts at the next start.", "disk"),
-    )
+    boot = boot_order()
     enable_smtp = Bool(**about("Whether it may send mail by port 25.", True))
     vnc_keymap = fields.String(validate=validate.OneOf(KEYMAPS), **about("Keyboard of the screen.", "de"))
     protection_enabled = Bool(**about("While true, reinstall and destroy are refused.", True))
@@ -180,6 +216,10 @@ class Rename(In):
     @post_load
     def label(self, data, **_):
         return {"display_name": data.get("display_name", data.get("name"))}
+
+
+class PlanChange(In):
+    plan_id = Text(most=36, required=True, **about("The plan to move to.", ID))
 
 
 class NewHostname(In):
@@ -203,6 +243,9 @@ class DeployIn(In):
         allow_none=True,
         validate=validate.Length(max=65536),
         **about("Further cloud-init configuration (YAML). What it sets wins.", "package_update: true"),
+    )
+    user_scripts = key_ids(
+        **about("Ids of user scripts that run at the first boot, in this order, after `cloudcfg`'s commands.", [ID])
     )
     timezone = fields.String(
         load_default=None,
@@ -228,3 +271,9 @@ class DeployIn(In):
                 raise ValidationError("Must be an id or a list of ids.", "ssh_key_id")
         data["key_ids"] = data.pop("ssh_keys", [])
         return data
+
+
+class ReinstallIn(DeployIn):
+    """As for a deploy. Nothing of the earlier first boot counts."""
+
+    image_id = Text(most=36, allow_none=True, **about("What to install; by default what it was made from.", ID))

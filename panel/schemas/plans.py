@@ -5,6 +5,7 @@ from marshmallow import fields, validate
 from panel.schemas.base import Bool, In, Int, Number, PageQuery, Patch, Text, Time, about
 from panel.schemas.catalog import ID, LocationOut, PlanGroupOut, PlanOut
 from panel.schemas.hypervisors import GroupRef
+from panel.schemas.words import OVERAGES
 
 
 class AdminLocationOut(LocationOut):
@@ -42,6 +43,9 @@ class PlanFields(In):
     position = Int(0, 10_000, **about("Where it stands in the list: small numbers first.", 10))
     enabled = Bool(**about("Off: nobody can choose it; machines keep it.", True))
     bandwidth = Int(**about("GB of traffic a month; 0 is unlimited.", 1000))
+    overage = fields.String(
+        validate=validate.OneOf(OVERAGES), **about("What happens when the traffic is used up.", "network")
+    )
     port_speed = Int(0, 1_000_000, **about("Mbit/s each way; 0 is unlimited.", 1000))
     ipv4 = Int(0, 16, **about("IPv4 addresses that come with it.", 1))
     ipv6 = Int(0, 16, **about("IPv6 addresses that come with it.", 1))

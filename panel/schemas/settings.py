@@ -59,6 +59,14 @@ class SystemSettings(In):
     billing_enabled = Bool(
         load_default=False, **about("Whether customers are charged. Off, gated routes answer `billing_disabled`.", True)
     )
+    customers_change_plans = Bool(
+        load_default=True, **about("Whether customers may move their instances to other plans themselves.", True)
+    )
+    image_catalog_url = Text(
+        most=2000,
+        load_default="",
+        **about("Where a catalog of images of your own is, a JSON list. Empty: the panel's own.", "https://…"),
+    )
     rate_limit_requests = rate("Requests of one token", 600)
     rate_limit_polls = rate("Looks at tasks, of one token,", 1200)
     rate_limit_metrics = rate("Metrics requests of one token", 30)

@@ -102,6 +102,7 @@ class SubnetAddressOut(Out):
     instance = fields.Nested(HolderOut, attribute="interface", allow_none=True, **about("The instance that holds it."))
     reserved = fields.Boolean(**about("Whether it is kept from being given out.", False))
     note = fields.String(allow_none=True, **about("A note for operators.", "second router"))
+    rdns = fields.String(allow_none=True, **about("The name that its holder wants for reverse DNS.", None))
 
 
 class FreeAddressOut(Out):

@@ -49,3 +49,13 @@ class TaskQuery(PageQuery):
         metadata={"description": "Only tasks with this status; `open` means not ended."},
     )
     search = fields.String(validate=validate.Length(max=255), metadata={"description": "Part of the resource's name."})
+
+
+class AdminTaskQuery(TaskQuery):
+    kind = fields.String(
+        validate=validate.Length(max=48),
+        metadata={"description": "Only tasks of this kind, such as `instance_deploy`."},
+    )
+    hypervisor_id = fields.String(
+        validate=validate.Length(max=36), metadata={"description": "Only tasks on this hypervisor."}
+    )

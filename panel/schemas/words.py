@@ -20,6 +20,10 @@ PURPOSES = (
 DRIVERS = ("libvirt", "simulated")
 HYPERVISOR_STATUSES = ("unknown", "up", "down")
 ADDRESS_USES = ("free", "used", "reserved")
+OVERAGES = ("none", "network", "instance")
+DIRECTIONS = ("ingress", "egress")
+PROTOCOLS = ("tcp", "udp", "icmp", "icmpv6", "all")
+IP_VERSIONS = ("ipv4", "ipv6")
 FAMILIES = {
     "instances": "Instances: ordering, power, backups, consoles, tasks",
     "vpcs": "Private networks and their subnets",

@@ -10,7 +10,7 @@ from sqlalchemy import and_, func, or_, select
 from sqlalchemy.orm import aliased
 
 from panel.db import session
-from panel.models import Account, Event, Grant, Instance, Member, Project, Role, Task
+from panel.models import Account, Event, Grant, Instance, Member, Project, Role, Task, Volume
 
 Owner = aliased(Account)
 COLUMNS = (
@@ -94,6 +94,11 @@ def instances(access):
     return or_(chosen, Instance.project_id.in_(access.granted())) if access.reach == "projects" else chosen
 
 
+def volumes(access):
+    chosen = Volume.id.in_(access.granted())
+    return or_(chosen, Volume.project_id.in_(access.granted())) if access.reach == "projects" else chosen
+
+
 def history(model):
     """Of rows that tell of a resource: those of the resources in reach, also when they are gone by now."""
     return lambda access: or_(
@@ -105,7 +110,7 @@ def projects(access):
     return Project.id.in_(access.granted())
 
 
-NARROW = {Instance: instances, Project: projects, Task: history(Task), Event: history(Event)}
+NARROW = {Instance: instances, Volume: volumes, Project: projects, Task: history(Task), Event: history(Event)}
 """How far a member with chosen resources or projects sees, for each kind of resource that can be chosen."""
 
 

@@ -150,10 +150,15 @@ def delete_plan(found):
 
 def images(account=None, *, search=None, purpose=None):
     """The catalog as this customer sees it; every image for an operator (no account)."""
-    query = select(Image).options(selectinload(Image.copies)).order_by(Image.distro, Image.name)
+    query = (
+        select(Image)
+        .options(selectinload(Image.copies), selectinload(Image.downloads))
+        .order_by(Image.distro, Image.name)
+    )
     if account:
         query = query.where(
             Image.enabled,
+            Image.status == "available",
             or_(
                 and_(Image.public, Image.purpose == "general"),
                 and_(Image.purpose == "user", account.owns(Image)),
@@ -174,7 +179,7 @@ def public_images():
 
 
 def image(image_id, account=None, field="image_id"):
-    found = session.scalar(images(account).where(Image.id == image_id))
+    found = session.scalar(images(account).where(Image.id == image_id, Image.status == "available"))
     if found is None:
         raise Invalid("The image cannot be chosen.", **{field: "No such image."})
     return found
@@ -199,7 +204,7 @@ def holders(image):
 
 def register_image(*, name, **facts):
     """Puts an image into the catalog, or replaces the facts of the one with this name."""
-    found = session.scalar(select(Image).where(Image.name == name)) or Image(name=name)
+    found = session.scalar(select(Image).where(Image.name == name, Image.account_id.is_(None))) or Image(name=name)
     if found.sha256 and found.sha256 != facts["sha256"]:
         found.copies.clear()  # the nodes hold the bytes of the earlier file
     for field, value in facts.items():

@@ -3,6 +3,7 @@
 from sqlalchemy import func
 
 from panel.db import session
+from panel.errors import Invalid
 from panel.models import Project, SshKey
 from panel.schemas.words import STATES
 from panel.services import instances, projects, ssh_keys, tasks, team
@@ -46,7 +47,11 @@ def find(access, words, most):
     """For each kind that the person may see the first rows with these words in their names."""
     for kind, (needed, listing) in KINDS.items():
         if access.holds(needed):
-            yield kind, session.scalars(listing(access, search=words).limit(most)).unique().all()
+            try:
+                query = listing(access, search=words)
+            except Invalid:  # words that only look like the language of a list's search field
+                continue
+            yield kind, session.scalars(query.limit(most)).unique().all()
 
 
 def called(row):

@@ -3,17 +3,20 @@
 from datetime import timedelta
 from types import SimpleNamespace
 
-from sqlalchemy import func, or_, select
+from sqlalchemy import func, or_, select, union_all
 from sqlalchemy.orm import selectinload
 
 from panel import clock, jobs
 from panel.db import on_commit, session
 from panel.errors import Conflict, Invalid
-from panel.models import Disk, Hypervisor, HypervisorGroup, Instance, Storage, Subnet
+from panel.models import Disk, Hypervisor, HypervisorGroup, Instance, Migration, Storage, Subnet, Volume, VolumeSnapshot
 from panel.schemas.hypervisors import uri_fault
 from panel.services.lookup import change, fetch, fetch_all, refuse_taken
 
 GiB = 1024**3
+HELD = union_all(*(select(kind.storage_id, kind.size) for kind in (Disk, Volume, VolumeSnapshot))).subquery("held")
+"""Everything that takes room in storages: where, and how many GiB."""
+
 STALE = timedelta(minutes=1)
 """Workers look at a host every few seconds. One that nobody looked at for so long is not known to be up."""
 
@@ -74,6 +77,11 @@ def listing(search=None, *, status=None, group_id=None):
     return query.where(Hypervisor.group_id == group_id) if group_id else query
 
 
+def names():
+    """Id and name of each, for a choice."""
+    return select(Hypervisor.id, Hypervisor.name).order_by(Hypervisor.name)
+
+
 def condition(hypervisor):
     """`up`, `stale`, `unknown` or `down`."""
     old = hypervisor.seen_at is None or hypervisor.seen_at < clock.now() - STALE
@@ -93,6 +101,14 @@ def with_strangers():
 
 def get(hypervisor_id, field=None):
     return fetch(Hypervisor, hypervisor_id, "No such hypervisor.", field)
+
+
+def named(name, field):
+    """The hypervisor with this id or name, as a body has it."""
+    found = session.scalar(select(Hypervisor).where(or_(Hypervisor.id == name, Hypervisor.name == name)).limit(1))
+    if found is None:
+        raise Invalid("No such hypervisor.", **{field: "No such hypervisor."})
+    return found
 
 
 def create(found_group, *, name, driver, uri, storage_path, **values):
@@ -189,30 +205,36 @@ def update_storage(found, **changes):
 
 def delete_storage(found):
     session.refresh(found.hypervisor, with_for_update=True)
-    if session.scalar(select(Disk.id).where(Disk.storage_id == found.id).limit(1)):
+    if promised([found.id]):
         raise Conflict("Disks are in this storage. Destroy or move those instances first.")
     session.delete(found)
     session.flush()
 
 
 def usage(hypervisor_ids):
-    """What instances have been promised, by hypervisor id: machines, cores, MiB of memory, GiB of disk."""
+    """What instances have been promised, by hypervisor id: machines, cores, MiB of memory, GiB of disk. Those that are
+    on their way to it have been promised cores and memory, too."""
     machines = (
         select(Instance.hypervisor_id, func.count(), func.sum(Instance.cpu_cores), func.sum(Instance.ram))
         .where(Instance.hypervisor_id.in_(hypervisor_ids))
         .group_by(Instance.hypervisor_id)
     )
-    disks = (
-        select(Storage.hypervisor_id, func.sum(Disk.size))
-        .join(Disk, Disk.storage_id == Storage.id)
-        .where(Storage.hypervisor_id.in_(hypervisor_ids))
-        .group_by(Storage.hypervisor_id)
+    disks = select(Storage.hypervisor_id, func.sum(HELD.c.size)).join(HELD, HELD.c.storage_id == Storage.id)
+    disks = disks.where(Storage.hypervisor_id.in_(hypervisor_ids)).group_by(Storage.hypervisor_id)
+    arriving = (
+        select(Migration.target_id, func.sum(Instance.cpu_cores), func.sum(Instance.ram))
+        .join(Instance, Instance.id == Migration.instance_id)
+        .where(Migration.target_id.in_(hypervisor_ids), Migration.status == "active")
+        .group_by(Migration.target_id)
     )
     used = {i: {"instances": 0, "cpu_cores": 0, "ram": 0, "storage": 0} for i in hypervisor_ids}
     for i, count, cores, ram in session.execute(machines):
         used[i].update(instances=count, cpu_cores=cores, ram=ram)
     for i, size in session.execute(disks):
         used[i]["storage"] = size
+    for i, cores, ram in session.execute(arriving):
+        used[i]["cpu_cores"] += cores
+        used[i]["ram"] += ram
     return used
 
 
@@ -233,18 +255,35 @@ def fill(storages):
 
 
 def promised(storage_ids):
-    """GiB of disks by storage id."""
-    sums = select(Disk.storage_id, func.sum(Disk.size)).where(Disk.storage_id.in_(storage_ids))
-    return dict(session.execute(sums.group_by(Disk.storage_id)).all())
+    """GiB of disks and volumes by storage id, those that are on their way to it included."""
+    sums = select(HELD.c.storage_id, func.sum(HELD.c.size)).where(HELD.c.storage_id.in_(storage_ids))
+    found = dict(session.execute(sums.group_by(HELD.c.storage_id)).all())
+    arriving = select(Migration.storage_id, func.sum(Disk.size)).join(Disk, Disk.instance_id == Migration.instance_id)
+    arriving = arriving.where(Migration.storage_id.in_(storage_ids), Migration.status == "active")
+    for i, size in session.execute(arriving.group_by(Migration.storage_id)):
+        found[i] = found.get(i, 0) + size
+    return found
+
+
+SAID = (
+    "version",
+    "cpu_cores",
+    "accelerated",
+    "acceleration_note",
+    "bandwidth_limits",
+    "address_filters",
+    "screen_tickets",
+    "tpm",
+)
+"""What a node says of itself and the row keeps."""
 
 
 def seen(hypervisor, capabilities=None, pools=()):
     """Notes that the host answered, and what it said."""
     hypervisor.status, hypervisor.status_detail, hypervisor.seen_at = "up", None, clock.now()
-    for field in ("version", "cpu_cores", "accelerated", "acceleration_note", "bandwidth_limits", "address_filters"):
-        if capabilities:
-            setattr(hypervisor, field, getattr(capabilities, field))
     if capabilities:
+        for field in SAID:
+            setattr(hypervisor, field, getattr(capabilities, field))
         hypervisor.memory_mb = capabilities.memory // 1024**2
     for pool in pools:
         for found in hypervisor.storages:

@@ -169,6 +169,8 @@ def take(group, family, count):
             taken += fresh(subnet, count - len(taken))
         if len(taken) == count:
             break
+    for address in taken:
+        address.rdns = None
     return taken
 
 

@@ -9,7 +9,7 @@ from panel.models import Task
 from panel.models.tasks import OPEN
 
 
-def listing(account=None, *, status=None, resource_id=None, hypervisor_id=None, search=None):
+def listing(account=None, *, status=None, resource_id=None, hypervisor_id=None, kind=None, search=None):
     """Newest first. With an account, only the work on its resources."""
     query = select(Task).order_by(Task.id.desc())
     if account:
@@ -20,9 +20,16 @@ def listing(account=None, *, status=None, resource_id=None, hypervisor_id=None, 
         query = query.where(Task.resource_id == resource_id)
     if hypervisor_id:
         query = query.where(Task.hypervisor_id == hypervisor_id)
+    if kind:
+        query = query.where(Task.kind == kind)
     if search:
         query = query.where(Task.resource_name.icontains(search, autoescape=True))
     return query
+
+
+def kinds():
+    """The kinds of tasks that are on record, for a choice."""
+    return session.scalars(select(Task.kind).distinct().order_by(Task.kind)).all()
 
 
 def get(task_id, account=None, *, resource_id=None):

@@ -10,6 +10,17 @@ NAVIGATION = (
         ("Projects", "folder", "projects.index", "projects.view"),
     ),
     ("Compute", ("Instances", "server", "instances.index", "instances.view")),
+    ("Storage", ("Volumes", "database", "volumes.index", "volumes.view")),
+    (
+        "Network",
+        ("Security groups", "shield", "security_groups.index", "security_groups.view"),
+        ("IP sets", "list-details", "ip_sets.index", "ip_sets.view"),
+    ),
+    (
+        "Storage",
+        ("Images", "copy", "images.index", "images.view"),
+        ("ISOs", "disc", "isos.index", "isos.view"),
+    ),
     (
         "Watch",
         ("Tasks", "list-check", "tasks.index", "instances.view"),
@@ -19,6 +30,7 @@ NAVIGATION = (
         "Account",
         ("Team", "users", "team.index", "account.view"),
         ("SSH keys", "key", "ssh_keys.index", "ssh_keys.view"),
+        ("User scripts", "file-text", "user_scripts.index", "user_scripts.view"),
         ("API tokens", "api", "tokens.index", permissions.ANY_USER),
         ("Webhooks", "webhook", "webhooks.index", "webhooks.view"),
         ("Billing", "credit-card", "billing.show", "billing.view"),

@@ -2,7 +2,7 @@
 
 from flask import Blueprint, jsonify, url_for
 
-from panel import console_pages
+from panel import console_pages, screens
 from panel.auth import permissions, source_address, trail
 from panel.auth.browser import may, me, page_can, require, viewer
 from panel.errors import NotFound, Unauthenticated
@@ -19,7 +19,7 @@ OPERATE = "admin:instances:write"
 @bp.post("/instances/<instance_id>/console")
 @page_can(CONSOLE)
 def new_screen(instance_id):
-    _, secret = consoles.screen(mine(instance_id), trail.holder())
+    _, secret = screens.opened(mine(instance_id), trail.holder())
     return go(url_for(".screen", secret=secret))
 
 
@@ -102,7 +102,7 @@ def again(secret):
         raise NotFound("There is no such console.")
     require(CONSOLE if reached == "mine" else OPERATE)
     operator = reached == "operator"
-    made, new = consoles.screen(row.instance, trail.holder(operator), by_operator=operator)
+    made, new = screens.opened(row.instance, trail.holder(operator), by_operator=operator)
     return jsonify(page=url_for(".screen", secret=new), socket=socket_of(new), password=made.password)
 
 

@@ -20,6 +20,7 @@ ACTIONS = (
     ("Add project", "folder", "projects.new", "projects.manage"),
     ("Add SSH key", "key", "ssh_keys.new", "ssh_keys.manage"),
     ("Generate SSH key", "wand", "ssh_keys.new_pair", "ssh_keys.manage"),
+    ("Add user script", "file-text", "user_scripts.new", "user_scripts.manage"),
     ("Invite member", "user-plus", "team.new", "team.manage"),
 )
 

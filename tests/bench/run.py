@@ -6,7 +6,7 @@
 import sys
 from importlib import import_module
 
-NAMES = ("rows", "access", "deploy", "consoles", "shells", "webhooks")
+NAMES = ("rows", "access", "deploy", "consoles", "shells", "webhooks", "metrics", "nodes")
 
 
 def main(names):

@@ -13,7 +13,7 @@ from werkzeug.serving import WSGIRequestHandler, make_server
 from consoles.process import Consoles
 from consoles.pump import Pump
 from consoles.records import Records
-from panel import clock
+from panel import clock, jobs
 from panel.app import create_app
 from panel.db import session
 from panel.models import AuditEntry, ConsoleSession, Image, Instance
@@ -333,6 +333,23 @@ def test_a_node_that_refuses_is_a_sentence(site):
     assert seat.ended() == (1011, "The machine is off.")
     until(lambda: site.row().ended_at, "the end")
     assert site.row().ended_message == "The machine is off."
+
+
+def test_a_bell_that_nobody_heard_is_rung_again(site, monkeypatch):
+    """The queue was away when the session was minted, and is there when the browser comes."""
+    heard = jobs.call
+    monkeypatch.setattr(jobs, "call", lambda *_: None)
+    secret = site.mint()
+    monkeypatch.setattr(jobs, "call", heard)
+    assert site.screen(secret).read(7) == b"welcome"
+
+
+def test_a_screen_that_no_worker_prepares_is_given_up(site, monkeypatch):
+    monkeypatch.setattr(jobs, "call", lambda *_: None)
+    monkeypatch.setattr("consoles.records.PATIENCE", 1)
+    seat, status = site.connect(f"/vnc/?session={site.mint()}", "binary")
+    assert status == 101
+    assert seat.ended() == (1011, "The machine's host does not answer.")
 
 
 def test_without_a_console_process_the_session_is_given_back(site, monkeypatch):

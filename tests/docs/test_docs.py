@@ -18,7 +18,7 @@ DOCUMENTS = {
     "USER": ("/api/docs/user/openapi.yaml",),
 }
 FAILURES = {"400", "401", "403", "404", "409", "413", "422", "429"}
-BRANDED = ("/api/cloud-service/",)
+BRANDED = ("/api/cloud-service/", "/api/self-provisioning/")
 """Below these paths clients know plural item routes."""
 UNCOUNTED = ("/api/activity",)
 """Lists whose word has no plural."""

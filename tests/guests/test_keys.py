@@ -14,6 +14,8 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
 
 from consoles import ssh
+from panel.models import UserScript
+from worker import seeds
 from worker.guests import debian, keys
 from worker.nodes.base import AgentSilent, Disk, Finished, GiB, Image, Machine, Nic, NodeSpec, Refused, Seed
 from worker.nodes.libvirt import LibvirtNode
@@ -179,6 +181,17 @@ def test_a_simulated_guest_keeps_the_keys_it_was_given(tmp_path):
 # --- real guests
 
 
+THEIRS = """
+users: [{name: ada, lock_passwd: false, plain_text_passwd: "ada's own"}]
+runcmd: ["echo own >>/order"]
+"""
+SCRIPTS = (
+    UserScript(type="sh", shebang="", content="echo one >>/order"),
+    UserScript(type="cloud-init", shebang="", content="runcmd: [[sh, -c, 'echo joined >>/order']]"),
+    UserScript(type="bash", shebang="", content="#!/bin/sh\necho two >>/order\n"),
+)
+
+
 @dataclass(frozen=True)
 class Guest:
     node: LibvirtNode
@@ -198,7 +211,8 @@ class Guest:
 
 
 def booted(hypervisor, image, directory, memory):
-    """A guest as the panel deploys one: root may sign in by key, and has one already."""
+    """A guest as the panel deploys one: root may sign in by key, and has one already; and there is more in its first
+    boot."""
     node = LibvirtNode(NodeSpec("node", "node", "libvirt", hypervisor.uri), directory)
     node.prepare_pool("keys", str(hypervisor.directory / "keys"))
     node.put_image("keys", Image(image.name, image, image.stat().st_size))
@@ -211,13 +225,13 @@ def booted(hypervisor, image, directory, memory):
         "match": {"macaddress": nic.mac},
         "addresses": [f"{address}/{length}" for address, (_, length) in zip(addresses, gateways, strict=True)],
     }
-    user = {"name": "root", "lock_passwd": True, "ssh_authorized_keys": [OTHER]}
+    wanted = {"hostname": image.stem, "ssh_keys": [OTHER], "timezone": "Asia/Tokyo", "cloudcfg": THEIRS}
     seed = node.write_seed(
         "keys",
         f"{image.stem}-seed",
         Seed(
             json.dumps({"instance-id": "first", "local-hostname": image.stem}),
-            "#cloud-config\n" + json.dumps({"disable_root": False, "ssh_pwauth": False, "users": [user]}),
+            "#cloud-config\n" + json.dumps(seeds.user_data(wanted, None, SCRIPTS)),
             json.dumps({"version": 2, "ethernets": {"nic0": ethernet}}),
         ),
     )
@@ -255,6 +269,30 @@ def said(channel, command, patience=30):
         assert data, text
         text += data
     return text.decode().replace("\r", "").split("begin\n", 1)[1].split("\nend")[0].split()
+
+
+def first_boot_is_what_was_asked(guest, run, patience):
+    """INS-46, INS-60, INS-62: with cloud-init the same as on the small system that reads its seed by itself. Scripts in
+    their order after the customer's commands, time zone, users, passwords, and what the agent says."""
+    until = time.monotonic() + patience
+    while len(order := run("sh", "-c", "cat /order 2>/dev/null").split()) < 4 and time.monotonic() < until:
+        time.sleep(1)
+    assert order == ["own", "joined", "one", "two"]
+    assert run("date", "+%Z").strip() == "JST"
+    assert signs_in(run, "ada", "ada's own")
+    assert not signs_in(run, "root", "a new: password")
+    guest.node.agent_set_password(guest.machine.id, "root", "a new: password")
+    assert signs_in(run, "root", "a new: password")
+    assert guest.machine.id in guest.node.agents()
+    [root] = [each for each in guest.node.agent_filesystems(guest.machine.id) if each.mountpoint == "/"]
+    assert 0 < root.used < root.size <= 3 * GiB
+
+
+def signs_in(run, user, password):
+    """Compares with the hash that the guest keeps, in whatever way it was made."""
+    [kept] = [line.split(":")[1] for line in run("cat", "/etc/shadow").splitlines() if line.startswith(f"{user}:")]
+    hashing = ["perl", "-e", "print crypt($ARGV[0], $ARGV[1])", password, kept]
+    return subprocess.run(hashing, check=True, capture_output=True, text=True).stdout == kept
 
 
 @pytest.mark.guest
@@ -297,6 +335,7 @@ def test_the_key_opens_a_login_shell_until_it_is_taken_out(
             assert refusal.value.ending.word == "wrong_password"
         assert said(staying, "id -u") == ["0"]
         staying.get_transport().close()
+        first_boot_is_what_was_asked(guest, run, patience)
     finally:
         guest.node.delete(guest.machine.id)
         guest.node.close()

@@ -193,6 +193,7 @@ def close_node(_):
     session.scalar(select(Hypervisor)).status = "down"
 
 
+@pytest.mark.parametrize("create", ["cloud-service", "self-provisioning"])
 @pytest.mark.parametrize(
     ("exhaust", "family", "reason"),
     [
@@ -203,11 +204,11 @@ def close_node(_):
         (close_node, 0, "hypervisor_not_available"),
     ],
 )
-def test_capacity_refusals(as_, cast, wanted, exhaust, family, reason):
+def test_capacity_refusals(as_, cast, wanted, exhaust, family, reason, create):
     """INS-69 to INS-71, INS-74, INS-75, ERR-08: a reason and no internals; nothing is kept"""
     exhaust(family)
     session.commit()
-    answer = as_("owner", "POST", "/api/cloud-service/instances", json=wanted)
+    answer = as_("owner", "POST", f"/api/{create}/instances", json=wanted)
     assert (answer.status_code, answer.json["reason"]) == (422, reason)
     assert "node-1" not in answer.text
     assert "10.9" not in answer.text

@@ -9,9 +9,10 @@ from sqlalchemy import select
 
 from panel import clock, deeds, jobs
 from panel.db import session
-from panel.models import AuditEntry, ConsoleSession, Image, Instance, Role, Token
+from panel.models import AuditEntry, ConsoleSession, Hypervisor, Image, Instance, Role, Token
 from panel.services import consoles, instances, settings
 from tests.conftest import work_off
+from worker.nodes import NodeSpec, connect
 
 URL = "http://panel.example.com:8000"
 USERS = ("POST /api/instance/{}/ssh-session", "GET /api/instance/{}/webssh")
@@ -184,6 +185,80 @@ def test_a_node_that_opens_no_screen_is_told_of(as_, running, work, node):
     work()
     [row] = rows()
     assert (row.port, row.problem) == (None, "The machine is off.")
+
+
+@pytest.fixture
+def in_a_cluster(running, cast, work, workers, world):
+    """The instance's node, which belongs to a cluster that issues tickets for screens."""
+    row = session.get(Hypervisor, cast.node.id)
+    row.uri = "simulated://?tickets=1"
+    session.commit()
+    jobs.call("worker.hypervisors.check", row.id)
+    work()
+    spec = NodeSpec(row.id, row.name, row.driver, session.get(Hypervisor, row.id).uri)
+    return connect(spec, world.extensions["config"].data_dir)
+
+
+@pytest.mark.parametrize(("who", "method", "path"), SCREENS)
+def test_a_node_whose_cluster_issues_no_ticket_opens_no_screen(as_, running, in_a_cluster, who, method, path):
+    """CON-23, CON-24."""
+    in_a_cluster.fault("console", "no-ticket", 1)
+
+    def mint():
+        return as_(who, method, path.format(running.id), **({"json": {}} if method == "POST" else {}))
+
+    answer = mint()
+    assert (answer.status_code, answer.json["reason"]) == (503, "cluster_console_unavailable")
+    assert answer.json["success"] is False
+    assert not {"url", "console_url", "password", "data"} & set(answer.json)
+    assert rows() == []
+    assert minted(mint(), who)["password"]
+    [row] = rows()
+    assert row.port
+
+
+def test_the_pages_say_that_there_is_no_ticket(browse, running, in_a_cluster):
+    """CON-23: nothing is minted by the button either, nor by a page that opens its screen again."""
+    in_a_cluster.fault("console", "no-ticket")
+    sentence = "The screen cannot be opened. The hypervisor&#39;s cluster issued no ticket for the screen."
+    for who, prefix in (("owner", ""), ("admin", "/admin")):
+        answer = browse(who).post(f"{prefix}/instances/{running.id}/console")
+        assert answer.status_code == 503
+        assert sentence in answer.text
+    assert rows() == []
+
+
+def test_a_cluster_that_is_silent_issues_no_ticket_either(as_, running, in_a_cluster, monkeypatch):
+    """CON-23: also when nobody says so. A worker that is late finds nothing to open."""
+    monkeypatch.setattr(jobs.time, "sleep", lambda _: None)
+    times = iter(range(0, 1000, 10))
+    monkeypatch.setattr(jobs.time, "monotonic", lambda: next(times))
+    answer = as_("owner", "GET", f"/api/instance/{running.id}/novnc")
+    assert (answer.status_code, answer.json["reason"]) == (503, "cluster_console_unavailable")
+    work_off()
+    session.expire_all()
+    assert rows() == []
+
+
+def test_nobody_waits_where_no_ticket_is_needed(as_, running, monkeypatch):
+    """CON-23: the session is there before any worker has heard of it."""
+    monkeypatch.setattr(jobs, "awaited", None)
+    minted(as_("owner", "GET", f"/api/instance/{running.id}/novnc"))
+    [row] = rows()
+    assert row.port is None
+
+
+def test_a_bell_that_rings_twice_opens_a_screen_once(as_, running, work, node):
+    """The password that somebody may be about to use stays."""
+    minted(as_("owner", "GET", f"/api/instance/{running.id}/novnc"))
+    [row] = rows()
+    work()
+    before = (row.port, row.node_password)
+    node.fault("console", "refuse")
+    consoles.ring(row.id)
+    work()
+    [row] = rows()
+    assert ((row.port, row.node_password), row.problem) == (before, None)
 
 
 def test_the_password_of_the_node_changes_but_not_under_somebody_who_is_on_the_way(as_, running, work):

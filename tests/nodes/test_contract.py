@@ -18,6 +18,7 @@ from tests.nodes import viewer
 from worker.nodes import driver
 from worker.nodes.base import (
     AgentSilent,
+    Allowed,
     Disk,
     Endpoint,
     GiB,
@@ -440,6 +441,22 @@ def test_a_running_machine_keeps_its_definition_until_the_next_start(lab, new_ma
         lab.node.console(machine.id, "newcomer")
 
 
+def test_the_cards_of_a_machine_change_whether_it_runs_or_not(lab, new_machine):
+    machine = new_machine()
+    firewall = (Allowed("in", 4, "tcp", (80, 443), "10.0.0.0/8"), Allowed("in", 6, "icmp"), Allowed("out", 4))
+    nic = replace(machine.nics[0], addresses=("10.96.0.20", "fd96::20"), prefixes=("fd97::/64",), allowed=firewall)
+    for _ in range(2):
+        lab.node.set_cards(machine.id, (nic,))
+        lab.node.set_cards(machine.id, (replace(nic, inbound_mbps=10, outbound_mbps=5, mail=False), a_nic(lab)))
+        lab.node.set_cards(machine.id, (replace(nic, allowed=(), connected=False),))
+        lab.node.set_cards(machine.id, (replace(nic, allowed=None),))
+        lab.node.start(machine.id)
+        assert list(seen(lab.node, machine.id).received) == [nic.mac]
+    lab.node.set_cards(machine.id, ())
+    with pytest.raises(Missing):
+        lab.node.set_cards(str(uuid.uuid4()), (nic,))
+
+
 def test_a_deleted_machine_is_gone_and_its_disks_stay(node, new_machine):
     machine = new_machine()
     node.start(machine.id)
@@ -619,6 +636,18 @@ def test_a_running_guest_sees_its_disk_grow(node, guest):
         assert int(node.agent_run(guest.id, ["cat", "/sys/class/block/vda/size"]).output) * 512 == size
 
 
+def test_a_running_guest_sees_its_cable_pulled_and_put_in(node, guest, booted):
+    def carrier():
+        return node.agent_run(guest.id, ["cat", "/sys/class/net/eth0/carrier"]).output.strip()
+
+    [nic] = booted.nics
+    assert carrier() == "1"
+    node.set_cards(guest.id, (replace(nic, connected=False),))
+    until(lambda: carrier() == "0")
+    node.set_cards(guest.id, (nic,))
+    until(lambda: carrier() == "1")
+
+
 def test_the_counters_of_a_running_guest_grow(node, guest):
     before = seen(node, guest.id)
     assert before.memory_used > 0
@@ -626,6 +655,8 @@ def test_the_counters_of_a_running_guest_grow(node, guest):
     after = until(lambda: (now := seen(node, guest.id)).cpu_seconds > before.cpu_seconds and now)
     assert after.received[guest.nics[0].mac] >= before.received[guest.nics[0].mac]
     assert after.disk_read >= before.disk_read > 0
+    assert after.disk_reads >= before.disk_reads > 0
+    assert after.guest_memory is None or 0 < after.guest_memory < guest.memory_mb * MiB
 
 
 def test_starting_a_running_machine_does_not_disturb_its_guest(node, guest):
@@ -666,3 +697,42 @@ def test_a_guest_turns_itself_off_when_asked(node, guest):
 def virtual_size(path):
     with path.open("rb") as file:
         return int.from_bytes(file.read(32)[24:], "big")
+
+
+# --- guest agents
+
+
+def test_the_guests_whose_agent_is_there_are_told_in_one_look(node, guest, new_machine):
+    silent = new_machine()
+    node.start(silent.id)
+    until(lambda: guest.id in node.agents())
+    assert silent.id not in node.agents()
+    node.power_off(silent.id)
+    node.power_off(guest.id)
+    assert guest.id not in node.agents()
+    node.start(guest.id)
+    until(lambda: guest.id in node.agents())
+
+
+def test_a_guest_tells_how_full_its_file_systems_are(node, guest):
+    found = {each.mountpoint: each for each in node.agent_filesystems(guest.id)}
+    assert found["/"].kind == "ext4"
+    assert 0 < found["/"].used < found["/"].size <= sizes(node)[guest.disks[0].name]
+    node.power_off(guest.id)
+    with pytest.raises(AgentSilent):
+        node.agent_filesystems(guest.id)
+
+
+def test_a_node_gives_a_tpm_or_refuses(node, new_machine):
+    """One that says it has a TPM to give starts the machine with it; one that has none keeps the earlier definition."""
+    machine = new_machine()
+    node.define(machine)
+    wanted = replace(machine, tpm=True)
+    if not node.capabilities().tpm:
+        with pytest.raises(Refused):
+            node.define(wanted)
+        node.start(machine.id)
+    else:
+        node.define(wanted)
+        node.start(machine.id)
+    assert seen(node, machine.id).power is Power.on

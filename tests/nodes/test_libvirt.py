@@ -11,7 +11,7 @@ import pytest
 from lxml import etree
 
 from worker.nodes.base import AgentSilent, Disk, Full, Machine, Missing, Nic, Refused, Unreachable
-from worker.nodes.libvirt import kvm, xml
+from worker.nodes.libvirt import filters, firewall, kvm, xml
 from worker.nodes.libvirt.connection import with_batch_mode
 from worker.nodes.libvirt.errors import meaning
 
@@ -76,16 +76,18 @@ def test_speed_limits_are_the_guests_and_only_where_the_node_can():
 
 def test_a_card_is_bound_to_its_addresses():
     def bound(**facts):
-        reference = described(**facts).find("devices/interface/filterref")
+        reference = etree.fromstring(firewall.describe(replace(NIC, **facts))).find("filterref")
+        assert reference.get("filter") == filters.NAME
         return sorted((p.get("name"), p.get("value")) for p in reference)
 
+    assert described().find("devices/interface/filterref").get("filter") == firewall.name_of(NIC.mac)
     assert bound() == [("IPV4", "10.0.0.2"), ("IPV6", "fd00::2")]
-    assert bound(nics=(replace(NIC, addresses=("10.0.0.2", "10.0.0.3")),)) == [
+    assert bound(addresses=("10.0.0.2", "10.0.0.3")) == [
         ("IPV4", "10.0.0.2"),
         ("IPV4", "10.0.0.3"),
         ("IPV6", "::"),
     ]
-    assert bound(nics=(replace(NIC, addresses=()),)) == [("IPV4", "0.0.0.0"), ("IPV6", "::")]
+    assert bound(addresses=()) == [("IPV4", "0.0.0.0"), ("IPV6", "::")]
     assert described(guarded=False).find("devices/interface/filterref") is None
 
 

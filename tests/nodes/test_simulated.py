@@ -24,6 +24,7 @@ from worker.nodes.base import (
     Missing,
     Nic,
     NodeSpec,
+    NoTicket,
     Power,
     Refused,
     Seed,
@@ -225,7 +226,7 @@ def test_machines_share_the_memory(node, new):
 
 def test_a_child_does_not_outlive_its_image(node, new, image):
     machine = new()
-    node.delete_image("pool", image.name)
+    node.delete_disk("pool", image.name)  # as somebody on the node would: `delete_image` refuses
     with pytest.raises(Missing):
         node.start(machine.id)
 
@@ -460,6 +461,21 @@ def test_a_fault_that_means_nothing_is_not_taken(node):
     with pytest.raises(ValueError, match="at least once"):
         node.fault("start", "refuse", count=0)
     assert node.faults() == []
+
+
+def test_only_a_screen_of_a_cluster_lacks_a_ticket(node, tmp_path):
+    assert not node.capabilities().screen_tickets
+    with pytest.raises(ValueError, match="needs a ticket"):
+        node.fault("console", "no-ticket")
+    member = SimulatedNode(NodeSpec("member", "member", "simulated", "simulated://?tickets=1"), tmp_path)
+    assert member.capabilities().screen_tickets
+    with pytest.raises(ValueError, match="needs a ticket"):
+        member.fault("start", "no-ticket")
+    member.fault("console", "no-ticket", count=1)
+    with pytest.raises(NoTicket):
+        member.console("m", "password")
+    with pytest.raises(Missing):
+        member.console("m", "password")
 
 
 def test_a_watcher_is_told_that_the_node_is_lost(node):

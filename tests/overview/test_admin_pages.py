@@ -9,7 +9,7 @@ from uuid_utils import uuid7
 
 from panel import clock
 from panel.db import session
-from panel.models import Hypervisor, Instance, Storage, Subnet, Task
+from panel.models import Hypervisor, Instance, Iso, Storage, Subnet, Task
 from panel.services import audit, instances, overview, subnets, workers
 from tests.test_pages import PART
 
@@ -35,8 +35,12 @@ def test_every_page_opens(app, browse, cast, work):
     instance = cast.instance()
     instances.deploy(instance, image_id=cast.image.id, actor="test")
     session.commit()
+    iso = Iso(name="rescue", filename="rescue.iso", url="https://example.com/rescue.iso")
+    session.add(iso)
+    session.flush()
     ids = {
         "instance_id": instance.id,
+        "iso_id": iso.id,
         "account_id": cast.owner.id,
         "hypervisor_id": cast.node.id,
         "storage_id": session.scalar(select(Storage.id)),

@@ -5,8 +5,10 @@ import json
 import yaml
 
 from panel.db import session
+from panel.models import UserScript
 from panel.services import instances
 from worker import seeds
+from worker.user_scripts import FOLDER
 
 ARGUMENTS = {"hostname": "web.example.com", "ssh_keys": ["ssh-ed25519 AAAA a"], "timezone": None, "cloudcfg": None}
 
@@ -41,6 +43,15 @@ def test_what_the_customer_wrote_wins():
     assert rest == ["default", {"name": "ada"}]
 
 
+def test_a_password_that_the_customer_locks_is_not_set():
+    """INS-58: setting it would unlock it."""
+    locked = "users: [{name: root, lock_passwd: true}]"
+    assert "chpasswd" not in user_data("s3cret pass", cloudcfg=locked)
+    own = "chpasswd: {users: [{name: root, password: own}]}\n" + locked
+    assert user_data("s3cret pass", cloudcfg=own)["chpasswd"] == {"users": [{"name": "root", "password": "own"}]}
+    assert "chpasswd" in user_data("s3cret pass", cloudcfg="users: [default, {name: root, shell: /bin/sh}]")
+
+
 def test_the_time_zone_and_further_settings_pass_through():
     made = user_data(timezone="Asia/Tokyo", cloudcfg="runcmd:\n- [touch, /tmp/x]\nday: 2026-01-02")
     assert made["timezone"] == "Asia/Tokyo"
@@ -67,3 +78,27 @@ def test_the_network_has_every_address_and_one_default_route_a_family(cast):
     assert nic["addresses"] == ["10.9.0.2/24", "fd99::2/64"]
     assert nic["routes"] == [{"to": "0.0.0.0/0", "via": "10.9.0.1"}, {"to": "::/0", "via": "fd99::1"}]
     assert nic["nameservers"] == {"addresses": ["10.9.0.1"]}
+
+
+def script(content, kind="sh"):
+    return UserScript(type=kind, content=content, shebang="")
+
+
+def test_scripts_run_after_the_customers_own_commands_in_their_order():
+    """Programs are files that cloud-init runs after `runcmd`; what they say of themselves is joined."""
+    theirs = "runcmd: [echo own]\nwrite_files: [{path: /own}]\ntimezone: UTC"
+    scripts = [
+        script("#!/bin/sh\necho one"),
+        script("#cloud-config\nruncmd: [echo two]\ntimezone: Asia/Tokyo\nlocale: de_DE.UTF-8"),
+        script("packages: [nginx]", "cloud-init"),
+        script("echo three"),
+    ]
+    made = seeds.user_data({**ARGUMENTS, "cloudcfg": theirs}, None, scripts)
+    assert made["runcmd"] == ["echo own", "echo two"]
+    assert (made["timezone"], made["locale"], made["packages"]) == ("UTC", "de_DE.UTF-8", ["nginx"])
+    own, first, second = made["write_files"]
+    assert own == {"path": "/own"}
+    assert (first["path"], first["content"]) == (f"{FOLDER}/user-script-01", "#!/bin/sh\necho one")
+    assert (second["path"], second["content"]) == (f"{FOLDER}/user-script-02", "#!/bin/sh\necho three")
+    assert {first["permissions"], second["permissions"]} == {"0700"}
+    assert sorted(["runcmd", "user-script-01", "user-script-02"])[0] == "runcmd"

@@ -426,7 +426,7 @@ def test_one_task_at_a_time_copies_an_image_to_a_node(order, work, cast, node, m
 def test_a_node_that_was_reinstalled_gets_the_image_again(order, work, cast, node, again):
     order()
     work()
-    node.delete_image("default", bodies.on_node(cast.image).name)
+    node.delete_disk("default", bodies.on_node(cast.image).name)
     instance, _ = order()
     work()
     assert again(instance).state == "running"

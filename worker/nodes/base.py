@@ -22,8 +22,8 @@ Rules for every method:
   `error.detail` is for operators.
 * Drivers are safe to call from several threads.
 
-What comes next has its place: ISO media are further entries of `Machine.media` changed by `set_media`; rescue is a
-`define` of the same machine with another first disk; snapshots and live-snapshot sessions add methods over `Disk`s with
+ISO media are entries of `Machine.media` changed by `set_media`; rescue is a `define` of the same machine with another
+first disk. What comes next has its place: snapshots and live-snapshot sessions add methods over `Disk`s with
 the same naming rule; a backup reads a disk through `export`; migration is `define` on the target plus one transfer
 method; networks are named on `Nic.network` and made by methods of their own.
 """
@@ -37,6 +37,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 GiB = 1024**3
+
+
+def overlay_of(name: str) -> str:
+    """What the overlay of a disk of that name is called."""
+    return f"{name}.forge"
+
 
 Progress = Callable[[int, int], None]
 """Called with (bytes done, bytes in total) while a long transfer goes on."""
@@ -64,6 +70,10 @@ class Missing(NodeError):
 
 class Full(Refused):
     """The node has not enough room (storage or memory). Nothing was changed."""
+
+
+class NoTicket(Refused):
+    """The node's cluster issued no ticket for the screen. Nothing was changed."""
 
 
 class AgentSilent(NodeError):
@@ -115,6 +125,10 @@ class Capabilities:
     address_filters: bool
     """Whether the node can stop guests from using addresses that are not theirs."""
     pools: tuple[Pool, ...] = ()
+    screen_tickets: bool = False
+    """Whether the node belongs to a cluster of its own, which issues a ticket for each opening of a screen, or none."""
+    tpm: bool = False
+    """Whether the node can give a machine a TPM."""
 
 
 @dataclass(frozen=True)
@@ -139,8 +153,25 @@ class Disk:
 
 
 @dataclass(frozen=True)
+class Allowed:
+    """Traffic that may begin, with everything that answers it."""
+
+    direction: str
+    """`in`, to the guest, or `out`."""
+    family: int
+    """4 or 6."""
+    protocol: str = "all"
+    """`tcp`, `udp`, `icmp` (of the family) or `all`."""
+    ports: tuple[int, int] | None = None
+    """The first and the last one at the end that is reached, for `tcp` and `udp`; None is all of them."""
+    network: str | None = None
+    """The other end; None is anybody."""
+
+
+@dataclass(frozen=True)
 class Nic:
-    """A network card. The guest may send only from `mac` and `addresses`; rates are in Mbit/s, 0 is unlimited."""
+    """A network card. The guest may send only from `mac`, `addresses` and `prefixes`; rates are in Mbit/s, 0 is
+    unlimited."""
 
     mac: str
     network: str
@@ -149,6 +180,16 @@ class Nic:
     """What the guest may receive."""
     outbound_mbps: int = 0
     """What the guest may send."""
+    prefixes: tuple[str, ...] = ()
+    """Networks that are routed to the guest."""
+    allowed: tuple[Allowed, ...] | None = None
+    """None lets everything pass. Else nothing but what is listed may begin, in either direction; neighbour discovery
+    always passes, and errors about what was allowed. A packet from the node itself, or that the node routes, may reach
+    the guest although nothing allows it, but the guest's answer does not get out, so nothing comes of it."""
+    mail: bool = True
+    """Whether the guest may reach port 25 of others."""
+    connected: bool = True
+    """Whether the cable is in: without it nothing passes."""
 
 
 @dataclass(frozen=True)
@@ -176,6 +217,8 @@ class Machine:
     """Order of `disk`, `cdrom`, `network`."""
     vnc: bool = True
     vnc_password: str = ""
+    tpm: bool = False
+    """A TPM 2.0. A node that has none to give refuses the definition."""
 
 
 @dataclass(frozen=True)
@@ -194,6 +237,11 @@ class Seen:
     """By mac: bytes the guest sent, since it was started."""
     disk_read: int = 0
     disk_written: int = 0
+    disk_reads: int = 0
+    disk_writes: int = 0
+    """Operations of all its disks, since it was started."""
+    guest_memory: int | None = None
+    """Bytes that the guest itself says it uses; None when it does not tell."""
 
 
 @dataclass(frozen=True)
@@ -214,6 +262,18 @@ class Finished:
 
     exit_code: int
     output: str
+
+
+@dataclass(frozen=True)
+class FileSystem:
+    """What a guest has mounted."""
+
+    mountpoint: str
+    kind: str
+    """`ext4`, `vfat`, `NTFS`."""
+    size: int
+    used: int
+    """Bytes."""
 
 
 Event = Callable[[str, Power | None], None]
@@ -269,7 +329,7 @@ class Node(ABC):
 
     @abstractmethod
     def delete_image(self, pool: str, name: str) -> None:
-        """After success the pool does not hold the image. The caller knows that no disk is based on it."""
+        """After success the pool does not hold the image. Raises `Refused` while a disk is based on it."""
 
     @abstractmethod
     def create_disk(self, disk: Disk, image: Image | None = None, progress: Progress | None = None) -> None:
@@ -295,12 +355,40 @@ class Node(ABC):
         """After success a small read-only medium with the NoCloud files lies in the pool; one of that name is
         replaced."""
 
+    @abstractmethod
+    def put_medium(self, pool: str, name: str, source, size: int, progress: Progress | None = None) -> Disk:
+        """After success `size` bytes of `source` lie in the pool under that name, as they are; what was there is
+        replaced. `source.read(n)` gives up to n bytes, none at the end. What it raises ends the transfer and is raised
+        here. After failure there is nothing of that name."""
+
+    @abstractmethod
+    def copy_disk(self, source: Disk, target: Disk, progress: Progress | None = None) -> None:
+        """After success there is a second disk with all that is on the first, of the same size, based on nothing else.
+        Nobody may write to the first meanwhile: it is in no running machine, or under an overlay. One of the target's
+        name is replaced; after failure there is none."""
+
+    @abstractmethod
+    def read_disk(self, disk: Disk, target, progress: Progress | None = None) -> None:
+        """Gives the bytes of the disk's own qcow2 file to `target.write`, in their order."""
+
     # --- machines
+
+    @abstractmethod
+    def set_media(self, machine_id: str, slot: str, disk: Disk | None) -> None:
+        """After success that, or nothing, lies in the machine's optical drive: at once when it runs, also when its
+        guest has locked the tray, and at every later start."""
 
     @abstractmethod
     def define(self, machine: Machine) -> None:
         """After success the node knows the machine and keeps it across restarts; it is off, or goes on running with the
-        old definition until its next start. After failure the earlier definition, if any, is unchanged."""
+        old definition until its next start. What its cards let pass may count at once. After failure the earlier
+        definition, if any, is unchanged."""
+
+    @abstractmethod
+    def set_cards(self, machine_id: str, nics: tuple[Nic, ...]) -> None:
+        """After success the machine's cards of these MACs are as described, in what runs and at each later start:
+        addresses, prefixes, what is allowed, mail, rates and cable. Cards that it does not have stay away, and those
+        that are not named stay as they are. What was under way and is not allowed any more is cut."""
 
     @abstractmethod
     def power(self, machine_id: str) -> Power:
@@ -342,16 +430,96 @@ class Node(ABC):
         deletes them by name."""
 
     @abstractmethod
+    def move(self, machine: Machine, target: Node, progress: Progress | None = None) -> None:
+        """Moves a machine with its memory and disks to another node of the same driver, while its guest runs; one that
+        is off is moved without its guest running. `machine` is how the target is to have it: the same id, and its
+        disks, media and cards in the same order as here. Its disks have been created there, its media copied.
+
+        After success the target has it, on or off as it was, and this node does not; its disks and media here are left
+        to the caller. After `Refused`, `Full` or `Missing`, or when `progress` raised, it is here as it was and not on
+        the target. After `Unreachable` either may be so, or each node has it: then the one where it runs counts, and
+        the other may delete it."""
+
+    @abstractmethod
+    def copy_medium(self, medium: Disk, target: Node, onto: Disk) -> None:
+        """After success the target holds the same bytes as `onto`. After failure it does not hold it."""
+
+    @abstractmethod
+    def drop_arrival(self, machine_id: str, disks: Iterable[tuple[str, str]]) -> None:
+        """After success these disks (pool and name), made for a machine that was to come here, are gone; unless the
+        node has the machine, whose they are then: nothing is changed."""
+
+    @abstractmethod
     def console(self, machine_id: str, password: str) -> Endpoint:
         """After success the running machine's VNC screen admits who knows `password` (VNC looks at 8 characters) and
         nobody else, until it is set anew or the machine is powered on anew; who was let in before stays. Says where the
-        screen is. Raises `Refused` when the machine is off or has no screen."""
+        screen is. Raises `Refused` when the machine is off or has no screen, `NoTicket` when the node's cluster has to
+        issue a ticket for it and did not."""
+
+    # --- disks that come and go
+
+    @abstractmethod
+    def attach_disk(self, machine_id: str, disk: Disk) -> None:
+        """After success the machine has the disk, at once if it runs. A guest finds it by its serial number: the disk's
+        name up to the first dot, cut to 20 characters."""
+
+    @abstractmethod
+    def detach_disk(self, machine_id: str, pool: str, name: str) -> None:
+        """After success the machine does not have the disk, whose content stays; a running guest has let it go. Raises
+        `Refused` when the guest does not."""
+
+    # --- overlays
+
+    @abstractmethod
+    def lay_overlays(self, machine_id: str, disks: Iterable[Disk]) -> None:
+        """After success the running machine writes beside these disks, which stay as they are; the guest's file systems
+        were at rest at that moment if its agent answers. From then on the machine uses them through their overlays
+        (`overlay_of`), also after a new start or definition, until they are merged or dropped. Disks that have one keep
+        it. After failure none was laid by this call. Raises `Refused` when the machine is off."""
+
+    @abstractmethod
+    def merge_overlay(self, machine_id: str, pool: str, name: str, progress: Progress | None = None) -> None:
+        """After success everything that was written beside the disk is in it, the machine uses it, and the overlay is
+        gone; a running guest does not notice. Without an overlay nothing is to be done. After failure, or when it was
+        cut off, the machine has all that it wrote, and merging can be asked for again; but part of it may be in the
+        disk already."""
+
+    @abstractmethod
+    def drop_overlay(self, machine_id: str, pool: str, name: str) -> None:
+        """After success the disk is what it was when its overlay was laid, and the overlay is gone. The machine must be
+        off: `Refused` when it is on. Without an overlay nothing is to be done."""
+
+    # --- snapshots
+
+    @abstractmethod
+    def take_snapshot(self, machine_id: str, name: str, memory: bool = False) -> None:
+        """After success the machine's disks keep what is on them now, all at one moment, under that name (which belongs
+        to the machine), and its memory if it runs and `memory` is wanted. The guest goes on."""
+
+    @abstractmethod
+    def revert_snapshot(self, machine_id: str, name: str, memory: bool = False) -> None:
+        """After success the disks are what they were. The machine is off; with `memory`, if it ran when the snapshot
+        was taken, it goes on where it was. Its definition may be that of then. Raises `Missing` when there is no such
+        snapshot."""
+
+    @abstractmethod
+    def delete_snapshot(self, machine_id: str, name: str) -> None:
+        """After success the machine has no snapshot of that name. Its disks stay as they are."""
 
     # --- inside the guest
 
     @abstractmethod
     def agent_ping(self, machine_id: str) -> None:
         """Returns when the guest agent answers; raises `AgentSilent` otherwise."""
+
+    @abstractmethod
+    def agents(self) -> frozenset[str]:
+        """The running machines whose guest agent is there, in one look however many: no guest is asked, so one whose
+        agent hangs counts as well."""
+
+    @abstractmethod
+    def agent_filesystems(self, machine_id: str) -> list[FileSystem]:
+        """The file systems that the guest has mounted from disks, as it counts them itself."""
 
     @abstractmethod
     def agent_addresses(self, machine_id: str) -> dict[str, list[str]]:

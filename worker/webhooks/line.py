@@ -1,22 +1,21 @@
 """The connection to one receiver, kept between deliveries. TLS and HTTP are urllib3's; where it goes and how long it
 may take is ours."""
 
-import socket
 import ssl
 import time
 from contextlib import suppress
 from http.client import HTTPException
 
-import certifi
-from urllib3.connection import HTTPSConnection
 from urllib3.exceptions import HTTPError
 from urllib3.util import SKIP_HEADER
-from urllib3.util import connection as sockets
 
+from panel.services.webhooks.pinned import CONNECT, Pinned, trust
 from panel.services.webhooks.targets import Refused, addresses
 
-CONNECT, ANSWER, WHOLE = 5.0, 20.0, 30.0
-"""Seconds: for a connection, for an answer, for an attempt with everything (specification, section 8)."""
+__all__ = ["Line", "trust"]
+
+ANSWER, WHOLE = 20.0, 30.0
+"""Seconds: for an answer, for an attempt with everything (specification, section 8)."""
 
 MOST = 65536
 """Bytes that are read of an answer."""
@@ -26,14 +25,6 @@ LATE = f"The attempt was cut off because it took longer than {WHOLE:.0f} seconds
 
 class Failed(Exception):
     """There was no answer. The message is a sentence that the customer reads."""
-
-
-def trust(pem=""):
-    """Certificates are always verified: by the usual authorities, and those of a laboratory."""
-    context = ssl.create_default_context(cafile=certifi.where())
-    if pem:
-        context.load_verify_locations(cadata=pem)
-    return context
 
 
 class Line:
@@ -125,36 +116,3 @@ class Line:
         if self.connection:
             self.connection.close()
             self.connection = None
-
-
-class Pinned(HTTPSConnection):
-    """Connects to one of the given addresses; nobody asks for the name's addresses again. The name is what the
-    certificate has to be for."""
-
-    def __init__(self, target, found, context):
-        super().__init__(target.host, target.port, timeout=CONNECT, ssl_context=context)
-        self.found, self.switch = found, None
-
-    def _new_conn(self):
-        until = time.monotonic() + CONNECT
-        failure = None
-        for ip in self.found:
-            left = max(0.1, until - time.monotonic())
-            try:
-                made = sockets.create_connection((str(ip), self.port), left, socket_options=self.socket_options)
-            except OSError as error:
-                failure = failure or error
-            else:
-                self.switch = made.dup()  # it works during the handshake too, when the socket changes hands
-                return made
-        raise failure
-
-    def cut(self):
-        if self.switch:
-            with suppress(OSError):
-                self.switch.shutdown(socket.SHUT_RDWR)
-
-    def close(self):
-        super().close()
-        if self.switch:
-            self.switch.close()

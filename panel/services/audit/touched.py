@@ -25,8 +25,10 @@ PARTS = {
     "mails",
     "recovery_codes",
     "rentals",
+    "security_group_members",
     "sessions",
     "task_logs",
+    "traffic",
     "usage_hours",
     "usage_months",
 }
@@ -153,9 +155,12 @@ def began(current, transaction):
 def taken_back(current, transaction):
     """What is rolled back did not happen: all of it, or what came after the savepoint."""
     if "touched" in current.info:
-        current.info["touched"] = current.info.get(transaction, {})
+        left, before = current.info.pop("ended", (None, {}))
+        current.info["touched"] = before if left is transaction else {}
 
 
 @event.listens_for(Session, "after_transaction_end")
 def ended(current, transaction):
-    current.info.pop(transaction, None)
+    """SQLAlchemy tells of the end before it tells that it was a rollback."""
+    if transaction in current.info:
+        current.info["ended"] = transaction, current.info.pop(transaction)

@@ -37,8 +37,13 @@ def screen(instance, who, *, by_operator=False, expires_in=SCREEN_LASTS):
     row, secret = mint("screen", instance, who, expires_in)
     row.password = secrets.token_urlsafe(6)[:PASSWORD_LENGTH]
     session.flush()
-    on_commit(lambda: jobs.call("worker.consoles.open_screen", row.id))
+    on_commit(lambda: ring(row.id))
     return row, secret
+
+
+def ring(session_id):
+    """Asks the workers to prepare the machine's side of a screen."""
+    jobs.call("worker.consoles.open_screen", session_id)
 
 
 def why_no_screen(instance, by_operator=False):

@@ -1,16 +1,16 @@
 """Handing work on an instance to the workers."""
 
-import secrets
-
 from sqlalchemy import select
 
 from panel import jobs
 from panel.db import session
-from panel.errors import Invalid
 from panel.models import Task
 from panel.models.tasks import OPEN
-from panel.services import catalog, ssh_keys, tasks, usage
+from panel.services import tasks, usage
+from panel.services.instances import first_boot
 from panel.services.instances.rules import allow
+
+INSTALLS = ("instance_deploy", "instance_reinstall")
 
 ALREADY = {"start": "on", "stop": "off", "shutdown": "off", "poweroff": "off"}
 """The power that makes the action unnecessary."""
@@ -25,47 +25,16 @@ def act(instance, action, *, actor, by_operator=False):
     return same or enqueue(instance, action, "light", actor=actor)
 
 
-def deploy(
-    instance,
-    *,
-    image_id,
-    actor,
-    account=None,
-    hostname=None,
-    key_ids=(),
-    password=None,
-    cloudcfg=None,
-    timezone=None,
-    key_field="ssh_keys",
-):
+def deploy(instance, *, image_id, actor, account=None, **chosen):
     """Makes the machine from an image. Without keys and password one is made up. Returns the task and that password.
 
-    `account` limits which images and keys may be named; operators pass none.
+    `account` limits which images, keys and scripts may be named; operators pass none.
     """
     allow(instance, "deploy", by_operator=account is None)
-    image = catalog.image(image_id, account)
-    if misfit(instance, image):
-        raise Invalid("The image does not fit the instance.", image_id=misfit(instance, image))
-    keys = ssh_keys.chosen(key_ids, account, key_field)
-    made = None if keys or password else secrets.token_urlsafe(12)
-    instance.image, instance.timezone, instance.last_error = image, timezone, None
-    instance.hostname = hostname or instance.hostname
-    arguments = {
-        "image_id": image.id,
-        "hostname": instance.hostname,
-        "ssh_keys": [key.public_key for key in keys],
-        "timezone": timezone,
-        "cloudcfg": cloudcfg,
-    }
-    task = enqueue(instance, "deploy", "exclusive", actor=actor, arguments=arguments, secret=password or made)
-    return task, made
-
-
-def misfit(instance, image):
-    """Why the image cannot be installed on a machine of this size, or None."""
-    if image.min_disk > instance.storage:
-        return f"The image needs {image.min_disk} GiB of disk."
-    return f"The image needs {image.min_ram} MiB of memory." if image.min_ram > instance.ram else None
+    image, arguments, secret, made = first_boot.wanted(instance, image_id, account=account, **chosen)
+    instance.image, instance.timezone, instance.last_error = image, arguments["timezone"], None
+    instance.hostname = arguments["hostname"]
+    return enqueue(instance, "deploy", "exclusive", actor=actor, arguments=arguments, secret=secret), made
 
 
 def destroy(instance, *, actor, by_operator=False, delete_backups=False):
@@ -99,7 +68,7 @@ def enqueue(instance, action, lock, *, actor, **more):
 
 def last_deploy(instance):
     """The latest task that installed, or tried to install, an operating system; or None."""
-    deploys = select(Task).where(Task.resource_id == instance.id, Task.kind == "instance_deploy")
+    deploys = select(Task).where(Task.resource_id == instance.id, Task.kind.in_(INSTALLS))
     return session.scalar(deploys.order_by(Task.id.desc()).limit(1))
 
 

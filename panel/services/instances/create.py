@@ -36,11 +36,14 @@ def create(account, *, location_id, plan_id, actor, hostname=None, display_name=
         **settings,
     )
     instance.disks = [Disk(storage_id=storage.id, name=f"{name}-0.qcow2", size=plan.storage)]
-    instance.interfaces = [Interface(mac=unused(Interface.mac, random_mac), port_speed=plan.port_speed)]
+    public = group.public_networking_enabled
+    if public:
+        instance.interfaces = [Interface(mac=unused(Interface.mac, random_mac), port_speed=plan.port_speed)]
     session.add(instance)
     session.flush()
     account.gained(instance)
-    give_addresses(instance, group, plan)
+    if public:
+        give_addresses(instance, group, plan)
     what = {"name": instance.display_name, "plan": plan.name, "price": plan.price}
     usage.begin("instance", instance, billing_mode=instance.billing_mode, **what)
     events.record("instance.created", "instance", instance, actor=actor)

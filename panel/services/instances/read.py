@@ -2,17 +2,22 @@
 
 from functools import cache
 
-from sqlalchemy import func, or_, select
+from sqlalchemy import bindparam, func, or_, select
 from sqlalchemy.orm import joinedload, selectinload
 
 from panel.db import session
 from panel.errors import NotFound
 from panel.models import Account, Address, Disk, Hypervisor, HypervisorGroup, Instance, Interface, Plan
+from panel.services.instances.search import conditions
+
+SIZES = ("cpu_cores", "ram", "storage")
 
 SHOWN = (
     joinedload(Instance.group),
     joinedload(Instance.plan),
     joinedload(Instance.image),
+    joinedload(Instance.iso),
+    joinedload(Instance.secondary_iso),
     joinedload(Instance.hypervisor),
     joinedload(Instance.account),
     selectinload(Instance.interfaces).selectinload(Interface.addresses).joinedload(Address.subnet),
@@ -50,14 +55,12 @@ def plain(columns):
 
 
 def narrowed(query, account, *, search=None, state=None, hypervisor_id=None, project_id=None):
-    """`search` looks at names, host names and addresses."""
+    """`search` is in the language of panel.services.instances.search."""
     query = query.order_by(Instance.id.desc())
     if account:
         query = query.where(account.owns(Instance))
     if search:
-        held = Instance.interfaces.any(Interface.addresses.any(Address.ip.startswith(search, autoescape=True)))
-        names = (Instance.display_name, Instance.hostname, Instance.name)
-        query = query.where(or_(held, *(c.icontains(search, autoescape=True) for c in names)))
+        query = query.where(*conditions(search, by_operator=account is None))
     if state:
         query = query.where(Instance.state == state)
     if project_id:
@@ -78,6 +81,13 @@ def ailing(account):
     return listing(account).where(or_(Instance.last_error.is_not(None), Instance.lost, closed))
 
 
+def self_provisioned(account):
+    """How many instances the account made by self-provisioning, and what they use in all."""
+    sums = {name: func.coalesce(func.sum(getattr(Instance, name)), 0).label(name) for name in SIZES}
+    mine = select(func.count().label("instances"), *sums.values()).where(account.owns(Instance))
+    return dict(session.execute(mine.where(Instance.billing_mode == "self_provisioned")).one()._mapping)
+
+
 def get(instance_id, account=None):
     """The instance, if it is there and (with an account) belongs to it."""
     instance = session.scalar(listing(account).where(Instance.id == instance_id))
@@ -86,11 +96,24 @@ def get(instance_id, account=None):
     return instance
 
 
+WORKED_ON = (
+    joinedload(Instance.group),
+    joinedload(Instance.hypervisor),
+    selectinload(Instance.interfaces).selectinload(Interface.addresses),
+    selectinload(Instance.disks).joinedload(Disk.on),
+)
+"""What the definition of its machine is made of."""
+
+
+@cache
+def anew():
+    found = select(Instance).where(Instance.id == bindparam("instance_id")).options(*WORKED_ON)
+    return found.execution_options(populate_existing=True)
+
+
 def by_id(instance_id):
     """The instance or None, read anew: for workers, whose rows may have been changed by others."""
-    return session.scalar(
-        select(Instance).where(Instance.id == instance_id).options(*SHOWN).execution_options(populate_existing=True)
-    )
+    return session.scalar(anew(), {"instance_id": instance_id})
 
 
 def addresses(instance):

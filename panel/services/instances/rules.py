@@ -17,10 +17,21 @@ ACTIONS = {
         "suspended": "suspended",
         "migrating": BUSY,
     },
+    "reinstall": {"suspended": "suspended", "migrating": BUSY},
+    "reset_password": {"suspended": "suspended", "migrating": BUSY, "stopped": "not_running"},
+    "ssh_key_inject": {"suspended": "suspended", "migrating": BUSY, "stopped": "not_running"},
+    "change_plan": {"suspended": "suspended", "migrating": BUSY},
+    "disk": {"suspended": "suspended", "migrating": BUSY},
     "destroy": {"migrating": BUSY},
+    "snapshot": {"suspended": "suspended", "migrating": BUSY},
     "suspend": {"migrating": BUSY},
     "unsuspend": {"migrating": BUSY},
+    "repair": {"migrating": BUSY},
+    "migrate": {"migrating": BUSY},
 }
+
+KEPT = ("destroy", "reinstall")
+"""What protection stops."""
 
 ALWAYS = ("destroy", "suspend", "unsuspend")
 """Allowed while the machine is being made."""
@@ -31,17 +42,19 @@ WORDS = {
     "not_running": "The instance is not running. Start it first.",
     "already_deployed": "The instance has an operating system already. Reinstall it to begin anew.",
     "not_deployed": "The instance has no operating system yet. Deploy an image first.",
+    "agent_unavailable": "The guest agent does not answer. It has to be installed and running in the guest.",
+    "hypervisor_unreachable": "The instance's node does not answer. Try again when it is back.",
     "protection_enabled": "The instance is protected. Turn protection off first.",
 }
 
 
 def refusal(instance, action, *, by_operator=False):
     """The reason word why the action is refused now, or None."""
-    if action == "destroy":
-        if instance.protection_enabled:
-            return "protection_enabled"
-        if instance.state == "suspended" and instance.suspended_reason != "user" and not by_operator:
-            return "suspended"
+    if action in KEPT and instance.protection_enabled:
+        return "protection_enabled"
+    closed = instance.state == "suspended" and instance.suspended_reason != "user" and not by_operator
+    if action == "destroy" and closed:
+        return "suspended"
     if instance.state == "pending" and action not in ALWAYS:
         if instance.rebuilding:
             return BUSY

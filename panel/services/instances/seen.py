@@ -3,11 +3,12 @@
 from datetime import timedelta
 
 from sqlalchemy import exists, select
+from sqlalchemy.orm import joinedload
 
 from panel import clock, events
 from panel.db import session
 from panel.models import Event, Instance
-from panel.services import usage
+from panel.services import security_groups, usage
 
 DEPLOYS = ("instance.deployed", "instance.reinstalled")
 RECENT = timedelta(days=7)
@@ -17,7 +18,7 @@ MISSING = "The machine is missing on its node. Its disks may still be there: ask
 def fresh(*instance_ids):
     """The instances as they are now, those that are left, locked until the transaction ends."""
     found = select(Instance).where(Instance.id.in_(instance_ids)).order_by(Instance.id)
-    found = found.with_for_update(key_share=True, of=Instance)
+    found = found.options(joinedload(Instance.group)).with_for_update(key_share=True, of=Instance)
     return session.scalars(found.execution_options(populate_existing=True)).all()
 
 
@@ -28,6 +29,8 @@ def power(instance, state, *, at, actor="system"):
     if instance.power_at and at < instance.power_at <= clock.now():
         return False
     before, instance.power, instance.power_at = instance.power, state, at
+    if state == "off":
+        instance.started_cpu_cores = instance.started_ram = None
     if instance.lost:
         instance.lost, instance.last_error = False, None
     if before != state and instance.deployed:
@@ -62,4 +65,8 @@ def destroyed(instance, *, actor):
     """The machine is gone. With its row go its disks and interfaces, and the database frees their addresses."""
     events.record("instance.deleted", "instance", instance, actor=actor)
     usage.end(instance)
+    security_groups.gone(instance)
+    for volume in instance.volumes:
+        volume.instance, volume.status = None, "available"
+    session.flush()
     session.delete(instance)

@@ -8,7 +8,7 @@ from panel.models import Instance
 from panel.services.instances.actions import enqueue, open_task
 from panel.services.instances.rules import allow
 
-TURNS_ON = ("instance_deploy", "instance_start", "instance_restart", "instance_unsuspend")
+TURNS_ON = ("instance_deploy", "instance_reinstall", "instance_start", "instance_restart", "instance_unsuspend")
 
 
 def suspend(instance, *, reason, actor):

@@ -31,7 +31,7 @@ GLOBAL = ipaddress.ip_network("2000::/3")
 TRANSLATED = ipaddress.ip_network("64:ff9b::/96")
 RELAYS = ipaddress.ip_network("192.88.99.0/24")
 
-NOT_PUBLIC = "It leads to {}, which is not a public address. Webhooks only go to the public internet."
+NOT_PUBLIC = "It leads to {}, which is not a public address. Only the public internet can be reached."
 
 
 class Refused(Exception):
@@ -49,10 +49,13 @@ class Target(NamedTuple):
 allowed = ()
 """Networks that are taken for public: a laboratory's (PANEL_WEBHOOK_ALLOWED_NETWORKS)."""
 
+authorities = ""
+"""Certificates that are trusted besides the usual ones (PANEL_WEBHOOK_CA)."""
+
 
 def configure(config):
-    global allowed
-    allowed = config.webhook_networks
+    global allowed, authorities
+    allowed, authorities = config.webhook_networks, config.webhook_ca
 
 
 def check(url):
@@ -71,7 +74,7 @@ def addresses(url):
         if not permitted(ip):
             raise Refused(NOT_PUBLIC.format(ip))
     if (target.port in PRIVATE_PORTS or target.port in SCREENS) and not all(map(inside, found)):
-        raise Refused(f"Port {target.port} is not one where webhooks go. Use 443 or another one of a web server.")
+        raise Refused(f"Port {target.port} is not one of a web server. Use 443 or another one.")
     return target, found
 
 

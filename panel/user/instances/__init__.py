@@ -4,4 +4,20 @@ from flask import Blueprint
 
 bp = Blueprint("instances", __name__, url_prefix="/instances")
 
-from panel.user.instances import actions, new, rows, show  # noqa: E402, F401  (they add their pages to bp)
+from panel.user.instances import (  # noqa: E402, F401  (they add their pages to bp)
+    actions,
+    addresses,
+    bulk,
+    disks,
+    guest,
+    media,
+    metrics,
+    new,
+    plans,
+    reinstall,
+    rows,
+    show,
+    snapshots,
+    switches,
+    tags,
+)

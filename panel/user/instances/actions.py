@@ -38,7 +38,7 @@ def rename(instance_id):
 def change(instance_id):
     instance = mine(instance_id)
     form = Form(InstancePatch, known=instance)
-    if form.submit(lambda **data: instances.update(instance, **data)):
+    if form.submit(lambda **data: instances.update(instance, actor=actor(), **data)):
         say("The settings are changed.")
         return go(url_for(".tab", instance_id=instance_id, tab="settings"))
     return render(

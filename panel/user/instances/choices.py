@@ -6,11 +6,11 @@ from collections import defaultdict
 from flask import current_app
 from sqlalchemy.orm import contains_eager
 
-from panel.auth.browser import viewer
+from panel.auth.browser import may, viewer
 from panel.db import session
 from panel.models import Plan
 from panel.schemas.instances import ZONES
-from panel.services import catalog, instances, ssh_keys
+from panel.services import catalog, instances, ssh_keys, user_scripts
 
 BRANDS = {"debian": "brand-debian", "ubuntu": "brand-ubuntu", "windows": "brand-windows", "red hat": "brand-redhat"}
 HIDDEN = "********"
@@ -39,6 +39,7 @@ def choices(form, instance=None):
         "brand": brand,
         "keys": keys,
         "ticked": form.values("ssh_keys") if form.has("ssh_keys") else [key.id for key in keys],
+        "scripts": session.scalars(user_scripts.listing(viewer())).all() if may("user_scripts.view") else [],
         "zones": [(name, name.replace("_", " ")) for name in sorted(ZONES)],
         "suggested": suggestion(location, plan, image),
     }
@@ -82,6 +83,8 @@ def as_code(form, found):
         if form.value(name):
             place[name] = form.value(name)
     deploy = {"image_id": found["image"] and found["image"].id, "ssh_keys": found["ticked"]}
+    if form.values("user_scripts"):
+        deploy["user_scripts"] = form.values("user_scripts")
     for name in ("timezone", "cloudcfg"):
         if form.value(name):
             deploy[name] = form.value(name)

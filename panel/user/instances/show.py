@@ -1,7 +1,8 @@
 """One instance: its header, which is on every tab, and the tabs."""
 
-from flask import abort, url_for
+from flask import abort, request, url_for
 
+from panel import charts
 from panel.auth.browser import may, page_can, refusal, viewer
 from panel.console_pages import doors
 from panel.db import session
@@ -9,15 +10,30 @@ from panel.errors import NotFound
 from panel.forms import Form
 from panel.htmx import from_htmx, go, render, say
 from panel.paging import Page
+from panel.schemas.guests import PushKeysIn
 from panel.schemas.instances import InstancePatch
-from panel.services import events, instances, projects, tasks
+from panel.schemas.words import KEYMAPS
+from panel.services import disks, events, instances, metrics, projects, ssh_keys, tasks
 from panel.user import once
 from panel.user.activity import told
-from panel.user.instances import bp
+from panel.user.instances import bp, kept, media, network
 from panel.user.instances.controls import controls
 
-TABS = ("overview", "network", "storage", "tasks", "activity", "settings")
+TABS = ("overview", "metrics", "network", "storage", "media", "snapshots", "tasks", "activity", "settings")
 LATEST = 5
+BOOTS = (
+    ("disk", "Disk"),
+    ("disk,cdrom", "Disk, then CD"),
+    ("cdrom,disk", "CD, then disk"),
+    ("disk,network", "Disk, then network"),
+    ("network,disk", "Network, then disk"),
+    ("cdrom,disk,network", "CD, disk, network"),
+)
+
+
+def boots(instance):
+    """The orders to choose from; one that a program set is among them."""
+    return BOOTS if instance.boot in dict(BOOTS) else ((instance.boot, instance.boot), *BOOTS)
 
 
 def mine(instance_id):
@@ -36,6 +52,13 @@ def show(instance_id, tab):
         return gone(instance_id)
     password = None if from_htmx() else once.take(instance_id)
     return render("user/instances/show.html", "live", password=password, **found)
+
+
+@bp.get("/<instance_id>/media/now")
+@page_can("instances.view")
+def media_now(instance_id):
+    """The tab alone: what people fill in there is not swapped every few seconds."""
+    return render("user/instances/show.html", "media", password=None, **shown(instance_id, "media"))
 
 
 def address(instance, tab):
@@ -67,6 +90,7 @@ def shown(instance_id, tab, **more):
         "running": next((task for task in latest if task.open), None),
         "failed": next((task for task in latest[:1] if task.status == "failed"), None),
         "may_deploy": instances.refusal(instance, "deploy") is None,
+        "no_reinstall": instances.WORDS.get(instances.refusal(instance, "reinstall")),
         "no_destroy": instances.WORDS.get(instances.refusal(instance, "destroy")),
         "stale": instance.deployed and instance.hypervisor.status != "up",
         "there": {instance.id: instance.display_name},
@@ -77,8 +101,28 @@ def shown(instance_id, tab, **more):
         found["page"] = Page(events.listing(viewer(), resource_id=instance.id))
         found["lines"] = told(found["page"].rows)
     if tab == "overview":
+        found["guest"] = instances.report(instance)
         found["lines"] = told(session.scalars(events.listing(viewer(), resource_id=instance.id).limit(LATEST)).all())
+    if tab == "storage":
+        found["no_disks"] = instances.WORDS.get(disks.why_not(instance))
+    if tab == "snapshots":
+        found |= kept.shown(instance)
+    if tab == "network":
+        found |= network.shown(instance)
+    if tab == "metrics":
+        asked = charts.wanted(request.args.get("range"))
+        found |= {"charts": charts, "series": metrics.series(instance, asked)}
+    if tab == "media":
+        found |= media.context(instance)
     if tab == "settings":
         found["form"] = Form(InstancePatch, known=instance)
+        found["pushing"] = Form(PushKeysIn)
+        found["keys"] = [(key.id, key.name) for key in session.scalars(ssh_keys.listing(viewer()))]
+        found["no_guest"] = instances.WORDS.get(instances.unreachable(instance))
+        found |= {
+            "no_tpm": instances.no_tpm(instance),
+            "keymaps": [(word, word) for word in KEYMAPS],
+            "boots": boots(instance),
+        }
         found["projects"] = session.scalars(projects.listing(viewer())).all() if may("projects.view") else []
     return found | more

@@ -12,14 +12,35 @@ import libvirt
 
 from worker.nodes.base import Capabilities, Node, NodeSpec, Refused, Unreachable
 from worker.nodes.circuit import Circuit
-from worker.nodes.libvirt import agent, facts, machines, pools, screens, seen
-from worker.nodes.libvirt.connection import Lines, release
+from worker.nodes.libvirt import (
+    agent,
+    agents,
+    cards,
+    facts,
+    hotplug,
+    machines,
+    media,
+    moving,
+    overlays,
+    pools,
+    screens,
+    seen,
+    snapshots,
+    tpm,
+)
+from worker.nodes.libvirt.connection import Lines, alive, release
 from worker.nodes.libvirt.errors import translated
 from worker.nodes.libvirt.watching import Watch
 
 SOON, A_WHILE, LONG = 10.0, 45.0, 90.0
 """Deadlines in seconds: for a look, for a change (libvirt itself waits up to 30 for a busy machine), for trying out
 what the node can do."""
+
+MEMORY = 600.0
+"""Seconds for what writes or reads a guest's whole memory."""
+
+COPY = 3600.0
+"""Seconds for what reads and writes a whole disk."""
 
 TAKEN = 1.0
 """Seconds after which a guest counts as asked. libvirt waits up to a minute for it to obey its agent."""
@@ -63,6 +84,7 @@ class LibvirtNode(Node):
             acceleration_note=found.acceleration_note,
             bandwidth_limits=found.bandwidth_limits,
             address_filters=found.address_filters,
+            tpm=found.tpm,
             pools=pools.pools(connection),
         )
 
@@ -125,14 +147,37 @@ class LibvirtNode(Node):
     def write_seed(self, pool, name, seed):
         return self.call("take the first-boot configuration", A_WHILE, pools.write_seed, pool, name, seed)
 
+    def put_medium(self, pool, name, source, size, progress=None):
+        moved, last = media.watched(progress)
+        return self.call("take the medium", A_WHILE, media.put, pool, name, source, size, moved, heard=last)
+
+    def copy_disk(self, source, target, progress=None):
+        grown = media.Growth(lambda: self.call("look at the copy", SOON, media.written, target), progress)
+        self.call("copy the disk", A_WHILE, media.copy, source, target, heard=grown)
+
+    def read_disk(self, disk, target, progress=None):
+        moved, last = media.watched(progress)
+        self.call("read the disk", A_WHILE, media.read, disk, target, moved, heard=last)
+
     # --- machines
+
+    def set_media(self, machine_id, slot, disk):
+        self.call("change the medium", A_WHILE, media.change, machine_id, slot, disk)
 
     def define(self, machine):
         self.call("define the machine", LONG, self._define, machine)
 
     def _define(self, connection, machine):
         self.facts = found = self.facts or facts.find_out(connection)
+        tpm.check(machine, found.tpm)
         machines.define(connection, machine, found.accelerated, found.bandwidth_limits, found.address_filters)
+
+    def set_cards(self, machine_id, nics):
+        self.call("change the machine's network", LONG, self._set_cards, machine_id, nics)
+
+    def _set_cards(self, connection, machine_id, nics):
+        self.facts = found = self.facts or facts.find_out(connection)
+        cards.change(connection, machine_id, nics, found.bandwidth_limits, found.address_filters)
 
     def power(self, machine_id):
         return self.call("look at the machine", SOON, machines.power, machine_id)
@@ -164,13 +209,92 @@ class LibvirtNode(Node):
     def delete(self, machine_id):
         self.call("delete the machine", A_WHILE, machines.delete, machine_id)
 
+    def move(self, machine, target, progress=None):
+        """It takes as long as the guest's memory and disks do: the deadline counts from when the move was last seen."""
+        watch = None
+
+        def carry(connection):
+            nonlocal watch
+            with target.lines.one() as there, self.lines.one() as line:
+                target.facts = target.facts or facts.find_out(there)  # which also brings the filters that cards name
+                watch = moving.Watch(line, machine.id, progress)
+                try:
+                    with watch:
+                        moving.move(connection, there, machine)
+                except libvirt.libvirtError as error:
+                    if alive(there):
+                        raise
+                    raise Unreachable("The connection to the target was lost.", str(error)) from error
+
+        try:
+            self.call("move the machine", LONG, carry, heard=lambda: watch.heard if watch else 0.0)
+        except Refused:
+            if watch and watch.stopped_by:
+                raise watch.stopped_by from None
+            raise
+
+    def copy_medium(self, medium, target, onto):
+        def carry(connection):
+            with target.lines.one() as there:
+                moving.copy_medium(connection, there, medium, onto)
+
+        self.call("copy the medium", LONG, carry)
+
+    def drop_arrival(self, machine_id, disks):
+        self.call("take back the move", A_WHILE, moving.drop_arrival, machine_id, disks)
+
     def console(self, machine_id, password):
         return self.call("open the screen", A_WHILE, screens.console, machine_id, password, self.spec.uri)
+
+    # --- disks that come and go
+
+    def attach_disk(self, machine_id, disk):
+        self.call("attach the disk", A_WHILE, hotplug.attach, machine_id, disk)
+
+    def detach_disk(self, machine_id, pool, name):
+        self.call("detach the disk", LONG, hotplug.detach, machine_id, pool, name)
+
+    # --- overlays
+
+    def lay_overlays(self, machine_id, disks):
+        self.call("lay overlays over the disks", LONG, overlays.lay, machine_id, list(disks))
+
+    def merge_overlay(self, machine_id, pool, name, progress=None):
+        """It takes as long as it takes: the deadline counts from the last sign of progress."""
+        last = time.monotonic()
+
+        def moved(done, total):
+            nonlocal last
+            last = time.monotonic()
+            if progress:
+                progress(done, total)
+
+        self.call("merge the overlay", LONG, overlays.merge, machine_id, pool, name, moved, heard=lambda: last)
+
+    def drop_overlay(self, machine_id, pool, name):
+        self.call("drop the overlay", A_WHILE, overlays.drop, machine_id, pool, name)
+
+    # --- snapshots
+
+    def take_snapshot(self, machine_id, name, memory=False):
+        self.call("take the snapshot", MEMORY, snapshots.take, machine_id, name, memory)
+
+    def revert_snapshot(self, machine_id, name, memory=False):
+        self.call("return to the snapshot", MEMORY, snapshots.revert, machine_id, name, memory)
+
+    def delete_snapshot(self, machine_id, name):
+        self.call("delete the snapshot", MEMORY, snapshots.delete, machine_id, name)
 
     # --- inside the guest
 
     def agent_ping(self, machine_id):
         self.call("reach the guest agent", A_WHILE, agent.ping, machine_id)
+
+    def agents(self):
+        return self.call("look for guest agents", A_WHILE, agents.answering)
+
+    def agent_filesystems(self, machine_id):
+        return self.call("ask the guest for its file systems", A_WHILE, agents.filesystems, machine_id)
 
     def agent_addresses(self, machine_id):
         return self.call("ask the guest for its addresses", A_WHILE, agent.addresses, machine_id)

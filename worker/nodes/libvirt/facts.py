@@ -9,7 +9,7 @@ import structlog
 from lxml import etree
 from lxml.builder import E
 
-from worker.nodes.libvirt import filters
+from worker.nodes.libvirt import filters, tpm
 
 log = structlog.get_logger()
 
@@ -26,11 +26,12 @@ class Facts:
     acceleration_note: str
     bandwidth_limits: bool
     address_filters: bool
+    tpm: bool = False
 
 
 def find_out(connection: libvirt.virConnect) -> Facts:
     accelerated, note = acceleration(connection)
-    facts = Facts(accelerated, note, bandwidth_limits(connection), address_filters(connection))
+    facts = Facts(accelerated, note, bandwidth_limits(connection), address_filters(connection), tpm.offered(connection))
     log.info("libvirt_node_tried", **vars(facts))
     return facts
 

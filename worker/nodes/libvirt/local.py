@@ -22,7 +22,7 @@ from pathlib import Path
 import libvirt
 import structlog
 
-from worker.nodes.libvirt import kvm
+from worker.nodes.libvirt import bridged, kvm
 from worker.nodes.libvirt.public import PublicNetwork, ensure
 
 log = structlog.get_logger()
@@ -154,6 +154,7 @@ def start(directory: Path, network: PublicNetwork = PublicNetwork()) -> str:  # 
             ensure(connection, network)
         except libvirt.libvirtError as error:
             raise NoHypervisor(f"The network {network.name} could not be made: {error}") from error
+    bridged.pass_to_filter()
     return uri(directory)
 
 

@@ -1,12 +1,13 @@
 """Machines: their definition and their power. Each function gets a live connection; the deadline is the caller's."""
 
 import contextlib
+from dataclasses import replace
 
 import libvirt
 import structlog
 
-from worker.nodes.base import Machine
-from worker.nodes.libvirt import seen, xml
+from worker.nodes.base import Machine, overlay_of
+from worker.nodes.libvirt import cards, firewall, seen, xml
 from worker.nodes.libvirt.errors import absent_is_fine
 from worker.nodes.libvirt.pools import find_disk
 
@@ -29,9 +30,11 @@ def find(connection: libvirt.virConnect, machine_id: str) -> libvirt.virDomain:
 
 
 def define(connection, machine: Machine, kvm: bool, limits: bool, guarded: bool):
-    disks = (*machine.disks, *machine.media.values())
-    paths = {disk: find_disk(connection, disk).path() for disk in disks}
+    paths = {disk: find_disk(connection, disk).path() for disk in (*machine.disks, *machine.media.values())}
+    paths |= overlaid(connection, machine.disks)
     description = xml.domain(machine, paths, kvm, limits, guarded)
+    if guarded:
+        firewall.define(connection, machine.nics)
     try:
         connection.defineXML(description)
     except libvirt.libvirtError:
@@ -39,6 +42,15 @@ def define(connection, machine: Machine, kvm: bool, limits: bool, guarded: bool)
         if earlier in (None, machine.name):
             raise
         define_renamed(connection, machine, earlier, description)
+
+
+def overlaid(connection, disks) -> dict:
+    """The disks that are used through an overlay, and where that is."""
+    found = {}
+    for disk in disks:
+        with absent_is_fine():
+            found[disk] = find_disk(connection, replace(disk, name=overlay_of(disk.name))).path()
+    return found
 
 
 def known_as(connection, machine_id: str) -> str | None:
@@ -111,8 +123,11 @@ def resume(connection, machine_id: str):
 
 def delete(connection, machine_id: str):
     with absent_is_fine():
+        domain = find(connection, machine_id)
+        macs = cards.macs(domain)
         power_off(connection, machine_id)
-        find(connection, machine_id).undefineFlags(FORGET)
+        domain.undefineFlags(FORGET)
+        firewall.forget(connection, macs)
 
 
 @contextlib.contextmanager

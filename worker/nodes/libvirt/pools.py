@@ -78,8 +78,17 @@ def length(place, name: str) -> int:
 
 def delete_image(connection, pool: str, name: str):
     """The mark goes first: what is left when this is cut off does not count as an image."""
+    refuse_base(connection.storagePoolLookupByName(pool), name)
     delete_disk(connection, pool, name + COMPLETE)
     delete_disk(connection, pool, name)
+
+
+def refuse_base(place, name: str):
+    image = lookup(place.storageVolLookupByName, name)
+    for volume in place.listAllVolumes() if image is not None else ():
+        with absent_is_fine():
+            if etree.fromstring(volume.XMLDesc()).findtext("backingStore/path") == image.path():
+                raise Refused("Disks are based on the image.", f"{volume.name()} is based on {name}")
 
 
 def create_disk(connection, disk: Disk, image: Image | None):

@@ -75,4 +75,13 @@ def seen(domain, values: dict, cards: Cards) -> Seen:
         sent={mac: values.get(f"net.{n}.tx.bytes", 0) for mac, n in counted.items()},
         disk_read=sum(values.get(f"block.{n}.rd.bytes", 0) for n in blocks),
         disk_written=sum(values.get(f"block.{n}.wr.bytes", 0) for n in blocks),
+        disk_reads=sum(values.get(f"block.{n}.rd.reqs", 0) for n in blocks),
+        disk_writes=sum(values.get(f"block.{n}.wr.reqs", 0) for n in blocks),
+        guest_memory=guest_memory(values),
     )
+
+
+def guest_memory(values: dict) -> int | None:
+    """What the guest's balloon driver tells. Memory that it would give up for programs does not count as used."""
+    total, free = values.get("balloon.available"), values.get("balloon.usable", values.get("balloon.unused"))
+    return (total - free) * 1024 if total and free is not None else None

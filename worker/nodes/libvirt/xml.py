@@ -6,7 +6,7 @@ from lxml import etree
 from lxml.builder import E, ElementMaker
 
 from worker.nodes.base import Machine, Nic
-from worker.nodes.libvirt import filters
+from worker.nodes.libvirt import firewall, tpm
 
 NAMESPACE = "urn:panel:machine:1"
 MARK = ElementMaker(namespace=NAMESPACE, nsmap={"panel": NAMESPACE})
@@ -68,7 +68,7 @@ def domain(machine: Machine, paths: Mapping, kvm: bool, limits: bool, guarded: b
             E.clock(offset="utc"),
             E.on_reboot("restart"),
             E.devices(
-                *(disk(n, paths[d], order) for n, d in enumerate(machine.disks)),
+                *(disk(n, paths[d], order, d.name) for n, d in enumerate(machine.disks)),
                 *(drive(slot, paths.get(machine.media.get(slot)), order) for slot in SLOTS),
                 *(card(n, nic, order, limits, guarded) for n, nic in enumerate(machine.nics)),
                 E.serial(E.target(port="0"), type="pty"),
@@ -78,6 +78,7 @@ def domain(machine: Machine, paths: Mapping, kvm: bool, limits: bool, guarded: b
                 E.rng(E.backend("/dev/urandom", model="random"), model="virtio"),
                 E.video(E.model(type="vga", vram="16384")),
                 *screen(machine),
+                *tpm.device(machine),
             ),
             type="kvm" if kvm else "qemu",
         )
@@ -98,12 +99,14 @@ def booted(device: str, order: Mapping[str, int]) -> list:
     return [E.boot(order=str(order[device]))] if device in order else []
 
 
-def disk(number: int, path: str, order) -> etree._Element:
+def disk(number: int, path: str, order, name: str) -> etree._Element:
+    """The guest finds it as /dev/disk/by-id/virtio-, its name: virtio disks show 20 characters."""
     device = disk_name(number)
     return E.disk(
         E.driver(name="qemu", type="qcow2", discard="unmap"),
         E.source(file=path),
         E.target(dev=device, bus="virtio"),
+        E.serial(name.partition(".")[0][:20]),
         *booted(device, order),
         type="file",
         device="disk",
@@ -134,11 +137,19 @@ def card(number: int, nic: Nic, order, limits: bool, guarded: bool) -> etree._El
         E.mac(address=nic.mac),
         E.source(network=nic.network),
         E.model(type="virtio"),
-        *([filters.reference(nic)] if guarded else []),
-        *(bandwidth(nic) if limits else []),
+        *variable(nic, limits, guarded),
         *booted(f"nic{number}", order),
         type="network",
     )
+
+
+def variable(nic: Nic, limits: bool, guarded: bool) -> list:
+    """The parts of a card that may change while the machine runs."""
+    return [
+        *([E.filterref(filter=firewall.name_of(nic.mac))] if guarded else []),
+        *(bandwidth(nic) if limits else []),
+        E.link(state="up" if nic.connected else "down"),
+    ]
 
 
 def bandwidth(nic: Nic) -> list:

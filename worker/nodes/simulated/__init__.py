@@ -7,15 +7,20 @@ use is worked out when somebody looks.
 from worker.nodes.base import Capabilities, GiB, Node
 from worker.nodes.simulated.faults import Counting, Faults, meets_faults
 from worker.nodes.simulated.guests import Guests
+from worker.nodes.simulated.hotplug import Hotplug
 from worker.nodes.simulated.machines import Machines
+from worker.nodes.simulated.media import Media
+from worker.nodes.simulated.moving import Moving
 from worker.nodes.simulated.options import options_of
 from worker.nodes.simulated.outside import Outside
+from worker.nodes.simulated.overlays import Overlays
+from worker.nodes.simulated.snapshots import Snapshots
 from worker.nodes.simulated.state import State
 from worker.nodes.simulated.storage import Storage
 
 
 @meets_faults
-class SimulatedNode(Storage, Machines, Guests, Faults, Outside, Node):
+class SimulatedNode(Storage, Media, Machines, Overlays, Snapshots, Hotplug, Moving, Guests, Faults, Outside, Node):
     def __init__(self, spec, data_dir):
         super().__init__(spec, data_dir)
         self.options = options_of(spec.uri)
@@ -40,5 +45,7 @@ class SimulatedNode(Storage, Machines, Guests, Faults, Outside, Node):
             acceleration_note="This hypervisor is simulated: its guests exist on paper only.",
             bandwidth_limits=True,
             address_filters=True,
+            tpm=bool(self.options.tpm),
             pools=pools,
+            screen_tickets=bool(self.options.tickets),
         )

@@ -6,6 +6,9 @@ import zlib
 WAVE = 600
 """Seconds in which a machine's load rises and falls once, so that graphs have something to show."""
 
+BLOCK = 16384
+"""Bytes that move in one operation of a disk."""
+
 
 def worked(uptime, key):
     """Seconds of work done while the load went up and down around one half; it never decreases."""
@@ -34,6 +37,9 @@ def counters(machine_id, live, uptime):
         "received": {nic["mac"]: moved(nic["mac"] + "in", nic["inbound_mbps"]) for nic in live["nics"]},
         "sent": {nic["mac"]: moved(nic["mac"] + "out", nic["outbound_mbps"]) for nic in live["nics"]},
         "memory_used": int(live["memory_mb"] * 1024**2 * (0.3 + 0.6 * share(machine_id + "memory"))),
+        "guest_memory": int(live["memory_mb"] * 1024**2 * (0.2 + 0.5 * share(machine_id + "memory"))),
         "disk_read": moved("read", 0),
         "disk_written": moved("write", 0),
+        "disk_reads": moved("read", 0) // BLOCK,
+        "disk_writes": moved("write", 0) // BLOCK,
     }

@@ -4,12 +4,12 @@ import functools
 import time
 from dataclasses import dataclass
 
-from worker.nodes.base import Full, Node, Refused, Unreachable
+from worker.nodes.base import Full, Node, NoTicket, Refused, Unreachable
 from worker.nodes.circuit import Circuit
 
-KINDS = ("slow", "refuse", "silent", "lost-answer", "full")
+KINDS = ("slow", "refuse", "silent", "lost-answer", "full", "no-ticket")
 OPERATIONS = Node.__abstractmethods__ - {"close"}
-NEED_ROOM = frozenset({"put_image", "create_disk", "grow_disk", "write_seed", "start"})
+NEED_ROOM = frozenset({"put_image", "put_medium", "copy_disk", "create_disk", "grow_disk", "write_seed", "start"})
 
 
 @dataclass(frozen=True)
@@ -18,7 +18,7 @@ class Fault:
     """A method of the contract, or `*` for every one."""
     kind: str
     """`slow` adds seconds; `refuse` says no; `silent` keeps the caller waiting until its deadline; `lost-answer` does
-    the work and does not say so; `full` has no room."""
+    the work and does not say so; `full` has no room; `no-ticket` issues none for a screen."""
     remaining: int | None
     """How many calls will meet it; None: all, until it is cleared."""
     seconds: float
@@ -33,6 +33,8 @@ class Faults:
             raise ValueError(f"{kind} is no kind of fault. There are: {', '.join(KINDS)}.")
         if kind == "full" and operation not in NEED_ROOM | {"*"}:
             raise ValueError(f"{operation} needs no room. These do: {', '.join(sorted(NEED_ROOM))}.")
+        if kind == "no-ticket" and not (operation == "console" and self.options.tickets):
+            raise ValueError("Only the operation console of a node with tickets=1 in its address needs a ticket.")
         if count is not None and count < 1:
             raise ValueError("A fault is met at least once.")
         with self.state.transaction() as db:
@@ -59,6 +61,8 @@ class Faults:
                 raise Refused("The hypervisor refused this.", detail)
             elif kind == "full":
                 raise Full("There is not enough room on the hypervisor.", detail)
+            elif kind == "no-ticket":
+                raise NoTicket("The hypervisor's cluster issued no ticket for the screen.", detail)
             elif kind == "silent":
                 time.sleep(self.options.deadline)
                 raise Unreachable("The hypervisor does not answer.", detail)

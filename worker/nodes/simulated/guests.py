@@ -9,7 +9,9 @@ import yaml
 
 from panel import clock
 from worker.guests import keys
-from worker.nodes.base import AgentSilent, Finished, Refused
+from worker.nodes.base import AgentSilent, FileSystem, Finished, Refused
+from worker.nodes.simulated import overlays
+from worker.nodes.simulated.counters import share
 from worker.nodes.simulated.machines import uptime
 from worker.nodes.simulated.storage import seed_on
 
@@ -19,6 +21,16 @@ HASHER = argon2.PasswordHasher(time_cost=1, memory_cost=1024, parallelism=1)
 class Guests:
     def agent_ping(self, machine_id):
         self._guest(machine_id)
+
+    def agents(self):
+        rows = self.state.rows("SELECT * FROM machines WHERE power = 'on' AND agent")
+        return frozenset(row["id"] for row in rows if self._up(row))
+
+    def agent_filesystems(self, machine_id):
+        first = self._guest(machine_id).live["disks"][0]
+        found = self.state.rows("SELECT size FROM disks WHERE pool = ? AND name = ?", first["pool"], first["name"])
+        share_used = 0.1 + 0.7 * share(machine_id + "files")
+        return [FileSystem("/", "ext4", size, int(size * share_used)) for (size,) in found]
 
     def agent_addresses(self, machine_id):
         return {nic["mac"]: nic["addresses"] for nic in self._guest(machine_id).nics}
@@ -71,11 +83,13 @@ class Guest:
         seconds = uptime(self.row, clock.now().timestamp()) - self.row["booted_from"]
         boot = uuid.uuid5(uuid.NAMESPACE_OID, f"{self.row['id']} {self.row['boots']}")
         files = {"/proc/uptime": f"{seconds:.2f} 0.00\n", "/proc/sys/kernel/random/boot_id": f"{boot}\n"}
+        for number, nic in enumerate(self.nics):
+            files[f"/sys/class/net/eth{number}/carrier"] = f"{int(nic['connected'])}\n"
         size = "SELECT size / 512 FROM disks WHERE pool = ? AND name = ?"
         for letter, disk in zip("abcdefgh", self.live["disks"], strict=False):
             for (sectors,) in self.state.rows(size, disk["pool"], disk["name"]):
                 files[f"/sys/class/block/vd{letter}/size"] = f"{sectors}\n"
-        return files
+        return files | overlays.files(self.state, self.live["disks"][0])
 
 
 def sleep(seconds, deadline):
@@ -93,6 +107,12 @@ def cat(guest, paths, stdin):
         return Finished(1, f"cat: can't open {missing}: No such file or directory\n")
 
 
+def tee(guest, paths, stdin):
+    for path in paths:
+        overlays.write(guest.state, guest.live["disks"][0], path, stdin)
+    return Finished(0, stdin)
+
+
 def sh(guest, arguments, stdin):
     """There is no shell; what the panel's own script would do is done."""
     match arguments:
@@ -108,5 +128,7 @@ PROGRAMS = {
     "echo": lambda guest, arguments, stdin: Finished(0, " ".join(arguments) + "\n"),
     "hostname": lambda guest, arguments, stdin: Finished(0, guest.hostname() + "\n"),
     "cat": cat,
+    "sync": lambda guest, arguments, stdin: Finished(0, ""),
+    "tee": tee,
     "sh": sh,
 }

@@ -34,6 +34,8 @@ class Machines:
         if machine.cpu_cores < 1 or machine.memory_mb < 1:
             detail = f"{machine.name}: {machine.cpu_cores} cores, {machine.memory_mb} MB"
             raise Refused("A machine needs at least one processor and some memory.", detail)
+        if machine.tpm and not self.options.tpm:
+            raise Refused("The hypervisor cannot give the machine a TPM.", f"no TPM for machine {machine.id}")
         put = """INSERT INTO machines (id, name, definition) VALUES (?, ?, ?)
                  ON CONFLICT (id) DO UPDATE SET name = excluded.name, definition = excluded.definition"""
         with self.state.transaction() as db:
@@ -41,6 +43,16 @@ class Machines:
                 raise Refused("Another machine on the hypervisor has that name.", f"name {machine.name}")
             self._need_disks(db, asdict(machine))
             db.execute(put, (machine.id, machine.name, orjson.dumps(machine)))
+
+    def set_cards(self, machine_id, nics):
+        wanted = {nic.mac: asdict(nic) for nic in nics}
+        with self.state.transaction() as db:
+            row = self._machine(db, machine_id)
+            for part in ("definition", "live"):
+                if row[part]:
+                    described = orjson.loads(row[part])
+                    described["nics"] = [wanted.get(nic["mac"], nic) for nic in described["nics"]]
+                    self._change(db, machine_id, **{part: orjson.dumps(described)})
 
     def power(self, machine_id):
         rows = self.state.rows("SELECT power FROM machines WHERE id = ?", machine_id)

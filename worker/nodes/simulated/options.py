@@ -14,8 +14,12 @@ class Options:
     """Shared by all pools, as if they lay on one file system."""
     boot_seconds: float = 0.0
     """How long after a start the guest agent answers."""
+    tpm: int = 1
+    """Whether it can give machines a TPM: 1 or 0."""
     deadline: float = 2.0
     """How long a call waits for a silent node."""
+    tickets: int = 0
+    """1: the node belongs to a cluster that issues a ticket for each opening of a screen; 0: there is no cluster."""
 
 
 def options_of(uri: str) -> Options:

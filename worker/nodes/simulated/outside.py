@@ -51,6 +51,24 @@ class Outside:
             slot = orjson.loads(self._machine(db, machine_id)["definition"])["media"].get("seed")
         return slot and seed_on(self.state, slot["pool"], slot["name"])
 
+    def cards_of(self, machine_id) -> list[dict]:
+        """The cards of the running machine, or of the one that is off, as they were described last."""
+        with self.state.snapshot() as db:
+            row = self._machine(db, machine_id)
+        return orjson.loads(row["live"] or row["definition"])["nics"]
+
+    def in_drive(self, machine_id, slot):
+        """The name of what lies in the drive, of the running machine if it runs; None when it is empty."""
+        with self.state.snapshot() as db:
+            row = self._machine(db, machine_id)
+        found = orjson.loads(row["live"] or row["definition"])["media"].get(slot)
+        return found and found["name"]
+
+    def booted_disks(self, machine_id):
+        """The names of the running machine's disks."""
+        with self.state.snapshot() as db:
+            return [disk["name"] for disk in orjson.loads(self._running(db, machine_id)["live"])["disks"]]
+
     def screen_admits(self, machine_id, password):
         """Whether that password opens the screen of the running machine."""
         with self.state.snapshot() as db:

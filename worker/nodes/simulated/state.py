@@ -12,6 +12,8 @@ import weakref
 from contextlib import contextmanager
 
 from worker.nodes.base import Unreachable
+from worker.nodes.simulated.overlays import LAYERS
+from worker.nodes.simulated.snapshots import TAKEN
 
 SCHEMA = """
 CREATE TABLE pools (name TEXT PRIMARY KEY, path TEXT NOT NULL);
@@ -78,6 +80,7 @@ class State:
             db = sqlite3.connect(self.path, timeout=10, isolation_level=None, check_same_thread=False)
             db.row_factory = sqlite3.Row
             db.execute("PRAGMA synchronous = NORMAL")
+            db.executescript(LAYERS + TAKEN)
             self.connection = db
         return self.connection
 

@@ -7,7 +7,7 @@ from dataclasses import asdict
 
 import orjson
 
-from worker.nodes.base import Disk, Full, GiB, Missing, Pool, Seed
+from worker.nodes.base import Disk, Full, GiB, Missing, Pool, Refused, Seed
 
 BLOCK = 2048
 
@@ -40,6 +40,9 @@ class Storage:
             self._place(db, Disk(pool, image.name, virtual), "image", allocated=image.size)
 
     def delete_image(self, pool, name):
+        based = self.state.rows("SELECT name FROM disks WHERE pool = ? AND parent = ?", pool, name)
+        if based:
+            raise Refused("Disks are based on the image.", f"{based[0]['name']} is based on {name}")
         self._drop(pool, name)
 
     def create_disk(self, disk, image=None, progress=None):

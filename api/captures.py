@@ -1,0 +1,53 @@
+"""Customers' own images, made of their instances."""
+
+from api import kit
+from panel.errors import Invalid, NotFound
+from panel.schemas.captures import CaptureIn, ImageRename, OwnImageOut
+from panel.schemas.isos import IsoQuery
+from panel.services import captures, instances
+
+user = kit.User("image", __name__, description="Images")
+
+
+@user.get("/images", op="list", can="images.view", query=IsoQuery, out=kit.page(OwnImageOut))
+def listing(query):
+    """List the account's own images, newest first."""
+    page, per_page = query.pop("page"), query.pop("per_page")
+    return kit.paginate(captures.listing(kit.account(), **query), page, per_page)
+
+
+@user.post("/images", op="create", can="images.manage", body=CaptureIn, out=kit.keyed("image", OwnImageOut))
+def create(body):
+    """Make an image of a stopped instance.
+
+    Poll the list until its status is `available` or `error`; then it can be deployed like any other. Refused (409) with
+    `not_stopped`, `not_deployed`, `suspended`, `task_running`, and (422) with `limit_reached`.
+    """
+    try:
+        instance = instances.get(body.pop("instance_id"), kit.account())
+    except NotFound as error:
+        raise Invalid(error.message, instance_id=error.message) from None
+    image = captures.capture(instance, actor=kit.actor(), **body)
+    return {"message": "The image is being made.", "image": image}
+
+
+@user.get("/image/<image_id>", op="get", can="images.view", out=kit.keyed("image", OwnImageOut))
+def show(image_id):
+    """Show an image of the account's own."""
+    return {"image": captures.get(image_id, kit.account())}
+
+
+@user.patch(
+    "/image/<image_id>", op="update", can="images.manage", body=ImageRename, out=kit.keyed("image", OwnImageOut)
+)
+def rename(body, image_id):
+    """Rename an image of the account's own."""
+    image = captures.get(image_id, kit.account())
+    return {"message": "The image is changed.", "image": captures.rename(image, body.get("name", image.name))}
+
+
+@user.delete("/image/<image_id>", op="delete", can="images.delete", out=kit.done())
+def delete(image_id):
+    """Remove an image of the account's own. Instances that were made from it go on."""
+    captures.delete(captures.get(image_id, kit.account()), actor=kit.actor())
+    return {"message": "The image is removed."}

@@ -1,0 +1,15 @@
+"""Failed jobs: what went wrong in the background, without what it was about."""
+
+from api.connect import admin as system
+from panel.schemas.failed_jobs import FailedJobsOut, FailedJobsQuery
+from panel.services import failed_jobs
+
+
+@system.get("/system/failed-jobs", op="failed_jobs", can="admin:tasks:read", query=FailedJobsQuery, out=FailedJobsOut)
+def listing(query):
+    """Count the jobs that failed.
+
+    They are grouped by kind of job and of failure. No payload and no message of a failure is in the answer.
+    """
+    groups = failed_jobs.groups(**query)
+    return {"total": sum(group.count for group in groups), "groups": groups}

@@ -1,0 +1,88 @@
+"""Tags, and one action on many instances."""
+
+from marshmallow import fields
+
+from api import kit
+from api.instances import admin, user
+from api.instances.rows import mine
+from panel.auth import trail
+from panel.db import session
+from panel.errors import Forbidden, Problem
+from panel.figures import plural
+from panel.schemas.base import about
+from panel.schemas.bulk import AdminBulkIn, BulkIn, BulkOut, BulkRefused, TagsIn
+from panel.schemas.instances import InstanceOut
+from panel.services import instances
+
+LINES = (
+    "The answer has a line for each instance. Its status is 200 when nothing was refused, else that of the first "
+    "refusal (a later 503 wins); what was not refused is done all the same."
+)
+DONE = kit.Done.from_dict({"data": fields.Nested(BulkOut, **about("What became of each."))}, name="BulkDone")()
+
+REFUSED = {
+    "description": "Some were refused, or all of it was.",
+    "content": {"application/json": {"schema": BulkRefused}},
+}
+
+
+@user.post(
+    "/instance/<instance_id>/tags",
+    op="tags.set",
+    can="instances.manage",
+    body=TagsIn,
+    out=kit.keyed("instance", InstanceOut),
+)
+def set_tags(body, instance_id):
+    """Replace the tags of an instance."""
+    return {"message": "The tags are changed.", "instance": instances.set_tags(mine(instance_id), **body)}
+
+
+@user.post(
+    "/instances/bulk",
+    op="bulk",
+    can="instances.view",
+    body=BulkIn,
+    out=DONE,
+)
+@user.doc(responses={409: REFUSED})
+def customers(body):
+    """Do something with several instances."""
+    needed = instances.BULK_NEEDS[body["action"]]
+    if not kit.account().holds(needed):
+        raise Forbidden(f"Your role in the team does not permit this action: it needs {needed}.")
+    lines = instances.each(actor=kit.actor(), access=kit.account(), **body)
+    told, sentence = summed(lines)
+    return {"message": kept(lines, sentence, {"data": told}), "data": told}
+
+
+@admin.post("/instances/bulk", op="bulk", can="admin:instances:write", body=AdminBulkIn, out=BulkOut)
+@admin.doc(responses={404: REFUSED, 409: REFUSED})
+def operators(body):
+    """Do something with several instances of anybody."""
+    lines = instances.each(actor=kit.actor(), **body)
+    told, sentence = summed(lines)
+    kit.say(kept(lines, sentence, told))
+    return told
+
+
+customers.__doc__ += (
+    f"\n\n{LINES} Instances of others are left out. Each action needs the permission that it needs alone."
+)
+operators.__doc__ += f"\n\n{LINES} An id that is not known has a line with 404."
+
+
+def summed(lines):
+    """The answer's figures and its sentence."""
+    told = {**instances.bulk_counts(lines), "results": lines}
+    return told, f"{plural(told['queued'], 'instance')} done, {told['refused']} refused."
+
+
+def kept(lines, sentence, told):
+    """The sentence, when nothing was refused. Otherwise what was done is kept before the answer becomes a failure."""
+    status = instances.bulk_status(lines)
+    if status == 200:
+        return sentence
+    trail.keep()
+    session.commit()
+    raise Problem(sentence, status=status, extra=told)

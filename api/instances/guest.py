@@ -1,0 +1,122 @@
+"""What is done inside guests, and what guests say of themselves."""
+
+from types import SimpleNamespace as Row
+
+from marshmallow import fields
+
+from api import kit
+from api.instances import admin, user
+from api.instances.actions import TASK_ID
+from api.instances.rows import mine
+from panel.schemas.base import about
+from panel.schemas.guests import GuestAddressOut, GuestFilesystemOut, PushKeysIn, ResetPasswordIn
+from panel.services import instances
+
+PASSWORD = fields.String(**about("The new password of root. Shown once.", "kX2v…"))
+RESET = kit.Schema.from_dict({"password": PASSWORD, "task_id": TASK_ID}, name="PasswordReset")
+SET = "The password is being set."
+FAILS = {"responses": {409: "Conflict", 503: "Unavailable"}}
+
+
+@user.post(
+    "/instance/<instance_id>/reset-password",
+    op="reset_password",
+    can="instances.manage",
+    body=ResetPasswordIn,
+    out=kit.keyed("data", RESET),
+)
+@user.doc(**FAILS)
+def reset_password(body, instance_id):
+    """Set a new password of root.
+
+    The guest agent sets it in the running guest; poll the task. Whether ssh takes passwords is the guest's own setting
+    and is not changed. Refused (409) with `not_running`, `suspended`, `task_running`, `not_deployed`, or
+    `agent_unavailable` when the guest agent is known to be away; 503 `hypervisor_unreachable` when the node does not
+    answer.
+    """
+    task, password = instances.reset_password(mine(instance_id), actor=kit.actor(), **body)
+    return {"message": SET, "data": {"password": password, "task_id": task.id}}
+
+
+@admin.post(
+    "/instance/<instance_id>/resetPassword",
+    op="reset_password",
+    can="admin:instances:write",
+    body=ResetPasswordIn,
+    out=RESET,
+)
+@admin.doc(**FAILS)
+def reset_password_of_any(body, instance_id):
+    """Set a new password of root.
+
+    Refused (409) with `not_running`, `suspended`, `task_running`, `not_deployed` or `agent_unavailable`; 503
+    `hypervisor_unreachable` when the node does not answer.
+    """
+    instance = instances.get(instance_id)
+    task, password = instances.reset_password(instance, actor=kit.actor(), by_operator=True, **body)
+    kit.say(SET)
+    return {"password": password, "task_id": task.id}
+
+
+@user.post(
+    "/instance/<instance_id>/ssh-keys",
+    op="push_ssh_keys",
+    can="instances.manage",
+    body=PushKeysIn,
+    out=kit.done(task_id=TASK_ID),
+)
+@user.doc(**FAILS)
+def push_keys(body, instance_id):
+    """Put SSH keys into a running guest.
+
+    Their owners may then sign in as root; keys that are there already stay. Refused as the reset of a password is.
+    """
+    task = instances.push_keys(mine(instance_id), account=kit.account(), actor=kit.actor(), **body)
+    return {"message": "The keys are being put into the guest.", "task_id": task.id}
+
+
+@user.get(
+    "/instance/<instance_id>/guest-ips",
+    op="guest_ips",
+    can="instances.view",
+    query=kit.PageQuery,
+    out=kit.page(GuestAddressOut),
+)
+def guest_ips(query, instance_id):
+    """List the addresses that the guest itself reports.
+
+    As its agent said last; empty when it never did.
+    """
+    return said(mine(instance_id), "addresses", **query)
+
+
+@user.get(
+    "/instance/<instance_id>/guest-filesystems",
+    op="guest_filesystems",
+    can="instances.view",
+    query=kit.PageQuery,
+    out=kit.page(GuestFilesystemOut),
+)
+def guest_filesystems(query, instance_id):
+    """List the file systems of the guest and how full they are.
+
+    As its agent said last; empty when it never did.
+    """
+    return said(mine(instance_id), "filesystems", **query)
+
+
+def said(instance, what, page, per_page):
+    """A page of what the guest reported."""
+    report = instances.report(instance)
+    rows = [Row(**each, reported_at=report.at) for each in getattr(report, what)] if report else []
+    found = rows[(page - 1) * per_page : page * per_page]
+    first = (page - 1) * per_page + 1 if found else None
+    return {
+        "data": found,
+        "current_page": page,
+        "per_page": per_page,
+        "total": len(rows),
+        "last_page": max(1, -(-len(rows) // per_page)),
+        "from": first,
+        "to": first + len(found) - 1 if found else None,
+    }

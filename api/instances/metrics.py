@@ -1,0 +1,38 @@
+"""What instances use, now and over time."""
+
+from api.instances import admin, user
+from api.instances.rows import mine
+from panel.schemas.metrics import MetricsNow, MetricsQuery, MetricsSeries
+from panel.services import instances, metrics
+
+
+@user.get("/instance/<instance_id>/metrics", op="metrics", can="instances.view", query=MetricsQuery, out=MetricsSeries)
+def series(query, instance_id):
+    """Show what an instance used.
+
+    A series as long as `timeRange` says, by default an hour. The network is seen from the guest: what it receives is
+    its download.
+    """
+    return metrics.series(mine(instance_id), **query)
+
+
+@admin.get("/instance/<instance_id>/metrics", op="metrics", can="admin:instances:read", out=MetricsNow)
+def now(instance_id):
+    """Show what an instance uses at the moment.
+
+    Figures are those that the node counts, averages of about 15 seconds, and null when none was taken in the last
+    minute. `agent` says whether the guest agent answers, and why not: `not_running` or `agent_not_reporting`.
+    """
+    return metrics.now_of(instances.get(instance_id))
+
+
+@admin.get(
+    "/instance/<instance_id>/metrics/series",
+    op="metrics_series",
+    can="admin:instances:read",
+    query=MetricsQuery,
+    out=MetricsSeries,
+)
+def operators_series(query, instance_id):
+    """Show what an instance used, as a series."""
+    return metrics.series(instances.get(instance_id), **query)

@@ -1,0 +1,135 @@
+"""Addresses, reverse names, traffic and the public card of an instance."""
+
+from marshmallow import fields
+
+from api import kit
+from api.instances import admin, user
+from api.instances.rows import mine
+from panel.schemas.base import about
+from panel.schemas.instances import AddressOut, InterfaceOut
+from panel.schemas.network import AddressesIn, BandwidthIn, BandwidthOut, ReverseNameIn
+from panel.services import instances
+from panel.services.instances import ips, traffic
+
+IPS = fields.List(fields.Nested(AddressOut), **about("The addresses that it was about."))
+READ, WRITE = "admin:instances:read", "admin:instances:write"
+DONE = {
+    "add": "The address is the instance's. The guest has to take it up.",
+    "remove": "The address is released.",
+    "set-primary": "The address is the primary one.",
+}
+
+
+@user.post(
+    "/instance/<instance_id>/ips", op="change_ips", can="instances.manage", body=AddressesIn, out=kit.done(ips=IPS)
+)
+def change_ips(body, instance_id):
+    """Add, release or prefer addresses.
+
+    `add` takes the next free ones, up to the number that the plan comes with. A full location answers 422 with
+    `ipv4_not_available` or `ipv6_not_available`. `remove` releases the named ones; the primary address of a family can
+    only be the last. `set-primary` makes the named one what the instance is known by. The hypervisor lets the guest use
+    a new address at once. The guest has to take it up: by its own configuration, or with the next deploy.
+    """
+    found = ips.change(mine(instance_id), actor=kit.actor(), **body)
+    return {"message": DONE[body["action"]], "ips": found}
+
+
+@user.post(
+    "/instance/<instance_id>/ip/<address_id>/rdns",
+    op="set_ip_rdns",
+    can="instances.manage",
+    body=ReverseNameIn,
+    out=kit.done(ip=fields.Nested(AddressOut, **about("The address."))),
+)
+def set_ip_rdns(body, instance_id, address_id):
+    """Ask for the reverse name of an address.
+
+    It is noted for those who run the reverse zone; null takes it back.
+    """
+    found = ips.name(ips.get(mine(instance_id), address_id), body["rdns"])
+    return {"message": "The name is noted.", "ip": found}
+
+
+@user.get(
+    "/instance/<instance_id>/bandwidth", op="bandwidth", can="instances.view", out=kit.keyed("bandwidth", BandwidthOut)
+)
+def bandwidth(instance_id):
+    """Show the traffic of the billing period and of earlier ones."""
+    return {"message": None, "bandwidth": traffic.of(mine(instance_id))}
+
+
+@user.post(
+    "/instance/<instance_id>/network/public/enable",
+    op="enable_public_network",
+    can="instances.manage",
+    out=kit.done(interface=fields.Nested(InterfaceOut, **about("The public network card."))),
+)
+def enable_public_network(instance_id):
+    """Connect the public network card.
+
+    Does nothing to one that is connected. Refused with 409 while the traffic of the month is used up, and when an
+    operator has cut it off.
+    """
+    card = traffic.connect(mine(instance_id), actor=kit.actor())
+    return {"message": "The public network is connected.", "interface": card}
+
+
+CHANGED = kit.Schema.from_dict({"ips": IPS}, name="ChangedAddresses")
+
+
+@admin.post("/instance/<instance_id>/ips", op="change_ips", can=WRITE, body=AddressesIn, out=CHANGED)
+def change_any_ips(body, instance_id):
+    """Add, release or prefer addresses. Operators may name free addresses of the location, and go beyond the plan."""
+    found = ips.change(instances.get(instance_id), actor=kit.actor(), by_operator=True, **body)
+    kit.say(DONE[body["action"]])
+    return {"ips": found}
+
+
+@admin.put(
+    "/instance/<instance_id>/ips/<address_id>/rdns", op="set_ip_rdns", can=WRITE, body=ReverseNameIn, out=AddressOut
+)
+def set_any_ip_rdns(body, instance_id, address_id):
+    """Note the reverse name of an address for those who run the reverse zone."""
+    kit.say("The name is noted.")
+    return ips.name(ips.get(instances.get(instance_id), address_id), body["rdns"])
+
+
+@admin.get("/instance/<instance_id>/bandwidth", op="bandwidth", can=READ, out=BandwidthOut)
+def bandwidth_of_any(instance_id):
+    """Show the traffic of the billing period and of earlier ones."""
+    return traffic.of(instances.get(instance_id))
+
+
+@admin.post("/instance/<instance_id>/bandwidth/reset", op="reset_bandwidth", can=WRITE, out=BandwidthOut)
+def reset_bandwidth(instance_id):
+    """Set the traffic counter of this billing period to zero. A network that was cut off for it comes back."""
+    instance = instances.get(instance_id)
+    traffic.reset(instance)
+    kit.say("The counter begins anew.")
+    return traffic.of(instance)
+
+
+@admin.put(
+    "/instance/<instance_id>/modify/bandwidth", op="set_bandwidth", can=WRITE, body=BandwidthIn, out=BandwidthOut
+)
+def set_bandwidth(body, instance_id):
+    """Change the traffic allowance and the speed of one instance. The speed counts at once."""
+    instance = instances.get(instance_id)
+    traffic.allow(instance, actor=kit.actor(), **body)
+    kit.say("The limits are changed.")
+    return traffic.of(instance)
+
+
+@admin.post("/instance/<instance_id>/network/public/enable", op="enable_public_network", can=WRITE, out=InterfaceOut)
+def enable_any(instance_id):
+    """Connect the public network card. While the traffic is used up, reset the counter or allow more instead."""
+    kit.say("The public network is connected.")
+    return traffic.connect(instances.get(instance_id), actor=kit.actor(), by_operator=True)
+
+
+@admin.post("/instance/<instance_id>/network/public/disable", op="disable_public_network", can=WRITE)
+def disable_any(instance_id):
+    """Cut off the public network card. The machine goes on running."""
+    traffic.disconnect(instances.get(instance_id), actor=kit.actor())
+    kit.say("The public network is cut off.")

@@ -1,0 +1,43 @@
+"""Reinstalling, in both dialects."""
+
+from api import kit
+from api.instances import admin, user
+from api.instances.actions import PASSWORD, TASK_ID
+from api.instances.admin_rows import DEPLOYING
+from api.instances.rows import mine
+from panel.schemas.instances import ReinstallIn
+from panel.services import instances
+
+BEGUN = "The instance is being reinstalled."
+
+
+@user.post(
+    "/instance/<instance_id>/reinstall",
+    op="reinstall",
+    can="instances.manage",
+    body=ReinstallIn,
+    out=kit.done(task_id=TASK_ID, password=PASSWORD),
+)
+def reinstall(body, instance_id):
+    """Install an operating system anew.
+
+    Everything on the first disk is lost; further disks, addresses and the plan stay. Keys, scripts, `cloudcfg` and host
+    keys of the earlier system do not come back: what is not sent now is not there. The old system is kept until the new
+    one's disk is complete, so a failure before that leaves it as it was, running if it ran; after a later failure the
+    instance is `stopped` with `last_error`. Refused with `protection_enabled`, `suspended`, `task_running`,
+    `not_deployed`.
+    """
+    task, password = instances.reinstall(mine(instance_id), account=kit.account(), actor=kit.actor(), **body)
+    answer = {"message": BEGUN, "task_id": task.id}
+    return {**answer, "password": password} if password else answer
+
+
+@admin.post(
+    "/instance/<instance_id>/reinstall", op="reinstall", can="admin:instances:write", body=ReinstallIn, out=DEPLOYING
+)
+def reinstall_any(body, instance_id):
+    """Install an operating system anew. Any account's keys and scripts may be named. Refused with
+    `protection_enabled`."""
+    task, password = instances.reinstall(instances.get(instance_id), actor=kit.actor(), **body)
+    kit.say(BEGUN)
+    return {"task_id": task.id, **({"password": password} if password else {})}

@@ -1,0 +1,59 @@
+"""Installing an instance from an ISO, in both dialects."""
+
+from marshmallow import ValidationError, validates_schema
+
+from api import kit
+from api.instances import admin, user
+from api.instances.actions import TASK_ID
+from api.instances.rows import mine
+from api.instances.suspension import WORK
+from panel.schemas.base import Hostname, In, Text, about
+from panel.schemas.catalog import ID
+from panel.services import instances
+from panel.services.instances.self_deploy import self_deploy
+
+BOOTS = "The instance boots the ISO, with a blank disk."
+
+
+class SelfDeployIn(In):
+    iso_id = Text(most=36, **about("The ISO to boot from.", ID))
+    image_id = Text(most=36, **about("The same as `iso_id`.", ID))
+    hostname = Hostname(**about("Host name; by default the instance's.", "shop.example.com"))
+
+    @validates_schema
+    def one(self, data, **_):
+        if not data.get("iso_id") and not data.get("image_id"):
+            raise ValidationError("Name the ISO.", "iso_id")
+
+
+def begun(instance, body, account=None):
+    field = "iso_id" if body.get("iso_id") else "image_id"
+    named = {"iso_id": body[field], "field": field, "hostname": body.get("hostname")}
+    return self_deploy(instance, account=account, actor=kit.actor(), **named)
+
+
+@user.post(
+    "/instance/<instance_id>/self-deploy",
+    op="self_deploy",
+    can="instances.manage",
+    body=SelfDeployIn,
+    out=kit.done(task_id=TASK_ID),
+)
+def deploy(body, instance_id):
+    """Boot an ISO with a blank disk, to install a system by hand.
+
+    What is on the first disk is lost. The screen shows the installer; afterwards empty the drive, so that the disk is
+    booted from. Refused with `suspended`, `task_running`, `protection_enabled` (409), `iso_url_not_https` (422).
+    """
+    task = begun(mine(instance_id), body, kit.account())
+    return {"message": BOOTS, "task_id": task.id}
+
+
+@admin.post(
+    "/instance/<instance_id>/selfdeploy", op="self_deploy", can="admin:instances:write", body=SelfDeployIn, out=WORK
+)
+def operate(body, instance_id):
+    """Boot an ISO with a blank disk. What is on the first disk is lost."""
+    task = begun(instances.get(instance_id), body)
+    kit.say(BOOTS)
+    return {"task_id": task.id}

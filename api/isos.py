@@ -1,0 +1,96 @@
+"""ISOs: the library, in both dialects."""
+
+from api import kit
+from panel.schemas.isos import AdminIsoIn, AdminIsoOut, AdminIsoRow, IsoIn, IsoOut, IsoPatch, IsoQuery
+from panel.services import isos
+from panel.services.media import downloads
+
+user = kit.User("iso", __name__, description="ISO images")
+admin = kit.Admin("iso", __name__, description="ISO images")
+
+AGAIN = "The download begins anew where the file is missing."
+
+
+def own(iso_id):
+    return isos.get(iso_id, kit.account(), own=True)
+
+
+@user.get("/isos", op="list", can="isos.view", query=IsoQuery, out=kit.page(IsoOut))
+def listing(query):
+    """List the ISOs that can be mounted: the platform's and the account's own."""
+    page, per_page = query.pop("page"), query.pop("per_page")
+    return kit.paginate(isos.listing(kit.account(), **query), page, per_page)
+
+
+@user.post("/isos", op="create", can="isos.manage", body=IsoIn, out=kit.keyed("iso", IsoOut))
+def create(body):
+    """Add an ISO by its https address.
+
+    Nodes fetch it by themselves; a checksum, if given, is verified. A file name with other characters than letters,
+    digits, dots, underscores and hyphens is refused with `iso_filename_invalid`.
+    """
+    return {"message": "The ISO is being fetched.", "iso": isos.create(kit.account(), actor=kit.actor(), **body)}
+
+
+@user.get("/iso/<iso_id>", op="get", can="isos.view", out=kit.keyed("iso", IsoOut))
+def show(iso_id):
+    """Show an ISO, with what is wrong with its download."""
+    return {"iso": isos.get(iso_id, kit.account())}
+
+
+@user.delete("/iso/<iso_id>", op="delete", can="isos.delete", out=kit.done())
+def delete(iso_id):
+    """Remove an ISO of the account's own. Refused with `iso_mounted` while it lies in a drive."""
+    isos.delete(own(iso_id), actor=kit.actor())
+    return {"message": "The ISO is removed."}
+
+
+@user.post("/iso/<iso_id>/retry", op="retry", can="isos.manage", out=kit.keyed("iso", IsoOut))
+def retry(iso_id):
+    """Fetch an ISO of the account's own again at once, whatever the pause after earlier failures."""
+    found = own(iso_id)
+    downloads.retry(found, actor=kit.actor())
+    return {"message": AGAIN, "iso": found}
+
+
+@admin.get("/isos", op="list", can="admin:images:read", query=IsoQuery, out=kit.rows(AdminIsoRow))
+def every(query):
+    """List every ISO, customers' own ones too."""
+    page, per_page = query.pop("page"), query.pop("per_page")
+    return kit.paginate(isos.listing(**query), page, per_page, "admin")
+
+
+@admin.post("/isos", op="create", can="admin:images:write", body=AdminIsoIn, out=AdminIsoOut)
+def add(body):
+    """Add an ISO to the platform's library by its https address. Every hypervisor fetches a public one."""
+    kit.say("The ISO is being fetched.")
+    return isos.create(actor=kit.actor(), **body)
+
+
+@admin.get("/iso/<iso_id>", op="get", can="admin:images:read", out=AdminIsoOut)
+def one(iso_id):
+    """Show an ISO, with each hypervisor that has it or fetches it."""
+    return isos.get(iso_id)
+
+
+@admin.patch("/iso/<iso_id>", op="update", can="admin:images:write", body=IsoPatch, out=AdminIsoOut)
+def update(body, iso_id):
+    """Change an ISO."""
+    kit.say("The ISO is changed.")
+    return isos.update(isos.get(iso_id), **body)
+
+
+@admin.delete("/iso/<iso_id>", op="delete", can="admin:images:write")
+def remove(iso_id):
+    """Remove an ISO. Refused with `iso_mounted` while it lies in a drive."""
+    isos.delete(isos.get(iso_id), actor=kit.actor())
+    kit.say("The ISO is removed.")
+
+
+@admin.post("/iso/<iso_id>/retry", op="retry", can="admin:images:write", out=AdminIsoOut)
+def again(iso_id):
+    """Fetch an ISO again at once wherever it is missing, whatever the pause after earlier failures."""
+    found = isos.get(iso_id)
+    downloads.retry(found, actor=kit.actor())
+    kit.say(AGAIN)
+    return found

@@ -1,0 +1,137 @@
+"""Migrations: instances that move from one hypervisor to another."""
+
+from types import SimpleNamespace
+
+from marshmallow import fields
+
+from api import kit
+from api.hypervisors import admin as nodes
+from api.instances import admin as rows
+from api.instances.admin_rows import named
+from panel.schemas.base import about
+from panel.schemas.migrations import (
+    Evacuation,
+    MigrationIn,
+    MigrationOut,
+    MigrationQuery,
+    MoveIn,
+    Moving,
+    PrecheckOut,
+    PrecheckQuery,
+)
+from panel.schemas.orphans import Asked
+from panel.schemas.tasks import TaskLogOut
+from panel.services import hypervisors, instances, migrations
+
+admin = kit.Admin("migration", __name__, description="Migrations")
+READ, WRITE = "admin:instances:read", "admin:instances:write"
+OLD = "/api/v1/instance/<instance_id>/proxmox-migrate"
+LOGS = kit.Schema.from_dict(
+    {"logs": fields.List(fields.Nested(TaskLogOut), **about("What it said, oldest first."))}, name="MigrationLogs"
+)
+
+
+@admin.get("/migrations", op="list", can=READ, query=MigrationQuery, out=kit.rows(MigrationOut))
+def listing(query):
+    """List migrations, newest first."""
+    page, per_page = query.pop("page"), query.pop("per_page")
+    return kit.paginate(migrations.listing(**query), page, per_page, "admin")
+
+
+@admin.post("/migrations", op="create", can=WRITE, body=MigrationIn, out=Moving)
+def create(body):
+    """Move an instance to another hypervisor of its location.
+
+    A guest that runs goes on meanwhile. If it fails, the instance is where it was.
+    """
+    instance = named(instances.get, body["instance_id"], "instance_id")
+    target = hypervisors.get(body["hypervisor_id"], "hypervisor_id") if body.get("hypervisor_id") else None
+    return begun(migrations.start(instance, target=target, live=body.get("online"), actor=kit.actor()))
+
+
+@admin.get("/migration/<migration_id>", op="get", can=READ, budget="polls", out=MigrationOut)
+def show(migration_id):
+    """Show a migration."""
+    return migrations.get(migration_id)
+
+
+@admin.get("/migration/<migration_id>/logs", op="logs", can=READ, budget="polls", out=LOGS)
+def logs(migration_id):
+    """Show what a migration said."""
+    found = migrations.get(migration_id)
+    return {"logs": found.task.logs if found.task else []}
+
+
+@admin.post("/migration/<migration_id>/stop", op="stop", can=WRITE, out=Asked)
+def stop(migration_id):
+    """Stop a migration. The instance stays where it was."""
+    kit.say("The migration is being stopped.")
+    return {"task_id": migrations.stop(migrations.get(migration_id)).id}
+
+
+@admin.post("/migration/<migration_id>/restart", op="restart", can=WRITE, out=Moving)
+def restart(migration_id):
+    """Try a migration again that failed or was stopped."""
+    return begun(migrations.restart(migrations.get(migration_id), actor=kit.actor()))
+
+
+@admin.post("/migration/<migration_id>/rollback", op="rollback", can=WRITE, out=Moving)
+def rollback(migration_id):
+    """Move an instance back to where a migration took it from."""
+    return begun(migrations.rollback(migrations.get(migration_id), actor=kit.actor()))
+
+
+@admin.post("/migration/<migration_id>/complete", op="complete", can=WRITE, out=Asked)
+def complete(migration_id):
+    """Remove what a migration left on its source.
+
+    For one whose source did not answer when the instance had arrived (`cleanup_pending`).
+    """
+    kit.say("What was left is being removed.")
+    return {"task_id": migrations.clean(migrations.get(migration_id), actor=kit.actor()).id}
+
+
+@rows.post("/instance/<instance_id>/cluster-migrate", op="migrate", can=WRITE, body=MoveIn, out=Moving, also=[OLD])
+def move(body, instance_id):
+    """Move an instance to another hypervisor of its location, named by id or name."""
+    instance, target = instances.get(instance_id), hypervisors.named(body["target_node"], "target_node")
+    return begun(migrations.start(instance, target=target, live=body.get("online"), actor=kit.actor()))
+
+
+@rows.get(
+    "/instance/<instance_id>/cluster-migrate/precheck",
+    op="migrate_precheck",
+    can=READ,
+    query=PrecheckQuery,
+    out=PrecheckOut,
+    also=[f"{OLD}/precheck"],
+)
+def precheck(query, instance_id):
+    """Look whether an instance can move, by what is known of the hypervisors."""
+    instance, checks = instances.get(instance_id), []
+    if query.get("target_node"):
+        target = hypervisors.named(query["target_node"], "target_node")
+        looked = migrations.checks(instance, target)
+        checks = [SimpleNamespace(name=name, ok=ok, message=None if ok else why) for name, ok, why in looked]
+    others = [
+        SimpleNamespace(hypervisor_id=each.id, name=each.name, ok=fault is None, message=fault)
+        for each, fault in migrations.targets(instance)
+    ]
+    ok = all(check.ok for check in checks) if checks else any(other.ok for other in others)
+    return {"ok": ok, "kind": "live" if instance.power == "on" else "cold", "checks": checks, "targets": others}
+
+
+@nodes.post("/hypervisor/<hypervisor_id>/evacuate", op="evacuate", can="admin:hypervisors:write", out=Evacuation)
+def evacuate(hypervisor_id):
+    """Empty a hypervisor.
+
+    It is put into maintenance, and each of its instances moves to where most room is in its location.
+    """
+    task = migrations.evacuate(hypervisors.get(hypervisor_id), actor=kit.actor())
+    kit.say("The hypervisor is being emptied.")
+    return {"task_id": task.id, "refused": task.arguments["refused"]}
+
+
+def begun(row):
+    kit.say("The instance is being moved.")
+    return {"task_id": row.task_id, "migration_id": row.id}

@@ -1,0 +1,229 @@
+"""Firewalls: security groups, their rules, and the instances in them."""
+
+from marshmallow import fields
+
+from api import kit
+from panel.db import session
+from panel.schemas.base import about
+from panel.schemas.security_groups import (
+    AdminSecurityGroupIn,
+    AdminSecurityGroupOut,
+    AdminSecurityGroupRow,
+    AttachedOut,
+    Members,
+    SecurityGroupIn,
+    SecurityGroupOut,
+    SecurityGroupPatch,
+    SecurityGroupQuery,
+    SecurityGroupRow,
+    SecurityRuleIn,
+    SecurityRuleOut,
+)
+from panel.services import accounts, security_groups
+
+user = kit.User("security_group", __name__, description="Firewalls of instances")
+admin = kit.Admin("security_group", __name__, description="Firewalls of instances")
+VIEW, MANAGE, DELETE = "security_groups.view", "security_groups.manage", "security_groups.delete"
+READ, WRITE = "admin:security_groups:read", "admin:security_groups:write"
+
+
+def mine(group_id):
+    return security_groups.owned(group_id, kit.account())
+
+
+def weighed(group, account=None):
+    return security_groups.weigh([group], account)[0]
+
+
+@user.get("/security-groups", op="list", can=VIEW, query=SecurityGroupQuery, out=kit.page(SecurityGroupRow))
+def listing(query):
+    """List security groups by name: one's own and the platform's."""
+    page, per_page = query.pop("page"), query.pop("per_page")
+    found = kit.paginate(security_groups.listing(kit.account(), **query), page, per_page)
+    security_groups.weigh(found["data"], kit.account())
+    return found
+
+
+@user.post(
+    "/security-groups",
+    op="create",
+    can=MANAGE,
+    body=SecurityGroupIn,
+    out=kit.keyed("security_group", SecurityGroupOut),
+)
+def create(body):
+    """Make a security group.
+
+    It has no rules yet: nothing may reach an instance that is put into it, and everything may go out.
+    """
+    group = security_groups.create(kit.account(), **body)
+    return {"message": "The group is made.", "security_group": weighed(group, kit.account())}
+
+
+@user.get(
+    "/security-group/<group_id>",
+    op="get",
+    can=VIEW,
+    out=kit.done(
+        security_group=fields.Nested(SecurityGroupOut, **about("The group.")),
+        attached_instances=fields.List(fields.Nested(AttachedOut), **about("The instances in it that are in reach.")),
+    ),
+)
+def show(group_id):
+    """Show a security group with its rules and instances."""
+    group = security_groups.get(group_id, kit.account())
+    inside = session.scalars(security_groups.instances(group, kit.account())).all()
+    return {"message": None, "security_group": weighed(group, kit.account()), "attached_instances": inside}
+
+
+@user.patch(
+    "/security-group/<group_id>",
+    op="update",
+    can=MANAGE,
+    body=SecurityGroupPatch,
+    out=kit.keyed("security_group", SecurityGroupOut),
+)
+def update(body, group_id):
+    """Change the name or the note of a security group."""
+    group = security_groups.update(mine(group_id), **body)
+    return {"message": "The group is changed.", "security_group": weighed(group, kit.account())}
+
+
+@user.delete("/security-group/<group_id>", op="delete", can=DELETE, out=kit.done())
+def delete(group_id):
+    """Remove a security group.
+
+    Its rules go with it, and rules of other groups that refer to it. An instance that was in no other group is open.
+    """
+    security_groups.delete(mine(group_id), actor=kit.actor())
+    return {"message": "The group is removed."}
+
+
+@user.post(
+    "/security-group/<group_id>/rules",
+    op="add_rule",
+    can=MANAGE,
+    body=SecurityRuleIn,
+    out=kit.keyed("rule", SecurityRuleOut),
+)
+def add_rule(body, group_id):
+    """Add a rule.
+
+    It says what may begin; answers always pass. `tcp` and `udp` need both ports. At most one of `cidr`,
+    `remote_group_id` and `ip_set_id` says with whom; without any it is with everybody. Running instances of the group
+    get it within seconds. A rule that the group has already is refused. There is no change of a rule: remove it and add
+    another.
+    """
+    rule = security_groups.add_rule(mine(group_id), kit.account(), actor=kit.actor(), **body)
+    return {"message": "The rule is added.", "rule": rule}
+
+
+@user.delete("/security-group/<group_id>/rule/<rule_id>", op="remove_rule", can=MANAGE, out=kit.done())
+def remove_rule(group_id, rule_id):
+    """Remove a rule.
+
+    Connections that only it allowed are cut.
+    """
+    security_groups.remove_rule(mine(group_id), rule_id, actor=kit.actor())
+    return {"message": "The rule is removed."}
+
+
+@user.post(
+    "/security-group/<group_id>/attach-instances", op="attach_instances", can=MANAGE, body=Members, out=kit.done()
+)
+def attach(body, group_id):
+    """Put instances into a security group.
+
+    All of them or none. Those that are in it stay. An instance may be in ten groups, whose rules add up.
+    """
+    group = security_groups.get(group_id, kit.account())
+    security_groups.attach(group, body["instance_ids"], kit.account(), actor=kit.actor())
+    return {"message": "The instances are in the group."}
+
+
+@user.post(
+    "/security-group/<group_id>/detach-instances", op="detach_instances", can=MANAGE, body=Members, out=kit.done()
+)
+def detach(body, group_id):
+    """Take instances out of a security group.
+
+    One that is in no group afterwards is open.
+    """
+    group = security_groups.get(group_id, kit.account())
+    security_groups.detach(group, body["instance_ids"], kit.account(), actor=kit.actor())
+    return {"message": "The instances are not in the group any more."}
+
+
+@admin.get("/security-groups", op="list", can=READ, query=SecurityGroupQuery, out=kit.rows(AdminSecurityGroupRow))
+def everybodys(query):
+    """List everybody's security groups and the platform's."""
+    page, per_page = query.pop("page"), query.pop("per_page")
+    found = kit.paginate(security_groups.listing(**query), page, per_page, "admin")
+    security_groups.weigh(found["__rows__"])
+    return found
+
+
+@admin.post("/security-groups", op="create", can=WRITE, body=AdminSecurityGroupIn, out=AdminSecurityGroupOut)
+def create_for(body):
+    """Make a security group for a user, or one of the platform's that everybody may use."""
+    owner = body.pop("user_id")
+    kit.say("The group is made.")
+    return whole(security_groups.create(owner and accounts.get(owner, "user_id"), **body))
+
+
+@admin.get("/security-group/<group_id>", op="get", can=READ, out=AdminSecurityGroupOut)
+def show_any(group_id):
+    """Show a security group with its rules and instances."""
+    return whole(security_groups.get(group_id))
+
+
+def whole(group):
+    group.attached_instances = session.scalars(security_groups.instances(group)).all()
+    return weighed(group)
+
+
+@admin.patch("/security-group/<group_id>", op="update", can=WRITE, body=SecurityGroupPatch, out=AdminSecurityGroupOut)
+def update_any(body, group_id):
+    """Change the name or the note of a security group."""
+    kit.say("The group is changed.")
+    return whole(security_groups.update(security_groups.owned(group_id), **body))
+
+
+@admin.delete("/security-group/<group_id>", op="delete", can=WRITE)
+def delete_any(group_id):
+    """Remove a security group. An instance that was in no other group is open."""
+    security_groups.delete(security_groups.owned(group_id), actor=kit.actor())
+    kit.say("The group is removed.")
+
+
+@admin.post("/security-group/<group_id>/rules", op="add_rule", can=WRITE, body=SecurityRuleIn, out=SecurityRuleOut)
+def add_rule_to_any(body, group_id):
+    """Add a rule. The platform's groups refer only to what is the platform's."""
+    kit.say("The rule is added.")
+    return security_groups.add_rule(security_groups.owned(group_id), actor=kit.actor(), **body)
+
+
+@admin.delete(
+    "/security-group/<group_id>/rule/<rule_id>",
+    op="remove_rule",
+    can=WRITE,
+    also=("/api/v1/security-group/<group_id>/rules/<rule_id>",),
+)
+def remove_rule_of_any(group_id, rule_id):
+    """Remove a rule. Connections that only it allowed are cut."""
+    security_groups.remove_rule(security_groups.owned(group_id), rule_id, actor=kit.actor())
+    kit.say("The rule is removed.")
+
+
+@admin.post("/security-group/<group_id>/attach-instances", op="attach_instances", can=WRITE, body=Members)
+def attach_any(body, group_id):
+    """Put instances of the group's owner into a security group; into one of the platform's any."""
+    security_groups.attach(security_groups.owned(group_id), body["instance_ids"], actor=kit.actor())
+    kit.say("The instances are in the group.")
+
+
+@admin.post("/security-group/<group_id>/detach-instances", op="detach_instances", can=WRITE, body=Members)
+def detach_any(body, group_id):
+    """Take instances out of a security group. One that is in no group afterwards is open."""
+    security_groups.detach(security_groups.owned(group_id), body["instance_ids"], actor=kit.actor())
+    kit.say("The instances are not in the group any more.")

@@ -1,0 +1,70 @@
+"""User scripts: what runs when a machine boots for the first time."""
+
+from api import kit
+from panel.schemas.user_scripts import AdminUserScriptOut, UserScriptIn, UserScriptOut, UserScriptPatch
+from panel.services import user_scripts
+
+user = kit.User("user_script", __name__, description="User scripts")
+admin = kit.Admin("user_script", __name__, description="User scripts")
+SCRIPT = kit.keyed("script", UserScriptOut)
+
+
+@user.get("/user-scripts", op="list", can="user_scripts.view", query=kit.PageQuery, out=kit.page(UserScriptOut))
+def listing(query):
+    """List user scripts, with what they say."""
+    return kit.paginate(user_scripts.listing(kit.account()), **query)
+
+
+@user.post("/user-scripts", op="create", can="user_scripts.manage", body=UserScriptIn, out=SCRIPT)
+def create(body):
+    """Store a user script.
+
+    Name it in a deploy or reinstall to have it run as root when the machine boots for the first time, after the
+    commands of `cloudcfg`. It is encrypted at rest.
+    """
+    return {"message": "The script is stored.", "script": user_scripts.create(kit.account(), **body)}
+
+
+@user.get("/user-script/<script_id>", op="get", can="user_scripts.view", out=SCRIPT)
+def show(script_id):
+    """Show a user script."""
+    return {"message": None, "script": user_scripts.get(script_id, kit.account())}
+
+
+@user.patch("/user-script/<script_id>", op="update", can="user_scripts.manage", body=UserScriptPatch, out=SCRIPT)
+def update(body, script_id):
+    """Change a user script.
+
+    What is not sent stays; an empty `description` or `shebang` is cleared. Machines that ran it are not touched.
+    """
+    script = user_scripts.update(user_scripts.get(script_id, kit.account()), **body)
+    return {"message": "The script is changed.", "script": script}
+
+
+@user.delete("/user-script/<script_id>", op="delete", can="user_scripts.delete", out=kit.done())
+def delete(script_id):
+    """Remove a user script.
+
+    A deploy that waits for its worker and names it fails.
+    """
+    user_scripts.delete(user_scripts.get(script_id, kit.account()))
+    return {"message": "The script is removed."}
+
+
+@admin.get(
+    "/user-scripts",
+    op="list",
+    can="admin:accounts:read",
+    query=kit.PageQuery,
+    out=kit.rows(AdminUserScriptOut),
+)
+def list_all(query):
+    """List everybody's user scripts, newest first. What they say is their owners' alone."""
+    return kit.paginate(user_scripts.listing(), **query, dialect="admin")
+
+
+@admin.delete("/user-script/<script_id>", op="delete", can="admin:accounts:write")
+def delete_any(script_id):
+    """Remove a user's script."""
+    user_scripts.delete(user_scripts.get(script_id))
+    kit.say("The script is removed.")

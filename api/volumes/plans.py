@@ -1,0 +1,78 @@
+"""Volume plans and their groups, for operators."""
+
+from api import kit
+from api.volumes import admin
+from panel.schemas.volumes import (
+    VolumePlanGroupIn,
+    VolumePlanGroupOut,
+    VolumePlanGroupPatch,
+    VolumePlanIn,
+    VolumePlanOut,
+    VolumePlanPatch,
+    VolumeQuery,
+)
+from panel.services import volume_plans
+
+READ, WRITE = "admin:catalog:read", "admin:catalog:write"
+
+
+@admin.get("/volume/plan-groups", op="plan_groups", can=READ, query=VolumeQuery, out=kit.rows(VolumePlanGroupOut))
+def groups(query):
+    """List the volume plan groups: the classes of volumes."""
+    page, per_page = query.pop("page"), query.pop("per_page")
+    return kit.paginate(volume_plans.groups(**query), page, per_page, "admin")
+
+
+@admin.post("/volume/plan-groups", op="plan_group_create", can=WRITE, body=VolumePlanGroupIn, out=VolumePlanGroupOut)
+def create_group(body):
+    """Add a volume plan group."""
+    kit.say("The group is added.")
+    return volume_plans.create_group(**body)
+
+
+@admin.patch(
+    "/volume/plan-group/<volume_plan_group_id>",
+    op="plan_group_update",
+    can=WRITE,
+    body=VolumePlanGroupPatch,
+    out=VolumePlanGroupOut,
+)
+def update_group(body, volume_plan_group_id):
+    """Change a volume plan group."""
+    kit.say("The group is changed.")
+    return volume_plans.update_group(volume_plans.group(volume_plan_group_id), **body)
+
+
+@admin.delete("/volume/plan-group/<volume_plan_group_id>", op="plan_group_delete", can=WRITE)
+def delete_group(volume_plan_group_id):
+    """Remove a volume plan group. Refused while plans belong to it."""
+    volume_plans.delete_group(volume_plans.group(volume_plan_group_id))
+    kit.say("The group is removed.")
+
+
+@admin.get("/volume/plans", op="plans", can=READ, query=VolumeQuery, out=kit.rows(VolumePlanOut))
+def listing(query):
+    """List the volume plans, in the order customers see them."""
+    page, per_page = query.pop("page"), query.pop("per_page")
+    return kit.paginate(volume_plans.listing(**query), page, per_page, "admin")
+
+
+@admin.post("/volume/plans", op="plan_create", can=WRITE, body=VolumePlanIn, out=VolumePlanOut)
+def create(body):
+    """Add a volume plan."""
+    kit.say("The plan is added.")
+    return volume_plans.create(volume_plans.group(body.pop("volume_plan_group_id"), "volume_plan_group_id"), **body)
+
+
+@admin.patch("/volume/plan/<volume_plan_id>", op="plan_update", can=WRITE, body=VolumePlanPatch, out=VolumePlanOut)
+def update(body, volume_plan_id):
+    """Change a volume plan. Volumes keep the size they were made with."""
+    kit.say("The plan is changed.")
+    return volume_plans.update(volume_plans.get(volume_plan_id), **body)
+
+
+@admin.delete("/volume/plan/<volume_plan_id>", op="plan_delete", can=WRITE)
+def delete(volume_plan_id):
+    """Remove a volume plan. Refused while volumes have it."""
+    volume_plans.delete(volume_plans.get(volume_plan_id))
+    kit.say("The plan is removed.")

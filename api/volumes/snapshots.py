@@ -1,0 +1,89 @@
+"""Snapshots of volumes, in both dialects."""
+
+from marshmallow import fields
+
+from api import kit
+from api.volumes import admin, user
+from api.volumes.rows import ITEM, MANAGE, mine
+from panel.schemas.base import Out, about
+from panel.schemas.volumes import ID, VolumeRestore, VolumeSnapshotIn
+from panel.services import volumes
+
+ONE = f"{ITEM}/snapshot/<snapshot_id>"
+ADMIN = "/volume/<volume_id>/snapshot"
+WRITE = "admin:volumes:write"
+
+
+class QueueOut(Out):
+    """Work that was asked for."""
+
+    id = fields.String(**about("The task.", ID))
+    operation = fields.String(**about("What is done.", "volume_snapshot"))
+    source_id = fields.String(**about("The volume or snapshot that it works on.", ID))
+    status = fields.String(**about("Where it stands.", "queued"))
+
+
+QUEUED = kit.done(queue=fields.Nested(QueueOut, **about("The work.")))
+QUEUE = kit.Schema.from_dict({"queue": fields.Nested(QueueOut, **about("The work."))}, name="VolumeWork")
+
+
+def queue(task, source):
+    return {"id": task.id, "operation": task.kind, "source_id": source.id, "status": task.status}
+
+
+def take(volume, body):
+    return {"queue": queue(volumes.snapshot(volume, actor=kit.actor(), **body)[1], volume)}
+
+
+def remove(found):
+    return {"queue": queue(volumes.delete_snapshot(found, actor=kit.actor()), found)}
+
+
+def put_back(found, account, body):
+    return {"queue": queue(volumes.restore(found, account=account, actor=kit.actor(), **body), found)}
+
+
+@user.post(f"{ITEM}/snapshot", op="snapshot_create", can=MANAGE, body=VolumeSnapshotIn, out=QUEUED, billed=True)
+def create(body, volume_id):
+    """Take a snapshot of a volume, also while it is in use.
+
+    A full copy, which appears in the volume's `snapshots`: poll it until it is `available` or `failed`.
+    """
+    return {"message": "The snapshot is being taken.", **take(mine(volume_id), body)}
+
+
+@user.delete(ONE, op="snapshot_delete", can=MANAGE, out=QUEUED, billed=True)
+def delete(volume_id, snapshot_id):
+    """Delete a snapshot of a volume."""
+    found = volumes.snapshot_of(mine(volume_id), snapshot_id)
+    return {"message": "The snapshot is being deleted.", **remove(found)}
+
+
+@user.post(f"{ONE}/restore", op="snapshot_restore", can=MANAGE, body=VolumeRestore, out=QUEUED, billed=True)
+def restore(body, volume_id, snapshot_id):
+    """Put a snapshot back, or make a new volume of it.
+
+    `in_place` needs a detached volume; what it has is replaced once the copy is complete. `new_volume` needs
+    `volume_plan_id`, no smaller than the snapshot, and `hypervisor_group_id`, the volume's location.
+    """
+    found = volumes.snapshot_of(mine(volume_id), snapshot_id)
+    return {"message": "The snapshot is being restored.", **put_back(found, kit.account(), body)}
+
+
+@admin.post(ADMIN, op="snapshot_create", can=WRITE, body=VolumeSnapshotIn, out=QUEUE)
+def admin_create(body, volume_id):
+    """Take a snapshot of a volume."""
+    return take(volumes.get(volume_id), body)
+
+
+@admin.delete(f"{ADMIN}/<snapshot_id>", op="snapshot_delete", can=WRITE, out=QUEUE)
+def admin_delete(volume_id, snapshot_id):
+    """Delete a snapshot of a volume."""
+    return remove(volumes.snapshot_of(volumes.get(volume_id), snapshot_id))
+
+
+@admin.post(f"{ADMIN}/<snapshot_id>/restore", op="snapshot_restore", can=WRITE, body=VolumeRestore, out=QUEUE)
+def admin_restore(body, volume_id, snapshot_id):
+    """Put a snapshot back, or make a new volume of the same owner of it."""
+    volume = volumes.get(volume_id)
+    return put_back(volumes.snapshot_of(volume, snapshot_id), volume.account, body)

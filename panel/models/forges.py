@@ -1,0 +1,45 @@
+"""Live-snapshot sessions: what a running machine writes lies beside its disks until its fate is decided."""
+
+from datetime import datetime
+
+from sqlalchemy import JSON, ForeignKey, Index, String, Text
+from sqlalchemy.orm import Mapped, mapped_column, relationship
+
+from panel.db import Dated, Model
+from panel.models.instances import Instance
+
+ACTIVE = ("active", "committing", "discarding")
+"""What was written since the session was enabled lies beside the disks."""
+
+
+class Forge(Dated, Model):
+    """One session, over some disks of an instance."""
+
+    __tablename__ = "forges"
+    __table_args__ = (Index("ix_forges_instance_id_id", "instance_id", "id"),)
+
+    instance_id: Mapped[str] = mapped_column(ForeignKey("instances.id", ondelete="cascade"))
+    status: Mapped[str] = mapped_column(String(16), default="creating")
+    """`creating, active, committing, committed, discarding, discarded` or `failed`."""
+    disks: Mapped[list] = mapped_column(JSON)
+    """Id, name and size (GiB) of each, as they were: a session is remembered longer than a disk."""
+    error: Mapped[str | None] = mapped_column(Text)
+    merging: Mapped[bool] = mapped_column(default=False)
+    """A commit has begun, so the disks may no longer be what they were: it cannot be discarded any more."""
+    ended_at: Mapped[datetime | None]
+
+    instance: Mapped[Instance] = relationship(back_populates="forges")
+
+    @property
+    def active(self):
+        return self.status in ACTIVE
+
+    @property
+    def disk_ids(self):
+        return [disk["id"] for disk in self.disks]
+
+
+Instance.forges = relationship(
+    Forge, back_populates="instance", order_by=Forge.id.desc(), passive_deletes=True, cascade="all, delete-orphan"
+)
+"""Newest first. Services keep the latest ten."""

@@ -1,0 +1,44 @@
+"""Named lists of networks that security rules refer to."""
+
+from sqlalchemy import ForeignKey, Index, String
+from sqlalchemy.orm import Mapped, mapped_column, relationship
+
+from panel.db import Dated, Model
+
+
+class IpSet(Dated, Model):
+    """Networks of one family under a name. One without an account is the platform's: customers use it, operators
+    change it."""
+
+    __tablename__ = "ip_sets"
+    __table_args__ = (
+        Index("ix_ip_sets_account_id_name", "account_id", "name"),
+        Index("ix_ip_sets_name_id", "name", "id"),
+    )
+
+    account_id: Mapped[str | None] = mapped_column(ForeignKey("accounts.id", ondelete="cascade"))
+    name: Mapped[str]
+    description: Mapped[str | None]
+    ip_version: Mapped[str] = mapped_column(String(4))
+    """`ipv4` or `ipv6`."""
+
+    entries: Mapped[list["IpSetEntry"]] = relationship(
+        back_populates="ip_set", cascade="all, delete-orphan", order_by="IpSetEntry.id", passive_deletes=True
+    )
+
+    @property
+    def is_global(self):
+        return self.account_id is None
+
+
+class IpSetEntry(Dated, Model):
+    """One network of a set."""
+
+    __tablename__ = "ip_set_entries"
+    __table_args__ = (Index("ix_ip_set_entries_ip_set_id_cidr", "ip_set_id", "cidr", unique=True),)
+
+    ip_set_id: Mapped[str] = mapped_column(ForeignKey("ip_sets.id", ondelete="cascade"))
+    cidr: Mapped[str] = mapped_column(String(49))
+    description: Mapped[str | None]
+
+    ip_set: Mapped[IpSet] = relationship(back_populates="entries")

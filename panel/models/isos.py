@@ -1,0 +1,87 @@
+"""Optical media: what lies in machines' drives, and where files of the library lie or are fetched to."""
+
+from datetime import datetime
+
+from sqlalchemy import BigInteger, CheckConstraint, ForeignKey, Index, String, Text
+from sqlalchemy.orm import Mapped, mapped_column, relationship
+
+from panel.db import Dated, Model
+from panel.models.hypervisors import Storage
+from panel.models.images import Diagnosed, Image
+
+
+class Iso(Diagnosed, Dated, Model):
+    """A medium that nodes fetch from its address. It is the operators' (no account) or a customer's own."""
+
+    __tablename__ = "isos"
+    __table_args__ = (Index("ix_isos_account_id_name", "account_id", "name"), Index("ix_isos_name_id", "name", "id"))
+
+    account_id: Mapped[str | None] = mapped_column(ForeignKey("accounts.id", ondelete="cascade"))
+    name: Mapped[str]
+    filename: Mapped[str]
+    url: Mapped[str] = mapped_column(Text)
+    sha256: Mapped[str | None] = mapped_column(String(64))
+    """What the file must have, when somebody said it."""
+    public: Mapped[bool] = mapped_column(default=False)
+    """Every customer may mount it."""
+    enabled: Mapped[bool] = mapped_column(default=True)
+    size: Mapped[int | None] = mapped_column(BigInteger)
+    """Bytes, known once a node has it."""
+    download_reset_at: Mapped[datetime | None]
+    """When somebody asked last to begin the downloads anew."""
+
+    downloads: Mapped[list["MediaDownload"]] = relationship(
+        back_populates="iso", cascade="all, delete-orphan", order_by="MediaDownload.id", passive_deletes=True
+    )
+
+
+class MediaDownload(Dated, Model):
+    """One file on its way to one place: an ISO to a node's storage, or an image to the panel's own folder (no storage).
+    `updated_at` is when it last moved (specification, section 3)."""
+
+    __tablename__ = "media_downloads"
+    __table_args__ = (
+        CheckConstraint("(iso_id is null) <> (image_id is null)", name="one_file"),
+        Index("ix_media_downloads_iso_id_storage_id", "iso_id", "storage_id", unique=True),
+        Index("ix_media_downloads_status_next_attempt_at", "status", "next_attempt_at"),
+    )
+
+    iso_id: Mapped[str | None] = mapped_column(ForeignKey("isos.id", ondelete="cascade"))
+    image_id: Mapped[str | None] = mapped_column(ForeignKey("images.id", ondelete="cascade"), unique=True)
+    storage_id: Mapped[str | None] = mapped_column(ForeignKey("storages.id", ondelete="cascade"), index=True)
+    status: Mapped[str] = mapped_column(String(16), default="waiting")
+    """`waiting` (for its next attempt), `running` (asked for or under way), `ready`."""
+    volume: Mapped[str | None] = mapped_column(String(64))
+    """What the storage calls the finished file. Each attempt has a name of its own."""
+    task_id: Mapped[str | None] = mapped_column(String(36), index=True)
+    """The attempt that counts: one that finds another name here gives up."""
+    begun_at: Mapped[datetime | None]
+    """When that attempt was asked for."""
+    bytes_done: Mapped[int | None] = mapped_column(BigInteger)
+    bytes_total: Mapped[int | None] = mapped_column(BigInteger)
+    error: Mapped[str | None] = mapped_column(Text)
+    error_at: Mapped[datetime | None]
+    attempts: Mapped[int] = mapped_column(default=0)
+    """How often it failed in a row."""
+    next_attempt_at: Mapped[datetime | None]
+
+    iso: Mapped[Iso | None] = relationship(back_populates="downloads")
+    image: Mapped[Image | None] = relationship(back_populates="downloads")
+    storage: Mapped[Storage | None] = relationship()
+
+    @property
+    def file(self):
+        return self.iso or self.image
+
+    @property
+    def hypervisor_name(self):
+        return self.storage and self.storage.hypervisor.name
+
+    @property
+    def hypervisor_id(self):
+        return self.storage and self.storage.hypervisor_id
+
+
+Image.downloads = relationship(
+    MediaDownload, back_populates="image", cascade="all, delete-orphan", order_by=MediaDownload.id, passive_deletes=True
+)

@@ -1,0 +1,61 @@
+"""What machines used, over time."""
+
+from sqlalchemy import REAL, BigInteger, ForeignKey, SmallInteger, String
+from sqlalchemy.orm import Mapped, mapped_column
+
+from panel.db import Model
+
+FIGURES = (
+    "cpu_percent",
+    "memory_used",
+    "network_receive_mbps",
+    "network_transmit_mbps",
+    "disk_read_bytes",
+    "disk_write_bytes",
+    "disk_read_iops",
+    "disk_write_iops",
+)
+"""Percent of all processors, MiB, Mbit/s as the guest sees them, bytes and operations a second."""
+
+STEPS = {15: 240, 300: 288, 3600: 168}
+"""How long a row's span is, in seconds, and how many of them a machine has: an hour, a day and a week."""
+
+
+def figure():
+    return mapped_column(REAL, default=0.0)
+
+
+class InstanceMetric(Model):
+    """The average and the highest of each figure over a span of `step` seconds that began at `at`.
+
+    A machine's rows of a step are a ring: `slot` is the number of the span, counted around, so a new row takes the
+    place of the oldest. The table therefore never grows beyond a few hundred rows a machine, nothing has to be cleared
+    away, and a row of an earlier round is known by its `at`.
+    """
+
+    __tablename__ = "instance_metrics"
+    __table_args__ = {"sqlite_with_rowid": False, "postgresql_with": {"fillfactor": 70}}
+
+    instance_id: Mapped[str] = mapped_column(
+        String(36), ForeignKey("instances.id", ondelete="cascade"), primary_key=True
+    )
+    step: Mapped[int] = mapped_column(SmallInteger, primary_key=True, autoincrement=False)
+    slot: Mapped[int] = mapped_column(SmallInteger, primary_key=True, autoincrement=False)
+    at: Mapped[int] = mapped_column(BigInteger)
+    """Seconds since 1970."""
+    cpu_percent: Mapped[float] = figure()
+    cpu_percent_max: Mapped[float] = figure()
+    memory_used: Mapped[float] = figure()
+    memory_used_max: Mapped[float] = figure()
+    network_receive_mbps: Mapped[float] = figure()
+    network_receive_mbps_max: Mapped[float] = figure()
+    network_transmit_mbps: Mapped[float] = figure()
+    network_transmit_mbps_max: Mapped[float] = figure()
+    disk_read_bytes: Mapped[float] = figure()
+    disk_read_bytes_max: Mapped[float] = figure()
+    disk_write_bytes: Mapped[float] = figure()
+    disk_write_bytes_max: Mapped[float] = figure()
+    disk_read_iops: Mapped[float] = figure()
+    disk_read_iops_max: Mapped[float] = figure()
+    disk_write_iops: Mapped[float] = figure()
+    disk_write_iops_max: Mapped[float] = figure()

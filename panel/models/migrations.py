@@ -1,0 +1,78 @@
+"""Moves of machines between hypervisors."""
+
+from datetime import datetime
+
+from sqlalchemy import JSON, ForeignKey, Index, String, Text
+from sqlalchemy.orm import Mapped, foreign, mapped_column, relationship, remote
+
+from panel.db import Dated, Model
+from panel.models.hypervisors import Hypervisor
+from panel.models.instances import Instance
+from panel.models.tasks import Task
+
+
+class Migration(Dated, Model):
+    """One move of one machine. Its task carries it out; the addresses of the machine stay its own all the time."""
+
+    __tablename__ = "migrations"
+    __table_args__ = (
+        Index("ix_migrations_instance_id_id", "instance_id", "id"),
+        Index("ix_migrations_target_id_status", "target_id", "status"),
+        Index("ix_migrations_parent_task_id", "parent_task_id"),
+    )
+
+    instance_id: Mapped[str] = mapped_column(String(36))
+    """Kept as plain text, as the name: what was moved is told even after the instance is gone."""
+    instance_name: Mapped[str]
+    source_id: Mapped[str | None] = mapped_column(ForeignKey("hypervisors.id", ondelete="set null"), index=True)
+    target_id: Mapped[str | None] = mapped_column(ForeignKey("hypervisors.id", ondelete="set null"))
+    storage_id: Mapped[str | None] = mapped_column(ForeignKey("storages.id", ondelete="set null"), index=True)
+    """Where its disks go on the target."""
+    kind: Mapped[str] = mapped_column(String(8))
+    """`live` when the guest runs on meanwhile, else `cold`."""
+    status: Mapped[str] = mapped_column(String(16), default="active")
+    """`active`, `completed`, `failed` or `cancelled`."""
+    error: Mapped[str | None] = mapped_column(Text)
+    task_id: Mapped[str | None] = mapped_column(String(36))
+    parent_task_id: Mapped[str | None] = mapped_column(String(36))
+    """The evacuation that it is part of."""
+    left_behind: Mapped[list] = mapped_column(JSON, default=list)
+    """Disks that are still on the source, as pool and name, after the machine moved."""
+    finished_at: Mapped[datetime | None]
+
+    source: Mapped[Hypervisor | None] = relationship(foreign_keys=source_id)
+    target: Mapped[Hypervisor | None] = relationship(foreign_keys=target_id)
+    task: Mapped[Task | None] = relationship(
+        primaryjoin=lambda: foreign(Migration.task_id) == remote(Task.id), viewonly=True, uselist=False
+    )
+    instance: Mapped[Instance | None] = relationship(
+        primaryjoin=lambda: foreign(Migration.instance_id) == remote(Instance.id), viewonly=True, uselist=False
+    )
+
+    @property
+    def progress(self):
+        return 100 if self.status == "completed" else self.task.progress if self.task else 0
+
+    @property
+    def stage(self):
+        return self.task.stage if self.task else ""
+
+    @property
+    def bytes_done(self):
+        return self.task and self.task.bytes_done
+
+    @property
+    def bytes_total(self):
+        return self.task and self.task.bytes_total
+
+    @property
+    def source_name(self):
+        return self.source.name if self.source else ""
+
+    @property
+    def target_name(self):
+        return self.target.name if self.target else ""
+
+    @property
+    def cleanup_pending(self):
+        return bool(self.left_behind)

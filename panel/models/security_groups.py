@@ -1,0 +1,83 @@
+"""Firewalls: groups of rules, and which instances are in them."""
+
+from sqlalchemy import ForeignKey, Index, String
+from sqlalchemy.orm import Mapped, mapped_column, relationship
+
+from panel.db import Dated, Model
+from panel.models.instances import Instance
+from panel.models.ip_sets import IpSet
+
+
+class SecurityGroup(Dated, Model):
+    """Rules for the traffic of the instances in it. One without an account is the platform's: customers put their
+    instances into it, operators change it."""
+
+    __tablename__ = "security_groups"
+    __table_args__ = (
+        Index("ix_security_groups_account_id_name", "account_id", "name"),
+        Index("ix_security_groups_name_id", "name", "id"),
+    )
+
+    account_id: Mapped[str | None] = mapped_column(ForeignKey("accounts.id", ondelete="cascade"))
+    name: Mapped[str]
+    description: Mapped[str | None]
+
+    rules: Mapped[list["SecurityRule"]] = relationship(
+        back_populates="group",
+        cascade="all, delete-orphan",
+        order_by="SecurityRule.id",
+        passive_deletes=True,
+        foreign_keys="SecurityRule.group_id",
+    )
+    members: Mapped[list["SecurityGroupMember"]] = relationship(
+        back_populates="group", cascade="all, delete-orphan", passive_deletes=True
+    )
+
+    @property
+    def is_global(self):
+        return self.account_id is None
+
+
+class SecurityRule(Dated, Model):
+    """What may begin. Answers always pass. At most one of `cidr`, `remote_group_id` and `ip_set_id` says with whom;
+    without any it is with everybody."""
+
+    __tablename__ = "security_rules"
+
+    group_id: Mapped[str] = mapped_column(ForeignKey("security_groups.id", ondelete="cascade"), index=True)
+    direction: Mapped[str] = mapped_column(String(8))
+    """`ingress` or `egress`."""
+    protocol: Mapped[str] = mapped_column(String(8))
+    """`tcp`, `udp`, `icmp`, `icmpv6` or `all`."""
+    ip_version: Mapped[str] = mapped_column(String(4))
+    port_range_min: Mapped[int | None]
+    port_range_max: Mapped[int | None]
+    cidr: Mapped[str | None] = mapped_column(String(49))
+    """As it was sent."""
+    remote_group_id: Mapped[str | None] = mapped_column(
+        ForeignKey("security_groups.id", ondelete="cascade"), index=True
+    )
+    ip_set_id: Mapped[str | None] = mapped_column(ForeignKey("ip_sets.id"), index=True)
+    description: Mapped[str | None]
+
+    group: Mapped[SecurityGroup] = relationship(back_populates="rules", foreign_keys=group_id)
+    remote_group: Mapped[SecurityGroup | None] = relationship(foreign_keys=remote_group_id)
+    ip_set: Mapped[IpSet | None] = relationship()
+
+    @property
+    def name(self):
+        """How the history calls it."""
+        return f"{self.direction} {self.protocol}"
+
+
+class SecurityGroupMember(Dated, Model):
+    """An instance is in a group."""
+
+    __tablename__ = "security_group_members"
+    __table_args__ = (Index("ix_security_group_members_group_id_instance_id", "group_id", "instance_id", unique=True),)
+
+    group_id: Mapped[str] = mapped_column(ForeignKey("security_groups.id", ondelete="cascade"))
+    instance_id: Mapped[str] = mapped_column(ForeignKey("instances.id", ondelete="cascade"), index=True)
+
+    group: Mapped[SecurityGroup] = relationship(back_populates="members")
+    instance: Mapped[Instance] = relationship()

@@ -1,0 +1,48 @@
+"""Snapshots of whole instances: their disks at one moment and, if wanted, their memory."""
+
+from datetime import datetime
+
+from sqlalchemy import JSON, ForeignKey, Index, String, Text
+from sqlalchemy.orm import Mapped, mapped_column, relationship
+
+from panel import clock
+from panel.db import Dated, Model
+from panel.models.instances import Instance
+
+
+class Snapshot(Dated, Model):
+    """One snapshot. On the node it is called by its id."""
+
+    __tablename__ = "snapshots"
+    __table_args__ = (
+        Index("ix_snapshots_instance_id_id", "instance_id", "id"),
+        Index("uq_snapshots_instance_id_name", "instance_id", "name", unique=True),
+    )
+
+    instance_id: Mapped[str] = mapped_column(ForeignKey("instances.id", ondelete="cascade"))
+    name: Mapped[str] = mapped_column(String(64))
+    description: Mapped[str] = mapped_column(Text, default="")
+    vmstate: Mapped[bool] = mapped_column(default=False)
+    """With the memory: a rollback goes on where the guest was."""
+    status: Mapped[str] = mapped_column(String(16), default="creating")
+    """`creating`, `available`, `restoring`, `deleting` or `failed`."""
+    parent: Mapped[str | None] = mapped_column(String(64))
+    """The name of the one that the machine came from."""
+    cpu_cores: Mapped[int]
+    ram: Mapped[int]
+    disk_ids: Mapped[list] = mapped_column(JSON)
+    """What the machine was when it was taken."""
+    used_at: Mapped[datetime] = mapped_column(default=clock.now)
+    """When it was taken or last returned to."""
+    error: Mapped[str | None] = mapped_column(Text)
+
+    instance: Mapped[Instance] = relationship(back_populates="snapshots")
+
+    @property
+    def snaptime(self):
+        return int(self.created_at.timestamp())
+
+
+Instance.snapshots = relationship(
+    Snapshot, back_populates="instance", order_by=Snapshot.id, passive_deletes=True, cascade="all, delete-orphan"
+)

@@ -1,0 +1,20 @@
+"""What instances received and sent in months that are over."""
+
+from sqlalchemy import BigInteger, ForeignKey, Index, String
+from sqlalchemy.orm import Mapped, mapped_column
+
+from panel.db import Dated, Model
+
+
+class Traffic(Dated, Model):
+    """One instance in one calendar month (UTC), from the guest's point of view."""
+
+    __tablename__ = "traffic"
+    __table_args__ = (Index("ix_traffic_instance_id_month", "instance_id", "month", unique=True),)
+
+    instance_id: Mapped[str] = mapped_column(ForeignKey("instances.id", ondelete="cascade"))
+    month: Mapped[str] = mapped_column(String(7))
+    """`2026-11`."""
+    received: Mapped[int] = mapped_column(BigInteger, default=0)
+    sent: Mapped[int] = mapped_column(BigInteger, default=0)
+    """Bytes."""

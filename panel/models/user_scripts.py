@@ -1,0 +1,51 @@
+"""Scripts that customers have run when a machine boots for the first time."""
+
+from sqlalchemy import ForeignKey, Index, String
+from sqlalchemy.orm import Mapped, mapped_column, relationship
+
+from panel.db import Dated, Model, Secret
+from panel.models.accounts import Account
+
+CLOUD_CONFIG = "#cloud-config"
+DECLARED = ("cloud-init", "cloud-config")
+"""Types whose content is cloud-init configuration, even without its first line."""
+PROGRAMS = {"bash": "/bin/bash", "sh": "/bin/sh", "python": "/usr/bin/env python3", "perl": "/usr/bin/env perl"}
+
+
+class UserScript(Dated, Model):
+    """A script or a piece of cloud-init configuration. What it says may be secret, so it is encrypted."""
+
+    __tablename__ = "user_scripts"
+    __table_args__ = (Index("ix_user_scripts_account_id_name", "account_id", "name", "id"),)
+
+    account_id: Mapped[str] = mapped_column(ForeignKey("accounts.id", ondelete="cascade"))
+    name: Mapped[str]
+    type: Mapped[str] = mapped_column(String(50))
+    content: Mapped[str] = mapped_column(Secret)
+    description: Mapped[str] = mapped_column(default="")
+    shebang: Mapped[str] = mapped_column(default="")
+    """The program that reads it, where its first line does not say so: `/bin/bash`, with or without `#!`."""
+
+    account: Mapped[Account] = relationship()
+
+    @property
+    def is_cloud_config(self):
+        declared = self.type.lower() in DECLARED and not self.content.startswith("#!")
+        return declared or self.content.startswith(CLOUD_CONFIG)
+
+    @property
+    def program(self):
+        """The script with its first line, as a file that can be run."""
+        if self.content.startswith("#!"):
+            return self.content
+        reader = self.shebang.strip().removeprefix("#!").strip() or PROGRAMS.get(self.type.lower(), "/bin/sh")
+        return f"#!{reader}\n{self.content}"
+
+    @property
+    def choice(self):
+        """As a box to tick."""
+        return self.id, self.name
+
+    @property
+    def owner_email(self):
+        return self.account.email

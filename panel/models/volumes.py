@@ -1,0 +1,123 @@
+"""Volumes: disks that outlive the instances they are attached to, their plans and their snapshots."""
+
+from datetime import datetime
+from decimal import Decimal
+
+from sqlalchemy import ForeignKey, Index, Numeric, String, Text
+from sqlalchemy.orm import Mapped, mapped_column, relationship
+
+from panel.db import Dated, Model
+from panel.models.accounts import Account
+from panel.models.hypervisors import HypervisorGroup, Storage
+from panel.models.instances import Instance
+
+
+class VolumePlanGroup(Dated, Model):
+    """Volume plans of one class: a volume stays in its class."""
+
+    __tablename__ = "volume_plan_groups"
+
+    name: Mapped[str] = mapped_column(String(64), unique=True)
+    display_name: Mapped[str]
+    position: Mapped[int] = mapped_column(default=0)
+    enabled: Mapped[bool] = mapped_column(default=True)
+
+    plans: Mapped[list["VolumePlan"]] = relationship(back_populates="group", order_by="VolumePlan.position")
+
+
+class VolumePlan(Dated, Model):
+    """A size of volume and its price."""
+
+    __tablename__ = "volume_plans"
+    __table_args__ = (Index("ix_volume_plans_volume_plan_group_id_name", "volume_plan_group_id", "name", unique=True),)
+
+    volume_plan_group_id: Mapped[str] = mapped_column(ForeignKey("volume_plan_groups.id"))
+    name: Mapped[str] = mapped_column(String(64))
+    position: Mapped[int] = mapped_column(default=0)
+    enabled: Mapped[bool] = mapped_column(default=True)
+    size: Mapped[int]
+    """GiB."""
+    price: Mapped[Decimal] = mapped_column(Numeric(12, 4), default=Decimal(0))
+    """A month, in the installation's currency."""
+
+    group: Mapped[VolumePlanGroup] = relationship(back_populates="plans")
+
+
+class Volume(Dated, Model):
+    """A volume of an account. It is a disk in a storage of one hypervisor and is attached there; as long as nobody ever
+    used it, it may still move to another."""
+
+    __tablename__ = "volumes"
+    __table_args__ = (Index("ix_volumes_account_id_id", "account_id", "id"),)
+
+    name: Mapped[str]
+    account_id: Mapped[str] = mapped_column(ForeignKey("accounts.id"))
+    project_id: Mapped[str | None] = mapped_column(ForeignKey("projects.id", ondelete="set null"), index=True)
+    group_id: Mapped[str] = mapped_column(ForeignKey("hypervisor_groups.id"), index=True)
+    plan_id: Mapped[str] = mapped_column(ForeignKey("volume_plans.id"), index=True)
+    storage_id: Mapped[str] = mapped_column(ForeignKey("storages.id"), index=True)
+    instance_id: Mapped[str | None] = mapped_column(ForeignKey("instances.id", ondelete="set null"), index=True)
+    disk_name: Mapped[str] = mapped_column(String(64), unique=True)
+    """What the node calls it: `v` and a number, for ever, and after a restore which copy it is."""
+    size: Mapped[int]
+    """GiB."""
+    status: Mapped[str] = mapped_column(String(16), default="pending")
+    """`pending, available, attached, deleting` or `failed`."""
+    used: Mapped[bool] = mapped_column(default=False)
+    """It was attached once, so there may be something on it."""
+    error: Mapped[str | None] = mapped_column(Text)
+    task_id: Mapped[str | None] = mapped_column(String(36))
+    """The latest task: the next one waits for it."""
+
+    account: Mapped[Account] = relationship()
+    group: Mapped[HypervisorGroup] = relationship()
+    plan: Mapped[VolumePlan] = relationship()
+    on: Mapped[Storage] = relationship()
+    instance: Mapped[Instance | None] = relationship(back_populates="volumes")
+    snapshots: Mapped[list["VolumeSnapshot"]] = relationship(
+        back_populates="volume", cascade="all, delete-orphan", order_by="VolumeSnapshot.id", passive_deletes=True
+    )
+
+    @property
+    def deployed(self):
+        return self.status in ("available", "attached")
+
+    @property
+    def dev(self):
+        """Where a guest finds it, whatever letter it has there."""
+        return f"/dev/disk/by-id/virtio-{self.disk_name.partition('.')[0]}" if self.instance_id else None
+
+    @property
+    def owner_email(self):
+        return self.account.email
+
+
+class VolumeSnapshot(Dated, Model):
+    """A copy of a volume, as it was."""
+
+    __tablename__ = "volume_snapshots"
+    __table_args__ = (Index("uq_volume_snapshots_volume_id_name", "volume_id", "name", unique=True),)
+
+    volume_id: Mapped[str] = mapped_column(ForeignKey("volumes.id", ondelete="cascade"))
+    storage_id: Mapped[str] = mapped_column(ForeignKey("storages.id"), index=True)
+    name: Mapped[str] = mapped_column(String(64))
+    size: Mapped[int]
+    """GiB."""
+    status: Mapped[str] = mapped_column(String(16), default="creating")
+    """`creating, available, restoring, deleting` or `failed`."""
+    error: Mapped[str | None] = mapped_column(Text)
+    taken_at: Mapped[datetime | None]
+
+    volume: Mapped[Volume] = relationship(back_populates="snapshots")
+    on: Mapped[Storage] = relationship()
+
+    @property
+    def disk_name(self):
+        return f"{self.id}.snapshot.qcow2"
+
+    @property
+    def bytes(self):
+        return self.size * 1024**3
+
+
+Instance.volumes = relationship(Volume, back_populates="instance", order_by=Volume.id, passive_deletes=True)

@@ -1,0 +1,102 @@
+"""Tags, and one action on many instances, on the wire."""
+
+import re
+
+from marshmallow import Schema, ValidationError, fields, validate, validates_schema
+
+from panel.schemas.base import In, Text, about
+
+ID = "0199c0a8-7d3e-7c4e-9d3c-0d2f8a5b6c7d"
+TAG = re.compile(r"[a-z0-9][a-z0-9._/-]{0,62}\Z")
+NO_TAG = "Must be 1 to 63 letters, digits, dots, slashes, hyphens and underscores, and begin with a letter or digit."
+CUSTOMERS = ("start", "stop", "shutdown", "restart", "poweroff", "destroy", "add_tag", "remove_tag")
+OPERATORS = (*CUSTOMERS, "suspend", "unsuspend")
+MOST = 500
+
+
+class Tag(fields.String):
+    """One tag; capitals become small letters."""
+
+    def _deserialize(self, value, attr, data, **kwargs):
+        tag = super()._deserialize(value, attr, data, **kwargs).strip().lower()
+        if not TAG.match(tag):
+            raise ValidationError(NO_TAG)
+        return tag
+
+
+class Tags(fields.Field):
+    """A list of tags, or one text with commas between them; sorted, each once."""
+
+    one = Tag()
+
+    def _deserialize(self, value, attr, data, **kwargs):
+        words = value.split(",") if isinstance(value, str) else value
+        if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
+            raise ValidationError("Must be a list of tags, or a text with commas between them.")
+        return sorted({self.one.deserialize(word) for word in words if word.strip()})
+
+
+class TagsIn(In):
+    tags = Tags(
+        required=True,
+        metadata={
+            "description": "The tags that it has from now on. An empty text or list removes all.",
+            "example": "prod,web",
+            "anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}],
+        },
+    )
+
+
+class TagsText(In):
+    """The same from a page, where no tag is an empty field."""
+
+    tags = Tags(required=True, allow_none=True)
+
+
+class BulkIn(In):
+    ids = fields.List(
+        Text(most=36),
+        required=True,
+        validate=validate.Length(1, MOST),
+        **about("The instances, each counted once.", [ID]),
+    )
+    action = fields.String(required=True, validate=validate.OneOf(CUSTOMERS), **about("What to do.", "start"))
+    tag = Tag(**about("The tag, for `add_tag` and `remove_tag`.", "prod"))
+
+    @validates_schema
+    def tagged(self, data, **_):
+        if ("tag" in data) != data.get("action", "").endswith("_tag"):
+            word = "No other action takes a tag." if "tag" in data else "A tag is needed."
+            raise ValidationError(word, "tag")
+
+
+class AdminBulkIn(BulkIn):
+    action = fields.String(required=True, validate=validate.OneOf(OPERATORS), **about("What to do.", "suspend"))
+
+
+class BulkLine(Schema):
+    id = fields.String(**about("Instance id.", ID))
+    name = fields.String(allow_none=True, **about("Its label; null when there is no such instance.", "Shop front"))
+    status = fields.Integer(**about("The HTTP status that the action alone would have had.", 200))
+    success = fields.Boolean(**about("Whether it was not refused.", True))
+    message = fields.String(**about("What became of it.", "It starts."))
+    reason = fields.String(**about("Why it was refused, as a word.", "suspended"))
+
+
+class BulkOut(Schema):
+    queued = fields.Integer(**about("How many were not refused.", 1))
+    refused = fields.Integer(**about("How many were.", 0))
+    results = fields.List(fields.Nested(BulkLine), **about("A line for each instance, in the order of the request."))
+
+
+class BulkRefused(Schema):
+    """The answer when some were refused, or all of it was."""
+
+    success = fields.Boolean(**about("Always false.", False))
+    message = fields.String(**about("What became of it, in a sentence.", "1 instance done, 1 refused."))
+    reason = fields.String(**about("Why all of it was refused, as a word.", "task_running"))
+    data = fields.Nested(BulkOut, **about("What became of each."))
+
+
+BulkLine.sometimes = ("reason",)
+BulkRefused.sometimes = ("reason", "data")

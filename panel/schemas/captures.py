@@ -1,0 +1,40 @@
+"""Customers' own images on the wire."""
+
+from marshmallow import ValidationError, fields, validate
+
+from panel.schemas.base import In, Patch, Text, Time, about
+from panel.schemas.catalog import ID, ImageOut
+
+TRUE, FALSE = (True, 1, "1", "true"), (False, 0, "0", "false")
+
+
+class Truth(fields.Boolean):
+    """A boolean as different clients write it: true, 1, "1", "true", and their opposites."""
+
+    def _deserialize(self, value, attr, data, **kwargs):
+        if isinstance(value, bool | int | str):
+            if value in TRUE:
+                return True
+            if value in FALSE:
+                return False
+        raise ValidationError("Must be true or false.")
+
+
+class OwnImageOut(ImageOut):
+    status = fields.String(**about("`creating`, `available` or `error`.", "available"))
+    instance_id = fields.String(allow_none=True, **about("The instance that it was made of.", ID))
+    created_at = Time(**about("When it was asked for.", "2026-01-02T03:04:05.678Z"))
+    updated_at = Time(**about("When it last changed.", "2026-01-02T03:04:05.678Z"))
+
+
+class CaptureIn(In):
+    instance_id = Text(most=36, required=True, **about("The instance, which must be stopped.", ID))
+    name = Text(least=1, required=True, **about("What to call it.", "Shop front, before the sale"))
+    cloudinit = Truth(**about("Whether it reads a first-boot configuration; by default as its source.", True))
+    type = fields.String(
+        validate=validate.OneOf(["linux", "windows", "other"]), **about("By default as its source.", "linux")
+    )
+
+
+class ImageRename(Patch):
+    name = Text(least=1, **about("What to call it.", "Shop front, before the sale"))

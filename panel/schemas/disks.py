@@ -1,0 +1,19 @@
+"""Changing the disks of an instance, on the wire."""
+
+from panel.schemas.base import In, Int, Patch, Text, about
+
+ID = "0199c0a8-7d3e-7c4e-9d3c-0d2f8a5b6c7d"
+
+
+class DiskIn(In):
+    size = Int(1, 65536, required=True, **about("GiB.", 20))
+    storage_id = Text(
+        most=36,
+        load_default=None,
+        allow_none=True,
+        **about("A storage of its hypervisor; by default the emptiest.", ID),
+    )
+
+
+class DiskPatch(Patch):
+    size = Int(1, 65536, required=True, **about("GiB. A disk cannot shrink.", 40))

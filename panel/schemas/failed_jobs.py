@@ -1,0 +1,26 @@
+"""What failed in the background, grouped, on the wire (specification 4.11)."""
+
+from marshmallow import Schema, fields
+
+from panel.schemas.audit import Moment
+from panel.schemas.base import Out, Time, about
+
+
+class FailedJobsQuery(Schema):
+    since = Moment(**about("Only what failed at or after this moment, ISO 8601.", "2026-01-02T03:04:05Z"))
+
+
+class FailedJobs(Out):
+    """Jobs of one kind that failed in one way. Neither what they worked on nor what was said is in it."""
+
+    queue = fields.String(**about("The queue they came from.", "tasks"))
+    job = fields.String(**about("Their kind.", "instance_deploy"))
+    exception_class = fields.String(**about("The kind of failure.", "Unreachable"))
+    count = fields.Integer(**about("How many failed so.", 3))
+    first_failed_at = Time(**about("When the first of them failed.", "2026-01-02T03:04:05.678Z"))
+    last_failed_at = Time(**about("When the last of them failed.", "2026-01-02T03:04:05.678Z"))
+
+
+class FailedJobsOut(Out):
+    total = fields.Integer(**about("How many jobs failed.", 3))
+    groups = fields.List(fields.Nested(FailedJobs), **about("The same by kind of job and failure, the latest first."))

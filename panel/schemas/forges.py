@@ -1,0 +1,43 @@
+"""Live-snapshot sessions on the wire."""
+
+from marshmallow import fields, validate
+
+from panel.schemas.base import In, Out, Text, Time, about
+
+ID = "0199c0a8-7d3e-7c4e-9d3c-0d2f8a5b6c7d"
+STATUSES = ("creating", "active", "committing", "committed", "discarding", "discarded", "failed")
+
+
+class ForgeOut(Out):
+    """One live-snapshot session."""
+
+    id = fields.String(**about("Session id.", ID))
+    instance_id = fields.String(**about("The instance.", ID))
+    status = fields.String(validate=validate.OneOf(STATUSES), **about("Where it stands.", "active"))
+    disks = fields.Raw(
+        metadata={
+            "description": "The disks that it covers.",
+            "example": [{"id": ID, "name": "h10000001-0.qcow2", "size": 20}],
+            "type": "array",
+            "items": {"type": "object"},
+        }
+    )
+    error = fields.String(allow_none=True, **about("What went wrong, in a sentence; null when nothing did.", None))
+    created_at = Time(**about("When it was enabled.", "2026-01-02T03:04:05.678Z"))
+    updated_at = Time(**about("When it last changed.", "2026-01-02T03:04:05.678Z"))
+    ended_at = Time(allow_none=True, **about("When it was committed, discarded or failed.", None))
+
+
+class ForgeState(Out):
+    active = fields.Boolean(**about("Whether changes are being kept beside the disks.", True))
+    session = fields.Nested(ForgeOut, allow_none=True, **about("The latest session; null when there never was one."))
+
+
+class ForgeIn(In):
+    disk_ids = fields.List(
+        Text(most=36),
+        load_default=None,
+        allow_none=True,
+        validate=validate.Length(max=64),
+        **about("The disks to cover; by default the first one.", [ID]),
+    )

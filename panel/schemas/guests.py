@@ -1,0 +1,37 @@
+"""What is asked of guests, and what they say of themselves."""
+
+from marshmallow import fields
+
+from panel.schemas.base import In, Out, Text, Time, about
+from panel.schemas.instances import ID, DeployIn, key_ids
+
+
+class ResetPasswordIn(In):
+    password = Text(
+        most=128,
+        least=8,
+        load_default=None,
+        allow_none=True,
+        **about("The new password of root; by default one is made up.", "correct horse battery"),
+    )
+
+
+class PushKeysIn(In):
+    ssh_keys = key_ids(**about("Ids of the SSH keys.", [ID]))
+    ssh_key_id = fields.Raw(**about("One id or several: the same as `ssh_keys`, which wins when both are sent.", ID))
+    one_list_of_keys = DeployIn.one_list_of_keys
+
+
+class GuestAddressOut(Out):
+    ip = fields.String(**about("The address.", "203.0.113.10"))
+    family = fields.Integer(**about("4 or 6.", 4))
+    mac = fields.String(**about("The card that has it.", "52:54:0a:1b:2c:3d"))
+    reported_at = Time(**about("When the guest said so.", "2026-01-02T03:04:05.678Z"))
+
+
+class GuestFilesystemOut(Out):
+    mountpoint = fields.String(**about("Where the guest has it.", "/"))
+    kind = fields.String(**about("What it is.", "ext4"))
+    size = fields.Integer(**about("Bytes it can hold.", 21474836480))
+    used = fields.Integer(**about("Bytes in use.", 5368709120))
+    reported_at = Time(**about("When the guest said so.", "2026-01-02T03:04:05.678Z"))

@@ -1,0 +1,87 @@
+"""What a hypervisor group offers and on which terms, on the wire (specification 2.9)."""
+
+from marshmallow import fields, validate
+
+from panel.schemas.base import Bool, In, Int, Number, Out, Text, about
+from panel.schemas.catalog import ID
+
+ACCOUNTINGS = ("inbound", "outbound", "total")
+BACKUP_MODES = ("full", "incremental")
+
+ABOUT = {
+    "enabled": about("Off closes the group to new resources; existing ones go on.", True),
+    "public_networking_enabled": about("Off: new instances get no public network card and no address.", True),
+    "vpc_enabled": about("Off: no new private networks.", True),
+    "natgw_enabled": about("Off: no new NAT gateways.", True),
+    "lb_enabled": about("Off: no new load balancers.", True),
+    "db_enabled": about("Off: no new managed databases.", True),
+    "microvm_enabled": about("Off: no new micro VMs.", True),
+    "image_enabled": about("Off: no images are captured from instances.", True),
+    "autoscaling_enabled": about("Off: no new scaling groups.", True),
+    "static_ip_enabled": about("Off: no new static addresses.", True),
+    "vpngw_enabled": about("Off: no new VPN gateways.", True),
+    "managed_backups_billed": about("Whether backups by the platform's own policies cost the customer.", False),
+    "vpc_network_inbound_average": about("KiB/s that a card in a private network receives; null: unlimited.", 131072),
+    "vpc_network_outbound_average": about("KiB/s that a card in a private network sends; null: unlimited.", 131072),
+    "natgw_credit_value": about("Price of a NAT gateway a month.", 5.0),
+    "natgw_bandwidth_rate": about("Mbit/s of a NAT gateway; 0 is unlimited.", 1000),
+    "natgw_bandwidth_accounting": about("Which traffic of a NAT gateway counts.", "total"),
+    "natgw_bandwidth_overage": about("Price of a GB above what a NAT gateway includes.", 0.01),
+    "ipv4_credit_value": about("Price of an additional IPv4 address a month.", 1.0),
+    "backup_mode": about("How backups are made here.", "full"),
+    "default_backup_policy_id": about("The backup policy of new instances, or null.", ID),
+}
+MOST = 10**6
+"""Of a price."""
+
+
+class GroupSettingsIn(In):
+    enabled = Bool(**ABOUT["enabled"])
+    public_networking_enabled = Bool(**ABOUT["public_networking_enabled"])
+    vpc_enabled = Bool(**ABOUT["vpc_enabled"])
+    natgw_enabled = Bool(**ABOUT["natgw_enabled"])
+    lb_enabled = Bool(**ABOUT["lb_enabled"])
+    db_enabled = Bool(**ABOUT["db_enabled"])
+    microvm_enabled = Bool(**ABOUT["microvm_enabled"])
+    image_enabled = Bool(**ABOUT["image_enabled"])
+    autoscaling_enabled = Bool(**ABOUT["autoscaling_enabled"])
+    static_ip_enabled = Bool(**ABOUT["static_ip_enabled"])
+    vpngw_enabled = Bool(**ABOUT["vpngw_enabled"])
+    managed_backups_billed = Bool(**ABOUT["managed_backups_billed"])
+    vpc_network_inbound_average = Int(1, allow_none=True, **ABOUT["vpc_network_inbound_average"])
+    vpc_network_outbound_average = Int(1, allow_none=True, **ABOUT["vpc_network_outbound_average"])
+    natgw_credit_value = Number(0, MOST, **ABOUT["natgw_credit_value"])
+    natgw_bandwidth_rate = Int(0, 10**6, **ABOUT["natgw_bandwidth_rate"])
+    natgw_bandwidth_accounting = fields.String(
+        validate=validate.OneOf(ACCOUNTINGS), **ABOUT["natgw_bandwidth_accounting"]
+    )
+    natgw_bandwidth_overage = Number(0, MOST, **ABOUT["natgw_bandwidth_overage"])
+    ipv4_credit_value = Number(0, MOST, **ABOUT["ipv4_credit_value"])
+    backup_mode = fields.String(validate=validate.OneOf(BACKUP_MODES), **ABOUT["backup_mode"])
+    default_backup_policy_id = Text(most=36, allow_none=True, **ABOUT["default_backup_policy_id"])
+
+
+class GroupSettingsOut(Out):
+    enabled = fields.Boolean(**ABOUT["enabled"])
+    public_networking_enabled = fields.Boolean(**ABOUT["public_networking_enabled"])
+    vpc_enabled = fields.Boolean(**ABOUT["vpc_enabled"])
+    natgw_enabled = fields.Boolean(**ABOUT["natgw_enabled"])
+    lb_enabled = fields.Boolean(**ABOUT["lb_enabled"])
+    db_enabled = fields.Boolean(**ABOUT["db_enabled"])
+    microvm_enabled = fields.Boolean(**ABOUT["microvm_enabled"])
+    image_enabled = fields.Boolean(**ABOUT["image_enabled"])
+    autoscaling_enabled = fields.Boolean(**ABOUT["autoscaling_enabled"])
+    static_ip_enabled = fields.Boolean(**ABOUT["static_ip_enabled"])
+    vpngw_enabled = fields.Boolean(**ABOUT["vpngw_enabled"])
+    managed_backups_billed = fields.Boolean(**ABOUT["managed_backups_billed"])
+    vpc_network_inbound_average = fields.Integer(allow_none=True, **ABOUT["vpc_network_inbound_average"])
+    vpc_network_outbound_average = fields.Integer(allow_none=True, **ABOUT["vpc_network_outbound_average"])
+    natgw_credit_value = fields.Float(**ABOUT["natgw_credit_value"])
+    natgw_bandwidth_rate = fields.Integer(**ABOUT["natgw_bandwidth_rate"])
+    natgw_bandwidth_accounting = fields.String(
+        validate=validate.OneOf(ACCOUNTINGS), **ABOUT["natgw_bandwidth_accounting"]
+    )
+    natgw_bandwidth_overage = fields.Float(**ABOUT["natgw_bandwidth_overage"])
+    ipv4_credit_value = fields.Float(**ABOUT["ipv4_credit_value"])
+    backup_mode = fields.String(validate=validate.OneOf(BACKUP_MODES), **ABOUT["backup_mode"])
+    default_backup_policy_id = fields.String(allow_none=True, **ABOUT["default_backup_policy_id"])

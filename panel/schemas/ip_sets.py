@@ -1,0 +1,89 @@
+"""IP sets on the wire."""
+
+from marshmallow import fields, validate
+
+from panel.schemas.base import In, Out, PageQuery, Patch, Text, Time, about
+from panel.schemas.catalog import ID
+from panel.schemas.words import IP_VERSIONS
+
+NAME = about("What it is called.", "Offices")
+NOTE = about("A note.", "Those that may reach the database")
+VERSION = about("Which networks it holds.", "ipv4")
+CIDR = about("A network; a bare address becomes a network of one.", "203.0.113.0/24")
+
+
+def version(**options):
+    return fields.String(validate=validate.OneOf(IP_VERSIONS), **options, **VERSION)
+
+
+class IpSetEntryOut(Out):
+    id = fields.String(**about("Entry id.", ID))
+    cidr = fields.String(**about("The network.", "203.0.113.0/24"))
+    description = fields.String(allow_none=True, **about("A note.", "Berlin"))
+
+
+class IpSetRow(Out):
+    id = fields.String(**about("Set id.", ID))
+    name = fields.String(**NAME)
+    description = fields.String(allow_none=True, **NOTE)
+    ip_version = fields.String(validate=validate.OneOf(IP_VERSIONS), **VERSION)
+    is_global = fields.Boolean(
+        **about("Whether it is the platform's: everybody may use it, operators change it.", False)
+    )
+    entries_count = fields.Integer(**about("How many networks it holds.", 2))
+    rules_count = fields.Integer(**about("How many rules refer to it.", 1))
+    created_at = Time(**about("When it was made.", "2026-01-02T03:04:05.678Z"))
+    updated_at = Time(**about("When it last changed.", "2026-01-02T03:04:05.678Z"))
+
+
+class IpSetOut(IpSetRow):
+    entries = fields.List(fields.Nested(IpSetEntryOut), **about("Its networks."))
+
+
+class AdminIpSetRow(IpSetRow):
+    account_id = fields.String(allow_none=True, **about("Whose it is; null for the platform's.", None))
+
+
+class AdminIpSetOut(AdminIpSetRow, IpSetOut):
+    """A set, for operators."""
+
+
+class IpSetIn(In):
+    name = Text(least=1, required=True, **NAME)
+    ip_version = version(required=True)
+    description = Text(load_default=None, allow_none=True, **NOTE)
+
+
+class AdminIpSetIn(IpSetIn):
+    user_id = Text(
+        most=36, load_default=None, allow_none=True, **about("Whose it is to be; by default the platform's.", None)
+    )
+
+
+class IpSetPatch(Patch):
+    name = Text(least=1, **NAME)
+    description = Text(allow_none=True, **NOTE)
+    ip_version = version()
+
+
+class IpSetEntryIn(In):
+    cidr = Text(most=49, least=1, required=True, **CIDR)
+    description = Text(load_default=None, allow_none=True, **about("A note.", "Berlin"))
+
+
+class IpSetBulk(In):
+    cidrs = fields.List(
+        Text(most=49, least=1),
+        required=True,
+        validate=validate.Length(1, 1000),
+        **about("Networks, and bare addresses.", ["203.0.113.0/24", "198.51.100.7"]),
+    )
+
+
+class IpSetRefusal(Out):
+    cidr = fields.String(**about("What was sent.", "203.0.113.0/24"))
+    message = fields.String(**about("What is wrong with it.", "It is in the set already."))
+
+
+class IpSetQuery(PageQuery):
+    search = fields.String(validate=validate.Length(max=255), metadata={"description": "Part of a name."})

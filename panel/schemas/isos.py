@@ -1,0 +1,75 @@
+"""ISOs on the wire."""
+
+from marshmallow import fields, validate
+
+from panel.schemas.base import Bool, In, Out, PageQuery, Patch, Text, Time, about
+from panel.schemas.catalog import ID
+
+MOMENT = "2026-01-02T03:04:05.678Z"
+SHA256 = validate.Regexp(r"\A[0-9a-f]{64}\Z", error="Must be 64 hexadecimal digits in lower case.")
+
+
+class Diagnostics(Out):
+    download_error = fields.String(
+        allow_none=True, **about("Why the last download failed; null when there is no problem.", None)
+    )
+    download_error_at = Time(allow_none=True, **about("When it failed.", None))
+    download_reset_at = Time(allow_none=True, **about("When the downloads were last begun anew by hand.", None))
+
+
+class IsoOut(Diagnostics):
+    id = fields.String(**about("ISO id.", ID))
+    name = fields.String(**about("What people call it.", "Debian 12 installer"))
+    filename = fields.String(**about("Its file name.", "debian-12.5.0-amd64-netinst.iso"))
+    url = fields.String(**about("Where nodes fetch it from.", "https://example.com/debian-12.iso"))
+    sha256 = fields.String(allow_none=True, **about("The checksum that the file must have.", None))
+    size = fields.Integer(allow_none=True, **about("Bytes; null until a node has it.", 659554304))
+    public = fields.Boolean(**about("Whether every customer may mount it.", True))
+    created_at = Time(**about("When it was added.", MOMENT))
+    updated_at = Time(**about("When it last changed.", MOMENT))
+
+
+class DownloadOut(Out):
+    hypervisor_id = fields.String(allow_none=True, **about("The hypervisor; null for the panel's own folder.", ID))
+    hypervisor_name = fields.String(allow_none=True, **about("Its name.", "node-1"))
+    status = fields.String(**about("`waiting` for its next attempt, `running`, or `ready`.", "ready"))
+    bytes_done = fields.Integer(allow_none=True, **about("Bytes that have arrived.", 1048576))
+    bytes_total = fields.Integer(allow_none=True, **about("Bytes of the whole file.", 659554304))
+    attempts = fields.Integer(**about("How often it failed in a row.", 0))
+    error = fields.String(allow_none=True, **about("Why it failed last.", None))
+    error_at = Time(allow_none=True, **about("When it failed last.", None))
+    next_attempt_at = Time(allow_none=True, **about("When it is tried again.", None))
+    updated_at = Time(**about("When it last moved.", MOMENT))
+
+
+class AdminIsoRow(IsoOut):
+    enabled = fields.Boolean(**about("Off: nobody can mount it.", True))
+    user_id = fields.String(attribute="account_id", allow_none=True, **about("Whose own ISO it is.", None))
+
+
+class AdminIsoOut(AdminIsoRow):
+    downloads = fields.List(fields.Nested(DownloadOut), **about("Where the file is, or is going."))
+
+
+class IsoQuery(PageQuery):
+    search = fields.String(validate=validate.Length(max=255), metadata={"description": "Part of a name."})
+
+
+class IsoIn(In):
+    url = Text(most=2000, least=1, required=True, **about("An https address.", "https://example.com/debian-12.iso"))
+    name = Text(least=1, **about("What people call it; by default its file name.", "Debian 12 installer"))
+    filename = Text(
+        **about("Letters, digits, dots, underscores and hyphens; by default the last part of the address.", "a.iso")
+    )
+    sha256 = Text(rules=[SHA256], allow_none=True, **about("The checksum that the file must have.", "9f86d081" * 8))
+
+
+class AdminIsoIn(IsoIn):
+    public = Bool(**about("Whether every customer may mount it; by default yes.", True))
+
+
+class IsoPatch(Patch):
+    name = Text(least=1, **about("What people call it.", "Debian 12 installer"))
+    filename = Text(least=1, **about("Letters, digits, dots, underscores and hyphens.", "debian-12.iso"))
+    public = Bool(**about("Whether every customer may mount it.", True))
+    enabled = Bool(**about("Off: nobody can mount it.", True))

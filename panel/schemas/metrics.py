@@ -1,0 +1,91 @@
+"""What machines use, on the wire."""
+
+from marshmallow import Schema, fields, validate
+
+from panel.schemas.base import Out, Time, about
+
+TIME_RANGES = ("30m", "1h", "12h", "1d", "1w")
+WORDS = {
+    "cpu_percent": ("Percent of all its processors", 12.5),
+    "memory_used": ("MiB of memory in use, as the guest tells it; as the node sees it when it does not", 310.2),
+    "memory_percent": ("Percent of its memory in use", 60.6),
+    "network_receive_mbps": ("Mbit/s that the guest receives, on all its cards", 1.25),
+    "network_transmit_mbps": ("Mbit/s that the guest sends, on all its cards", 0.4),
+    "disk_read_bytes": ("Bytes a second read from its disks", 4096.0),
+    "disk_write_bytes": ("Bytes a second written to its disks", 20480.0),
+    "disk_read_iops": ("Read operations a second on its disks", 0.5),
+    "disk_write_iops": ("Write operations a second on its disks", 2.1),
+}
+"""What each figure is, and an example."""
+
+
+class MetricsQuery(Schema):
+    time_range = fields.String(
+        data_key="timeRange",
+        load_default="1h",
+        validate=validate.OneOf(TIME_RANGES),
+        metadata={"description": "How far back: spans of 15 s up to `1h`, of 5 min up to `1d`, of 1 h for `1w`."},
+    )
+
+
+class MetricsPoint(Out):
+    at = Time(**about("When the span began.", "2026-01-02T03:04:00Z"))
+
+
+for name, (words, example) in WORDS.items():
+    MetricsPoint._declared_fields[name] = fields.Float(**about(f"{words}; the average.", example))
+    MetricsPoint._declared_fields[f"{name}_max"] = fields.Float(**about(f"{words}; the highest.", example))
+
+
+class MetricsSeries(Schema):
+    time_range = fields.String(**about("What was asked for.", "1h"))
+    step = fields.Integer(**about("Seconds of a span.", 15))
+    since = Time(**about("Where the series begins.", "2026-01-02T02:04:05Z"))
+    until = Time(**about("Where it ends: the moment of the answer.", "2026-01-02T03:04:05Z"))
+    points = fields.List(
+        fields.Nested(MetricsPoint),
+        **about("The spans, oldest first. One in which nothing was measured (the machine was off) is not there."),
+    )
+
+
+def figure(name):
+    words, example = WORDS[name]
+    return fields.Float(allow_none=True, **about(f"{words}; null when it was not measured lately.", example))
+
+
+def block(name, **parts):
+    return fields.Nested(Schema.from_dict(parts, name=name), **about("Its parts."))
+
+
+class MetricsNow(Schema):
+    """What a machine uses at this moment."""
+
+    status = fields.Integer(**about("0 stopped, 1 running, 2 suspended.", 1))
+    state = fields.String(**about("Where it is in its life.", "running"))
+    measured_at = Time(
+        allow_none=True,
+        **about("When the figures were taken; null when long ago.", "2026-01-02T03:04:05Z"),
+    )
+    uptime = fields.Integer(**about("Seconds since it was powered on; 0 while it is off.", 86400))
+    cpu = block("CpuNow", percent=figure("cpu_percent"), cores=fields.Integer(**about("Processor cores.", 2)))
+    ram = block(
+        "RamNow",
+        used=figure("memory_used"),
+        total=fields.Integer(**about("MiB of memory.", 512)),
+        percent=figure("memory_percent"),
+    )
+    network = block(
+        "NetworkNow", receive_mbps=figure("network_receive_mbps"), transmit_mbps=figure("network_transmit_mbps")
+    )
+    disk = block(
+        "DiskNow",
+        **{name: figure(f"disk_{name}") for name in ("read_bytes", "write_bytes", "read_iops", "write_iops")},
+    )
+    agent = block(
+        "AgentNow",
+        available=fields.Boolean(**about("Whether the guest agent answers.", True)),
+        reason=fields.String(
+            allow_none=True,
+            **about("Why it does not: `not_running` or `agent_not_reporting`; null when it does.", None),
+        ),
+    )

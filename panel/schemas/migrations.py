@@ -1,0 +1,94 @@
+"""Moves of machines on the wire."""
+
+from marshmallow import INCLUDE, Schema, fields, validate
+
+from panel.schemas.base import Bool, In, Out, PageQuery, Text, Time, about
+from panel.schemas.catalog import ID
+
+STATUSES = ("active", "completed", "failed", "cancelled")
+
+
+class MigrationOut(Out):
+    id = fields.String(**about("Migration id.", ID))
+    instance_id = fields.String(**about("The instance.", ID))
+    instance_name = fields.String(**about("Its name.", "h10000001"))
+    source_hypervisor_id = fields.String(attribute="source_id", allow_none=True, **about("Where it comes from.", ID))
+    source_hypervisor = fields.String(attribute="source_name", **about("That hypervisor's name.", "node-1"))
+    target_hypervisor_id = fields.String(attribute="target_id", allow_none=True, **about("Where it goes.", ID))
+    target_hypervisor = fields.String(attribute="target_name", **about("That hypervisor's name.", "node-2"))
+    kind = fields.String(
+        validate=validate.OneOf(("live", "cold")), **about("`live`: the guest runs on meanwhile.", "live")
+    )
+    status = fields.String(validate=validate.OneOf(STATUSES), **about("Where it stands.", "completed"))
+    progress = fields.Integer(**about("Percent done, 0 to 100.", 100))
+    stage = fields.String(**about("What it is doing, in words.", "Moving the machine"))
+    bytes_done = fields.Integer(allow_none=True, **about("Bytes moved so far.", 1048576))
+    bytes_total = fields.Integer(allow_none=True, **about("Bytes to move.", 20971520))
+    error = fields.String(allow_none=True, **about("Why it failed.", None))
+    task_id = fields.String(allow_none=True, **about("The task that carries it out.", ID))
+    parent_task_id = fields.String(allow_none=True, **about("The evacuation it belongs to.", None))
+    cleanup_pending = fields.Boolean(**about("Whether disks are still on the source that have to be removed.", False))
+    created_at = Time(**about("When it was asked for.", "2026-01-02T03:04:05.678Z"))
+    finished_at = Time(allow_none=True, **about("When it ended.", "2026-01-02T03:04:05.678Z"))
+
+
+class MigrationQuery(PageQuery):
+    status = fields.String(validate=validate.OneOf(STATUSES), metadata={"description": "Only those with this status."})
+    instance_id = fields.String(validate=validate.Length(max=36), metadata={"description": "Only of this instance."})
+
+
+class MigrationIn(In):
+    instance_id = Text(most=36, required=True, **about("The instance.", ID))
+    hypervisor_id = Text(most=36, **about("Where it goes; by default where most room is.", ID))
+    online = Bool(**about("True: only if the guest runs on meanwhile. False: only if the instance is off.", True))
+
+
+class MoveIn(In):
+    """What programs send that move machines within a cluster. What hypervisors here decide themselves is ignored."""
+
+    target_node = Text(least=1, required=True, **about("The target's id or name.", "node-2"))
+    online = Bool(**about("True: only if the guest runs on meanwhile. False: only if the instance is off.", True))
+    with_local_disks = Bool(**about("Accepted; disks always move with the machine.", True))
+    with_conntrack_state = Bool(**about("Accepted and ignored.", False))
+    targetstorage = Text(**about("Accepted and ignored: the target's roomiest storage is taken.", "default"))
+    bwlimit = fields.Float(**about("Accepted and ignored.", 0))
+    migration_network = Text(**about("Accepted and ignored.", "10.0.0.0/24"))
+
+
+class PrecheckQuery(Schema):
+    class Meta:
+        unknown = INCLUDE
+
+    target_node = fields.String(validate=validate.Length(max=64), metadata={"description": "A target's id or name."})
+
+
+class Check(Out):
+    name = fields.String(**about("What was looked at.", "room"))
+    ok = fields.Boolean(**about("Whether it is well.", True))
+    message = fields.String(allow_none=True, **about("What is wrong.", None))
+
+
+class Target(Out):
+    hypervisor_id = fields.String(**about("Hypervisor id.", ID))
+    name = fields.String(**about("Its name.", "node-2"))
+    ok = fields.Boolean(**about("Whether the machine can move there.", True))
+    message = fields.String(allow_none=True, **about("Why it cannot.", None))
+
+
+class PrecheckOut(Out):
+    ok = fields.Boolean(**about("Whether the machine can move.", True))
+    kind = fields.String(**about("`live` when it runs, else `cold`.", "live"))
+    checks = fields.List(fields.Nested(Check), **about("What was looked at, for the target that was named."))
+    targets = fields.List(fields.Nested(Target), **about("The other hypervisors of the location."))
+
+
+class Moving(Out):
+    task_id = fields.String(**about("The task that carries it out.", ID))
+    migration_id = fields.String(**about("The migration.", ID))
+
+
+class Evacuation(Out):
+    task_id = fields.String(**about("The task that follows the moves.", ID))
+    refused = fields.Dict(
+        keys=fields.String(), values=fields.String(), **about("Machines that cannot be moved, with the reason.", {})
+    )

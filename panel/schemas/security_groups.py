@@ -1,0 +1,140 @@
+"""Security groups on the wire. What a rule was sent with comes back exactly so; what was not sent is null."""
+
+import ipaddress
+
+from marshmallow import ValidationError, fields, validate, validates_schema
+
+from panel.schemas.base import In, Int, Out, PageQuery, Patch, Text, Time, about
+from panel.schemas.catalog import ID
+from panel.schemas.words import DIRECTIONS, IP_VERSIONS, PROTOCOLS
+
+NAME = about("What it is called.", "Web servers")
+NOTE = about("A note.", "Everything that customers reach")
+WITH_PORTS = ("tcp", "udp")
+SOURCES = ("cidr", "remote_group_id", "ip_set_id")
+
+DIRECTION = about("`ingress` is what may reach an instance, `egress` what it may begin.", "ingress")
+PROTOCOL = about("Which traffic.", "tcp")
+VERSION = about("Of which version.", "ipv4")
+LOWEST = about("The first port; null where there are none.", 80)
+HIGHEST = about("The last port; null where there are none.", 443)
+NETWORK = about("With this network.", "203.0.113.0/24")
+REMOTE = about("With the instances of this group.", None)
+SET = about("With the networks of this IP set.", None)
+RULE_NOTE = about("A note.", "Browsers")
+
+
+class SecurityRuleOut(Out):
+    id = fields.String(**about("Rule id.", ID))
+    direction = fields.String(validate=validate.OneOf(DIRECTIONS), **DIRECTION)
+    protocol = fields.String(validate=validate.OneOf(PROTOCOLS), **PROTOCOL)
+    ip_version = fields.String(validate=validate.OneOf(IP_VERSIONS), **VERSION)
+    port_range_min = fields.Integer(allow_none=True, **LOWEST)
+    port_range_max = fields.Integer(allow_none=True, **HIGHEST)
+    cidr = fields.String(allow_none=True, **NETWORK)
+    remote_group_id = fields.String(allow_none=True, **REMOTE)
+    ip_set_id = fields.String(allow_none=True, **SET)
+    description = fields.String(allow_none=True, **RULE_NOTE)
+
+
+class SecurityGroupRow(Out):
+    id = fields.String(**about("Group id.", ID))
+    name = fields.String(**NAME)
+    description = fields.String(allow_none=True, **NOTE)
+    is_global = fields.Boolean(
+        **about("Whether it is the platform's: everybody may use it, operators change it.", False)
+    )
+    rules_count = fields.Integer(**about("How many rules it has.", 3))
+    instances_count = fields.Integer(**about("How many of the instances in reach are in it.", 2))
+    created_at = Time(**about("When it was made.", "2026-01-02T03:04:05.678Z"))
+    updated_at = Time(**about("When it last changed.", "2026-01-02T03:04:05.678Z"))
+
+
+class SecurityGroupOut(SecurityGroupRow):
+    rules = fields.List(fields.Nested(SecurityRuleOut), **about("Its rules."))
+
+
+class AdminSecurityGroupRow(SecurityGroupRow):
+    account_id = fields.String(allow_none=True, **about("Whose it is; null for the platform's.", None))
+
+
+class AttachedOut(Out):
+    id = fields.String(**about("Instance id.", ID))
+    name = fields.String(attribute="display_name", **about("The customer's label.", "Shop front"))
+
+
+class AdminSecurityGroupOut(AdminSecurityGroupRow, SecurityGroupOut):
+    attached_instances = fields.List(fields.Nested(AttachedOut), **about("The instances in it."))
+
+
+class SecurityGroupIn(In):
+    name = Text(least=1, required=True, **NAME)
+    description = Text(load_default=None, allow_none=True, **NOTE)
+
+
+class AdminSecurityGroupIn(SecurityGroupIn):
+    user_id = Text(
+        most=36, load_default=None, allow_none=True, **about("Whose it is to be; by default the platform's.", None)
+    )
+
+
+class SecurityGroupPatch(Patch):
+    name = Text(least=1, **NAME)
+    description = Text(allow_none=True, **NOTE)
+
+
+def port(facts):
+    return Int(1, 65535, load_default=None, allow_none=True, **facts)
+
+
+class SecurityRuleIn(In):
+    direction = fields.String(required=True, validate=validate.OneOf(DIRECTIONS), **DIRECTION)
+    protocol = fields.String(required=True, validate=validate.OneOf(PROTOCOLS), **PROTOCOL)
+    ip_version = fields.String(required=True, validate=validate.OneOf(IP_VERSIONS), **VERSION)
+    port_range_min = port(LOWEST)
+    port_range_max = port(HIGHEST)
+    cidr = Text(most=49, load_default=None, allow_none=True, **NETWORK)
+    remote_group_id = Text(most=36, load_default=None, allow_none=True, **REMOTE)
+    ip_set_id = Text(most=36, load_default=None, allow_none=True, **SET)
+    description = Text(load_default=None, allow_none=True, **RULE_NOTE)
+
+    @validates_schema
+    def ports_where_there_are_some(self, data, **_):
+        low, high = data.get("port_range_min"), data.get("port_range_max")
+        if data.get("protocol") in WITH_PORTS:
+            for name in ("port_range_min", "port_range_max"):
+                if data.get(name) is None:
+                    raise ValidationError("Say which ports.", name)
+            if low > high:
+                raise ValidationError("Must not be less than the first port.", "port_range_max")
+        elif low is not None or high is not None:
+            raise ValidationError("This protocol has no ports.", "port_range_min")
+
+    @validates_schema
+    def of_one_version(self, data, **_):
+        if (data.get("protocol"), data.get("ip_version")) in (("icmp", "ipv6"), ("icmpv6", "ipv4")):
+            raise ValidationError("Must be icmp for ipv4 and icmpv6 for ipv6.", "protocol")
+        if data.get("cidr") is None:
+            return
+        try:
+            network = ipaddress.ip_network(data["cidr"], strict=False)
+        except ValueError:
+            raise ValidationError("Must be a network such as 203.0.113.0/24.", "cidr") from None
+        if f"ipv{network.version}" != data.get("ip_version"):
+            raise ValidationError("Must be of the rule's version.", "cidr")
+
+    @validates_schema
+    def at_most_one_other_side(self, data, **_):
+        named = [name for name in SOURCES if data.get(name) is not None]
+        if len(named) > 1:
+            raise ValidationError("Say at most one of cidr, remote_group_id and ip_set_id.", named[1])
+
+
+class Members(In):
+    instance_ids = fields.List(
+        Text(most=36), required=True, validate=validate.Length(1, 500), **about("Which instances.", [ID])
+    )
+
+
+class SecurityGroupQuery(PageQuery):
+    search = fields.String(validate=validate.Length(max=255), metadata={"description": "Part of a name."})

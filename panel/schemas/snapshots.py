@@ -1,0 +1,39 @@
+"""Snapshots of instances on the wire, in the words of the public clients."""
+
+from marshmallow import fields, validate
+
+from panel.schemas.base import Bool, In, Out, Text, about
+
+NAME = validate.Regexp(
+    r"\A[A-Za-z0-9][A-Za-z0-9_.-]{0,63}\Z",
+    error="Must be 1 to 64 letters, digits, hyphens, dots or underscores, and begin with a letter or digit.",
+)
+STATUSES = ("creating", "available", "restoring", "deleting", "failed")
+
+
+class SnapshotOut(Out):
+    id = fields.String(**about("Snapshot id.", "0199c0a8-7d3e-7c4e-9d3c-0d2f8a5b6c7d"))
+    name = fields.String(**about("Its name, unique in the instance.", "before-upgrade"))
+    description = fields.String(**about("Free text.", "Before the upgrade to 13"))
+    snaptime = fields.Integer(**about("When it was taken, in seconds since 1970.", 1767323045))
+    vmstate = fields.Boolean(**about("Whether the memory was kept too.", False))
+    parent = fields.String(allow_none=True, **about("The snapshot that the machine came from.", None))
+    status = fields.String(validate=validate.OneOf(STATUSES), **about("Where it stands.", "available"))
+    error = fields.String(allow_none=True, **about("Why the last attempt failed.", None))
+
+
+class SnapName(In):
+    snapname = fields.String(required=True, validate=NAME, **about("The snapshot's name.", "before-upgrade"))
+
+
+class SnapshotIn(SnapName):
+    vmstate = Bool(
+        load_default=False, **about("Whether to keep the memory too: a rollback goes on where it was.", False)
+    )
+    description = Text(most=1024, lines=True, load_default="", allow_none=True, **about("Free text.", "Before 13"))
+
+
+class RollbackIn(SnapName):
+    start = Bool(
+        load_default=None, allow_none=True, **about("Whether it is on afterwards; by default if it was on.", True)
+    )

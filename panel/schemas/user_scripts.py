@@ -1,0 +1,68 @@
+"""User scripts on the wire."""
+
+from marshmallow import fields
+
+from panel.schemas.base import In, Out, Patch, Text, Time, about
+
+ID = "0199c0a8-7d3e-7c4e-9d3c-0d2f8a5b6c7d"
+MOST = 65536
+"""Characters of a script."""
+
+
+class Script(Text):
+    """Lines as Unix has them, whatever they were typed on; otherwise kept exactly, the last line's end too."""
+
+    def _deserialize(self, value, attr, data, **kwargs):
+        return super()._deserialize(value, attr, data, **kwargs).replace("\r\n", "\n")
+
+
+def parts(required):
+    return {
+        "name": Text(least=1, required=required, **about("A label.", "web server")),
+        "type": Text(
+            most=50,
+            least=1,
+            required=required,
+            **about("What it is: `bash`, `sh`, `python`, `cloud-init`. Decides how it is run.", "bash"),
+        ),
+        "content": Script(
+            most=MOST,
+            least=1,
+            lines=True,
+            required=required,
+            **about("The script, or cloud-init configuration that begins with `#cloud-config`.", "echo ready"),
+        ),
+        "description": Text(allow_none=True, **about("A note. Empty clears it.", "Installs nginx")),
+        "shebang": Text(
+            allow_none=True,
+            **about("The program that runs it, unless its first line says so. By default from `type`.", "/bin/bash"),
+        ),
+    }
+
+
+UserScriptIn = In.from_dict(parts(required=True), name="UserScriptIn")
+UserScriptPatch = Patch.from_dict(parts(required=False), name="UserScriptPatch")
+
+
+class UserScriptOut(Out):
+    id = fields.String(**about("Script id.", ID))
+    name = fields.String(**about("The label.", "web server"))
+    type = fields.String(**about("What it is.", "bash"))
+    content = fields.String(**about("The script.", "echo ready"))
+    description = fields.String(**about("A note, or nothing.", "Installs nginx"))
+    shebang = fields.String(**about("The program that runs it, or nothing.", "/bin/bash"))
+    created_at = Time(**about("When it was stored.", "2026-01-02T03:04:05.678Z"))
+    updated_at = Time(**about("When it last changed.", "2026-01-02T03:04:05.678Z"))
+
+
+class AdminUserScriptOut(Out):
+    """What operators see: whose it is, and not what it says."""
+
+    id = fields.String(**about("Script id.", ID))
+    account_id = fields.String(**about("The owner.", ID))
+    owner = fields.String(attribute="owner_email", **about("The owner's email address.", "ada@example.com"))
+    name = fields.String(**about("The label.", "web server"))
+    type = fields.String(**about("What it is.", "bash"))
+    description = fields.String(**about("A note, or nothing.", "Installs nginx"))
+    created_at = Time(**about("When it was stored.", "2026-01-02T03:04:05.678Z"))
+    updated_at = Time(**about("When it last changed.", "2026-01-02T03:04:05.678Z"))

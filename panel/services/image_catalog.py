@@ -1,0 +1,162 @@
+"""The image browser: a catalog of publishers' images, and taking one over.
+
+The catalog that comes with the panel names addresses that publishers keep for their latest image. Operators may set the
+address of one of their own (`image_catalog_url`), a JSON list of the same form; its rows can also name sizes, checksums
+and exact versions, and are fetched every hour.
+"""
+
+import json
+import re
+from datetime import date
+from pathlib import Path
+
+from sqlalchemy import delete, select
+
+from panel.db import session
+from panel.errors import Invalid, NotFound, Problem
+from panel.models import CatalogImage, Image
+from panel.services import images
+from panel.services.media import source
+
+OWN = Path(__file__).parent / "image_catalog.json"
+FIELDS = (
+    "label",
+    "distro",
+    "version",
+    "publisher_version",
+    "release",
+    "variant",
+    "build_date",
+    "url",
+    "size",
+    "sha256",
+)
+NEEDED = ("key", "label", "distro", "version", "url")
+MOST = 5000
+TEXT = re.compile(r"[^\x00-\x1f\x7f]{1,500}")
+
+
+def entries(search=None, distro=None):
+    """Rows by distribution and version, newest first."""
+    found = session.scalars(select(CatalogImage)).all() or parsed(OWN.read_text())
+    if search:
+        words = search.lower()
+        found = [row for row in found if words in f"{row.key} {row.label} {row.distro} {row.release}".lower()]
+    if distro:
+        found = [row for row in found if row.distro.lower() == distro.lower()]
+    return sorted(found, key=lambda row: (row.distro.lower(), [-part for part in numbers(row.version)], row.key))
+
+
+def numbers(version):
+    return [int(part) for part in re.findall(r"\d+", version)]
+
+
+def entry(key):
+    found = next((row for row in entries() if row.key == key), None)
+    if found is None:
+        raise NotFound("The catalog has no such image.")
+    return found
+
+
+def parsed(text):
+    """The rows of a catalog's text. Raises Invalid when it is none."""
+    try:
+        rows = [row_of(each) for each in json.loads(text)[:MOST]]
+    except (ValueError, TypeError, KeyError) as error:
+        raise Invalid(f"This is no catalog: {error}.") from None
+    if len({row.key for row in rows}) < len(rows):
+        raise Invalid("This is no catalog: two rows have the same key.")
+    return rows
+
+
+def row_of(found):
+    for name in NEEDED:
+        if not isinstance(found[name], str) or not TEXT.fullmatch(found[name]):
+            raise ValueError(f"{name} is not a line of text")
+    values = {name: found.get(name) for name in FIELDS}
+    if values["build_date"]:
+        values["build_date"] = date.fromisoformat(values["build_date"])
+    if values["size"] is not None and not (isinstance(values["size"], int) and values["size"] > 0):
+        raise ValueError("size is not a number of bytes")
+    return CatalogImage(key=found["key"], **values)
+
+
+def replace(text):
+    """Takes over what the operators' own catalog says now."""
+    rows = parsed(text)
+    session.execute(delete(CatalogImage))
+    session.add_all(rows)
+    session.flush()
+
+
+def add(*, actor, catalog_id=None, url=None, size=None, **values):
+    """An image of the panel's own from the catalog's row or from any address. Its size must be known: from the catalog
+    when the address is the catalog's, else from the request, else from the server."""
+    row = entry(catalog_id) if catalog_id else next((row for row in entries() if row.url == url), None)
+    url = url or (row and row.url)
+    if not url:
+        raise Invalid("The image is missing.", url="Name a row of the catalog or an address.")
+    source.check(url)
+    facts = {name: getattr(row, name) for name in FIELDS if name != "size"} if row else {}
+    if row and row.url != url:
+        facts["sha256"] = None
+    known = row.size if row and row.url == url else None
+    size = known or size or asked(url)
+    if not size:
+        raise Problem("The size of the image is not known.", reason="size_unknown", status=400)
+    facts |= {"url": url, **values}
+    for name in ("label", "distro", "version"):
+        if not facts.get(name):
+            raise Invalid("The image is not described.", **{name: "Needed for what is not in the catalog."})
+    name = facts.pop("name", None) or (row.key if row else slug(facts["label"]))
+    return images.create(name=name, size=size, catalog_key=row and row.key, actor=actor, **facts)
+
+
+def asked(url):
+    try:
+        return source.size_of(url)
+    except source.Unfetched:
+        return None
+
+
+def slug(label):
+    return re.sub(r"[^a-z0-9.]+", "-", label.lower()).strip("-") or "image"
+
+
+def major(version):
+    return (version or "").split(".")[0]
+
+
+def release(image, *, actor, catalog_id=None):
+    """Brings the image to what the catalog has of it now: of the same distribution and major version, or not at all."""
+    row = entry(catalog_id or image.catalog_key or matching(image))
+    same = row.distro.lower() == image.distro.lower() and major(row.version) == major(image.version)
+    if not same:
+        raise Problem(
+            f"The catalog's row is {row.distro} {row.version}, the image {image.distro} {image.version}.",
+            reason="catalog_mismatch",
+            status=400,
+        )
+    changed = (row.url, row.sha256, row.publisher_version) != (
+        image.url,
+        image.expected_sha256,
+        image.publisher_version,
+    )
+    for name in ("publisher_version", "build_date", "release", "variant", "version"):
+        setattr(image, name, getattr(row, name) or getattr(image, name))
+    image.catalog_key, image.url, image.expected_sha256 = row.key, row.url, row.sha256
+    image.size = row.size or image.size
+    if changed or image.status != "available" or row.publisher_version is None:
+        images.fetch_again(image, actor=actor)
+    session.flush()
+    return image
+
+
+def matching(image):
+    found = [row.key for row in entries() if row.distro.lower() == image.distro.lower()]
+    return next((key for key in found if major(entry(key).version) == major(image.version)), found[0] if found else "")
+
+
+def taken():
+    """The keys of the catalog's rows that the panel has already."""
+    return set(session.scalars(select(Image.catalog_key).where(Image.catalog_key.is_not(None))))

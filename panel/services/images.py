@@ -1,0 +1,53 @@
+"""The platform's own images: added by address, fetched into the panel's folder, removed."""
+
+from panel import clock
+from panel.db import session
+from panel.errors import Conflict
+from panel.models import Image
+from panel.services import captures
+from panel.services.lookup import refuse_taken
+from panel.services.media import downloads, source
+
+
+def create(*, name, url, actor, sha256=None, label=None, size=0, **facts):
+    """A new image of the catalog, `downloading` until its file is here."""
+    source.check(url)
+    refuse_taken(Image, name, account_id=None)
+    image = Image(name=name, label=label or name, url=url, expected_sha256=sha256, size=size or 0, **facts)
+    image.status = "downloading"
+    session.add(image)
+    session.flush()
+    downloads.begin(downloads.of(image), actor=actor)
+    session.refresh(image, ["downloads"])
+    return image
+
+
+def fetch_again(image, *, actor):
+    """Fetches the file anew, whatever is here. What is here counts until then."""
+    if image.url is None:
+        raise Conflict("The image has no address that it could be fetched from.", reason="no_url")
+    download = downloads.of(image)
+    download.status = "waiting"
+    if not image.filename:
+        image.status = "downloading"
+    image.download_reset_at = clock.now()
+    download.attempts, download.error, download.error_at = 0, None, None
+    return downloads.begin(download, actor=actor)
+
+
+def retry(image, *, actor):
+    """Resets the back-off of a download that fails, and begins at once."""
+    if image.url is None:
+        raise Conflict("The image has no address that it could be fetched from.", reason="no_url")
+    if image.status == "error":
+        image.status = "downloading"
+    downloads.of(image)
+    session.refresh(image, ["downloads"])
+    return downloads.retry(image, actor=actor)
+
+
+def delete(image, *, actor):
+    """Takes the image out of the catalog. Instances that were made from it go on."""
+    if image.status == "creating":
+        raise Conflict("The image is being made. Wait until that has ended.", reason="task_running")
+    captures.delete(image, actor=actor)

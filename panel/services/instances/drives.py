@@ -1,0 +1,69 @@
+"""The two optical drives of an instance: what lies in them."""
+
+from panel import jobs
+from panel.db import session
+from panel.errors import Conflict, Invalid, NotFound, Unavailable
+from panel.models import Instance
+from panel.services.instances.rules import BUSY, WORDS
+
+SLOTS = {"primary": "iso_id", "secondary": "secondary_iso_id"}
+"""The column that names what is to lie in each drive."""
+
+
+def mount(instance, slot, iso, *, actor, by_operator=False):
+    """Puts the ISO into the drive: at once when the machine runs, else for its next start. A node that lacks the file
+    fetches it first. Returns the task."""
+    column = named(slot)
+    allow(instance, by_operator)
+    if not iso.url.startswith("https://"):
+        raise Invalid("This ISO has no https address, so no node can fetch it.", reason="iso_url_not_https")
+    return change(instance, slot, column, iso, "iso_mount", actor)
+
+
+def unmount(instance, slot, *, actor, by_operator=False):
+    """Empties the drive. Returns the task, or None when it is empty already."""
+    column = named(slot)
+    allow(instance, by_operator)
+    if getattr(instance, column) is None:
+        return None
+    return change(instance, slot, column, None, "iso_unmount", actor)
+
+
+def named(slot):
+    if slot not in SLOTS:
+        raise NotFound("No such drive. There are primary and secondary.")
+    return SLOTS[slot]
+
+
+def allow(instance, by_operator):
+    if instance.state == "migrating" or instance.rebuilding:
+        raise Conflict(WORDS[BUSY], reason=BUSY)
+    if instance.suspended_reason and not by_operator:
+        raise Conflict(WORDS["suspended"], reason="suspended")
+    if instance.hypervisor.status == "down":
+        raise Unavailable("The hypervisor cannot be reached at the moment.", reason="hypervisor_unreachable")
+
+
+def change(instance, slot, column, iso, kind, actor):
+    before = getattr(instance, column)
+    setattr(instance, column.removesuffix("_id"), iso)
+    setattr(instance, column, iso and iso.id)
+    session.flush()
+    arguments = {"slot": slot, "iso_id": iso and iso.id, "before": before}
+    return jobs.enqueue(
+        kind,
+        "instance",
+        instance,
+        lock="light",
+        actor=actor,
+        hypervisor_id=instance.hypervisor_id,
+        arguments=arguments,
+    )
+
+
+def put_back(instance_id, arguments):
+    """The drive still holds what it held before, unless somebody has wanted something else meanwhile."""
+    column = SLOTS[arguments["slot"]]
+    instance = session.get(Instance, instance_id, with_for_update={"key_share": True}, populate_existing=True)
+    if instance and getattr(instance, column) == arguments["iso_id"]:
+        setattr(instance, column, arguments["before"])

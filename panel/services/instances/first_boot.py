@@ -1,0 +1,46 @@
+"""What a machine is told at its first boot: the same for a deploy and a reinstall, and from that request alone."""
+
+import secrets
+
+from panel.errors import Invalid
+from panel.services import catalog, ssh_keys
+from panel.services.user_scripts import chosen as chosen_scripts
+
+
+def wanted(
+    instance,
+    image_id,
+    *,
+    account=None,
+    hostname=None,
+    key_ids=(),
+    user_scripts=(),
+    password=None,
+    cloudcfg=None,
+    timezone=None,
+    key_field="ssh_keys",
+):
+    """The image, the arguments of the task, its secret, and the password when one was made up: only without keys and
+    without password. `account` limits which images, keys and scripts may be named; operators pass none."""
+    image = catalog.image(image_id, account)
+    if misfit(instance, image):
+        raise Invalid("The image does not fit the instance.", image_id=misfit(instance, image))
+    keys = ssh_keys.chosen(key_ids, account, key_field)
+    scripts = chosen_scripts(user_scripts, account)
+    made = None if keys or password else secrets.token_urlsafe(12)
+    arguments = {
+        "image_id": image.id,
+        "hostname": hostname or instance.hostname,
+        "ssh_keys": [key.public_key for key in keys],
+        "user_scripts": [script.id for script in scripts],
+        "timezone": timezone,
+        "cloudcfg": cloudcfg,
+    }
+    return image, arguments, password or made, made
+
+
+def misfit(instance, image):
+    """Why the image cannot be installed on a machine of this size, or None."""
+    if image.min_disk > instance.storage:
+        return f"The image needs {image.min_disk} GiB of disk."
+    return f"The image needs {image.min_ram} MiB of memory." if image.min_ram > instance.ram else None

@@ -1,0 +1,46 @@
+"""What is done inside a running guest by its agent, and what that agent said last."""
+
+import secrets
+
+from panel.db import session
+from panel.errors import Conflict, Invalid, Unavailable
+from panel.models import GuestReport
+from panel.services import ssh_keys
+from panel.services.instances.actions import enqueue
+from panel.services.instances.rules import WORDS, refusal
+
+
+def reset_password(instance, *, actor, password=None, by_operator=False):
+    """Sets root's password, a made-up one when none is given. Returns the task and the password."""
+    need(instance, "reset_password", by_operator=by_operator)
+    password = password or secrets.token_urlsafe(12)
+    return enqueue(instance, "reset_password", "light", actor=actor, secret=password), password
+
+
+def push_keys(instance, *, key_ids, actor, account=None, key_field="ssh_keys"):
+    """Puts keys among those that let people in as root. Returns the task."""
+    if not key_ids:
+        raise Invalid("No key was chosen.", ssh_keys="Choose at least one.")
+    need(instance, "ssh_key_inject", by_operator=account is None)
+    lines = [key.public_key for key in ssh_keys.chosen(key_ids, account, key_field)]
+    return enqueue(instance, "ssh_key_inject", "light", actor=actor, arguments={"ssh_keys": lines})
+
+
+def unreachable(instance, action="reset_password", *, by_operator=False):
+    """The reason word why nothing can be done inside the guest now, or None."""
+    reason = refusal(instance, action, by_operator=by_operator)
+    if reason is None and instance.hypervisor.status != "up":
+        return "hypervisor_unreachable"
+    return reason or ("agent_unavailable" if instance.agent_down else None)
+
+
+def need(instance, action, *, by_operator):
+    """Raises the refusal, if there is one: 503 when nobody can know, because the node does not answer."""
+    reason = unreachable(instance, action, by_operator=by_operator)
+    if reason:
+        raise (Unavailable if reason == "hypervisor_unreachable" else Conflict)(WORDS[reason], reason=reason)
+
+
+def report(instance):
+    """What the guest said last, or None. What the system before a reinstall said is gone with it."""
+    return session.get(GuestReport, instance.id)

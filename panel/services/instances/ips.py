@@ -1,0 +1,114 @@
+"""The addresses of an instance: more of them, fewer, which one it is known by, and the names wanted for them.
+
+The node lets the guest use a new address at once, and a released one no more. The guest itself is told of its addresses
+at a deploy; until the next one it takes up a further address by its own configuration.
+"""
+
+from sqlalchemy import or_, select
+
+from panel.db import session
+from panel.errors import Conflict, Invalid, NotFound
+from panel.models import Address, Interface, Subnet
+from panel.services import audit, firewall, subnets
+from panel.services.instances.rules import BUSY, WORDS
+
+
+def change(instance, *, action, actor, ips=(), family=4, count=1, by_operator=False):
+    """Does `add`, `remove` or `set-primary`. Returns the addresses that it was about."""
+    if instance.migrating:
+        raise Conflict(WORDS[BUSY], reason=BUSY)
+    card = card_of(instance)
+    if action == "add":
+        taken = chosen(instance, ips) if ips and by_operator else next_free(instance, family, count, by_operator)
+        for address in taken:
+            address.interface_id = card.id
+            if getattr(instance, f"ipv{address.family}") is None:
+                setattr(instance, f"ipv{address.family}", address.ip)
+    else:
+        taken = held(instance, ips)
+        for address in taken:
+            (release if action == "remove" else make_primary)(instance, address)
+    session.flush()
+    session.expire(card, ["addresses"])
+    for address in taken:
+        session.expire(address, ["interface"])
+    audit.touch(instance, fields=("addresses",))
+    if action != "set-primary":
+        firewall.readdressed(instance, actor)
+    return taken
+
+
+def card_of(instance):
+    """The public card, locked: two requests at once do not both take the last address that the plan allows."""
+    cards = select(Interface).where(Interface.instance_id == instance.id, Interface.kind == "public")
+    card = session.scalar(cards.order_by(Interface.position).with_for_update())
+    if card is None:
+        raise Conflict("The instance has no public network card.")
+    session.expire(card, ["addresses"])
+    return card
+
+
+def next_free(instance, family, count, by_operator):
+    """The next free ones. Customers get as many as the plan comes with."""
+    have = sum(address.family == family for address in instance.addresses)
+    allowed = getattr(instance.plan, f"ipv{family}")
+    if not by_operator and have + count > allowed:
+        sentence = f"The plan comes with {allowed} IPv{family} addresses, and the instance has {have}."
+        raise Invalid(sentence, count=sentence)
+    taken = subnets.take(instance.group, family, count)
+    if len(taken) < count:
+        raise Invalid(f"The location has no free IPv{family} address left.", reason=f"ipv{family}_not_available")
+    return taken
+
+
+def chosen(instance, ips):
+    """Free addresses of the instance's location that were named, by their ids or as they are written."""
+    wanted = select(Address).join(Subnet).where(Subnet.group_id == instance.group_id)
+    wanted = wanted.where(or_(Address.id.in_(ips), Address.ip.in_(ips))).with_for_update(of=Address)
+    found = session.scalars(wanted.execution_options(populate_existing=True)).all()
+    if len(found) < len(set(ips)):
+        raise Invalid("One of the addresses is not of this location.", ips="There is no such address in the location.")
+    for address in found:
+        if address.interface_id or address.reserved:
+            raise Invalid(f"{address.ip} is not free.", ips=f"{address.ip} is in use or reserved.")
+        address.rdns = None
+    return found
+
+
+def held(instance, ips):
+    mine = {word: address for address in instance.addresses for word in (address.id, address.ip)}
+    if not ips or set(ips) - mine.keys():
+        raise Invalid("Name addresses of this instance.", ips="The instance does not have this address.")
+    return list({mine[word].id: mine[word] for word in ips}.values())
+
+
+def release(instance, address):
+    if address.is_primary:
+        others = [each for each in instance.addresses if each.family == address.family and each.id != address.id]
+        if others:
+            raise Invalid("This is the primary address.", ips="Make another address the primary one first.")
+        setattr(instance, f"ipv{address.family}", None)
+    address.interface_id = address.rdns = None
+    session.flush()
+    session.expire(address, ["interface"])
+    for card in instance.interfaces:
+        session.expire(card, ["addresses"])
+
+
+def make_primary(instance, address):
+    setattr(instance, f"ipv{address.family}", address.ip)
+
+
+def get(instance, address_id):
+    """The address, if the instance has it."""
+    address = next((each for each in instance.addresses if each.id == address_id), None)
+    if address is None:
+        raise NotFound("No such address.")
+    return address
+
+
+def name(address, rdns):
+    """Notes the name that reverse DNS is to tell for the address; None for none. Whoever serves the zone reads it."""
+    address.rdns = rdns or None
+    session.flush()
+    return address

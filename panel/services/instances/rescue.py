@@ -1,0 +1,78 @@
+"""Rescue: an instance that is off boots a small system of its own, with its disks attached behind that one's."""
+
+import secrets
+
+from sqlalchemy import select
+
+from panel.db import session
+from panel.errors import Conflict
+from panel.models import Image, Rescue, Task
+from panel.models.tasks import OPEN
+from panel.services.instances.actions import enqueue
+from panel.services.instances.rules import BUSY, WORDS
+
+SYSTEMS = ("rescue", "tiny", "simulated-linux")
+"""Names of images that can mend others, the best one first."""
+
+KINDS = ("instance_rescue_enable", "instance_rescue_disable")
+NOT_STOPPED = "The instance runs. Shut it down first."
+
+
+def state(instance):
+    """What programs are told: `active`, and while it is, `since` when and who may sign in with what."""
+    found = session.get(Rescue, instance.id)
+    if found is None:
+        return {"active": False, "since": None}
+    return {"active": True, "since": found.since, "username": found.username, "password": found.password}
+
+
+def system():
+    """The image that rescues, or None when there is none."""
+    usable = select(Image).where(Image.name.in_(SYSTEMS), Image.status == "available")
+    found = {image.name: image for image in session.scalars(usable)}
+    return next((found[name] for name in SYSTEMS if name in found), None)
+
+
+def switch(instance, enable, *, actor, by_operator=False):
+    """Starts the instance into rescue, or ends that; it then runs its own system again if it was on. Returns the task,
+    or None when it is so already."""
+    active = session.get(Rescue, instance.id) is not None
+    wanted = KINDS[0] if enable else KINDS[1]
+    going_on = select(Task).where(Task.resource_id == instance.id, Task.kind.in_(KINDS), Task.status.in_(OPEN))
+    if (task := session.scalar(going_on)) and task.kind == wanted:
+        return task
+    allow(instance, enable, by_operator, task)
+    if active == enable:
+        return None
+    if not enable:
+        return enqueue(instance, "rescue_disable", "exclusive", actor=actor, arguments={"on": instance.power == "on"})
+    if instance.power == "on":
+        raise Conflict(NOT_STOPPED, reason="not_stopped")
+    image = system()
+    if image is None:
+        raise Conflict("The platform has no rescue system yet. Contact support.", reason="rescue_unavailable")
+    password = secrets.token_urlsafe(12)
+    return enqueue(
+        instance, "rescue_enable", "exclusive", actor=actor, arguments={"image_id": image.id}, secret=password
+    )
+
+
+def allow(instance, enable, by_operator, going_on):
+    if going_on or instance.state == "migrating" or instance.rebuilding:
+        raise Conflict(WORDS[BUSY], reason=BUSY)
+    if not instance.deployed:
+        raise Conflict(WORDS["not_deployed"], reason="not_deployed")
+    if instance.suspended_reason and (enable or not by_operator):
+        raise Conflict(WORDS["suspended"], reason="suspended")
+
+
+def entered(instance, password, at):
+    """It runs the rescue system since then."""
+    session.add(Rescue(instance_id=instance.id, since=at, password=password))
+
+
+def left(instance):
+    """Nothing of it is left, the password neither."""
+    found = session.get(Rescue, instance.id)
+    if found:
+        session.delete(found)

@@ -1,0 +1,46 @@
+"""What of a machine can be switched on and off: its screen, its TPM.
+
+The node learns of it at once, by a task that defines the machine anew; a guest that runs keeps the devices it has until
+its next start. A screen that is switched off is closed to everybody at once all the same.
+"""
+
+from panel.db import session
+from panel.errors import Conflict
+from panel.services.instances.actions import enqueue, open_task
+
+STOP_FIRST = "The instance is running. Stop it first: a TPM can only be built into a machine that is off."
+NO_TPM = "The hypervisor of this instance has no software TPM. The operator has to install swtpm on it."
+
+
+def vnc(instance, on, *, actor):
+    """Opens or closes the screen. Returns the task, or None for a machine that is not made yet."""
+    instance.enable_vnc = on
+    session.flush()
+    return configure(instance, actor=actor)
+
+
+def tpm(instance, on, *, actor):
+    """Gives the machine a TPM at its next start, or takes it away. Enabling it is refused with
+    `tpm_unsupported_on_node` and, for a running machine, `not_stopped`; disabling never (specification 7.2, 9.5)."""
+    reason = no_tpm(instance) if on and not instance.tpm_enabled else None
+    if reason:
+        raise Conflict(reason[1], reason=reason[0])
+    instance.tpm_enabled = on
+    session.flush()
+    return configure(instance, actor=actor)
+
+
+def no_tpm(instance):
+    """Why the machine cannot be given a TPM now, as the reason word and a sentence, or None."""
+    if not instance.hypervisor.tpm:
+        return "tpm_unsupported_on_node", NO_TPM
+    return ("not_stopped", STOP_FIRST) if instance.power == "on" else None
+
+
+def configure(instance, *, actor):
+    """Brings the row's settings to the node. One task for several that are changed in a row."""
+    if not instance.deployed:
+        return None
+    waiting = open_task(instance, "instance_configure")
+    same = waiting if waiting and waiting.status != "running" else None
+    return same or enqueue(instance, "configure", "light", actor=actor)

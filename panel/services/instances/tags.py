@@ -1,0 +1,32 @@
+"""Tags: words by which customers sort and find their instances."""
+
+from panel.db import session
+from panel.errors import Invalid
+
+MOST = 20
+"""Tags of one instance."""
+
+
+def set_tags(instance, tags):
+    """Replaces the tags of the instance."""
+    if len(tags) > MOST:
+        raise Invalid(f"An instance has at most {MOST} tags.", tags=f"At most {MOST} tags.")
+    if instance.tags != tags:
+        instance.tags = tags
+        session.flush()
+    return instance
+
+
+def add_tag(instance, tag):
+    """Says whether that changed anything."""
+    if tag in instance.tags:
+        return False
+    set_tags(instance, sorted([*instance.tags, tag]))
+    return True
+
+
+def remove_tag(instance, tag):
+    if tag not in instance.tags:
+        return False
+    set_tags(instance, [each for each in instance.tags if each != tag])
+    return True

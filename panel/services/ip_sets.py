@@ -1,0 +1,137 @@
+"""Named lists of networks. A change reaches every machine whose rules refer to the list.
+
+Callers have been authorised; with an account only its own and the platform's sets are found, and only its own may be
+changed.
+"""
+
+import ipaddress
+
+from sqlalchemy import func, or_, select
+
+from panel.db import session
+from panel.errors import Conflict, Forbidden, Invalid, NotFound
+from panel.models import IpSet, IpSetEntry, SecurityRule
+from panel.services import firewall
+from panel.services.lookup import change
+
+MOST = 250
+"""Entries of a set: each becomes a rule of its own on the nodes."""
+
+
+def reached(model, account):
+    """The account's own rows and the platform's; every row to operators."""
+    return or_(model.account_id == account.id, model.account_id.is_(None)) if account else True
+
+
+def listing(account=None, *, search=None):
+    query = select(IpSet).where(reached(IpSet, account)).order_by(IpSet.name, IpSet.id)
+    return query.where(IpSet.name.icontains(search, autoescape=True)) if search else query
+
+
+def get(set_id, account=None, *, field=None):
+    """The set. An unknown id from a body is the fault of its `field`."""
+    found = session.scalar(listing(account).where(IpSet.id == set_id))
+    if found is None and field:
+        raise Invalid("No such IP set.", **{field: "No such IP set."})
+    if found is None:
+        raise NotFound("No such IP set.")
+    return found
+
+
+def owned(set_id, account=None):
+    """The set, to be changed. The platform's are changed by operators alone."""
+    found = get(set_id, account)
+    if account and found.is_global:
+        raise Forbidden("This set belongs to the platform, so it cannot be changed here.")
+    return found
+
+
+def weigh(sets):
+    """Notes on each how many entries it has and how many rules refer to it."""
+    ids = [each.id for each in sets]
+    for model, name in ((IpSetEntry, "entries_count"), (SecurityRule, "rules_count")):
+        counts = select(model.ip_set_id, func.count()).where(model.ip_set_id.in_(ids)).group_by(model.ip_set_id)
+        found = dict(session.execute(counts).all())
+        for each in sets:
+            setattr(each, name, found.get(each.id, 0))
+    return sets
+
+
+def create(account, *, name, ip_version, description=None):
+    """A new empty set; without an account the platform's."""
+    made = IpSet(account_id=account and account.id, name=name, ip_version=ip_version, description=description)
+    session.add(made)
+    session.flush()
+    return made
+
+
+def update(ip_set, **changes):
+    if changes.get("ip_version", ip_set.ip_version) != ip_set.ip_version and (ip_set.entries or used(ip_set)):
+        sentence = "Only a set without entries, to which no rule refers, may change its version."
+        raise Invalid(sentence, ip_version=sentence)
+    return change(ip_set, changes)
+
+
+def used(ip_set):
+    return session.scalar(select(func.count()).select_from(SecurityRule).where(SecurityRule.ip_set_id == ip_set.id))
+
+
+def delete(ip_set):
+    if used(ip_set):
+        raise Conflict("Rules of security groups refer to this set. Remove those rules first.")
+    session.delete(ip_set)
+    session.flush()
+
+
+def add(ip_set, *, cidr, actor, description=None):
+    """Adds a network. A bare address becomes a network of one."""
+    [entry] = entries(ip_set, [(cidr, description)])
+    firewall.changed(ip_sets=[ip_set.id], actor=actor)
+    return entry
+
+
+def add_many(ip_set, cidrs, *, actor):
+    """Adds those that can be added. Returns the entries that were made, and pairs of the others and what is wrong."""
+    made, wrong = [], []
+    for cidr in cidrs:
+        try:
+            made += entries(ip_set, [(cidr, None)])
+        except Invalid as error:
+            wrong.append((cidr, " ".join(error.fields["cidr"])))
+    if made:
+        firewall.changed(ip_sets=[ip_set.id], actor=actor)
+    return made, wrong
+
+
+def entries(ip_set, wanted):
+    made = []
+    for text, description in wanted:
+        network = network_of(ip_set, text)
+        if any(entry.cidr == network for entry in ip_set.entries):
+            raise Invalid("This network is in the set already.", cidr="It is in the set already.")
+        if len(ip_set.entries) >= MOST:
+            raise Invalid("The set is full.", cidr=f"A set has at most {MOST} entries.")
+        made.append(IpSetEntry(cidr=network, description=description))
+        ip_set.entries.append(made[-1])
+    session.flush()
+    return made
+
+
+def network_of(ip_set, text):
+    try:
+        network = ipaddress.ip_network(text, strict=False)
+    except ValueError:
+        raise Invalid("This is not a network.", cidr="Must be a network such as 203.0.113.0/24.") from None
+    if f"ipv{network.version}" != ip_set.ip_version:
+        raise Invalid("The network is of the other version.", cidr=f"The set holds {ip_set.ip_version} networks.")
+    return str(network)
+
+
+def remove(ip_set, entry_id, *, actor):
+    entry = next((each for each in ip_set.entries if each.id == entry_id), None)
+    if entry is None:
+        raise NotFound("No such entry.")
+    session.delete(entry)
+    session.flush()
+    session.expire(ip_set, ["entries"])
+    firewall.changed(ip_sets=[ip_set.id], actor=actor)

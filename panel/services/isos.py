@@ -1,0 +1,132 @@
+"""The library of ISOs: the platform's, and customers' own."""
+
+import re
+from urllib.parse import urlsplit
+
+from sqlalchemy import func, or_, select
+from sqlalchemy.orm import selectinload
+
+from panel import jobs
+from panel.db import session
+from panel.errors import Conflict, Invalid, NotFound
+from panel.models import Hypervisor, Instance, Iso, MediaDownload, Storage
+from panel.services.lookup import change
+from panel.services.media import downloads, source
+
+FILENAME = re.compile(r"[A-Za-z0-9._-]{1,255}")
+MOST_OWN = 20
+LARGEST_OWN = 32 * 1024**3
+
+WITH_DOWNLOADS = selectinload(Iso.downloads).joinedload(MediaDownload.storage).joinedload(Storage.hypervisor)
+
+
+def listing(account=None, *, search=None, own=False):
+    """By name. A customer sees the public ones and those of the account."""
+    query = select(Iso).options(WITH_DOWNLOADS).order_by(Iso.name, Iso.id)
+    if account:
+        offered = Iso.public & Iso.enabled
+        query = query.where(account.owns(Iso) if own else or_(offered, account.owns(Iso)))
+    if search:
+        query = query.where(or_(*(c.icontains(search, autoescape=True) for c in (Iso.name, Iso.filename))))
+    return query
+
+
+def get(iso_id, account=None, *, own=False):
+    found = session.scalar(listing(account, own=own).where(Iso.id == iso_id))
+    if found is None:
+        raise NotFound("No such ISO.")
+    return found
+
+
+def chosen(iso_id, account=None, field="iso_id"):
+    """The ISO that a body names."""
+    found = session.scalar(listing(account).where(Iso.id == iso_id))
+    if found is None:
+        raise Invalid("The ISO cannot be chosen.", **{field: "No such ISO."})
+    return found
+
+
+def create(account=None, *, url, actor, name=None, filename=None, sha256=None, public=True):
+    """Adds an ISO to the library, the platform's when there is no account, and has nodes fetch it: all of them a public
+    one, those of the account's instances an own one (others fetch it when it is mounted)."""
+    source.check(url)
+    filename = checked(filename or urlsplit(url).path.rpartition("/")[2])
+    if account:
+        allow_another(account)
+    made = Iso(
+        account_id=account and account.id,
+        name=name or filename,
+        filename=filename,
+        url=url,
+        sha256=sha256,
+        public=public and account is None,
+    )
+    session.add(made)
+    session.flush()
+    for hypervisor_id in session.scalars(homes(account) if account else everywhere(made)).all():
+        storage = downloads.place(hypervisor_id)
+        if storage:
+            downloads.begin(downloads.of(made, storage), actor=actor)
+    session.flush()
+    session.refresh(made, ["downloads"])
+    return made
+
+
+def checked(filename):
+    if not FILENAME.fullmatch(filename):
+        words = "May only have letters, digits, dots, underscores and hyphens."
+        raise Invalid("The file name of the ISO cannot be used.", reason="iso_filename_invalid", filename=words)
+    return filename
+
+
+def allow_another(account):
+    have = session.scalar(select(func.count()).where(Iso.account_id == account.id))
+    if have >= MOST_OWN:
+        raise Invalid(f"An account may have {MOST_OWN} ISOs of its own. Remove one first.", reason="limit_reached")
+
+
+def homes(account):
+    """The nodes of the account's instances that answer."""
+    lived_on = select(Instance.hypervisor_id).where(Instance.account_id == account.id)
+    return select(Hypervisor.id).where(Hypervisor.id.in_(lived_on), Hypervisor.status == "up")
+
+
+def everywhere(iso):
+    return (
+        select(Hypervisor.id)
+        .where(Hypervisor.status == "up", iso.public)
+        .order_by(Hypervisor.name)
+        .limit(downloads.AT_ONCE)
+    )  # the sweep goes on with the others
+
+
+def by_url(url, account, *, actor):
+    """The ISO from that address: one that can be chosen already, else a new one of the account's own."""
+    found = session.scalar(listing(account).where(Iso.url == url).limit(1))
+    return found or create(account, url=url, actor=actor)
+
+
+def update(iso, **changes):
+    if "filename" in changes:
+        checked(changes["filename"])
+    return change(iso, changes)
+
+
+def delete(iso, *, actor):
+    """Takes the ISO out of the library. Nodes remove their files afterwards."""
+    inside = or_(Instance.iso_id == iso.id, Instance.secondary_iso_id == iso.id)
+    if session.scalar(select(Instance.id).where(inside).limit(1)):
+        raise Conflict("The ISO lies in a drive. Eject it first.", reason="iso_mounted")
+    for download in iso.downloads:
+        if download.volume:
+            jobs.enqueue(
+                "media_delete",
+                "iso",
+                iso,
+                lock="light",
+                actor=actor,
+                hypervisor_id=download.hypervisor_id,
+                arguments={"pool": download.storage.name, "volume": download.volume},
+            )
+    session.delete(iso)
+    session.flush()

@@ -1,0 +1,1 @@
+"""Files of the library: where they may be fetched from, and when they are."""

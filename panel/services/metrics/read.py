@@ -1,0 +1,104 @@
+"""Reading figures: charts, what a machine uses now, and the small curves of lists."""
+
+from collections import defaultdict
+from datetime import UTC, datetime, timedelta
+
+from sqlalchemy import select
+
+from panel import clock
+from panel.db import session
+from panel.models import InstanceMetric
+from panel.models.metrics import FIGURES
+from panel.services.metrics.write import FINEST, VALUES
+
+RANGES = {"30m": (1800, 15), "1h": (3600, 15), "12h": (43200, 300), "1d": (86400, 300), "1w": (604800, 3600)}
+"""How far back a chart reaches and how long each of its spans is, in seconds."""
+
+FRESH = 60
+"""Seconds for which the newest figures count as what a machine uses now."""
+
+HEARD = timedelta(seconds=75)
+"""An agent that answered this short a time before it was asked last is there."""
+
+SPARK = (7200, 300)
+"""What the small curves of a list show: like an entry of `RANGES`."""
+
+columns = InstanceMetric.__table__.c
+POINT = [columns[name] for name in VALUES]
+
+
+def series(instance, time_range):
+    """The figures of one machine, oldest first; a span in which nothing was measured is not there. One query."""
+    length, step = RANGES[time_range]
+    until = clock.now().timestamp()
+    found = select(*POINT).where(columns.instance_id == instance.id, columns.step == step)
+    rows = session.execute(found.where(columns.at > until - length, columns.at <= until).order_by(columns.at)).all()
+    return {
+        "time_range": time_range,
+        "step": step,
+        "since": moment(until - length),
+        "until": moment(until),
+        "points": [point(instance, row) for row in rows],
+    }
+
+
+def point(instance, row):
+    found = row._asdict()
+    for ending in ("", "_max"):
+        found[f"memory_percent{ending}"] = min(100.0, round(100 * found[f"memory_used{ending}"] / instance.ram, 2))
+    return {**{name: round(value, 3) for name, value in found.items()}, "at": moment(row.at)}
+
+
+def moment(seconds):
+    return datetime.fromtimestamp(int(seconds), UTC)
+
+
+def latest(instance):
+    """The newest figures of a machine, if they are from the last minute; else None."""
+    now = clock.now().timestamp()
+    newest = select(*POINT).where(columns.instance_id == instance.id, columns.step == FINEST)
+    newest = newest.where(columns.at > now - FRESH, columns.at <= now).order_by(columns.at.desc()).limit(1)
+    row = session.execute(newest).first()
+    return row and point(instance, row)
+
+
+def now_of(instance):
+    """What operators see of a machine at this moment: its power, what it uses, and whether its guest agent answers."""
+    on = instance.power == "on"
+    found = (latest(instance) if on else None) or defaultdict(lambda: None)
+    return {
+        "status": instance.status,
+        "state": instance.state,
+        "measured_at": found["at"],
+        "uptime": int((clock.now() - instance.power_at).total_seconds()) if on and instance.power_at else 0,
+        "cpu": {"percent": found["cpu_percent"], "cores": instance.cpu_cores},
+        "ram": {"used": found["memory_used"], "total": instance.ram, "percent": found["memory_percent"]},
+        "network": {"receive_mbps": found["network_receive_mbps"], "transmit_mbps": found["network_transmit_mbps"]},
+        "disk": {name.removeprefix("disk_"): found[name] for name in FIGURES if name.startswith("disk_")},
+        "agent": agent(instance),
+    }
+
+
+def agent(instance):
+    """Whether the guest agent answers, and else why not (specification 4.11)."""
+    if instance.power != "on":
+        return {"available": False, "reason": "not_running"}
+    seen, checked = instance.agent_seen_at, instance.agent_checked_at
+    heard = bool(seen and checked and checked - seen <= HEARD)
+    return {"available": heard, "reason": None if heard else "agent_not_reporting"}
+
+
+def sparks(instances):
+    """For each of these instances its processor use of late, as pairs of a share of the time and a share of all its
+    processors, both from 0 to 1. Those with fewer than two figures are not there. One query for all."""
+    length, step = SPARK
+    now = clock.now().timestamp()
+    found = select(columns.instance_id, columns.at, columns.cpu_percent).where(
+        columns.instance_id.in_([each.id for each in instances]), columns.step == step
+    )
+    curves = defaultdict(list)
+    for id_, at, percent in session.execute(
+        found.where(columns.at > now - length, columns.at <= now).order_by(columns.instance_id, columns.at)
+    ):
+        curves[id_].append((1 - (now - at) / length, min(percent, 100) / 100))
+    return {id_: curve for id_, curve in curves.items() if len(curve) > 1}

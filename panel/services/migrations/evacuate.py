@@ -1,0 +1,44 @@
+"""Emptying a hypervisor."""
+
+from sqlalchemy import select
+
+from panel import jobs
+from panel.db import session
+from panel.errors import Problem
+from panel.models import Instance, Migration
+from panel.services.migrations.place import place
+from panel.services.migrations.start import start
+
+
+def evacuate(hypervisor, *, actor):
+    """Closes the hypervisor and moves every machine to where most room is in its location: a task for each, and one
+    that follows them. Returns that one, and for each machine that cannot be moved now the reason, by its name."""
+    hypervisor.maintenance = True
+    parent = jobs.enqueue(
+        "hypervisor_evacuate", "hypervisor", hypervisor, lock="exclusive", actor=actor, hypervisor_id=hypervisor.id
+    )
+    refused = {}
+    for instance in session.scalars(select(Instance).where(Instance.hypervisor_id == hypervisor.id)).all():
+        try:
+            with session.begin_nested():
+                leave(instance, actor, parent)
+        except Problem as error:
+            refused[instance.name] = error.message
+    parent.arguments = {"refused": refused}
+    session.flush()
+    begun = session.scalars(select(Migration.task_id).where(Migration.parent_task_id == parent.id)).all()
+    for task_id in (*begun, parent.id):  # a refusal that was taken back has taken these bells along
+        jobs.ring_later(task_id)
+    return parent
+
+
+def leave(instance, actor, parent):
+    """A machine that was never made has nothing on the host: only its rows move."""
+    if instance.deployed or instance.rebuilding:
+        start(instance, actor=actor, parent_task_id=parent.id)
+        return
+    host, storage = place(instance)
+    instance.hypervisor_id = host.id
+    for disk in instance.disks:
+        disk.storage_id = storage.id
+    session.flush()

@@ -1,0 +1,97 @@
+"""Beginning a move, and what can be done with one afterwards."""
+
+from panel import jobs
+from panel.db import session
+from panel.errors import Conflict, Unavailable
+from panel.models import Migration, Task
+from panel.services import hypervisors, tasks
+from panel.services.instances import rules, suspension, ties
+from panel.services.migrations.place import place, refuse_misfit
+
+
+def start(instance, *, actor, target=None, live=None, parent_task_id=None):
+    """Moves the machine to `target`, or to where most room is. A guest that runs goes on meanwhile (`live`); `live`
+    false moves a machine only if it is off. Returns the row; its task does the work. Nothing is held when it is
+    refused."""
+    rules.allow(instance, "migrate", by_operator=True)
+    ties.refuse_tied(instance)
+    instance = suspension.locked(instance)
+    on = instance.power == "on"
+    if live is False and on:
+        raise Conflict("The instance runs. Stop it first, or move it while it runs.", reason="instance_running")
+    if live and not on:
+        raise Conflict("The instance is off. Move it so, or start it first.", reason="not_running")
+    if instance.hypervisor.status != "up":
+        raise Unavailable("Its hypervisor does not answer.", reason="hypervisor_unreachable")
+    if target:
+        refuse_misfit(instance, target)
+    host, storage = place(instance, target)
+    row = Migration(
+        instance_id=instance.id,
+        instance_name=instance.name,
+        source_id=instance.hypervisor_id,
+        target_id=host.id,
+        storage_id=storage.id,
+        kind="live" if on else "cold",
+        parent_task_id=parent_task_id,
+    )
+    session.add(row)
+    session.flush()
+    task = jobs.enqueue(
+        f"migration_{row.kind}",
+        "instance",
+        instance,
+        lock="exclusive",
+        actor=actor,
+        hypervisor_id=host.id,
+        arguments={"migration_id": row.id},
+    )
+    row.task_id, instance.migrating = task.id, True
+    session.flush()
+    return row
+
+
+def stop(row):
+    """Asks a move that goes on to end. The machine stays where it is."""
+    task = row.task_id and session.get(Task, row.task_id)
+    if task is None or not task.open:
+        raise Conflict("The migration is over.", reason="not_cancellable")
+    return tasks.cancel(task)
+
+
+def restart(row, *, actor):
+    """The same move once more, after it failed or was cancelled."""
+    if row.status not in ("failed", "cancelled"):
+        raise Conflict("The migration has not failed.")
+    return start(moved(row), actor=actor, target=hypervisors.get(row.target_id, "hypervisor_id"))
+
+
+def rollback(row, *, actor):
+    """Moves a machine that has arrived back to where it came from."""
+    instance = moved(row)
+    if row.status != "completed" or instance.hypervisor_id != row.target_id:
+        raise Conflict("The machine is not where this migration brought it.")
+    return start(instance, actor=actor, target=hypervisors.get(row.source_id, "hypervisor_id"))
+
+
+def moved(row):
+    if row.instance is None:
+        raise Conflict("The instance was destroyed meanwhile.")
+    return row.instance
+
+
+def clean(row, *, actor):
+    """Has a worker delete what a move left on the source. Returns the task."""
+    if not row.left_behind:
+        raise Conflict("Nothing of this migration is left on the source.")
+    source = hypervisors.get(row.source_id, "hypervisor_id")
+    arguments = {"migration_id": row.id}
+    return jobs.enqueue(
+        "migration_cleanup",
+        "hypervisor",
+        source,
+        lock="light",
+        actor=actor,
+        hypervisor_id=source.id,
+        arguments=arguments,
+    )

@@ -1,0 +1,221 @@
+"""Security groups: their rules, and which instances are in them. What they mean is in `panel.services.firewall`.
+
+Callers have been authorised; with an account only its own and the platform's groups are found, and only its own may be
+changed. Instances of the account may be put into both.
+"""
+
+from sqlalchemy import func, select
+from sqlalchemy.orm import joinedload
+
+from panel.db import session
+from panel.errors import Forbidden, Invalid, NotFound
+from panel.models import Instance, SecurityGroup, SecurityGroupMember, SecurityRule
+from panel.services import audit, firewall, ip_sets
+from panel.services.ip_sets import reached
+from panel.services.lookup import change
+
+MOST_GROUPS, MOST_RULES = 10, 50
+"""Groups that an instance may be in, and rules of a group."""
+
+SAME = (
+    "direction",
+    "protocol",
+    "ip_version",
+    "port_range_min",
+    "port_range_max",
+    "cidr",
+    "remote_group_id",
+    "ip_set_id",
+)
+"""Two rules with the same of these are one rule."""
+
+
+def listing(account=None, *, search=None):
+    query = select(SecurityGroup).where(reached(SecurityGroup, account))
+    query = query.order_by(SecurityGroup.name, SecurityGroup.id)
+    return query.where(SecurityGroup.name.icontains(search, autoescape=True)) if search else query
+
+
+def get(group_id, account=None, *, field=None):
+    """The group. An unknown id from a body is the fault of its `field`."""
+    found = session.scalar(listing(account).where(SecurityGroup.id == group_id))
+    if found is None and field:
+        raise Invalid("No such security group.", **{field: "No such security group."})
+    if found is None:
+        raise NotFound("No such security group.")
+    return found
+
+
+def owned(group_id, account=None):
+    """The group, to be changed. The platform's are changed by operators alone."""
+    found = get(group_id, account)
+    if account and found.is_global:
+        raise Forbidden("This group belongs to the platform, so it cannot be changed here.")
+    return found
+
+
+def weigh(groups, account=None):
+    """Notes on each how many rules it has and how many instances (of the account, in reach) are in it."""
+    ids = [each.id for each in groups]
+    rules = select(SecurityRule.group_id, func.count()).where(SecurityRule.group_id.in_(ids))
+    inside = select(SecurityGroupMember.group_id, func.count()).join(SecurityGroupMember.instance)
+    inside = inside.where(SecurityGroupMember.group_id.in_(ids), *([account.owns(Instance)] if account else []))
+    rules = dict(session.execute(rules.group_by(SecurityRule.group_id)).all())
+    inside = dict(session.execute(inside.group_by(SecurityGroupMember.group_id)).all())
+    for each in groups:
+        each.rules_count, each.instances_count = rules.get(each.id, 0), inside.get(each.id, 0)
+    return groups
+
+
+def instances(group, account=None):
+    """The instances in the group, by name; with an account those that it may see."""
+    inside = select(Instance).join(SecurityGroupMember, SecurityGroupMember.instance_id == Instance.id)
+    inside = inside.where(SecurityGroupMember.group_id == group.id, *([account.owns(Instance)] if account else []))
+    return inside.order_by(Instance.display_name, Instance.id)
+
+
+def others(group, account):
+    """The account's instances that are not in the group."""
+    inside = select(SecurityGroupMember.instance_id).where(SecurityGroupMember.group_id == group.id)
+    query = select(Instance).where(account.owns(Instance), Instance.id.not_in(inside))
+    return query.order_by(Instance.display_name, Instance.id)
+
+
+def rules(group):
+    """Its rules with the names that they refer to, in the order they were made."""
+    shown = joinedload(SecurityRule.remote_group), joinedload(SecurityRule.ip_set)
+    return session.scalars(
+        select(SecurityRule).where(SecurityRule.group_id == group.id).options(*shown).order_by(SecurityRule.id)
+    ).all()
+
+
+def create(account, *, name, description=None):
+    """A new group without rules; without an account the platform's."""
+    group = SecurityGroup(account_id=account and account.id, name=name, description=description)
+    session.add(group)
+    session.flush()
+    return group
+
+
+def update(group, **changes):
+    return change(group, changes)
+
+
+def delete(group, *, actor):
+    """The instances stay, without its rules; rules of other groups that refer to it go with it."""
+    session.flush()
+    inside = [member.instance_id for member in group.members]
+    referring = select(SecurityRule.group_id).where(SecurityRule.remote_group_id == group.id)
+    reaches = set(session.scalars(referring)) - {group.id}
+    session.delete(group)
+    session.flush()
+    firewall.changed(groups=reaches, instances=inside, actor=actor)
+
+
+def add_rule(group, account=None, *, actor, **facts):
+    """Adds a rule. What it refers to must be the account's own or the platform's; the platform's groups refer to
+    nothing of a customer."""
+    owner = account if group.account_id else None
+    if facts.get("remote_group_id"):
+        other = get(facts["remote_group_id"], owner, field="remote_group_id")
+        refuse_foreign(group, other, "remote_group_id")
+    if facts.get("ip_set_id"):
+        found = ip_sets.get(facts["ip_set_id"], owner, field="ip_set_id")
+        refuse_foreign(group, found, "ip_set_id")
+        if found.ip_version != facts["ip_version"]:
+            raise Invalid("The set is of the other version.", ip_set_id=f"It holds {found.ip_version} networks.")
+    existing = rules(group)
+    if any(all(getattr(rule, field) == facts.get(field) for field in SAME) for rule in existing):
+        raise Invalid("The group has this rule already.", direction="There is a rule like this already.")
+    if len(existing) >= MOST_RULES:
+        raise Invalid("The group is full.", direction=f"A group has at most {MOST_RULES} rules.")
+    rule = SecurityRule(group_id=group.id, **facts)
+    session.add(rule)
+    session.flush()
+    session.expire(group, ["rules"])
+    firewall.changed(groups=[group.id], actor=actor)
+    return rule
+
+
+def refuse_foreign(group, other, field):
+    """Operators see everything, but a customer's group may not open to another customer's."""
+    if other.account_id not in (None, group.account_id):
+        raise Invalid("It belongs to another account.", **{field: "It belongs to another account."})
+
+
+def remove_rule(group, rule_id, *, actor):
+    rule = session.scalar(select(SecurityRule).where(SecurityRule.id == rule_id, SecurityRule.group_id == group.id))
+    if rule is None:
+        raise NotFound("No such rule.")
+    session.delete(rule)
+    session.flush()
+    session.expire(group, ["rules"])
+    firewall.changed(groups=[group.id], actor=actor)
+
+
+def attach(group, instance_ids, account=None, *, actor):
+    """Puts instances into the group; those that are in it stay. All of them or none."""
+    wanted = chosen(group, instance_ids, account)
+    ids = [instance.id for instance in wanted]
+    inside = set(
+        session.scalars(select(SecurityGroupMember.instance_id).where(SecurityGroupMember.group_id == group.id))
+    )
+    counts = select(SecurityGroupMember.instance_id, func.count()).where(SecurityGroupMember.instance_id.in_(ids))
+    counts = dict(session.execute(counts.group_by(SecurityGroupMember.instance_id)).all())
+    new = [instance for instance in wanted if instance.id not in inside]
+    for instance in new:
+        if counts.get(instance.id, 0) >= MOST_GROUPS:
+            sentence = f"{instance.display_name} is in {MOST_GROUPS} groups already, which is the most."
+            raise Invalid(sentence, instance_ids=sentence)
+    session.add_all(SecurityGroupMember(group_id=group.id, instance_id=instance.id) for instance in new)
+    session.flush()
+    moved(group, new, actor)
+
+
+def detach(group, instance_ids, account=None, *, actor):
+    """Takes instances out of the group; those that are not in it are as good."""
+    ids = [instance.id for instance in chosen(group, instance_ids, account)]
+    inside = select(SecurityGroupMember).where(
+        SecurityGroupMember.group_id == group.id, SecurityGroupMember.instance_id.in_(ids)
+    )
+    gone = session.scalars(inside.options(joinedload(SecurityGroupMember.instance))).all()
+    for member in gone:
+        session.delete(member)
+    session.flush()
+    moved(group, [member.instance for member in gone], actor)
+
+
+def chosen(group, instance_ids, account):
+    """The instances with these ids: of the account that asks; for operators of the account whose group it is."""
+    query = select(Instance).where(Instance.id.in_(instance_ids)).with_for_update(key_share=True, of=Instance)
+    if account:
+        query = query.where(account.owns(Instance))
+    elif group.account_id:
+        query = query.where(Instance.account_id == group.account_id)
+    found = session.scalars(query.order_by(Instance.id)).all()
+    if len(found) < len(set(instance_ids)):
+        raise Invalid("One of the instances does not exist.", instance_ids="There is no such instance.")
+    return found
+
+
+def moved(group, instances, actor):
+    session.expire(group, ["members"])
+    if instances:
+        audit.touch(group)
+        firewall.changed(members_of=[group.id], instances=[each.id for each in instances], actor=actor)
+
+
+def belonging(instance, account=None):
+    """For each group that the instance's owner may choose, whether the instance is in it: pairs, by name."""
+    inside = {group.id for group in session.scalars(firewall.groups_of(instance))}
+    return [(group, group.id in inside) for group in session.scalars(listing(account))]
+
+
+def gone(instance):
+    """The instance is about to be removed: others must no longer let its addresses in, whoever gets them next."""
+    inside = select(SecurityGroupMember).where(SecurityGroupMember.instance_id == instance.id)
+    members = session.scalars(inside).all()
+    for member in members:
+        session.delete(member)
+    session.flush()
+    firewall.changed(members_of=[member.group_id for member in members])

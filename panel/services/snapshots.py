@@ -1,0 +1,139 @@
+"""Snapshots of whole instances: take one, return to it, delete it."""
+
+from sqlalchemy import select
+
+from panel import clock, jobs
+from panel.db import session
+from panel.errors import Conflict, Invalid, NotFound
+from panel.models import Snapshot, Task
+from panel.models.tasks import OPEN
+from panel.services import forges
+from panel.services.instances.rules import BUSY, WORDS, refusal
+
+MOST = 10
+"""Snapshots that an instance may have: each makes its disks slower and larger."""
+
+IN_THE_WAY = "The instance has snapshots. Delete them first: they hold its disks as they are."
+OTHER_DISKS = "The instance has other disks by now than when the snapshot was taken."
+
+
+def listing(instance):
+    """Oldest first."""
+    return session.scalars(select(Snapshot).where(Snapshot.instance_id == instance.id).order_by(Snapshot.id)).all()
+
+
+def get(instance, name):
+    wanted = Snapshot.instance_id == instance.id, Snapshot.name == name
+    found = session.scalar(select(Snapshot).where(*wanted))
+    if found is None:
+        raise NotFound("The instance has no such snapshot.")
+    return found
+
+
+def refuse_while_kept(instance):
+    """For what changes the disks that snapshots are kept in."""
+    if session.scalar(select(Snapshot.id).where(Snapshot.instance_id == instance.id).limit(1)):
+        raise Conflict(IN_THE_WAY, reason="has_snapshots")
+
+
+def why_not(instance):
+    """The reason word why nothing can be done with its snapshots now, or None."""
+    reason = refusal(instance, "snapshot")
+    if reason:
+        return reason
+    alone = select(Task.id).where(Task.resource_id == instance.id, Task.status.in_(OPEN), Task.lock == "exclusive")
+    return BUSY if session.scalar(alone.limit(1)) else None
+
+
+def allow(instance):
+    reason = why_not(instance)
+    if reason:
+        raise Conflict(WORDS[reason], reason=reason)
+    forges.refuse_while_active(instance)
+
+
+def create(instance, *, snapname, actor, vmstate=False, description=""):
+    """Returns the snapshot and its task. With `vmstate` the memory of a running guest is kept too."""
+    allow(instance)
+    if instance.volumes:
+        raise Conflict(
+            "Volumes are attached. Detach them first: they have snapshots of their own.", reason="has_volumes"
+        )
+    kept = listing(instance)
+    if snapname in {each.name for each in kept}:
+        raise Invalid("This name is taken.", snapname="This name is taken.")
+    if len(kept) >= MOST:
+        sentence = f"An instance has at most {MOST} snapshots. Delete one first."
+        raise Invalid(sentence, reason="snapshot_limit", snapname=sentence)
+    usable = [each for each in kept if each.status == "available"]
+    latest = max(usable, key=lambda each: each.used_at, default=None)
+    made = Snapshot(
+        instance=instance,
+        name=snapname,
+        description=description or "",
+        vmstate=vmstate and instance.power == "on",
+        parent=latest and latest.name,
+        cpu_cores=instance.cpu_cores,
+        ram=instance.ram,
+        disk_ids=[disk.id for disk in instance.disks if disk.attached],
+    )
+    session.add(made)
+    session.flush()
+    return made, enqueue(made, "create", "storage", actor)
+
+
+def rollback(snapshot, *, actor, start=None):
+    """Returns the machine to the snapshot: what came after is lost. It runs afterwards if it did, or with `start`."""
+    instance = snapshot.instance
+    allow(instance)
+    usable(snapshot)
+    if snapshot.disk_ids != [disk.id for disk in instance.disks if disk.attached]:
+        raise Conflict(OTHER_DISKS, reason="disks_changed")
+    same = (snapshot.cpu_cores, snapshot.ram) == (instance.cpu_cores, instance.ram)
+    wanted = {"start": instance.power == "on" if start is None else start, "memory": snapshot.vmstate and same}
+    snapshot.status = "restoring"
+    return enqueue(snapshot, "rollback", "exclusive", actor, **wanted)
+
+
+def usable(snapshot):
+    if snapshot.status != "available":
+        raise Conflict(f"The snapshot cannot be used: it is {snapshot.status}.", reason="snapshot_not_available")
+
+
+def delete(snapshot, *, actor):
+    allow(snapshot.instance)
+    if snapshot.status in ("restoring", "creating", "deleting"):
+        raise Conflict(WORDS[BUSY], reason=BUSY)
+    snapshot.status = "deleting"
+    return enqueue(snapshot, "delete", "storage", actor)
+
+
+def enqueue(snapshot, action, lock, actor, **arguments):
+    instance = snapshot.instance
+    return jobs.enqueue(
+        f"snapshot_{action}",
+        "instance",
+        instance,
+        lock=lock,
+        actor=actor,
+        hypervisor_id=instance.hypervisor_id,
+        arguments={"snapshot_id": snapshot.id, **arguments},
+    )
+
+
+def settled(snapshot, status, error=None):
+    """What workers brought about."""
+    snapshot.status, snapshot.error = status, error
+
+
+def returned_to(snapshot):
+    snapshot.used_at = clock.now()
+    settled(snapshot, "available")
+
+
+def deleted(snapshot):
+    """Those that came from it come from what it came from."""
+    for each in listing(snapshot.instance):
+        if each.parent == snapshot.name:
+            each.parent = snapshot.parent
+    session.delete(snapshot)

@@ -1,0 +1,70 @@
+"""Scripts of a customer that run when a machine boots for the first time."""
+
+from sqlalchemy import select
+from sqlalchemy.orm import joinedload
+
+from panel.db import session
+from panel.errors import Invalid, NotFound
+from panel.models import UserScript
+from panel.schemas import cloudcfg
+
+
+def listing(account=None):
+    """With an account its own, by name; else everybody's, newest first."""
+    if account:
+        return select(UserScript).where(account.owns(UserScript)).order_by(UserScript.name, UserScript.id)
+    return select(UserScript).options(joinedload(UserScript.account)).order_by(UserScript.id.desc())
+
+
+def get(script_id, account=None):
+    query = select(UserScript).where(UserScript.id == script_id)
+    script = session.scalar(query.where(account.owns(UserScript)) if account else query)
+    if script is None:
+        raise NotFound("No such user script.")
+    return script
+
+
+def chosen(script_ids, account=None, field="user_scripts"):
+    """The scripts with these ids, in this order, each once. With an account, only its own count: an operator may use
+    any."""
+    query = select(UserScript).where(UserScript.id.in_(script_ids))
+    found = {row.id: row for row in session.scalars(query.where(account.owns(UserScript)) if account else query)}
+    ids = list(dict.fromkeys(script_ids))
+    if len(found) < len(ids):
+        raise Invalid("One of the user scripts does not exist.", **{field: "There is no such script in this account."})
+    return [found[script_id] for script_id in ids]
+
+
+def create(account, **values):
+    script = UserScript(account_id=account.id, **told(values))
+    check(script)
+    session.add(script)
+    session.flush()
+    return script
+
+
+def update(script, **changes):
+    for field, value in told(changes).items():
+        setattr(script, field, value)
+    check(script)
+    session.flush()
+    return script
+
+
+def told(values):
+    """What is cleared is empty, never null."""
+    return {name: "" if value is None else value for name, value in values.items()}
+
+
+def check(script):
+    """Configuration that no guest could read is refused while its owner is there."""
+    if not script.is_cloud_config:
+        return
+    try:
+        cloudcfg.parse(script.content)
+    except ValueError as error:
+        raise Invalid("The cloud-init configuration cannot be read.", content=str(error)) from None
+
+
+def delete(script):
+    session.delete(script)

@@ -1,0 +1,166 @@
+"""Making, attaching, growing and deleting volumes. Rows say at once how it is to be; workers see to it, in the order
+in which it was asked for."""
+
+import secrets
+
+from sqlalchemy import select
+
+from panel import jobs
+from panel.db import session
+from panel.errors import Conflict, Invalid, NotFound
+from panel.models import Hypervisor, HypervisorGroup, Volume, VolumePlan
+from panel.services import catalog, disks, instances, projects, usage, volume_plans
+from panel.services.instances.create import Room, unused
+
+
+def create(account, *, name, volume_plan_id, hypervisor_group_id, actor, project_id=None, storage=None):
+    """A new volume of the account, where there is the most room; it moves to its first instance."""
+    group = session.get(HypervisorGroup, hypervisor_group_id)
+    if group is None or not group.enabled:
+        raise Invalid("The location cannot be chosen.", hypervisor_group_id="No such location is open.")
+    plan = chosen(volume_plan_id)
+    project = projects.get(project_id, account, "project_id") if project_id else None
+    volume = Volume(
+        name=name,
+        account_id=account.id,
+        project_id=project and project.id,
+        group=group,
+        plan=plan,
+        on=storage or roomiest(group, plan),
+        disk_name=unused(Volume.disk_name, lambda: f"v{secrets.randbelow(9 * 10**7) + 10**7}.qcow2"),
+        size=plan.size,
+    )
+    session.add(volume)
+    session.flush()
+    account.gained(volume)
+    usage.begin("volume", volume, name=name, plan=plan.name, price=plan.price, billing_mode="cloud_service")
+    if storage is None:
+        enqueue(volume, "create", actor)
+    return volume
+
+
+def chosen(plan_id):
+    plan = session.scalar(volume_plans.offered().where(VolumePlan.id == plan_id))
+    if plan is None:
+        raise Invalid("The plan cannot be chosen.", volume_plan_id="No such volume plan is offered.")
+    return plan
+
+
+def roomiest(group, plan):
+    hosts = session.scalars(
+        catalog.open_nodes(group).with_for_update(of=Hypervisor).execution_options(populate_existing=True)
+    ).all()
+    room = {storage: left for storage, left in Room(hosts).disk.items() if storage.enabled and left >= plan.size}
+    if not room:
+        sentence = "The location has not enough storage left."
+        raise Invalid(sentence, reason="storage_not_sufficient", volume_plan_id=sentence)
+    return max(room, key=room.get)
+
+
+def attach(volume, *, instance_id, account, actor):
+    """Attaches it to an instance of the account (None: of anybody), at once in the row, soon in the guest."""
+    if volume.status != "available":
+        raise Invalid(f"The volume cannot be attached: it is {volume.status}.", reason="volume_not_available")
+    instance = owned(instance_id, account)
+    if instance.account_id != volume.account_id:
+        raise Invalid("No such instance.", instance_id="No such instance.")
+    if instance.group_id != volume.group_id:
+        raise Invalid("The instance is elsewhere.", instance_id="The instance is in another location than the volume.")
+    disks.allow(instance, by_operator=account is None)
+    if len(instance.disks) + len(instance.volumes) >= disks.MOST:
+        raise Invalid("The instance has no room for another disk.", instance_id="It has as many disks as it may.")
+    if volume.on.hypervisor_id != instance.hypervisor_id:
+        move(volume, instance, actor)
+    volume.instance, volume.status, volume.error = instance, "attached", None
+    enqueue(volume, "attach", actor, instance_id=instance.id)
+    return volume
+
+
+def owned(instance_id, account):
+    try:
+        return instances.get(instance_id, account)
+    except NotFound as error:
+        raise Invalid("No such instance.", instance_id="No such instance.") from error
+
+
+def move(volume, instance, actor):
+    """What was never used has nothing to carry: it is made anew where the instance is."""
+    if volume.used or volume.snapshots:
+        sentence = "The volume is on another hypervisor than the instance. Choose an instance there."
+        raise Invalid(sentence, instance_id=sentence)
+    place = {"pool": volume.on.name, "name": volume.disk_name}
+    jobs.enqueue(
+        "volume_forget",
+        "volume",
+        volume,
+        lock="light",
+        actor=actor,
+        hypervisor_id=volume.on.hypervisor_id,
+        arguments=place,
+    )
+    volume.on = disks.room_on(instance, volume.size)
+
+
+def detach(volume, *, actor, by_operator=False):
+    """Takes it from its instance; what is on it stays. A running guest has to let it go."""
+    if volume.instance is None:
+        raise Invalid("The volume is not attached.", reason="volume_not_attached")
+    disks.allow(volume.instance, by_operator=by_operator)
+    enqueue(volume, "detach", actor, instance_id=volume.instance_id)
+    volume.instance, volume.status, volume.error = None, "available", None
+    session.flush()
+    return volume
+
+
+def resize(volume, *, volume_plan_id, actor):
+    """Moves it to another plan of its class. Returns whether the new one is cheaper."""
+    if volume.status not in ("available", "attached"):
+        raise Invalid(f"The volume cannot be resized: it is {volume.status}.", reason="volume_not_available")
+    plan = chosen(volume_plan_id)
+    if plan.volume_plan_group_id != volume.plan.volume_plan_group_id:
+        raise Invalid("The plan is of another class.", volume_plan_id="A volume stays in its class.")
+    if plan.size < volume.size:
+        raise Invalid(disks.SHRINK, volume_plan_id=disks.SHRINK)
+    if volume.instance:
+        disks.allow(volume.instance)
+    if plan.size > volume.size:
+        held = select(Hypervisor).where(Hypervisor.id == volume.on.hypervisor_id).with_for_update(of=Hypervisor)
+        host = session.scalar(held.execution_options(populate_existing=True))
+        if Room([host]).disk[volume.on] < plan.size - volume.size:
+            sentence = "The volume's hypervisor has not enough storage left."
+            raise Invalid(sentence, reason="storage_not_sufficient", volume_plan_id=sentence)
+    cheaper, before = plan.price < volume.plan.price, {"plan_id": volume.plan_id, "size": volume.size}
+    volume.plan, volume.size = plan, plan.size
+    session.flush()
+    usage.change(volume, plan=plan.name, price=plan.price)
+    enqueue(volume, "resize", actor, instance_id=volume.instance_id, before=before)
+    return cheaper
+
+
+def delete(volume, *, actor, by_operator=False):
+    """Deletes it with its snapshots. It is detached first; from now on it is not there any more."""
+    if volume.instance:
+        disks.allow(volume.instance, by_operator=by_operator)
+    if any(each.status in ("creating", "restoring") for each in volume.snapshots):
+        raise Conflict("A snapshot of the volume is being worked on. Wait until that has ended.", reason="task_running")
+    usage.end(volume)
+    task = enqueue(volume, "delete", actor, instance_id=volume.instance_id)
+    volume.instance, volume.status = None, "deleting"
+    session.flush()
+    return task
+
+
+def enqueue(volume, action, actor, **arguments):
+    """The task waits for the one that was asked for before it."""
+    task = jobs.enqueue(
+        f"volume_{action}",
+        "volume",
+        volume,
+        lock="light",
+        actor=actor,
+        hypervisor_id=volume.on.hypervisor_id,
+        arguments={"after": volume.task_id, **arguments},
+    )
+    volume.task_id = task.id
+    session.flush()
+    return task

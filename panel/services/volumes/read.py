@@ -1,0 +1,42 @@
+"""Finding volumes. One that is being deleted is not there any more."""
+
+from sqlalchemy import select
+from sqlalchemy.orm import joinedload, selectinload
+
+from panel.db import session
+from panel.errors import NotFound
+from panel.models import Volume, VolumeSnapshot
+
+SHOWN = (
+    joinedload(Volume.group),
+    joinedload(Volume.plan),
+    joinedload(Volume.instance),
+    joinedload(Volume.account),
+    selectinload(Volume.snapshots),
+)
+
+
+def listing(account=None, *, search=None):
+    """Newest first. With an account, only its own."""
+    query = select(Volume).options(*SHOWN).where(Volume.status != "deleting").order_by(Volume.id.desc())
+    if account:
+        query = query.where(account.owns(Volume))
+    return query.where(Volume.name.icontains(search, autoescape=True)) if search else query
+
+
+def get(volume_id, account=None, field=None):
+    volume = session.scalar(listing(account).where(Volume.id == volume_id))
+    if volume is None:
+        raise NotFound("No such volume.")
+    return volume
+
+
+def by_id(volume_id):
+    """The volume or None, read anew, also one that is being deleted: for workers."""
+    return session.scalar(select(Volume).where(Volume.id == volume_id).execution_options(populate_existing=True))
+
+
+def snapshot_by_id(snapshot_id):
+    return session.scalar(
+        select(VolumeSnapshot).where(VolumeSnapshot.id == snapshot_id).execution_options(populate_existing=True)
+    )

@@ -1,0 +1,10 @@
+"""Every operation is open here: with billing off, those that cost something would say only that."""
+
+import pytest
+
+from panel.services import settings
+
+
+@pytest.fixture(autouse=True)
+def billed(world):
+    settings.update({"billing_enabled": True})

@@ -1,0 +1,81 @@
+"""What the guest agent does and says on a real guest: passwords, keys, addresses, file systems; and when it is away."""
+
+import subprocess
+
+import pytest
+
+from tests.processes.conftest import wait_for
+
+pytestmark = pytest.mark.guest
+
+
+@pytest.fixture(scope="module")
+def guest(lab):
+    """A running instance whose agent was seen."""
+    instance = lab.create()
+    lab.install(instance, ssh_keys=[lab.key_id])
+    wait_for(lambda: lab.call("GET", f"/api/instance/{instance['id']}/guest-ips")["data"], "the agent's report")
+    return lab.show(instance)
+
+
+def kept(lab, guest, password):
+    """Whether root's password is that one, as the guest compares."""
+    entry = lab.ssh(guest["primary_public_ip"]["ip"], "grep ^root: /etc/shadow").split(":")[1]
+    hashing = ["openssl", "passwd", "-6", "-salt", entry.split("$")[2], password]
+    return subprocess.run(hashing, check=True, capture_output=True, text=True).stdout.strip() == entry
+
+
+def test_what_the_guest_says(lab, guest):
+    path = f"/api/instance/{guest['id']}"
+    ips = {row["ip"] for row in lab.call("GET", f"{path}/guest-ips")["data"]}
+    assert {guest["primary_public_ip"]["ip"], guest["primary_public_ipv6"]["ip"]} <= ips
+    [root] = [row for row in lab.call("GET", f"{path}/guest-filesystems")["data"] if row["mountpoint"] == "/"]
+    total = int(lab.ssh(guest["primary_public_ip"]["ip"], "df -k / | awk 'NR==2 {print $2}'")) * 1024
+    assert (root["kind"], abs(root["size"] - total) < total / 20) == ("ext4", True)
+
+
+def test_a_password_is_set_in_the_running_guest(lab, guest):
+    """INS-62, INS-63"""
+    answer = lab.call("POST", f"/api/instance/{guest['id']}/reset-password")["data"]
+    lab.finished(answer["task_id"])
+    assert kept(lab, guest, answer["password"])
+    answer = lab.admin("POST", f"/instance/{guest['id']}/resetPassword", {"password": "one of my own"})
+    lab.finished(answer["task_id"])
+    assert kept(lab, guest, "one of my own")
+
+
+def test_a_key_is_pushed_into_the_running_guest(lab, guest, tmp_path):
+    made = lab.call("POST", "/api/ssh-key/generate", {"name": "pushed", "algorithm": "ed25519"})
+    body = {"ssh_keys": [made["ssh_key"]["id"]]}
+    lab.finished(lab.call("POST", f"/api/instance/{guest['id']}/ssh-keys", body)["task_id"])
+    ip = guest["primary_public_ip"]["ip"]
+    assert lab.ssh(ip, "tail -n 1 /root/.ssh/authorized_keys").strip() == made["ssh_key"]["public_key"]
+    pushed = tmp_path / "pushed"
+    pushed.write_text(made["private_key"])
+    pushed.chmod(0o600)
+    first, lab.key = lab.key, pushed
+    try:
+        assert lab.ssh(ip, "echo in").strip() == "in"
+    finally:
+        lab.key = first
+
+
+def test_an_agent_that_was_stopped_refuses_until_it_is_back(lab, guest):
+    """INS-64, INS-66"""
+    ip = guest["primary_public_ip"]["ip"]
+    lab.ssh(ip, "mv /usr/sbin/qemu-ga /usr/sbin/away; killall qemu-ga")
+    paths = {lab.token: f"/api/instance/{guest['id']}/reset-password"}
+    paths[lab.operator] = f"/api/v1/instance/{guest['id']}/resetPassword"
+
+    def refused():
+        status, answer = lab.at.call("POST", paths[lab.token], {}, lab.token)
+        return answer if status == 409 else None
+
+    assert wait_for(refused, "the panel to notice")["reason"] == "agent_unavailable"
+    for token, path in paths.items():
+        status, answer = lab.at.call("POST", path, {}, token)
+        assert (status, answer["reason"], "data" in answer) == (409, "agent_unavailable", False)
+    lab.ssh(ip, "mv /usr/sbin/away /usr/sbin/qemu-ga")
+    answer = wait_for(lambda: lab.at.call("POST", paths[lab.token], {}, lab.token)[1].get("data"), "the agent")
+    lab.finished(answer["task_id"])
+    assert kept(lab, guest, answer["password"])

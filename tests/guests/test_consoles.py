@@ -1,0 +1,123 @@
+"""Screens and shells of a real guest while parts of the installation, the node's daemon and the guest itself die."""
+
+import os
+import signal
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.guests.person import Person, Shell, moves
+from tests.laboratory import EMAIL, PASSWORD
+from tests.processes.conftest import wait_for
+from worker.nodes.libvirt import local
+
+pytestmark = pytest.mark.guest
+
+
+@pytest.fixture(scope="module")
+def person(lab):
+    return Person(lab.at, EMAIL, PASSWORD)
+
+
+@pytest.fixture(scope="module")
+def guest(lab):
+    instance = lab.create(display_name="Consoles", hostname="consoles.example.com")
+    lab.install(instance, ssh_keys=[lab.key_id])
+    shown = lab.show(instance)
+    assert lab.ssh(shown["primary_public_ip"]["ip"], "echo up").strip() == "up"
+    yield shown
+    lab.destroy(instance)
+
+
+def mint_shell(lab, guest):
+    return lab.call("POST", f"/api/instance/{guest['id']}/ssh-session")
+
+
+def open_shell(lab, person, guest):
+    return Shell(person.connect(f"/ssh/{mint_shell(lab, guest)['token']}"))
+
+
+def kill(lab, name):
+    """Kills the parts of that name, and waits until others have taken their place."""
+    before = {process.pid for process in lab.at.parts(name)}
+    for pid in before:
+        os.kill(pid, signal.SIGKILL)
+    wait_for(lambda: len({process.pid for process in lab.at.parts(name)} - before) == len(before), f"another {name}")
+
+
+def test_the_screen_and_the_shell_are_the_guest_s(lab, person, guest):
+    """CON-06, SSH-07."""
+    seat, title = person.screen(person.mint(guest["id"]))
+    assert title == f"QEMU ({guest['name']})"
+    assert moves(seat)
+    assert open_shell(lab, person, guest).run("hostname") == "consoles.example.com"
+
+
+def test_a_guest_without_ipv4_has_a_shell(lab, person):
+    """SSH-07: by its IPv6 address."""
+    group = lab.call("GET", f"/api/cloud-service/location/{lab.location}/plan-groups")[0]["id"]
+    six = {"name": "Six", "plan_group_id": group, "cpu_cores": 1, "ram": 256, "storage": 1, "ipv4": 0, "ipv6": 1}
+    instance = lab.create(plan_id=lab.admin("POST", "/instance/plans", six)["id"], hostname="six.example.com")
+    lab.install(instance, ssh_keys=[lab.key_id])
+    shown = lab.show(instance)
+    assert shown["primary_public_ip"] is None
+    address = shown["primary_public_ipv6"]["ip"]
+    assert lab.ssh(address, "hostname").strip() == "six.example.com"
+    shell = open_shell(lab, person, shown)
+    assert shell.run("hostname") == "six.example.com"
+    assert shell.run("echo $SSH_CONNECTION").split()[2] == address
+    lab.destroy(instance)
+
+
+def test_workers_that_are_killed_disturb_no_console(lab, person, guest):
+    """Neither those that are open nor those that were minted and not opened yet."""
+    seat, _ = person.screen(person.mint(guest["id"]))
+    shell = open_shell(lab, person, guest)
+    screen, token = person.mint(guest["id"]), mint_shell(lab, guest)["token"]
+    kill(lab, "worker")
+    assert moves(seat)
+    assert shell.run("echo $((6*7))") == "42"
+    assert moves(person.screen(screen)[0])
+    assert Shell(person.connect(f"/ssh/{token}")).run("hostname") == "consoles.example.com"
+
+
+def test_a_redis_that_is_killed_disturbs_no_console(lab, person, guest):
+    seat, _ = person.screen(person.mint(guest["id"]))
+    shell = open_shell(lab, person, guest)
+    kill(lab, "redis-server")
+    assert moves(seat)
+    assert shell.run("echo $((6*7))") == "42"
+    assert moves(person.screen(person.mint(guest["id"]))[0])
+    assert open_shell(lab, person, guest).run("hostname") == "consoles.example.com"
+
+
+def test_a_node_whose_daemon_is_cut_off(lab, person, guest, hypervisor):
+    """What is open goes on, for it does not need the daemon; what is opened anew is told; and opens when it is back."""
+    seat, _ = person.screen(person.mint(guest["id"]))
+    shell = open_shell(lab, person, guest)
+    daemon = int((hypervisor.directory / "run" / "libvirtd.pid").read_text())
+    os.kill(daemon, signal.SIGKILL)
+    assert "hypervisor" in person.told(person.mint(guest["id"]))
+    status, answer = lab.at.call("POST", f"/api/instance/{guest['id']}/ssh-session", None, lab.token)
+    assert (status, answer["success"]) == (503, False)
+    assert moves(seat)
+    assert shell.run("echo $((6*7))") == "42"
+    local.start(hypervisor.directory, hypervisor.network)
+    wait_for(lambda: lab.admin("GET", f"/hypervisor/{lab.node}")["status"] == "up", "the node")
+    wait_for(lambda: person.told(person.mint(guest["id"])) is None, "the screen to open again")
+    assert open_shell(lab, person, guest).run("hostname") == "consoles.example.com"
+
+
+def test_a_guest_that_is_killed_closes_its_consoles(lab, person, guest, hypervisor):
+    """With a word, and at once: the screen was the killed process's, the shell's end is seen by what the node says."""
+    seat, _ = person.screen(person.mint(guest["id"]))
+    shell = open_shell(lab, person, guest)
+    os.kill(int(Path(hypervisor.directory, "run", "qemu", f"{guest['name']}.pid").read_text()), signal.SIGKILL)
+    began = time.monotonic()
+    code, reason = seat.ended()
+    assert code in (1000, 1011)
+    assert reason in ("The machine closed the console.", "The connection to the machine was lost.")
+    assert shell.seat.ended() == (1008, "The machine was turned off.")
+    assert time.monotonic() - began < 15
+    lab.reaches(guest, "stopped")

@@ -1,0 +1,125 @@
+"""First boots of real guests: scripts, keys, passwords, and a reinstall of which nothing of the earlier one is left."""
+
+import paramiko
+import pytest
+
+from tests.processes.conftest import wait_for
+
+pytestmark = pytest.mark.guest
+
+SCRIPTS = ("#!/bin/sh\necho one >>/order\n", "#!/bin/sh\necho two >>/order\n")
+
+
+def first_boot_ended(lab, ip):
+    wait_for(lambda: "done" in lab.ssh(ip, "[ -e /var/lib/cloud/instance/boot-finished ] && echo done"), "the scripts")
+
+
+def script(lab, name, content):
+    body = {"name": name, "type": "sh", "content": content}
+    return lab.call("POST", "/api/user-scripts", body)["script"]["id"]
+
+
+def enters(ip, password=None, key=None):
+    """Whether root gets in by that alone."""
+    client = paramiko.SSHClient()
+    client.set_missing_host_key_policy(paramiko.AutoAddPolicy())
+    try:
+        options = {"password": password, "key_filename": key, "look_for_keys": False, "allow_agent": False}
+        client.connect(ip, username="root", timeout=10, **options)
+    except paramiko.AuthenticationException:
+        return False
+    finally:
+        client.close()
+    return True
+
+
+def answers(ip):
+    try:
+        return enters(ip, password="surely not this") in (True, False)
+    except (OSError, paramiko.SSHException):
+        return False
+
+
+def reinstall(lab, instance, **body):
+    answer = lab.call("POST", f"/api/instance/{instance['id']}/reinstall", body)
+    lab.finished(answer["task_id"])
+    ip = instance["primary_public_ip"]["ip"]
+    wait_for(lambda: answers(ip), "the guest's SSH server")
+    return answer
+
+
+@pytest.fixture(scope="module")
+def guest(lab):
+    """An instance that was deployed with a key, a time zone, configuration and two scripts."""
+    instance = lab.create(hostname="web.example.com")
+    scripts = [script(lab, f"s{number}", content) for number, content in enumerate(SCRIPTS)]
+    wanted = {"user_scripts": scripts, "timezone": "Asia/Tokyo", "cloudcfg": "runcmd:\n- echo own >>/order"}
+    assert "password" not in lab.install(instance, ssh_keys=[lab.key_id], **wanted)
+    return lab.show(instance)
+
+
+def test_scripts_run_once_in_their_order_after_the_customers_own_commands(lab, guest):
+    """INS-46, INS-60"""
+    ip = guest["primary_public_ip"]["ip"]
+    first_boot_ended(lab, ip)
+    assert lab.ssh(ip, "cat /order").split() == ["own", "one", "two"]
+    assert lab.ssh(ip, "date +%Z").strip() == "JST"
+    before = lab.ssh(ip, "cat /proc/sys/kernel/random/boot_id")
+    lab.power(guest, "restart")
+    wait_for(lambda: lab.ssh(ip, "cat /proc/sys/kernel/random/boot_id") != before, "another boot")
+    assert lab.ssh(ip, "cat /order").split() == ["own", "one", "two"]
+
+
+def test_a_reinstall_keeps_nothing_of_the_earlier_first_boot(lab, guest, hypervisor, tmp_path):
+    """INS-20, INS-22, INS-46, INS-47, INS-54, INS-59"""
+    import libvirt
+
+    ip, path = guest["primary_public_ip"]["ip"], f"/api/instance/{guest['id']}"
+    lab.ssh(ip, "touch /mine; sync")
+    lab.call("PATCH", path, {"protection_enabled": True})
+    status, refused = lab.at.call("POST", f"{path}/reinstall", {}, lab.token)
+    assert (status, refused["reason"]) == (409, "protection_enabled")
+    assert lab.ssh(ip, "ls /mine").strip() == "/mine"
+    lab.call("PATCH", path, {"protection_enabled": False})
+    old_key = lab.ssh(ip, "cat /root/.ssh/authorized_keys").strip()
+    host_key = lab.ssh(ip, "dropbearkey -y -f /etc/dropbear/ed25519 | grep ssh-")
+
+    made = lab.call("POST", "/api/ssh-key/generate", {"name": "second", "algorithm": "ed25519"})
+    second = tmp_path / "second"
+    second.write_text(made["private_key"])
+    second.chmod(0o600)
+    assert "password" not in reinstall(lab, guest, ssh_key_id=made["ssh_key"]["id"], hostname="new.example.com")
+    shown = lab.show(guest)
+    assert (shown["state"], shown["hostname"], shown["last_error"]) == ("running", "new.example.com", None)
+    assert (enters(ip, key=str(second)), enters(ip, key=str(lab.key))) == (True, False)
+    first, lab.key = lab.key, second
+    try:
+        keys = lab.ssh(ip, "cat /root/.ssh/authorized_keys").strip()
+        assert keys == made["ssh_key"]["public_key"]
+        assert keys != old_key
+        first_boot_ended(lab, ip)
+        assert lab.ssh(ip, "ls /order /mine 2>/dev/null; hostname; date +%Z").split() == ["new.example.com", "UTC"]
+        assert lab.ssh(ip, "dropbearkey -y -f /etc/dropbear/ed25519 | grep ssh-") != host_key
+    finally:
+        lab.key = first
+
+    connection = libvirt.open(hypervisor.uri)
+    pool = connection.storagePoolLookupByName("default")
+    pool.refresh()
+    ours = [volume for volume in pool.listVolumes() if volume.startswith(guest["name"])]
+    connection.close()
+    assert sorted(each.split("-")[1] for each in ours) == ["0", "seed"]
+
+
+def test_a_password_signs_in_and_the_customers_own_configuration_wins(lab, guest):
+    """INS-55, INS-56, INS-57, INS-58, INS-61"""
+    ip = guest["primary_public_ip"]["ip"]
+    assert enters(ip, password=reinstall(lab, guest)["password"])
+    chosen = "a password of mine"
+    for theirs in ("ssh_pwauth: false", "disable_root: true", "users: [{name: root, lock_passwd: true}]"):
+        assert "password" not in reinstall(lab, guest, password=chosen, cloudcfg=theirs)
+        assert not enters(ip, password=chosen), theirs
+    answer = lab.admin("POST", f"/instance/{guest['id']}/reinstall", {"password": chosen, "timezone": "Asia/Tokyo"})
+    lab.finished(answer["task_id"])
+    wait_for(lambda: answers(ip), "the guest's SSH server")
+    assert enters(ip, password=chosen)

@@ -1,0 +1,73 @@
+"""A real guest moves between two hypervisors, and does not notice."""
+
+import pytest
+
+from panel.config import ROOT
+from tests.laboratory import laboratory
+from tests.neighbours import hosts
+from tests.processes.conftest import wait_for
+
+pytestmark = pytest.mark.guest
+
+COUNT = "(n=0; while true; do n=$((n+1)); echo $n > /run/count; sleep 0.1; done) >/dev/null 2>&1 &"
+
+
+@pytest.fixture(scope="module")
+def both(tmp_path_factory):
+    """A laboratory with two hypervisors, the second's id, and an instance that was placed on the first."""
+    directory = tmp_path_factory.mktemp("hosts")
+    cache = ROOT / "var" / "cache"
+    cache.mkdir(parents=True, exist_ok=True)
+    with hosts(directory) as (first, second):
+        (directory / "lab").mkdir()
+        with laboratory(directory / "lab", first, cache) as lab:
+            instance = lab.create()
+            node = {
+                "name": "node-2",
+                "hypervisor_group_id": lab.location,
+                "driver": "libvirt",
+                "uri": second.uri,
+                "storage_path": str(second.directory / "disks"),
+            }
+            added = lab.admin("POST", "/hypervisors", node)["hypervisor_id"]
+            wait_for(lambda: lab.admin("GET", f"/hypervisor/{added}")["status"] == "up", "the second hypervisor")
+            yield lab, added, instance
+
+
+@pytest.fixture(scope="module")
+def guest(both):
+    lab, _, instance = both
+    lab.install(instance, ssh_keys=[lab.key_id])
+    return lab.show(instance)
+
+
+def move(lab, guest, target):
+    asked = lab.admin("POST", "/migrations", {"instance_id": guest["id"], "hypervisor_id": target})
+    path = f"/migration/{asked['migration_id']}"
+    return wait_for(lambda: (row := lab.admin("GET", path))["status"] != "active" and row, "the migration")
+
+
+def test_a_counter_in_memory_goes_on_through_a_live_migration(both, guest):
+    """INS-11"""
+    (lab, second, _), ip = both, guest["primary_public_ip"]["ip"]
+    lab.ssh(ip, f"echo kept > /root/kept; {COUNT}")
+    boot = lab.ssh(ip, "cat /proc/sys/kernel/random/boot_id")
+    before = int(lab.ssh(ip, "cat /run/count"))
+    row = move(lab, guest, second)
+    assert (row["status"], row["kind"], row["error"]) == ("completed", "live", None)
+    assert lab.show(guest)["state"] == "running"
+    assert lab.admin("GET", f"/instance/{guest['id']}")["hypervisor_name"] == "node-2"
+    assert lab.ssh(ip, "cat /proc/sys/kernel/random/boot_id") == boot
+    assert int(lab.ssh(ip, "cat /run/count")) > before
+    assert lab.ssh(ip, "cat /root/kept").strip() == "kept"
+
+
+def test_a_machine_that_is_off_moves_back_and_starts_there(both, guest):
+    (lab, *_), ip = both, guest["primary_public_ip"]["ip"]
+    lab.ssh(ip, "sync")
+    lab.power(guest, "shutdown")
+    row = move(lab, guest, lab.node)
+    assert (row["status"], row["kind"], row["error"]) == ("completed", "cold", None)
+    assert lab.show(guest)["state"] == "stopped"
+    lab.power(guest, "start")
+    assert lab.ssh(ip, "cat /root/kept").strip() == "kept"

@@ -1,0 +1,93 @@
+"""A node on another host: a guest is deployed there, and its screen opened, over SSH and over TLS."""
+
+import contextlib
+
+import psutil
+import pytest
+
+from tests import hosts
+from tests.guests.person import Person, moves
+from tests.hypervisor import Hypervisor
+from tests.laboratory import EMAIL, PASSWORD, laboratory
+from tests.processes.conftest import wait_for
+
+pytestmark = pytest.mark.guest
+
+
+@pytest.fixture(scope="module")
+def host(tmp_path_factory):
+    with hosts.host(tmp_path_factory.mktemp("host")) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def remote(host, tmp_path_factory, guest_cache):
+    """An installation whose only node is that host, reached by SSH."""
+    path = hosts.client(host, tmp_path_factory.mktemp("client"))
+    node = Hypervisor(host.ssh_uri, host.directory, host.network)
+    with laboratory(tmp_path_factory.mktemp("remote"), node, guest_cache, PATH=path) as lab:
+        yield lab
+
+
+@pytest.fixture(scope="module")
+def person(remote):
+    return Person(remote.at, EMAIL, PASSWORD)
+
+
+@pytest.fixture(scope="module")
+def guest(remote):
+    instance = remote.create(display_name="Far away", hostname="far.example.com")
+    remote.install(instance, ssh_keys=[remote.key_id])
+    return remote.show(instance)
+
+
+def tunnels(lab):
+    """Processes that lead to screens."""
+    found = []
+    for process in lab.at.parts("console"):
+        for child in process.children():
+            with contextlib.suppress(psutil.NoSuchProcess):
+                found += [child] if "-W" in child.cmdline() else []
+    return found
+
+
+def test_a_screen_over_ssh(remote, person, guest, host):
+    """It listens at the host's loopback; the way there is a tunnel, which ends with the console."""
+    assert guest["state"] == "running"
+    seat, title = person.screen(person.mint(guest["id"]))
+    assert title == f"QEMU ({guest['name']})"
+    assert moves(seat)
+    assert len(tunnels(remote)) == 1
+    seat.close()
+    wait_for(lambda: tunnels(remote) == [], "the tunnel to end")
+
+
+def test_a_shell_s_key_is_put_into_a_guest_over_ssh(remote, guest):
+    """SSH-01: once its agent answers."""
+    path = f"/api/instance/{guest['id']}/ssh-session"
+    wait_for(lambda: remote.at.call("POST", path, None, remote.token)[0] == 200, "the guest's agent")
+
+
+def test_a_host_that_is_cut_off_is_said(remote, person, guest, host):
+    hosts.run("ip", "link", "set", host.name, "down")
+    try:
+        told = person.told(person.mint(guest["id"]))
+    finally:
+        hosts.run("ip", "link", "set", host.name, "up")
+    assert "host" in told or "hypervisor" in told
+    wait_for(lambda: person.told(person.mint(guest["id"])) is None, "the screen to open again")
+
+
+def test_a_screen_over_tls(remote, person, guest, host):
+    """Screens at the host's loopback cannot be reached so, which is said; those at an address of the host can."""
+    remote.admin("PATCH", f"/hypervisor/{remote.node}", {"uri": host.tls_uri})
+    assert person.told(person.mint(guest["id"])) == "The screen cannot be reached from the panel."
+    hosts.kill_daemon(host)
+    hosts.start(host, screens=host.address)
+    wait_for(lambda: remote.admin("GET", f"/hypervisor/{remote.node}")["status"] == "up", "the node")
+    for action in ("poweroff", "start"):
+        remote.power(guest, action)
+    seat, title = person.screen(person.mint(guest["id"]))
+    assert title == f"QEMU ({guest['name']})"
+    assert moves(seat)
+    assert tunnels(remote) == []

@@ -1,0 +1,48 @@
+"""A volume in a real guest: it comes and goes while the guest runs, is copied while in use, and put back."""
+
+import pytest
+
+from tests.processes.conftest import wait_for
+
+pytestmark = pytest.mark.guest
+
+
+def test_a_volume_and_its_snapshot(lab):
+    lab.admin("POST", "/system/settings", {"billing_enabled": True})
+    group = lab.admin("POST", "/volume/plan-groups", {"name": "ssd"})["id"]
+    plan = lambda size: lab.admin(  # noqa: E731
+        "POST", "/volume/plans", {"name": f"{size} GB", "volume_plan_group_id": group, "size": size}
+    )["id"]
+    small, large = plan(1), plan(2)
+    instance = lab.create()
+    lab.install(instance, ssh_keys=[lab.key_id])
+    ip = lab.show(instance)["primary_public_ip"]["ip"]
+    say = lambda command: lab.ssh(ip, command).strip()  # noqa: E731
+    show = lambda: lab.call("GET", path)["volume"]  # noqa: E731
+    wanted = {"name": "data", "volume_plan_id": small, "hypervisor_group_id": lab.location}
+    path = f"/api/storage/volume/{lab.call('POST', '/api/storage/volumes', wanted)['volume']['id']}"
+    wait_for(lambda: show()["status"] == "available", "the volume")
+    attached = lab.call("POST", f"{path}/attach", {"instance_id": instance["id"]})["volume"]
+    serial = attached["dev"].removeprefix("/dev/disk/by-id/virtio-")
+    wait_for(lambda: say("cat /sys/block/vdb/serial 2>/dev/null; true") == serial, "the volume in the guest")
+    say("mkfs.ext4 -q /dev/vdb 2>/dev/null || mke2fs -q /dev/vdb; mkdir /data; mount /dev/vdb /data")
+    say("echo before > /data/file; sync")
+    lab.finished(lab.call("POST", f"{path}/snapshot", {"name": "one"})["queue"]["id"])
+    say("echo after > /data/file; sync")
+    lab.call("PATCH", f"{path}/resize", {"volume_plan_id": large})
+    wait_for(lambda: int(say("cat /sys/block/vdb/size")) * 512 == 2 * 1024**3, "the new size")
+    assert say("cat /data/file") == "after"
+    say("umount /data")
+    lab.call("POST", f"{path}/detach")
+    wait_for(lambda: say("ls /sys/block | grep -c vdb; true") == "0", "the guest to let it go")
+    kept = show()["snapshots"][0]
+    assert (kept["status"], kept["size"]) == ("available", 1024**3)
+    back = lab.call("POST", f"{path}/snapshot/{kept['id']}/restore", {"mode": "in_place"})
+    lab.finished(back["queue"]["id"])
+    lab.call("POST", f"{path}/attach", {"instance_id": instance["id"]})
+    wait_for(lambda: say("cat /sys/block/vdb/serial 2>/dev/null; true") == serial, "the volume in the guest")
+    assert say("mount /dev/vdb /data; cat /data/file; umount /data") == "before"
+    lab.destroy(instance)
+    assert (show()["status"], show()["instance_id"]) == ("available", None)
+    lab.call("DELETE", path)
+    wait_for(lambda: lab.at.call("GET", path, token=lab.token)[0] == 404, "the end of the volume")

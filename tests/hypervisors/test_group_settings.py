@@ -1,0 +1,143 @@
+"""What a hypervisor group offers and on which terms: switches, prices, limits (specification 2.9)."""
+
+import pytest
+
+from panel.db import session
+from panel.models import HypervisorGroup, Instance
+from panel.models.hypervisor_group_settings import SERVICES
+from panel.schemas.hypervisor_group_settings import ABOUT
+
+GROUPS = "/api/v1/hypervisor/groups"
+SWITCHES = ("enabled", *(f"{kind}_enabled" for kind in SERVICES))
+TERMS = {
+    "managed_backups_billed": True,
+    "vpc_network_inbound_average": 2048,
+    "vpc_network_outbound_average": 1024,
+    "natgw_credit_value": 5.25,
+    "natgw_bandwidth_rate": 100,
+    "natgw_bandwidth_accounting": "outbound",
+    "natgw_bandwidth_overage": 0.0125,
+    "ipv4_credit_value": 1.5,
+    "backup_mode": "incremental",
+    "default_backup_policy_id": "0199c0a8-0000-7000-8000-000000000000",
+}
+
+
+@pytest.fixture
+def path(cast):
+    return f"/api/v1/hypervisor/group/{cast.location.id}"
+
+
+@pytest.fixture
+def switch(as_, path):
+    """Changes settings of the location and gives it as it is then."""
+
+    def switch(**values):
+        answer = as_("admin", "PATCH", path, json=values)
+        assert answer.status_code == 200, answer.text
+        return answer.json["data"]
+
+    return switch
+
+
+def created(as_, cast, who="owner"):
+    body = {"location_id": cast.location.id, "plan_id": cast.plan.id}
+    return as_(who, "POST", "/api/cloud-service/instances", json=body)
+
+
+@pytest.mark.parametrize("name", SWITCHES)
+def test_each_switch_is_set_on_both_routes_and_read_back(as_, path, name):
+    """HVG-03, HVG-06"""
+    made = as_("admin", "POST", GROUPS, json={"name": "other", name: False}).json["data"]
+    assert [word for word in SWITCHES if not made[word]] == [name]
+    before = as_("admin", "GET", path).json["data"]
+    assert as_("admin", "PATCH", path, json={name: False}).status_code == 200
+    after = as_("admin", "GET", path).json["data"]
+    assert {word for word in after if after[word] != before[word]} == {name, "updated_at"}
+    assert as_("admin", "PATCH", path, json={name: "false"}).json["errors"].keys() == {name}
+
+
+def test_the_terms_are_set_on_both_routes_and_read_back(as_, path):
+    """HVG-04"""
+    assert set(SWITCHES) | set(TERMS) == set(ABOUT)
+    made = as_("admin", "POST", GROUPS, json={"name": "other", **TERMS}).json["data"]
+    stored = as_("admin", "GET", f"/api/v1/hypervisor/group/{made['id']}").json["data"]
+    assert {name: stored[name] for name in TERMS} == TERMS
+    for name, value in TERMS.items():
+        as_("admin", "PATCH", path, json={name: value})
+        assert as_("admin", "GET", path).json["data"][name] == value
+    assert as_("admin", "PATCH", path, json={"vpc_network_inbound_average": None}).status_code == 200
+    assert as_("admin", "GET", path).json["data"]["vpc_network_inbound_average"] is None
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("natgw_credit_value", -1),
+        ("natgw_bandwidth_rate", 1.5),
+        ("natgw_bandwidth_accounting", "nothing"),
+        ("backup_mode", "never"),
+        ("vpc_network_outbound_average", 0),
+        ("managed_backups_billed", None),
+    ],
+)
+def test_what_makes_no_sense_is_refused(as_, path, name, value):
+    answer = as_("admin", "PATCH", path, json={name: value})
+    assert (answer.status_code, answer.json["errors"].keys()) == (422, {name})
+
+
+def test_without_public_networking_an_instance_gets_no_address(as_, cast, switch):
+    """HVG-08: that switch closes the group to public addresses, and to nothing else."""
+    switch(public_networking_enabled=False)
+    answer = created(as_, cast)
+    assert answer.status_code == 200
+    assert answer.json["instance"]["primary_public_ip"] is None
+    instance = session.get(Instance, answer.json["instance"]["id"])
+    assert (instance.interfaces, instance.ipv4, instance.ipv6) == ([], None, None)
+    switch(public_networking_enabled=True)
+    assert created(as_, cast).json["instance"]["primary_public_ip"]
+
+
+def test_an_instance_without_addresses_runs(as_, cast, switch, work):
+    switch(public_networking_enabled=False)
+    instance = created(as_, cast).json["instance"]["id"]
+    as_("owner", "POST", f"/api/instance/{instance}/deploy", json={"image_id": cast.image.id})
+    work()
+    assert as_("owner", "GET", f"/api/instance/{instance}").json["state"] == "running"
+
+
+@pytest.mark.parametrize("kind", [kind for kind in SERVICES if kind != "public_networking"])
+def test_a_switch_refuses_its_own_kind_only(as_, cast, switch, kind):
+    """HVG-08: instances are made, and only the kind that was switched off is closed."""
+    switch(**{f"{kind}_enabled": False})
+    group = session.get(HypervisorGroup, cast.location.id)
+    assert [word for word in SERVICES if not group.allows(word)] == [kind]
+    assert created(as_, cast).status_code == 200
+
+
+def test_a_closed_group_allows_nothing_and_what_exists_goes_on(as_, cast, switch, work):
+    """HVG-07"""
+    instance = cast.instance()
+    as_("owner", "POST", f"/api/instance/{instance.id}/deploy", json={"image_id": cast.image.id})
+    work()
+    switch(enabled=False)
+    group = session.get(HypervisorGroup, cast.location.id)
+    assert not any(group.allows(kind) for kind in SERVICES)
+    assert created(as_, cast).json["errors"].keys() == {"location_id"}
+    assert as_("owner", "POST", f"/api/instance/{instance.id}/power/restart").status_code == 200
+    work()
+    assert as_("owner", "GET", f"/api/instance/{instance.id}").json["state"] == "running"
+
+
+def test_the_page_sets_all_of_it(browse, cast):
+    browser, path = browse("admin"), f"/admin/locations/{cast.location.id}"
+    assert 'name="natgw_bandwidth_overage"' in browser.get(path).text
+    sent = {name: "false" for name in SWITCHES} | {name: str(value) for name, value in TERMS.items()}
+    sent |= {"managed_backups_billed": "true", "name": "lab", "display_name": "Laboratory"}
+    assert browser.post(path, data=sent).status_code == 303
+    group = session.get(HypervisorGroup, cast.location.id)
+    assert not any(getattr(group, name) for name in SWITCHES)
+    as_text = lambda value: str(value).rstrip("0")  # noqa: E731
+    assert {name: as_text(getattr(group, name)) for name in TERMS} == {name: as_text(TERMS[name]) for name in TERMS}
+    page = browser.get(path).text
+    assert 'value="0.0125"' in page

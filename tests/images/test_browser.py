@@ -1,0 +1,248 @@
+"""Images from addresses and from the upstream catalog."""
+
+import hashlib
+from datetime import date, timedelta
+
+import pytest
+
+from panel import clock
+from panel.db import session
+from panel.models import CatalogImage, Image, MediaDownload
+from panel.services import image_catalog
+from worker import hypervisors, media
+
+QCOW2 = b"QFI\xfb" + bytes(20) + (3 * 1024**3).to_bytes(8, "big") + bytes(400)
+FIELDS = """name version publisher_version build_date label status size url filename distro release format purpose
+    public enabled cloudinit variant type interface cloud_config user_id download_error download_error_at
+    download_reset_at"""
+BROWSER = "/api/v1/image-browser"
+
+
+@pytest.fixture
+def row(library):
+    """The catalog's only row; its file is there."""
+    made = CatalogImage(
+        key="debian-12",
+        label="Debian 12",
+        distro="Debian",
+        version="12",
+        publisher_version="12.5",
+        release="bookworm",
+        variant="genericcloud",
+        build_date=date(2026, 1, 2),
+        url=library.put("/debian-12.qcow2", QCOW2),
+        size=123456,
+        sha256=hashlib.sha256(QCOW2).hexdigest(),
+    )
+    session.add(made)
+    session.commit()
+    return made
+
+
+@pytest.fixture
+def add(as_):
+    return lambda **body: as_("admin", "POST", f"{BROWSER}/add", json=body)
+
+
+@pytest.fixture
+def shown(as_):
+    return lambda image: as_("admin", "GET", f"/api/v1/image/{image['id']}").json["data"]
+
+
+def test_a_payload_has_every_field(as_, cast, shown):
+    """IMG-01, IMG-02, IMG-04"""
+    [listed] = as_("admin", "GET", "/api/v1/images").json["data"]
+    assert set(FIELDS.split()) <= listed.keys()
+    image = shown(listed)
+    assert image["hypervisors"] == []
+    assert [image[name] for name in ("download_error", "download_error_at", "download_reset_at")] == [None] * 3
+    assert image["status"] == "available"
+
+
+def test_the_panel_s_own_catalog_can_be_read(as_):
+    rows = as_("admin", "GET", BROWSER).json["data"]
+    assert {"Debian", "Ubuntu", "AlmaLinux", "Rocky Linux"} <= {row["distro"] for row in rows}
+    assert all(row["url"].startswith("https://") for row in rows)
+    assert {row["distro"] for row in as_("admin", "GET", f"{BROWSER}?distro=debian").json["data"]} == {"Debian"}
+    assert [row["id"] for row in as_("admin", "GET", f"{BROWSER}?search=noble").json["data"]] == ["ubuntu-24.04"]
+
+
+def test_a_row_is_taken_over_and_deployed(as_, cast, add, shown, row, work):
+    """IMG-03, IMG-16"""
+    answer = add(catalog_id="debian-12")
+    assert answer.status_code == 200
+    made = answer.json["data"]
+    assert (made["size"], made["status"], made["url"]) == (123456, "downloading", row.url)
+    assert (made["version"], made["publisher_version"], made["build_date"]) == ("12", "12.5", "2026-01-02")
+    instance = cast.instance()
+    deploy = {"image_id": made["id"]}
+    assert as_("owner", "POST", f"/api/instance/{instance.id}/deploy", json=deploy).json["errors"].keys() == {
+        "image_id"
+    }
+    work()
+    image = shown(made)
+    assert (image["status"], image["size"], image["min_disk"]) == ("available", len(QCOW2), 3)
+    assert image["sha256"] == row.sha256
+    assert (hypervisors.data_dir / "images" / image["filename"]).read_bytes() == QCOW2
+    assert as_("owner", "POST", f"/api/instance/{instance.id}/deploy", json=deploy).status_code == 200
+    work()
+    assert [node["name"] for node in shown(made)["hypervisors"]] == ["node-1"]
+
+
+def test_the_size_is_the_catalog_s_only_at_the_catalog_s_address(add, row, library):
+    """IMG-16"""
+    assert add(url=row.url, name="by-url", size=7).json["data"]["size"] == 123456
+    other = library.put("/other.qcow2", QCOW2)
+    facts = {"label": "Mine", "distro": "Debian", "version": "12"}
+    assert add(url=other, name="a", size=7, **facts).json["data"]["size"] == 7
+    assert add(url=other, name="b", **facts).json["data"]["size"] == len(QCOW2), "as the server says"
+
+
+@pytest.mark.parametrize("answer", [404, b"", "unknown"])
+def test_without_a_size_no_image_is_made(as_, add, row, library, answer):
+    """IMG-17"""
+
+    def unknown(handler):
+        handler.send_response(200)
+        handler.end_headers()
+
+    library.files["/nothing.qcow2"] = unknown if answer == "unknown" else answer
+    before = as_("admin", "GET", "/api/v1/images").json["meta"]["total"]
+    facts = {"label": "Mine", "distro": "Debian", "version": "12"}
+    answer = add(url=library.url("/nothing.qcow2"), **facts)
+    assert (answer.status_code, answer.json["reason"]) == (400, "size_unknown")
+    assert as_("admin", "GET", "/api/v1/images").json["meta"]["total"] == before
+
+
+def test_what_cannot_be_added_is_refused(add, row, library):
+    assert add(catalog_id="nosuch").status_code == 404
+    assert add().json["errors"].keys() == {"url"}
+    assert add(url="http://127.0.0.1/x", size=1).json["errors"].keys() == {"url"}
+    assert add(url="https://10.0.0.1/x", size=1).json["errors"].keys() == {"url"}
+    assert add(url=library.url("/x"), size=1).json["errors"].keys() == {"label"}
+    assert add(catalog_id="debian-12", name="tiny").json["errors"].keys() == {"name"}
+    assert add(catalog_id="debian-12", purpose="user").json["errors"].keys() == {"purpose"}
+
+
+def test_a_refresh_brings_the_catalog_s_version(as_, add, shown, row, library, work):
+    """IMG-12"""
+    made = add(catalog_id="debian-12").json["data"]
+    work()
+    newer = QCOW2 + b"newer"
+    row = session.query(CatalogImage).one()
+    row.publisher_version, row.build_date = "12.6", date(2026, 2, 3)
+    row.url, row.sha256, row.size = library.put("/newer.qcow2", newer), hashlib.sha256(newer).hexdigest(), len(newer)
+    session.commit()
+    answer = as_("admin", "POST", f"/api/v1/image/{made['id']}/update/release", json={})
+    assert answer.status_code == 200
+    assert (answer.json["data"]["publisher_version"], answer.json["data"]["build_date"]) == ("12.6", "2026-02-03")
+    assert answer.json["data"]["status"] == "available", "the file that is here counts until then"
+    work()
+    image = shown(made)
+    assert (image["sha256"], image["size"]) == (hashlib.sha256(newer).hexdigest(), len(newer))
+
+
+@pytest.mark.parametrize("change", [{"distro": "Ubuntu"}, {"version": "13"}, {"version": "13.1"}])
+def test_another_system_is_not_brought_in(as_, add, shown, row, work, change):
+    """IMG-13, IMG-14, IMG-15"""
+    made = add(catalog_id="debian-12").json["data"]
+    work()
+    for name, value in change.items():
+        setattr(session.query(CatalogImage).one(), name, value)
+    session.commit()
+    before = shown(made)
+    for body in ({}, {"catalog_id": "debian-12"}):
+        answer = as_("admin", "POST", f"/api/v1/image/{made['id']}/update/release", json=body)
+        assert (answer.status_code, answer.json["reason"]) == (400, "catalog_mismatch")
+    assert shown(made) == before
+
+
+def test_an_image_from_elsewhere_finds_its_row(as_, cast, row):
+    """IMG-12: by distribution and major version."""
+    answer = as_("admin", "POST", f"/api/v1/image/{cast.image.id}/update/release", json={})
+    assert answer.json["data"]["publisher_version"] == "12.5"
+    image_catalog.replace("[]")
+    session.commit()
+
+
+def test_an_operator_adds_an_image_by_address(as_, cast, shown, library, work):
+    body = {"name": "mine", "url": library.put("/mine.qcow2", QCOW2), "distro": "Debian", "version": "12"}
+    made = as_("admin", "POST", "/api/v1/images", json=body).json["data"]
+    assert (made["label"], made["status"]) == ("mine", "downloading")
+    work()
+    assert shown(made)["status"] == "available"
+    assert as_("admin", "POST", "/api/v1/images", json=body).json["errors"].keys() == {"name"}
+    path = hypervisors.data_dir / "images" / shown(made)["filename"]
+    assert path.exists()
+    assert as_("admin", "DELETE", f"/api/v1/image/{made['id']}").status_code == 200
+    work()
+    assert not path.exists()
+    assert as_("admin", "GET", f"/api/v1/image/{made['id']}").status_code == 404
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (b"x" * 1000, "qcow2"),
+        (QCOW2[:8] + b"\1" * 8 + QCOW2[16:], "based on another file"),
+        (QCOW2[:79] + b"\4" + QCOW2[80:], "based on another file"),
+        (404, "404"),
+        (b"", "empty"),
+    ],
+)
+def test_a_download_that_fails_pauses_and_is_retried(as_, shown, library, work, monkeypatch, content, words):
+    """IMG-18, IMG-19"""
+    library.files["/bad.qcow2"] = content
+    body = {"name": "bad", "url": library.url("/bad.qcow2"), "distro": "Debian", "version": "12"}
+    made = as_("admin", "POST", "/api/v1/images", json=body).json["data"]
+    work()
+    image = shown(made)
+    assert (image["status"], words in image["download_error"]) == ("error", True)
+    assert image["download_error_at"]
+    assert not list((hypervisors.data_dir / "images").glob("*.part"))
+    real, passed = clock.now, [timedelta()]
+    monkeypatch.setattr(clock, "now", lambda: real() + passed[0])
+    pause = timedelta(minutes=10)
+    for attempt in range(2, 11):
+        passed[0] += pause - timedelta(seconds=5)
+        media.sweep()
+        work()
+        assert len(library.asked) == attempt - 1
+        passed[0] += timedelta(seconds=10)
+        media.sweep()
+        work()
+        assert len(library.asked) == attempt
+        pause = min(2 * pause, timedelta(hours=24))
+    library.put("/bad.qcow2", QCOW2)
+    answer = as_("admin", "POST", f"/api/v1/image/{made['id']}/retry")
+    assert answer.json["data"]["download_reset_at"]
+    work()
+    image = shown(made)
+    assert (image["status"], image["download_error"]) == ("available", None)
+    assert session.query(MediaDownload).one().attempts == 0
+
+
+def test_an_image_without_an_address_has_nothing_to_retry(as_, cast):
+    assert as_("admin", "POST", f"/api/v1/image/{cast.image.id}/retry").json["reason"] == "no_url"
+
+
+def test_deleting_an_image_that_instances_have_leaves_them(as_, cast, work):
+    instance = cast.instance()
+    as_("owner", "POST", f"/api/instance/{instance.id}/deploy", json={"image_id": cast.image.id})
+    work()
+    assert as_("admin", "DELETE", f"/api/v1/image/{cast.image.id}").status_code == 200
+    path = hypervisors.data_dir / "images" / "tiny.qcow2"
+    content = path.read_bytes()
+    work()
+    path.write_bytes(content)  # other tests need it
+    shown = as_("owner", "GET", f"/api/instance/{instance.id}").json
+    assert (shown["state"], shown["image_id"]) == ("running", None)
+    assert session.query(Image).count() == 0
+
+
+@pytest.mark.parametrize("text", ["", "{}", "[1]", '[{"key": "a"}]', "null"])
+def test_nonsense_is_no_catalog(text):
+    from panel.errors import Invalid
+
+    with pytest.raises(Invalid):
+        image_catalog.parsed(text)

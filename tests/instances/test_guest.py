@@ -1,0 +1,191 @@
+"""What is done inside guests by the APIs and pages, and what is refused while nobody can."""
+
+from datetime import timedelta
+
+import pytest
+from sqlalchemy import select
+
+from panel.db import session
+from panel.models import GuestReport, Hypervisor, Instance, Task
+from worker import agents
+
+RESETS = {"owner": "/api/instance/{}/reset-password", "admin": "/api/v1/instance/{}/resetPassword"}
+
+
+@pytest.fixture
+def running(as_, cast, work):
+    """A deployed instance of the owner, whose agent is there."""
+    instance = cast.instance(hostname="web.example.com")
+    as_("owner", "POST", f"/api/instance/{instance.id}/deploy", json={"image_id": cast.image.id, "password": "x" * 9})
+    work()
+    look(instance)
+    return instance
+
+
+def look(instance):
+    agents.look(instance.hypervisor_id)
+    session.expire_all()
+
+
+def reset(as_, who, instance, **body):
+    return as_(who, "POST", RESETS[who].format(instance.id), json=body)
+
+
+@pytest.mark.parametrize("who", RESETS)
+def test_a_password_is_made_and_set(as_, running, work, node, who):
+    """INS-62, INS-63"""
+    answer = reset(as_, who, running)
+    assert answer.json.keys() == {"success", "message", "data"}
+    assert answer.json["data"].keys() == {"password", "task_id"}
+    password = answer.json["data"]["password"]
+    assert len(password) > 12
+    raw = session.connection().exec_driver_sql("select secret, arguments from tasks where secret is not null").one()
+    assert password not in str(raw)
+    work()
+    assert node.signs_in(running.id, "root", password)
+    task = session.get(Task, answer.json["data"]["task_id"])
+    assert (task.kind, task.lock, task.status, task.secret) == ("instance_reset_password", "light", "completed", None)
+
+
+def test_a_password_may_be_chosen(as_, running, work, node):
+    assert reset(as_, "owner", running, password="short").status_code == 422
+    assert reset(as_, "owner", running, password="my own: password").json["data"]["password"] == "my own: password"
+    work()
+    assert node.signs_in(running.id, "root", "my own: password")
+
+
+def test_the_route_may_be_called_without_a_body(as_, running):
+    assert as_("owner", "POST", RESETS["owner"].format(running.id)).status_code == 200
+
+
+@pytest.mark.parametrize("who", RESETS)
+def test_an_agent_that_is_away_refuses(as_, running, cast, node, who):
+    """INS-64, INS-66"""
+    node.set_guest(running.id, agent=False)
+    look(running)
+    answer = reset(as_, who, running)
+    assert (answer.status_code, answer.json["reason"]) == (409, "agent_unavailable")
+    assert "data" not in answer.json
+    assert session.scalar(select(Task).where(Task.kind == "instance_reset_password")) is None
+    node.set_guest(running.id)
+    look(running)
+    assert reset(as_, who, running).status_code == 200
+
+
+@pytest.mark.parametrize("who", RESETS)
+def test_a_node_that_does_not_answer_refuses(as_, running, who):
+    """INS-65, INS-66"""
+    session.scalar(select(Hypervisor)).status = "down"
+    session.commit()
+    answer = reset(as_, who, running)
+    assert (answer.status_code, answer.json["reason"]) == (503, "hypervisor_unreachable")
+    assert "data" not in answer.json
+    assert session.scalar(select(Task).where(Task.kind == "instance_reset_password")) is None
+
+
+def test_states_that_refuse(as_, running, cast, work):
+    assert reset(as_, "owner", cast.instance()).json["reason"] == "not_deployed"
+    as_("owner", "POST", f"/api/instance/{running.id}/power/poweroff")
+    work()
+    assert reset(as_, "owner", running).json["reason"] == "not_running"
+    session.get(Instance, running.id).suspended_reason = "admin"
+    session.commit()
+    assert reset(as_, "owner", running).json["reason"] == "suspended"
+
+
+def test_what_was_seen_before_the_machine_was_turned_on_does_not_count(as_, running, cast, node):
+    row = session.get(Instance, running.id)
+    row.agent_seen_at, row.agent_checked_at = None, row.power_at - timedelta(seconds=1)
+    session.commit()
+    assert reset(as_, "owner", running).status_code == 200
+    row.agent_checked_at = row.power_at + timedelta(seconds=1)
+    session.commit()
+    assert reset(as_, "owner", running).json["reason"] == "agent_unavailable"
+
+
+def test_an_agent_that_falls_silent_meanwhile_fails_the_task(as_, running, work, node):
+    task = reset(as_, "owner", running).json["data"]["task_id"]
+    node.set_guest(running.id, agent=False)
+    work()
+    row = session.get(Task, task)
+    assert (row.status, row.error, row.secret) == ("failed", "The guest agent does not answer.", None)
+    assert session.get(Instance, running.id).state == "running"
+
+
+def test_keys_are_put_into_the_running_guest(as_, running, work, node):
+    made = [
+        as_("owner", "POST", "/api/ssh-key/generate", json={"name": name, "algorithm": "ed25519"}).json["ssh_key"]
+        for name in ("a", "b")
+    ]
+    path = f"/api/instance/{running.id}/ssh-keys"
+    answer = as_("owner", "POST", path, json={"ssh_keys": [key["id"] for key in made]})
+    assert answer.json.keys() == {"success", "message", "task_id"}
+    work()
+    assert sorted(node.authorized_keys(running.id)) == sorted(key["public_key"] for key in made)
+    assert session.get(Task, answer.json["task_id"]).kind == "instance_ssh_key_inject"
+    assert as_("owner", "POST", path, json={"ssh_key_id": made[0]["id"]}).status_code == 200
+    foreign = {"name": "c", "algorithm": "ed25519"}
+    foreign = as_("outsider", "POST", "/api/ssh-key/generate", json=foreign).json["ssh_key"]["id"]
+    for body, field in (
+        ({"ssh_keys": [foreign]}, "ssh_keys"),
+        ({"ssh_key_id": foreign}, "ssh_key_id"),
+        ({}, "ssh_keys"),
+    ):
+        refused = as_("owner", "POST", path, json=body)
+        assert (refused.status_code, list(refused.json["errors"])) == (422, [field])
+    node.set_guest(running.id, agent=False)
+    look(running)
+    assert as_("owner", "POST", path, json={"ssh_key_id": made[0]["id"]}).json["reason"] == "agent_unavailable"
+
+
+def test_what_the_guest_says_is_shown_with_its_time(as_, running):
+    ips = as_("owner", "GET", f"/api/instance/{running.id}/guest-ips").json
+    assert [(row["ip"], row["family"]) for row in ips["data"]] == [("10.9.0.2", 4), ("fd99::2", 6)]
+    assert {row["mac"] for row in ips["data"]} == {running.interfaces[0].mac}
+    assert (ips["total"], ips["last_page"]) == (2, 1)
+    second = as_("owner", "GET", f"/api/instance/{running.id}/guest-ips?per_page=1&page=2").json
+    assert ([row["ip"] for row in second["data"]], second["from"], second["last_page"]) == (["fd99::2"], 2, 2)
+    [root] = as_("owner", "GET", f"/api/instance/{running.id}/guest-filesystems").json["data"]
+    assert (root["mountpoint"], root["kind"], root["size"]) == ("/", "ext4", 10 * 1024**3)
+    assert 0 < root["used"] < root["size"]
+    assert root["reported_at"]
+
+
+def test_a_guest_that_never_said_anything(as_, cast):
+    path = f"/api/instance/{cast.instance().id}/guest-ips"
+    empty = as_("owner", "GET", path).json
+    assert (empty["data"], empty["total"], empty["from"]) == ([], 0, None)
+    assert as_("outsider", "GET", path).status_code == 404
+
+
+def test_a_reinstall_forgets_what_the_old_system_said(as_, running, work):
+    as_("owner", "POST", f"/api/instance/{running.id}/reinstall", json={})
+    work()
+    assert session.get(GuestReport, running.id) is None
+
+
+def test_the_pages(browse, running, work, node, cast, as_):
+    key = {"name": "laptop", "algorithm": "ed25519"}
+    key = as_("owner", "POST", "/api/ssh-key/generate", json=key).json["ssh_key"]
+    browser = browse("owner")
+    overview = browser.get(f"/instances/{running.id}").text
+    assert "Inside the guest" in overview
+    assert "of 10" in overview
+    settings = f"/instances/{running.id}/settings"
+    assert "Reset password" in browser.get(settings).text
+    answer = browser.post(f"/instances/{running.id}/reset-password")
+    assert answer.status_code == 303
+    shown = browser.get(answer.headers["Location"]).text
+    password = shown.split('id="password"')[1].split('data-copy="')[1].split('"')[0]
+    work()
+    assert node.signs_in(running.id, "root", password)
+    assert password not in browser.get(answer.headers["Location"]).text
+    assert browser.post(f"/instances/{running.id}/ssh-keys", data={"ssh_keys": [key["id"], ""]}).status_code == 303
+    work()
+    assert node.authorized_keys(running.id) == [key["public_key"]]
+    refused = browser.post(f"/instances/{running.id}/ssh-keys", data={"ssh_keys": ""})
+    assert (refused.status_code, "Choose at least one." in refused.text) == (422, True)
+    node.set_guest(running.id, agent=False)
+    look(running)
+    assert "The guest agent does not answer" in browser.get(settings).text
+    assert browser.post(f"/instances/{running.id}/reset-password").status_code == 409

@@ -1,0 +1,99 @@
+"""The network of an instance on the pages, for its owner and for operators."""
+
+import pytest
+
+from panel.db import session
+from panel.models import Instance, Traffic
+from tests.test_pages import PART, Outline
+
+
+@pytest.fixture
+def instance(cast):
+    cast.plan.ipv4 = 2
+    session.commit()
+    return cast.instance(display_name="Shop <front>")
+
+
+def tab(instance):
+    return f"/instances/{instance.id}/network"
+
+
+def address(instance, ip=None):
+    return next(each for each in session.get(Instance, instance.id).addresses if each.ip == (ip or instance.ipv4))
+
+
+def test_addresses_are_released_preferred_and_added(browse, cast, instance):
+    browser, change = browse("owner"), f"/instances/{instance.id}/ips"
+    page = browser.get(tab(instance)).text
+    assert Outline(page).open == []
+    first, second = [each.ip for each in session.get(Instance, instance.id).addresses if each.family == 4]
+    assert second in page
+    assert "Add an IPv4 address" not in page
+    refused = browser.post(change, data={"action": "remove", "ips": first}, follow_redirects=True)
+    assert "Make another address the primary one first." in refused.text
+    assert browser.post(change, data={"action": "set-primary", "ips": second}).headers["Location"] == tab(instance)
+    assert session.get(Instance, instance.id).ipv4 == second
+    browser.post(change, data={"action": "remove", "ips": first})
+    page = browser.get(tab(instance)).text
+    assert "Add an IPv4 address" in page
+    browser.post(change, data={"action": "add", "family": "4"})
+    assert len(session.get(Instance, instance.id).addresses) == 3
+    assert browse("viewer").post(change, data={"action": "add", "family": "4"}).status_code == 403
+    assert browse("outsider").post(change, data={"action": "add", "family": "4"}).status_code == 404
+
+
+def test_a_reverse_name_is_set_and_taken_back(browse, instance):
+    browser, found = browse("owner"), address(instance)
+    place = f"/instances/{instance.id}/ip/{found.id}"
+    assert "Set a name" in browser.get(tab(instance)).text
+    assert Outline(browser.get(place).text).open == []
+    refused = browser.post(place, data={"rdns": "not a name"}, headers=PART)
+    assert ("must be a valid hostname" in refused.text, "<html" in refused.text) == (True, False)
+    assert browser.post(place, data={"rdns": "shop.example.com"}).headers["Location"] == tab(instance)
+    assert "shop.example.com" in browser.get(tab(instance)).text
+    browser.post(place, data={"rdns": ""})
+    assert address(instance).rdns is None
+    assert browse("outsider").get(place).status_code == 404
+
+
+def test_traffic_and_why_the_network_is_cut_off(browse, instance):
+    session.add(Traffic(instance_id=instance.id, month="2020-02", received=5 * 10**9, sent=0))
+    card = session.get(Instance, instance.id).interfaces[0]
+    card.received = 12 * 10**9
+    session.commit()
+    page = browse("owner").get(tab(instance)).text
+    assert "12 GB of" in page
+    assert "2020-02" in page
+    assert "The network is cut off" not in page
+    card.off = "traffic"
+    session.commit()
+    assert "The traffic of this period is used up" in browse("owner").get(tab(instance)).text
+
+
+def test_an_operator_changes_the_network_of_any_instance(browse, instance):
+    browser, place = browse("admin"), f"/admin/instances/{instance.id}/network"
+    assert f'href="{place}"' in browser.get(f"/admin/instances/{instance.id}").text
+    page = browser.get(place)
+    assert (page.status_code, Outline(page.text).open) == (200, [])
+    assert "Shop &lt;front&gt;" in page.text
+    browser.post(f"{place}/limits", data={"bandwidth": "50", "port_speed": "20"})
+    row = session.get(Instance, instance.id)
+    assert (row.bandwidth, row.interfaces[0].port_speed) == (50, 20)
+    refused = browser.post(f"{place}/limits", data={"bandwidth": "-1", "port_speed": "20"})
+    assert refused.status_code == 422
+    row.interfaces[0].received = 9
+    session.commit()
+    assert browser.post(f"{place}/reset").headers["Location"] == place
+    assert session.get(Instance, instance.id).interfaces[0].received == 0
+    browser.post(f"{place}/disconnect")
+    assert "By an operator." in browser.get(place).text
+    assert "An operator has cut it off." in browse("owner").get(tab(instance)).text
+    browser.post(f"{place}/connect")
+    assert session.get(Instance, instance.id).interfaces[0].off is None
+    browser.post(f"{place}/ips", data={"action": "add", "family": "4", "ips": "10.9.0.77"})
+    assert address(instance, "10.9.0.77")
+    browser.post(f"{place}/ip/{address(instance).id}", data={"rdns": "a.example.com"})
+    assert address(instance).rdns == "a.example.com"
+    wrong = browser.post(f"{place}/ips", data={"action": "add", "ips": "192.0.2.9"}, follow_redirects=True)
+    assert "no such address" in wrong.text
+    assert browse("owner").get(place).status_code == 403

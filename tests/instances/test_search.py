@@ -1,0 +1,150 @@
+"""The language of the search field: parsed, and asked of both lists and both APIs."""
+
+import pytest
+
+from panel.db import session
+from panel.services import projects
+from panel.services.instances.search import Term, parse
+
+
+@pytest.mark.parametrize(
+    ("text", "terms"),
+    [
+        ("web", [Term("", "web")]),
+        ("  web   shop ", [Term("", "web"), Term("", "shop")]),
+        ("name:web state:running", [Term("name", "web"), Term("state", "running")]),
+        ("-tag:prod", [Term("tag", "prod", True)]),
+        ("-web", [Term("", "web", True)]),
+        ("NAME:Web", [Term("name", "Web")]),
+        ('name:"big one"', [Term("name", "big one")]),
+        ('"big one" x', [Term("", "big one"), Term("", "x")]),
+        ('-name:"big one"', [Term("name", "big one", True)]),
+        ('name:"open end', [Term("name", "open end")]),
+        ('"http://x"', [Term("", "http://x")]),
+        ("ip:10.0.", [Term("ip", "10.0.")]),
+        ("ip:fd99::1", [Term("ip", "fd99::1")]),
+        ("fd99::1", [Term("", "fd99::1")]),
+        ("dead:beef::", [Term("", "dead:beef::")]),
+        ("52:54:0a:1b:2c:3d", [Term("", "52:54:0a:1b:2c:3d")]),
+        ("name:", []),
+        ("-", []),
+        ('""', []),
+        ("web-1", [Term("", "web-1")]),
+        ("a:b:c", [Term("", "a:b:c")]),
+        ("", []),
+    ],
+)
+def test_terms(text, terms):
+    assert parse(text) == terms
+
+
+@pytest.fixture
+def fleet(cast):
+    """Three of the owner's, one of the outsider's."""
+    made = {}
+    for name, tags, on in (
+        ("web-1", ["prod", "web"], True),
+        ("web-2", ["web"], False),
+        ("big one", ["prod-old"], True),
+    ):
+        made[name] = instance = cast.instance(display_name=name, hostname=name.replace(" ", "-"))
+        instance.tags, instance.deployed, instance.power = tags, True, "on" if on else "off"
+    made["foreign"] = cast.instance("outsider", display_name="web-9")
+    made["web-1"].image_id = cast.image.id
+    made["big one"].project_id = projects.create(cast.owner, name="Old shop").id
+    session.commit()
+    return made
+
+
+CASES = {
+    "": {"web-1", "web-2", "big one"},
+    "web": {"web-1", "web-2"},
+    "WEB web-1": {"web-1"},
+    "name:web -tag:prod": {"web-2"},
+    "tag:prod": {"web-1"},
+    "tag:PROD": {"web-1"},
+    "-tag:prod": {"web-2", "big one"},
+    "tag:web tag:prod": {"web-1"},
+    'tag:"': {"web-1", "web-2", "big one"},
+    "tag:%": set(),
+    "state:running": {"web-1", "big one"},
+    "state:run": {"web-1", "big one"},
+    "-state:running": {"web-2"},
+    "ip:10.9.": {"web-1", "web-2", "big one"},
+    "ip:10.8.": set(),
+    "-ip:10.9.": set(),
+    "fd99::": {"web-1", "web-2", "big one"},
+    "location:labor": {"web-1", "web-2", "big one"},
+    "plan:S": {"web-1", "web-2", "big one"},
+    "-plan:S": set(),
+    "image:debian": {"web-1"},
+    "-image:debian": {"web-2", "big one"},
+    "project:shop": {"big one"},
+    "-project:shop": {"web-1", "web-2"},
+    'name:"big one"': {"big one"},
+    "name:": {"web-1", "web-2", "big one"},
+    "nothing": set(),
+}
+
+
+@pytest.mark.parametrize(("search", "found"), CASES.items())
+def test_customers_search(as_, fleet, search, found):
+    rows = as_("owner", "GET", "/api/instances", query_string={"search": search}).json["data"]
+    assert {row["display_name"] for row in rows} == found
+
+
+@pytest.mark.parametrize(
+    ("search", "found"),
+    [
+        ("web", {"web-1", "web-2", "web-9"}),
+        ("owner:outsider", {"web-9"}),
+        ("-owner:outsider", {"web-1", "web-2", "big one"}),
+        ("node:node-1 web", {"web-1", "web-2", "web-9"}),
+        ("node:other", set()),
+    ],
+)
+def test_operators_search_by_owner_and_node(as_, fleet, search, found):
+    rows = as_("admin", "GET", "/api/v1/instances", query_string={"search": search}).json["data"]
+    assert {row["display_name"] for row in rows} == found
+
+
+@pytest.mark.parametrize(
+    ("search", "says"),
+    [("colour:red", "There is no key colour"), ("state:sleeping", "There is no state sleeping"), ("owner:x", "no key")],
+)
+def test_what_is_not_known_is_refused(as_, browse, fleet, search, says):
+    answer = as_("owner", "GET", "/api/instances", query_string={"search": search})
+    assert answer.status_code == 422
+    assert says in answer.json["errors"]["search"][0]
+    page = browse("owner").get("/instances", query_string={"search": search})
+    assert page.status_code == 200
+    assert says in page.text
+    assert "web-1" not in page.text
+
+
+def test_operators_are_told_too(as_, browse, fleet):
+    assert as_("admin", "GET", "/api/v1/instances?search=colour:red").status_code == 422
+    page = browse("admin").get("/admin/instances?search=colour:red").text
+    assert "There is no key colour" in page
+    assert "owner, node" in page
+
+
+def test_lists_explain_their_language(browse, fleet):
+    assert "owner:ada" not in browse("owner").get("/instances").text
+    assert "tag:prod" in browse("owner").get("/instances").text
+    assert "owner:ada" in browse("admin").get("/admin/instances").text
+
+
+def test_the_palette_finds_nothing_rather_than_failing(browse, fleet):
+    assert browse("owner").get("/search?q=colour:red").status_code == 200
+    assert "web-1" in browse("owner").get("/search?q=tag:prod").text
+
+
+def test_the_number_of_queries_does_not_depend_on_the_search(as_, fleet, queries):
+    as_("owner", "GET", "/api/instances")
+    asked = set()
+    for search in ("web", "tag:prod", "project:shop -image:debian ip:10. state:running"):
+        queries.clear()
+        as_("owner", "GET", "/api/instances", query_string={"search": search})
+        asked.add(len(queries))
+    assert len(asked) == 1

@@ -1,0 +1,68 @@
+"""Machines whose time passes on command, and looks at them."""
+
+from datetime import timedelta
+
+import pytest
+from sqlalchemy import select
+
+from panel import clock
+from panel.db import session
+from panel.models import InstanceMetric
+from panel.services import instances
+from worker import hypervisors, metrics
+
+
+@pytest.fixture
+def machine(cast, node, work):
+    """A deployed instance that runs."""
+    instance = cast.instance()
+    instances.deploy(instance, image_id=cast.image.id, actor="test")
+    session.commit()
+    work()
+    assert instance.state == "running"
+    return instance
+
+
+class Time:
+    """The clock on the wall and the one that nobody sets. They begin at a full hour."""
+
+    def __init__(self, begin):
+        self.wall, self.steady = begin, 0.0
+
+    def passes(self, seconds):
+        self.wall += timedelta(seconds=seconds)
+        self.steady += seconds
+
+
+@pytest.fixture
+def time(monkeypatch):
+    begin = (clock.now() + timedelta(hours=1)).replace(minute=0, second=0, microsecond=0)
+    moved = Time(begin)
+    monkeypatch.setattr(clock, "now", lambda: moved.wall)
+    monkeypatch.setattr(metrics, "monotonic", lambda: moved.steady)
+    return moved
+
+
+@pytest.fixture
+def look(cast, time):
+    """Looks at all machines of the node, every ten seconds while `seconds` pass."""
+
+    def look(seconds=0):
+        hypervisors.refresh(cast.node.id)
+        for _ in range(int(seconds) // 10):
+            time.passes(10)
+            hypervisors.refresh(cast.node.id)
+        session.expire_all()
+
+    return look
+
+
+@pytest.fixture
+def rows():
+    """The rows of an instance at a step, oldest first."""
+
+    def rows(instance, step=15):
+        kept = select(InstanceMetric).where(InstanceMetric.instance_id == instance.id, InstanceMetric.step == step)
+        return session.scalars(kept.order_by(InstanceMetric.at)).all()
+
+    return rows

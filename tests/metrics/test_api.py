@@ -1,0 +1,119 @@
+"""What programs read of it."""
+
+from datetime import datetime, timedelta
+
+import pytest
+
+from panel import clock
+from panel.db import session
+from panel.schemas.metrics import TIME_RANGES, WORDS
+
+SPANS = {"30m": (1800, 15), "1h": (3600, 15), "12h": (43200, 300), "1d": (86400, 300), "1w": (604800, 3600)}
+
+
+def moment(text):
+    return datetime.fromisoformat(text)
+
+
+@pytest.fixture
+def used(machine, look):
+    """A machine that ran for fifty minutes under the eyes of the panel."""
+    look(3000)
+    return machine
+
+
+def test_the_series_honours_the_time_range(as_, used):
+    """INS-100"""
+    found = {}
+    for time_range in TIME_RANGES:
+        answer = as_("owner", "GET", f"/api/instance/{used.id}/metrics?timeRange={time_range}")
+        assert answer.status_code == 200
+        found[time_range] = body = answer.json
+        length, step = SPANS[time_range]
+        assert (body["time_range"], body["step"]) == (time_range, step)
+        assert moment(body["until"]) - moment(body["since"]) == timedelta(seconds=length)
+        assert all(set(point) == {"at"} | {f"{n}{e}" for n in WORDS for e in ("", "_max")} for point in body["points"])
+        begun = [moment(point["at"]) for point in body["points"]]
+        assert begun == sorted(begun)
+        assert begun[0] > moment(body["since"]) - timedelta(seconds=step)
+    assert len(found["30m"]["points"]) == 120
+    assert len(found["1h"]["points"]) > 150
+    assert len(found["12h"]["points"]) in (10, 11)
+    assert as_("owner", "GET", f"/api/instance/{used.id}/metrics").json["time_range"] == "1h"
+
+
+def test_operators_read_the_same_series(as_, used):
+    """INS-98"""
+    for time_range in TIME_RANGES:
+        answer = as_("admin", "GET", f"/api/v1/instance/{used.id}/metrics/series?timeRange={time_range}")
+        assert answer.status_code == 200
+        own = as_("owner", "GET", f"/api/instance/{used.id}/metrics?timeRange={time_range}").json
+        assert answer.json["data"]["points"] == own["points"]
+
+
+@pytest.mark.parametrize("wrong", ["2y", "", "1H", "60"])
+def test_an_unknown_time_range_is_refused(as_, machine, wrong):
+    """INS-99"""
+    assert as_("owner", "GET", f"/api/instance/{machine.id}/metrics?timeRange={wrong}").status_code == 422
+    assert as_("admin", "GET", f"/api/v1/instance/{machine.id}/metrics/series?timeRange={wrong}").status_code == 422
+
+
+def test_a_series_is_one_query_however_long(as_, used, queries):
+    asked = []
+    as_("owner", "GET", "/api/instances")  # the token is known from now on
+    for time_range in TIME_RANGES:
+        queries.clear()
+        as_("owner", "GET", f"/api/instance/{used.id}/metrics?timeRange={time_range}")
+        assert sum("instance_metrics" in statement for statement in queries) == 1
+        asked.append(len(queries))
+    assert len(set(asked)) == 1
+
+
+def test_others_see_nothing_of_it(as_, used):
+    assert as_("outsider", "GET", f"/api/instance/{used.id}/metrics").status_code == 404
+
+
+def test_what_a_machine_uses_now(as_, used, time):
+    """INS-94, INS-97"""
+    used.agent_checked_at = clock.now()
+    used.agent_seen_at = clock.now() - timedelta(seconds=5)
+    session.commit()
+    body = as_("admin", "GET", f"/api/v1/instance/{used.id}/metrics").json["data"]
+    assert (body["status"], body["state"]) == (1, "running")
+    assert body["uptime"] >= 3000
+    assert 0 < body["cpu"]["percent"] <= 100
+    assert 0 < body["ram"]["percent"] <= 100
+    assert body["ram"]["total"] == used.ram
+    assert body["network"]["receive_mbps"] > 0
+    assert body["network"]["transmit_mbps"] > 0
+    assert body["disk"]["read_iops"] > 0
+    assert body["agent"] == {"available": True, "reason": None}
+    assert clock.now() - moment(body["measured_at"]) < timedelta(minutes=1)
+
+
+def test_a_machine_that_is_off_uses_nothing(as_, used, node, look):
+    """INS-95"""
+    node.guest_powers_off(used.id)
+    look()
+    body = as_("admin", "GET", f"/api/v1/instance/{used.id}/metrics").json["data"]
+    assert (body["status"], body["uptime"]) == (0, 0)
+    assert body["cpu"]["percent"] is None
+    assert body["agent"] == {"available": False, "reason": "not_running"}
+
+
+@pytest.mark.parametrize("seen", [None, timedelta(minutes=2)])
+def test_an_agent_that_is_silent(as_, used, seen):
+    """INS-96"""
+    used.agent_checked_at = clock.now()
+    used.agent_seen_at = seen and clock.now() - seen
+    session.commit()
+    body = as_("admin", "GET", f"/api/v1/instance/{used.id}/metrics").json["data"]
+    assert body["agent"] == {"available": False, "reason": "agent_not_reporting"}
+
+
+def test_figures_are_null_when_none_was_taken_lately(as_, used, time):
+    time.passes(120)
+    body = as_("admin", "GET", f"/api/v1/instance/{used.id}/metrics").json["data"]
+    assert body["measured_at"] is None
+    assert body["cpu"]["percent"] is None
+    assert body["status"] == 1

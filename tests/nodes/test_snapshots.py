@@ -1,0 +1,85 @@
+# ruff: noqa: F811  (fixtures are arguments)
+"""What every driver promises about snapshots of machines."""
+
+import pytest
+
+from tests.nodes.test_contract import (  # noqa: F401  (fixtures)
+    agent_answers,
+    blank,
+    booted,
+    guest,
+    lab,
+    libvirt_lab,
+    new_disk,
+    new_machine,
+    node,
+    power,
+    simulated_lab,
+    until,
+)
+from tests.nodes.test_overlays import read, write
+from worker.nodes.base import Missing, Power
+
+
+def again(node, machine):
+    """The machine is powered on with its own definition."""
+    node.define(machine)
+    node.start(machine.id)
+    until(lambda: agent_answers(node, machine.id))
+
+
+def test_disks_of_a_running_machine(lab, node, guest):
+    write(node, guest, "/root/file", "before")
+    for _ in range(2):
+        node.take_snapshot(guest.id, "running")
+    assert power(node, guest.id) == Power.on
+    write(node, guest, "/root/file", "after")
+    lab.reach().revert_snapshot(guest.id, "running")
+    assert power(node, guest.id) == Power.off
+    again(node, guest)
+    assert read(node, guest, "/root/file") == "before"
+    for _ in range(2):
+        node.delete_snapshot(guest.id, "running")
+    with pytest.raises(Missing):
+        node.revert_snapshot(guest.id, "running")
+    assert read(node, guest, "/root/file") == "before"
+
+
+def test_with_the_memory_the_guest_goes_on(node, guest):
+    write(node, guest, "/root/file", "before")
+    boot = node.agent_run(guest.id, ["cat", "/proc/sys/kernel/random/boot_id"]).output
+    node.take_snapshot(guest.id, "memory", memory=True)
+    write(node, guest, "/root/file", "after")
+    node.power_off(guest.id)
+    for _ in range(2):
+        node.revert_snapshot(guest.id, "memory", memory=True)
+    assert power(node, guest.id) == Power.on
+    until(lambda: agent_answers(node, guest.id))
+    assert read(node, guest, "/root/file") == "before"
+    if type(node).__name__ == "LibvirtNode":
+        assert node.agent_run(guest.id, ["cat", "/proc/sys/kernel/random/boot_id"]).output == boot
+    node.delete_snapshot(guest.id, "memory")
+
+
+def test_disks_of_a_machine_that_is_off(node, guest):
+    write(node, guest, "/root/file", "before")
+    node.power_off(guest.id)
+    node.take_snapshot(guest.id, "off", memory=True)
+    again(node, guest)
+    write(node, guest, "/root/file", "after")
+    node.revert_snapshot(guest.id, "off", memory=True)
+    assert power(node, guest.id) == Power.off
+    again(node, guest)
+    assert read(node, guest, "/root/file") == "before"
+    node.delete_snapshot(guest.id, "off")
+
+
+def test_a_machine_of_several_disks_and_one_that_is_deleted(node, new_machine, new_disk):
+    machine = new_machine(disks=(new_disk(), new_disk()))
+    node.take_snapshot(machine.id, "two")
+    node.start(machine.id)
+    node.take_snapshot(machine.id, "three", memory=True)
+    node.revert_snapshot(machine.id, "two")
+    assert power(node, machine.id) == Power.off
+    node.delete(machine.id)
+    node.delete_snapshot(machine.id, "two")

@@ -1,0 +1,125 @@
+"""Consoles while parts of the installation die: what was asked for opens as soon as they are back. The node is a
+simulated one, whose screens say in a sentence that they have no picture: whoever hears it has reached the machine."""
+
+import shutil
+import socket
+import sqlite3
+from concurrent.futures import ThreadPoolExecutor
+from urllib.parse import urlsplit
+
+import pytest
+
+from tests.consoles.viewer import Closed, Viewer
+from tests.embedded import Redis
+from tests.processes.conftest import Customer, Installation, wait_for
+from worker.nodes import NodeSpec, connect
+
+pytestmark = pytest.mark.processes
+
+NO_PICTURE = "This is a simulated machine: it has no picture."
+
+
+class Site:
+    """An installation whose parts are processes of this test, and an instance that runs."""
+
+    def __init__(self, installation, customer):
+        self.at, self.customer, self.parts = installation, customer, {}
+        for name in ("web", "worker", "schedule", "console"):
+            self.start(name)
+        wait_for(installation.ready, "the web server and a worker")
+        self.instance, task = customer.deploy()
+        customer.finished(task)
+        with sqlite3.connect(installation.data_dir / "panel.db") as database:
+            node = database.execute("select id, name, driver, uri from hypervisors").fetchone()
+        self.node = connect(NodeSpec(*node), installation.data_dir)
+
+    def start(self, name):
+        self.parts[name] = self.at.start(name)
+
+    def kill(self, name):
+        self.parts[name].kill()
+        self.parts[name].wait()
+
+    def mint(self, kind):
+        return self.customer.call("POST", f"/api/instance/{self.instance}/{kind}-session")
+
+    def screen(self, minted):
+        """The sentence that a browser which opens it is told."""
+        seat = self.connect(minted["url"])
+        try:
+            return seat.sign_in(minted["password"])
+        except Closed as closed:
+            return closed.reason
+
+    def connect(self, address):
+        host, _, port = self.at.bind.partition(":")
+        parts = urlsplit(address)
+        seat = Viewer(socket.create_connection((host, int(port)), 30), "binary")
+        assert seat.request(f"{parts.path}?{parts.query}", host=parts.netloc) == 101
+        return seat
+
+
+@pytest.fixture(scope="module")
+def redis(tmp_path_factory):
+    made = Redis(tmp_path_factory.mktemp("redis"))
+    yield made
+    made.kill()
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory, fresh, redis):
+    directory = tmp_path_factory.mktemp("site")
+    shutil.copytree(fresh[0].data_dir, directory, dirs_exist_ok=True)
+    settings = {"PANEL_REDIS_URL": redis.url, "PANEL_PUBLIC_URL": "http://panel.example.com", "PANEL_WEB_WORKERS": "1"}
+    made = Installation(directory, **settings)
+    yield Site(made, Customer(made, fresh[1]))
+    made.end()
+
+
+def test_a_screen_that_was_minted_without_redis_opens_when_it_is_back(site, redis):
+    """The bell for the worker was lost; it is rung again for the browser that waits."""
+    redis.kill()
+    minted = site.mint("console")
+    with ThreadPoolExecutor() as pool:
+        told = pool.submit(site.screen, minted)
+        redis.start()
+        assert told.result() == NO_PICTURE
+
+
+def test_a_shell_that_is_minted_without_redis_is_there_when_it_is_back(site, redis):
+    """Its task is a row, for which the sweep rings."""
+    redis.kill()
+    with ThreadPoolExecutor() as pool:
+        minted = pool.submit(site.mint, "ssh")
+        redis.start()
+        assert minted.result()["token"]
+
+
+def test_a_worker_that_dies_while_it_prepares_a_screen_is_replaced(site):
+    site.node.fault("console", "slow", 1, 600)
+    minted = site.mint("console")
+    wait_for(lambda: not site.node.faults(), "the call")
+    site.kill("worker")
+    site.start("worker")
+    assert site.screen(minted) == NO_PICTURE
+
+
+def test_a_console_process_that_is_replaced_opens_what_was_minted_before(site):
+    minted = site.mint("console")
+    site.kill("console")
+    site.start("console")
+    wait_for(lambda: site.at.log("console").count("consoles_started") == 2, "the second one")
+    assert site.screen(minted) == NO_PICTURE
+
+
+def test_a_node_that_is_cut_off_is_said_and_opens_consoles_again_when_it_is_back(site):
+    """SSH-20: the shell is refused without a reason word; the screen says it to who looks."""
+    site.node.fault("agent_run", "silent", 1)
+    status, answer = site.at.call("POST", f"/api/instance/{site.instance}/ssh-session", None, site.customer.token)
+    assert (status, "reason" in answer) == (503, False)
+    assert answer["message"] == "The shell cannot be opened. The hypervisor does not answer."
+    site.node.fault("console", "silent")
+    assert site.screen(site.mint("console")) == "The hypervisor does not answer."
+    site.node.clear()
+    wait_for(lambda: site.screen(site.mint("console")) == NO_PICTURE, "the node to be tried again")
+    assert site.mint("ssh")["token"]

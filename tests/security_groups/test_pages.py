@@ -1,0 +1,134 @@
+"""Security groups and IP sets on the pages."""
+
+import pytest
+from sqlalchemy import select
+
+from panel.db import session
+from panel.models import IpSet, IpSetEntry, SecurityGroup, SecurityGroupMember, SecurityRule
+from tests.test_pages import PART, Outline
+
+GROUPS, SETS = "/security-groups", "/ip-sets"
+RULE = {
+    "direction": "ingress",
+    "protocol": "tcp",
+    "ip_version": "ipv4",
+    "port_range_min": "80",
+    "port_range_max": "443",
+}
+EMPTY = {"cidr": "", "remote_group_id": "", "ip_set_id": "", "description": ""}
+
+
+@pytest.fixture
+def group(cast):
+    made = SecurityGroup(account_id=cast.owner.id, name="Web <servers>", description=None)
+    session.add(made)
+    session.commit()
+    return made
+
+
+@pytest.fixture
+def platforms(world):
+    made = SecurityGroup(account_id=None, name="Everywhere", description=None)
+    made.rules = [SecurityRule(direction="egress", protocol="all", ip_version="ipv4")]
+    session.add_all([made, IpSet(account_id=None, name="Monitors", ip_version="ipv4")])
+    session.commit()
+    return made
+
+
+def test_a_group_to_its_end(browse):
+    browser = browse("owner")
+    assert "No security group yet" in browser.get(GROUPS).text
+    browser.post(f"{GROUPS}/new", data={"name": "Web", "description": ""})
+    made = session.scalar(select(SecurityGroup))
+    place = f"{GROUPS}/{made.id}"
+    assert Outline(browser.get(place).text).open == []
+    assert browser.post(f"{place}/edit", data={"name": "Front", "description": "x"}).headers["Location"] == place
+    assert "Front" in browser.get(GROUPS).text
+    assert browser.post(f"{place}/edit", data={"name": "x" * 256}).status_code == 422
+    assert browser.post(f"{place}/delete").headers["Location"] == GROUPS
+    assert session.scalar(select(SecurityGroup)) is None
+
+
+def test_rules_are_added_and_removed(browse, group):
+    browser, place = browse("owner"), f"{GROUPS}/{group.id}"
+    assert browser.post(f"{place}/rules", data={**RULE, **EMPTY}).headers["Location"] == place
+    rule = session.scalar(select(SecurityRule))
+    assert (rule.port_range_min, rule.port_range_max, rule.cidr, rule.description) == (80, 443, None, None)
+    page = browser.get(place).text
+    assert "80\u2013443" in page
+    assert "anybody" in page
+    refused = browser.post(f"{place}/rules", data={**RULE, **EMPTY, "cidr": "::/0"}, headers=PART)
+    assert "Must be of the rule&#39;s version." in refused.text
+    assert "<html" not in refused.text
+    again = browser.post(f"{place}/rules", data={**RULE, **EMPTY})
+    assert (again.status_code, "a rule like this already" in again.text) == (422, True)
+    browser.post(f"{place}/rules", data={**RULE, **EMPTY, "remote_group_id": group.id})
+    assert "Web &lt;servers&gt;" in browser.get(place).text
+    for each in session.scalars(select(SecurityRule)).all():
+        assert browser.post(f"{place}/rule/{each.id}/delete").headers["Location"] == place
+    assert session.scalar(select(SecurityRule)) is None
+
+
+def test_instances_join_and_leave_from_both_sides(browse, cast, group):
+    browser, place = browse("owner"), f"{GROUPS}/{group.id}"
+    one, two = cast.instance(display_name="One"), cast.instance(display_name="Two")
+    browser.post(f"{place}/attach", data={"instance_ids": [one.id, two.id]})
+    assert browser.get(place).text.count('<tr id="instance-') == 2
+    tab = f"/instances/{one.id}/network"
+    assert f'href="{place}"' in browser.get(tab).text
+    assert browser.post(f"{place}/detach", data={"instance_ids": one.id, "back": one.id}).headers["Location"] == tab
+    assert "everything may reach it" in browser.get(tab).text
+    assert browser.post(f"{place}/attach", data={"instance_ids": one.id, "back": one.id}).headers["Location"] == tab
+    assert len(session.scalars(select(SecurityGroupMember)).all()) == 2
+    empty = browser.post(f"{place}/attach", data={}, follow_redirects=True)
+    assert "Choose an instance first" in empty.text
+    foreign = browser.post(
+        f"{place}/attach", data={"instance_ids": cast.instance("outsider").id}, follow_redirects=True
+    )
+    assert "no such instance" in foreign.text
+
+
+def test_what_is_the_platforms_can_be_seen_and_not_changed(browse, cast, platforms):
+    browser, place = browse("owner"), f"{GROUPS}/{platforms.id}"
+    page = browser.get(place).text
+    assert "Platform" in page
+    assert 'action="' + f'{place}/rules"' not in page
+    assert browser.post(f"{place}/rules", data={**RULE, **EMPTY}).status_code == 403
+    assert browser.post(f"{place}/delete").status_code == 403
+    browser.post(f"{place}/attach", data={"instance_ids": cast.instance().id})
+    assert session.scalar(select(SecurityGroupMember)) is not None
+    kept = session.scalar(select(IpSet))
+    assert browser.get(f"{SETS}/{kept.id}").status_code == 200
+    assert browser.post(f"{SETS}/{kept.id}/entries", data={"cidrs": "10.0.0.0/8"}).status_code == 403
+
+
+def test_viewers_look_and_outsiders_do_not(browse, cast, group):
+    place = f"{GROUPS}/{group.id}"
+    page = browse("viewer").get(place).text
+    assert "You may look at security groups, not change them." in page
+    assert browse("viewer").post(f"{place}/rules", data={**RULE, **EMPTY}).status_code == 403
+    assert browse("outsider").get(place).status_code == 404
+    assert browse("outsider").post(f"{place}/delete").status_code == 404
+
+
+def test_a_set_to_its_end(browse):
+    browser = browse("owner")
+    assert "No IP set yet" in browser.get(SETS).text
+    browser.post(f"{SETS}/new", data={"name": "Offices", "ip_version": "ipv4", "description": ""})
+    made = session.scalar(select(IpSet))
+    place = f"{SETS}/{made.id}"
+    sent = {"cidrs": "203.0.113.0/24\r\n198.51.100.7\r\n"}
+    assert browser.post(f"{place}/entries", data=sent).headers["Location"] == place
+    answer = browser.post(f"{place}/entries", data={"cidrs": "nonsense"}, follow_redirects=True)
+    assert "nonsense: Must be a network" in answer.text
+    page = browser.get(place).text
+    assert Outline(page).open == []
+    assert page.count('<tr id="entry-') == 2
+    assert browser.post(f"{place}/entries", data={"cidrs": ""}).status_code == 422
+    changed = {"name": "Ours", "ip_version": "ipv4", "description": "x"}
+    assert browser.post(f"{place}/edit", data=changed).headers["Location"] == place
+    entry = session.scalars(select(IpSetEntry)).first()
+    assert browser.post(f"{place}/entry/{entry.id}/delete").headers["Location"] == place
+    assert len(session.scalars(select(IpSetEntry)).all()) == 1
+    assert browser.post(f"{place}/delete").headers["Location"] == SETS
+    assert browse("outsider").get(place).status_code == 404

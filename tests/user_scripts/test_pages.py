@@ -1,0 +1,83 @@
+"""User scripts on the pages."""
+
+from sqlalchemy import select
+
+from panel.db import session
+from panel.models import Instance, Member, Task, UserScript
+from panel.services import user_scripts
+
+
+def script(account, name="web", content="echo ready"):
+    made = user_scripts.create(account, name=name, type="bash", content=content)
+    session.commit()
+    return made
+
+
+def test_add_edit_and_delete(browse, cast):
+    browser = browse("owner")
+    assert "No user script yet" in browser.get("/user-scripts").text
+    sent = {"name": "web", "type": "bash", "content": "echo a\r\necho b\r\n", "shebang": "", "description": "a note"}
+    assert browser.post("/user-scripts/new", data=sent).status_code == 303
+    made = session.scalars(select(UserScript)).one()
+    assert (made.content, made.account_id) == ("echo a\necho b\n", cast.owner.id)
+    assert "a note" in browser.get("/user-scripts").text
+    address = f"/user-scripts/{made.id}"
+    assert "echo a\necho b" in browser.get(address).text
+    assert browser.post(address, data={**sent, "name": "db", "description": ""}).status_code == 303
+    assert (made.name, made.description) == ("db", "")
+    assert browser.post(f"{address}/delete").status_code == 303
+    assert session.scalars(select(UserScript)).all() == []
+
+
+def test_what_is_wrong_stands_beside_its_field(browse):
+    answer = browse("owner").post(
+        "/user-scripts/new", data={"name": "", "type": "bash", "content": "#cloud-config\n- a"}
+    )
+    assert answer.status_code == 422
+    assert 'id="wrong-name"' in answer.text
+    answer = browse("owner").post(
+        "/user-scripts/new", data={"name": "a", "type": "bash", "content": "#cloud-config\n- a"}
+    )
+    assert "Must be a YAML mapping." in answer.text
+
+
+def test_outsiders_find_nothing(browse, cast):
+    made = script(cast.owner, "of the owner")
+    outsider = browse("outsider")
+    assert outsider.get(f"/user-scripts/{made.id}").status_code == 404
+    assert outsider.post(f"/user-scripts/{made.id}", data={"name": "mine"}).status_code == 404
+    assert outsider.post(f"/user-scripts/{made.id}/delete").status_code == 404
+    assert made.name not in outsider.get("/user-scripts").text
+
+
+def test_a_new_instance_runs_those_that_were_ticked(browse, cast):
+    first, second = script(cast.owner, "a first"), script(cast.owner, "b second")
+    browser = browse("owner")
+    assert f'name="user_scripts" value="{first.id}"' in browser.get("/instances/new").text
+    wanted = {"location_id": cast.location.id, "plan_id": cast.plan.id, "image_id": cast.image.id}
+    browser.post("/instances/new", data={**wanted, "user_scripts": [second.id, ""]})
+    made = session.scalars(select(Instance)).one()
+    task = session.scalar(select(Task).where(Task.resource_id == made.id))
+    assert task.arguments["user_scripts"] == [second.id]
+
+
+def test_who_may_not_see_scripts_is_offered_none(browse, cast):
+    made = script(cast.owner)
+    role = session.scalar(select(Member).where(Member.account_id == cast.member.id)).role
+    assert f'value="{made.id}"' in browse("member").get("/instances/new").text
+    role.permissions = [each for each in role.permissions if each != "user_scripts.view"]
+    session.commit()
+    assert f'value="{made.id}"' not in browse("member").get("/instances/new").text
+
+
+def test_the_list_takes_the_same_queries_for_many(browse, cast, queries):
+    browser = browse("owner")
+    script(cast.owner)
+    queries.clear()
+    browser.get("/user-scripts")
+    few = len(queries)
+    for number in range(24):
+        script(cast.owner, f"script {number}")
+    queries.clear()
+    assert browser.get("/user-scripts").text.count('class="name-cell"') == 25
+    assert len(queries) == few

@@ -1,0 +1,65 @@
+"""A platform with volume plans, where billing is on, and a machine that runs."""
+
+import orjson
+import pytest
+
+from panel.db import session
+from panel.models import Volume
+from panel.services import settings, volume_plans
+from tests.forges.conftest import machine  # noqa: F401  (fixture)
+from tests.worker.conftest import at, die  # noqa: F401  (fixtures)
+from worker.nodes.base import GiB
+
+
+@pytest.fixture(autouse=True)
+def billed(world):
+    settings.update({"billing_enabled": True})
+
+
+@pytest.fixture
+def plans(world):
+    """Small, large and cheap ones of one class, and one of another."""
+    ssd, disk = volume_plans.create_group(name="ssd"), volume_plans.create_group(name="hdd")
+    sizes = {"small": (10, 2), "large": (20, 4), "cheap": (10, 1)}
+    made = {name: volume_plans.create(ssd, name=name, size=size, price=price) for name, (size, price) in sizes.items()}
+    made["other"] = volume_plans.create(disk, name="other", size=50, price=1)
+    session.commit()
+    return made
+
+
+@pytest.fixture
+def place(cast, plans):
+    return {"volume_plan_id": plans["small"].id, "hypervisor_group_id": cast.location.id}
+
+
+@pytest.fixture
+def call(as_):
+    """Calls the routes below /api/storage."""
+
+    def call(method, path, who="owner", **body):
+        return as_(who, method, f"/api/storage/{path}", **({"json": body} if body else {}))
+
+    return call
+
+
+@pytest.fixture
+def volume(call, place, work):
+    """A volume of the owner, available."""
+    made = call("POST", "volumes", name="data", **place).json["volume"]["id"]
+    work()
+    return session.get(Volume, made)
+
+
+@pytest.fixture
+def on_node(node):
+    """The sizes of the volumes on the node by name in GiB, and the names of those that a running machine has."""
+
+    def on_node(machine=None):  # noqa: F811
+        sizes = {disk.name: disk.size // GiB for disk in node.disks("default") if disk.name.startswith(("v", "0"))}
+        if machine is None:
+            return sizes
+        (row,) = node.state.rows("SELECT live, definition FROM machines WHERE id = ?", machine.id)
+        disks = [disk["name"] for disk in orjson.loads(row["live"] or row["definition"])["disks"]]
+        return sizes, [name for name in disks if name.startswith("v")]
+
+    return on_node

@@ -1,0 +1,85 @@
+"""Making images of disks, and removing images."""
+
+import hashlib
+import os
+from dataclasses import replace
+from pathlib import PurePosixPath
+
+from panel.db import session
+from panel.errors import Conflict, NotFound
+from panel.models import Image
+from panel.services import captures
+from panel.services.media import image_files
+from worker import hypervisors
+from worker.instances import disk_of, known
+from worker.media import written
+from worker.nodes.base import Power, Refused
+from worker.task import task
+
+
+def not_captured(row, error):
+    image = session.get(Image, row.arguments["image_id"])
+    if image and image.status == "creating":
+        image.status = "error"
+
+
+class Hashing:
+    """A file that knows the checksum of what was written to it."""
+
+    def __init__(self, file):
+        self.file, self.hash, self.size = file, hashlib.sha256(), 0
+
+    def write(self, portion):
+        self.file.write(portion)
+        self.hash.update(portion)
+        self.size += len(portion)
+
+
+@task("image_capture", ended_badly=not_captured)
+def capture(work):
+    """The node copies the disk, with all that it is based on, into one file; that comes to the panel's folder."""
+    instance = known(work)
+    disk = disk_of(instance.disks[0])
+    copy = replace(disk, name=f"capture-{work.task.id}.qcow2")
+    wanted(work)
+    if work.node.power(instance.id) is not Power.off:
+        raise Conflict(captures.NOT_STOPPED)
+    work.step("Copying the disk", 10)
+    work.undo("delete_disk", copy.pool, copy.name)
+    work.node.copy_disk(disk, copy, work.moved)
+    work.step("Storing the image", 50)
+    folder = hypervisors.data_dir / "images"
+    folder.mkdir(parents=True, exist_ok=True)
+    with written(folder) as (path, file):
+        target = Hashing(file)
+        work.node.read_disk(copy, target, work.moved)
+        file.close()
+        virtual_size, sha256 = image_files.facts(path), target.hash.hexdigest()
+        work.step("Removing the copy", 90)
+        work.node.delete_disk(copy.pool, copy.name)
+        image = wanted(work)
+        image_files.arrived(image, sha256, virtual_size)
+        image.size = target.size
+        os.replace(path, folder / image.filename)
+
+
+def wanted(work):
+    image = session.get(Image, work.task.arguments["image_id"], populate_existing=True)
+    if image is None:
+        raise NotFound("The image was removed meanwhile.")
+    return image
+
+
+@task("image_delete")
+def delete(work):
+    """Removes a copy from a node, unless disks are based on it, or the file from the panel's folder."""
+    found = work.task.arguments
+    if "filename" in found:
+        work.step("Removing the file", 50)
+        (hypervisors.data_dir / "images" / PurePosixPath(found["filename"]).name).unlink(missing_ok=True)
+        return
+    work.step("Removing the copy", 50)
+    try:
+        work.node.delete_image(found["pool"], found["name"])
+    except Refused as refusal:
+        work.step(f"It stays there: {refusal}", 90)

@@ -1,0 +1,62 @@
+"""Optical drives: putting ISOs into machines and taking them out."""
+
+from sqlalchemy import select
+
+from panel.db import session
+from panel.errors import NotFound
+from panel.models import Iso, MediaDownload, Storage
+from panel.services.instances import drives
+from panel.services.media import downloads
+from worker import media
+from worker.instances import POWER, SUSPENSION, known
+from worker.loaded import disk_of
+from worker.task import task
+
+AFTER = ("iso_mount", "iso_unmount", *POWER, *SUSPENSION)
+
+
+def not_changed(row, error):
+    media.gave_up(row, error)
+    drives.put_back(row.resource_id, row.arguments)
+
+
+@task("iso_mount", after=AFTER, ended_badly=not_changed)
+def mount(work):
+    instance, slot = known(work), work.task.arguments["slot"]
+    iso = session.get(Iso, work.task.arguments["iso_id"])
+    if iso is None:
+        raise NotFound("The ISO was removed meanwhile.")
+    download = lying(work, iso, place(instance))
+    if wanted(work) == iso.id and instance.deployed:
+        work.step("Inserting the medium", 90)
+        work.node.set_media(instance.id, slot, disk_of(download))
+
+
+@task("iso_unmount", after=AFTER, ended_badly=not_changed)
+def unmount(work):
+    instance = known(work)
+    if wanted(work) is None and instance.deployed:
+        work.step("Ejecting the medium", 30)
+        work.node.set_media(instance.id, work.task.arguments["slot"], None)
+
+
+def wanted(work):
+    """What the row says by now: somebody may have wanted something else since."""
+    return getattr(known(work), drives.SLOTS[work.task.arguments["slot"]])
+
+
+def place(instance):
+    return downloads.place(instance.hypervisor_id) or instance.disks[0].on
+
+
+def lying(work, iso, storage):
+    """The download of the ISO, complete. A node that lost the file fetches it again."""
+    here = select(MediaDownload).join(Storage).where(Storage.hypervisor_id == storage.hypervisor_id)
+    download = session.scalar(here.where(MediaDownload.iso_id == iso.id, MediaDownload.status == "ready"))
+    if download:
+        names = {disk.name for disk in work.node.disks(download.storage.name)}
+        if download.volume in names:
+            return download
+        download.status, storage = "waiting", download.storage
+        session.commit()
+    return media.arrived(work, iso, storage)

@@ -1,0 +1,48 @@
+"""Snapshots of a simulated node: what guests have written, as it was."""
+
+import orjson
+
+from worker.nodes.base import Missing, Power
+
+TAKEN = """
+CREATE TABLE IF NOT EXISTS snapshots (
+    machine_id TEXT NOT NULL, name TEXT NOT NULL, power TEXT NOT NULL, files BLOB NOT NULL,
+    PRIMARY KEY (machine_id, name)
+);
+CREATE TRIGGER IF NOT EXISTS snapshots_gone AFTER DELETE ON machines
+    BEGIN DELETE FROM snapshots WHERE machine_id = old.id; END;
+"""
+
+
+class Snapshots:
+    def take_snapshot(self, machine_id, name, memory=False):
+        with self.state.transaction() as db:
+            row = self._machine(db, machine_id)
+            files = [list(file) for disk in places(row) for file in db.execute(FILES, disk)]
+            put = "INSERT OR REPLACE INTO snapshots VALUES (?, ?, ?, ?)"
+            db.execute(put, (machine_id, name, row["power"], orjson.dumps(files)))
+
+    def revert_snapshot(self, machine_id, name, memory=False):
+        with self.state.transaction() as db:
+            row = self._machine(db, machine_id)
+            found = "SELECT power, files FROM snapshots WHERE machine_id = ? AND name = ?"
+            taken = db.execute(found, (machine_id, name)).fetchone()
+            if taken is None:
+                raise Missing("The snapshot is not on the hypervisor.", f"snapshot {name} of machine {machine_id}")
+            self._turn_off(db, machine_id)
+            for disk in places(row):
+                db.execute("DELETE FROM written WHERE pool = ? AND disk = ?", disk)
+            db.executemany("INSERT INTO written VALUES (?, ?, ?, ?)", orjson.loads(taken["files"]))
+            if memory and taken["power"] != Power.off:
+                self._start(db, machine_id)
+
+    def delete_snapshot(self, machine_id, name):
+        with self.state.transaction() as db:
+            db.execute("DELETE FROM snapshots WHERE machine_id = ? AND name = ?", (machine_id, name))
+
+
+FILES = "SELECT pool, disk, path, text FROM written WHERE pool = ? AND disk = ?"
+
+
+def places(row):
+    return [(disk["pool"], disk["name"]) for disk in orjson.loads(row["definition"])["disks"]]
