@@ -19,17 +19,17 @@ NAVIGATION = (
         ("Subnets", "network", "admin_subnets.index", "admin:subnets:read"),
     ),
     (
-        "Control",
-        ("API tokens", "api", "admin_tokens.index", "admin:tokens:read"),
-        ("Audit log", "file-text", "admin_audit.index", "admin:audit:read"),
-        ("Settings", "settings", "admin_settings.show", "admin:settings:read"),
-    ),
-    (
         "Catalog",
         ("Plans", "package", "admin_plans.index", "admin:catalog:read"),
         ("Plan groups", "stack-2", "admin_plan_groups.index", "admin:catalog:read"),
         ("Images", "copy", "admin_images.index", "admin:images:read"),
         ("ISOs", "disc", "admin_isos.index", "admin:images:read"),
+    ),
+    (
+        "Control",
+        ("API tokens", "api", "admin_tokens.index", "admin:tokens:read"),
+        ("Audit log", "file-text", "admin_audit.index", "admin:audit:read"),
+        ("Settings", "settings", "admin_settings.show", "admin:settings:read"),
     ),
 )
 

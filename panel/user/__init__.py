@@ -10,16 +10,16 @@ NAVIGATION = (
         ("Projects", "folder", "projects.index", "projects.view"),
     ),
     ("Compute", ("Instances", "server", "instances.index", "instances.view")),
-    ("Storage", ("Volumes", "database", "volumes.index", "volumes.view")),
+    (
+        "Storage",
+        ("Volumes", "database", "volumes.index", "volumes.view"),
+        ("Images", "copy", "images.index", "images.view"),
+        ("ISOs", "disc", "isos.index", "isos.view"),
+    ),
     (
         "Network",
         ("Security groups", "shield", "security_groups.index", "security_groups.view"),
         ("IP sets", "list-details", "ip_sets.index", "ip_sets.view"),
-    ),
-    (
-        "Storage",
-        ("Images", "copy", "images.index", "images.view"),
-        ("ISOs", "disc", "isos.index", "isos.view"),
     ),
     (
         "Watch",

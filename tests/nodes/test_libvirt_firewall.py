@@ -73,7 +73,7 @@ class Port:
         return run(*self.inside(sys.executable, "-c", REACH, ip, str(port)), check=False)
 
     def pings(self, ip):
-        return run(*self.inside("ping", "-c", "1", "-W", "2", ip), check=False)
+        return run(*self.inside("ping", "-c", "3", "-i", "0.3", "-W", "2", ip), check=False)
 
     def unplug(self):
         for server in self.servers:

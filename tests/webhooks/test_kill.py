@@ -141,12 +141,17 @@ class Site:
             instances.create(session.merge(cast.owner), **wanted)
             session.commit()
 
+    def spread(self):
+        """Whether there are deliveries of all events."""
+        waiting = session.scalars(select(Event.id).where(Event.spread_at.is_(None))).all()
+        session.rollback()
+        return not waiting
+
     def delivered(self):
         """Whether there are deliveries of all events, and all arrived."""
         states = session.scalars(select(WebhookDelivery.status)).all()
-        waiting = session.scalars(select(Event.id).where(Event.spread_at.is_(None))).all()
         session.rollback()
-        return states and not waiting and set(states) == {"delivered"}
+        return states and self.spread() and set(states) == {"delivered"}
 
     def posts(self):
         return Counter(json.loads(post.body)["event"]["id"] for post in self.receiver.posts)
@@ -217,8 +222,9 @@ def test_a_worker_that_is_asked_to_end_writes_down_what_it_sent(site):
     worker = site.worker()
     site.happens()
     wait_for(site.delivered, "the first delivery")
-    site.receiver.answer = lambda handler: (time.sleep(1), handler.send_response(204), handler.end_headers())
+    site.receiver.answer = lambda handler: (time.sleep(3), handler.send_response(204), handler.end_headers())
     site.happens(3)
+    wait_for(site.spread, "deliveries of all events")
     wait_for(lambda: len(site.receiver.posts) == 2, "the second attempt")
     worker.terminate()
     assert worker.wait(20) == 0
