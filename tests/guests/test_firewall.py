@@ -70,7 +70,7 @@ class Pair:
 
     def applied(self):
         def none_open():
-            tasks = self.lab.call("GET", "/api/tasks")["data"]
+            tasks = [task for task in self.lab.call("GET", "/api/tasks")["data"] if task["kind"] == "firewall_apply"]
             assert not [task for task in tasks if task["status"] == "failed"], tasks
             return all(task["status"] == "completed" for task in tasks)
 
