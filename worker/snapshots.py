@@ -6,6 +6,7 @@ from panel.errors import NotFound
 from panel.models import Snapshot
 from panel.services import snapshots
 from worker.instances import known, machine, turn_on, turned
+from worker.nodes.base import Power
 from worker.task import task
 
 
@@ -45,12 +46,13 @@ def rollback(work):
     instance, snapshot = there(work)
     memory = work.task.arguments["memory"]
     work.step("Returning to the snapshot", 20)
-    asked_at = clock.now()
     work.node.revert_snapshot(instance.id, snapshot.id, memory)
     work.node.define(machine(instance))
-    turned(work, str(work.node.power(instance.id)).replace("paused", "on"), asked_at)
+    asked_at, power = clock.now(), work.node.power(instance.id)
+    turned(work, "off" if power is Power.off else "on", asked_at)
     instance = known(work)
-    if work.task.arguments["start"] and instance.power == "off" and not instance.suspended_reason:
+    # The row may say otherwise: reverting turns the machine off and on, and reports of that come when they come.
+    if work.task.arguments["start"] and power is Power.off and not instance.suspended_reason:
         turn_on(work, instance)
     snapshots.returned_to(snapshot)
 

@@ -107,10 +107,13 @@ const translation = new Translation(stage, { keys, lacks });
 let translating = false;
 async function translate(on) {
   translating = on;
-  $("[data-translate]").setAttribute("aria-checked", String(on));
   try {
-    translation.layout = on ? (await layout()).layout : null;
+    const wanted = on ? (await layout()).layout : null;
+    if (translating !== on) return;
+    translation.layout = wanted;
+    $("[data-translate]").setAttribute("aria-checked", String(on));
   } catch (error) {
+    translating = false;
     say(error.message);
   }
 }

@@ -225,7 +225,8 @@ def test_pasting_asks_where_each_line_would_run(shell, shot):
 
 def test_pasted_text_cannot_leave_its_bracket(shell):
     shell.open()
-    shell.run(r"printf '\e[?2004h'; cat -v")
+    shell.run(r"printf '\e[?2004h'; echo bracketed | tr a-z A-Z; cat -v")
+    shell.shows("^BRACKETED$")
     copied(shell, "harmless\x1b[201~\nnot run\n")
     shell.page.keyboard.press("Control+Shift+V")
     shell.page.keyboard.press("Enter")

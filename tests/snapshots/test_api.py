@@ -4,9 +4,13 @@ import time
 
 import pytest
 
+from panel import clock
 from panel.db import session
 from panel.models import Plan, Snapshot, Task
 from panel.services import catalog, instances, snapshots
+from panel.services.instances import seen
+from worker.nodes.base import Power
+from worker.nodes.simulated import SimulatedNode
 
 
 def test_there_and_back(call, take, work, guest, machine):
@@ -56,6 +60,22 @@ def test_with_the_memory_it_goes_on_also_from_off(call, take, as_, work, machine
     call("POST", "/rollback", snapname="memory")
     work()
     assert machine.state == "running"
+
+
+def test_a_late_report_keeps_nobody_off(call, take, work, node, machine, monkeypatch):
+    """Reverting turns the machine on and off, and the node tells of it while it does."""
+    take("disks", vmstate=False)
+    revert = SimulatedNode.revert_snapshot
+
+    def told_of(*args):
+        revert(*args)
+        seen.power(*seen.fresh(machine.id), "on", at=clock.now())
+        session.commit()
+
+    monkeypatch.setattr(SimulatedNode, "revert_snapshot", told_of)
+    call("POST", "/rollback", snapname="disks")
+    work()
+    assert (machine.state, node.power(machine.id)) == ("running", Power.on)
 
 
 def test_what_came_from_what(call, take, work):
