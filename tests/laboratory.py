@@ -45,15 +45,14 @@ class Laboratory(Customer):
     def destroy(self, instance):
         self.finished(self.call("DELETE", f"/api/cloud-service/instances/{instance['id']}")["task_id"])
 
-    def ssh(self, ip, command, *, patience=90):
-        """What a command says in the guest, by SSH with the laboratory's key, from this machine."""
+    def ssh(self, ip, command, *, given=None, patience=90):
+        """What a command, with `given` as its input, says in the guest, by SSH with the laboratory's key."""
         options = "StrictHostKeyChecking=no UserKnownHostsFile=/dev/null ConnectTimeout=5 BatchMode=yes LogLevel=ERROR"
         words = [f"-o{option}" for option in options.split()]
         until = time.monotonic() + patience
         while True:
-            done = subprocess.run(
-                ["ssh", *words, "-i", self.key, f"root@{ip}", command], capture_output=True, text=True, timeout=60
-            )
+            line = ["ssh", *words, "-i", self.key, f"root@{ip}", command]
+            done = subprocess.run(line, input=given, capture_output=True, text=True, timeout=60)
             if done.returncode != 255:
                 return done.stdout
             assert time.monotonic() < until, done.stderr

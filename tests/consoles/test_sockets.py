@@ -278,7 +278,7 @@ def test_a_shell_is_carried_and_its_host_key_kept(site, server):
 
 
 def test_consoles_open_from_allowed_addresses_only(site):
-    """Decision OP-08."""
+    """OTH-08, decision OP-08"""
     secret = site.mint()
     with site.app.app_context():
         settings.update({"vnc_allowed_sources": "192.0.2.0/24,2001:db8::/32"})

@@ -48,9 +48,11 @@ def test_a_disk_is_added_while_the_guest_runs(operate, as_, work, machine, on_no
 
 @pytest.mark.parametrize("who", ["owner", "admin"])
 def test_detach_attach_and_delete(act, work, second, machine, on_node, who):
+    """ENV-27"""
     names = lambda: on_node()[1]  # noqa: E731
     answer = act(second, "detach", who)
     assert answer.status_code == 200
+    assert (answer.json["data"] if who == "admin" else answer.json)["task_id"]
     work()
     assert (second.attached, names()) == (False, [f"{machine.name}-0.qcow2"])
     assert second.name in on_node()[0]

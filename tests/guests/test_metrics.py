@@ -26,7 +26,7 @@ def highest(lab, guest, figure):
 
 
 def test_the_series_shows_what_the_guest_does(lab, guest):
-    """INS-94, INS-98, INS-100: work, what it sends and what it writes; the network from the guest's point of view."""
+    """INS-94, INS-98, INS-100, VER-07: work, and what it writes, sends and receives, from the guest's point of view."""
     ip = guest["primary_public_ip"]["ip"]
     lab.ssh(ip, "true")
     wait_for(lambda: series(lab, guest), "the first figures")
@@ -34,6 +34,8 @@ def test_the_series_shows_what_the_guest_does(lab, guest):
     wait_for(lambda: highest(lab, guest, "cpu_percent") > 30, "the guest's work")
     wait_for(lambda: highest(lab, guest, "network_transmit_mbps") > 2, "what it sent")
     assert highest(lab, guest, "network_transmit_mbps") > 3 * highest(lab, guest, "network_receive_mbps")
+    lab.ssh(ip, "cat > /dev/null", given="x" * 16 * 2**20)
+    wait_for(lambda: highest(lab, guest, "network_receive_mbps") > 2, "what it received")
     assert highest(lab, guest, "disk_read_iops") > 0
     used = series(lab, guest)[-1]["memory_used"]
     assert 5 < used < 256

@@ -50,7 +50,7 @@ def test_a_partial_update_keeps_the_rest(as_, path):
 
 @pytest.mark.parametrize("field", ["size", "sha256", "filename", "name", "download_error", "url", "user_id", "id"])
 def test_what_the_system_manages_is_refused_by_name(as_, path, field):
-    """IMG-09"""
+    """IMG-09, IMG-11"""
     answer = as_("admin", "PUT", path, json={field: 1, "label": "x"})
     assert (answer.status_code, answer.json["errors"].keys()) == (422, {field})
     assert "managed by the system" in answer.json["errors"][field][0]

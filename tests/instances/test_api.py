@@ -71,7 +71,7 @@ def test_a_create_hands_out_addresses_and_a_destroy_frees_them(as_, cast, wanted
 
 
 def test_the_item_has_what_clients_need(as_, running):
-    """INS-12, INS-17, INS-25, INS-27, INS-28, INS-30, INS-33 and the provider's computed fields"""
+    """INS-12, INS-17, INS-25, INS-27, INS-28, INS-30, INS-32, INS-33 and the provider's computed fields"""
     item = as_("owner", "GET", f"/api/instance/{running.id}").json
     for number in ("cpu_cores", "ram", "status"):
         assert isinstance(item[number], int)
@@ -82,6 +82,7 @@ def test_the_item_has_what_clients_need(as_, running):
     assert item["tasks"][0]["kind"] == "instance_deploy"
     assert {"source_backup_id", "source_backup_at"} <= item["tasks"][0].keys()
     row = as_("owner", "GET", "/api/instances").json["data"][0]
+    assert "notes" in row
     assert row.items() <= {**item, "updated_at": row["updated_at"]}.items()
 
 

@@ -54,7 +54,7 @@ def inside(node, instance):
 
 
 def test_a_mount_is_seen_by_the_running_guest_and_an_unmount_too(drive, shown, node, instance, iso, work):
-    """ISO-09, ISO-10, ISO-11, ISO-13"""
+    """INS-15, INS-16, ISO-09, ISO-10, ISO-11, ISO-13"""
     assert shown() == NOTHING
     answer = drive("mount", iso_id=iso.id)
     assert answer.status_code == 200

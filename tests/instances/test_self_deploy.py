@@ -31,9 +31,11 @@ def task_of(answer):
 @pytest.mark.parametrize("field", ["iso_id", "image_id"])
 @pytest.mark.parametrize("who", ["owner", "admin"])
 def test_an_undeployed_instance_boots_the_iso_with_a_blank_disk(as_, cast, install, node, iso, work, who, field):
+    """ENV-26"""
     instance = cast.instance()
     answer = install(instance, who, **{field: iso.id, "hostname": "mine.example.com"})
     assert answer.status_code == 200
+    assert (answer.json["data"] if who == "admin" else answer.json)["task_id"]
     assert as_("owner", "GET", f"/api/instance/{instance.id}").json["state"] == "pending"
     work()
     assert task_of(answer).status == "completed"

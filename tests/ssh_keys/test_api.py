@@ -12,6 +12,7 @@ def create(as_, **values):
 
 
 def test_a_key_comes_back_as_it_was_sent(as_):
+    """OTH-13"""
     key = create(as_).json["ssh_key"]
     assert (key["name"], key["public_key"], key["comments"]) == ("laptop", KEY, "ada@laptop")
     assert as_("owner", "GET", f"/api/ssh-key/{key['id']}").json["ssh_key"] == key
