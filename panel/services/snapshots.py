@@ -59,7 +59,7 @@ def create(instance, *, snapname, actor, vmstate=False, description=""):
         raise Conflict(
             "Volumes are attached. Detach them first: they have snapshots of their own.", reason="has_volumes"
         )
-    kept = listing(instance)
+    kept = [each for each in listing(instance) if not replaced(each, snapname)]
     if snapname in {each.name for each in kept}:
         raise Invalid("This name is taken.", snapname="This name is taken.")
     if len(kept) >= MOST:
@@ -80,6 +80,15 @@ def create(instance, *, snapname, actor, vmstate=False, description=""):
     session.add(made)
     session.flush()
     return made, enqueue(made, "create", "storage", actor)
+
+
+def replaced(snapshot, name):
+    """Whether the new one of that name takes its place: there is nothing of one that failed."""
+    if (snapshot.name, snapshot.status) != (name, "failed"):
+        return False
+    session.delete(snapshot)
+    session.flush()
+    return True
 
 
 def rollback(snapshot, *, actor, start=None):
