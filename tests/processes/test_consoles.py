@@ -100,7 +100,9 @@ def test_a_worker_that_dies_while_it_prepares_a_screen_is_replaced(site):
     minted = site.mint("console")
     wait_for(lambda: not site.node.faults(), "the call")
     site.kill("worker")
+    begun = site.at.log("worker").count("worker_started")
     site.start("worker")
+    wait_for(lambda: site.at.log("worker").count("worker_started") > begun, "the second one")
     assert site.screen(minted) == NO_PICTURE
 
 
