@@ -208,8 +208,11 @@ def work(world):
 
 
 @pytest.fixture
-def queries(world):
-    """The SQL statements since the last `clear()`."""
+def queries(world, monkeypatch):
+    """The SQL statements since the last `clear()`. On a slow machine, too, the settings are asked for once."""
+    monkeypatch.setattr(settings, "REMEMBERED", 3600)
+    settings.forget()
+    settings.get()
     seen = []
 
     def note(connection, cursor, statement, *_):
