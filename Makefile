@@ -15,10 +15,12 @@ PYTHON_PACKAGES := python3 python3-venv python3-dev
 LIBVIRT_PACKAGES := gcc libvirt-dev pkg-config
 HYPERVISOR_PACKAGES := dnsmasq-base ebtables iproute2 iptables libvirt-daemon-system mount qemu-system-x86 qemu-utils \
 	util-linux
+FIRMWARE_PACKAGES := ovmf swtpm swtpm-tools
 IMAGE_PACKAGES := cpio dpkg e2fsprogs fdisk grub-common grub-pc-bin kmod mmdebstrap
-LOCAL_PACKAGES := $(LIBVIRT_PACKAGES) $(HYPERVISOR_PACKAGES) $(IMAGE_PACKAGES)
+LOCAL_PACKAGES := $(LIBVIRT_PACKAGES) $(HYPERVISOR_PACKAGES) $(FIRMWARE_PACKAGES) $(IMAGE_PACKAGES)
 TEST_PACKAGES := chromium openssh-client openssh-server openssl postgresql
 LIGHT := not guest and not browser and not processes
+SLOWEST := --durations=30 --durations-min=10
 
 # Succeeds when these Debian packages are there or could be installed.
 apt = dpkg -s $(1) >/dev/null 2>&1 || { test "$$(id -u)" = 0 && command -v apt-get >/dev/null && \
@@ -75,10 +77,10 @@ test: local installed browser-files $(VENV)/developing  ## Run every test, on SQ
 # These wait most of the time, so they run side by side. Each one's output appears when it has ended. Browsers drop their
 # requests whenever an interface comes or goes, as those of guests do, so they are in a network of their own.
 guest-tests:
-	pytest -m guest
+	pytest -m guest $(SLOWEST)
 
 other-tests:
-	unshare --net sh -c 'ip link set lo up && exec pytest -m "not guest and (browser or processes)"'
+	unshare --net sh -c 'ip link set lo up && exec pytest -m "not guest and (browser or processes)" $(SLOWEST)'
 
 check: installed $(VENV)/developing  ## Look at the code without running it: style, layers, templates, migrations, documents
 	ruff check .

@@ -28,8 +28,9 @@ CUSTOMERS = (
     "profile dashboard team tokens volumes webhooks activity"
 )
 OPERATORS = (
-    "hypervisor_groups hypervisors orphans migrations hypervisor_storages locations plan_groups plans images subnets "
-    "ips accounts impersonations credits billing settings failed_jobs audit"
+    "hypervisor_groups group_grants hypervisors orphans migrations hypervisor_storages locations plan_groups plans "
+    "images image_groups subnets ips accounts user_ssh_keys sessions impersonations credits billing "
+    "resource_packs settings failed_jobs audit"
 )
 RESOURCES = (*CUSTOMERS.split(), *OPERATORS.split())
 """The table of contents: every module here with routes, in the order of the reference."""

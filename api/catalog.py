@@ -19,7 +19,7 @@ user = kit.User("catalog", __name__, description="Locations, plans and images")
 )
 def locations(query):
     """List the locations."""
-    return kit.paginate(catalog.locations(), **query)
+    return kit.paginate(catalog.locations(kit.account()), **query)
 
 
 @user.get(
@@ -30,7 +30,7 @@ def locations(query):
 )
 def plan_groups(location_id):
     """List the plan groups of a location."""
-    return session.scalars(catalog.plan_groups(catalog.location(location_id))).all()
+    return session.scalars(catalog.plan_groups(catalog.location(location_id, kit.account()))).all()
 
 
 @user.get(
@@ -41,7 +41,7 @@ def plan_groups(location_id):
 )
 def plans(location_id, plan_group_id):
     """List the plans of a plan group in a location."""
-    return session.scalars(catalog.plans(catalog.location(location_id), plan_group_id)).all()
+    return session.scalars(catalog.plans(catalog.location(location_id, kit.account()), plan_group_id)).all()
 
 
 class ImageSearch(Schema):

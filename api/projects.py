@@ -108,14 +108,8 @@ def told(project_id, count):
     out=kit.page(ResourceOut),
 )
 def available(query, project_id):
-    """List what can be put into a project: instances that are not in it.
+    """List what can be put into a project: instances and volumes that are not in it, newest first.
 
-    Empty for members who may not see instances.
+    Without the kinds that a member may not see.
     """
-    access = kit.account()
-    found = kit.paginate(projects.available(mine(project_id), access), **query)
-    found["data"] = [
-        {"resource_type": "instance", "id": each.id, "display_name": each.display_name, "project_id": each.project_id}
-        for each in found["data"]
-    ]
-    return found
+    return kit.paginate(projects.resources(mine(project_id), kit.account()), **query)

@@ -82,3 +82,14 @@ def cancel_any(task_id):
     """Cancel a task."""
     kit.say("The task is being cancelled.")
     return tasks.cancel(tasks.get(task_id))
+
+
+@admin.post("/task/<task_id>/mark-failed", op="mark_failed", can="admin:tasks:write", out=AdminTaskOut)
+def mark_failed(task_id):
+    """Close a stuck task.
+
+    Also one that can no longer be cancelled. It is taken from the worker that has it; another one takes back what was
+    begun and ends it as `failed`, within seconds while a worker runs. Refused with `task_ended`.
+    """
+    kit.say("The task is being closed.")
+    return tasks.mark_failed(tasks.get(task_id))

@@ -198,7 +198,13 @@ def begin_sqlite(connection):
     """A transaction that may write takes SQLite's write lock at once. Taken later it could find the database changed
     since its first read and fail without waiting."""
     if connection.dialect.name == "sqlite":
-        connection.exec_driver_sql("begin" if only_reads() else "begin immediate")
+        reads = connection.get_execution_options().get("reads") or only_reads()
+        connection.exec_driver_sql("begin" if reads else "begin immediate")
+
+
+def reading():
+    """Begins a transaction that only reads, outside requests: on SQLite it keeps nobody from writing."""
+    session.connection(execution_options={"reads": True})
 
 
 @contextmanager

@@ -1,8 +1,9 @@
 """What happened, recorded in the transaction in which it happened, and passed on to webhooks after it."""
 
+from functools import cache
 from weakref import WeakKeyDictionary
 
-from sqlalchemy import exists, select
+from sqlalchemy import bindparam, select
 
 from panel import clock, jobs
 from panel.db import new_id, on_commit, session
@@ -43,9 +44,14 @@ def somebody_listens(account_id):
     transaction = session().get_transaction() or session().begin()
     listeners = known.setdefault(transaction, {})
     if account_id not in listeners:
-        on = exists().where(WebhookSubscription.account_id == account_id, WebhookSubscription.enabled)
-        listeners[account_id] = session.scalar(select(on))
+        listeners[account_id] = session.connection().scalar(listener(), {"account_id": account_id}) is not None
     return listeners[account_id]
+
+
+@cache
+def listener():
+    mine = WebhookSubscription.account_id == bindparam("account_id")
+    return select(WebhookSubscription.id).where(mine, WebhookSubscription.enabled).limit(1)
 
 
 def ring():

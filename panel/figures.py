@@ -63,11 +63,20 @@ def duration(seconds):
 
 def size(count):
     """Bytes in the largest binary unit that leaves a number of at least 1."""
-    for unit in ("B", "KiB", "MiB", "GiB"):
-        if count < 1024:
+    return scaled(count, 1024, ("B", "KiB", "MiB", "GiB", "TiB"))
+
+
+def transfer(count):
+    """Bytes that went over the network, in the decimal units in which traffic is sold."""
+    return scaled(count, 1000, ("B", "kB", "MB", "GB", "TB"))
+
+
+def scaled(count, step, units):
+    for unit in units[:-1]:
+        if count < step:
             return f"{trimmed(count)} {unit}"
-        count /= 1024
-    return f"{trimmed(count)} TiB"
+        count /= step
+    return f"{trimmed(count)} {units[-1]}"
 
 
 def mib(count):

@@ -8,6 +8,7 @@ from flask import current_app, g, request, url_for
 from panel import admin, assets, clock, figures, user
 from panel.auth import browser
 from panel.db import session
+from panel.instance_pages import sides
 from panel.models import Account
 from panel.services import sign_ins
 from panel.user.tasks import latest
@@ -32,8 +33,9 @@ def prepare(app):
         "asset": assets.asset,
         "icon_address": assets.icon_address,
         "ui": Macros(app.jinja_env),
-        "may": browser.may,
-        "refusal": browser.refusal,
+        "area": sides.area,
+        "may": sides.may,
+        "refusal": sides.refusal,
         "nonce": nonce,
         "now": clock.now,
         "zone": zone,
@@ -43,7 +45,7 @@ def prepare(app):
         "second": lambda moment: figures.second(moment, zone()),
         "money": lambda amount: figures.money(amount, config.currency),
     }
-    words = ("duration", "size", "mib", "gib", "rate", "traffic", "plural")
+    words = ("duration", "size", "mib", "gib", "rate", "traffic", "transfer", "plural")
     app.jinja_env.globals |= {name: getattr(figures, name) for name in words}
 
 
@@ -64,8 +66,7 @@ def zone():
 
 def surroundings():
     account = browser.me()
-    here = request.blueprint or ""
-    operating = here == "admin" or here.startswith("admin_")
+    operating = sides.operating()
     frame = Frame(account, operating)
     return {"viewer": account, "operating": operating, "frame": frame, "impersonator": browser.impersonator()}
 

@@ -126,6 +126,11 @@ document.addEventListener("click", (event) => {
   }
 });
 
+// On a phone not all tabs fit: the open one is brought into sight.
+for (const tab of document.querySelectorAll(".tab.active")) {
+  tab.parentElement.scrollLeft = tab.offsetLeft - (tab.parentElement.clientWidth - tab.offsetWidth) / 2;
+}
+
 // Search and command palette.
 function openPalette() {
   const query = find("#palette-query");

@@ -11,6 +11,7 @@ from importlib import import_module
 from pathlib import Path
 
 import pytest
+from argon2 import PasswordHasher
 from flask import g
 from limits.storage import memory
 from sqlalchemy import event
@@ -19,7 +20,7 @@ from panel import jobs, limits
 from panel.app import create_app
 from panel.config import Config
 from panel.db import db, session
-from panel.services import settings, sign_ins
+from panel.services import accounts, settings, sign_ins
 from tests import answers
 from tests import cast as people
 from worker import hypervisors, nodes, process, task  # noqa: F401  (process registers the task bodies)
@@ -27,6 +28,11 @@ from worker import hypervisors, nodes, process, task  # noqa: F401  (process reg
 pytest_plugins = ["tests.hypervisor", "tests.laboratory", "tests.library"]
 
 CONFIGURED = {name: os.environ.pop(name) for name in list(os.environ) if name.startswith("PANEL_")}
+
+
+STRONG, QUICK = accounts.hasher, PasswordHasher(time_cost=1, memory_cost=8, parallelism=1)
+"""How the product hashes passwords, a fifth of a second each, and how tests do that have hundreds of them."""
+accounts.hasher, accounts.NOBODY = QUICK, QUICK.hash("nobody has this password")
 
 
 @pytest.fixture(scope="session")
@@ -209,7 +215,7 @@ def work(world):
 
 @pytest.fixture
 def queries(world, monkeypatch):
-    """The SQL statements since the last `clear()`. On a slow machine, too, the settings are asked for once."""
+    """The SQL statements since the last `clear()`. Settings stay remembered, however slow the machine is."""
     monkeypatch.setattr(settings, "REMEMBERED", 3600)
     settings.forget()
     settings.get()

@@ -4,7 +4,7 @@ from urllib.parse import urljoin, urlsplit
 
 from lxml import html
 
-MOST = 150
+MOST = 250
 
 
 def pages(browser, *starts):

@@ -13,7 +13,7 @@ from panel import clock
 from panel.auth import permissions
 from panel.db import session
 from panel.models import Image, Instance, Iso, Member, Passkey, SignIn, Token, Volume, VolumeSnapshot
-from panel.services import settings, sign_ins, tokens, volume_plans
+from panel.services import resource_packs, settings, sign_ins, tokens, volume_plans
 from tests.cast import PASSWORD
 from tests.test_architecture import SURFACES, operations
 
@@ -412,7 +412,12 @@ def bodies(as_, cast):
             "remote_group_id": group["id"],
             "ip_set_id": ip_set["id"],
             "instance_ids": [cast.instance(who).id],
+            "pack_id": pack(access),
         }
+
+    def pack(owner):
+        size = {"cpu_cores": 8, "ram": 8192, "storage": 100}
+        return resource_packs.create(user_id=owner.id, name="pack", **size).id
 
     own, others = things("owner"), things("outsider")
     live = session.get(Instance, own["resource_id"])
@@ -455,6 +460,10 @@ def bodies(as_, cast):
             ("POST", "/api/instance/{instance_id}/iso/{slot}/mount"): (drive, {}),
             ("POST", "/api/instance/{instance_id}/iso/{device}/{action}"): (drive, {}),
             ("POST", "/api/images"): ({}, {"name": "golden"}),
+            ("POST", "/api/self-provisioning/instances"): (
+                {},
+                {"location_id": cast.location.id, "plan_id": cast.plan.id},
+            ),
             ("POST", "/api/project/assign-resource"): ({}, kind),
             **{
                 ("POST", f"/api/security-group/{{group_id}}/{way}"): ({"group_id": own["remote_group_id"]}, rest)

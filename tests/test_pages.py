@@ -234,3 +234,27 @@ def test_search_finds_own_things_only(browse, cast):
     assert made.id not in browse("outsider").get("/search?q=shop").text
     assert "/profile" in browse("owner").get("/search?q=prof", headers=PART).text
     assert "Nothing found" in browse("owner").get("/search?q=zzzz").text
+
+
+LISTS = {
+    "/instances": "instances.create",
+    "/volumes": "volumes.manage",
+    "/isos": "isos.manage",
+    "/security-groups": "security_groups.manage",
+    "/ip-sets": "ip_sets.manage",
+    "/ssh-keys": "ssh_keys.manage",
+    "/user-scripts": "user_scripts.manage",
+    "/webhooks": "webhooks.manage",
+    "/projects": "projects.manage",
+}
+
+
+@pytest.mark.parametrize("address", LISTS)
+def test_who_may_only_look_sees_in_an_empty_list_what_is_needed_to_add(browse, address):
+    """In the page and in the part: as the first thing, and again where the list would be."""
+    whole, part = browse("viewer").get(address).text, browse("viewer").get(address, headers=PART).text
+    for text, times in ((whole, 2), (part, 1)):
+        disabled = re.findall(r'<span title="([^"]+)"><button class="btn btn-primary" type="button" disabled>', text)
+        assert len(disabled) == times
+        assert all(LISTS[address] in why for why in disabled), disabled
+        assert f'class="btn btn-primary" href="{address}/new' not in text

@@ -40,6 +40,7 @@ def nic(interface, instance, allowed):
         mac=interface.mac,
         network=instance.hypervisor.network,
         addresses=tuple(address.ip for address in interface.addresses),
+        prefixes=tuple(prefix.ip for prefix in interface.prefixes),
         inbound_mbps=interface.port_speed,
         outbound_mbps=interface.port_speed,
         allowed=allowed,

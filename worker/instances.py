@@ -7,11 +7,11 @@ from pathlib import Path
 from sqlalchemy import select
 
 from panel import clock
-from panel.db import session
+from panel.db import reading, session
 from panel.errors import Conflict, NotFound
 from panel.models import Image, ImageCopy, Instance
 from panel.services import instances, usage
-from panel.services.instances import seen
+from panel.services.instances import seen, topology
 from worker import firewall, hypervisors, seeds, user_scripts
 from worker.loaded import loaded
 from worker.nodes import base
@@ -42,7 +42,7 @@ def deploy(work):
     work.node.create_disk(disk, on_node(image))
 
     work.step("Writing the first-boot configuration", 70)
-    seed = seeds.seed(instance, work.task.arguments, work.task.secret, work.task.id, scripts)
+    seed = seeds.seed(instance, work.task.arguments, work.task.secret, work.task.id, scripts, image)
     work.undo("delete_disk", disk.pool, seed_name(instance))
     medium = work.node.write_seed(disk.pool, seed_name(instance), seed)
 
@@ -90,14 +90,20 @@ SUSPENSION = ("instance_suspend", "instance_unsuspend")
     after=("instance_stop", "instance_shutdown", "instance_poweroff", "iso_mount", "image_capture", *SUSPENSION),
 )
 def start(work):
+    work.step("Starting", 20)
+    reading()
     instance = known(work)
     if instance.suspended_reason:
         raise Conflict("The instance was suspended meanwhile.")
-    turn_on(work, instance)
+    start_as_it_is(work, instance)
 
 
 def turn_on(work, instance):
     work.step("Starting", 20)
+    start_as_it_is(work, instance)
+
+
+def start_as_it_is(work, instance):
     work.node.define(machine(instance))
     asked = clock.now()
     work.node.start(instance.id)
@@ -178,7 +184,8 @@ def unsuspend(work):
 @task("instance_restart", after=("instance_start", "instance_stop", "instance_shutdown", "instance_poweroff"))
 def restart(work):
     """Asks the guest to restart. That cannot be done again without being noticed, so a cut-off attempt is not."""
-    if known(work).pending_ram is not None:
+    instance = known(work)
+    if instance.pending_ram is not None or instance.topology_pending:
         return start_anew(work)
     if work.task.progress:
         raise NodeError("The worker was lost meanwhile, so it is not known whether the guest restarted.")
@@ -238,6 +245,8 @@ def machine(instance, medium=None):
         vnc=instance.enable_vnc,
         vnc_password=instance.vnc_password or "",
         tpm=instance.tpm_enabled,
+        secure_boot=instance.secure_boot_enabled,
+        topology=topology.in_effect(instance),
     )
     return rescued(instance, loaded(instance, made))
 

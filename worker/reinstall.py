@@ -83,7 +83,7 @@ def prepare(work, instance):
     work.node.create_disk(disk, on_node(image))
 
     work.step("Writing the first-boot configuration", 70)
-    seed = seeds.seed(instance, work.task.arguments, work.task.secret, work.task.id, scripts)
+    seed = seeds.seed(instance, work.task.arguments, work.task.secret, work.task.id, scripts, image)
     work.undo("delete_disk", disk.pool, seed_beside(disk.name))
     work.node.write_seed(disk.pool, seed_beside(disk.name), seed)
 

@@ -2,6 +2,9 @@
 
 from contextlib import suppress
 from dataclasses import replace
+from functools import cache
+
+from sqlalchemy import bindparam, select
 
 from panel.db import session
 from panel.models import Rescue
@@ -14,7 +17,12 @@ SIZE = GiB
 
 def active(instance):
     """Whether it is in rescue, read anew: others may have changed that."""
-    return session.get(Rescue, instance.id, populate_existing=True) is not None
+    return session.connection().scalar(rescue_of(), {"instance_id": instance.id}) is not None
+
+
+@cache
+def rescue_of():
+    return select(Rescue.instance_id).where(Rescue.instance_id == bindparam("instance_id"))
 
 
 def rescued(instance, machine):
@@ -24,7 +32,8 @@ def rescued(instance, machine):
 
 def in_rescue(instance, machine):
     disk, seed = things(instance)
-    return replace(machine, disks=(disk, *machine.disks), media={**machine.media, "seed": seed}, boot=("disk",))
+    ours = {"disks": (disk, *machine.disks), "media": {**machine.media, "seed": seed}, "boot": ("disk",)}
+    return replace(machine, **ours, secure_boot=False)  # the rescue system is not signed
 
 
 def things(instance):

@@ -50,6 +50,7 @@ class Schedule:
             lambda: jobs.call("worker.webhooks.spread"): MISSED,
             lambda: jobs.call("worker.media.sweep"): 60,
             lambda: jobs.call("worker.catalog.refresh"): 3600,
+            lambda: jobs.call("worker.image_copies.sweep"): 3600,
             lambda: jobs.call("worker.usage.count"): 300,
             lambda: jobs.call("worker.traffic.look"): 60,
             lambda: jobs.call("worker.tidy.tidy"): 3600,

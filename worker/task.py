@@ -17,9 +17,10 @@ from dataclasses import dataclass
 from functools import cache
 
 import structlog
-from sqlalchemy import and_, bindparam, exists, func, or_, select, text, update
+from sqlalchemy import and_, bindparam, exists, func, insert, or_, select, text, update
 from sqlalchemy.exc import InterfaceError, OperationalError, TimeoutError
 from sqlalchemy.orm import Session, aliased
+from sqlalchemy.orm.attributes import set_committed_value
 
 from panel import clock, jobs
 from panel.db import session
@@ -77,6 +78,7 @@ class Work:
     def __init__(self, row: Task, worker: str):
         self.task, self.worker = row, worker
         self.database, self.next_note = session.get_bind(), 0.0
+        self.nobody_waits = False
 
     @property
     def node(self):
@@ -85,7 +87,7 @@ class Work:
     def step(self, stage, progress):
         """Begins a step: what was done so far is committed, and people see the new stage. Raises when the task was
         taken away or cancelled."""
-        session.add(TaskLog(task_id=self.task.id, message=stage))
+        session.connection().execute(SAID, {"task_id": self.task.id, "message": stage})
         cancelled = self.update(stage=stage, progress=progress, bytes_done=None, bytes_total=None)
         session.commit()
         if cancelled:
@@ -138,13 +140,24 @@ class Work:
     def update(self, **values):
         """Writes into the row, if it is still ours. Returns the time of a request to stop, if there is one."""
         now = clock.now()
-        mine = update(Task).where(Task.id == self.task.id, Task.worker == self.worker)
-        row = session.execute(
-            mine.values(**values, heartbeat_at=now, updated_at=now).returning(Task.cancel_requested_at)
-        ).one_or_none()
+        values |= {"heartbeat_at": now, "updated_at": now}
+        mine = {"mine": self.task.id, "held_by": self.worker}
+        row = session.connection().execute(MINE, mine | values).one_or_none()
         if row is None:
             raise LeaseLost
+        for name, value in values.items():
+            set_committed_value(self.task, name, value)
         return row.cancel_requested_at
+
+
+columns = Task.__table__.c
+MINE = (
+    update(Task.__table__)
+    .where(columns.id == bindparam("mine"), columns.worker == bindparam("held_by"))
+    .returning(columns.cancel_requested_at)
+)
+SAID = insert(TaskLog.__table__)
+"""What every task does several times is told to the database without the session's bookkeeping."""
 
 
 def run(task_id, worker):
@@ -154,8 +167,9 @@ def run(task_id, worker):
         return
     with structlog.contextvars.bound_contextvars(task_id=row.id, kind=row.kind):
         log.info("task_started", attempt=row.attempt, resource=row.resource_name, worker=worker)
+        work = Work(row, worker)
         try:
-            carry(Work(row, worker)) if row.open else clean_up(Work(row, worker))
+            carry(work) if row.open else clean_up(work)
         except LeaseLost:
             session.rollback()
             log.warning("task_taken_away")
@@ -164,7 +178,8 @@ def run(task_id, worker):
             session.rollback()
             log.exception("task_dropped")  # nothing can be written: the sweep hands it to another worker
             return
-    ring_waiting(row)
+    if not work.nobody_waits:
+        ring_waiting(row)
 
 
 def carry(work):
@@ -175,7 +190,8 @@ def carry(work):
         KINDS[work.task.kind].body(work)
         end(work, "completed", stage="Done", progress=100, undo=[])
     except Cancelled:
-        give_up(work, "cancelled", "It was cancelled.")
+        closed = work.task.error  # an operator gave the task up: that is a failure, and has its words already
+        give_up(work, "failed" if closed else "cancelled", closed or "It was cancelled.")
     except (NodeError, Problem) as error:
         detail, unsure = getattr(error, "detail", None), isinstance(error, Unreachable)
         give_up(work, "failed", str(error), detail, unsure, error_class=type(error).__name__)
@@ -191,10 +207,7 @@ def carry(work):
 def claim(task_id, worker):
     """Takes a queued task, or an ended one that left something behind. None: somebody has it, it is over, or it has to
     wait. Everything of the resource that is under way is locked meanwhile, so two claims never meet."""
-    resource = select(Task.resource_id).where(Task.id == task_id).scalar_subquery()
-    mates = select(Task).where(Task.resource_id == resource, UNDER_WAY).order_by(Task.id)
-    mates = mates.with_for_update(key_share=True).execution_options(populate_existing=True)
-    others = {mate.id: mate for mate in session.scalars(mates)}
+    others = {mate.id: mate for mate in session.scalars(under_way(), {"task_id": task_id})}
     row = others.pop(task_id, None)
     if row is None or row.worker or not may_begin(row, others.values()):
         return session.rollback()
@@ -205,6 +218,13 @@ def claim(task_id, worker):
     row.worker, row.heartbeat_at = worker, clock.now()
     session.commit()
     return row
+
+
+@cache
+def under_way():
+    resource = select(Task.resource_id).where(Task.id == bindparam("task_id")).scalar_subquery()
+    mates = select(Task).where(Task.resource_id == resource, UNDER_WAY).order_by(Task.id)
+    return mates.with_for_update(key_share=True).execution_options(populate_existing=True)
 
 
 def may_begin(row, others):
@@ -246,6 +266,8 @@ def inherit(row, others):
 def end(work, status, **values):
     """Ends the task, if it is still ours, with what the body changed since its last step."""
     work.update(status=status, worker=None, finished_at=clock.now(), secret=None, **values)
+    # Asked while the row is locked: a claim that did not see it end yet comes before that, or waits for it.
+    work.nobody_waits = work.task.lock == "light" and nobody_waits_for(work.task)
     session.commit()
     log.info("task_ended", status=status)
 
@@ -323,10 +345,14 @@ def queued_for():
     return queued.limit(1)
 
 
+def nobody_waits_for(row):
+    return session.connection().scalar(queued_for(), {"resource_id": row.resource_id}) is None
+
+
 def ring_waiting(row):
     """Rings for tasks that this one may have held up."""
     mates = Task.resource_id == row.resource_id
-    if row.lock == "light" and session.scalar(queued_for(), {"resource_id": row.resource_id}) is None:
+    if row.lock == "light" and nobody_waits_for(row):
         return session.commit()
     if row.lock != "light" and row.hypervisor_id:
         mates = or_(mates, Task.hypervisor_id == row.hypervisor_id)

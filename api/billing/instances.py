@@ -7,6 +7,7 @@ from api.instances.actions import POWER, TASK_ID
 from api.instances.suspension import SUSPENSION, WORK
 from panel.auth import permissions
 from panel.schemas.billing import OrderIn, OrderOut, RentedInstanceOut, SsoIn, SsoOut, TerminateIn
+from panel.schemas.instances import PlanChange
 from panel.services import customers, instances, sso
 
 billing = kit.Billing("instance", __name__, description="Instances of the billing system")
@@ -19,7 +20,8 @@ def create(body):
     """Create an instance for a user and, when an image is named, install it at once.
 
     Capacity refusals answer 422 with a reason: `storage_not_sufficient`, `resources_not_sufficient`,
-    `ipv4_not_available`, `ipv6_not_available`, `hypervisor_not_available`. Nothing is kept of a refused request.
+    `ipv4_not_available`, `ipv6_not_available`, `ipv6_subnet_not_available`, `private_ipv4_not_available`,
+    `hypervisor_not_available`. Nothing is kept of a refused request.
     """
     owner = customers.get(body.pop("user_id"), "user_id")
     system = {name: body.pop(name) for name in SYSTEM if name in body}
@@ -51,6 +53,26 @@ def power(action, summary, message):
 
 for action, (summary, message) in POWER.items():
     power(action, summary, message)
+
+
+@billing.post(
+    "/instance/<instance_id>/change-plan",
+    op="change_plan",
+    can=MAY,
+    body=PlanChange,
+    out=kit.Schema.from_dict({"task_id": TASK_ID}, name="ChangingSoldPlan"),
+)
+def change_plan(body, instance_id):
+    """Move an instance to another plan, up or down.
+
+    The disk grows at once and never shrinks; processors and memory follow at the next start. Refused with 422 under
+    `plan_id`: a plan that is not offered in its location or has less storage; with a reason
+    `resources_not_sufficient`, `storage_not_sufficient`, `plan_ipv4_unavailable` or `plan_ipv6_unavailable`. Nothing is
+    taken or changed by a refused request.
+    """
+    task = instances.change_plan(instances.get(instance_id), actor=kit.actor(), by_operator=True, **body)
+    kit.say("The plan is changed. The disk is being grown.")
+    return {"task_id": task.id}
 
 
 @billing.post("/instance/<instance_id>/suspend", op="suspend", can=MAY, out=WORK)

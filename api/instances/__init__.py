@@ -9,13 +9,16 @@ from api.instances import (  # noqa: E402  (they add their routes to the two abo
     actions,  # noqa: F401
     admin_rows,  # noqa: F401
     bulk,  # noqa: F401
+    choices,  # noqa: F401
     consoles,  # noqa: F401
     disks,  # noqa: F401
     drives,  # noqa: F401
+    firewall,  # noqa: F401
     forges,  # noqa: F401
     guest,  # noqa: F401
     metrics,  # noqa: F401
     network,  # noqa: F401
+    ownership,  # noqa: F401
     plans,  # noqa: F401
     reinstall,  # noqa: F401
     rescue,  # noqa: F401
@@ -25,4 +28,5 @@ from api.instances import (  # noqa: E402  (they add their routes to the two abo
     snapshots,  # noqa: F401
     suspension,  # noqa: F401
     switches,  # noqa: F401
+    topology,  # noqa: F401
 )

@@ -24,10 +24,11 @@ DONE = {
     "/instance/<instance_id>/ips", op="change_ips", can="instances.manage", body=AddressesIn, out=kit.done(ips=IPS)
 )
 def change_ips(body, instance_id):
-    """Add, release or prefer addresses.
+    """Add, release or prefer addresses and prefixes.
 
     `add` takes the next free ones, up to the number that the plan comes with. A full location answers 422 with
-    `ipv4_not_available` or `ipv6_not_available`. `remove` releases the named ones; the primary address of a family can
+    `ipv4_not_available` or `ipv6_not_available`; for the kinds `routed` and `private` with `ipv6_subnet_not_available`
+    or `private_ipv4_not_available`. `remove` releases the named ones; the primary address of a family can
     only be the last. `set-primary` makes the named one what the instance is known by. The hypervisor lets the guest use
     a new address at once. The guest has to take it up: by its own configuration, or with the next deploy.
     """

@@ -22,8 +22,8 @@ def change_plan(body, instance_id):
 
     The disk grows at once, while the guest runs. Processors and memory follow at the next start (`pending_cpu_cores`,
     `pending_ram`). Refused with 422 under `plan_id`: a plan that is not offered here or has less storage; with a reason
-    `resources_not_sufficient`, `storage_not_sufficient`, `plan_ipv4_unavailable` or `plan_ipv6_unavailable`. Nothing is
-    taken or changed by a refused request.
+    `resources_not_sufficient`, `storage_not_sufficient`, `plan_ipv4_unavailable`, `plan_ipv6_unavailable`,
+    `plan_ipv6_subnet_unavailable` or `plan_private_ipv4_unavailable`. Nothing is taken or changed by a refused request.
     """
     task = instances.change_plan(mine(instance_id), actor=kit.actor(), **body)
     return {"message": SAID, "task_id": task.id}
@@ -41,8 +41,8 @@ def admin_change_plan(body, instance_id):
 
     The disk grows at once, while the guest runs. Processors and memory follow at the next start (`pending_cpu_cores`,
     `pending_ram`). Refused with 422 under `plan_id`: a plan that is not offered here or has less storage; with a reason
-    `resources_not_sufficient`, `storage_not_sufficient`, `plan_ipv4_unavailable` or `plan_ipv6_unavailable`. Nothing is
-    taken or changed by a refused request.
+    `resources_not_sufficient`, `storage_not_sufficient`, `plan_ipv4_unavailable`, `plan_ipv6_unavailable`,
+    `plan_ipv6_subnet_unavailable` or `plan_private_ipv4_unavailable`. Nothing is taken or changed by a refused request.
     """
     task = instances.change_plan(instances.get(instance_id), actor=kit.actor(), by_operator=True, **body)
     kit.say(SAID)

@@ -64,7 +64,8 @@ def create(body):
 
     The first of two steps: the row with its addresses, no machine yet. Capacity refusals answer 422 with a reason:
     `storage_not_sufficient`, `resources_not_sufficient`, `ipv4_not_available`, `ipv6_not_available`,
-    `hypervisor_not_available`. Nothing is kept of a refused request.
+    `ipv6_subnet_not_available`, `private_ipv4_not_available`, `hypervisor_not_available`. Nothing is kept of a refused
+    request.
     """
     return {"message": CREATED, "instance": instances.create(kit.account(), actor=kit.actor(), **body)}
 

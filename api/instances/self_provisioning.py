@@ -6,9 +6,12 @@ from api import kit
 from api.instances import user
 from api.instances.actions import TASK_ID, destroy
 from api.instances.rows import CREATED
+from panel.db import session
 from panel.schemas.base import about
-from panel.schemas.instances import InstanceIn, InstanceOut
-from panel.services import instances
+from panel.schemas.instances import InstanceOut
+from panel.schemas.resource_packs import PackedInstanceIn, PackOut
+from panel.services import instances, resource_packs
+from panel.services.instances.packed import create as create_packed
 
 USED = kit.Schema.from_dict(
     {
@@ -25,15 +28,18 @@ USED = kit.Schema.from_dict(
     "/self-provisioning/instances",
     op="self_provision",
     can="instances.create",
-    body=InstanceIn,
+    body=PackedInstanceIn,
     out=kit.keyed("instance", InstanceOut),
 )
 def create(body):
     """Create an instance by self-provisioning.
 
-    As the create of the cloud service, with the same capacity refusals. Nothing is kept of a refused request.
+    As the create of the cloud service, with the same capacity refusals. An account that has resource packs makes it
+    from one of them (`pack_id`, by default the first with room): then it costs nothing by itself, and what the pack
+    lacks is refused in the same way, with 422 and `storage_not_sufficient`, `resources_not_sufficient`,
+    `limit_reached`, `pack_elsewhere` or `pack_disabled`. Nothing is kept of a refused request.
     """
-    made = instances.create(kit.account(), actor=kit.actor(), billing_mode="self_provisioned", **body)
+    made = create_packed(kit.account(), actor=kit.actor(), **body)
     return {"message": CREATED, "instance": made}
 
 
@@ -49,8 +55,12 @@ user.delete(
     "/self-provisioning/resources",
     op="self_provisioned_resources",
     can="instances.view",
-    out=kit.keyed("resources", USED),
+    out=kit.done(
+        resources=fields.Nested(USED, **about("What they use in all.")),
+        packs=fields.List(fields.Nested(PackOut), **about("The account's resource packs.")),
+    ),
 )
 def resources():
-    """Show what self-provisioned instances use in all."""
-    return {"message": None, "resources": instances.self_provisioned(kit.account())}
+    """Show what self-provisioned instances use in all, and each resource pack with what of it is in use."""
+    packs = resource_packs.weigh(session.scalars(resource_packs.listing(kit.account())).all())
+    return {"message": None, "resources": instances.self_provisioned(kit.account()), "packs": packs}

@@ -16,6 +16,8 @@ SWITCHED = {
     ("vnc", False): "The screen is closed.",
     ("tpm", True): "The machine has a TPM from its next start on.",
     ("tpm", False): "The machine has no TPM from its next start on.",
+    ("secure-boot", True): "The machine starts only what is signed.",
+    ("secure-boot", False): "The machine has a BIOS again.",
 }
 WORK = kit.Schema.from_dict(
     {"task_id": fields.String(allow_none=True, **about("The task to poll; null when there is no machine yet.", ID))},
@@ -24,7 +26,7 @@ WORK = kit.Schema.from_dict(
 
 
 def switch(part, action, summary):
-    change, on = getattr(instances, f"switch_{part}"), action == "enable"
+    change, on = getattr(instances, f"switch_{part.replace('-', '_')}"), action == "enable"
 
     def customers(instance_id):
         task = change(mine(instance_id), on, actor=kit.actor())
@@ -36,9 +38,9 @@ def switch(part, action, summary):
         return {"task_id": task and task.id}
 
     customers.__doc__ = operators.__doc__ = summary
-    path = f"/instance/<instance_id>/{part}/{action}"
-    user.post(path, op=f"{part}.{action}", can="instances.manage", out=kit.done(task_id=TASK_ID))(customers)
-    admin.post(path, op=f"{part}.{action}", can="admin:instances:write", out=WORK)(operators)
+    path, word = f"/instance/<instance_id>/{part}/{action}", part.replace("-", "_")
+    user.post(path, op=f"{word}.{action}", can="instances.manage", out=kit.done(task_id=TASK_ID))(customers)
+    admin.post(path, op=f"{word}.{action}", can="admin:instances:write", out=WORK)(operators)
 
 
 switch("vnc", "enable", "Let the screen be opened.\n\nA guest that was started without one has it at its next start.")
@@ -50,6 +52,19 @@ switch(
     "and with 409 `not_stopped` while the instance runs.",
 )
 switch("tpm", "disable", "Take the TPM away.\n\nIt counts from the next start on, and is never refused.")
+switch(
+    "secure-boot",
+    "enable",
+    "Give the machine UEFI with secure boot: it starts only what is signed.\n\nRefused with 409 "
+    "`secure_boot_unsupported_on_node` where the hypervisor has no such firmware, `secure_boot_unsupported_by_image` "
+    "for an image that is not signed, `not_stopped` while the instance runs and `has_snapshots` while it has "
+    "snapshots, which such a machine cannot have.",
+)
+switch(
+    "secure-boot",
+    "disable",
+    "Give the machine a BIOS again.\n\nRefused with 409 `not_stopped` while the instance runs.",
+)
 
 
 @user.post(

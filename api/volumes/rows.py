@@ -45,7 +45,7 @@ def choices():
     """List what a new volume can be: plans and locations."""
     return {
         "volume_plans": session.scalars(volume_plans.offered()).all(),
-        "hypervisor_groups": session.scalars(catalog.locations()).all(),
+        "hypervisor_groups": session.scalars(catalog.locations(kit.account())).all(),
     }
 
 

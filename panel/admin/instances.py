@@ -4,15 +4,14 @@ from flask import Blueprint, abort, request, url_for
 from sqlalchemy import select
 from sqlalchemy.orm import contains_eager
 
-from panel import charts, dispatch
-from panel.auth.browser import actor, page_can, refusal
-from panel.console_pages import doors
+from panel import charts, dispatch, instance_pages
+from panel.auth.browser import actor, page_can
 from panel.db import session
 from panel.errors import Conflict, Invalid
 from panel.figures import worded
 from panel.forms import Form
 from panel.htmx import did, from_script, go, render, say
-from panel.models import Hypervisor, Plan, Task
+from panel.models import Hypervisor, Plan
 from panel.paging import Page
 from panel.schemas.base import Text
 from panel.schemas.instances import AdminInstanceOut, InstanceIn
@@ -21,6 +20,7 @@ from panel.searching import searched
 from panel.services import accounts, catalog, hypervisors, instances, metrics
 
 bp = Blueprint("admin_instances", __name__, url_prefix="/admin/instances")
+instance_pages.stand(bp, operating=True)
 READ, WRITE = "admin:instances:read", "admin:instances:write"
 DONE = {
     "start": "{} starts.",
@@ -46,7 +46,6 @@ CLOSED = {
     "hypervisor_locked": "{} is locked",
     "hypervisor_deploy_disabled": "{} takes no new machines",
 }
-LATEST = 10
 UNCONFIRMED = "deploy_dispatch_unconfirmed"
 
 
@@ -166,17 +165,6 @@ def why_not(node):
     if node.status == "unknown":
         return "it has not answered yet"
     return CLOSED[node.closed].format("it") if node.closed else None
-
-
-@bp.get("/<instance_id>")
-@page_can(READ)
-def show(instance_id):
-    instance = instances.get(instance_id)
-    latest = select(Task).where(Task.resource_id == instance.id).order_by(Task.id.desc()).limit(LATEST)
-    work = session.scalars(latest).all()
-    found = {"work": work, "may_do": instances.refusal, "doors": doors(instance, refusal(WRITE), by_operator=True)}
-    found["no_tpm"] = instances.no_tpm(instance)
-    return render("admin/instances/show.html", "live", instance=instance, **found)
 
 
 @bp.post("/<instance_id>/power/<action>")

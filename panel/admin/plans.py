@@ -13,7 +13,7 @@ from panel.services import catalog
 bp = Blueprint("admin_plans", __name__, url_prefix="/admin/plans")
 READ, WRITE = "admin:catalog:read", "admin:catalog:write"
 DEFAULTS = {"enabled": True, "position": 0, "bandwidth": 0, "port_speed": 0, "ipv4": 1, "ipv6": 1, "price": 0}
-DEFAULTS["overage"] = "none"
+DEFAULTS |= {"ipv6_prefixes": 0, "private_ipv4": 0, "overage": "none"}
 
 
 @bp.get("")

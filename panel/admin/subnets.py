@@ -15,6 +15,11 @@ from panel.services import hypervisors, subnets
 
 bp = Blueprint("admin_subnets", __name__, url_prefix="/admin/subnets")
 READ, WRITE = "admin:subnets:read", "admin:subnets:write"
+KINDS = (
+    ("public", "Public addresses"),
+    ("private", "Private IPv4 addresses"),
+    ("routed", "Routed IPv6 prefixes"),
+)
 
 
 @bp.get("")
@@ -30,7 +35,7 @@ def index():
 @page_can(WRITE)
 def new():
     form = Form(SubnetIn, known={"enabled": True, "hypervisor_group_id": request.args.get("group")})
-    return render("admin/subnets/new.html", form=form, groups=groups())
+    return render("admin/subnets/new.html", form=form, groups=groups(), kinds=KINDS)
 
 
 @bp.post("/new")
@@ -40,7 +45,7 @@ def create():
     if form.submit(add):
         say(f"The subnet {form.result.name} is added.")
         return go(url_for(".show", subnet_id=form.result.id))
-    return render("admin/subnets/new.html", "form", status=form.status, form=form, groups=groups())
+    return render("admin/subnets/new.html", "form", status=form.status, form=form, groups=groups(), kinds=KINDS)
 
 
 def add(hypervisor_group_id, **values):

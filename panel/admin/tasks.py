@@ -81,3 +81,10 @@ def show(task_id):
 def cancel(task_id):
     task = tasks.cancel(tasks.get(task_id))
     return did("The task is being cancelled.", url_for(".show", task_id=task.id))
+
+
+@bp.post("/<task_id>/mark-failed")
+@page_can(WRITE)
+def mark_failed(task_id):
+    task = tasks.mark_failed(tasks.get(task_id))
+    return did("The task is being closed.", url_for(".show", task_id=task.id))

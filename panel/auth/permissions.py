@@ -91,6 +91,9 @@ OPERATOR_ROLES = {
     "read_only": READS,
 }
 
+WITH_OPERATORS = {"isos": "images", "projects": "accounts", "ssh_keys": "accounts", "user_scripts": "accounts"}
+"""What a family of customers' permissions belongs to among the operators'; the others have the same name."""
+
 ANY_USER = "any_user_token"
 """Routes that need no permission of their own: confirming a token, one's own security."""
 PERSONAL = "own_security"
@@ -126,6 +129,14 @@ def scope(path, method):
     if family is None:
         raise LookupError(f"{path} belongs to no scope family.")
     return f"{family}:{'read' if method in READING else 'write'}"
+
+
+def of_operator(permission):
+    """What an operator needs, to do with everybody's resources what a customer needs the permission for."""
+    family, _, verb = permission.partition(".")
+    if not verb:
+        return permission
+    return check(f"admin:{WITH_OPERATORS.get(family, family)}:{'read' if verb == 'view' else 'write'}")
 
 
 def operator_may(role, permission):

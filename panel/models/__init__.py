@@ -7,6 +7,7 @@ from panel.models.consoles import ConsoleSession
 from panel.models.events import Event
 from panel.models.factors import Device, Link, Passkey, RecoveryCode
 from panel.models.forges import Forge
+from panel.models.group_grants import GroupGrant
 from panel.models.guests import GuestReport
 from panel.models.hypervisors import Hypervisor, HypervisorGroup, Storage
 from panel.models.image_catalog import CatalogImage
@@ -21,6 +22,7 @@ from panel.models.plans import Plan, PlanGroup
 from panel.models.projects import Project
 from panel.models.repeats import Repeat
 from panel.models.rescues import Rescue
+from panel.models.resource_packs import ResourcePack
 from panel.models.security_groups import SecurityGroup, SecurityGroupMember, SecurityRule
 from panel.models.settings import Setting
 from panel.models.snapshots import Snapshot
@@ -46,6 +48,7 @@ __all__ = [
     "Event",
     "Forge",
     "Grant",
+    "GroupGrant",
     "GuestReport",
     "Hypervisor",
     "HypervisorGroup",
@@ -70,6 +73,7 @@ __all__ = [
     "Rental",
     "Repeat",
     "Rescue",
+    "ResourcePack",
     "Role",
     "SecurityGroup",
     "SecurityGroupMember",

@@ -94,3 +94,12 @@ class SignIn(Dated, Model):
 
     account: Mapped[Account] = relationship(lazy="joined", foreign_keys=account_id)
     impersonator: Mapped[Account | None] = relationship(lazy="joined", foreign_keys=impersonator_id)
+
+    @property
+    def whose(self):
+        return self.account.email
+
+    @property
+    def looked_at_by(self):
+        """The address of the operator who looks at the panel as this person, or None."""
+        return self.impersonator and self.impersonator.email

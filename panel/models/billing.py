@@ -64,7 +64,8 @@ class UsageHour(Model):
 
 
 class UsageMonth(Model):
-    """What one resource used in a calendar month (UTC): the sum of its hours, kept when those are no longer."""
+    """What one resource used in a calendar month (UTC): the sum of its hours, kept when those are no longer. A resource
+    whose owner changed in a month has a row for each of them."""
 
     __tablename__ = "usage_months"
     __table_args__ = (
@@ -78,7 +79,7 @@ class UsageMonth(Model):
     resource_id: Mapped[str] = mapped_column(String(36), primary_key=True)
     month: Mapped[str] = mapped_column(String(7), primary_key=True)
     """`2026-11`."""
-    account_id: Mapped[str] = mapped_column(String(36))
+    account_id: Mapped[str] = mapped_column(String(36), primary_key=True)
     resource_type: Mapped[str] = mapped_column(String(32))
     resource_name: Mapped[str]
     plan: Mapped[str]

@@ -24,6 +24,8 @@ class HypervisorGroup(GroupSettings, Dated, Model):
     name: Mapped[str] = mapped_column(String(64), unique=True)
     display_name: Mapped[str]
     country: Mapped[str] = mapped_column(String(2), default="")
+    public: Mapped[bool] = mapped_column(default=True)
+    """Every customer may choose it; else only accounts with a grant."""
 
     hypervisors: Mapped[list["Hypervisor"]] = relationship(back_populates="group", order_by="Hypervisor.name")
 
@@ -71,6 +73,8 @@ class Hypervisor(Dated, Model):
     """Its cluster issues a ticket for each opening of a screen, or none."""
     tpm: Mapped[bool] = mapped_column(default=False)
     """Whether it can give machines a TPM (swtpm is installed)."""
+    secure_boot: Mapped[bool] = mapped_column(default=False)
+    """Whether it has a firmware with secure boot for machines (ovmf is installed)."""
     strangers: Mapped[list] = mapped_column(JSON, default=list)
     """Machines on the node that no instance knows: name and id of each."""
 

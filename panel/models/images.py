@@ -78,6 +78,8 @@ class Image(Diagnosed, Dated, Model):
     variant: Mapped[str | None] = mapped_column(String(64))
     interface: Mapped[str] = mapped_column(String(16), default="virtio")
     """How its disk is attached."""
+    secure_boot: Mapped[bool] = mapped_column(default=False)
+    """Whether it also starts by UEFI with secure boot: its boot loader is signed."""
     cloud_config: Mapped[str | None] = mapped_column(Text)
     """First-boot configuration of the publisher's or operator's own, below the customer's."""
     catalog_key: Mapped[str | None] = mapped_column(String(128))

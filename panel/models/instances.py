@@ -1,6 +1,7 @@
 """Virtual machines, their disks and network interfaces."""
 
 from datetime import datetime
+from types import SimpleNamespace
 
 from sqlalchemy import JSON, BigInteger, ForeignKey, Index, String, Text, case, exists, or_
 from sqlalchemy.ext.hybrid import hybrid_property
@@ -38,12 +39,15 @@ class Instance(Dated, Model):
     group_id: Mapped[str] = mapped_column(ForeignKey("hypervisor_groups.id"), index=True)
     hypervisor_id: Mapped[str] = mapped_column(ForeignKey("hypervisors.id"))
     plan_id: Mapped[str] = mapped_column(ForeignKey("plans.id"), index=True)
+    pack_id: Mapped[str | None] = mapped_column(ForeignKey("resource_packs.id"), index=True)
+    """The resource pack that it is taken from."""
     image_id: Mapped[str | None] = mapped_column(ForeignKey("images.id", ondelete="set null"), index=True)
     iso_id: Mapped[str | None] = mapped_column(ForeignKey("isos.id", ondelete="set null"), index=True)
     secondary_iso_id: Mapped[str | None] = mapped_column(ForeignKey("isos.id", ondelete="set null"), index=True)
     """What is to lie in its two optical drives."""
     ipv4: Mapped[str | None] = mapped_column(String(45))
     ipv6: Mapped[str | None] = mapped_column(String(45))
+    private_ipv4: Mapped[str | None] = mapped_column(String(45))
     """The primary addresses: those of its interfaces that are shown first and connected to."""
     cpu_cores: Mapped[int]
     ram: Mapped[int]
@@ -54,6 +58,8 @@ class Instance(Dated, Model):
     enable_smtp: Mapped[bool] = mapped_column(default=True)
     enable_vnc: Mapped[bool] = mapped_column(default=True)
     tpm_enabled: Mapped[bool] = mapped_column(default=False)
+    secure_boot_enabled: Mapped[bool] = mapped_column(default=False)
+    """Whether its firmware is UEFI with secure boot, instead of a BIOS."""
     vnc_keymap: Mapped[str] = mapped_column(String(8), default="en-us")
     vnc_password: Mapped[str | None] = mapped_column(Secret)
     ssh_host_key: Mapped[str | None] = mapped_column(Text)
@@ -71,6 +77,10 @@ class Instance(Dated, Model):
     started_cpu_cores: Mapped[int | None]
     started_ram: Mapped[int | None]
     """What the running machine was started with, when that is not what it is to have by now."""
+    topology: Mapped[dict | None] = mapped_column(JSON(none_as_null=True))
+    """`sockets`, `cores` and `threads`, as they were chosen; empty: each core is a processor of its own."""
+    topology_pending: Mapped[bool] = mapped_column(default=False)
+    """The running machine was started with another one."""
     migrating: Mapped[bool] = mapped_column(default=False)
     power: Mapped[str] = mapped_column(String(8), default="off")
     """`on` or `off`, as the node reported it at `power_at`."""
@@ -150,6 +160,10 @@ class Instance(Dated, Model):
         return None if self.started_ram is None else self.ram
 
     @property
+    def chosen_topology(self):
+        return SimpleNamespace(**self.topology) if self.topology else None
+
+    @property
     def iso_url(self):
         return self.iso and self.iso.url
 
@@ -164,6 +178,11 @@ class Instance(Dated, Model):
     @property
     def addresses(self):
         return [address for interface in self.interfaces for address in interface.addresses]
+
+    @property
+    def prefixes(self):
+        """The networks that are routed to it."""
+        return [prefix for interface in self.interfaces for prefix in interface.prefixes]
 
     @property
     def location_name(self):
@@ -223,7 +242,17 @@ class Interface(Dated, Model):
     """Why its cable is out: `traffic` when the allowance is used up, `operator`; empty while it is in."""
 
     instance: Mapped[Instance] = relationship(back_populates="interfaces")
-    addresses: Mapped[list[Address]] = relationship(back_populates="interface", order_by=Address.sort_key)
+    addresses: Mapped[list[Address]] = relationship(
+        primaryjoin=lambda: (Address.interface_id == Interface.id) & Address.length.is_(None),
+        back_populates="interface",
+        order_by=Address.sort_key,
+    )
+    prefixes: Mapped[list[Address]] = relationship(
+        primaryjoin=lambda: (Address.interface_id == Interface.id) & Address.length.is_not(None),
+        order_by=Address.sort_key,
+        viewonly=True,
+    )
+    """The networks that are routed to it."""
 
     @property
     def used_bandwidth(self):

@@ -48,6 +48,10 @@ class Plan(Dated, Model):
     ipv4: Mapped[int] = mapped_column(default=1)
     ipv6: Mapped[int] = mapped_column(default=1)
     """Addresses that come with the machine."""
+    ipv6_prefixes: Mapped[int] = mapped_column(default=0)
+    """IPv6 networks that are routed to it."""
+    private_ipv4: Mapped[int] = mapped_column(default=0)
+    """Addresses that are known only within its location."""
     price: Mapped[Decimal] = mapped_column(Numeric(12, 4), default=Decimal(0))
     """A month, in the installation's currency."""
 

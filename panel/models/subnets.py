@@ -18,12 +18,17 @@ class Subnet(Dated, Model):
     group_id: Mapped[str] = mapped_column(ForeignKey("hypervisor_groups.id"), index=True)
     family: Mapped[int]
     """4 or 6."""
+    kind: Mapped[str] = mapped_column(String(8), default="public")
+    """`public` or, IPv4 only, `private`: an address at a time. `routed`, IPv6 only: whole networks at a time."""
+    delegated_length: Mapped[int | None]
+    """Length of the prefixes that a routed subnet is handed out as."""
     cidr: Mapped[str] = mapped_column(String(49), unique=True)
     gateway: Mapped[str | None] = mapped_column(String(45))
     nameservers: Mapped[list] = mapped_column(JSON, default=list)
     enabled: Mapped[bool] = mapped_column(default=True)
     next_host: Mapped[int] = mapped_column(BigInteger, default=1)
-    """IPv6 only: offset of the first address that was never handed out. An IPv4 subnet has a row for each address."""
+    """IPv6 only: number of the first address or prefix that was never handed out. An IPv4 subnet has a row for each
+    address."""
 
     group: Mapped[HypervisorGroup] = relationship()
 
@@ -31,9 +36,23 @@ class Subnet(Dated, Model):
     def network(self):
         return ipaddress.ip_network(self.cidr)
 
+    @property
+    def room(self):
+        """How many addresses or prefixes there are in it."""
+        if self.delegated_length is None:
+            return self.network.num_addresses
+        return 2 ** (self.delegated_length - self.network.prefixlen)
+
+    def nth(self, number):
+        """The address or prefix of that number, counted from 0."""
+        if self.delegated_length is None:
+            return self.network[number]
+        first = int(self.network.network_address) + (number << (128 - self.delegated_length))
+        return ipaddress.IPv6Network((first, self.delegated_length))
+
 
 class Address(Dated, Model):
-    """One address. It is free while no interface holds it and nobody reserved it."""
+    """One address, or one prefix of a routed subnet. It is free while no interface holds it and nobody reserved it."""
 
     __tablename__ = "addresses"
     __table_args__ = (
@@ -45,6 +64,9 @@ class Address(Dated, Model):
 
     subnet_id: Mapped[str] = mapped_column(ForeignKey("subnets.id", ondelete="cascade"))
     ip: Mapped[str] = mapped_column(String(45), unique=True)
+    """As it is written: `203.0.113.10`, of a prefix `2001:db8:0:1::/64`."""
+    length: Mapped[int | None]
+    """Of a prefix; empty for a single address."""
     sort_key: Mapped[str] = mapped_column(String(32))
     """The address as hexadecimal digits, so that text order is address order."""
     interface_id: Mapped[str | None] = mapped_column(ForeignKey("interfaces.id", ondelete="set null"), index=True)
@@ -63,4 +85,12 @@ class Address(Dated, Model):
     @property
     def is_primary(self):
         """Whether its instance is known by it."""
-        return self.interface is not None and self.ip in (self.interface.instance.ipv4, self.interface.instance.ipv6)
+        if self.interface is None:
+            return False
+        known = self.interface.instance
+        return self.ip in (known.ipv4, known.ipv6, known.private_ipv4)
+
+    @property
+    def kind(self):
+        """That of its subnet."""
+        return self.subnet.kind

@@ -40,6 +40,8 @@ class PlanOut(Out):
     port_speed = fields.Integer(**about("Mbit/s each way; 0 is unlimited.", 1000))
     ipv4 = fields.Integer(**about("IPv4 addresses that come with it.", 1))
     ipv6 = fields.Integer(**about("IPv6 addresses that come with it.", 1))
+    ipv6_prefixes = fields.Integer(**about("IPv6 networks (prefixes) that are routed to it.", 1))
+    private_ipv4 = fields.Integer(**about("IPv4 addresses that come with it, known only within the location.", 1))
     price = fields.Float(**about("A month, in the installation's currency.", 4.5))
 
 

@@ -3,6 +3,7 @@
 import json
 
 import yaml
+from marshmallow import ValidationError
 
 
 class Plain(yaml.SafeLoader):
@@ -23,3 +24,11 @@ def parse(text):
     if not isinstance(found, dict):
         raise ValueError("Must be a YAML mapping.")
     return json.loads(json.dumps(found, default=str))
+
+
+def readable(text):
+    """The rule of a field that holds such a configuration."""
+    try:
+        parse(text)
+    except ValueError as error:
+        raise ValidationError(str(error)) from None

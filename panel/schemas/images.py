@@ -2,6 +2,7 @@
 
 from marshmallow import Schema, fields, validate
 
+from panel.schemas import cloudcfg
 from panel.schemas.base import Bool, In, Int, Out, PageQuery, Patch, Text, Time, about
 from panel.schemas.catalog import ImageOut
 from panel.schemas.hypervisors import GroupRef
@@ -23,6 +24,7 @@ class AdminImageRow(ImageOut):
     release = fields.String(allow_none=True, **about("The publisher's name of the version.", "bookworm"))
     variant = fields.String(allow_none=True, **about("Which of the publisher's kinds.", "genericcloud"))
     interface = fields.String(**about("How its disk is attached.", "virtio"))
+    secure_boot = fields.Boolean(**about("Whether it also starts by UEFI with secure boot.", True))
     cloud_config = fields.String(allow_none=True, **about("First-boot configuration below the customer's.", None))
     download_error = fields.String(allow_none=True, **about("Why the last download failed.", None))
     download_error_at = Time(allow_none=True, **about("When it failed.", None))
@@ -54,6 +56,14 @@ class ImagePatch(Patch):
     enabled = Bool(**about("Off: nobody can choose it.", True))
     purpose = fields.String(validate=validate.OneOf(PURPOSES), **about("What it is for.", "general"))
     cloudinit = Bool(**about("Whether it reads a first-boot configuration.", True))
+    secure_boot = Bool(**about("Whether it also starts by UEFI with secure boot.", True))
+    cloud_config = Text(
+        most=65536,
+        lines=True,
+        rules=[cloudcfg.readable],
+        allow_none=True,
+        **about("First-boot configuration (YAML) below the customer's, which wins.", "package_update: true"),
+    )
     distro = Text(most=64, least=1, **about("The distribution.", "Debian"))
     version = Text(most=64, least=1, **about("Its version.", "12"))
     type = fields.String(validate=validate.OneOf(["linux", "windows", "other"]), **about("Kind of system.", "linux"))
@@ -81,6 +91,14 @@ class ImageFacts(In):
     public = Bool(**about("Whether every customer may choose it.", True))
     enabled = Bool(**about("Off: nobody can choose it.", True))
     cloudinit = Bool(**about("Whether it reads a first-boot configuration.", True))
+    secure_boot = Bool(**about("Whether it also starts by UEFI with secure boot.", True))
+    cloud_config = Text(
+        most=65536,
+        lines=True,
+        rules=[cloudcfg.readable],
+        allow_none=True,
+        **about("First-boot configuration (YAML) below the customer's, which wins.", "package_update: true"),
+    )
     type = fields.String(validate=validate.OneOf(["linux", "windows", "other"]), **about("Kind of system.", "linux"))
     purpose = fields.String(
         validate=validate.OneOf([each for each in PURPOSES if each != "user"]), **about("What it is for.", "general")

@@ -8,7 +8,8 @@ from panel.schemas import cloudcfg
 from panel.schemas.base import Bool, Hostname, In, Out, PageQuery, Patch, Shape, Text, Time, about
 from panel.schemas.forges import ForgeOut
 from panel.schemas.tasks import TaskOut
-from panel.schemas.words import KEYMAPS, STATES
+from panel.schemas.topology import TopologyOut
+from panel.schemas.words import KEYMAPS, STATES, SUBNET_KINDS
 
 ID = "0199c0a8-7d3e-7c4e-9d3c-0d2f8a5b6c7d"
 ZONES = frozenset(zoneinfo.available_timezones())
@@ -24,10 +25,21 @@ class AddressOut(Out):
     id = fields.String(**about("Address id.", ID))
     ip = fields.String(**about("The address.", "203.0.113.10"))
     family = fields.Integer(**about("4 or 6.", 4))
+    kind = fields.String(
+        validate=validate.OneOf(SUBNET_KINDS),
+        **about("`private`: known only within the location. `routed`: a prefix. Else `public`.", "public"),
+    )
     subnet_id = fields.String(**about("The subnet it belongs to.", ID))
     interface_id = fields.String(allow_none=True, **about("The interface that holds it.", ID))
     is_primary = fields.Boolean(**about("Whether the instance is known by it.", True))
     rdns = fields.String(allow_none=True, **about("The name wanted for reverse DNS.", "shop.example.com"))
+
+
+class PrefixOut(Out):
+    id = fields.String(**about("Prefix id.", ID))
+    prefix = fields.String(attribute="ip", **about("The network.", "2001:db8:0:1::/64"))
+    subnet_id = fields.String(**about("The subnet it belongs to.", ID))
+    interface_id = fields.String(allow_none=True, **about("The interface that it is routed to.", ID))
 
 
 class InterfaceOut(Out):
@@ -95,6 +107,12 @@ class InstanceRow(Out):
         allow_none=True,
         **about("The first public IPv6 address."),
     )
+    primary_private_ip = Shape(
+        "PrivateIpv4",
+        {"ip": ("private_ipv4", about("The address.", "10.20.0.10"))},
+        allow_none=True,
+        **about("The first private IPv4 address."),
+    )
     protection_enabled = fields.Boolean(**about("While true, reinstall and destroy are refused.", False))
     suspended_reason = fields.String(allow_none=True, **about("`user`, `admin` or `network`.", None))
     created_at = Time(**about("When it was created.", "2026-01-02T03:04:05.678Z"))
@@ -114,15 +132,26 @@ class InstanceOut(InstanceRow):
     iso_url = fields.String(allow_none=True, **about("Where that ISO is from.", None))
     secondary_iso_id = fields.String(allow_none=True, **about("The ISO in the second optical drive.", None))
     secondary_iso_url = fields.String(allow_none=True, **about("Where that ISO is from.", None))
+    topology = fields.Nested(
+        TopologyOut,
+        attribute="chosen_topology",
+        allow_none=True,
+        **about("How its processors look to the guest, if chosen."),
+    )
+    topology_pending = fields.Boolean(**about("Whether the guest has that at its next start only.", False))
     boot = fields.String(**about("Order of boot devices.", "disk"))
     timezone = fields.String(allow_none=True, **about("Time zone set at the deploy.", "Europe/Berlin"))
     enable_smtp = fields.Boolean(**about("Whether it may send mail by port 25.", True))
     enable_vnc = fields.Boolean(**about("Whether its screen can be opened.", True))
     tpm_enabled = fields.Boolean(**about("Whether it has a TPM, from its next start on.", False))
+    secure_boot_enabled = fields.Boolean(**about("Whether it starts only what is signed, by UEFI.", False))
     vnc_keymap = fields.String(validate=validate.OneOf(KEYMAPS), **about("Keyboard of the screen.", "en-us"))
     vnc_password = fields.Constant(None, **about("Always null: each console session has a password of its own.", None))
     primary_interface = fields.Nested(InterfaceOut, allow_none=True, **about("The first network card."))
     interfaces = fields.List(fields.Nested(InterfaceOut), **about("Every network card."))
+    ipv6_prefixes = fields.List(
+        fields.Nested(PrefixOut), attribute="prefixes", **about("IPv6 networks that are routed to it.")
+    )
     disks = fields.List(fields.Nested(DiskOut), **about("Its disks."))
     tasks = fields.List(fields.Nested(TaskOut), **about("Its latest tasks, newest first."))
     forges = fields.List(fields.Nested(ForgeOut), **about("Its live-snapshot sessions, newest first, at most 10."))

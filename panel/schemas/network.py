@@ -3,7 +3,7 @@
 from marshmallow import fields, validate
 
 from panel.schemas.base import Hostname, In, Int, Out, Text, Time, about
-from panel.schemas.words import OVERAGES
+from panel.schemas.words import OVERAGES, SUBNET_KINDS
 
 ACTIONS = ("add", "remove", "set-primary")
 
@@ -22,6 +22,13 @@ class AddressesIn(In):
     )
     family = fields.Integer(
         load_default=4, strict=True, validate=validate.OneOf((4, 6)), **about("For `add`: 4 or 6.", 4)
+    )
+    kind = fields.String(
+        load_default="public",
+        validate=validate.OneOf(SUBNET_KINDS),
+        **about(
+            "For `add`: `public`, or `private` (IPv4) or `routed` (IPv6 prefixes), which need no family.", "public"
+        ),
     )
     count = Int(1, 16, load_default=1, **about("For `add`: how many.", 1))
 

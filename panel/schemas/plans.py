@@ -49,6 +49,8 @@ class PlanFields(In):
     port_speed = Int(0, 1_000_000, **about("Mbit/s each way; 0 is unlimited.", 1000))
     ipv4 = Int(0, 16, **about("IPv4 addresses that come with it.", 1))
     ipv6 = Int(0, 16, **about("IPv6 addresses that come with it.", 1))
+    ipv6_prefixes = Int(0, 16, **about("IPv6 networks (prefixes) that are routed to it; by default none.", 1))
+    private_ipv4 = Int(0, 16, **about("IPv4 addresses of private subnets that come with it; by default none.", 1))
     price = Number(0, 10**7, **about("A month, in the installation's currency.", 4.5))
 
 

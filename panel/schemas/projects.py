@@ -5,7 +5,7 @@ from marshmallow import Schema, fields, validate
 from panel.schemas.base import In, Out, Patch, Text, Time, about
 from panel.schemas.catalog import ID
 
-KINDS = ("instance",)
+KINDS = ("instance", "volume")
 """What can be in a project."""
 
 
@@ -28,7 +28,8 @@ def color():
 
 
 def kind():
-    return fields.String(required=True, validate=validate.OneOf(KINDS), **about("What it is: `instance`.", "instance"))
+    rule = validate.OneOf(KINDS)
+    return fields.String(required=True, validate=rule, **about("What it is: `instance` or `volume`.", "instance"))
 
 
 class ProjectIn(In):
@@ -80,7 +81,7 @@ class Assignments(In):
 
 
 class ResourceOut(Schema):
-    resource_type = fields.String(**about("What it is: `instance`.", "instance"))
+    resource_type = fields.String(**about("What it is: `instance` or `volume`.", "instance"))
     resource_id = fields.String(attribute="id", **about("Which one.", ID))
-    name = fields.String(attribute="display_name", **about("What people call it.", "Shop front"))
+    name = fields.String(**about("What people call it.", "Shop front"))
     project_id = fields.String(allow_none=True, **about("The project it is in.", None))

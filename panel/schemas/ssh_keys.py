@@ -2,7 +2,7 @@
 
 from marshmallow import ValidationError, fields, validate, validates_schema
 
-from panel.schemas.base import In, Int, Out, Text, Time, about
+from panel.schemas.base import In, Int, Out, PageQuery, Text, Time, about
 
 
 class Line(Text):
@@ -58,3 +58,11 @@ class SshKeyOut(Out):
     fingerprint = fields.String(**about("As ssh-keygen prints it.", "SHA256:2Vd8…"))
     comments = fields.String(allow_none=True, **about("A note.", "ada@laptop"))
     created_at = Time(**about("When it was stored.", "2026-01-02T03:04:05.678Z"))
+
+
+class AdminSshKeyOut(SshKeyOut):
+    user_id = fields.String(attribute="account_id", **about("Whose key it is.", "0199c0a8-7d3e-7c4e-9d3c-0d2f8a5b6c7d"))
+
+
+class SshKeyQuery(PageQuery):
+    search = Text(**about("Part of a name.", "laptop"))

@@ -4,10 +4,10 @@ import ipaddress
 
 from marshmallow import Schema, ValidationError, fields, validate
 
-from panel.schemas.base import Bool, In, Out, PageQuery, Patch, Text, Time, about
+from panel.schemas.base import Bool, In, Int, Out, PageQuery, Patch, Text, Time, about
 from panel.schemas.catalog import ID
 from panel.schemas.hypervisors import GroupRef
-from panel.schemas.words import ADDRESS_USES
+from panel.schemas.words import ADDRESS_USES, SUBNET_KINDS
 
 
 class Ip(Text):
@@ -42,8 +42,15 @@ class Cidr(Text):
             raise ValidationError(f"Must begin with the network's first address: {first}.") from None
 
 
+KIND = (
+    "`public`: single addresses. `private`, IPv4 only: addresses that are known only within the location, and are none"
+    " of the public ones that plans come with. `routed`, IPv6 only: whole networks of `delegated_length` at a time."
+)
+LENGTH = "`routed` only: the length of the prefixes that it is handed out as, like 64 of a /48."
+
+
 class Statistics(Out):
-    total = fields.Integer(**about("Addresses there are; IPv6: those that were ever given out.", 253))
+    total = fields.Integer(**about("Addresses (or prefixes) there are; IPv6: those that were ever given out.", 253))
     available = fields.Integer(**about("Free and not reserved: as many as `available-ips` lists.", 240))
     reserved = fields.Integer(**about("Kept from being given out.", 3))
     used = fields.Integer(**about("Held by instances.", 10))
@@ -55,7 +62,9 @@ class SubnetRow(Out):
     hypervisor_group_id = fields.String(attribute="group_id", **about("The group whose machines use it.", ID))
     hypervisor_group = fields.Nested(GroupRef, attribute="group", **about("The group whose machines use it."))
     family = fields.Integer(**about("4 or 6.", 4))
+    kind = fields.String(validate=validate.OneOf(SUBNET_KINDS), **about(KIND, "public"))
     cidr = fields.String(**about("The range.", "203.0.113.0/24"))
+    delegated_length = fields.Integer(allow_none=True, **about(LENGTH, None))
     gateway = fields.String(allow_none=True, **about("The router. Never given out.", "203.0.113.1"))
     nameservers = fields.List(fields.String(), **about("Name servers that machines are told.", ["203.0.113.1"]))
     enabled = fields.Boolean(**about("Whether new machines get addresses of it.", True))
@@ -76,7 +85,9 @@ def nameservers(**options):
 class SubnetIn(In):
     name = Text(most=64, least=1, required=True, **about("Its name, unique.", "fsn1-public-4"))
     hypervisor_group_id = Text(most=36, required=True, **about("The group whose machines use it.", ID))
+    kind = fields.String(load_default="public", validate=validate.OneOf(SUBNET_KINDS), **about(KIND, "public"))
     cidr = Cidr(required=True, **about("The range; IPv4 at most a /16.", "203.0.113.0/24"))
+    delegated_length = Int(1, 127, load_default=None, allow_none=True, **about(f"{LENGTH} By default 64.", None))
     gateway = Ip(load_default=None, allow_none=True, **about("The router. Never given out.", "203.0.113.1"))
     nameservers = nameservers()
     enabled = Bool(**about("Whether new machines get addresses of it.", True))
@@ -95,7 +106,7 @@ class HolderOut(Out):
 
 class SubnetAddressOut(Out):
     id = fields.String(**about("Address id.", ID))
-    ip = fields.String(**about("The address.", "203.0.113.10"))
+    ip = fields.String(**about("The address; in a routed subnet the prefix.", "203.0.113.10"))
     family = fields.Integer(**about("4 or 6.", 4))
     subnet_id = fields.String(**about("The subnet it belongs to.", ID))
     interface_id = fields.String(allow_none=True, **about("The interface that holds it.", None))

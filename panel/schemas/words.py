@@ -20,6 +20,7 @@ PURPOSES = (
 DRIVERS = ("libvirt", "simulated")
 HYPERVISOR_STATUSES = ("unknown", "up", "down")
 ADDRESS_USES = ("free", "used", "reserved")
+SUBNET_KINDS = ("public", "private", "routed")
 OVERAGES = ("none", "network", "instance")
 DIRECTIONS = ("ingress", "egress")
 PROTOCOLS = ("tcp", "udp", "icmp", "icmpv6", "all")

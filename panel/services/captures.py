@@ -49,6 +49,7 @@ def capture(instance, *, name, actor, cloudinit=None, type=None):
         purpose="user",
         public=False,
         status="creating",
+        secure_boot=source.secure_boot if source else instance.secure_boot_enabled,
         min_disk=instance.disks[0].size,
         min_ram=source.min_ram if source else 0,
     )

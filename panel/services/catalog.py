@@ -7,22 +7,24 @@ from panel.db import session
 from panel.errors import Conflict, Invalid, NotFound
 from panel.models import Hypervisor, HypervisorGroup, Image, ImageCopy, Instance, Plan, PlanGroup, Storage
 from panel.models.hypervisors import group_plan_groups
+from panel.services import group_grants
 from panel.services.lookup import change, fetch, fetch_all, refuse_taken
 
 
-def locations():
-    """Every open location, with whether a machine can be placed there now."""
+def locations(account=None):
+    """Every open location, with whether a machine can be placed there now; with an account those it may choose."""
     return (
         select(HypervisorGroup)
-        .where(HypervisorGroup.enabled)
+        .where(HypervisorGroup.enabled, group_grants.open_to(account))
         .options(selectinload(HypervisorGroup.hypervisors))
         .order_by(HypervisorGroup.display_name, HypervisorGroup.id)
     )
 
 
-def location(location_id):
+def location(location_id, account):
+    """One that the account may choose; any other is as good as unknown."""
     found = session.get(HypervisorGroup, location_id)
-    if found is None or not found.enabled:
+    if found is None or not found.enabled or not group_grants.may_choose(found, account):
         raise NotFound("No such location.")
     return found
 

@@ -7,7 +7,7 @@ from panel.db import session
 from panel.errors import Conflict, Invalid, NotFound
 from panel.models import Disk, Hypervisor, Storage, Task
 from panel.models.tasks import OPEN
-from panel.services import forges, snapshots
+from panel.services import forges, resource_packs, snapshots
 from panel.services.instances.create import Room
 from panel.services.instances.rules import BUSY, WORDS, refusal
 
@@ -70,6 +70,7 @@ def add(instance, *, size, actor, storage_id=None, by_operator=True):
             sentence = "Its hypervisor has no such storage."
             raise Invalid(sentence, storage_id=sentence)
     on = room_on(instance, size, on)
+    resource_packs.allow_growth(instance, storage=size)
     number = 1 + max(disk.position for disk in instance.disks)
     disk = Disk(instance=instance, on=on, name=f"{instance.name}-{number}.qcow2", position=number, size=size)
     disk.attached = False
@@ -86,6 +87,7 @@ def resize(disk, *, size, actor, by_operator=True):
     if size == disk.size:
         return None
     room_on(disk.instance, size - disk.size, disk.on)
+    resource_packs.allow_growth(disk.instance, storage=size - disk.size)
     before, disk.size = disk.size, size
     if disk.is_primary:
         disk.instance.storage = size

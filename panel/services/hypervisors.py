@@ -274,6 +274,7 @@ SAID = (
     "address_filters",
     "screen_tickets",
     "tpm",
+    "secure_boot",
 )
 """What a node says of itself and the row keeps."""
 

@@ -33,6 +33,8 @@ FIELDS = (
 )
 NEEDED = ("key", "label", "distro", "version", "url")
 MOST = 5000
+SIGNED = ("Debian", "Ubuntu", "AlmaLinux", "Rocky Linux", "Fedora", "CentOS Stream")
+"""Distributions whose cloud images have a signed boot loader, so that they start with secure boot."""
 TEXT = re.compile(r"[^\x00-\x1f\x7f]{1,500}")
 
 
@@ -104,7 +106,7 @@ def add(*, actor, catalog_id=None, url=None, size=None, **values):
     size = known or size or asked(url)
     if not size:
         raise Problem("The size of the image is not known.", reason="size_unknown", status=400)
-    facts |= {"url": url, **values}
+    facts |= {"url": url, "secure_boot": bool(row and row.url == url and row.distro in SIGNED), **values}
     for name in ("label", "distro", "version"):
         if not facts.get(name):
             raise Invalid("The image is not described.", **{name: "Needed for what is not in the catalog."})

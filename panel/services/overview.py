@@ -8,7 +8,7 @@ from sqlalchemy import case, func, select
 from panel.db import session
 from panel.models import Address, Disk, Hypervisor, HypervisorGroup, Instance, Storage, Subnet, Task
 from panel.schemas.words import STATES
-from panel.services import hypervisors, workers
+from panel.services import hypervisors, subnets, workers
 
 SCARCE = 10
 """Address space or a disk is running out when this share of it, in percent, or less is free."""
@@ -80,10 +80,10 @@ def full_storages():
 
 
 def scarce_locations():
-    """Open groups whose IPv4 subnets are nearly used up, with how many addresses each has left."""
+    """Open groups whose public IPv4 subnets are nearly used up, with how many addresses each has left."""
     free = func.sum(case((Address.interface_id.is_(None) & ~Address.reserved, 1), else_=0))
     left = select(HypervisorGroup, free).join(Subnet, Subnet.group_id == HypervisorGroup.id).join(Address)
-    left = left.where(HypervisorGroup.enabled, Subnet.enabled, Subnet.family == 4).group_by(HypervisorGroup.id)
+    left = left.where(HypervisorGroup.enabled, Subnet.enabled, *subnets.PUBLIC_IPV4).group_by(HypervisorGroup.id)
     return session.execute(left.having(free * 100 <= func.count() * SCARCE).order_by(free).limit(5)).all()
 
 

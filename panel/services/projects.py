@@ -1,14 +1,14 @@
 """Projects: how customers sort their resources, and by which they give them to people of their team."""
 
 from sqlalchemy import delete as delete_rows
-from sqlalchemy import func, select
+from sqlalchemy import func, literal, select, union_all
 
 from panel.db import session
 from panel.errors import Invalid, NotFound
-from panel.models import Grant, Instance, Project
+from panel.models import Grant, Instance, Project, Volume
 from panel.services.lookup import change, refuse_taken
 
-KINDS = {"instance": Instance}
+KINDS = {"instance": Instance, "volume": Volume}
 """What can be in a project, by the word of the wire."""
 
 
@@ -75,3 +75,19 @@ def available(project, access):
     """Instances that are not in the project yet, newest first; to who may see instances."""
     others = select(Instance).where(access.owns(Instance), Instance.project_id.is_distinct_from(project.id))
     return others.where(access.holds("instances.view")).order_by(Instance.id.desc())
+
+
+def resources(project, access):
+    """Everything that is not in the project yet, newest first, as rows of a word for its kind, its id, its name and its
+    project: of the kinds that whoever asks may see."""
+    kinds = (("instance", Instance, Instance.display_name), ("volume", Volume, Volume.name))
+    others = [
+        select(literal(kind).label("resource_type"), model.id, name.label("name"), model.project_id).where(
+            access.owns(model),
+            model.project_id.is_distinct_from(project.id),
+            access.holds(f"{model.__tablename__}.view"),
+        )
+        for kind, model, name in kinds
+    ]
+    found = union_all(*others).subquery()
+    return select(*found.c).order_by(found.c.id.desc())

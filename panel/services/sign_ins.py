@@ -9,7 +9,8 @@ from sqlalchemy import delete, or_, select, update
 
 from panel import clock, jobs
 from panel.db import session
-from panel.models import SignIn
+from panel.models import Account, SignIn
+from panel.services.lookup import fetch
 from panel.services.tokens import hashed
 
 LIFETIME = timedelta(days=14)
@@ -49,6 +50,23 @@ def listing(account):
     """Running sessions of the person, newest first. An operator's look at the panel as this person is none of them."""
     running = select(SignIn).where(SignIn.account_id == account.id, SignIn.expires_at > clock.now())
     return running.where(SignIn.impersonator_id.is_(None)).order_by(SignIn.id.desc())
+
+
+def everybodys(user_id=None, search=None):
+    """Running sessions of all people, newest first, impersonations among them."""
+    query = select(SignIn).where(SignIn.expires_at > clock.now()).order_by(SignIn.id.desc())
+    if user_id:
+        query = query.where(SignIn.account_id == user_id)
+    if search:
+        people = select(Account.id).where(Account.email.icontains(search, autoescape=True))
+        query = query.where(SignIn.account_id.in_(people))
+    return query
+
+
+def end_any(sign_in_id):
+    """Signs a browser out, whoever uses it."""
+    session.delete(fetch(SignIn, sign_in_id, "No such session."))
+    session.flush()
 
 
 def end_one(account, sign_in_id):

@@ -13,6 +13,7 @@ from panel.services.instances.rules import BUSY, WORDS, refusal
 MOST = 10
 """Snapshots that an instance may have: each makes its disks slower and larger."""
 
+SECURE_BOOT = "A machine with secure boot cannot have snapshots. Stop it and switch secure boot off first."
 IN_THE_WAY = "The instance has snapshots. Delete them first: they hold its disks as they are."
 OTHER_DISKS = "The instance has other disks by now than when the snapshot was taken."
 
@@ -55,6 +56,8 @@ def allow(instance):
 def create(instance, *, snapname, actor, vmstate=False, description=""):
     """Returns the snapshot and its task. With `vmstate` the memory of a running guest is kept too."""
     allow(instance)
+    if instance.secure_boot_enabled:
+        raise Conflict(SECURE_BOOT, reason="secure_boot_enabled")
     if instance.volumes:
         raise Conflict(
             "Volumes are attached. Detach them first: they have snapshots of their own.", reason="has_volumes"

@@ -18,8 +18,16 @@ def listing(account, *, search=None):
     return query.where(SshKey.name.icontains(search, autoescape=True)) if search else query
 
 
-def get(key_id, account):
-    key = session.scalar(select(SshKey).where(SshKey.id == key_id, account.owns(SshKey)))
+def everybodys(search=None):
+    """Of all accounts, newest first; `search` looks at names."""
+    query = select(SshKey).order_by(SshKey.id.desc())
+    return query.where(SshKey.name.icontains(search, autoescape=True)) if search else query
+
+
+def get(key_id, account=None):
+    """The key; with an account, one of its own."""
+    query = select(SshKey).where(SshKey.id == key_id)
+    key = session.scalar(query.where(account.owns(SshKey)) if account else query)
     if key is None:
         raise NotFound("No such SSH key.")
     return key

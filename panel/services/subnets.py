@@ -9,6 +9,7 @@ from sqlalchemy.orm import joinedload
 from panel.db import new_id, session
 from panel.errors import Conflict, Invalid
 from panel.models import Address, Instance, Interface, Subnet
+from panel.services import prefixes
 from panel.services.lookup import change, fetch, refuse_taken
 
 LARGEST = 65536
@@ -27,13 +28,15 @@ def get(subnet_id):
     return fetch(Subnet, subnet_id, "No such subnet.")
 
 
-def create(group, *, name, cidr, gateway=None, nameservers=(), enabled=True):
-    """Adds a range of addresses to a location. The network, broadcast and gateway addresses are never given out."""
+def create(group, *, name, cidr, gateway=None, nameservers=(), enabled=True, kind="public", delegated_length=None):
+    """Adds a range of addresses to a location. The network, broadcast and gateway addresses are never given out, nor is
+    the prefix that holds the gateway."""
     network = ipaddress.ip_network(cidr)
     if network.version == 4 and network.num_addresses > LARGEST:
         raise Invalid("The subnet is too large.", cidr="An IPv4 subnet may have at most 65,536 addresses (/16).")
     if gateway and ipaddress.ip_address(gateway) not in network:
         raise Invalid("The gateway is not in the subnet.", gateway=f"Must lie in {network}.")
+    delegated_length = prefixes.length(network, kind, delegated_length)
     for other in session.scalars(select(Subnet)):
         if other.family == network.version and other.network.overlaps(network):
             raise Invalid("The subnet overlaps another one.", cidr=f"Overlaps {other.cidr} ({other.name}).")
@@ -42,6 +45,9 @@ def create(group, *, name, cidr, gateway=None, nameservers=(), enabled=True):
         name=name,
         group_id=group.id,
         family=network.version,
+        kind=kind,
+        delegated_length=delegated_length,
+        next_host=0 if delegated_length else 1,
         cidr=str(network),
         gateway=gateway,
         nameservers=list(nameservers),
@@ -56,7 +62,10 @@ def create(group, *, name, cidr, gateway=None, nameservers=(), enabled=True):
 
 
 def row(subnet, ip):
-    return {"id": new_id(), "subnet_id": subnet.id, "ip": str(ip), "sort_key": ip.packed.hex()}
+    """For an address or, in a routed subnet, a prefix."""
+    first = ip.network_address if subnet.delegated_length else ip
+    values = {"subnet_id": subnet.id, "ip": str(ip), "sort_key": first.packed.hex(), "length": subnet.delegated_length}
+    return {"id": new_id(), **values}
 
 
 def update(subnet, **changes):
@@ -139,11 +148,14 @@ def weigh(subnets):
     return subnets
 
 
+PUBLIC_IPV4 = (Subnet.family == 4, Subnet.kind == "public")
+
+
 def ipv4_of(hypervisor):
-    """The IPv4 addresses that a hypervisor's instances hold, and what its group has left."""
+    """The public IPv4 addresses that a hypervisor's instances hold, and what its group has left."""
     held = select(func.count()).select_from(Address).join(Interface).join(Instance).join(Subnet)
-    used = session.scalar(held.where(Instance.hypervisor_id == hypervisor.id, Subnet.family == 4))
-    pool = session.scalars(select(Subnet.id).where(Subnet.group_id == hypervisor.group_id, Subnet.family == 4)).all()
+    used = session.scalar(held.where(Instance.hypervisor_id == hypervisor.id, *PUBLIC_IPV4))
+    pool = session.scalars(select(Subnet.id).where(Subnet.group_id == hypervisor.group_id, *PUBLIC_IPV4)).all()
     left = list(counts(pool).values())
     return {"used": used, **{f"group_{key}": sum(each[key] for each in left) for key in ("total", "available")}}
 
@@ -157,11 +169,13 @@ def reserve(address, reserved, note=None):
     session.flush()
 
 
-def take(group, family, count):
-    """Takes free addresses of a location for an interface; fewer than `count` when there are no more. Two requests at
-    once never get the same one: each address is locked as it is chosen, and locked ones are passed over."""
+def take(group, family, count, kind="public"):
+    """Takes free addresses (of a routed kind prefixes) of a location for an interface, the lowest first; fewer than
+    `count` when there are no more. Two requests at once never get the same one: each address is locked as it is chosen,
+    and locked ones are passed over."""
     taken = []
     subnets = select(Subnet).where(Subnet.group_id == group.id, Subnet.family == family, Subnet.enabled)
+    subnets = subnets.where(Subnet.kind == kind)
     for subnet in session.scalars(subnets.order_by(Subnet.name)):
         choice = free(subnet).limit(count - len(taken)).with_for_update(skip_locked=True)
         taken += session.scalars(choice).all()
@@ -175,15 +189,15 @@ def take(group, family, count):
 
 
 def fresh(subnet, count):
-    """Addresses of an IPv6 subnet that were never given out: its rows are made when they are first needed."""
+    """What of an IPv6 subnet was never given out: its rows are made when they are first needed."""
     if not count:
         return []
     session.refresh(subnet, with_for_update=True)
-    network, made = subnet.network, []
-    while len(made) < count and subnet.next_host < network.num_addresses:
-        ip = network[subnet.next_host]
+    made, kept = [], subnet.gateway and ipaddress.ip_address(subnet.gateway)
+    while len(made) < count and subnet.next_host < subnet.room:
+        ip = subnet.nth(subnet.next_host)
         subnet.next_host += 1
-        if str(ip) != subnet.gateway:
+        if kept is None or kept not in ipaddress.ip_network(ip):
             made.append(Address(**row(subnet, ip)))
     session.add_all(made)
     session.flush()

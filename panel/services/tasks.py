@@ -1,12 +1,15 @@
 """Tasks as people see them."""
 
-from sqlalchemy import select
+from sqlalchemy import select, update
 
 from panel import clock, jobs
 from panel.db import on_commit, session
 from panel.errors import Conflict, NotFound
 from panel.models import Task
 from panel.models.tasks import OPEN
+from panel.services import audit
+
+GIVEN_UP = "An operator gave it up."
 
 
 def listing(account=None, *, status=None, resource_id=None, hypervisor_id=None, kind=None, search=None):
@@ -46,6 +49,20 @@ def cancel(task):
     task.cancel_requested_at = clock.now()
     session.flush()
     on_commit(lambda: jobs.ring(task.id))
+    return task
+
+
+def mark_failed(task):
+    """Gives up a task that is stuck, also one that can no longer be cancelled. It is taken from whoever has it; the
+    next worker takes back what it has begun, tells its resource, and ends it as failed."""
+    now = clock.now()
+    still = update(Task).where(Task.id == task.id, Task.status.in_(OPEN))
+    given_up = {"status": "queued", "worker": None, "cancel_requested_at": now, "error": GIVEN_UP, "updated_at": now}
+    if session.execute(still.values(**given_up), execution_options={"synchronize_session": False}).rowcount != 1:
+        raise Conflict("The task has ended already.", reason="task_ended")
+    audit.touch(task)
+    on_commit(lambda: jobs.ring(task.id))
+    session.refresh(task)
     return task
 
 

@@ -46,6 +46,16 @@ def change(resource, *, plan, price):
     return rent(*what, ended.ended_at, ended.first_hour, counted_from)
 
 
+def hand_over(resource):
+    """From the next hour on the resource is its new owner's to pay."""
+    ended = end(resource)
+    if ended is None:
+        return None
+    begins = max(ended.counted_until, next_hour(ended.ended_at))
+    what = ended.resource_type, resource, ended.resource_name, ended.plan, ended.price, ended.billing_mode
+    return rent(*what, ended.ended_at, begins, begins)
+
+
 def rent(resource_type, resource, name, plan, price, billing_mode, started_at, first_hour, counted_until):
     rental = Rental(
         account_id=resource.account_id,
@@ -177,9 +187,9 @@ def add_up(recorded):
     there = select(UsageMonth).where(UsageMonth.resource_id.in_(ids), UsageMonth.month.in_(months))
     there = there.order_by(UsageMonth.resource_id, UsageMonth.month).with_for_update()
     rows = session.scalars(there.execution_options(populate_existing=True))
-    found = {(row.resource_id, row.month): row for row in rows}
+    found = {(row.resource_id, row.month, row.account_id): row for row in rows}
     for rental, hour in recorded:
-        key = rental.resource_id, month_of(hour["hour"])
+        key = rental.resource_id, month_of(hour["hour"]), rental.account_id
         row = found.get(key) or found.setdefault(key, first_of(rental, hour))
         row.hours += 1
         row.charge += hour["charge"]
@@ -243,7 +253,11 @@ def months(account=None):
 
 def of_month(month, account=None):
     """Each resource's use of the month, the newest resource first."""
-    query = select(UsageMonth).where(UsageMonth.month == month).order_by(UsageMonth.resource_id.desc())
+    query = (
+        select(UsageMonth)
+        .where(UsageMonth.month == month)
+        .order_by(UsageMonth.resource_id.desc(), UsageMonth.account_id)
+    )
     return query.where(account.owns(UsageMonth)) if account else query
 
 

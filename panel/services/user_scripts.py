@@ -1,19 +1,23 @@
 """Scripts of a customer that run when a machine boots for the first time."""
 
-from sqlalchemy import select
+from sqlalchemy import or_, select
 from sqlalchemy.orm import joinedload
 
 from panel.db import session
 from panel.errors import Invalid, NotFound
-from panel.models import UserScript
+from panel.models import Account, UserScript
 from panel.schemas import cloudcfg
 
 
-def listing(account=None):
-    """With an account its own, by name; else everybody's, newest first."""
+def listing(account=None, *, search=None):
+    """With an account its own, by name; else everybody's, newest first, `search` looking at names and owners."""
     if account:
         return select(UserScript).where(account.owns(UserScript)).order_by(UserScript.name, UserScript.id)
-    return select(UserScript).options(joinedload(UserScript.account)).order_by(UserScript.id.desc())
+    query = select(UserScript).options(joinedload(UserScript.account)).order_by(UserScript.id.desc())
+    if not search:
+        return query
+    texts = (column.icontains(search, autoescape=True) for column in (UserScript.name, Account.email))
+    return query.join(Account, Account.id == UserScript.account_id).where(or_(*texts))
 
 
 def get(script_id, account=None):

@@ -1,6 +1,7 @@
 """Volume plans and their groups (classes), as operators keep them."""
 
-from sqlalchemy import select
+from sqlalchemy import func, select
+from sqlalchemy.orm import contains_eager
 
 from panel.db import session
 from panel.errors import Conflict
@@ -42,6 +43,17 @@ def listing(search=None):
     query = select(VolumePlan).join(VolumePlanGroup)
     query = query.order_by(VolumePlanGroup.position, VolumePlan.position, VolumePlan.name)
     return query.where(VolumePlan.name.icontains(search, autoescape=True)) if search else query
+
+
+def shown(search=None):
+    """The same with their classes, for pages."""
+    return listing(search).options(contains_eager(VolumePlan.group))
+
+
+def users(plans):
+    """How many volumes have each of these plans, by the plan's id."""
+    counts = select(Volume.plan_id, func.count()).where(Volume.plan_id.in_([plan.id for plan in plans]))
+    return dict(session.execute(counts.group_by(Volume.plan_id)).all())
 
 
 def offered():

@@ -7,9 +7,9 @@ from panel.auth import permissions, source_address, trail
 from panel.auth.browser import may, me, page_can, require, viewer
 from panel.errors import NotFound, Unauthenticated
 from panel.htmx import go, render
+from panel.instance_pages.controls import controls
+from panel.instance_pages.sides import found
 from panel.services import consoles, instances
-from panel.user.instances.controls import controls
-from panel.user.instances.show import mine
 
 bp = Blueprint("consoles", __name__)
 CONSOLE = "instances.console"
@@ -19,7 +19,7 @@ OPERATE = "admin:instances:write"
 @bp.post("/instances/<instance_id>/console")
 @page_can(CONSOLE)
 def new_screen(instance_id):
-    _, secret = screens.opened(mine(instance_id), trail.holder())
+    _, secret = screens.opened(found(instance_id), trail.holder())
     return go(url_for(".screen", secret=secret))
 
 
@@ -125,23 +125,23 @@ def state(secret):
 @bp.get("/instances/<instance_id>/shell")
 @page_can(CONSOLE)
 def shell(instance_id):
-    instance = mine(instance_id)
+    instance = found(instance_id)
     return console_pages.shell(instance, "consoles", url_for("instances.show", instance_id=instance.id))
 
 
 @bp.post("/instances/<instance_id>/shell")
 @page_can(CONSOLE)
 def open_shell(instance_id):
-    return console_pages.opened(mine(instance_id), trail.holder())
+    return console_pages.opened(found(instance_id), trail.holder())
 
 
 @bp.get("/instances/<instance_id>/shell/host-key")
 @page_can(CONSOLE)
 def host_key(instance_id):
-    return jsonify(consoles.host_keys(mine(instance_id)))
+    return jsonify(consoles.host_keys(found(instance_id)))
 
 
 @bp.post("/instances/<instance_id>/shell/host-key")
 @page_can(CONSOLE)
 def trust(instance_id):
-    return console_pages.trusted(mine(instance_id))
+    return console_pages.trusted(found(instance_id))

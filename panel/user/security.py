@@ -7,6 +7,7 @@ from flask import Blueprint, jsonify, request, url_for
 from flask_login import current_user
 from marshmallow import ValidationError, fields, validate, validates_schema
 
+from panel import once
 from panel.auth import entry, permissions
 from panel.auth.browser import lacks_factor, me, page_can, refusal
 from panel.db import session
@@ -14,7 +15,6 @@ from panel.forms import Form
 from panel.htmx import did, go, render, say
 from panel.schemas.base import In, Text
 from panel.services import devices, factors, passkeys, passwords, sign_ins, throttle
-from panel.user import once
 from panel.user.password_reset import LEAST, MOST
 from panel.user.sign_in import Credential
 

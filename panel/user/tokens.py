@@ -6,7 +6,7 @@ from flask import Blueprint, current_app, request, url_for
 from marshmallow import fields, validate
 from werkzeug.datastructures import MultiDict
 
-from panel import clock
+from panel import clock, once
 from panel.auth import permissions, trial
 from panel.auth.browser import page_can, viewer
 from panel.auth.caller import source_address
@@ -17,7 +17,6 @@ from panel.schemas.base import In
 from panel.schemas.tokens import TokenIn, TokenPatch
 from panel.schemas.words import FAMILIES, SCOPES
 from panel.services import tokens
-from panel.user import once
 
 bp = Blueprint("tokens", __name__, url_prefix="/api-tokens")
 MANAGE = "api_tokens.manage"

@@ -60,7 +60,7 @@ def create():
 
 
 def form_page(form):
-    found = {"plans": plans(), "locations": session.scalars(catalog.locations()).all()}
+    found = {"plans": plans(), "locations": session.scalars(catalog.locations(viewer())).all()}
     found["projects"] = session.scalars(projects.listing(viewer())).all() if may("projects.view") else []
     return render("user/volumes/new.html", "form", status=form.status, form=form, closed=closed(), **found)
 

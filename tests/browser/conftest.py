@@ -4,7 +4,7 @@ import shutil
 from contextlib import suppress
 
 import pytest
-from playwright.sync_api import Error, Page, sync_playwright
+from playwright.sync_api import Error, Page, expect, sync_playwright
 
 from panel.config import ROOT
 
@@ -12,6 +12,20 @@ FLAGS = (
     "--no-sandbox --disable-gpu --no-first-run "
     "--disable-background-networking --disable-component-update --disable-sync"
 )
+
+READY = """
+const hold = () => document.documentElement?.style.setProperty("pointer-events", "none");
+hold();
+const early = new MutationObserver(hold);
+early.observe(document, { childList: true });
+document.addEventListener("DOMContentLoaded", () => {
+  early.disconnect();
+  document.documentElement.style.removeProperty("pointer-events");
+});
+"""
+"""Nothing can be pressed before the page's scripts are there: a menu would not open, and a person would press again."""
+
+expect.set_options(timeout=60_000)  # never what a test measures
 
 
 @pytest.hookimpl(wrapper=True)
@@ -36,6 +50,13 @@ def browser():
         running.close()
 
 
+def window(browser, **options):
+    """Another browser: nothing that was kept is there."""
+    context = browser.new_context(**{"viewport": {"width": 1440, "height": 900}, "reduced_motion": "reduce", **options})
+    context.add_init_script(READY)
+    return context
+
+
 @pytest.fixture
 def complaints():
     """What the page printed. A test takes out what it provoked: browsers print every request that failed."""
@@ -45,7 +66,7 @@ def complaints():
 @pytest.fixture
 def page(browser, complaints):
     """A new browser. What it prints, and what its policy blocks, is an error."""
-    context = browser.new_context(viewport={"width": 1440, "height": 900}, reduced_motion="reduce")
+    context = window(browser)
     opened = context.new_page()
     opened.on("console", lambda said: complaints.append(said.text) if said.type in ("error", "warning") else None)
     opened.on("pageerror", lambda error: complaints.append(str(error)))

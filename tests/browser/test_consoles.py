@@ -7,6 +7,7 @@ import subprocess
 import pytest
 from playwright.sync_api import expect
 
+from tests.browser.conftest import window
 from tests.browser.test_main_job import PATIENT, sign_in
 from tests.processes.conftest import wait_for
 from worker.nodes import NodeSpec, connect
@@ -90,9 +91,9 @@ def test_the_screen_shows_the_guest_and_takes_keys(page, lab, guest, inside, hyp
     wait_for(same, "the guest's picture in the browser")
     screen.locator("canvas").click()
     screen.keyboard.type("root\n", delay=30)
-    screen.wait_for_timeout(1000)
+    wait_for(lambda: "login" in inside("ps"), "the question for the password")
     screen.keyboard.type(f"{PASSWORD}\n", delay=30)
-    screen.wait_for_timeout(1500)
+    wait_for(lambda: "login" not in inside("ps"), "a shell on the screen")
     screen.get_by_role("button", name="Type text").click()
     screen.get_by_role("textbox", name="Typed key by key").fill('echo "Typed {OK} ~7|" >/typed\n')
     screen.get_by_role("button", name="Type", exact=True).click()
@@ -136,11 +137,11 @@ def test_a_machine_that_is_turned_off_is_said_so(page, lab, guest):
 def test_operators_see_open_consoles_and_close_them(page, lab, guest):
     screen = open_console(page, lab, guest, "Screen")
     expect(screen.locator("canvas")).to_be_visible(timeout=PATIENT)
-    operator = page.context.browser.new_context().new_page()
+    operator = window(page.context.browser).new_page()
     sign_in(operator, lab, "operator@example.com")
     operator.goto(f"{lab.at.url}/admin/consoles")
     expect(operator.get_by_role("cell", name="ada@example.com").first).to_be_visible()
     operator.get_by_role("button", name="Close").first.click()
     operator.locator("#confirm-yes").click()
-    expect(screen.get_by_text("An operator closed the console.").first).to_be_visible(timeout=10_000)
+    expect(screen.get_by_text("An operator closed the console.").first).to_be_visible()
     operator.context.close()

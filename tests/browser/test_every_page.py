@@ -9,7 +9,7 @@ from tests.browser.test_main_job import sign_in
 
 pytestmark = [pytest.mark.browser, pytest.mark.guest]
 
-MOST = 80
+MOST = 160
 PHONE = {"width": 360, "height": 740}
 
 

@@ -39,7 +39,7 @@ def screen(page, panel):
     page.goto("about:blank")  # it would notice that the panel ends
 
 
-def until(true, what, patience=20):
+def until(true, what, patience=60):
     end = time.monotonic() + patience
     while not true():
         assert time.monotonic() < end, f"waited in vain for {what}"
@@ -70,9 +70,9 @@ def test_the_picture_is_there(screen, machine, panel, shot):
     assert machine.drawn.wait(20)
     assert screen.title() == "web-1 · connected"
     canvas = screen.locator("#view canvas")
-    assert canvas.evaluate("canvas => [canvas.width, canvas.height]") == [WIDTH, HEIGHT]
-    colour = canvas.evaluate("canvas => [...canvas.getContext('2d').getImageData(9, 9, 1, 1).data]")
-    assert colour[1:] == [80, 120, 255]
+    until(lambda: canvas.evaluate("canvas => [canvas.width, canvas.height]") == [WIDTH, HEIGHT], "the size")
+    colour = "canvas => [...canvas.getContext('2d').getImageData(9, 9, 1, 1).data]"
+    until(lambda: canvas.evaluate(colour)[1:] == [80, 120, 255], "the picture")
     shot("open")
 
 
@@ -93,7 +93,7 @@ def test_text_is_typed_by_the_keys_of_the_layout(screen, machine, layout, text, 
     type_text(screen, text, layout)
     expect(screen.locator("#text output")).to_have_text(f"Typed {len(text)} characters.")
     wanted = [re.sub(r"(?<=[0-9a-f]{2})\+(?=[0-9a-f]{2})", " ", stroke).split(" ") for stroke in strokes.split(" ")]
-    assert machine.strokes == [key for keys in wanted for key in keys]
+    until(lambda: machine.strokes == [key for keys in wanted for key in keys], "the keys")
     assert all(machine.keys.count((code, True)) == machine.keys.count((code, False)) for code, _ in machine.keys)
 
 
@@ -109,15 +109,15 @@ def test_a_long_text_shows_its_progress_and_can_be_stopped(screen, machine, shot
     type_text(screen, "abcd " * 800, "en-us")
     until(lambda: len(machine.strokes) > 20, "the first keys")
     bar = screen.get_by_role("progressbar", name="Typed")
-    assert 0 < int(bar.get_attribute("value")) < int(bar.get_attribute("max")) == 4000
+    until(lambda: 0 < int(bar.get_attribute("value")) < int(bar.get_attribute("max")) == 4000, "the progress")
     shot("typing")
     screen.get_by_role("button", name="Stop").click()
     said = screen.locator("#text output")
     expect(said).to_have_text(re.compile(r"Stopped after \d+ of 4000 characters\."))
-    typed = machine.strokes
-    assert len(typed) == int(re.search(r"\d+", said.inner_text())[0])
-    time.sleep(0.5)
-    assert machine.strokes == typed
+    typed = int(re.search(r"\d+", said.inner_text())[0])
+    until(lambda: len(machine.strokes) >= typed, "the last keys")
+    time.sleep(0.5)  # for what must not come
+    assert len(machine.strokes) == typed
 
 
 def test_every_layout_of_instances_is_there_and_the_choice_is_kept(screen, panel):
@@ -191,7 +191,7 @@ def test_keys_reach_the_machine_only_from_the_stage(screen, machine):
     until(lambda: machine.keys.count((0x1D, False)) == 1, "the end of Ctrl")
     screen.keyboard.press("a")
     screen.keyboard.press("Tab")
-    time.sleep(0.3)
+    time.sleep(0.3)  # for what must not come
     assert machine.strokes == ["0f"]
 
 
@@ -243,7 +243,7 @@ def test_a_machine_that_is_off_can_be_started_here(screen, machine, panel, shot)
     screen.get_by_role("button", name="Start").click()
     expect(screen.locator("#status")).to_have_text("web-1 is told to start.")
     panel.told = {}
-    expect(screen.locator("#status")).to_have_text("Connected", timeout=20000)
+    expect(screen.locator("#status")).to_have_text("Connected")
     assert panel.powered == ["start"]
 
 
@@ -289,10 +289,10 @@ def test_a_picture_is_saved(screen, machine):
 
 def test_actual_size_and_fitted(screen):
     canvas = screen.locator("#view canvas")
-    assert canvas.bounding_box()["width"] > WIDTH
+    until(lambda: canvas.bounding_box()["width"] > WIDTH, "the fitted picture")
     screen.get_by_role("button", name="View").click()
     screen.get_by_role("menuitemradio", name="Actual size").click()
-    assert canvas.bounding_box()["width"] == WIDTH
+    until(lambda: canvas.bounding_box()["width"] == WIDTH, "the actual size")
     screen.get_by_role("button", name="View").click()
     expect(screen.get_by_role("menuitemradio", name="Actual size")).to_be_checked()
 
@@ -323,7 +323,7 @@ def test_a_phone_has_the_keys_it_lacks(browser, panel, machine):
     expect(keys.get_by_role("button", name="Ctrl")).to_have_attribute("aria-pressed", "true")
     keys.get_by_role("button", name="Left", exact=True).tap()
     expect(keys.get_by_role("button", name="Ctrl")).to_have_attribute("aria-pressed", "false")
-    assert machine.strokes == ["Ctrl+cb"]
+    until(lambda: machine.strokes == ["Ctrl+cb"], "Ctrl-Left")
     keys.get_by_role("button", name="Open the keyboard of this device").tap()
     expect(page.locator("#phone")).to_be_focused()
     page.keyboard.insert_text("y@")

@@ -104,7 +104,7 @@ def set_up_authenticator(page, site):
     page.get_by_label("Your password").fill(PASSWORD)
     page.get_by_role("button", name="Go on").click()
     expect(page.get_by_alt_text("QR code")).to_be_visible()
-    assert page.get_by_alt_text("QR code").evaluate("image => image.naturalWidth") > 50
+    wait_for(lambda: page.get_by_alt_text("QR code").evaluate("image => image.naturalWidth") > 50, "the picture")
     page.get_by_label("Code").fill(pyotp.TOTP(site.secret()).now())
     page.get_by_role("button", name="Turn on").click()
     expect(page.get_by_role("heading", name="Recovery codes")).to_be_visible()

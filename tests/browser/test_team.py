@@ -5,6 +5,7 @@ import re
 import pytest
 from playwright.sync_api import expect
 
+from tests.browser.conftest import window
 from tests.browser.test_tokens import PASSWORD, sign_in
 from tests.processes.conftest import Customer, fresh, installation, wait_for  # noqa: F401
 from tests.processes.test_mail import box, settings  # noqa: F401
@@ -37,7 +38,7 @@ def machines(running, fresh):  # noqa: F811
 @pytest.fixture
 def newcomer(browser):
     """The browser of somebody else."""
-    context = browser.new_context(viewport={"width": 1440, "height": 900}, reduced_motion="reduce")
+    context = window(browser)
     yield context.new_page()
     context.close()
 

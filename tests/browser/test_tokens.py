@@ -3,7 +3,7 @@
 import pytest
 from playwright.sync_api import expect
 
-from tests.processes.conftest import Customer, fresh, installation, settings  # noqa: F401
+from tests.processes.conftest import Customer, fresh, installation, settings, wait_for  # noqa: F401
 
 pytestmark = [pytest.mark.browser, pytest.mark.processes]
 
@@ -48,8 +48,8 @@ def test_a_token_is_made_used_and_revoked(page, running, shot):
     expect(page.get_by_label("Token", exact=True)).to_be_visible()
     shot("made")
     page.get_by_role("button", name="Copy the token").click()
-    value = page.evaluate("navigator.clipboard.readText()")
-    assert value == page.get_by_label("Token", exact=True).input_value()
+    value = page.get_by_label("Token", exact=True).input_value()
+    wait_for(lambda: page.evaluate("navigator.clipboard.readText()") == value, "the copy")
     program = Customer(running, value)
     assert program.call("GET", "/api/instances")["total"] == 0
     assert running.call("POST", "/api/ssh-key/generate", {"name": "k", "algorithm": "ed25519"}, value)[0] == 403

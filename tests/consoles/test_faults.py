@@ -18,8 +18,8 @@ from consoles import endings, handoff, wire
 from panel.errors import Unavailable
 from tests.consoles import network, viewer, vnc
 from tests.consoles.conftest import PASSWORD, until
+from tests.consoles.screen.conftest import NOISE, echo, reset, wait
 from tests.consoles.test_handoff import start_gunicorn, stop
-from tests.consoles.test_screen import NOISE, echo, reset, wait
 
 ROOT = Path(__file__).parents[2]
 

@@ -14,7 +14,7 @@ from consoles import tunnel
 from consoles.rfb import response
 from tests.consoles.conftest import PASSWORD, until
 from tests.consoles.node import Server
-from tests.consoles.test_screen import NOISE, digest, echo, pictures
+from tests.consoles.screen.conftest import NOISE, digest, echo, pictures
 
 SSH = shutil.which("ssh")
 

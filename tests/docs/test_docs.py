@@ -20,8 +20,8 @@ DOCUMENTS = {
 FAILURES = {"400", "401", "403", "404", "409", "413", "422", "429"}
 BRANDED = ("/api/cloud-service/", "/api/self-provisioning/")
 """Below these paths clients know plural item routes."""
-UNCOUNTED = ("/api/activity",)
-"""Lists whose word has no plural."""
+UNCOUNTED = ("/api/activity", "/api/instance/{instance_id}/deploy/iso")
+"""Lists whose word has no plural, or that clients know without it."""
 
 
 def published(as_, path, **options):

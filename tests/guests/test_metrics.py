@@ -71,17 +71,3 @@ def test_a_screen_that_is_switched_off_is_gone_at_the_next_start(lab, guest, hyp
     lab.power(guest, "poweroff")
     lab.power(guest, "start")
     assert lab.show(guest)["state"] == "running"
-
-
-def test_a_tpm_is_given_where_the_host_has_one(lab, guest):
-    """INS-87, INS-88: on this host with or without swtpm."""
-    lab.power(guest, "poweroff")
-    path = f"/api/instance/{guest['id']}/tpm"
-    status, answer = lab.at.call("POST", f"{path}/enable", None, lab.token)
-    if lab.admin("GET", f"/hypervisor/{lab.node}")["tpm"]:
-        assert status == 200
-        lab.power(guest, "start")
-        lab.ssh(guest["primary_public_ip"]["ip"], "true")
-    else:
-        assert (status, answer["reason"]) == (409, "tpm_unsupported_on_node")
-    assert lab.call("POST", f"{path}/disable")["success"] is True

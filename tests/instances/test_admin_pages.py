@@ -133,8 +133,8 @@ def test_power(operator, cast, order, work, workers):
 
 def test_destroying_asks_for_the_name(operator, cast, work):
     instance = cast.instance()
-    page = operator.get(f"{INSTANCES}/{instance.id}").text
-    assert "owner@example.com" in page
+    page = operator.get(f"{INSTANCES}/{instance.id}/settings").text
+    assert f'placeholder="Type {instance.name}"' in page
     refused = operator.post(f"{INSTANCES}/{instance.id}/destroy", data={"name": "shop"})
     assert (refused.status_code, "Nothing was destroyed" in refused.text) == (422, True)
     answer = operator.post(f"{INSTANCES}/{instance.id}/destroy", data={"name": f" {instance.name} "})
@@ -148,7 +148,7 @@ def test_a_protected_instance_is_not_destroyed(operator, cast):
     instance = cast.instance()
     instances.update(instance, protection_enabled=True)
     session.commit()
-    assert "It is protected" in operator.get(f"{INSTANCES}/{instance.id}").text
+    assert "It is protected" in operator.get(f"{INSTANCES}/{instance.id}/settings").text
     answer = operator.post(f"{INSTANCES}/{instance.id}/destroy", data={"name": instance.name})
     assert (answer.status_code, "protected" in answer.text) == (409, True)
 

@@ -162,5 +162,5 @@ def test_operators_switch_on_the_page_of_an_instance(browse, machine):
     browser = browse("admin")
     assert browser.post(f"/admin/instances/{machine.id}/vnc/disable").status_code == 303
     assert machine.enable_vnc is False
-    assert "/vnc/enable" in browser.get(f"/admin/instances/{machine.id}").text
+    assert "/vnc/enable" in browser.get(f"/admin/instances/{machine.id}/settings").text
     assert browse("owner").post(f"/admin/instances/{machine.id}/vnc/enable").status_code == 403

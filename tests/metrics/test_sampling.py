@@ -52,7 +52,6 @@ def test_a_machine_that_is_off_leaves_a_gap(machine, look, rows, node, time):
 def test_counters_that_began_anew_are_no_figures(machine, look, rows, node, time):
     """Off and on between two looks: nothing negative and no leap is written."""
     look(60)
-    highest = max(row.cpu_percent for row in rows(machine))
     kept = len(rows(machine))
     node.guest_powers_off(machine.id)
     node.owner_starts(machine.id)
@@ -61,7 +60,7 @@ def test_counters_that_began_anew_are_no_figures(machine, look, rows, node, time
     assert len(rows(machine)) == kept
     look(60)
     assert len(rows(machine)) > kept
-    assert max(row.cpu_percent for row in rows(machine)) < highest * 3
+    assert all(0 <= row.cpu_percent <= 100 for row in rows(machine))
 
 
 def test_a_node_that_was_silent_leaves_a_gap(machine, look, rows, time):

@@ -10,7 +10,17 @@ from uuid_utils import uuid7
 from panel import clock
 from panel.db import session
 from panel.models import Hypervisor, Instance, Iso, Storage, Subnet, Task
-from panel.services import audit, instances, overview, subnets, workers
+from panel.services import (
+    audit,
+    instances,
+    ip_sets,
+    overview,
+    resource_packs,
+    security_groups,
+    subnets,
+    volume_plans,
+    workers,
+)
 from tests.test_pages import PART
 
 
@@ -32,13 +42,21 @@ def attention(text):
 
 def test_every_page_opens(app, browse, cast, work):
     """With one of everything, as a whole page and as its part; nothing is styled or scripted inline."""
-    instance = cast.instance()
+    deployed, instance = cast.instance(), cast.instance()
+    instances.deploy(deployed, image_id=cast.image.id, actor="test")
+    session.commit()
+    work()
     instances.deploy(instance, image_id=cast.image.id, actor="test")
+    firewall = security_groups.create(cast.owner, name="web")
+    networks = ip_sets.create(cast.owner, name="offices", ip_version="ipv4")
+    plan = volume_plans.create(volume_plans.create_group(name="ssd"), name="small", size=1, price=1)
     session.commit()
     iso = Iso(name="rescue", filename="rescue.iso", url="https://example.com/rescue.iso")
     session.add(iso)
     session.flush()
+    size = {"cpu_cores": 1, "ram": 512, "storage": 10}
     ids = {
+        "pack_id": resource_packs.create(user_id=cast.owner.id, name="pack", **size).id,
         "instance_id": instance.id,
         "iso_id": iso.id,
         "account_id": cast.owner.id,
@@ -52,11 +70,19 @@ def test_every_page_opens(app, browse, cast, work):
         "task_id": session.scalar(select(Task.id)),
         "entry_id": audit.refused_sign_in("owner@example.com", ip="203.0.113.9", action="sign_in.start").id,
     }
+    ids |= {"address_id": instance.addresses[0].id, "tab": "settings", "set_id": networks.id}
+    others = {
+        "admin_security_groups": {"group_id": firewall.id},
+        "admin_volume_plans": {"group_id": plan.volume_plan_group_id, "plan_id": plan.id},
+    }
     session.commit()
     opened, browser = 0, browse("admin")
     for rule in app.url_map.iter_rules():
         if rule.rule.startswith("/admin") and "GET" in rule.methods:
-            address = re.sub(r"<(\w+)>", lambda match: ids[match[1]], rule.rule)
+            known = ids | others.get(rule.endpoint.partition(".")[0], {})
+            if rule.endpoint == "admin_instances.reinstalling":
+                known["instance_id"] = deployed.id
+            address = re.sub(r"<(\w+)>", lambda match: known[match[1]], rule.rule)  # noqa: B023
             answer = browser.get(address)
             assert answer.status_code == 200, address
             assert not re.search(r'\son\w+="|\sstyle="|javascript:', answer.text), address

@@ -12,6 +12,7 @@ from panel.models import Account
 from panel.services import accounts, throttle
 from panel.services.alerts import Source
 from tests.cast import PASSWORD
+from tests.conftest import STRONG
 
 LIMIT = 10
 
@@ -81,6 +82,12 @@ def test_ipv6_counts_by_network(world):
     with pytest.raises(TooMany):
         throttle.password(here[LIMIT], "last@example.com", None)
     throttle.password(Source("2001:db8:1:3::1"), "last@example.com", None)
+
+
+def test_a_password_is_hashed_slowly():
+    """By the product: tests that do not look at it have a quick one."""
+    assert STRONG.hash("a long password").startswith("$argon2id$v=19$m=65536,t=3,p=4$")
+    assert STRONG.verify(accounts.hasher.hash("a long password"), "a long password")
 
 
 def test_an_unknown_account_takes_the_same_work(browse, sign_in, monkeypatch):

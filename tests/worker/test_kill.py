@@ -176,18 +176,31 @@ def site(tmp_path):
                 made.kill(name)
 
 
-@pytest.mark.parametrize("step", STEPS)
-def test_a_worker_is_killed_at_a_step(site, step):
-    instance, task = site.order()
-    site.node.fault(step, "slow", 1, 600)
-    for name in ("worker 1", "worker 2"):
+def test_a_worker_is_killed_at_each_step(site):
+    """One after the other, in one installation: processes take longer to start than to be missed."""
+    made, workers = [], ("worker 1", "worker 2")
+    for name in workers:
         site.worker(name)
     site.schedule()
-    site.reaches(task, stage=STEPS[step])
-    wait_for(lambda: not site.node.faults(), "the call")
-    site.kill(site.holder(task))
-    site.reaches(task, status="completed", attempt=2)
-    site.whole(instance)
+    for number, (step, stage) in enumerate(STEPS.items()):
+        if step == "put_image":
+            forget_image(site.node)
+        site.node.fault(step, "slow", 1, 600)
+        instance, task = site.order()
+        site.reaches(task, stage=stage)
+        wait_for(lambda: not site.node.faults(), "the call")
+        killed = site.holder(task)
+        site.kill(killed)
+        site.worker(f"{killed} after {number}")
+        site.reaches(task, status="completed", attempt=2)
+        made.append(instance)
+        site.whole(*made)
+
+
+def forget_image(node):
+    """The next deploy has to copy it again."""
+    with node.state.transaction() as db:
+        db.execute("DELETE FROM disks WHERE kind = 'image'")
 
 
 def test_everything_is_killed_in_the_middle(site):

@@ -102,3 +102,32 @@ def test_scripts_run_after_the_customers_own_commands_in_their_order():
     assert (second["path"], second["content"]) == (f"{FOLDER}/user-script-02", "#!/bin/sh\necho three")
     assert {first["permissions"], second["permissions"]} == {"0700"}
     assert sorted(["runcmd", "user-script-01", "user-script-02"])[0] == "runcmd"
+
+
+def with_image(config, password=None, **changes):
+    return seeds.user_data({**ARGUMENTS, **changes}, password, image_config=config)
+
+
+def test_an_images_own_configuration_lies_under_the_customers():
+    """VER-08: what the image says counts where the customer says nothing; lists of both count, the image's first."""
+    image = "package_update: true\nlocale: de_DE\nruncmd: [[prepare]]\npackages: [agent]\n"
+    made = with_image(image, cloudcfg="locale: en_GB\nruncmd: [[mine]]\n")
+    assert (made["package_update"], made["locale"]) == (True, "en_GB")
+    assert made["runcmd"] == [["prepare"], ["mine"]]
+    assert made["packages"] == ["agent"]
+    assert with_image(None) == user_data()
+
+
+def test_an_image_lets_nobody_in():
+    image = "users: [{name: backdoor}]\nssh_pwauth: true\nchpasswd: {list: 'root:x'}\ndisable_root: true\nhostname: x\n"
+    assert with_image(image) == user_data()
+
+
+def test_a_deploy_reads_the_images_configuration(cast, as_, node, work):
+    assert as_("admin", "PUT", f"/api/v1/image/{cast.image.id}", json={"cloud_config": "a: [1"}).status_code == 422
+    body = {"cloud_config": "package_upgrade: true\n"}
+    assert as_("admin", "PUT", f"/api/v1/image/{cast.image.id}", json=body).json["data"]["cloud_config"]
+    instance = cast.instance()
+    as_("owner", "POST", f"/api/instance/{instance.id}/deploy", json={"image_id": cast.image.id})
+    work()
+    assert yaml.safe_load(node.seed_of(instance.id).user_data)["package_upgrade"] is True

@@ -23,10 +23,13 @@ def unpacked(packages: list[str], *, cache: Path, prepare: Callable[[Path], None
     """A directory with these packages and all they depend on, unpacked but not configured; `prepare` has seen it once.
 
     It is kept in the cache and fetched anew after a week, so that images get security updates. When that does not work
-    (no network) the kept one serves on; without one, `BuildFailed` is raised.
+    (no network) the kept one serves on; without one, `BuildFailed` is raised. What an interrupted build left half-made
+    goes.
     """
     kept = cache / f"{SUITE}-{hashlib.sha256(' '.join(packages).encode()).hexdigest()[:12]}"
-    with locked(cache):
+    with locked(cache, ".lock"):
+        for left in cache.glob(f"{UNFINISHED}*"):
+            shutil.rmtree(left)
         if kept.exists() and clock.now().timestamp() - kept.stat().st_mtime < WEEK:
             return kept
         log(f"Fetching {len(packages)} packages of Debian {SUITE} and what they depend on …")
@@ -46,13 +49,11 @@ def unpacked(packages: list[str], *, cache: Path, prepare: Callable[[Path], None
 
 
 @contextmanager
-def locked(cache: Path):
-    """One build at a time uses a cache. What an interrupted one left half-made goes."""
+def locked(cache: Path, name: str):
+    """One build at a time uses what that file stands for in a cache."""
     cache.mkdir(parents=True, exist_ok=True)
-    with (cache / ".lock").open("w") as lock:
+    with (cache / name).open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        for left in cache.glob(f"{UNFINISHED}*"):
-            shutil.rmtree(left)
         yield
 
 
@@ -62,7 +63,7 @@ def installed(packages: list[str], tree: Path, *, cache: Path, overlay: Path, fi
     only what is new is fetched the next time."""
     kept = cache / f"{SUITE}-debs"
     archives = "/var/cache/apt/archives"
-    with locked(cache):
+    with locked(cache, ".lock-debs"):
         kept.mkdir(exist_ok=True)
         run(
             "mmdebstrap",

@@ -129,6 +129,8 @@ class Capabilities:
     """Whether the node belongs to a cluster of its own, which issues a ticket for each opening of a screen, or none."""
     tpm: bool = False
     """Whether the node can give a machine a TPM."""
+    secure_boot: bool = False
+    """Whether the node has a firmware with secure boot for machines."""
 
 
 @dataclass(frozen=True)
@@ -217,8 +219,14 @@ class Machine:
     """Order of `disk`, `cdrom`, `network`."""
     vnc: bool = True
     vnc_password: str = ""
+    topology: tuple[int, int, int] | None = None
+    """Sockets, cores of each, threads of each core: together `cpu_cores`. None: each core is a processor."""
     tpm: bool = False
-    """A TPM 2.0. A node that has none to give refuses the definition."""
+    """A TPM 2.0. A node that has none to give refuses the definition. What it holds is kept until the machine is
+    deleted, also while a definition has none."""
+    secure_boot: bool = False
+    """UEFI that starts only what is signed, instead of a BIOS. A node without such a firmware refuses the definition.
+    Its variables are kept as the TPM is; a machine that has them cannot take snapshots."""
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,7 @@ PARTS = {
     "disks",
     "events",
     "grants",
+    "hypervisor_group_grants",
     "image_copies",
     "interfaces",
     "links",

@@ -25,7 +25,8 @@ from panel.services.instances.read import (
 from panel.services.instances.reinstall import reinstall
 from panel.services.instances.rules import ACTIONS, WORDS, refusal
 from panel.services.instances.suspension import suspend, unsuspend
-from panel.services.instances.switches import no_tpm
+from panel.services.instances.switches import no_secure_boot, no_tpm
+from panel.services.instances.switches import secure_boot as switch_secure_boot
 from panel.services.instances.switches import tpm as switch_tpm
 from panel.services.instances.switches import vnc as switch_vnc
 from panel.services.instances.tags import set_tags
@@ -54,6 +55,7 @@ __all__ = [
     "listing",
     "misfit",
     "mount",
+    "no_secure_boot",
     "no_tpm",
     "push_keys",
     "refusal",
@@ -66,6 +68,7 @@ __all__ = [
     "set_tags",
     "shortages",
     "suspend",
+    "switch_secure_boot",
     "switch_tpm",
     "switch_vnc",
     "unmount",

@@ -2,19 +2,19 @@
 
 import secrets
 
-from sqlalchemy import select
-
 from panel import events
 from panel.db import session
 from panel.errors import Invalid
 from panel.models import Disk, Hypervisor, Instance, Interface
-from panel.services import catalog, hypervisors, subnets, usage
+from panel.services import catalog, group_grants, hypervisors, usage
+from panel.services.instances import promised
+from panel.services.instances.unused import random_mac, unused
 
 
 def create(account, *, location_id, plan_id, actor, hostname=None, display_name=None, node=None, **settings):
     """A new instance of the account, not deployed yet. Refusals name the field; `reason` says what ran out."""
     group = session.get(hypervisors.HypervisorGroup, location_id)
-    if group is None or not (group.enabled or node):
+    if group is None or not ((group.enabled and group_grants.may_choose(group, account)) or node):
         raise Invalid("The location cannot be chosen.", location_id="No such location is open.")
     plan = catalog.plan(group, plan_id)
     host, storage = place(group, plan, node)
@@ -36,15 +36,13 @@ def create(account, *, location_id, plan_id, actor, hostname=None, display_name=
         **settings,
     )
     instance.disks = [Disk(storage_id=storage.id, name=f"{name}-0.qcow2", size=plan.storage)]
-    public = group.public_networking_enabled
-    if public:
+    if group.public_networking_enabled:
         instance.interfaces = [Interface(mac=unused(Interface.mac, random_mac), port_speed=plan.port_speed)]
     session.add(instance)
     session.flush()
     account.gained(instance)
-    if public:
-        give_addresses(instance, group, plan)
-    what = {"name": instance.display_name, "plan": plan.name, "price": plan.price}
+    promised.fulfil(instance, plan, "{}_not_available")
+    what = {"name": instance.display_name, "plan": plan.name, "price": 0 if instance.pack_id else plan.price}
     usage.begin("instance", instance, billing_mode=instance.billing_mode, **what)
     events.record("instance.created", "instance", instance, actor=actor)
     session.flush()
@@ -102,26 +100,3 @@ def roomiest(room, plan):
             if storage.enabled and room.disk[storage] >= plan.storage:
                 return host, storage
     raise Invalid("The location has not enough storage left.", reason="storage_not_sufficient")
-
-
-def give_addresses(instance, group, plan):
-    interface = instance.primary_interface
-    for family, count in ((4, plan.ipv4), (6, plan.ipv6)):
-        taken = subnets.take(group, family, count)
-        if len(taken) < count:
-            raise Invalid(f"The location has no free IPv{family} address left.", reason=f"ipv{family}_not_available")
-        for address in taken:
-            address.interface_id = interface.id
-        setattr(instance, f"ipv{family}", taken[0].ip if taken else None)
-
-
-def unused(column, make):
-    """A random value that the column does not hold yet; its unique index has the last word."""
-    while session.scalar(select(column).where(column == (value := make()))):
-        pass
-    return value
-
-
-def random_mac():
-    """An address of the locally administered range that libvirt's own machines also use."""
-    return "52:54:" + ":".join(f"{byte:02x}" for byte in secrets.token_bytes(4))

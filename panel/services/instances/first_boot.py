@@ -40,7 +40,9 @@ def wanted(
 
 
 def misfit(instance, image):
-    """Why the image cannot be installed on a machine of this size, or None."""
+    """Why the image cannot be installed on this machine, or on one of this plan, or None."""
+    if getattr(instance, "secure_boot_enabled", False) and not image.secure_boot:
+        return "The image does not start with secure boot. Switch that off first."
     if image.min_disk > instance.storage:
         return f"The image needs {image.min_disk} GiB of disk."
     return f"The image needs {image.min_ram} MiB of memory." if image.min_ram > instance.ram else None

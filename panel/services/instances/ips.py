@@ -9,29 +9,27 @@ from sqlalchemy import or_, select
 from panel.db import session
 from panel.errors import Conflict, Invalid, NotFound
 from panel.models import Address, Interface, Subnet
-from panel.services import audit, firewall, subnets
+from panel.services import audit, firewall
+from panel.services.instances import promised
 from panel.services.instances.rules import BUSY, WORDS
 
 
-def change(instance, *, action, actor, ips=(), family=4, count=1, by_operator=False):
-    """Does `add`, `remove` or `set-primary`. Returns the addresses that it was about."""
+def change(instance, *, action, actor, ips=(), family=4, kind="public", count=1, by_operator=False):
+    """Does `add`, `remove` or `set-primary`. Returns the addresses that it was about. What is added is of the `kind` of
+    a subnet, and with it of its family; only of the public one there are two."""
     if instance.migrating:
         raise Conflict(WORDS[BUSY], reason=BUSY)
     card = card_of(instance)
-    if action == "add":
-        taken = chosen(instance, ips) if ips and by_operator else next_free(instance, family, count, by_operator)
-        for address in taken:
-            address.interface_id = card.id
-            if getattr(instance, f"ipv{address.family}") is None:
-                setattr(instance, f"ipv{address.family}", address.ip)
+    if action == "add" and ips and by_operator:
+        taken = chosen(instance, ips)
+        promised.hand(instance, card, taken)
+    elif action == "add":
+        taken = next_free(instance, promised.of(kind, family), count, by_operator)
     else:
         taken = held(instance, ips)
         for address in taken:
             (release if action == "remove" else make_primary)(instance, address)
     session.flush()
-    session.expire(card, ["addresses"])
-    for address in taken:
-        session.expire(address, ["interface"])
     audit.touch(instance, fields=("addresses",))
     if action != "set-primary":
         firewall.readdressed(instance, actor)
@@ -39,26 +37,22 @@ def change(instance, *, action, actor, ips=(), family=4, count=1, by_operator=Fa
 
 
 def card_of(instance):
-    """The public card, locked: two requests at once do not both take the last address that the plan allows."""
-    cards = select(Interface).where(Interface.instance_id == instance.id, Interface.kind == "public")
+    """The card for addresses, locked: two requests at once do not both take the last address that the plan allows."""
+    cards = select(Interface).where(Interface.instance_id == instance.id, Interface.kind.in_(promised.CARDS))
     card = session.scalar(cards.order_by(Interface.position).with_for_update())
     if card is None:
-        raise Conflict("The instance has no public network card.")
-    session.expire(card, ["addresses"])
+        raise Conflict("The instance has no network card.")
+    session.expire(card, ["addresses", "prefixes"])
     return card
 
 
-def next_free(instance, family, count, by_operator):
+def next_free(instance, promise, count, by_operator):
     """The next free ones. Customers get as many as the plan comes with."""
-    have = sum(address.family == family for address in instance.addresses)
-    allowed = getattr(instance.plan, f"ipv{family}")
+    have, allowed = len(promise.held(instance)), promise.comes(instance.plan)
     if not by_operator and have + count > allowed:
-        sentence = f"The plan comes with {allowed} IPv{family} addresses, and the instance has {have}."
+        sentence = f"The plan comes with {allowed} {promise.text}es, and the instance has {have}."
         raise Invalid(sentence, count=sentence)
-    taken = subnets.take(instance.group, family, count)
-    if len(taken) < count:
-        raise Invalid(f"The location has no free IPv{family} address left.", reason=f"ipv{family}_not_available")
-    return taken
+    return promised.give(instance, promise, count, reason=f"{promise.word}_not_available")
 
 
 def chosen(instance, ips):
@@ -76,7 +70,8 @@ def chosen(instance, ips):
 
 
 def held(instance, ips):
-    mine = {word: address for address in instance.addresses for word in (address.id, address.ip)}
+    every = (*instance.addresses, *instance.prefixes)
+    mine = {word: address for address in every for word in (address.id, address.ip)}
     if not ips or set(ips) - mine.keys():
         raise Invalid("Name addresses of this instance.", ips="The instance does not have this address.")
     return list({mine[word].id: mine[word] for word in ips}.values())
@@ -84,19 +79,22 @@ def held(instance, ips):
 
 def release(instance, address):
     if address.is_primary:
-        others = [each for each in instance.addresses if each.family == address.family and each.id != address.id]
-        if others:
+        promise = promised.of_address(address)
+        if len(promise.held(instance)) > 1:
             raise Invalid("This is the primary address.", ips="Make another address the primary one first.")
-        setattr(instance, f"ipv{address.family}", None)
+        setattr(instance, promise.primary, None)
     address.interface_id = address.rdns = None
     session.flush()
     session.expire(address, ["interface"])
     for card in instance.interfaces:
-        session.expire(card, ["addresses"])
+        session.expire(card, ["addresses", "prefixes"])
 
 
 def make_primary(instance, address):
-    setattr(instance, f"ipv{address.family}", address.ip)
+    primary = promised.of_address(address).primary
+    if primary is None:
+        raise Invalid("An instance is not known by a prefix.", ips="A prefix cannot be the primary address.")
+    setattr(instance, primary, address.ip)
 
 
 def get(instance, address_id):
@@ -109,6 +107,8 @@ def get(instance, address_id):
 
 def name(address, rdns):
     """Notes the name that reverse DNS is to tell for the address; None for none. Whoever serves the zone reads it."""
+    if address.length:
+        raise Conflict("Names are for single addresses, not for prefixes.")
     address.rdns = rdns or None
     session.flush()
     return address

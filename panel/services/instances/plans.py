@@ -6,12 +6,11 @@ from sqlalchemy import select
 from panel.db import session
 from panel.errors import Conflict, Forbidden, Invalid
 from panel.models import Hypervisor
-from panel.services import catalog, forges, settings, snapshots, subnets, usage
+from panel.services import catalog, firewall, forges, resource_packs, settings, snapshots, usage
+from panel.services.instances import promised
 from panel.services.instances.actions import enqueue
 from panel.services.instances.create import Room
 from panel.services.instances.rules import WORDS, refusal
-
-SHORT = {4: "The location has no free IPv4 address left.", 6: "The location has no free IPv6 address left."}
 
 
 def offered(instance):
@@ -64,23 +63,15 @@ def change_plan(instance, *, plan_id, actor, by_operator=False):
     if plan.storage > instance.disks[0].size:
         forges.refuse_while_active(instance)
         snapshots.refuse_while_kept(instance)
-    give_addresses(instance, plan)
-    return take(instance, plan, actor)
-
-
-def give_addresses(instance, plan):
-    """What it has fewer of than the plan promises. What it has more of it keeps."""
-    for family, promised in ((4, plan.ipv4), (6, plan.ipv6)):
-        missing = promised - sum(address.family == family for address in instance.addresses)
-        if missing <= 0:
-            continue
-        taken = subnets.take(instance.group, family, missing)
-        if len(taken) < missing:
-            raise Invalid(SHORT[family], reason=f"plan_ipv{family}_unavailable", plan_id=SHORT[family])
-        for address in taken:
-            address.interface_id = instance.primary_interface.id
-        if getattr(instance, f"ipv{family}") is None:
-            setattr(instance, f"ipv{family}", taken[0].ip)
+    growth = plan.storage - instance.disks[0].size
+    resource_packs.allow_growth(
+        instance, cpu_cores=plan.cpu_cores - instance.cpu_cores, ram=plan.ram - instance.ram, storage=growth
+    )
+    given = promised.fulfil(instance, plan, "plan_{}_unavailable", "plan_id")
+    task = take(instance, plan, actor)
+    if given:
+        firewall.readdressed(instance, actor)
+    return task
 
 
 def take(instance, plan, actor):
@@ -92,10 +83,11 @@ def take(instance, plan, actor):
         instance.started_cpu_cores = instance.started_ram = None
     instance.plan, instance.cpu_cores, instance.ram = plan, plan.cpu_cores, plan.ram
     instance.bandwidth, instance.storage = plan.bandwidth, plan.storage
-    instance.primary_interface.port_speed = plan.port_speed
+    if instance.primary_interface:
+        instance.primary_interface.port_speed = plan.port_speed
     first.size = plan.storage
     if usage.latest(instance.id) is not None:
-        usage.change(instance, plan=plan.name, price=plan.price)
+        usage.change(instance, plan=plan.name, price=0 if instance.pack_id else plan.price)
     session.flush()
     session.refresh(instance)
     return enqueue(instance, "change_plan", "exclusive", actor=actor, arguments={"plan": plan.name, "size": size})

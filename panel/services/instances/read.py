@@ -7,7 +7,7 @@ from sqlalchemy.orm import joinedload, selectinload
 
 from panel.db import session
 from panel.errors import NotFound
-from panel.models import Account, Address, Disk, Hypervisor, HypervisorGroup, Instance, Interface, Plan
+from panel.models import Account, Address, Disk, Hypervisor, HypervisorGroup, Instance, Interface, Plan, Volume
 from panel.services.instances.search import conditions
 
 SIZES = ("cpu_cores", "ram", "storage")
@@ -21,6 +21,7 @@ SHOWN = (
     joinedload(Instance.hypervisor),
     joinedload(Instance.account),
     selectinload(Instance.interfaces).selectinload(Interface.addresses).joinedload(Address.subnet),
+    selectinload(Instance.interfaces).selectinload(Interface.prefixes).joinedload(Address.subnet),
     selectinload(Instance.disks),
 )
 """What a page or payload of an instance reads: fetched with the list, in a constant number of queries."""
@@ -99,8 +100,10 @@ def get(instance_id, account=None):
 WORKED_ON = (
     joinedload(Instance.group),
     joinedload(Instance.hypervisor),
-    selectinload(Instance.interfaces).selectinload(Interface.addresses),
-    selectinload(Instance.disks).joinedload(Disk.on),
+    joinedload(Instance.interfaces).joinedload(Interface.addresses),
+    joinedload(Instance.interfaces).joinedload(Interface.prefixes),
+    joinedload(Instance.disks).joinedload(Disk.on),
+    joinedload(Instance.volumes).joinedload(Volume.on),
 )
 """What the definition of its machine is made of."""
 
@@ -113,12 +116,12 @@ def anew():
 
 def by_id(instance_id):
     """The instance or None, read anew: for workers, whose rows may have been changed by others."""
-    return session.scalar(anew(), {"instance_id": instance_id})
+    return session.scalars(anew(), {"instance_id": instance_id}).unique().one_or_none()
 
 
 def addresses(instance):
-    """Its addresses, in the order of its interfaces."""
-    held = select(Address).join(Interface).where(Interface.instance_id == instance.id)
+    """Its addresses, without prefixes, in the order of its interfaces."""
+    held = select(Address).join(Interface).where(Interface.instance_id == instance.id, Address.length.is_(None))
     return held.options(joinedload(Address.subnet)).order_by(Interface.position, Address.sort_key)
 
 

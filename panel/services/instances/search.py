@@ -59,7 +59,8 @@ def holds(column, value):
 
 
 def address(value):
-    return Instance.interfaces.any(Interface.addresses.any(Address.ip.startswith(value, autoescape=True)))
+    begins = Address.ip.startswith(value, autoescape=True)
+    return Instance.interfaces.any(Interface.addresses.any(begins) | Interface.prefixes.any(begins))
 
 
 def state(value):

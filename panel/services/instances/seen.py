@@ -1,8 +1,9 @@
 """What workers saw of an instance. They change rows that `fresh` gave them, so nothing is decided by an old value."""
 
 from datetime import timedelta
+from functools import cache
 
-from sqlalchemy import exists, select
+from sqlalchemy import bindparam, exists, select
 from sqlalchemy.orm import joinedload
 
 from panel import clock, events
@@ -17,9 +18,14 @@ MISSING = "The machine is missing on its node. Its disks may still be there: ask
 
 def fresh(*instance_ids):
     """The instances as they are now, those that are left, locked until the transaction ends."""
-    found = select(Instance).where(Instance.id.in_(instance_ids)).order_by(Instance.id)
+    return session.scalars(locked(), {"instance_ids": instance_ids}).all()
+
+
+@cache
+def locked():
+    found = select(Instance).where(Instance.id.in_(bindparam("instance_ids", expanding=True))).order_by(Instance.id)
     found = found.options(joinedload(Instance.group)).with_for_update(key_share=True, of=Instance)
-    return session.scalars(found.execution_options(populate_existing=True)).all()
+    return found.execution_options(populate_existing=True)
 
 
 def power(instance, state, *, at, actor="system"):
@@ -31,6 +37,7 @@ def power(instance, state, *, at, actor="system"):
     before, instance.power, instance.power_at = instance.power, state, at
     if state == "off":
         instance.started_cpu_cores = instance.started_ram = None
+        instance.topology_pending = False
     if instance.lost:
         instance.lost, instance.last_error = False, None
     if before != state and instance.deployed:

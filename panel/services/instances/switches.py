@@ -1,4 +1,4 @@
-"""What of a machine can be switched on and off: its screen, its TPM.
+"""What of a machine can be switched on and off: its screen, its TPM, secure boot.
 
 The node learns of it at once, by a task that defines the machine anew; a guest that runs keeps the devices it has until
 its next start. A screen that is switched off is closed to everybody at once all the same.
@@ -6,10 +6,14 @@ its next start. A screen that is switched off is closed to everybody at once all
 
 from panel.db import session
 from panel.errors import Conflict
+from panel.services import snapshots
 from panel.services.instances.actions import enqueue, open_task
 
 STOP_FIRST = "The instance is running. Stop it first: a TPM can only be built into a machine that is off."
 NO_TPM = "The hypervisor of this instance has no software TPM. The operator has to install swtpm on it."
+OFF_FIRST = "The instance is running. Stop it first: the firmware of a machine can only be changed while it is off."
+NO_FIRMWARE = "The hypervisor of this instance has no secure boot. The operator has to install ovmf on it."
+UNSIGNED = "The image of this instance does not start with secure boot. Reinstall it with one that does."
 
 
 def vnc(instance, on, *, actor):
@@ -35,6 +39,34 @@ def no_tpm(instance):
     if not instance.hypervisor.tpm:
         return "tpm_unsupported_on_node", NO_TPM
     return ("not_stopped", STOP_FIRST) if instance.power == "on" else None
+
+
+def secure_boot(instance, on, *, actor):
+    """Gives the machine UEFI with secure boot instead of its BIOS, or takes it away. Another firmware is another
+    machine, so either needs it off (`not_stopped`). Enabling is refused with `secure_boot_unsupported_on_node`, with
+    `secure_boot_unsupported_by_image`, and while there are snapshots, which belong to the machine as it was."""
+    if on != instance.secure_boot_enabled:
+        reason = no_secure_boot(instance) if on else not_off(instance)
+        if reason:
+            raise Conflict(reason[1], reason=reason[0])
+        if on:
+            snapshots.refuse_while_kept(instance)
+    instance.secure_boot_enabled = on
+    session.flush()
+    return configure(instance, actor=actor)
+
+
+def no_secure_boot(instance):
+    """Why the machine cannot be given secure boot now, as the reason word and a sentence, or None."""
+    if not instance.hypervisor.secure_boot:
+        return "secure_boot_unsupported_on_node", NO_FIRMWARE
+    if instance.image and not instance.image.secure_boot:
+        return "secure_boot_unsupported_by_image", UNSIGNED
+    return not_off(instance)
+
+
+def not_off(instance):
+    return ("not_stopped", OFF_FIRST) if instance.power == "on" else None
 
 
 def configure(instance, *, actor):

@@ -46,6 +46,10 @@ def misfit(instance, target):
         return "It belongs to another location."
     if target.driver != source.driver:
         return "It is driven in another way."
+    if instance.tpm_enabled and not target.tpm:
+        return "It cannot give the machine its TPM."
+    if instance.secure_boot_enabled and not target.secure_boot:
+        return "It cannot give the machine secure boot."
     if instance.power == "on" and target.accelerated != source.accelerated:
         return "One of the two runs guests with hardware acceleration and the other does not."
     return None

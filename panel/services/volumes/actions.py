@@ -9,14 +9,14 @@ from panel import jobs
 from panel.db import session
 from panel.errors import Conflict, Invalid, NotFound
 from panel.models import Hypervisor, HypervisorGroup, Volume, VolumePlan
-from panel.services import catalog, disks, instances, projects, usage, volume_plans
+from panel.services import catalog, disks, group_grants, instances, projects, usage, volume_plans
 from panel.services.instances.create import Room, unused
 
 
 def create(account, *, name, volume_plan_id, hypervisor_group_id, actor, project_id=None, storage=None):
     """A new volume of the account, where there is the most room; it moves to its first instance."""
     group = session.get(HypervisorGroup, hypervisor_group_id)
-    if group is None or not group.enabled:
+    if group is None or not group.enabled or not group_grants.may_choose(group, account):
         raise Invalid("The location cannot be chosen.", hypervisor_group_id="No such location is open.")
     plan = chosen(volume_plan_id)
     project = projects.get(project_id, account, "project_id") if project_id else None

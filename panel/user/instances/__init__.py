@@ -2,22 +2,9 @@
 
 from flask import Blueprint
 
-bp = Blueprint("instances", __name__, url_prefix="/instances")
+from panel import instance_pages
 
-from panel.user.instances import (  # noqa: E402, F401  (they add their pages to bp)
-    actions,
-    addresses,
-    bulk,
-    disks,
-    guest,
-    media,
-    metrics,
-    new,
-    plans,
-    reinstall,
-    rows,
-    show,
-    snapshots,
-    switches,
-    tags,
-)
+bp = Blueprint("instances", __name__, url_prefix="/instances")
+instance_pages.stand(bp)
+
+from panel.user.instances import actions, bulk, new, rows  # noqa: E402, F401  (they add their pages to bp)

@@ -6,12 +6,12 @@ from panel import charts
 from panel.auth.browser import may, page_can, viewer
 from panel.db import session
 from panel.htmx import render
+from panel.instance_pages.controls import controls
 from panel.paging import Page
 from panel.schemas.words import STATES
 from panel.searching import searched
 from panel.services import metrics, projects
 from panel.user.instances import bp
-from panel.user.instances.controls import controls
 
 ACTIONS = (
     ("start", "Start", "player-play"),

@@ -17,6 +17,7 @@ from worker.nodes.libvirt import (
     agents,
     cards,
     facts,
+    firmware,
     hotplug,
     machines,
     media,
@@ -85,6 +86,7 @@ class LibvirtNode(Node):
             bandwidth_limits=found.bandwidth_limits,
             address_filters=found.address_filters,
             tpm=found.tpm,
+            secure_boot=found.secure_boot,
             pools=pools.pools(connection),
         )
 
@@ -170,6 +172,7 @@ class LibvirtNode(Node):
     def _define(self, connection, machine):
         self.facts = found = self.facts or facts.find_out(connection)
         tpm.check(machine, found.tpm)
+        firmware.check(machine, found.secure_boot)
         machines.define(connection, machine, found.accelerated, found.bandwidth_limits, found.address_filters)
 
     def set_cards(self, machine_id, nics):

@@ -9,7 +9,7 @@ import structlog
 from lxml import etree
 from lxml.builder import E
 
-from worker.nodes.libvirt import filters, tpm
+from worker.nodes.libvirt import filters, firmware, tpm
 
 log = structlog.get_logger()
 
@@ -27,11 +27,13 @@ class Facts:
     bandwidth_limits: bool
     address_filters: bool
     tpm: bool = False
+    secure_boot: bool = False
 
 
 def find_out(connection: libvirt.virConnect) -> Facts:
     accelerated, note = acceleration(connection)
-    facts = Facts(accelerated, note, bandwidth_limits(connection), address_filters(connection), tpm.offered(connection))
+    offered = tpm.offered(connection), firmware.offered(connection)
+    facts = Facts(accelerated, note, bandwidth_limits(connection), address_filters(connection), *offered)
     log.info("libvirt_node_tried", **vars(facts))
     return facts
 

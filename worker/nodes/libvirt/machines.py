@@ -7,18 +7,11 @@ import libvirt
 import structlog
 
 from worker.nodes.base import Machine, overlay_of
-from worker.nodes.libvirt import cards, firewall, seen, xml
+from worker.nodes.libvirt import cards, firewall, firmware, seen, xml
 from worker.nodes.libvirt.errors import absent_is_fine
 from worker.nodes.libvirt.pools import find_disk
 
 log = structlog.get_logger()
-
-FORGET = (
-    libvirt.VIR_DOMAIN_UNDEFINE_MANAGED_SAVE
-    | libvirt.VIR_DOMAIN_UNDEFINE_SNAPSHOTS_METADATA
-    | libvirt.VIR_DOMAIN_UNDEFINE_CHECKPOINTS_METADATA
-    | libvirt.VIR_DOMAIN_UNDEFINE_NVRAM
-)
 
 FIREWALL_ATTEMPTS = 4
 """The host's firewall may be changed by others at the same moment; then the filter of a card is refused, and with it
@@ -124,9 +117,10 @@ def resume(connection, machine_id: str):
 def delete(connection, machine_id: str):
     with absent_is_fine():
         domain = find(connection, machine_id)
-        macs = cards.macs(domain)
+        macs, name = cards.macs(domain), domain.name()
         power_off(connection, machine_id)
-        domain.undefineFlags(FORGET)
+        domain.undefineFlags(firmware.FORGET)
+        firmware.forget(connection, machine_id, name)
         firewall.forget(connection, macs)
 
 

@@ -13,10 +13,10 @@ import libvirt
 from lxml import etree
 
 from worker.nodes.base import Machine
-from worker.nodes.libvirt import cards, firewall
+from worker.nodes.libvirt import cards, firewall, firmware
 from worker.nodes.libvirt.machines import find
 from worker.nodes.libvirt.pools import create, delete_disk, find_disk
-from worker.nodes.libvirt.xml import SLOTS, raw
+from worker.nodes.libvirt.xml import raw
 
 LOOK = 0.5
 """Seconds between two looks at how far it is."""
@@ -32,7 +32,11 @@ def move(connection, target, machine: Machine):
     if not running:
         domain.createWithFlags(libvirt.VIR_DOMAIN_START_PAUSED)
     paths = [find_disk(target, disk).path() for disk in machine.disks]
-    media = {SLOTS[slot]: find_disk(target, medium).path() for slot, medium in machine.media.items()}
+    media = {
+        drive: find_disk(target, medium).path()
+        for slot, medium in machine.media.items()
+        for drive in firmware.names(slot)
+    }
     devices = disk_devices(domain)
     common = all(same_base(connection, target, device, path) for device, path in zip(devices, paths, strict=True))
     flags = (
@@ -62,6 +66,7 @@ def move(connection, target, machine: Machine):
         moved.destroy()
     with contextlib.suppress(libvirt.libvirtError):
         firewall.forget(connection, filtered)
+    firmware.forget(connection, machine.id, machine.name)
 
 
 def disk_devices(domain):

@@ -6,7 +6,7 @@ import libvirt
 from lxml import etree
 from lxml.builder import E
 
-from worker.nodes.base import Missing
+from worker.nodes.base import Missing, Refused
 from worker.nodes.libvirt import xml
 from worker.nodes.libvirt.errors import absent_is_fine
 from worker.nodes.libvirt.machines import find, power_off
@@ -16,6 +16,10 @@ RUNNING, PAUSED = libvirt.VIR_DOMAIN_SNAPSHOT_REVERT_RUNNING, libvirt.VIR_DOMAIN
 
 def take(connection, machine_id: str, name: str, memory: bool):
     domain = find(connection, machine_id)
+    if (
+        etree.fromstring(domain.XMLDesc()).find("os").get("firmware") == "efi"
+    ):  # libvirt would notice it while it runs only
+        raise Refused("A machine with secure boot cannot take snapshots.", f"machine {machine_id}")
     if (earlier := lookup(domain, name)) is not None:
         earlier.delete()
     with at_rest(domain, wanted=not memory):

@@ -6,13 +6,10 @@ from lxml import etree
 from lxml.builder import E, ElementMaker
 
 from worker.nodes.base import Machine, Nic
-from worker.nodes.libvirt import firewall, tpm
+from worker.nodes.libvirt import firewall, firmware, tpm
 
 NAMESPACE = "urn:panel:machine:1"
 MARK = ElementMaker(namespace=NAMESPACE, nsmap={"panel": NAMESPACE})
-
-SLOTS = {"seed": "hda", "primary": "hdc", "secondary": "hdd"}
-"""The optical drives. The seed comes first, so that a boot order never depends on it being there."""
 
 VNC_LENGTH = 8
 """VNC itself looks at no more of a password."""
@@ -48,12 +45,12 @@ def raw(name: str, size: int) -> str:
 def domain(machine: Machine, paths: Mapping, kvm: bool, limits: bool, guarded: bool) -> str:
     """A machine. `paths` says where its disks and media lie; the rest is what the node can do.
 
-    The machine type is `pc`: its optical drives are IDE, which every system has a driver for (Debian's cloud kernel has
-    none for the SATA drives of `q35`, and would not find its seed), and its one PCI bus takes disks and cards while the
-    machine runs, without slots prepared for them.
+    The machine type is `pc` where nothing needs another: its optical drives are IDE, which every system has a driver
+    for (Debian's cloud kernel has none for the SATA drives of `q35`, and would not find its seed), and its one PCI bus
+    takes disks and cards while the machine runs, without slots prepared for them.
     """
     memory = str(machine.memory_mb)
-    order = boot_order(machine)
+    order, slots = boot_order(machine), firmware.slots(machine)
     return text(
         E.domain(
             E.name(machine.name),
@@ -62,14 +59,14 @@ def domain(machine: Machine, paths: Mapping, kvm: bool, limits: bool, guarded: b
             E.memory(memory, unit="MiB"),
             E.currentMemory(memory, unit="MiB"),
             E.vcpu(str(machine.cpu_cores)),
-            E.os(E.type("hvm", arch="x86_64", machine="pc")),
-            E.features(E.acpi(), E.apic()),
-            E.cpu(mode="host-passthrough" if kvm else "maximum"),
+            *firmware.parts(machine),
+            E.cpu(*topology(machine), mode="host-passthrough" if kvm else "maximum"),
             E.clock(offset="utc"),
             E.on_reboot("restart"),
             E.devices(
+                *firmware.controllers(machine),
                 *(disk(n, paths[d], order, d.name) for n, d in enumerate(machine.disks)),
-                *(drive(slot, paths.get(machine.media.get(slot)), order) for slot in SLOTS),
+                *(drive(slots[slot], paths.get(machine.media.get(slot)), order) for slot in slots),
                 *(card(n, nic, order, limits, guarded) for n, nic in enumerate(machine.nics)),
                 E.serial(E.target(port="0"), type="pty"),
                 E.console(E.target(type="serial", port="0"), type="pty"),
@@ -85,11 +82,19 @@ def domain(machine: Machine, paths: Mapping, kvm: bool, limits: bool, guarded: b
     )
 
 
+def topology(machine: Machine) -> list[etree._Element]:
+    if machine.topology is None:
+        return []
+    sockets, cores, threads = map(str, machine.topology)
+    return [E.topology(sockets=sockets, dies="1", cores=cores, threads=threads)]
+
+
 def boot_order(machine: Machine) -> dict[str, int]:
     """Which device is tried when. The seed's drive is never booted from."""
+    slots = firmware.slots(machine)
     devices = {
         "disk": ["vda"] if machine.disks else [],
-        "cdrom": [SLOTS["primary"], SLOTS["secondary"]],
+        "cdrom": [slots["primary"], slots["secondary"]],
         "network": ["nic0"] if machine.nics else [],
     }
     return {device: n for n, device in enumerate((d for kind in machine.boot for d in devices[kind]), start=1)}
@@ -119,14 +124,14 @@ def disk_name(number: int) -> str:
     return disk_name(number // 26 - 1) + letters if number >= 26 else f"vd{letters}"
 
 
-def drive(slot: str, path: str | None, order) -> etree._Element:
+def drive(device: str, path: str | None, order) -> etree._Element:
     """An optical drive, empty when there is nothing to lie in it, so that a medium can be inserted later."""
     return E.disk(
         E.driver(name="qemu", type="raw"),
         *([E.source(file=path)] if path else []),
-        E.target(dev=SLOTS[slot], bus="ide"),
+        E.target(dev=device, bus=firmware.bus(device)),
         E.readonly(),
-        *booted(SLOTS[slot], order),
+        *booted(device, order),
         type="file",
         device="cdrom",
     )

@@ -46,6 +46,7 @@ class SimulatedNode(Storage, Media, Machines, Overlays, Snapshots, Hotplug, Movi
             bandwidth_limits=True,
             address_filters=True,
             tpm=bool(self.options.tpm),
+            secure_boot=bool(self.options.secure_boot),
             pools=pools,
             screen_tickets=bool(self.options.tickets),
         )

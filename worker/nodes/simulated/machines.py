@@ -36,6 +36,8 @@ class Machines:
             raise Refused("A machine needs at least one processor and some memory.", detail)
         if machine.tpm and not self.options.tpm:
             raise Refused("The hypervisor cannot give the machine a TPM.", f"no TPM for machine {machine.id}")
+        if machine.secure_boot and not self.options.secure_boot:
+            raise Refused("The hypervisor cannot give the machine secure boot.", f"no firmware for {machine.id}")
         put = """INSERT INTO machines (id, name, definition) VALUES (?, ?, ?)
                  ON CONFLICT (id) DO UPDATE SET name = excluded.name, definition = excluded.definition"""
         with self.state.transaction() as db:

@@ -16,6 +16,8 @@ class Options:
     """How long after a start the guest agent answers."""
     tpm: int = 1
     """Whether it can give machines a TPM: 1 or 0."""
+    secure_boot: int = 1
+    """Whether it has a firmware with secure boot for them: 1 or 0."""
     deadline: float = 2.0
     """How long a call waits for a silent node."""
     tickets: int = 0

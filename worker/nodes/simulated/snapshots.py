@@ -2,7 +2,7 @@
 
 import orjson
 
-from worker.nodes.base import Missing, Power
+from worker.nodes.base import Missing, Power, Refused
 
 TAKEN = """
 CREATE TABLE IF NOT EXISTS snapshots (
@@ -18,6 +18,8 @@ class Snapshots:
     def take_snapshot(self, machine_id, name, memory=False):
         with self.state.transaction() as db:
             row = self._machine(db, machine_id)
+            if orjson.loads(row["definition"]).get("secure_boot"):
+                raise Refused("A machine with secure boot cannot take snapshots.", f"machine {machine_id}")
             files = [list(file) for disk in places(row) for file in db.execute(FILES, disk)]
             put = "INSERT OR REPLACE INTO snapshots VALUES (?, ?, ?, ?)"
             db.execute(put, (machine_id, name, row["power"], orjson.dumps(files)))

@@ -1,0 +1,68 @@
+"""Who may choose a hypervisor group: everybody, or accounts with a grant."""
+
+from api import kit
+from panel.schemas.group_grants import (
+    AccessIn,
+    AccessOut,
+    AffectedOut,
+    ChoosableOut,
+    GrantableOut,
+    GrantableQuery,
+    GroupGrantOut,
+)
+from panel.services import accounts, group_grants, hypervisors
+
+admin = kit.Admin("group_grant", __name__, description="Who may choose a hypervisor group")
+READ, WRITE = "admin:hypervisors:read", "admin:hypervisors:write"
+GROUP = "/hypervisor/group/<group_id>"
+OF_USER = "/user/<account_id>/hypervisor-groups"
+
+
+@admin.put(f"{GROUP}/access", op="access", can=WRITE, body=AccessIn, out=AccessOut)
+def access(body, group_id):
+    """Open a hypervisor group to every customer, or to accounts with a grant.
+
+    To others it is an unknown location then: lists hide it and nothing new can be made there. What exists goes on.
+    """
+    kit.say("The access is changed.")
+    return group_grants.change(hypervisors.group(group_id), **body)
+
+
+@admin.get(f"{GROUP}/grants", op="list", can=READ, query=GrantableQuery, out=kit.rows(GroupGrantOut))
+def grants(query, group_id):
+    """List the grants of a hypervisor group, by email address. They count while it is not public."""
+    page, per_page = query.pop("page"), query.pop("per_page")
+    return kit.paginate(group_grants.grants(hypervisors.group(group_id), **query), page, per_page, "admin")
+
+
+@admin.post(f"{GROUP}/affected-count", op="affected", can=READ, body=AccessIn, out=AffectedOut)
+def affected(body, group_id):
+    """Count whom a change of access would close the group to. Nothing is changed."""
+    return group_grants.affected(hypervisors.group(group_id), **body)
+
+
+@admin.get("/grantable-account-owners", op="grantable", can=READ, query=GrantableQuery, out=kit.rows(GrantableOut))
+def grantable(query):
+    """List the accounts that can be granted a group: those with resources of their own, not members of teams."""
+    page, per_page = query.pop("page"), query.pop("per_page")
+    return kit.paginate(group_grants.grantable(**query), page, per_page, "admin")
+
+
+@admin.get(OF_USER, op="of_user", can=READ, out=ChoosableOut(many=True))
+def of_user(account_id):
+    """List the hypervisor groups that a user may choose."""
+    return group_grants.choosable(accounts.get(account_id))
+
+
+@admin.put(f"{OF_USER}/<group_id>", op="grant", can=WRITE)
+def grant(account_id, group_id):
+    """Grant a hypervisor group to a user. Refused for members of teams, who use what their owner may."""
+    group_grants.grant(hypervisors.group(group_id), accounts.get(account_id))
+    kit.say("The group is granted.")
+
+
+@admin.delete(f"{OF_USER}/<group_id>", op="revoke", can=WRITE)
+def revoke(account_id, group_id):
+    """Take a grant back. What the user has there goes on."""
+    group_grants.revoke(hypervisors.group(group_id), accounts.get(account_id))
+    kit.say("The grant is taken back.")

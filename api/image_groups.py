@@ -1,0 +1,59 @@
+"""Images by distribution, for operators."""
+
+from itertools import groupby
+from operator import attrgetter
+
+from marshmallow import Schema, fields, validate
+
+from api import kit
+from panel.db import session
+from panel.schemas.base import about
+from panel.schemas.catalog import ImageOut
+from panel.schemas.images import AdminImageRow
+from panel.schemas.words import PURPOSES
+from panel.services import catalog, instances
+
+admin = kit.Admin("image_group", __name__, description="Images by distribution")
+
+
+def grouped_as(row, name):
+    parts = {
+        "distro": fields.String(**about("The distribution.", "Debian")),
+        "images": fields.List(fields.Nested(row), **about("Its images.")),
+    }
+    return Schema.from_dict(parts, name=name)(many=True)
+
+
+def by_distro(images):
+    return [{"distro": distro, "images": list(found)} for distro, found in groupby(images, attrgetter("distro"))]
+
+
+class Purpose(Schema):
+    purpose = fields.String(
+        validate=validate.OneOf(PURPOSES), metadata={"description": "Only images for this purpose."}
+    )
+
+
+@admin.get(
+    "/images/grouped-by-distro",
+    op="list",
+    can="admin:images:read",
+    query=Purpose,
+    out=grouped_as(AdminImageRow, "AdminImageGroup"),
+)
+def grouped(query):
+    """List every image by distribution, captured ones too."""
+    return by_distro(session.scalars(catalog.images(**query)))
+
+
+@admin.get(
+    "/instance/<instance_id>/images",
+    op="of_instance",
+    can="admin:instances:read",
+    out=grouped_as(ImageOut, "FittingImageGroup"),
+)
+def fitting(instance_id):
+    """List by distribution the images that fit an instance, of those that its owner may choose."""
+    instance = instances.get(instance_id)
+    offered = session.scalars(catalog.images(instance.account))
+    return by_distro(image for image in offered if instances.misfit(instance, image) is None)

@@ -1,0 +1,19 @@
+"""The firewall of an instance in one view."""
+
+from api import kit
+from api.instances import user
+from api.instances.rows import mine
+from panel.schemas.firewall import FirewallOut
+from panel.services import firewall_view
+
+
+@user.get(
+    "/instance/<instance_id>/firewall", op="firewall", can="instances.view", out=kit.keyed("firewall", FirewallOut)
+)
+def firewall(instance_id):
+    """Show the security groups of an instance and what they allow together.
+
+    In no group everything passes. In one or more, only what a rule allows may come in; everything may go out unless a
+    group has rules for that. Answers to what was begun rightly always pass.
+    """
+    return {"message": None, "firewall": firewall_view.of(mine(instance_id))}

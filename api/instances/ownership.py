@@ -1,0 +1,51 @@
+"""Changing the owner of an instance."""
+
+from api import kit
+from api.instances import admin
+from panel.schemas.base import In, Text, about
+from panel.schemas.catalog import ID
+from panel.schemas.instances import AdminInstanceOut
+from panel.services import accounts, instances
+from panel.services.instances import ownership
+
+MOVED, SAME = "The instance has a new owner.", "It is so already."
+TEXT = """
+
+Disks, addresses, snapshots, notes and tags go along, and membership in the platform's security groups. The project and
+grants to team members do not; tasks and events so far stay the earlier owner's, who also pays for the hour under way.
+Refused with 422 under `user_id` for a team member or a suspended account, and with 409: `task_running`, `has_volumes`
+(attached), `rescue_active`, `has_media` (an ISO of the owner's in a drive), `has_security_groups` (of the owner's)."""
+
+
+class Assign(In):
+    user_id = Text(most=36, required=True, **about("The new owner.", ID))
+
+
+def assigned(instance_id, account):
+    kit.say(MOVED if ownership.assign(instances.get(instance_id), account) else SAME)
+    return instances.get(instance_id)
+
+
+def assign(body, instance_id):
+    return assigned(instance_id, accounts.get(body["user_id"], "user_id"))
+
+
+def modify_user(instance_id, account_id):
+    return assigned(instance_id, accounts.get(account_id))
+
+
+assign.__doc__ = "Change the owner of an instance." + TEXT
+modify_user.__doc__ = "Change the owner of an instance, who is named in the path." + TEXT
+admin.post(
+    "/instance/<instance_id>/assign-user",
+    op="assign_user",
+    can="admin:instances:write",
+    body=Assign,
+    out=AdminInstanceOut,
+)(assign)
+admin.put(
+    "/instance/<instance_id>/modify/user/<account_id>",
+    op="modify_user",
+    can="admin:instances:write",
+    out=AdminInstanceOut,
+)(modify_user)

@@ -1,0 +1,47 @@
+"""Resource packs, for operators."""
+
+from api import kit
+from panel.schemas.resource_packs import AdminPackOut, PackIn, PackPatch, PackQuery
+from panel.services import resource_packs
+
+admin = kit.Admin("self_provisioning_pack", __name__, description="Resource packs")
+READ, WRITE = "admin:billing:read", "admin:billing:write"
+
+
+@admin.get("/self-provisioning/packs", op="list", can=READ, query=PackQuery, out=kit.rows(AdminPackOut))
+def listing(query):
+    """List resource packs, with what of them is in use."""
+    page, per_page = query.pop("page"), query.pop("per_page")
+    found = kit.paginate(resource_packs.listing(**query), page, per_page, "admin")
+    resource_packs.weigh(found["__rows__"])
+    return found
+
+
+@admin.post("/self-provisioning/packs", op="create", can=WRITE, body=PackIn, out=AdminPackOut)
+def create(body):
+    """Give a user a resource pack.
+
+    Instances that the user makes from it use its processors, memory and disk, and cost nothing more.
+    """
+    kit.say("The resource pack is added.")
+    return resource_packs.create(**body)
+
+
+@admin.get("/self-provisioning/pack/<pack_id>", op="get", can=READ, out=AdminPackOut)
+def show(pack_id):
+    """Show a resource pack, with what of it is in use."""
+    return resource_packs.weigh([resource_packs.get(pack_id)])[0]
+
+
+@admin.patch("/self-provisioning/pack/<pack_id>", op="update", can=WRITE, body=PackPatch, out=AdminPackOut)
+def update(body, pack_id):
+    """Change a resource pack. It cannot become smaller than what of it is in use (422 under the field)."""
+    kit.say("The resource pack is changed.")
+    return resource_packs.update(resource_packs.get(pack_id), **body)
+
+
+@admin.delete("/self-provisioning/pack/<pack_id>", op="delete", can=WRITE)
+def delete(pack_id):
+    """Remove a resource pack. Refused with 409 `pack_in_use` while there are instances of it."""
+    resource_packs.delete(resource_packs.get(pack_id))
+    kit.say("The resource pack is removed.")

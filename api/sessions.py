@@ -1,0 +1,21 @@
+"""Browsers that are signed in, for operators."""
+
+from api import kit
+from panel.schemas.sessions import AdminSessionOut, SessionQuery
+from panel.services import sign_ins
+
+admin = kit.Admin("session", __name__, description="Signed-in browsers")
+
+
+@admin.get("/sessions", op="list", can="admin:accounts:read", query=SessionQuery, out=kit.rows(AdminSessionOut))
+def listing(query):
+    """List the browsers that are signed in, newest first; those in which an operator is somebody else too."""
+    page, per_page = query.pop("page"), query.pop("per_page")
+    return kit.paginate(sign_ins.everybodys(**query), page, per_page, "admin")
+
+
+@admin.delete("/session/<session_id>", op="delete", can="admin:accounts:write")
+def delete(session_id):
+    """Sign a browser out. Tokens stay."""
+    sign_ins.end_any(session_id)
+    kit.say("The session is ended.")

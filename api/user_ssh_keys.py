@@ -1,0 +1,69 @@
+"""Everybody's SSH keys, for operators."""
+
+from marshmallow import fields
+
+from api import kit
+from api.ssh_keys import PRIVATE
+from panel.schemas.base import Text, about
+from panel.schemas.catalog import ID
+from panel.schemas.ssh_keys import AdminSshKeyOut, SshKeyGenerate, SshKeyIn, SshKeyQuery
+from panel.services import accounts, ssh_keys
+
+admin = kit.Admin("ssh_key", __name__, description="SSH keys of users")
+READ, WRITE = "admin:accounts:read", "admin:accounts:write"
+OWNER = about("Whose key it is.", ID)
+
+
+class SshKeyFor(SshKeyIn):
+    user_id = Text(most=36, required=True, **OWNER)
+
+
+class SshKeyGenerateFor(SshKeyGenerate):
+    user_id = Text(most=36, required=True, **OWNER)
+
+
+MADE = kit.Schema.from_dict(
+    {"ssh_key": fields.Nested(AdminSshKeyOut, **about("The key.")), "private_key": PRIVATE}, name="GeneratedSshKey"
+)
+
+
+@admin.get("/ssh-keys", op="list", can=READ, query=SshKeyQuery, out=kit.rows(AdminSshKeyOut))
+def listing(query):
+    """List everybody's SSH keys, newest first."""
+    page, per_page = query.pop("page"), query.pop("per_page")
+    return kit.paginate(ssh_keys.everybodys(**query), page, per_page, "admin")
+
+
+@admin.get("/ssh-keys/user/<account_id>", op="list_by_user", can=READ, query=SshKeyQuery, out=kit.rows(AdminSshKeyOut))
+def of_user(query, account_id):
+    """List the SSH keys of one user, by name."""
+    page, per_page = query.pop("page"), query.pop("per_page")
+    return kit.paginate(ssh_keys.listing(accounts.get(account_id), **query), page, per_page, "admin")
+
+
+@admin.post("/ssh-keys", op="create", can=WRITE, body=SshKeyFor, out=AdminSshKeyOut)
+def create(body):
+    """Store a public key for a user."""
+    kit.say("The key is stored.")
+    return ssh_keys.create(accounts.get(body.pop("user_id"), "user_id"), **body)
+
+
+@admin.post("/ssh-key/generate", op="generate", can=WRITE, body=SshKeyGenerateFor, out=MADE)
+def generate(body):
+    """Make a key pair for a user. The private half is in this answer and nowhere else."""
+    key, private = ssh_keys.generate(accounts.get(body.pop("user_id"), "user_id"), **body)
+    kit.say("Keep the private key: it is not shown again.")
+    return {"ssh_key": key, "private_key": private}
+
+
+@admin.get("/ssh-key/<key_id>", op="get", can=READ, out=AdminSshKeyOut)
+def show(key_id):
+    """Show an SSH key."""
+    return ssh_keys.get(key_id)
+
+
+@admin.delete("/ssh-key/<key_id>", op="delete", can=WRITE)
+def delete(key_id):
+    """Remove an SSH key of a user. Machines that have it keep it."""
+    ssh_keys.delete(ssh_keys.get(key_id))
+    kit.say("The key is removed.")

@@ -1,0 +1,20 @@
+"""What the network tab of an instance shows beside its cards."""
+
+from panel.instance_pages.sides import may, whose
+from panel.services import security_groups, usage
+from panel.services.instances import promised, traffic
+
+
+def shown(instance):
+    """`passed` is the traffic, `named` how people call its months, `promised` what the plan comes with.
+
+    `groups` the instance is in, and `joinable` ones; none to who may not see them."""
+    found = {"passed": traffic.of(instance), "named": usage.named, "promised": promised.kept(instance)}
+    if not may("security_groups.view"):
+        return {**found, "groups": None, "joinable": []}
+    pairs = security_groups.belonging(instance, whose(instance))
+    return {
+        **found,
+        "groups": [group for group, inside in pairs if inside],
+        "joinable": [(group.id, group.name) for group, inside in pairs if not inside],
+    }

@@ -1,0 +1,128 @@
+"""One instance: its header, which is on every tab, and the tabs."""
+
+from flask import abort, request, url_for
+
+from panel import charts, once
+from panel.auth.browser import viewer
+from panel.console_pages import doors
+from panel.db import session
+from panel.errors import NotFound
+from panel.forms import Form
+from panel.happenings import told
+from panel.htmx import from_htmx, go, render, say
+from panel.instance_pages import kept, media, network, operators
+from panel.instance_pages.controls import controls
+from panel.instance_pages.sides import area, asker, at, found, may, operating, page, refusal, whose
+from panel.paging import Page
+from panel.schemas.guests import PushKeysIn
+from panel.schemas.instances import InstancePatch
+from panel.schemas.words import KEYMAPS
+from panel.services import disks, events, instances, metrics, projects, ssh_keys, tasks
+
+TEMPLATES = {"": "user/instances/show.html", "admin_": "admin/instances/show.html"}
+"""The page of each side; what differs is around the tabs."""
+TABS = ("overview", "metrics", "network", "storage", "media", "snapshots", "tasks", "activity", "settings")
+LATEST = 5
+BOOTS = (
+    ("disk", "Disk"),
+    ("disk,cdrom", "Disk, then CD"),
+    ("cdrom,disk", "CD, then disk"),
+    ("disk,network", "Disk, then network"),
+    ("network,disk", "Network, then disk"),
+    ("cdrom,disk,network", "CD, disk, network"),
+)
+
+
+def boots(instance):
+    """The orders to choose from; one that a program set is among them."""
+    return BOOTS if instance.boot in dict(BOOTS) else ((instance.boot, instance.boot), *BOOTS)
+
+
+@page("GET", "/<instance_id>", can="instances.view", endpoint="show", defaults={"tab": "overview"})
+@page("GET", "/<instance_id>/<tab>", can="instances.view", endpoint="tab")
+def show(instance_id, tab):
+    if tab not in TABS:
+        abort(404)
+    try:
+        context = shown(instance_id, tab)
+    except NotFound:
+        return gone(instance_id)
+    password = None if from_htmx() else once.take(instance_id)
+    return render(TEMPLATES[area()], "live", password=password, **context)
+
+
+@page("GET", "/<instance_id>/media/now", can="instances.view")
+def media_now(instance_id):
+    """The tab alone: what people fill in there is not swapped every few seconds."""
+    return render(TEMPLATES[area()], "media", password=None, **shown(instance_id, "media"))
+
+
+def gone(instance_id):
+    """A page that was open while its instance was destroyed goes back to the list."""
+    ended = session.scalars(tasks.listing(asker(), resource_id=instance_id).limit(1)).first()
+    if not from_htmx() or ended is None or (ended.kind, ended.status) != ("instance_destroy", "completed"):
+        raise NotFound("No such instance.")
+    say("The instance is destroyed.")
+    return go(url_for(f"{area()}instances.index"))
+
+
+def shown(instance_id, tab, **more):
+    """What the template reads, for the tab that is asked for."""
+    instance = found(instance_id)
+    latest = session.scalars(tasks.listing(asker(), resource_id=instance.id).limit(LATEST)).all()
+    context = {
+        "instance": instance,
+        "tab": tab,
+        "tabbed": [(word.capitalize(), at(instance, word), word == tab) for word in TABS],
+        "controls": list(controls(instance)),
+        "doors": doors(instance, refusal("instances.console"), operating()),
+        "latest": latest,
+        "running": next((task for task in latest if task.open), None),
+        "failed": next((task for task in latest[:1] if task.status == "failed"), None),
+        "may_deploy": instances.refusal(instance, "deploy") is None,
+        "no_reinstall": instances.WORDS.get(instances.refusal(instance, "reinstall")),
+        "no_destroy": instances.WORDS.get(instances.refusal(instance, "destroy", by_operator=operating())),
+        "stale": instance.deployed and instance.hypervisor.status != "up",
+        "there": {instance.id: instance.display_name},
+    }
+    if tab == "tasks":
+        context["page"] = Page(tasks.listing(asker(), resource_id=instance.id))
+    if tab == "activity":
+        context["page"] = Page(events.listing(asker(), resource_id=instance.id))
+        context["lines"] = told(context["page"].rows, linked=not operating())
+    if tab == "overview":
+        context["guest"] = instances.report(instance)
+        lately = session.scalars(events.listing(asker(), resource_id=instance.id).limit(LATEST)).all()
+        context["lines"] = told(lately, linked=not operating())
+    if tab == "storage":
+        context["no_disks"] = instances.WORDS.get(disks.why_not(instance, by_operator=operating()))
+    if tab == "snapshots":
+        context |= kept.shown(instance)
+    if tab == "network":
+        context |= network.shown(instance)
+    if tab == "metrics":
+        asked = charts.wanted(request.args.get("range"))
+        context |= {"charts": charts, "series": metrics.series(instance, asked)}
+    if tab == "media":
+        context |= media.context(instance) | {"boots": boots(instance)}
+    if tab == "settings":
+        context |= settings(instance)
+    if operating():
+        context |= operators.shown(instance, tab)
+    return context | more
+
+
+def settings(instance):
+    """What the tab with the settings shows. An operator does not move instances between a customer's projects."""
+    keys = session.scalars(ssh_keys.listing(whose(instance))).all()
+    groups = projects.listing(viewer()) if may("projects.view") and not operating() else None
+    return {
+        "form": Form(InstancePatch, known=instance),
+        "pushing": Form(PushKeysIn),
+        "keys": [(key.id, key.name) for key in keys],
+        "no_guest": instances.WORDS.get(instances.unreachable(instance, by_operator=operating())),
+        "no_tpm": instances.no_tpm(instance),
+        "no_secure_boot": instances.no_secure_boot(instance),
+        "keymaps": [(word, word) for word in KEYMAPS],
+        "projects": session.scalars(groups).all() if groups is not None else [],
+    }

@@ -1,0 +1,82 @@
+"""Whose side a page is on: its owner's, who sees what is the account's, or the operators', who see everybody's.
+
+    @page("POST", "/<instance_id>/tags", can="instances.manage")
+    def tag(instance_id):
+        instance = found(instance_id)
+
+Views say what a customer needs; permissions.of_operator knows what that is for an operator.
+"""
+
+from flask import request, url_for
+
+from panel.auth import browser, permissions
+from panel.auth.browser import viewer
+from panel.services import instances
+
+ROWS = []
+"""Method, path below the instances, permission, view, and what else Flask is to know of it."""
+
+
+def page(method, path, *, can, **options):
+    def row(view):
+        ROWS.append((method, path, can, view, options))
+        return view
+
+    return row
+
+
+def stand(bp, *, operating=False):
+    """Puts every row on the blueprint."""
+    for method, path, can, view, options in ROWS:
+        guard = browser.page_can(permissions.of_operator(can) if operating else can)
+        bp.add_url_rule(path, view_func=guard(view), methods=[method], **{"endpoint": view.__name__, **options})
+
+
+def operating():
+    """Whether the page that is asked for is one of the operators'."""
+    here = request.blueprint or ""
+    return here == "admin" or here.startswith("admin_")
+
+
+def area():
+    """What the names of this side's blueprints begin with: `url_for(area() ~ "tasks.show", …)`."""
+    return "admin_" if operating() else ""
+
+
+def needed(permission):
+    return permissions.of_operator(permission) if operating() else permission
+
+
+def refusal(permission):
+    """Why the viewer may not do what a customer needs the permission for, as a sentence, or None."""
+    return browser.refusal(needed(permission))
+
+
+def may(permission):
+    return refusal(permission) is None
+
+
+def require(permission):
+    browser.require(needed(permission))
+
+
+def asker():
+    """Whose resources may be named: the customer's own, or, by an operator, anybody's (None)."""
+    return None if operating() else viewer()
+
+
+def found(instance_id):
+    """The instance, if the viewer may see it."""
+    return instances.get(instance_id, asker())
+
+
+def whose(instance):
+    """Whose keys, scripts, images and ISOs are offered for it: an operator sees its owner's."""
+    return instance.account if operating() else viewer()
+
+
+def at(instance, tab):
+    """Where a tab of the instance is."""
+    if tab == "overview":
+        return url_for(f"{area()}instances.show", instance_id=instance.id)
+    return url_for(f"{area()}instances.tab", instance_id=instance.id, tab=tab)

@@ -1,0 +1,45 @@
+"""Live-snapshot sessions and snapshots of an instance."""
+
+from flask import abort, request
+
+from panel.auth.browser import actor
+from panel.forms import Form
+from panel.htmx import did, go, render, say
+from panel.instance_pages.show import TEMPLATES, shown
+from panel.instance_pages.sides import area, at, found, page
+from panel.schemas.snapshots import SnapshotIn
+from panel.services import forges, snapshots
+
+DONE = {
+    "enable": "The live session is being created.",
+    "commit": "The changes are being kept.",
+    "discard": "The changes are being thrown away.",
+}
+
+
+@page("POST", "/<instance_id>/forge/<action>", can="instances.manage")
+def forge(instance_id, action):
+    if action not in DONE:
+        abort(404)
+    instance = found(instance_id)
+    chosen = {"disk_ids": request.form.getlist("disk_ids")} if action == "enable" else {}
+    getattr(forges, action)(instance, actor=actor(), **chosen)
+    return did(DONE[action], at(instance, "snapshots"))
+
+
+@page("POST", "/<instance_id>/snapshots/take", can="instances.manage")
+def take(instance_id):
+    instance, form = found(instance_id), Form(SnapshotIn)
+    if form.submit(lambda **wanted: snapshots.create(instance, actor=actor(), **wanted)):
+        say("The snapshot is being taken.")
+        return go(at(instance, "snapshots"))
+    tab = shown(instance_id, "snapshots", form=form)
+    return render(TEMPLATES[area()], "live", status=form.status, **tab)
+
+
+@page("POST", "/<instance_id>/snapshots/<name>/<any(rollback, delete):action>", can="instances.manage")
+def use_snapshot(instance_id, name, action):
+    instance = found(instance_id)
+    getattr(snapshots, action)(snapshots.get(instance, name), actor=actor())
+    words = {"rollback": "The instance returns to the snapshot.", "delete": "The snapshot is being deleted."}
+    return did(words[action], at(instance, "snapshots"))

@@ -1,0 +1,23 @@
+"""Switching parts of an instance on and off."""
+
+from panel.auth.browser import actor
+from panel.htmx import did
+from panel.instance_pages.sides import at, found, page
+from panel.services import instances
+
+SWITCHES = {
+    "vnc": ("The screen", instances.switch_vnc),
+    "tpm": ("The TPM", instances.switch_tpm),
+    "secure-boot": ("Secure boot", instances.switch_secure_boot),
+}
+
+
+@page(
+    "POST", "/<instance_id>/<any(vnc, tpm, 'secure-boot'):part>/<any(enable, disable):action>", can="instances.manage"
+)
+def switch(instance_id, part, action):
+    label, change = SWITCHES[part]
+    instance = found(instance_id)
+    change(instance, action == "enable", actor=actor())
+    words = f"{label} is switched {'on' if action == 'enable' else 'off'}."
+    return did(words, at(instance, "settings"))

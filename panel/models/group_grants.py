@@ -1,0 +1,32 @@
+"""Who may use a hypervisor group that is not public."""
+
+from sqlalchemy import ForeignKey, Index
+from sqlalchemy.orm import Mapped, mapped_column, relationship
+
+from panel.db import Dated, Model
+from panel.models.accounts import Account
+from panel.models.hypervisors import HypervisorGroup
+
+
+class GroupGrant(Dated, Model):
+    """An account, with its team, that may choose the group."""
+
+    __tablename__ = "hypervisor_group_grants"
+    __table_args__ = (
+        Index("ix_hypervisor_group_grants_group_id_account_id", "group_id", "account_id", unique=True),
+        Index("ix_hypervisor_group_grants_account_id_group_id", "account_id", "group_id"),
+    )
+
+    group_id: Mapped[str] = mapped_column(ForeignKey("hypervisor_groups.id", ondelete="cascade"))
+    account_id: Mapped[str] = mapped_column(ForeignKey("accounts.id", ondelete="cascade"))
+
+    account: Mapped[Account] = relationship()
+    group: Mapped[HypervisorGroup] = relationship()
+
+    @property
+    def email(self):
+        return self.account.email
+
+    @property
+    def account_name(self):
+        return self.account.name

@@ -1,0 +1,59 @@
+"""Who may use a hypervisor group, on the wire."""
+
+from marshmallow import fields, validate
+
+from panel.schemas.base import Bool, In, Out, PageQuery, Text, Time, about
+from panel.schemas.catalog import ID
+
+PUBLIC = about("True: every customer may choose it. False: only accounts with a grant.", False)
+MOST = 500
+"""Accounts in one request."""
+
+
+def accounts(sentence):
+    return fields.List(Text(most=36), validate=validate.Length(max=MOST), **about(sentence, [ID]))
+
+
+class AccessIn(In):
+    public = Bool(required=True, **PUBLIC)
+    account_ids = accounts("The accounts that have a grant afterwards; without it the grants stay as they are.")
+
+
+class AccessOut(Out):
+    id = fields.String(**about("Group id.", ID))
+    name = fields.String(**about("A short name, unique.", "fsn1"))
+    display_name = fields.String(**about("What customers see.", "Falkenstein"))
+    public = fields.Boolean(**PUBLIC)
+    grants = fields.Integer(**about("How many accounts have a grant.", 3))
+
+
+class AffectedOut(Out):
+    accounts = fields.Integer(**about("Customers who may choose the group now and could not afterwards.", 12))
+    accounts_with_instances = fields.Integer(**about("Those of them who have instances there.", 2))
+    instances = fields.Integer(**about("Their instances there. They go on, and can be changed and destroyed.", 5))
+
+
+class GroupGrantOut(Out):
+    account_id = fields.String(**about("The account.", ID))
+    email = fields.String(**about("Its email address.", "ada@example.com"))
+    name = fields.String(attribute="account_name", **about("Its name.", "Ada Lovelace"))
+    created_at = Time(**about("When it was granted.", "2026-01-02T03:04:05.678Z"))
+
+
+class GrantableOut(Out):
+    id = fields.String(**about("The account.", ID))
+    email = fields.String(**about("Its email address.", "ada@example.com"))
+    name = fields.String(**about("Its name.", "Ada Lovelace"))
+
+
+class GrantableQuery(PageQuery):
+    search = Text(**about("Part of a name, a company or an email address.", "ada"))
+
+
+class ChoosableOut(Out):
+    id = fields.String(**about("Group id.", ID))
+    name = fields.String(**about("A short name, unique.", "fsn1"))
+    display_name = fields.String(**about("What customers see.", "Falkenstein"))
+    enabled = fields.Boolean(**about("Whether new resources may be placed there at all.", True))
+    public = fields.Boolean(**PUBLIC)
+    granted = fields.Boolean(**about("Whether the account has a grant.", True))

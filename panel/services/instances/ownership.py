@@ -1,0 +1,73 @@
+"""Giving an instance to another account.
+
+Along go the machine with its disks, addresses, snapshots, notes and tags, and the platform's security groups. Left
+behind are the project, what members of the earlier owner's team were let in to, and what was told of it until now:
+tasks and events stay the earlier owner's. What cannot go along has to be taken off first, since taking it off by itself
+could lose data or open the machine.
+"""
+
+from sqlalchemy import delete, select
+
+from panel.db import session
+from panel.errors import Conflict, Invalid
+from panel.models import Grant, Image, Member, Rescue, SecurityGroup, SecurityGroupMember
+from panel.services import consoles, usage
+from panel.services.instances.rules import BUSY, WORDS
+from panel.services.instances.ties import MEDIA, RESCUE
+
+VOLUMES = "Volumes of its owner are attached to it. Detach them first."
+GROUPS = "It is in security groups of its owner: {}. Take it out of them first."
+CLOSED = "The machine has another owner now."
+
+
+def assign(instance, account, *, field="user_id"):
+    """Returns whether it changed: nothing does when the account has it already. The hour under way is still the earlier
+    owner's to pay."""
+    if account.id == instance.account_id:
+        return False
+    refuse_owner(account, field)
+    refuse_held(instance)
+    earlier = instance.account_id
+    leave_behind(instance)
+    instance.account, instance.project_id = account, None
+    session.flush()
+    usage.hand_over(instance)
+    for image in session.scalars(select(Image).where(Image.instance_id == instance.id, Image.account_id == earlier)):
+        image.instance_id = None
+    for kind in ("screen", "shell"):
+        consoles.close_all(instance, kind, CLOSED)
+    session.flush()
+    session.refresh(instance)
+    return True
+
+
+def refuse_owner(account, field):
+    sentence = None
+    if session.scalar(select(Member.id).where(Member.account_id == account.id)):
+        sentence = f"{account.email} is in somebody's team. Name the team's owner."
+    elif account.suspended_at:
+        sentence = f"{account.email} is suspended."
+    if sentence:
+        raise Invalid(sentence, **{field: sentence})
+
+
+def refuse_held(instance):
+    if instance.state == "migrating" or instance.rebuilding:
+        raise Conflict(WORDS[BUSY], reason=BUSY)
+    if instance.volumes:
+        raise Conflict(VOLUMES, reason="has_volumes")
+    if session.get(Rescue, instance.id):
+        raise Conflict(RESCUE, reason="rescue_active")
+    if any(iso and iso.account_id for iso in (instance.iso, instance.secondary_iso)):
+        raise Conflict(MEDIA, reason="has_media")
+    inside = select(SecurityGroup.name).join(SecurityGroupMember).where(SecurityGroupMember.instance_id == instance.id)
+    names = session.scalars(inside.where(SecurityGroup.account_id.is_not(None)).order_by(SecurityGroup.name)).all()
+    if names:
+        raise Conflict(GROUPS.format(", ".join(names)), reason="has_security_groups")
+
+
+def leave_behind(instance):
+    """What the new owner has no business with: whom the earlier one let in, and an image that is not the platform's."""
+    session.execute(delete(Grant).where(Grant.resource_id == instance.id))
+    if instance.image and instance.image.account_id:
+        instance.image = None

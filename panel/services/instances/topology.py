@@ -1,0 +1,35 @@
+"""How the processors of an instance look to its guest: sockets, cores and threads. Some systems and licences count
+them. It counts from the next start on."""
+
+from panel.db import session
+from panel.errors import Conflict, Invalid
+from panel.services.instances import rules, switches
+
+PARTS = ("sockets", "cores", "threads")
+
+
+def in_effect(instance):
+    """What its next start is told, as three numbers, or None: each core a processor of its own. One that was chosen for
+    another plan's cores does not count."""
+    chosen = instance.topology
+    return tuple(chosen[part] for part in PARTS) if chosen and product(chosen) == instance.cpu_cores else None
+
+
+def product(chosen):
+    return chosen["sockets"] * chosen["cores"] * chosen["threads"]
+
+
+def modify(instance, chosen, *, actor):
+    """Sets the topology, which must make up the instance's cores. Returns the task, or None for a machine that is not
+    made yet."""
+    if instance.state == "migrating" or (instance.deployed and instance.rebuilding):
+        raise Conflict(rules.WORDS[rules.BUSY], reason=rules.BUSY)
+    if product(chosen) != instance.cpu_cores:
+        sentence = f"Sockets, cores and threads have to make {instance.cpu_cores} in all."
+        raise Invalid(sentence, reason="topology_mismatch", **dict.fromkeys(PARTS, sentence))
+    if chosen == instance.topology:
+        return None
+    instance.topology = dict(chosen)
+    instance.topology_pending = instance.power == "on"
+    session.flush()
+    return switches.configure(instance, actor=actor)

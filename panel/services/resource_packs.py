@@ -1,0 +1,136 @@
+"""Resource packs: what they promise, what of them is used, and what may be made from them.
+
+An instance of a pack uses its processors, its memory and all its disks. It costs nothing by itself: the pack does.
+"""
+
+from types import SimpleNamespace
+
+from sqlalchemy import func, select
+from sqlalchemy.orm import joinedload
+
+from panel.db import session
+from panel.errors import Conflict, Invalid, NotFound
+from panel.models import Disk, HypervisorGroup, Instance, ResourcePack
+from panel.services import customers, usage
+from panel.services.lookup import change, fetch
+
+SIZES = ("cpu_cores", "ram", "storage")
+SHORT = {
+    "cpu_cores": ("resources_not_sufficient", "The resource pack has not enough processors left."),
+    "ram": ("resources_not_sufficient", "The resource pack has not enough memory left."),
+    "storage": ("storage_not_sufficient", "The resource pack has not enough storage left."),
+}
+"""The reason word and the sentence, by what runs out."""
+
+
+def listing(account=None, *, user_id=None):
+    """Oldest first; with an account its own."""
+    query = select(ResourcePack).options(joinedload(ResourcePack.account), joinedload(ResourcePack.group))
+    query = query.order_by(ResourcePack.id)
+    if user_id:
+        query = query.where(ResourcePack.account_id == user_id)
+    return query.where(account.owns(ResourcePack)) if account else query
+
+
+def get(pack_id):
+    pack = session.scalar(listing().where(ResourcePack.id == pack_id))
+    if pack is None:
+        raise NotFound("No such resource pack.")
+    return pack
+
+
+def weigh(packs):
+    """Notes on each what of it is `used`. Two queries however many."""
+    ids = [pack.id for pack in packs]
+    machines = select(Instance.pack_id, func.count(), func.sum(Instance.cpu_cores), func.sum(Instance.ram))
+    machines = machines.where(Instance.pack_id.in_(ids)).group_by(Instance.pack_id)
+    disks = select(Instance.pack_id, func.sum(Disk.size)).join(Disk.instance).where(Instance.pack_id.in_(ids))
+    storage = dict(session.execute(disks.group_by(Instance.pack_id)).all())
+    found = {row[0]: row[1:] for row in session.execute(machines)}
+    for pack in packs:
+        count, cores, ram = found.get(pack.id, (0, 0, 0))
+        pack.used = SimpleNamespace(instances=count, cpu_cores=cores, ram=ram, storage=storage.get(pack.id, 0))
+    return packs
+
+
+def create(*, user_id, name, location_id=None, **facts):
+    owner, group = customers.get(user_id, "user_id"), place(location_id)
+    pack = ResourcePack(account_id=owner.id, group_id=group and group.id, name=name, **facts)
+    session.add(pack)
+    session.flush()
+    usage.begin("resource_pack", pack, name=name, plan=name, price=pack.price, billing_mode="cloud_service")
+    return weigh([pack])[0]
+
+
+def place(location_id):
+    return fetch(HypervisorGroup, location_id, "No such location.", "location_id") if location_id else None
+
+
+def update(pack, **changes):
+    """What is used cannot be taken back."""
+    weigh([pack])
+    for name in (*SIZES, "instances"):
+        used, promised = getattr(pack.used, name), changes.get(name)
+        if promised is not None and promised < used and (name != "instances" or promised):
+            raise Invalid("More of it is in use.", **{name: f"{used} are in use."})
+    if "location_id" in changes:
+        group = place(changes.pop("location_id"))
+        changes["group_id"] = group and group.id
+    before = pack.price
+    change(pack, changes)
+    if pack.price != before:
+        usage.change(pack, plan=pack.name, price=pack.price)
+    return pack
+
+
+def delete(pack):
+    if session.scalar(select(Instance.id).where(Instance.pack_id == pack.id).limit(1)):
+        raise Conflict("Instances were made from it. Destroy them first, or turn the pack off.", reason="pack_in_use")
+    usage.end(pack)
+    session.delete(pack)
+    session.flush()
+
+
+def chosen(account, location_id, plan, pack_id=None):
+    """The pack that a machine of the plan is to be taken from: the named one, else the first with room; None for an
+    account without packs. Locked, so that two requests at once do not both take the last of it."""
+    own = select(ResourcePack).where(account.owns(ResourcePack)).order_by(ResourcePack.id)
+    own = own.where(ResourcePack.id == pack_id) if pack_id else own.where(ResourcePack.enabled)
+    packs = session.scalars(own.with_for_update().execution_options(populate_existing=True)).all()
+    if not packs and pack_id:
+        raise Invalid("No such resource pack.", pack_id="No such resource pack.")
+    problems = [(pack, shortage(pack, location_id, plan)) for pack in weigh(packs)]
+    fitting = next((pack for pack, problem in problems if problem is None), None)
+    if problems and fitting is None:
+        reason, sentence = problems[0][1]
+        raise Invalid(sentence, reason=reason, pack_id=sentence)
+    return fitting
+
+
+def shortage(pack, location_id, plan):
+    """Why no machine of the plan can be made from it there, as the reason word and a sentence, or None."""
+    if not pack.enabled:
+        return "pack_disabled", "The resource pack is off."
+    if pack.group_id and pack.group_id != location_id:
+        return "pack_elsewhere", "The resource pack is for another location."
+    if pack.instances and pack.used.instances >= pack.instances:
+        return "limit_reached", f"The resource pack is for {pack.instances} instances."
+    return lacking(pack, {name: getattr(plan, name) for name in SIZES})
+
+
+def lacking(pack, more):
+    """What runs out when so much more of it is used, as the reason word and a sentence, or None. What does not grow may
+    be more than the pack has by now."""
+    left = {name: getattr(pack, name) - getattr(pack.used, name) for name in SIZES}
+    return next((SHORT[name] for name in SIZES if more.get(name, 0) > max(0, left[name])), None)
+
+
+def allow_growth(instance, **more):
+    """Raises when the pack of an instance has not so much more left. Without a pack there is nothing to ask."""
+    if instance.pack_id is None:
+        return
+    held = select(ResourcePack).where(ResourcePack.id == instance.pack_id).with_for_update()
+    pack = session.scalar(held.execution_options(populate_existing=True))
+    problem = lacking(weigh([pack])[0], more)
+    if problem:
+        raise Invalid(problem[1], reason=problem[0])

@@ -1,0 +1,25 @@
+"""The boot order on the page: beside the drives, where people look for it."""
+
+import re
+
+from tests.test_pages import PART
+
+
+def test_the_boot_order_stands_beside_the_drives_and_is_changed_there(browse, cast):
+    instance, browser = cast.instance(), browse("owner")
+    media = f"/instances/{instance.id}/media"
+    assert '<option value="disk" selected>Disk</option>' in browser.get(media).text
+    assert 'name="boot"' not in browser.get(f"/instances/{instance.id}/settings").text
+    (address,) = re.findall(r'action="([^"]+)">\s*<label class="form-label" for="boot"', browser.get(media).text)
+    answer = browser.post(address, data={"boot": "cdrom,disk"})
+    assert (answer.status_code, answer.headers["Location"]) == (303, media)
+    assert instance.boot == "cdrom,disk"
+    assert "The settings are changed." in (page := browser.get(media).text)
+    assert '<option value="cdrom,disk" selected>CD, then disk</option>' in page
+
+
+def test_an_order_that_a_program_set_can_be_kept(browse, cast):
+    instance = cast.instance()
+    instance.boot = "network"
+    part = browse("owner").get(f"/instances/{instance.id}/media/now", headers=PART).text
+    assert '<option value="network" selected>network</option>' in part

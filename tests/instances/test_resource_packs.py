@@ -1,0 +1,237 @@
+"""Resource packs: given by operators, used up by self-provisioning, never more than they are."""
+
+import threading
+from datetime import timedelta
+
+import pytest
+from sqlalchemy import select
+
+from panel import clock
+from panel.db import session
+from panel.errors import Invalid
+from panel.models import Account, HypervisorGroup, Instance, Plan, Rental, UsageHour
+from panel.services import catalog, disks, instances, resource_packs, settings, usage
+from panel.services.instances import packed
+from tests.apart import installation
+
+PACKS, OWN = "/api/v1/self-provisioning/packs", "/api/self-provisioning"
+SIZE = {"cpu_cores": 2, "ram": 1024, "storage": 25}
+
+
+@pytest.fixture
+def pack(as_, cast):
+    def make(**more):
+        body = {"user_id": cast.owner.id, "name": "Laboratory", **SIZE, **more}
+        answer = as_("admin", "POST", PACKS, json=body)
+        assert answer.status_code == 200, answer.json
+        return answer.json["data"]
+
+    return make
+
+
+@pytest.fixture
+def create(as_, cast):
+    def make(who="owner", **more):
+        wanted = {"location_id": cast.location.id, "plan_id": cast.plan.id, **more}
+        return as_(who, "POST", f"{OWN}/instances", json=wanted)
+
+    return make
+
+
+def used(as_, made):
+    return as_("admin", "GET", f"/api/v1/self-provisioning/pack/{made['id']}").json["data"]["used"]
+
+
+def test_a_pack_is_made_shown_changed_and_removed(as_, cast, pack):
+    made = pack(price=40, description="For the students")
+    path = f"/api/v1/self-provisioning/pack/{made['id']}"
+    assert (made["user_id"], made["owner"], made["price"]) == (cast.owner.id, cast.owner.email, 40)
+    assert made["used"] == {"instances": 0, "cpu_cores": 0, "ram": 0, "storage": 0}
+    assert as_("admin", "GET", path).json["data"] == made
+    assert [row["id"] for row in as_("admin", "GET", f"{PACKS}?user_id={cast.owner.id}").json["data"]] == [made["id"]]
+    assert as_("admin", "GET", f"{PACKS}?user_id={cast.outsider.id}").json["data"] == []
+    changed = as_("admin", "PATCH", path, json={"ram": 2048, "location_id": cast.location.id}).json["data"]
+    assert (changed["ram"], changed["location_id"]) == (2048, cast.location.id)
+    assert as_("admin", "PATCH", path, json={"user_id": cast.outsider.id}).status_code == 422
+    assert as_("admin", "DELETE", path).status_code == 200
+    assert as_("admin", "GET", path).status_code == 404
+
+
+def test_bodies_name_what_exists(as_, cast):
+    good = {"user_id": cast.owner.id, "name": "x", **SIZE}
+    for field, wrong in (("user_id", cast.admin.id), ("user_id", "x"), ("location_id", "x"), ("ram", 0), ("name", "")):
+        answer = as_("admin", "POST", PACKS, json={**good, field: wrong})
+        assert (answer.status_code, list(answer.json["errors"])) == (422, [field])
+
+
+def test_instances_use_it_up(as_, pack, create, work):
+    """INS-69"""
+    made = pack()
+    first = create().json["instance"]["id"]
+    assert used(as_, made) == {"instances": 1, "cpu_cores": 1, "ram": 512, "storage": 10}
+    [shown] = as_("owner", "GET", f"{OWN}/resources").json["packs"]
+    assert (shown["id"], shown["used"]["ram"], "user_id" in shown) == (made["id"], 512, False)
+    assert create(pack_id=made["id"]).status_code == 200
+    for size, reason in (("storage", "storage_not_sufficient"), ("ram", "resources_not_sufficient")):
+        enough = {"cpu_cores": 99, "ram": 99999, "storage": 999, size: used(as_, made)[size]}
+        as_("admin", "PATCH", f"/api/v1/self-provisioning/pack/{made['id']}", json=enough)
+        answer = create()
+        assert (answer.status_code, answer.json["reason"]) == (422, reason)
+    assert session.query(Instance).count() == 2
+    as_("owner", "DELETE", f"{OWN}/instances/{first}")
+    work()
+    assert used(as_, made)["instances"] == 1
+    assert create().status_code == 200
+
+
+def test_the_first_pack_with_room_is_taken(as_, cast, pack, create):
+    pack(instances=1)
+    create()
+    pack(enabled=False)
+    elsewhere = HypervisorGroup(name="far", display_name="Far")
+    session.add(elsewhere)
+    session.commit()
+    far, roomy = pack(location_id=elsewhere.id), pack(name="Roomy")
+    assert create().status_code == 200
+    assert used(as_, roomy)["instances"] == 1
+    answer = create(pack_id=far["id"])
+    assert (answer.status_code, answer.json["reason"]) == (422, "pack_elsewhere")
+
+
+@pytest.mark.parametrize(
+    ("facts", "reason"), [({"instances": 1}, "limit_reached"), ({"enabled": False}, "pack_disabled")]
+)
+def test_a_named_pack_that_cannot_be_used_is_refused(as_, pack, create, facts, reason):
+    made = pack(**facts)
+    if reason == "limit_reached":
+        create()
+    answer = create(pack_id=made["id"])
+    assert (answer.status_code, answer.json["reason"]) == (422, reason)
+
+
+def test_others_packs_are_not_found(as_, pack, create):
+    made = pack()
+    answer = create("outsider", pack_id=made["id"])
+    assert (answer.status_code, list(answer.json["errors"])) == (422, ["pack_id"])
+    assert as_("outsider", "GET", f"{OWN}/resources").json["packs"] == []
+    assert create("outsider").status_code == 200
+
+
+def test_what_is_used_cannot_be_taken_back(as_, pack, create):
+    made = pack()
+    create()
+    path = f"/api/v1/self-provisioning/pack/{made['id']}"
+    for field in SIZE:
+        if field != "cpu_cores":
+            answer = as_("admin", "PATCH", path, json={field: 1})
+            assert (answer.status_code, list(answer.json["errors"])) == (422, [field])
+    answer = as_("admin", "DELETE", path)
+    assert (answer.status_code, answer.json["reason"]) == (409, "pack_in_use")
+
+
+def test_an_instance_grows_only_within_its_pack(cast, pack, create):
+    pack()
+    instance = instances.get(create().json["instance"]["id"])
+    instance.deployed = True
+    large = catalog.create_plan(cast.plan.group, name="L", cpu_cores=2, ram=2048, storage=10, price=8)
+    fits = catalog.create_plan(cast.plan.group, name="M", cpu_cores=2, ram=1024, storage=10, price=8)
+    session.commit()
+    with pytest.raises(Invalid) as refused:
+        instances.change_plan(instance, plan_id=large.id, actor="test", by_operator=True)
+    assert refused.value.reason == "resources_not_sufficient"
+    instances.change_plan(instance, plan_id=fits.id, actor="test", by_operator=True)
+    assert usage.latest(instance.id).price == 0
+    with pytest.raises(Invalid) as refused:
+        resource_packs.allow_growth(instance, storage=16)
+    assert refused.value.reason == "storage_not_sufficient"
+    resource_packs.allow_growth(instance, storage=15)
+
+
+def test_further_disks_are_the_packs(as_, cast, pack, create, work):
+    pack()
+    made = create().json["instance"]["id"]
+    as_("owner", "POST", f"/api/instance/{made}/deploy", json={"image_id": cast.image.id})
+    work()
+    with pytest.raises(Invalid) as refused:
+        disks.add(instances.get(made), size=16, actor="test")
+    assert refused.value.reason == "storage_not_sufficient"
+
+
+def test_the_pack_is_charged_and_its_instances_are_not(pack, create):
+    settings.update({"billing_enabled": True})
+    made = pack(price=40)
+    instance = create().json["instance"]["id"]
+    for rental in session.scalars(select(Rental)):
+        rental.first_hour = rental.counted_until = usage.hour_of(clock.now()) - timedelta(hours=2)
+    session.commit()
+    usage.count()
+    charged = {}
+    for hour in session.scalars(select(UsageHour)):
+        charged[hour.resource_id] = charged.get(hour.resource_id, 0) + hour.charge
+    assert charged[made["id"]] > 0
+    assert charged[instance] == 0
+
+
+def test_the_list_costs_the_same_for_many(as_, pack, queries):
+    pack()
+    as_("admin", "GET", PACKS)
+    queries.clear()
+    as_("admin", "GET", PACKS)
+    few = len(queries)
+    for _ in range(5):
+        pack()
+    queries.clear()
+    assert as_("admin", "GET", PACKS).json["meta"]["total"] == 6
+    assert len(queries) == few
+
+
+def test_two_at_once_do_not_both_take_the_last_of_it(tmp_path):
+    ready, results = threading.Barrier(4), []
+    with installation(tmp_path) as app:
+        with app.app_context():
+            owner = session.scalars(select(Account).where(Account.operator_role.is_(None))).first()
+            group, plan = session.scalars(select(HypervisorGroup)).first(), session.scalars(select(Plan)).first()
+            resource_packs.create(user_id=owner.id, name="x", cpu_cores=1, ram=plan.ram, storage=plan.storage)
+            wanted, owner_id = {"location_id": group.id, "plan_id": plan.id, "actor": "test"}, owner.id
+            session.commit()
+
+        def take():
+            ready.wait()
+            with app.app_context():
+                try:
+                    packed.create(session.get(Account, owner_id), **wanted)
+                    session.commit()
+                    results.append("made")
+                except Invalid as error:
+                    results.append(error.reason)
+                finally:
+                    session.remove()
+
+        hands = [threading.Thread(target=take) for _ in range(4)]
+        for hand in hands:
+            hand.start()
+        for hand in hands:
+            hand.join()
+    assert sorted(results) == ["made", *["resources_not_sufficient"] * 3]
+
+
+def test_operators_manage_packs_on_their_page(browse, cast, pack, create):
+    browser = browse("admin")
+    form = {"user_id": cast.owner.email, "name": "Course", "cpu_cores": "4", "ram": "4096", "storage": "50"}
+    assert browser.post("/admin/resource-packs/new", data={**form, "instances": "0", "price": "9.5"}).status_code == 303
+    page = browser.get("/admin/resource-packs").text
+    assert "Course" in page
+    assert cast.owner.email in page
+    [made] = resource_packs.weigh(session.scalars(resource_packs.listing()).all())
+    address = f"/admin/resource-packs/{made.id}"
+    assert "9.5" in browser.get(address).text
+    changed = {**form, "name": "Course 2", "instances": "3", "price": "10", "enabled": "true"}
+    del changed["user_id"]
+    assert browser.post(address, data=changed).status_code == 303
+    session.expire_all()
+    assert (made.name, made.instances, made.enabled) == ("Course 2", 3, True)
+    create()
+    assert browser.post(f"{address}/delete").status_code == 409
+    assert browser.post("/admin/resource-packs/new", data={**form, "ram": "x"}).status_code == 422
+    assert browser.post("/admin/resource-packs/new", data={**form, "user_id": "nobody@example.com"}).status_code == 422
+    assert browse("owner").get("/admin/resource-packs").status_code in (403, 404)

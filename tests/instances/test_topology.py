@@ -1,0 +1,81 @@
+"""Sockets, cores and threads: set by operators, in the machine at its next start."""
+
+from dataclasses import replace
+
+import orjson
+import pytest
+from lxml import etree
+
+from panel.db import session
+from panel.services import catalog, instances
+from worker.instances import machine as described
+from worker.nodes.base import Machine
+from worker.nodes.libvirt import xml
+
+
+@pytest.fixture
+def running(cast, node, work):
+    plan = catalog.create_plan(cast.plan.group, name="four", cpu_cores=4, ram=512, storage=10, price=4)
+    instance = cast.instance(plan_id=plan.id)
+    instances.deploy(instance, image_id=cast.image.id, actor="test")
+    session.commit()
+    work()
+    return instance
+
+
+def put(as_, instance, **body):
+    return as_("admin", "PUT", f"/api/v1/instance/{instance.id}/modify/topology", json=body)
+
+
+def live(node, instance):
+    [row] = node.state.rows("SELECT live FROM machines WHERE id = ?", instance.id)
+    return orjson.loads(row["live"])["topology"]
+
+
+def test_it_waits_for_the_next_start(as_, running, work, node):
+    """INS-82"""
+    made = put(as_, running, sockets=1, cores=2, threads=2).json["data"]
+    assert (made["topology"], made["topology_pending"]) == ({"sockets": 1, "cores": 2, "threads": 2}, True)
+    work()
+    assert live(node, running) is None
+    assert as_("owner", "POST", f"/api/instance/{running.id}/power/restart").status_code == 200
+    work()
+    assert live(node, running) == [1, 2, 2]
+    found = as_("owner", "GET", f"/api/instance/{running.id}").json
+    assert (found["topology"]["threads"], found["topology_pending"]) == (2, False)
+
+
+def test_it_is_shown_on_the_pages(as_, browse, running):
+    put(as_, running, sockets=1, cores=2, threads=2)
+    assert (
+        "1 socket, 2 cores, 2 threads, from its next start on"
+        in browse("admin").get(f"/admin/instances/{running.id}").text
+    )
+    assert "waits for a restart" in browse("owner").get(f"/instances/{running.id}").text
+
+
+def test_it_has_to_make_up_the_cores(as_, running):
+    answer = put(as_, running, sockets=2, cores=4)
+    assert (answer.status_code, answer.json["reason"]) == (422, "topology_mismatch")
+    assert running.topology is None
+    assert put(as_, running, sockets=0, cores=4).status_code == 422
+    assert put(as_, running, cores=4).status_code == 422
+
+
+def test_another_number_of_cores_ends_it(running):
+    running.topology = {"sockets": 1, "cores": 4, "threads": 1}
+    assert described(running).topology == (1, 4, 1)
+    running.cpu_cores = 2
+    assert described(running).topology is None
+
+
+def test_customers_do_not_set_it(as_, running):
+    path = f"/api/v1/instance/{running.id}/modify/topology"
+    assert as_("owner", "PUT", path, json={"sockets": 1, "cores": 4}).status_code in (401, 403)
+
+
+def test_libvirt_is_told():
+    machine = Machine("0199c0a8-7d3e-7c4e-9d3c-0d2f8a5b6c7d", "m", 4, 512, ())
+    for topology, told in ((None, []), ((1, 2, 2), [{"sockets": "1", "dies": "1", "cores": "2", "threads": "2"}])):
+        made = etree.fromstring(xml.domain(replace(machine, topology=topology), {}, False, False, False))
+        assert [dict(each.attrib) for each in made.iterfind("cpu/topology")] == told

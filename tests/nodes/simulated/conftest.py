@@ -1,0 +1,77 @@
+"""What is special about the simulated node: it is thousands strong, shared by processes, and goes wrong on command."""
+
+import struct
+import subprocess
+import sys
+import uuid
+
+import pytest
+
+from worker.nodes.base import Disk, GiB, Image, Machine, Nic, NodeSpec
+from worker.nodes.simulated import SimulatedNode
+
+OTHER_PROCESS = """
+import sys
+from pathlib import Path
+from worker.nodes.base import AgentSilent, Disk, Machine, NodeSpec
+from worker.nodes.simulated import SimulatedNode
+
+node = SimulatedNode(NodeSpec("node", "node", "simulated", "simulated://"), Path(sys.argv[1]))
+"""
+
+
+@pytest.fixture
+def reach(tmp_path):
+    """Opens the node, as any process would, with the options of its address."""
+
+    def reach(options="deadline=0.01&storage_gb=100&memory_gb=4"):
+        return SimulatedNode(NodeSpec("node", "node", "simulated", f"simulated://?{options}"), tmp_path)
+
+    return reach
+
+
+@pytest.fixture
+def node(reach):
+    node = reach()
+    node.prepare_pool("pool", "/pool")
+    return node
+
+
+@pytest.fixture
+def elsewhere(tmp_path):
+    """Runs a line in another process that has the node open; gives what it printed."""
+
+    def run(line):
+        command = [sys.executable, "-c", OTHER_PROCESS + line, str(tmp_path)]
+        return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
+
+    return run
+
+
+@pytest.fixture
+def image(tmp_path, node):
+    file = tmp_path / "image"
+    file.write_bytes(b"QFI\xfb" + bytes(20) + struct.pack(">Q", GiB))
+    image = Image("system", file, file.stat().st_size)
+    node.put_image("pool", image)
+    return image
+
+
+@pytest.fixture
+def new(node, image):
+    """Defines a machine that has a guest; its seed is what the test says."""
+
+    def new(name="machine", **facts):
+        disk = Disk("pool", f"{name}-disk", GiB)
+        node.create_disk(disk, image)
+        nic = Nic(f"52:54:00:{name.encode()[:3].hex(':')}", "default", ("10.0.0.2", "fd00::2"))
+        facts = {"cpu_cores": 2, "memory_mb": 1024, "disks": (disk,), "nics": (nic,), **facts}
+        machine = Machine(str(uuid.uuid5(uuid.NAMESPACE_OID, name)), name, **facts)
+        node.define(machine)
+        return machine
+
+    return new
+
+
+def seen(node, machine):
+    return next(seen for seen in node.machines() if seen.id == machine.id)

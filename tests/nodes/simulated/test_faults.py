@@ -1,0 +1,155 @@
+"""Faults of a simulated node, on command."""
+
+import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+
+import pytest
+
+from tests.nodes.simulated.conftest import seen
+from worker.nodes.base import Disk, Full, GiB, Missing, NodeSpec, NoTicket, Power, Refused, Unreachable
+from worker.nodes.circuit import TOLERATED
+from worker.nodes.simulated import SimulatedNode
+
+
+@pytest.mark.parametrize(("kind", "error"), [("refuse", Refused), ("silent", Unreachable), ("full", Full)])
+def test_a_fault_is_met_by_the_next_call_of_another_process(node, new, elsewhere, kind, error):
+    machine = new()
+    elsewhere(f"node.fault('start', {kind!r}, count=1)")
+    with pytest.raises(error):
+        node.start(machine.id)
+    assert seen(node, machine).power == Power.off
+    node.start(machine.id)
+    assert seen(node, machine).power == Power.on
+
+
+def test_a_lost_answer_is_work_that_was_done(node, new):
+    machine = new()
+    node.fault("start", "lost-answer")
+    with pytest.raises(Unreachable):
+        node.start(machine.id)
+    assert seen(node, machine).power == Power.on
+    node.fault("create_disk", "lost-answer")
+    with pytest.raises(Unreachable):
+        node.create_disk(Disk("pool", "made", 5))
+    assert Disk("pool", "made", 5) in node.disks("pool")
+
+
+def test_a_slow_node_takes_its_time_and_works(node, monkeypatch):
+    slept = []
+    monkeypatch.setattr(time, "sleep", slept.append)
+    node.fault("ping", "slow", seconds=7)
+    node.ping()
+    node.ping()
+    node.machines()
+    assert slept == [7, 7]
+
+
+def test_a_silent_node_costs_its_deadline(reach, monkeypatch):
+    slept, node = [], reach("deadline=3")
+    monkeypatch.setattr(time, "sleep", slept.append)
+    node.fault("*", "silent", count=2)
+    for call in (node.ping, node.machines):
+        with pytest.raises(Unreachable):
+            call()
+    assert slept == [3, 3]
+    assert node.machines() == []
+
+
+def test_a_node_that_is_silent_again_and_again_is_asked_no_more(reach, monkeypatch):
+    slept, node = [], reach("deadline=3")
+    monkeypatch.setattr(time, "sleep", slept.append)
+    node.fault("*", "silent")
+    for _ in range(10):
+        with pytest.raises(Unreachable):
+            node.machines()
+    assert slept == [3] * TOLERATED
+    node.clear()
+    with pytest.raises(Unreachable):
+        node.machines()
+    node.ping()
+    assert node.machines() == []
+
+
+def test_faults_last_until_they_are_used_up_or_cleared(node):
+    node.fault("*", "refuse", count=3)
+    node.fault("machines", "slow", seconds=0)
+    assert [(fault.operation, fault.kind, fault.remaining) for fault in node.faults()] == [
+        ("*", "refuse", 3),
+        ("machines", "slow", None),
+    ]
+    for _ in range(3):
+        with pytest.raises(Refused):
+            node.machines()
+    assert [fault.operation for fault in node.faults()] == ["machines"]
+    node.machines()
+    node.fault("*", "refuse")
+    node.clear()
+    assert node.faults() == []
+    node.machines()
+
+
+def test_a_counted_fault_is_met_exactly_so_often(node):
+    node.fault("machines", "refuse", count=5)
+
+    def refused(_):
+        try:
+            node.machines()
+        except Refused:
+            return True
+        return False
+
+    with ThreadPoolExecutor(8) as threads:
+        assert sum(threads.map(refused, range(40))) == 5
+
+
+def test_a_call_meets_only_what_is_meant_for_it(node, image):
+    node.fault("has_image", "refuse")
+    node.fault("machines", "refuse")
+    node.put_image("pool", replace(image, name="another"))
+    node.create_disk(Disk("pool", "disk", GiB), image)
+    node.fault("*", "lost-answer", count=1)
+    with pytest.raises(Unreachable):
+        node.put_image("pool", replace(image, name="third"))
+    node.create_disk(Disk("pool", "disk", GiB), image)
+
+
+def test_a_fault_that_means_nothing_is_not_taken(node):
+    for operation, kind in (("strat", "refuse"), ("start", "explode"), ("ping", "full"), ("close", "refuse")):
+        with pytest.raises(ValueError, match=r"There are|These do"):
+            node.fault(operation, kind)
+    with pytest.raises(ValueError, match="at least once"):
+        node.fault("start", "refuse", count=0)
+    assert node.faults() == []
+
+
+def test_only_a_screen_of_a_cluster_lacks_a_ticket(node, tmp_path):
+    assert not node.capabilities().screen_tickets
+    with pytest.raises(ValueError, match="needs a ticket"):
+        node.fault("console", "no-ticket")
+    member = SimulatedNode(NodeSpec("member", "member", "simulated", "simulated://?tickets=1"), tmp_path)
+    assert member.capabilities().screen_tickets
+    with pytest.raises(ValueError, match="needs a ticket"):
+        member.fault("start", "no-ticket")
+    member.fault("console", "no-ticket", count=1)
+    with pytest.raises(NoTicket):
+        member.console("m", "password")
+    with pytest.raises(Missing):
+        member.console("m", "password")
+
+
+def test_a_watcher_is_told_that_the_node_is_lost(node):
+    node.fault("*", "refuse", count=1)
+    node.fault("watch", "silent", count=1)
+    with pytest.raises(Unreachable):
+        node.watch(lambda *event: None, lambda: False)
+    with pytest.raises(Refused):
+        node.ping()
+
+
+def test_an_address_with_a_typing_mistake_is_refused(reach):
+    for options in ("core=5", "cores=many"):
+        with pytest.raises(Refused):
+            reach(options)
+    found = reach("cores=3&memory_gb=7").capabilities()
+    assert (found.cpu_cores, found.memory) == (3, 7 * GiB)

@@ -1,0 +1,71 @@
+"""A simulated node that several processes share."""
+
+import queue
+import subprocess
+import sys
+import threading
+from dataclasses import replace
+
+import pytest
+
+from tests.nodes.simulated.conftest import OTHER_PROCESS, seen
+from worker.nodes.base import Disk, GiB, Machine, Missing, Nic, Power
+
+
+def test_what_one_process_leaves_behind_another_finds(node, new, elsewhere):
+    machine = new()
+    assert elsewhere(f"node.start({machine.id!r}); print(len(node.machines()))") == "1"
+    assert seen(node, machine).power == Power.on
+    elsewhere("node.create_disk(Disk('pool', 'theirs', 5))")
+    assert Disk("pool", "theirs", 5) in node.disks("pool")
+
+
+def test_a_watcher_hears_of_other_processes(node, new, elsewhere):
+    machine, heard, stop = new(), queue.SimpleQueue(), threading.Event()
+    watcher = threading.Thread(target=node.watch, args=(lambda *event: heard.put(event), stop.is_set))
+    watcher.start()
+    while heard.empty():
+        node.start(machine.id)
+        node.guest_powers_off(machine.id)
+    elsewhere(f"node.start({machine.id!r}); node.guest_powers_off({machine.id!r}); node.power_off({machine.id!r})")
+    elsewhere(f"node.lose({machine.id!r})")
+    events = list(iter(lambda: heard.get(timeout=10), (machine.id, None)))
+    stop.set()
+    watcher.join(timeout=10)
+    assert events[-2:] == [(machine.id, Power.on), (machine.id, Power.off)]
+
+
+def test_an_image_whose_sender_died_does_not_count(node, image, elsewhere):
+    half = replace(image, name="half")
+    elsewhere(f"""
+import os
+from worker.nodes.base import Image
+node.put_image("pool", Image("half", Path({str(image.path)!r}), {image.size}), lambda *progress: os._exit(0))""")
+    assert not node.has_image("pool", half)
+    assert node.disks("pool") == [Disk("pool", "system", GiB)]
+    with pytest.raises(Missing):
+        node.create_disk(Disk("pool", "disk", GiB), half)
+    node.put_image("pool", half)
+    assert node.has_image("pool", half)
+
+
+def test_many_processes_may_begin_at_once(tmp_path, reach):
+    define = "for n in range(50): node.define(Machine(f'{sys.argv[2]}-{n}', f'{sys.argv[2]}-{n}', 1, 64, ()))"
+    command = [sys.executable, "-c", OTHER_PROCESS + define, str(tmp_path)]
+    processes = [subprocess.Popen([*command, str(number)]) for number in range(4)]
+    assert [process.wait() for process in processes] == [0, 0, 0, 0]
+    assert len(reach().machines()) == 200
+
+
+def test_thousands_of_machines_are_one_list(node):
+    for number in range(3000):
+        node.define(Machine(str(number), f"machine-{number}", 1, 1, (), (Nic(f"mac-{number}", "default"),)))
+        node.start(str(number))
+    listed = node.machines()
+    assert len(listed) == 3000
+    assert {tuple(machine.received) for machine in listed} == {(f"mac-{number}",) for number in range(3000)}
+
+
+def test_only_its_owner_may_read_the_file_because_seeds_hold_passwords(node, tmp_path):
+    [file] = (tmp_path / "simulated").glob("*.db")
+    assert file.stat().st_mode & 0o077 == 0

@@ -1,0 +1,69 @@
+"""How much room a simulated node has."""
+
+from dataclasses import replace
+
+import pytest
+
+from tests.nodes.simulated.conftest import seen
+from worker.nodes.base import Disk, Full, GiB, Image, Missing, Power, Seed
+
+
+def free(node):
+    return node.capabilities().pools[0].free
+
+
+def test_free_space_is_what_disks_images_and_seeds_leave(node, image):
+    empty = free(node)
+    disk = Disk("pool", "disk", 10 * GiB)
+    node.create_disk(disk, image)
+    seed = node.write_seed("pool", "seed", Seed("{}", "#cloud-config\n{}", "{}"))
+    assert free(node) == empty - disk.size - seed.size
+    node.grow_disk(replace(disk, size=11 * GiB))
+    assert free(node) == empty - 11 * GiB - seed.size
+    node.create_disk(disk)
+    node.delete_disk("pool", seed.name)
+    assert free(node) == empty - disk.size
+    node.delete_disk("pool", disk.name)
+    node.delete_image("pool", image.name)
+    assert free(node) == empty + image.size == 100 * GiB
+
+
+def test_a_full_node_takes_nothing_more(node, image):
+    disk = Disk("pool", "disk", free(node))
+    node.create_disk(disk)
+    assert free(node) == 0
+    for call in (
+        lambda: node.create_disk(Disk("pool", "another", 1)),
+        lambda: node.grow_disk(replace(disk, size=disk.size + 1)),
+        lambda: node.put_image("pool", replace(image, name="another")),
+        lambda: node.write_seed("pool", "another", Seed("{}", "#cloud-config\n{}", "{}")),
+    ):
+        with pytest.raises(Full):
+            call()
+    assert {disk.name for disk in node.disks("pool")} == {"disk", "system"}
+    node.create_disk(replace(disk, size=disk.size - 5))
+    assert free(node) == 5
+
+
+def test_machines_share_the_memory(node, new):
+    large, small = new("large", memory_mb=3500), new("small", memory_mb=597)
+    node.start(large.id)
+    with pytest.raises(Full):
+        node.start(small.id)
+    assert seen(node, small).power == Power.off
+    node.power_off(large.id)
+    node.start(small.id)
+
+
+def test_a_child_does_not_outlive_its_image(node, new, image):
+    machine = new()
+    node.delete_disk("pool", image.name)  # as somebody on the node would: `delete_image` refuses
+    with pytest.raises(Missing):
+        node.start(machine.id)
+
+
+def test_an_image_whose_file_is_gone_is_not_put(node, tmp_path):
+    image = Image("gone", tmp_path / "gone", 5)
+    with pytest.raises(Missing):
+        node.put_image("pool", image)
+    assert not node.has_image("pool", image)

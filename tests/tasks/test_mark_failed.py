@@ -1,0 +1,80 @@
+"""Tasks that are stuck and that an operator gives up."""
+
+import pytest
+
+from panel import clock
+from panel.db import new_id, session
+from panel.models import AuditEntry, Instance, Task
+from panel.services import instances
+from worker import task as tasks
+from worker.nodes.base import Disk
+
+
+@pytest.fixture
+def order(cast):
+    made, _ = instances.deploy(cast.instance(), image_id=cast.image.id, actor="owner@example.com")
+    session.commit()
+    return made
+
+
+@pytest.fixture
+def close(as_):
+    return lambda task: as_("admin", "POST", f"/api/v1/task/{task.id}/mark-failed")
+
+
+def test_a_task_that_waits_ends_as_failed_and_its_resource_knows(close, order, work):
+    answer = close(order)
+    assert (answer.status_code, answer.json["data"]["cancellable"]) == (200, False)
+    work()
+    ended = session.get(Task, order.id)
+    assert (ended.status, ended.error, ended.secret) == ("failed", "An operator gave it up.", None)
+    instance = session.get(Instance, order.resource_id)
+    assert (instance.deployed, instance.last_error) == (False, "An operator gave it up.")
+    entry = session.query(AuditEntry).one()
+    assert (entry.object_type, entry.object_id) == ("instance", instance.id)
+
+
+def test_one_in_the_hands_of_a_worker_that_hangs_is_taken_away(close, order, work, node, cast):
+    """What it had begun is taken back by the next worker, and the one that hung writes nothing more."""
+    node.create_disk(Disk("default", "left.qcow2", 1024**3))
+    order.status, order.worker, order.started_at, order.heartbeat_at = "running", "hangs", clock.now(), clock.now()
+    order.undo = [["delete_disk", "default", "left.qcow2"]]
+    session.commit()
+    hung = tasks.Work(session.get(Task, order.id), "hangs")
+    close(order)
+    with pytest.raises(tasks.LeaseLost):
+        hung.step("Going on", 50)
+    session.rollback()
+    work()
+    assert session.get(Task, order.id).status == "failed"
+    assert "left.qcow2" not in [disk.name for disk in node.disks("default")]
+
+
+def test_one_that_can_no_longer_be_cancelled(as_, close, order, work):
+    work()
+    as_("admin", "DELETE", f"/api/v1/instance/{order.resource_id}")
+    task = session.query(Task).filter_by(kind="instance_destroy").one()
+    assert as_("admin", "POST", f"/api/v1/task/{task.id}/cancel").json["reason"] == "not_cancellable"
+    assert close(task).status_code == 200
+    work()
+    assert session.get(Task, task.id).status == "failed"
+    assert session.get(Instance, order.resource_id).state == "running"
+
+
+def test_one_that_has_ended_stays_as_it_is(as_, close, order, work):
+    work()
+    assert close(order).json["reason"] == "task_ended"
+    assert session.get(Task, order.id).status == "completed"
+    assert as_("admin", "POST", f"/api/v1/task/{new_id()}/mark-failed").status_code == 404
+
+
+def test_on_the_page(browse, cast, order, work):
+    operator, place = browse("admin"), f"/admin/tasks/{order.id}"
+    assert f'action="{place}/mark-failed"' in operator.get(place).text
+    operator.post(f"{place}/mark-failed")
+    assert f'action="{place}/mark-failed"' not in operator.get(place).text
+    work()
+    assert "An operator gave it up." in operator.get(place).text
+    cast.admin.operator_role = "read_only"
+    session.commit()
+    assert browse("admin").post(f"{place}/mark-failed").status_code == 403
