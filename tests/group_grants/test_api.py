@@ -7,6 +7,7 @@ from panel.models import AuditEntry, GroupGrant, HypervisorGroup
 from panel.services import settings, volume_plans
 
 V1 = "/api/v1"
+UNKNOWN = "0199c0a8-0000-7000-8000-000000000000"
 
 
 @pytest.fixture
@@ -44,16 +45,29 @@ def test_a_closed_group_is_an_unknown_location(as_, cast, close):
     assert close(cast.owner.id)["grants"] == 1
     assert (seen(as_, "owner"), seen(as_, "member"), seen(as_, "outsider")) == (["lab"], ["lab"], [])
     place = f"/api/cloud-service/location/{cast.location.id}/plan-groups"
-    unknown = "/api/cloud-service/location/0199c0a8-0000-7000-8000-000000000000/plan-groups"
+    unknown = f"/api/cloud-service/location/{UNKNOWN}/plan-groups"
     refused, missing = as_("outsider", "GET", place), as_("outsider", "GET", unknown)
     assert (refused.status_code, refused.json) == (404, missing.json)
     assert as_("owner", "GET", place).status_code == 200
     refused = order(as_, cast, "outsider")
-    other = {"location_id": "0199c0a8-0000-7000-8000-000000000000", "plan_id": cast.plan.id}
+    other = {"location_id": UNKNOWN, "plan_id": cast.plan.id}
     assert refused.status_code == 422
     assert refused.json == as_("outsider", "POST", "/api/cloud-service/instances", json=other).json
     assert order(as_, cast, "owner").status_code == 200
     assert order(as_, cast, "member").status_code == 200
+
+
+def test_self_provisioning_tells_no_more_of_it(as_, cast, close):
+    """Not even whether a plan is there."""
+    settings.update({"billing_enabled": True})
+    close(cast.owner.id)
+    order = {"location_id": cast.location.id, "plan_id": UNKNOWN}
+    told = [
+        as_("outsider", "POST", "/api/self-provisioning/instances", json={**order, "location_id": place})
+        for place in (cast.location.id, UNKNOWN)
+    ]
+    assert (told[0].status_code, told[0].json) == (422, told[1].json)
+    assert list(told[0].json["errors"]) == ["location_id"]
 
 
 def test_volumes_too(as_, cast, close):
