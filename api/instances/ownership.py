@@ -14,7 +14,8 @@ TEXT = """
 Disks, addresses, snapshots, notes and tags go along, and membership in the platform's security groups. The project and
 grants to team members do not; tasks and events so far stay the earlier owner's, who also pays for the hour under way.
 Refused with 422 under `user_id` for a team member or a suspended account, and with 409: `task_running`, `has_volumes`
-(attached), `rescue_active`, `has_media` (an ISO of the owner's in a drive), `has_security_groups` (of the owner's)."""
+(attached), `rescue_active`, `has_media` (an ISO of the owner's in a drive), `has_security_groups` (of the owner's),
+`has_pack` (made from a resource pack)."""
 
 
 class Assign(In):

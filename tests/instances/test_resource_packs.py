@@ -57,6 +57,16 @@ def test_a_pack_is_made_shown_changed_and_removed(as_, cast, pack):
     assert as_("admin", "GET", path).status_code == 404
 
 
+def test_what_was_made_from_a_pack_stays_with_its_owner(as_, cast, pack, create):
+    """Else somebody would have it for nothing, out of another's pack."""
+    pack()
+    made = create().json["instance"]["id"]
+    path = f"/api/v1/instance/{made}/assign-user"
+    answer = as_("admin", "POST", path, json={"user_id": cast.outsider.id})
+    assert (answer.status_code, answer.json["reason"]) == (409, "has_pack")
+    assert session.get(Instance, made).account_id == cast.owner.id
+
+
 def test_bodies_name_what_exists(as_, cast):
     good = {"user_id": cast.owner.id, "name": "x", **SIZE}
     for field, wrong in (("user_id", cast.admin.id), ("user_id", "x"), ("location_id", "x"), ("ram", 0), ("name", "")):

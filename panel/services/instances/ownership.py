@@ -17,6 +17,7 @@ from panel.services.instances.ties import MEDIA, RESCUE
 
 VOLUMES = "Volumes of its owner are attached to it. Detach them first."
 GROUPS = "It is in security groups of its owner: {}. Take it out of them first."
+PACK = "It was made from a resource pack of its owner, who pays for it there. It cannot be given away."
 CLOSED = "The machine has another owner now."
 
 
@@ -54,6 +55,8 @@ def refuse_owner(account, field):
 def refuse_held(instance):
     if instance.state == "migrating" or instance.rebuilding:
         raise Conflict(WORDS[BUSY], reason=BUSY)
+    if instance.pack_id:
+        raise Conflict(PACK, reason="has_pack")
     if instance.volumes:
         raise Conflict(VOLUMES, reason="has_volumes")
     if session.get(Rescue, instance.id):
