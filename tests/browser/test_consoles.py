@@ -91,9 +91,9 @@ def test_the_screen_shows_the_guest_and_takes_keys(page, lab, guest, inside, hyp
     wait_for(same, "the guest's picture in the browser")
     screen.locator("canvas").click()
     screen.keyboard.type("root\n", delay=30)
-    wait_for(lambda: "login" in inside("ps"), "the question for the password")
+    screen.wait_for_timeout(3000)  # a password that comes before the question for it is thrown away
     screen.keyboard.type(f"{PASSWORD}\n", delay=30)
-    wait_for(lambda: "login" not in inside("ps"), "a shell on the screen")
+    screen.wait_for_timeout(3000)
     screen.get_by_role("button", name="Type text").click()
     screen.get_by_role("textbox", name="Typed key by key").fill('echo "Typed {OK} ~7|" >/typed\n')
     screen.get_by_role("button", name="Type", exact=True).click()

@@ -43,7 +43,8 @@ def test_the_series_shows_what_the_guest_does(lab, guest):
     assert now["status"] == 1
     assert now["uptime"] > 10
     assert now["measured_at"]
-    assert len(lab.admin("GET", f"/instance/{guest['id']}/metrics/series?timeRange=12h")["points"]) >= 1
+    longer = f"/instance/{guest['id']}/metrics/series?timeRange=12h"
+    wait_for(lambda: lab.admin("GET", longer)["points"], "the longer spans, which are worked out once a minute")
 
 
 def test_a_machine_that_is_off_is_not_measured(lab, guest):

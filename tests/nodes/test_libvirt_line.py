@@ -7,6 +7,7 @@ import select
 import socket
 import threading
 import time
+import traceback
 import uuid
 
 import pytest
@@ -163,5 +164,6 @@ def in_the_child(node, machine) -> int:
     except Refused:
         return 0 if any(seen.id == machine.id for seen in node.machines()) else 2
     except BaseException:
+        traceback.print_exc()
         return 3
     return 4
