@@ -5,6 +5,7 @@ that nobody took. Two bells for one row are harmless, because a worker claims th
 """
 
 import time
+from math import ceil
 
 import structlog
 from redis import Redis, RedisError
@@ -21,7 +22,8 @@ log = structlog.get_logger()
 connection: Redis | None = None
 
 TOGETHER = 16
-"""Tasks that one bell tells of. More would leave other workers idle."""
+"""Tasks that one bell tells of at most, and of how many bells a command makes before they tell of several: one hand of
+one worker takes what a bell tells of, and no hand is to be idle."""
 
 LOOK = 0.05
 """Seconds between two looks at a task that somebody waits for."""
@@ -82,8 +84,9 @@ class Bells:
         self.task_ids = []
 
     def __call__(self):
-        for start in range(0, len(self.task_ids), TOGETHER):
-            ring(*self.task_ids[start : start + TOGETHER])
+        each = min(TOGETHER, ceil(len(self.task_ids) / TOGETHER))
+        for start in range(0, len(self.task_ids), each):
+            ring(*self.task_ids[start : start + each])
 
 
 def ring_later(task_id):

@@ -19,11 +19,11 @@ from sqlalchemy import event
 from panel import jobs, limits
 from panel.app import create_app
 from panel.config import Config
-from panel.db import db, session
+from panel.db import db, new_id, session
 from panel.services import accounts, settings, sign_ins
 from tests import answers
 from tests import cast as people
-from worker import hypervisors, nodes, process, task  # noqa: F401  (process registers the task bodies)
+from worker import hypervisors, nodes, process, task, together  # noqa: F401  (process registers the task bodies)
 
 pytest_plugins = ["tests.hypervisor", "tests.laboratory", "tests.library"]
 
@@ -91,8 +91,7 @@ def work_off():
     while bells:
         function, args = bells.pop(0)
         if function == "worker.task.run":
-            for task_id in args:
-                task.run(task_id, "test-worker")
+            task.run(*args, "test-worker") if len(args) == 1 else together.run(args, f"test-worker {new_id()}")
         else:
             module, name = function.rsplit(".", 1)
             getattr(import_module(module), name)(*args)

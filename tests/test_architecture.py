@@ -11,8 +11,8 @@ import panel
 from api.docs import described
 from panel.auth import permissions
 from worker import nodes, process
+from worker.kinds import KINDS
 from worker.nodes.base import Node
-from worker.task import KINDS
 
 ROOT = Path(panel.__file__).parent.parent
 SURFACES = ("USER", "ADMIN")

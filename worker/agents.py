@@ -17,8 +17,8 @@ from panel.models import GuestReport, Hypervisor, Instance
 from worker.guests import keys
 from worker.hypervisors import node_of, portions
 from worker.instances import known
+from worker.kinds import task
 from worker.nodes.base import Missing, NodeError, Refused
-from worker.task import task
 
 log = structlog.get_logger()
 

@@ -12,9 +12,9 @@ from panel.services import captures
 from panel.services.media import image_files
 from worker import hypervisors
 from worker.instances import disk_of, known
+from worker.kinds import task
 from worker.media import written
 from worker.nodes.base import Power, Refused
-from worker.task import task
 
 
 def not_captured(row, error):

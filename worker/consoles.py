@@ -15,8 +15,8 @@ from panel.services.instances import seen
 from worker.guests import keys
 from worker.hypervisors import node_of
 from worker.instances import known
+from worker.kinds import task
 from worker.nodes.base import AgentSilent, Missing, NodeError, Refused
-from worker.task import task
 
 log = structlog.get_logger()
 

@@ -4,7 +4,7 @@ from panel.db import session
 from panel.errors import NotFound
 from panel.models import Disk
 from worker.instances import disk_of, known
-from worker.task import task
+from worker.kinds import task
 
 
 def asked(row):

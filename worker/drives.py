@@ -9,8 +9,8 @@ from panel.services.instances import drives
 from panel.services.media import downloads
 from worker import media
 from worker.instances import POWER, SUSPENSION, known
+from worker.kinds import task
 from worker.loaded import disk_of
-from worker.task import task
 
 AFTER = ("iso_mount", "iso_unmount", *POWER, *SUSPENSION)
 

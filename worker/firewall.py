@@ -5,8 +5,8 @@ from contextlib import suppress
 from panel.errors import Conflict
 from panel.services import firewall, instances
 from panel.services.firewall import APPLY
+from worker.kinds import task
 from worker.nodes.base import Allowed, Missing, Nic
-from worker.task import task
 
 DIRECTIONS = {"ingress": "in", "egress": "out"}
 MOST = 1000
@@ -31,7 +31,10 @@ def apply(work):
 
 def cards(instance):
     """The network cards as the instance's rows describe them."""
-    allowed = rules(instance)
+    return cards_with(rules(instance), instance)
+
+
+def cards_with(allowed, instance):
     return tuple(nic(interface, instance, allowed) for interface in instance.interfaces)
 
 

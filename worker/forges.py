@@ -7,7 +7,7 @@ from panel.errors import NotFound
 from panel.models import Forge
 from panel.services import forges
 from worker.instances import disk_of, known, machine, turned
-from worker.task import task
+from worker.kinds import task
 
 POINT_OF_NO_RETURN = 80
 """Percent of a discard after which the overlays are gone."""

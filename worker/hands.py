@@ -15,7 +15,7 @@ from sqlalchemy import update
 from panel import clock
 from panel.db import new_id, session
 from panel.models import Task
-from worker import task
+from worker import claims, task, together
 
 log = structlog.get_logger()
 
@@ -50,11 +50,11 @@ class Hands:
         except Exception:
             log.exception("call_failed", function=function)
 
-    def run(self, task_id):
+    def run(self, *task_ids):
         name = f"{self.worker}-{next(self.numbers)}"
         self.holding.add(name)
         try:
-            task.run(task_id, name)
+            task.run(*task_ids, name) if len(task_ids) == 1 else together.run(task_ids, name)
         finally:
             self.holding.discard(name)  # whatever happened: a row that is still running then has lost its worker
 
@@ -67,7 +67,7 @@ class Hands:
                 continue
             try:
                 with self.app.app_context():
-                    mine = update(Task).where(task.UNDER_WAY, Task.worker.in_(names))
+                    mine = update(Task).where(claims.UNDER_WAY, Task.worker.in_(names))
                     session.execute(mine.values(heartbeat_at=clock.now()))
                     session.commit()
             except Exception:
@@ -83,9 +83,5 @@ hands: Hands | None = None
 
 
 def take(function, *args):
-    """Called by RQ for each bell. One may tell of several tasks."""
-    if function == "worker.task.run":
-        for task_id in args:
-            hands.give(function, task_id)
-    else:
-        hands.give(function, *args)
+    """Called by RQ for each bell."""
+    hands.give(function, *args)

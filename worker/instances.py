@@ -13,11 +13,12 @@ from panel.models import Image, ImageCopy, Instance
 from panel.services import instances, usage
 from panel.services.instances import seen, topology
 from worker import firewall, hypervisors, seeds, user_scripts
+from worker.kinds import Together, task
 from worker.loaded import loaded
 from worker.nodes import base
 from worker.nodes.base import GiB, Machine, Missing, NodeError, Power
 from worker.rescued import leave, named, rescued
-from worker.task import WAIT, task
+from worker.task import WAIT
 
 SHUTDOWN_PATIENCE = 120
 """Seconds that a guest may take to turn itself off."""
@@ -75,8 +76,15 @@ def ensure_image(work, image, storage):
 
 def turned(work, power, asked):
     """Notes the power that a call brought about. What the node reported since it was asked counts for more."""
-    for instance in seen.fresh(work.task.resource_id):
-        seen.power(instance, power, at=asked, actor=work.task.actor)
+    all_turned(power, {work: asked})
+
+
+def all_turned(power, asked):
+    """`asked` tells for each work when its node was asked."""
+    works = {work.task.resource_id: work for work in asked}
+    for instance in seen.fresh(*works):
+        work = works[instance.id]
+        seen.power(instance, power, at=asked[work], actor=work.task.actor)
         if power == "on":
             instance.last_error = None
 
@@ -85,9 +93,26 @@ POWER = ("instance_start", "instance_stop", "instance_shutdown", "instance_power
 SUSPENSION = ("instance_suspend", "instance_unsuspend")
 
 
+def start_together(works, until):
+    """Starts those that are plain: what their rows say is all there is to know about them."""
+    reading()
+    plain = instances.plain_among([work.task.resource_id for work in works])
+    asked = {}
+    with suppress(NodeError):
+        for work in works:
+            if (instance := plain.get(work.task.resource_id)) and time.monotonic() < until:
+                work.node.define(plain_machine(instance, firewall.cards_with(None, instance)))
+                begun = clock.now()
+                work.node.start(instance.id)
+                asked[work] = begun
+    all_turned("on", asked)
+    return list(asked)
+
+
 @task(
     "instance_start",
     after=("instance_stop", "instance_shutdown", "instance_poweroff", "iso_mount", "image_capture", *SUSPENSION),
+    together=Together("Starting", start_together),
 )
 def start(work):
     work.step("Starting", 20)
@@ -231,15 +256,19 @@ def known(work):
 
 
 def machine(instance, medium=None):
-    """The definition of the machine, from its row."""
+    """The definition of the machine, from its row and from what else is known of it."""
+    return rescued(instance, loaded(instance, plain_machine(instance, firewall.cards(instance), medium)))
+
+
+def plain_machine(instance, nics, medium=None):
     first = instance.disks[0]
-    made = Machine(
+    return Machine(
         id=instance.id,
         name=instance.name,
         cpu_cores=instance.cpu_cores,
         memory_mb=instance.ram,
         disks=tuple(disk_of(disk) for disk in (*instance.disks, *instance.volumes) if in_machine(disk)),
-        nics=firewall.cards(instance),
+        nics=nics,
         media={"seed": medium or base.Disk(first.on.name, seed_name(instance), 0)},
         boot=tuple(part.strip() for part in instance.boot.split(",")),
         vnc=instance.enable_vnc,
@@ -248,7 +277,6 @@ def machine(instance, medium=None):
         secure_boot=instance.secure_boot_enabled,
         topology=topology.in_effect(instance),
     )
-    return rescued(instance, loaded(instance, made))
 
 
 def disk_of(disk):

@@ -15,7 +15,8 @@ from panel.models import MediaDownload
 from panel.services.media import downloads, image_files
 from panel.services.media.source import Source
 from worker import hypervisors
-from worker.task import WAIT, task
+from worker.kinds import task
+from worker.task import WAIT
 
 
 class Superseded(Problem):

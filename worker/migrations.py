@@ -14,9 +14,10 @@ from panel.services import instances
 from panel.services.instances import seen
 from worker import hypervisors
 from worker.instances import ensure_image, known, machine, on_node, seed_name
+from worker.kinds import task
 from worker.nodes import base
 from worker.nodes.base import Missing, NodeError, Power, Unreachable
-from worker.task import WAIT, Cancelled, task
+from worker.task import WAIT, Cancelled
 
 SLOWLY = 5.0
 """Seconds between two questions to a node that was silent."""

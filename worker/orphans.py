@@ -8,8 +8,8 @@ from panel.models import Instance
 from panel.services.instances import seen
 from worker import hypervisors
 from worker.instances import known, machine
+from worker.kinds import task
 from worker.nodes.base import NodeError, Refused
-from worker.task import task
 
 
 @task("hypervisor_discover")

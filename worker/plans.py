@@ -5,8 +5,8 @@ from contextlib import suppress
 
 from panel.services.instances import seen
 from worker.instances import disk_of, known
+from worker.kinds import task
 from worker.nodes.base import NodeError
-from worker.task import task
 
 PATIENCE = 60
 """Seconds that a guest has to grow its file system."""

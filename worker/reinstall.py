@@ -26,9 +26,10 @@ from worker.instances import (
     seed_name,
     turned,
 )
+from worker.kinds import task
 from worker.nodes import base
 from worker.nodes.base import GiB, Missing, Power
-from worker.task import take_back, task
+from worker.task import take_back
 
 LAST = 95
 """The progress of a task whose new system runs: only the old one's disk is left to remove."""

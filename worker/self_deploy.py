@@ -8,8 +8,8 @@ from panel.services.instances import seen
 from worker import media, seeds
 from worker.drives import lying, place
 from worker.instances import disk_of, failed, known, machine, power_off, seed_name, turned
+from worker.kinds import task
 from worker.rescued import leave
-from worker.task import task
 
 
 def not_deployed(row, error):

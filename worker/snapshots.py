@@ -6,8 +6,8 @@ from panel.errors import NotFound
 from panel.models import Snapshot
 from panel.services import snapshots
 from worker.instances import known, machine, turn_on, turned
+from worker.kinds import task
 from worker.nodes.base import Power
-from worker.task import task
 
 
 def asked(row):

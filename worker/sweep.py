@@ -15,7 +15,8 @@ from sqlalchemy import select
 from panel import jobs
 from panel.db import session
 from panel.models import Hypervisor, Task, TaskLog
-from worker.task import UNDER_WAY, UNDO_LEFT, Work, end_badly, ready
+from worker.claims import UNDER_WAY, UNDO_LEFT, ready
+from worker.task import Work, end_badly
 
 log = structlog.get_logger()
 

@@ -1,7 +1,7 @@
 """Bringing changed settings of a machine to its node."""
 
 from worker.instances import known, machine
-from worker.task import task
+from worker.kinds import task
 
 BUILDING = ("instance_deploy", "instance_start", "instance_restart")
 

@@ -12,9 +12,10 @@ from panel.models import Instance, Task, VolumePlan
 from panel.models.tasks import OPEN
 from panel.services import usage
 from panel.services.volumes.read import by_id, snapshot_by_id
+from worker.kinds import task
 from worker.nodes import base
 from worker.nodes.base import GiB, Missing
-from worker.task import WAIT, task
+from worker.task import WAIT
 
 
 def disk_of(row, name=None):

@@ -8,8 +8,8 @@ from panel import clock
 from panel.db import session
 from panel.models import Task
 from panel.services import instances
+from worker.kinds import KINDS, Kind
 from worker.nodes.base import Refused
-from worker.task import KINDS, Kind
 
 PATH = "/api/v1/system/failed-jobs"
 SECRET = "k33p-this-secret"

@@ -12,10 +12,10 @@ from panel.services import catalog, forges, snapshots, ssh_keys
 from tests.forges.conftest import Guest
 from worker import hypervisors as looks
 from worker.instances import seed_name
+from worker.kinds import KINDS
 from worker.nodes.base import Node, Power
 from worker.nodes.simulated import SimulatedNode
 from worker.rescued import active, things
-from worker.task import KINDS
 
 KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIE3BPBvLBnIaEWOZcgHQcnIuQGCYaG3NV6ZyZnDGZsW1 ada@laptop"
 LOOKS = frozenset({"power", "has_image"})

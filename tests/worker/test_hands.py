@@ -6,10 +6,10 @@ import pytest
 from sqlalchemy import select
 
 from panel.db import session
-from panel.models import Task
+from panel.models import Instance, Task
 from panel.services import instances
 from tests.apart import installation
-from worker import hands
+from worker import claims, hands
 from worker.nodes.simulated import SimulatedNode
 
 PATIENCE = 60
@@ -91,14 +91,14 @@ def test_a_task_in_hand_beats_also_after_its_bell_rang_again(worker, order, held
 def test_every_claim_has_a_name_of_its_own(worker, order):
     """Two attempts of one task in one process must not be taken for each other."""
     names = []
-    claim = hands.task.claim
+    claim = claims.claim
 
     def note(task_id, name):
         names.append(name)
         return claim(task_id, name)
 
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(hands.task, "claim", note)
+        patched.setattr(claims, "claim", note)
         task_id = order()
         for _ in range(3):
             worker.run(task_id)
@@ -129,3 +129,26 @@ def test_all_hands_full_waits(worker, order, held):
     third.join(PATIENCE)
     worker.put_down()
     assert [look(task_id).status for task_id in tasks] == ["completed"] * 3
+
+
+def test_one_hand_carries_what_one_bell_tells_of(worker, order):
+    """Starts of several machines: one claim, and one name for it."""
+    deploys = [order() for _ in range(3)]
+    for task_id in deploys:
+        worker.run(task_id)
+    machines = session.scalars(select(Instance).where(Instance.deployed)).all()
+    starts = []
+    for action in ("poweroff", "start"):
+        starts = [instances.act(machine, action, actor="test").id for machine in machines]
+        session.commit()
+        if action == "poweroff":
+            for task_id in starts:
+                worker.run(task_id)
+            session.expire_all()
+    claim, names = claims.claim, []
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(claims, "claim", lambda *told: names.append(told) or claim(*told))
+        worker.give("worker.task.run", *starts)
+        worker.put_down()
+    assert [look(task_id).status for task_id in starts] == ["completed"] * 3
+    assert (names, worker.holding) == ([], set())

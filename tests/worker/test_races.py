@@ -11,7 +11,7 @@ from panel.db import new_id, session
 from panel.models import Event, Task
 from panel.services import instances
 from tests.apart import installation
-from worker import hypervisors, process, sweep, task
+from worker import claims, hypervisors, process, sweep, task
 from worker.nodes.base import Power
 
 COUNT = 8
@@ -74,7 +74,7 @@ def at_once(site):
 
 
 def claimed(task_id):
-    return task.claim(task_id, new_id()) is not None
+    return claims.claim(task_id, new_id()) is not None
 
 
 def test_one_row_has_one_worker(instance, add, at_once):
@@ -106,7 +106,7 @@ def test_what_was_left_is_taken_back_by_one(instance, add, at_once):
     """By the sweep's bells or by the next task, whichever comes first."""
     made = instance()
     left = add(made, "exclusive")
-    task.claim(left, "first")
+    claims.claim(left, "first")
     work = task.Work(session.get(Task, left), "first")
     task.end(work, "failed", undo=[["delete", made.id]], undo_left=True)
     following = add(made, "exclusive")
@@ -126,7 +126,7 @@ def test_a_change_that_many_tell_of_is_one_event(instance, at_once):
 
 def test_two_sweeps_hand_a_task_on_once(instance, add, at_once):
     row = add(instance(), "exclusive")
-    lost = task.claim(row, "lost")
+    lost = claims.claim(row, "lost")
     at_once(lambda _: sweep.settle(row, "lost", lost.heartbeat_at), range(COUNT))
     found = session.get(Task, row, populate_existing=True)
     assert (found.status, found.worker, len(found.logs)) == ("queued", None, 1)

@@ -10,13 +10,13 @@ from panel.db import session
 from panel.models import Task
 from panel.services import tasks
 from tests.conftest import bells
-from worker import sweep, task
+from worker import claims, sweep, task
 from worker.sweep import LEASE, MAX_ATTEMPTS
 from worker.sweep import bells as waiting_bells
 
 
 def take(asked, worker="lost"):
-    assert task.claim(asked.id, worker) is asked
+    assert claims.claim(asked.id, worker) is asked
 
 
 def beat(asked):

@@ -12,8 +12,9 @@ from panel.models import Address, Instance, Task, TaskLog
 from panel.models.tasks import OPEN
 from panel.services import tasks
 from tests.conftest import bells
-from worker import hypervisors, task
+from worker import claims, hypervisors, task
 from worker import instances as bodies
+from worker.kinds import KINDS, Kind
 from worker.nodes.base import Power
 
 names = (f"worker {number}" for number in itertools.count())
@@ -52,7 +53,7 @@ def test_a_second_bell_does_nothing(order, work, node, at, kinds):
 
 LOCKS = ("exclusive", "final", "storage", "light")
 TOGETHER = {("storage", "light"), ("light", "storage"), ("light", "light")}
-REFUSED = {(lock, lock) for lock in task.ALONE}
+REFUSED = {(lock, lock) for lock in claims.ALONE}
 """The database takes no second row of these."""
 
 
@@ -61,9 +62,9 @@ def test_locks(cast, running, asked):
     """Which tasks of one resource run together."""
     instance = cast.instance()
     first, second = (add(instance, lock=lock) for lock in (running, asked))
-    assert task.claim(first.id, "a") is first
-    assert (task.claim(second.id, "b") is not None) == ((running, asked) in TOGETHER)
-    assert second.id not in session.scalars(task.ready()).all()
+    assert claims.claim(first.id, "a") is first
+    assert (claims.claim(second.id, "b") is not None) == ((running, asked) in TOGETHER)
+    assert second.id not in session.scalars(claims.ready()).all()
 
 
 def add(instance, *, kind="instance_poweroff", lock="light", **values):
@@ -77,15 +78,15 @@ def add(instance, *, kind="instance_poweroff", lock="light", **values):
 def test_a_node_carries_so_many_tasks_and_light_ones_beside(cast):
     cast.node.max_tasks = 2
     heavy = [add(cast.instance(), lock="storage") for _ in range(3)]
-    assert [task.claim(row.id, row.id) is not None for row in heavy] == [True, True, False]
-    assert heavy[2].id not in session.scalars(task.ready()).all()
+    assert [claims.claim(row.id, row.id) is not None for row in heavy] == [True, True, False]
+    assert heavy[2].id not in session.scalars(claims.ready()).all()
     light = add(cast.instance())
-    assert task.claim(light.id, light.id) is light
+    assert claims.claim(light.id, light.id) is light
     task.end(task.Work(heavy[0], heavy[0].id), "completed", stage="Done")
     bells.clear()
-    task.ring_waiting(heavy[0])
+    claims.ring_waiting(heavy[0])
     assert ("worker.task.run", (heavy[2].id,)) in bells
-    assert task.claim(heavy[2].id, "x") is heavy[2]
+    assert claims.claim(heavy[2].id, "x") is heavy[2]
 
 
 def test_a_task_of_a_kind_that_is_not_known_waits_for_a_newer_worker(cast, row):
@@ -231,7 +232,7 @@ def test_one_that_was_declared_dead_takes_nothing_of_the_other_back(order, at, s
 
     def hang():
         sweeping.passes(60)
-        work = task.Work(task.claim(asked.id, "the other"), "the other")
+        work = task.Work(claims.claim(asked.id, "the other"), "the other")
         work.undo("delete_disk", disk.pool, disk.name)
         node.create_disk(disk, bodies.on_node(cast.image))
         node.fault("define", "refuse", 1)
@@ -286,8 +287,8 @@ def test_a_fault_in_the_body_ends_the_task(order, work, monkeypatch, row, on_nod
 def test_a_fault_in_the_ending_ends_the_task(order, work, node, monkeypatch, row):
     _, asked = order()
     node.fault("start", "refuse", 1)
-    kind = task.KINDS["instance_deploy"]
-    monkeypatch.setitem(task.KINDS, "instance_deploy", task.Kind(kind.body, lambda *_: 1 / 0, ()))
+    kind = KINDS["instance_deploy"]
+    monkeypatch.setitem(KINDS, "instance_deploy", Kind(kind.body, lambda *_: 1 / 0, ()))
     work()
     assert (row(asked).status, row(asked).error) == ("failed", "The hypervisor refused this.")
 
@@ -413,7 +414,7 @@ def test_one_task_at_a_time_copies_an_image_to_a_node(order, work, cast, node, m
         stages.append(row(second).stage)
         task.end(task.Work(first, "first"), "completed", stage="Done")
 
-    assert task.claim(first.id, "first")
+    assert claims.claim(first.id, "first")
     task.Work(first, "first").step_alone(f"Copying the image {cast.image.label}", 10)
     monkeypatch.setattr(task.time, "sleep", meanwhile)
     with at("put_image", then=lambda: copies.append(row(second).stage)):

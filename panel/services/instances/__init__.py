@@ -19,6 +19,7 @@ from panel.services.instances.read import (
     disks,
     get,
     listing,
+    plain_among,
     rows,
     self_provisioned,
 )
@@ -57,6 +58,7 @@ __all__ = [
     "mount",
     "no_secure_boot",
     "no_tpm",
+    "plain_among",
     "push_keys",
     "refusal",
     "reinstall",
