@@ -25,7 +25,7 @@ class AdminApi(UserApi):
 
 CUSTOMERS = (
     "connect instances tasks catalog captures isos ssh_keys user_scripts security_groups ip_sets projects usage "
-    "profile dashboard team tokens volumes webhooks activity"
+    "profile dashboard team tokens volumes certificates webhooks activity"
 )
 OPERATORS = (
     "hypervisor_groups group_grants hypervisors orphans migrations hypervisor_storages locations plan_groups plans "

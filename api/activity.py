@@ -14,8 +14,8 @@ def listing(query):
     """List what was done to the account's resources, newest first.
 
     Every operation that writes is here, with who asked, from where, and for what. A member of a team sees what the
-    member did; everything is shown to the owner and to members with `team.manage`. From where the platform's own people
-    acted is not shown.
+    member did; everything is shown to the owner and to members with `team.manage` who reach all resources. From where
+    the platform's own people acted is not shown.
     """
     page, per_page = query.pop("page"), query.pop("per_page")
     return kit.paginate(audit.told(audit.listing(kit.account(), **query)), page, per_page)

@@ -5,8 +5,9 @@ from types import SimpleNamespace
 from api import kit
 from api.hypervisors import admin as nodes
 from api.instances import admin as instance_rows
-from panel.schemas.orphans import Asked, DiscoveryOut, Typed
-from panel.services import hypervisors, instances, orphans
+from api.instances.admin_rows import named as in_body
+from panel.schemas.orphans import AdoptIn, AdoptingOut, Asked, DiscoveryOut, Typed
+from panel.services import accounts, adoptions, hypervisors, instances, orphans
 
 READ, WRITE = "admin:hypervisors:read", "admin:hypervisors:write"
 
@@ -34,6 +35,28 @@ def show(hypervisor_id, task_id):
 
 
 @nodes.post(
+    "/hypervisor/<hypervisor_id>/orphan/import/<domain_name>",
+    op="import_orphan",
+    can=WRITE,
+    body=AdoptIn,
+    out=AdoptingOut,
+)
+def adopt(body, hypervisor_id, domain_name):
+    """Make an unknown machine an instance.
+
+    A worker defines it as an instance of that plan. What is on its disks stays, so does its network card's hardware
+    address, and so does the name of its disks' files. It has to be off (`not_stopped`) and to have been found by a
+    discovery (`not_discovered`). What instances cannot have is refused (`not_adoptable`); the discovery lists it as
+    `obstacles`. Media are taken out of its drives. Whatever fails, the machine is left as it was.
+    """
+    owner = in_body(accounts.get, body.pop("user_id"), "user_id")
+    hypervisor = hypervisors.get(hypervisor_id)
+    task, instance_id = adoptions.adopt(hypervisor, domain_name, owner=owner, actor=kit.actor(), **body)
+    kit.say("The machine is being imported.")
+    return {"task_id": task.id, "instance_id": instance_id}
+
+
+@nodes.post(
     "/hypervisor/<hypervisor_id>/orphan/<machine_id>/remove", op="remove_orphan", can=WRITE, body=Typed, out=Asked
 )
 def remove(body, hypervisor_id, machine_id):
@@ -56,12 +79,18 @@ def repair(instance_id):
 
 
 def shown(task):
-    named = lambda word: [SimpleNamespace(**each) for each in task.arguments.get(word, [])]  # noqa: E731
     return {
         "task_id": task.id,
         "status": task.status,
         "error": task.error,
         "finished_at": task.finished_at,
-        "unknown": named("unknown"),
-        "missing": named("missing"),
+        "unknown": [described(each) for each in task.arguments.get("unknown", [])],
+        "missing": [SimpleNamespace(**each) for each in task.arguments.get("missing", [])],
     }
+
+
+def described(machine):
+    """With its disks and cards. Older discoveries knew its id and name alone."""
+    unknown = dict.fromkeys(("power", "cpu_cores", "memory_mb", "tpm", "secure_boot"))
+    parts = {word: [SimpleNamespace(**each) for each in machine.get(word, ())] for word in ("disks", "nics")}
+    return SimpleNamespace(**{**unknown, "obstacles": [], **machine, **parts})

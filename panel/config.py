@@ -39,7 +39,9 @@ class Config:
         default="",
         metadata={"help": "comma-separated networks that webhooks and downloads may reach, though not public"},
     )
-    webhook_ca: str = field(default="", metadata={"help": "certificates (PEM) that webhooks and downloads trust too"})
+    webhook_ca: str = field(
+        default="", metadata={"help": "certificates (PEM) that webhooks, downloads and ACME trust too"}
+    )
 
     def __post_init__(self):
         put = lambda name, value: object.__setattr__(self, name, value)  # noqa: E731  (the dataclass is frozen)

@@ -9,7 +9,6 @@ from hashlib import sha256
 
 import flask
 from cryptography.fernet import Fernet, MultiFernet
-from flask_migrate import Migrate
 from flask_sqlalchemy import SQLAlchemy
 from flask_sqlalchemy.session import Session as BoundSession
 from sqlalchemy import DDL, BigInteger, DateTime, MetaData, String, Text, TypeDecorator, event
@@ -130,7 +129,6 @@ db = SQLAlchemy(
     disable_autonaming=True,
 )
 session = db.session
-migrate = Migrate()
 Model = db.Model
 
 
@@ -142,7 +140,6 @@ def bind(app: flask.Flask, config: Config):
     ) | {"hide_parameters": True}  # values are not for logs
     Secret.keys = MultiFernet([Fernet(key) for key in fernet_keys(config.secret_key)])
     db.init_app(app)
-    migrate.init_app(app, db, directory=str(ROOT / "panel" / "migrations"), render_as_batch=True)
 
 
 def bare_app(config: Config) -> flask.Flask:
@@ -151,6 +148,14 @@ def bare_app(config: Config) -> flask.Flask:
     app.extensions["config"] = config
     bind(app, config)
     return app
+
+
+def allow_migrations(app: flask.Flask):
+    """For those who change tables, with flask_migrate: it brings Alembic, which costs all other processes a tenth of
+    their start."""
+    from flask_migrate import Migrate
+
+    Migrate(app, db, directory=str(ROOT / "panel" / "migrations"), render_as_batch=True)
 
 
 def fernet_keys(secret_keys: str):

@@ -12,6 +12,8 @@ WORDS = {
     **dict.fromkeys(("consoles.open_shell", "admin_consoles.open_shell"), "Ask for a shell"),
     **dict.fromkeys(("consoles.trust", "admin_consoles.trust"), "Accept a host key"),
     **dict.fromkeys(("user.instance.push_ssh_keys", "instances.push_keys"), "Push SSH keys"),
+    **dict.fromkeys(("admin.impersonation.start", "admin_impersonations.start"), "Begin to act as the person"),
+    **dict.fromkeys(("user.token.stop", "impersonation.stop"), "Stop acting as the person"),
     "panel.token.admin": "Make an admin token",
     "panel.token.billing": "Make a billing token",
     "panel.token.user": "Make a token",

@@ -8,8 +8,9 @@ from flask import Response, stream_with_context
 
 from panel import clock
 
-FORMULA = tuple("=+-@\t\r")
-"""A spreadsheet would calculate what begins with one of these."""
+FORMULA = tuple("=+-@\t\r\n\uff1d\uff0b\uff0d\uff20")
+"""A spreadsheet would calculate what begins with one of these. The last four are wide forms, as they are typed in East
+Asia."""
 
 
 def table(name, columns, rows):

@@ -129,11 +129,11 @@ def seal(response):
     headers = response.headers
     headers.setdefault("X-Content-Type-Options", "nosniff")
     headers.setdefault("Referrer-Policy", "same-origin")
+    headers.setdefault("Cache-Control", "no-store")
     if current_app.extensions["config"].https:
         headers.setdefault("Strict-Transport-Security", f"max-age={int(timedelta(days=365).total_seconds())}")
     if response.mimetype == "text/html":
         headers.setdefault("Content-Security-Policy", policy())
-        headers.setdefault("Cache-Control", "no-store")
         headers.setdefault("Cross-Origin-Opener-Policy", "same-origin")
         headers.setdefault("Permissions-Policy", "camera=(), geolocation=(), microphone=()")
     return response

@@ -7,8 +7,6 @@ from collections import namedtuple
 from functools import cache
 from typing import NamedTuple
 
-from psycopg.pq import TransactionStatus
-
 from panel.db import db
 
 
@@ -57,7 +55,7 @@ def ask(driver, written, value, database):
     if database == "sqlite":
         return driver.execute(written.sql, (value,)).fetchone()
     parameters = {written.parameter: value}
-    if driver.info.transaction_status != TransactionStatus.IDLE:
+    if driver.info.transaction_status.name != "IDLE":
         return driver.execute(written.sql, parameters).fetchone()
     driver.autocommit = True  # one trip in place of three
     try:

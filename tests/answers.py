@@ -54,6 +54,7 @@ def everywhere(answer):
         assert "SameSite=" in cookie
     assert headers["X-Content-Type-Options"] == "nosniff"
     assert headers["X-Request-Id"]
+    assert "Cache-Control" in headers  # else a browser decides by itself, also about what scripts of a page read
     assert (answer.status_code == 429) <= ("Retry-After" in headers)
 
 

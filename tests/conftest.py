@@ -30,7 +30,8 @@ pytest_plugins = ["tests.hypervisor", "tests.laboratory", "tests.library"]
 CONFIGURED = {name: os.environ.pop(name) for name in list(os.environ) if name.startswith("PANEL_")}
 
 
-STRONG, QUICK = accounts.hasher, PasswordHasher(time_cost=1, memory_cost=8, parallelism=1)
+STRONG, NOBODY = accounts.hasher, accounts.NOBODY
+QUICK = PasswordHasher(time_cost=1, memory_cost=8, parallelism=1)
 """How the product hashes passwords, a fifth of a second each, and how tests do that have hundreds of them."""
 accounts.hasher, accounts.NOBODY = QUICK, QUICK.hash("nobody has this password")
 

@@ -38,7 +38,7 @@ def hypervisor_uri(hypervisor):
 def unused_network():
     """A bridge and addresses that are this run's own until its process ends: whoever holds the socket of that name has
     the number, also before there is a bridge."""
-    bridges = {path.name for path in Path("/sys/class/net").iterdir()}
+    bridges = {name for _, name in socket.if_nameindex()}
     for number in range(100, 256):
         bridge, claim = f"panelt{number}", socket.socket(socket.AF_UNIX)
         try:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.processes.conftest import Customer, Installation, wait_for
+from tests.processes.conftest import PATIENCE, Customer, Installation, wait_for
 
 EMAIL, PASSWORD = "ada@example.com", "a long test password"
 
@@ -45,7 +45,7 @@ class Laboratory(Customer):
     def destroy(self, instance):
         self.finished(self.call("DELETE", f"/api/cloud-service/instances/{instance['id']}")["task_id"])
 
-    def ssh(self, ip, command, *, given=None, patience=90):
+    def ssh(self, ip, command, *, given=None, patience=PATIENCE):
         """What a command, with `given` as its input, says in the guest, by SSH with the laboratory's key."""
         options = "StrictHostKeyChecking=no UserKnownHostsFile=/dev/null ConnectTimeout=5 BatchMode=yes LogLevel=ERROR"
         words = [f"-o{option}" for option in options.split()]

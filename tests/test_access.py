@@ -15,6 +15,7 @@ from panel.db import session
 from panel.models import Image, Instance, Iso, Member, Passkey, SignIn, Token, Volume, VolumeSnapshot
 from panel.services import resource_packs, settings, sign_ins, tokens, volume_plans
 from tests.cast import PASSWORD
+from tests.certificates.conftest import made as certificate
 from tests.test_architecture import SURFACES, operations
 
 UNKNOWN = "0199c0a8-0000-7000-8000-000000000000"
@@ -253,13 +254,19 @@ def test_an_impersonation_opens_what_the_account_may(as_, cast, everything):
         assert as_("support", method, concrete(path)).json == {"success": False, "message": "Unauthorized"}, path
 
 
+MINTS = {"user.instance.novnc", "user.instance.webssh"}
+"""What opens a console although it is a GET."""
+
+
 def test_a_suspended_account_looks_and_does_nothing(as_, cast, everything):
+    """Opening a machine's screen or a shell in it is no looking."""
     cast.owner.suspended_at = clock.now()
     session.commit()
     for who in ("owner", "member"):
         for method, path, each in everything["USER"]:
             answer = as_(who, method, concrete(path))
-            if method == "GET" or each["x-permission"] in permissions.ROLELESS:
+            looks = method == "GET" and each["operationId"] not in MINTS
+            if looks or each["x-permission"] in permissions.ROLELESS:
                 assert not refused(answer), path
             else:
                 assert (answer.status_code, answer.json["reason"]) == (403, "account_suspended"), path
@@ -268,7 +275,7 @@ def test_a_suspended_account_looks_and_does_nothing(as_, cast, everything):
 CATALOG = {"location_id", "plan_id", "plan_group_id", "volume_plan_id", "hypervisor_group_id"}
 """Ids that belong to the platform: everybody may name them."""
 TEAMS = {"key_id", "script_id", "role_id", "member_id", "subscription_id", "delivery_id"}
-TEAMS |= {"group_id", "rule_id", "set_id", "entry_id", "image_id", "iso_id"}
+TEAMS |= {"group_id", "rule_id", "set_id", "entry_id", "image_id", "iso_id", "certificate_id"}
 """Ids of what belongs to the whole team, however little was chosen for a member."""
 
 
@@ -314,6 +321,7 @@ def ids(as_, cast):
         "snapshot_id": session.scalar(select(VolumeSnapshot.id)),
         "volume_id": volume,
         "address_id": instance.addresses[0].id,
+        "certificate_id": made("certificates", **certificate().body())["certificate"]["id"],
         "group_id": group,
         "rule_id": made(f"security-group/{group}/rules", **RULE)["rule"]["id"],
         "set_id": ip_set,

@@ -262,6 +262,8 @@ def machine(instance, medium=None):
 
 def plain_machine(instance, nics, medium=None):
     first = instance.disks[0]
+    if made_here(instance):
+        medium = medium or base.Disk(first.on.name, seed_name(instance), 0)
     return Machine(
         id=instance.id,
         name=instance.name,
@@ -269,7 +271,7 @@ def plain_machine(instance, nics, medium=None):
         memory_mb=instance.ram,
         disks=tuple(disk_of(disk) for disk in (*instance.disks, *instance.volumes) if in_machine(disk)),
         nics=nics,
-        media={"seed": medium or base.Disk(first.on.name, seed_name(instance), 0)},
+        media={"seed": medium} if medium else {},
         boot=tuple(part.strip() for part in instance.boot.split(",")),
         vnc=instance.enable_vnc,
         vnc_password=instance.vnc_password or "",
@@ -289,8 +291,15 @@ def in_machine(disk):
     return getattr(disk, "attached", True) and getattr(disk, "used", True)
 
 
+def made_here(instance):
+    """Whether the system on its first disk was made here. One that was adopted is called as it always was, and has no
+    seed: its first boot was long ago."""
+    return instance.disks[0].name.startswith(f"{instance.name}-0")
+
+
 def seed_name(instance):
-    return seed_beside(instance.disks[0].name)
+    """What is called like an adopted disk's seed is not the panel's: it must not be removed with it."""
+    return seed_beside(instance.disks[0].name if made_here(instance) else f"{instance.name}-0.qcow2")
 
 
 def seed_beside(disk):

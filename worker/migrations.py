@@ -16,7 +16,7 @@ from worker import hypervisors
 from worker.instances import ensure_image, known, machine, on_node, seed_name
 from worker.kinds import task
 from worker.nodes import base
-from worker.nodes.base import Missing, NodeError, Power, Unreachable
+from worker.nodes.base import Missing, NodeError, Power, Refused, Unreachable
 from worker.task import WAIT, Cancelled
 
 SLOWLY = 5.0
@@ -89,8 +89,9 @@ def prepare(work, source, instance, storage, there):
     gone = [disk.name for disk in here.disks if disk.name not in sizes]
     if gone:
         raise Missing("A disk of the machine is not on its hypervisor.", ", ".join(gone))
+    refuse_replacing(work, instance, storage.name)
     names = [[disk.pool, disk.name] for disk in (*there.disks, *there.media.values())]
-    work.undo("drop_arrival", instance.id, names)
+    work.undo("drop_arrival", instance.id, names, instance.name)
     if instance.image:
         ensure_image(work, instance.image, storage)
     work.step("Preparing its disks", 20)
@@ -101,6 +102,15 @@ def prepare(work, source, instance, storage, there):
     for slot, medium in here.media.items():
         if medium.name in sizes:
             source.copy_medium(medium, work.node.node, there.media[slot])
+
+
+def refuse_replacing(work, instance, pool):
+    """Adopted disks have names that somebody else gave: a disk of the same name there may be somebody else's, too."""
+    adopted = {disk.name for disk in instance.disks if not disk.name.startswith(f"{instance.name}-")}
+    taken = adopted & {disk.name for disk in work.node.disks(pool)} if adopted else set()
+    if taken:
+        sentence = "The other hypervisor has a disk that is called like one of the machine's. It would be replaced."
+        raise Refused(sentence, f"{pool} has {', '.join(sorted(taken))}")
 
 
 def arrived(work, source, machine_id, kind):

@@ -5,8 +5,10 @@ from sqlalchemy import select
 from panel import clock
 from panel.db import session
 from panel.models import Instance
+from panel.services import adoptions
 from panel.services.instances import seen
 from worker import hypervisors
+from worker.adoptions import described
 from worker.instances import known, machine
 from worker.kinds import task
 from worker.nodes.base import NodeError, Refused
@@ -23,7 +25,14 @@ def discover(work):
         raise NodeError("The hypervisor does not answer.", (row and row.status_detail) or "")
     here = Instance.hypervisor_id == row.id
     lost = session.execute(select(Instance.id, Instance.name).where(here, Instance.lost).order_by(Instance.id))
-    work.task.arguments = {"unknown": row.strangers, "missing": [{"id": i, "name": name} for i, name in lost]}
+    missing, strangers = [{"id": i, "name": name} for i, name in lost], list(row.strangers)
+    earlier = adoptions.described(row)
+    work.step("Looking at unknown machines more closely", 50)
+    unknown = list(described(work.node, strangers, earlier))
+    row = hypervisors.locked(work.task.resource_id)
+    for stranger in unknown:
+        stranger["obstacles"] = list(adoptions.obstacles(row, stranger))
+    work.task.arguments = {"unknown": unknown, "missing": missing}
 
 
 @task("hypervisor_remove_orphan")

@@ -20,8 +20,10 @@ from panel.logs import setup
 from panel.services import workers
 from panel.services.webhooks import targets
 from worker import (
+    adoptions,
     agents,
     captures,
+    certificates,
     consoles,
     disks,
     drives,
@@ -50,6 +52,7 @@ BODIES = (
     instances,
     consoles,
     orphans,
+    adoptions,
     reinstall,
     agents,
     forges,
@@ -64,6 +67,7 @@ BODIES = (
     rescue,
     self_deploy,
     captures,
+    certificates,
     migrations,
 )
 """The modules whose tasks a worker knows."""

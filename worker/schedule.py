@@ -49,6 +49,7 @@ class Schedule:
             lambda: jobs.call("worker.agents.look_everywhere"): 15,
             lambda: jobs.call("worker.webhooks.spread"): MISSED,
             lambda: jobs.call("worker.media.sweep"): 60,
+            lambda: jobs.call("worker.certificates.sweep"): 600,
             lambda: jobs.call("worker.catalog.refresh"): 3600,
             lambda: jobs.call("worker.image_copies.sweep"): 3600,
             lambda: jobs.call("worker.usage.count"): 300,

@@ -72,6 +72,7 @@ def heading(surface, resource):
 PARTS = {
     "slot": ("The optical drive: `primary` or `secondary`.", "primary"),
     "device": ("The optical drive: `primary` or `secondary`.", "primary"),
+    "domain_name": ("The machine's name on the hypervisor.", "old-web"),
     "action": ("`mount` or `insert`, `unmount` or `eject`.", "mount"),
 }
 """Parts of paths that are words."""

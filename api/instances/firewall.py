@@ -3,6 +3,7 @@
 from api import kit
 from api.instances import user
 from api.instances.rows import mine
+from panel.auth import also_needs
 from panel.schemas.firewall import FirewallOut
 from panel.services import firewall_view
 
@@ -15,5 +16,10 @@ def firewall(instance_id):
 
     In no group everything passes. In one or more, only what a rule allows may come in; everything may go out unless a
     group has rules for that. Answers to what was begun rightly always pass.
+
+    Team members also need `security_groups.view`, because the rules are those of security groups. The token's scope
+    comes from the path alone.
     """
-    return {"message": None, "firewall": firewall_view.of(mine(instance_id))}
+    instance = mine(instance_id)
+    also_needs("security_groups.view")
+    return {"message": None, "firewall": firewall_view.of(instance)}

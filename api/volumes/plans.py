@@ -9,14 +9,14 @@ from panel.schemas.volumes import (
     VolumePlanIn,
     VolumePlanOut,
     VolumePlanPatch,
-    VolumeQuery,
+    VolumePlanQuery,
 )
 from panel.services import volume_plans
 
 READ, WRITE = "admin:catalog:read", "admin:catalog:write"
 
 
-@admin.get("/volume/plan-groups", op="plan_groups", can=READ, query=VolumeQuery, out=kit.rows(VolumePlanGroupOut))
+@admin.get("/volume/plan-groups", op="plan_groups", can=READ, query=VolumePlanQuery, out=kit.rows(VolumePlanGroupOut))
 def groups(query):
     """List the volume plan groups: the classes of volumes."""
     page, per_page = query.pop("page"), query.pop("per_page")
@@ -50,7 +50,7 @@ def delete_group(volume_plan_group_id):
     kit.say("The group is removed.")
 
 
-@admin.get("/volume/plans", op="plans", can=READ, query=VolumeQuery, out=kit.rows(VolumePlanOut))
+@admin.get("/volume/plans", op="plans", can=READ, query=VolumePlanQuery, out=kit.rows(VolumePlanOut))
 def listing(query):
     """List the volume plans, in the order customers see them."""
     page, per_page = query.pop("page"), query.pop("per_page")

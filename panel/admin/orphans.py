@@ -1,13 +1,26 @@
 """What a hypervisor and the panel do not agree about, and mending it."""
 
 from flask import Blueprint, request, url_for
+from sqlalchemy.orm import contains_eager
 
 from panel.auth.browser import actor, page_can
+from panel.db import session
+from panel.errors import Invalid
+from panel.forms import Form
 from panel.htmx import did, go, render
-from panel.services import hypervisors, instances, orphans
+from panel.models import Plan
+from panel.schemas.base import Text
+from panel.schemas.orphans import AdoptionIn
+from panel.services import accounts, adoptions, catalog, hypervisors, instances, orphans
 
 bp = Blueprint("admin_orphans", __name__, url_prefix="/admin")
 READ, WRITE = "admin:hypervisors:read", "admin:hypervisors:write"
+
+
+class Adoption(AdoptionIn):
+    """The page asks for the owner's email address instead of an id."""
+
+    owner = Text(required=True, least=1)
 
 
 @bp.get("/hypervisors/<hypervisor_id>/orphans")
@@ -15,6 +28,7 @@ READ, WRITE = "admin:hypervisors:read", "admin:hypervisors:write"
 def index(hypervisor_id):
     hypervisor = hypervisors.weigh([hypervisors.get(hypervisor_id)])[0]
     found = {"missing": orphans.missing(hypervisor), "condition": hypervisors.condition}
+    found["described"] = adoptions.described(hypervisor)
     return render("admin/hypervisors/orphans.html", "rows", hypervisor=hypervisor, **found)
 
 
@@ -33,6 +47,49 @@ def remove(hypervisor_id, machine_id):
     hypervisor = hypervisors.get(hypervisor_id)
     task = orphans.remove(hypervisor, machine_id, name=request.form.get("name", ""), actor=actor())
     return go(url_for("admin_tasks.show", task_id=task.id))
+
+
+@bp.get("/hypervisors/<hypervisor_id>/orphans/<machine_id>/import")
+@page_can(WRITE)
+def choose(hypervisor_id, machine_id):
+    hypervisor = hypervisors.get(hypervisor_id)
+    machine = known(hypervisor, machine_id)
+    told = [ip for nic in machine["nics"] for ip in nic["addresses"] if adoptions.subnet_of(hypervisor, ip)]
+    return form_page(hypervisor, machine, Form(Adoption, known={"display_name": machine["name"], "ips": told}))
+
+
+@bp.post("/hypervisors/<hypervisor_id>/orphans/<machine_id>/import")
+@page_can(WRITE)
+def adopt(hypervisor_id, machine_id):
+    hypervisor = hypervisors.get(hypervisor_id)
+    machine = known(hypervisor, machine_id)
+    form = Form(Adoption)
+
+    def ask(owner, **chosen):
+        return adoptions.adopt(hypervisor, machine["name"], owner=customer(owner), actor=actor(), **chosen)
+
+    if form.submit(ask):
+        task, _ = form.result
+        return go(url_for("admin_tasks.show", task_id=task.id))
+    return form_page(hypervisor, machine, form)
+
+
+def known(hypervisor, machine_id):
+    """What the latest discovery found of the machine."""
+    return adoptions.of(hypervisor, orphans.stranger(hypervisor, machine_id)["name"])
+
+
+def customer(email):
+    found = accounts.by_email(email)
+    if found is None:
+        raise Invalid("There is no such customer.", owner="Nobody has this email address.")
+    return found
+
+
+def form_page(hypervisor, machine, form):
+    plans = session.scalars(catalog.plans(hypervisor.group).options(contains_eager(Plan.group))).all()
+    context = {"hypervisor": hypervisor, "machine": machine, "form": form, "too_small": adoptions.too_small}
+    return render("admin/hypervisors/adopt.html", "form", status=form.status, plans=plans, **context)
 
 
 @bp.post("/instances/<instance_id>/repair")

@@ -40,6 +40,8 @@ class Door:
     scope: str | None
     unscoped_kind: str | None
     """Tokens of this kind need no scope here."""
+    writes: bool = False
+    """Whether something is done here even by a reading method."""
 
 
 def can(permission, scope=None, unscoped_kind=None, operation=None, budget="requests", writes=False):
@@ -49,7 +51,7 @@ def can(permission, scope=None, unscoped_kind=None, operation=None, budget="requ
     itself). `budget` is what the request is counted in (panel.auth.rates). `writes`: also with a reading method.
     """
     permissions.check(permission)
-    door = Door(permission, scope, unscoped_kind)
+    door = Door(permission, scope, unscoped_kind, writes)
     if permission.startswith(("admin:", permissions.ANY_ADMIN)):
         enter = functools.partial(platform_caller, "admin")
     elif permission == permissions.BILLING:
@@ -78,10 +80,11 @@ def caller_of() -> Caller:
 
 
 def user_caller(door, token):
+    address = token and noted(token)
     if token is None or token.person_id is None:
         raise Unauthenticated("The token is missing, unknown or no longer valid.")
     access = Access.of(token, impersonator=token.issued_by)
-    for refusal in refusals(door, request.method, token, access, noted(token)):
+    for refusal in refusals(door, request.method, token, access, address):
         raise refusal
     return Caller(token.id, token.kind, token.name, access)
 
@@ -97,9 +100,20 @@ def refusals(door, method, token, access, address):
         yield Forbidden("This cannot be done in somebody else's name. It stays with the person.")
     roleless = door.permission in permissions.ROLELESS
     if not roleless and not access.holds(door.permission):
-        yield Forbidden(f"Your role in the team does not permit this action: it needs {door.permission}.")
-    if access.suspended and not roleless and method not in permissions.READING:
+        yield lacking(door.permission)
+    if access.suspended and not roleless and (door.writes or method not in permissions.READING):
         yield Forbidden("The account is suspended. Contact support.", reason="account_suspended")
+
+
+def lacking(permission):
+    return Forbidden(f"Your role in the team does not permit this action: it needs {permission}.")
+
+
+def also_needs(permission):
+    """For a view that shows what belongs to a second family, too: the person has to hold that permission as well. The
+    token's scope stays the one of the path. Asked after the lookup, so that a foreign thing is not there first."""
+    if not g.caller.access.holds(permissions.check(permission)):
+        raise lacking(permission)
 
 
 def platform_caller(kind, token):
@@ -107,9 +121,10 @@ def platform_caller(kind, token):
         raise Forbidden("Unauthorized!")
     if token is None:
         raise Unauthenticated("Unauthorized!")
+    address = noted(token)
     if token.kind != kind:
         raise Forbidden("Unauthorized")
-    if not welcome(token, noted(token)):
+    if not welcome(token, address):
         raise Forbidden(FROM_ELSEWHERE)
     return Caller(token.id, token.kind, token.name, None)
 

@@ -61,12 +61,19 @@ def mark(account):
 
 def let_in(account):
     """Signs the browser in. The person is told by mail when it was not seen before, but for the very first time."""
-    device, secret, unknown = devices.remember(account, request.cookies.get(DEVICE), source())
+    device, unknown = recognise(account)
     if unknown and account.last_login_at:
         alerts.new_device(account, source())
     account.last_login_at = clock.now()
     enter(account, device)
+
+
+def recognise(account):
+    """From now on the browser is one that the person is known to use: others who guess do not shut it out. Returns the
+    device and whether it was unknown."""
+    device, secret, unknown = devices.remember(account, request.cookies.get(DEVICE), source())
     after_this_request(lambda answer: keep(answer, secret))
+    return device, unknown
 
 
 def keep(answer, secret):

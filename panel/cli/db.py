@@ -5,7 +5,7 @@ import flask_migrate
 
 import panel.models  # noqa: F401  (Alembic compares with every table)
 from panel.config import load
-from panel.db import bare_app
+from panel.db import allow_migrations, bare_app
 from panel.logs import setup
 
 
@@ -16,7 +16,9 @@ def command(ctx):
     config = load()
     config.data_dir.mkdir(parents=True, exist_ok=True)
     setup(config.json_logs)
-    ctx.with_resource(bare_app(config).app_context())
+    app = bare_app(config)
+    allow_migrations(app)
+    ctx.with_resource(app.app_context())
 
 
 @command.command()

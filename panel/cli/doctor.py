@@ -10,7 +10,6 @@ from urllib.parse import urlsplit
 import click
 from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
-from flask import current_app
 from redis import RedisError
 from sqlalchemy import func, select
 from sqlalchemy.exc import SQLAlchemyError
@@ -68,7 +67,7 @@ def database(config):
         found = MigrationContext.configure(session.connection()).get_current_heads()
     except SQLAlchemyError as error:
         raise Wrong(f"The database does not answer ({error.__cause__}). Look at PANEL_DATABASE_URL.") from None
-    wanted = ScriptDirectory(current_app.extensions["migrate"].directory).get_heads()
+    wanted = ScriptDirectory(str(ROOT / "panel" / "migrations")).get_heads()
     if set(found) != set(wanted):
         raise Wrong("The tables are not those of this version. Run: panel db upgrade")
     return db.engine.dialect.name

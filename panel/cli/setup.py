@@ -13,11 +13,12 @@ from pathlib import Path
 
 import click
 import flask_migrate
+from flask import current_app
 from sqlalchemy import select
 
 from panel.cli import image
 from panel.cli.installation import opened
-from panel.db import session
+from panel.db import allow_migrations, session
 from panel.errors import Problem
 from panel.models import Account, Hypervisor, HypervisorGroup, Image, PlanGroup, Subnet
 from panel.services import accounts, catalog, hypervisors, subnets
@@ -42,6 +43,7 @@ RESOLVERS = {4: ["9.9.9.9"], 6: ["2620:fe::fe"]}
 def command(simulated):
     """Make what a new installation lacks: tables, a location with plans and a hypervisor, an image, two people."""
     with opened() as config:
+        allow_migrations(current_app)
         flask_migrate.upgrade()
         location = first(HypervisorGroup) or hypervisors.create_group(name="local", display_name="This machine")
         if not first(PlanGroup):

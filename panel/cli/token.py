@@ -5,6 +5,7 @@ import ipaddress
 import click
 
 from panel.auth import permissions
+from panel.cli.asking import Asked
 from panel.cli.installation import acting, opened
 from panel.cli.user import known
 from panel.db import session
@@ -26,24 +27,40 @@ class Address(click.ParamType):
         return str(getattr(found, "ipv4_mapped", None) or found)
 
 
+def named(ctx, param, value):
+    """The name as it was meant: a list of tokens without names helps nobody."""
+    if not value.strip():
+        raise click.BadParameter("Say what the token is called.")
+    return value.strip()
+
+
+def about(function):
+    """The three things that a token of the platform is made with, each asked for at a terminal."""
+    only = "The only address that may use it; by default, where nobody can be asked, this machine."
+    asked = {"prompt": "IP address that may use it", "type": Address(), "otherwise": "127.0.0.1", "help": only}
+    for option in (
+        click.option("--description", cls=Asked, default="", otherwise=""),
+        click.option("--name", cls=Asked, otherwise="command line", callback=named),
+        click.option("--ip", cls=Asked, **asked),
+    ):
+        function = option(function)
+    return function
+
+
 @click.group()
 def command():
     """Make, list and revoke API tokens."""
 
 
 @command.command()
-@click.option("--ip", prompt="IP address that may use it", type=Address(), help="The only address that may use it.")
-@click.option("--name", prompt=True)
-@click.option("--description", prompt=True, default="")
+@about
 def admin(**facts):
     """A token for the admin API, bound to an address."""
     issue("admin", **facts)
 
 
 @command.command()
-@click.option("--ip", prompt="IP address that may use it", type=Address(), help="The only address that may use it.")
-@click.option("--name", prompt=True)
-@click.option("--description", prompt=True, default="")
+@about
 def billing(**facts):
     """A token for the billing system, bound to an address."""
     issue("billing", **facts)
@@ -57,7 +74,7 @@ def issue(kind, ip, name, description):
 @command.command()
 @click.option("--email", required=True, help="Whose token.")
 @click.option("--scopes", help="Comma-separated; every scope when not given.")
-@click.option("--name", default="command line")
+@click.option("--name", default="command line", callback=named)
 def user(email, scopes, name):
     """A token that acts for a customer in the user API."""
     wanted = scopes.split(",") if scopes else permissions.USER

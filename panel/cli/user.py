@@ -2,6 +2,7 @@
 
 import click
 
+from panel.cli.asking import Asked
 from panel.cli.installation import acting
 from panel.errors import Problem
 from panel.schemas.words import OPERATOR_ROLES
@@ -17,7 +18,7 @@ def command():
 
 
 @command.command()
-@click.option("--email", prompt=True)
+@click.option("--email", cls=Asked)
 @click.option("--password", prompt=True, hide_input=True, confirmation_prompt=True)
 @click.option(
     "--operator",
@@ -34,7 +35,7 @@ def create(email, password, operator):
 
 
 @command.command()
-@click.option("--email", prompt=True)
+@click.option("--email", cls=Asked)
 @click.option("--password", prompt=True, hide_input=True, confirmation_prompt=True)
 def password(email, password):
     """Set the password of somebody who lost it. Ends the sessions."""
@@ -44,7 +45,7 @@ def password(email, password):
 
 
 @command.command("reset-factors")
-@click.option("--email", prompt=True)
+@click.option("--email", cls=Asked)
 def reset_factors(email):
     """Let in by the password alone somebody who lost every second factor."""
     with acting():

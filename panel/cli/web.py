@@ -9,6 +9,7 @@ from gunicorn.app.base import BaseApplication
 from gunicorn.glogging import Logger
 
 from panel.app import create_app
+from panel.cli import unreadable
 from panel.config import Config, load
 from panel.logs import setup
 
@@ -36,7 +37,7 @@ class Server(BaseApplication):
     def load_config(self):
         settings = {
             "bind": self.panel_config.bind,
-            "worker_class": "gthread",
+            "worker_class": unreadable.Worker,
             "workers": self.panel_config.web_workers,
             "threads": self.panel_config.web_threads,
             "timeout": 60,

@@ -80,7 +80,10 @@ def suggestion(location, plan, image):
 
 def as_code(form, found):
     """The two calls of the API that do the same. A password stays out of it."""
+    pack = found.get("pack")
     place = {"location_id": found["location"] and found["location"].id, "plan_id": found["plan"] and found["plan"].id}
+    if pack:
+        place["pack_id"] = pack.id
     for name in ("display_name", "hostname"):
         if form.value(name):
             place[name] = form.value(name)
@@ -93,7 +96,8 @@ def as_code(form, found):
     if form.value("password"):
         deploy["password"] = HIDDEN
     base = current_app.extensions["config"].public_url.rstrip("/")
-    return curl(f"{base}/api/cloud-service/instances", place), curl(f"{base}/api/instance/$INSTANCE/deploy", deploy)
+    family = "self-provisioning" if pack else "cloud-service"
+    return curl(f"{base}/api/{family}/instances", place), curl(f"{base}/api/instance/$INSTANCE/deploy", deploy)
 
 
 def curl(address, body):

@@ -7,7 +7,9 @@ from panel.schemas.accounts import Email
 from panel.schemas.base import In, Int, Text
 from panel.schemas.disks import DiskIn
 from panel.schemas.network import AddressesIn, BandwidthIn
+from panel.schemas.topology import TopologyIn
 from panel.services import instances, metrics, tasks
+from panel.services.instances import topology
 
 LATEST = 10
 
@@ -37,7 +39,8 @@ def shown(instance, tab):
         context["sizes"] = [(disk.id, f"{disk.name}, {gib(disk.size)}") for disk in instance.disks]
         context["storages"] = [(each.id, each.name) for each in instance.hypervisor.storages if each.enabled]
     if tab == "settings":
-        context["giving"] = Form(NewOwner)
+        context |= {"giving": Form(NewOwner), "topology": Form(TopologyIn, known=processors(instance))}
+        context["no_topology"] = instances.WORDS.get(topology.refusal(instance))
     if tab == "network":
         card = instance.primary_interface
         known = {"bandwidth": instance.bandwidth, "port_speed": card.port_speed if card else 0}
@@ -46,3 +49,8 @@ def shown(instance, tab):
             "given": Form(AddressesIn, known={"family": 4, "kind": "public"}),
         }
     return context
+
+
+def processors(instance):
+    """The topology that is in effect at its next start; without a chosen one each core is a processor of its own."""
+    return dict(zip(topology.PARTS, topology.in_effect(instance) or (instance.cpu_cores, 1, 1), strict=True))

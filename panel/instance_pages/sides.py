@@ -13,23 +13,30 @@ from panel.auth import browser, permissions
 from panel.auth.browser import viewer
 from panel.services import instances
 
-ROWS = []
-"""Method, path below the instances, permission, view, and what else Flask is to know of it."""
+
+class Pages:
+    """Views that are written once and stand on both sides."""
+
+    def __init__(self):
+        self.rows = []
+        """Method, path below the blueprint's, permission, view, and what else Flask is to know of it."""
+
+    def page(self, method, path, *, can, **options):
+        def row(view):
+            self.rows.append((method, path, can, view, options))
+            return view
+
+        return row
+
+    def stand(self, bp, *, operating=False):
+        """Puts every row on the blueprint."""
+        for method, path, can, view, options in self.rows:
+            guard = browser.page_can(permissions.of_operator(can) if operating else can)
+            bp.add_url_rule(path, view_func=guard(view), methods=[method], **{"endpoint": view.__name__, **options})
 
 
-def page(method, path, *, can, **options):
-    def row(view):
-        ROWS.append((method, path, can, view, options))
-        return view
-
-    return row
-
-
-def stand(bp, *, operating=False):
-    """Puts every row on the blueprint."""
-    for method, path, can, view, options in ROWS:
-        guard = browser.page_can(permissions.of_operator(can) if operating else can)
-        bp.add_url_rule(path, view_func=guard(view), methods=[method], **{"endpoint": view.__name__, **options})
+OF_INSTANCES = Pages()
+page, stand = OF_INSTANCES.page, OF_INSTANCES.stand
 
 
 def operating():

@@ -1,8 +1,10 @@
 """The tables, one file a resource."""
 
 from panel.models.accounts import Account, SignIn
+from panel.models.acme import AcmeAccount, AcmeChallenge
 from panel.models.audit import AuditEntry
 from panel.models.billing import CreditEntry, Rental, UsageHour, UsageMonth
+from panel.models.certificates import Certificate
 from panel.models.consoles import ConsoleSession
 from panel.models.events import Event
 from panel.models.factors import Device, Link, Passkey, RecoveryCode
@@ -38,9 +40,12 @@ from panel.models.webhooks import WebhookDelivery, WebhookSubscription
 
 __all__ = [
     "Account",
+    "AcmeAccount",
+    "AcmeChallenge",
     "Address",
     "AuditEntry",
     "CatalogImage",
+    "Certificate",
     "ConsoleSession",
     "CreditEntry",
     "Device",

@@ -8,6 +8,7 @@ from sqlalchemy.orm import Mapped, mapped_column, relationship
 from panel.db import Dated, Model
 from panel.models.accounts import Account
 from panel.models.hypervisors import HypervisorGroup
+from panel.models.instances import Instance
 
 
 class ResourcePack(Dated, Model):
@@ -43,3 +44,7 @@ class ResourcePack(Dated, Model):
     @property
     def location_name(self):
         return self.group and self.group.display_name
+
+
+Instance.pack = relationship(ResourcePack)
+"""What it was taken from, if anything."""

@@ -23,6 +23,10 @@ class RuleInEffect(Out):
         allow_none=True,
         **about("With whom, names looked up; null: everybody; empty: nobody at the moment.", ["203.0.113.0/24"]),
     )
+    security_groups = fields.List(
+        fields.Nested(GroupInEffect),
+        **about("The groups whose rules allow it; empty: it passes because no rule is about going out."),
+    )
 
 
 class FirewallOut(Out):

@@ -55,6 +55,7 @@ class ProjectOut(Out):
 
 class ProjectRow(ProjectOut):
     instances = fields.Integer(**about("How many instances are in it.", 3))
+    volumes = fields.Integer(**about("How many volumes are in it.", 1))
 
 
 def project_id():

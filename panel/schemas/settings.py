@@ -32,6 +32,11 @@ def rate(what, default):
     return Int(1, 10**6, load_default=default, **about(f"{what} allowed a minute.", default))
 
 
+def contact(text):
+    if text:
+        validate.Email(error="Must be an email address.")(text)
+
+
 class SystemSettings(In):
     """All settings with their defaults. A new one also gets its place on the page, panel.admin.settings."""
 
@@ -66,6 +71,19 @@ class SystemSettings(In):
         most=2000,
         load_default="",
         **about("Where a catalog of images of your own is, a JSON list. Empty: the panel's own.", "https://…"),
+    )
+    acme_directory_url = Text(
+        most=500,
+        rules=[validate.Regexp(r"https://\S+\Z", error="Must begin with https://.")],
+        load_default="https://acme-v02.api.letsencrypt.org/directory",
+        **about(
+            "The directory of the authority that issues customers' certificates (ACME, RFC 8555). Ordering there means"
+            " agreeing to its terms.",
+            "https://acme-v02.api.letsencrypt.org/directory",
+        ),
+    )
+    acme_contact = Text(
+        rules=[contact], load_default="", **about("Where that authority writes to. Empty: nowhere.", "ops@example.com")
     )
     rate_limit_requests = rate("Requests of one token", 600)
     rate_limit_polls = rate("Looks at tasks, of one token,", 1200)

@@ -46,8 +46,12 @@ class AdminVolumeOut(VolumeOut):
     disk_name = fields.String(**about("What the node calls it.", "v10000001.qcow2"))
 
 
-class VolumeQuery(PageQuery):
+class VolumePlanQuery(PageQuery):
     search = Text(most=255, **about("Part of the name.", "data"))
+
+
+class VolumeQuery(VolumePlanQuery):
+    project_id = Text(most=36, **about("Only volumes in this project.", ID))
 
 
 def plan_id(**options):

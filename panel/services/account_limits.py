@@ -4,10 +4,12 @@ from sqlalchemy import func, select
 
 from panel.db import session
 from panel.errors import Invalid
-from panel.models import Account
+from panel.models import Account, Certificate
 from panel.models.accounts import LIMITS
 
-COUNTED: dict[str, type] = {}
+COUNTED: dict[str, type] = {
+    "max_certificates": Certificate,
+}
 """The rows that a limit counts: a resource names its model here. Until it does, nothing of it can be had."""
 
 
@@ -18,9 +20,21 @@ def of(account_id):
 
 
 def state(account, name):
-    value, model = getattr(account, name), COUNTED.get(name)
-    used = model and session.scalar(select(func.count()).where(model.account_id == account.id))
-    return {"value": value, "unlimited": value == 0, "used": used}
+    value = getattr(account, name)
+    return {"value": value, "unlimited": value == 0, "used": used(account.id, name)}
+
+
+def used(account_id, name):
+    """How many the account has of what the limit counts; None where nothing is counted."""
+    model = COUNTED.get(name)
+    return model and session.scalar(select(func.count()).where(model.account_id == account_id))
+
+
+def allow_another(account_id, name):
+    """Raises when the account may not have one more of what `COUNTED` has for the limit. The account stays locked until
+    the end of the transaction, so that of two at the same moment the second one counts the first."""
+    session.get(Account, account_id, with_for_update={"key_share": True}, populate_existing=True)
+    allow(account_id, name, used(account_id, name))
 
 
 def allow(account_id, name, used):

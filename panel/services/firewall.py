@@ -52,18 +52,27 @@ def groups_of(instance):
 
 def in_effect(instance):
     """Everything that is allowed, or None when the instance is in no group. A constant number of queries."""
+    found = by_rule(instance)
+    return None if found is None else tuple(found)
+
+
+def by_rule(instance):
+    """The same, each with the groups whose rules allow it; with none what is allowed because no rule is about going
+    out."""
     if session.connection().scalar(membership(), {"instance_id": instance.id}) is None:
         return None
     shown = selectinload(SecurityGroup.rules).joinedload(SecurityRule.ip_set).selectinload(IpSet.entries)
     groups = session.scalars(groups_of(instance).options(shown).execution_options(populate_existing=True)).all()
     if not groups:
         return None
-    rules = [rule for group in groups for rule in group.rules]
-    members = addresses_of({rule.remote_group_id for rule in rules if rule.remote_group_id}, instance)
-    found = [allowed(rule, members) for rule in rules]
-    if not any(rule.direction == "egress" for rule in rules):
-        found += [Allowed("egress", "all", family, None, None) for family in (4, 6)]
-    return tuple(dict.fromkeys(found))
+    rules = [(rule, group) for group in groups for rule in group.rules]
+    members = addresses_of({rule.remote_group_id for rule, _ in rules if rule.remote_group_id}, instance)
+    found = {}
+    for rule, group in rules:
+        found.setdefault(allowed(rule, members), []).append(group)
+    if not any(rule.direction == "egress" for rule, _ in rules):
+        found |= {Allowed("egress", "all", family, None, None): [] for family in (4, 6)}
+    return found
 
 
 @cache

@@ -9,6 +9,9 @@ from panel.db import session
 from panel.models import Link
 from panel.services.tokens import hashed
 
+RESET = "reset"
+"""Of a link that was mailed: it sets a new password."""
+
 
 def make(account, purpose, lifetime, leads_to=None):
     """A new link and its secret, which cannot be had again."""

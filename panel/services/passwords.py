@@ -5,9 +5,9 @@ from datetime import timedelta
 from panel import mail
 from panel.errors import Invalid, NotFound
 from panel.services import accounts, alerts, devices, links, sign_ins
+from panel.services.links import RESET
 
 LINK_LIVES = timedelta(minutes=60)
-RESET = "reset"
 WRONG = "This is not your password."
 NONE_YET = "You have no password yet. Set one by “Forgot your password?” on the sign-in page."
 
@@ -33,11 +33,11 @@ def ask_to_reset(email):
 
 
 def reset_facts(email):
-    """What the mail says, with a new link; None when nobody has the address. Older links end."""
+    """What the mail says, with a new link; None when nobody has the address. Older links go on: whoever asks again and
+    again in somebody's name would end each before it is read."""
     account = accounts.by_email(email)
     if account is None:
         return None
-    links.end(account, RESET)
     _, secret = links.make(account, RESET, LINK_LIVES)
     minutes = int(LINK_LIVES.total_seconds() // 60)
     return {"email": account.email, "link": mail.address(f"/reset-password/{secret}"), "minutes": minutes}
@@ -52,8 +52,8 @@ def opened(secret):
 
 
 def reset(secret, new, source):
-    """Uses the link up. The person still has to sign in, with the second factor if there is one. No browser counts as
-    known after it."""
+    """Uses the link up. The person still has to sign in, with the second factor if there is one. No browser that was
+    known before it is known after it."""
     account = opened(secret)
     if links.use(secret, RESET) is None:
         raise NotFound("This link was used already. Ask for a new one.")

@@ -27,12 +27,13 @@ def get(project_id, access, field=None):
 
 
 def weigh(projects, access):
-    """Notes on each row how many `instances` of it whoever asks reaches."""
-    within = Instance.project_id.in_([project.id for project in projects])
-    counts = select(Instance.project_id, func.count()).where(within, access.owns(Instance))
-    found = dict(session.execute(counts.group_by(Instance.project_id)).all())
-    for project in projects:
-        project.instances = found.get(project.id, 0)
+    """Notes on each row how many `instances` and `volumes` of it whoever asks reaches."""
+    ids = [project.id for project in projects]
+    for model in KINDS.values():
+        counts = select(model.project_id, func.count()).where(model.project_id.in_(ids), access.owns(model))
+        found = dict(session.execute(counts.group_by(model.project_id)).all())
+        for project in projects:
+            setattr(project, model.__tablename__, found.get(project.id, 0))
     return projects
 
 
@@ -69,12 +70,6 @@ def assign(access, resources, project_id):
         for row in rows:
             row.project_id = project and project.id
     session.flush()
-
-
-def available(project, access):
-    """Instances that are not in the project yet, newest first; to who may see instances."""
-    others = select(Instance).where(access.owns(Instance), Instance.project_id.is_distinct_from(project.id))
-    return others.where(access.holds("instances.view")).order_by(Instance.id.desc())
 
 
 def resources(project, access):

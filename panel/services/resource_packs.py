@@ -32,8 +32,8 @@ def listing(account=None, *, user_id=None):
     return query.where(account.owns(ResourcePack)) if account else query
 
 
-def get(pack_id):
-    pack = session.scalar(listing().where(ResourcePack.id == pack_id))
+def get(pack_id, account=None):
+    pack = session.scalar(listing(account).where(ResourcePack.id == pack_id))
     if pack is None:
         raise NotFound("No such resource pack.")
     return pack

@@ -188,16 +188,25 @@ def take(group, family, count, kind="public"):
     return taken
 
 
+def ahead(subnet):
+    """Those that were given to somebody by name before their turn came: they have a row already."""
+    if subnet.next_host >= subnet.room:
+        return frozenset()
+    first = row(subnet, subnet.nth(subnet.next_host))["sort_key"]
+    rows = select(Address.ip).where(Address.subnet_id == subnet.id, Address.sort_key >= first)
+    return frozenset(session.scalars(rows))
+
+
 def fresh(subnet, count):
     """What of an IPv6 subnet was never given out: its rows are made when they are first needed."""
     if not count:
         return []
     session.refresh(subnet, with_for_update=True)
-    made, kept = [], subnet.gateway and ipaddress.ip_address(subnet.gateway)
+    made, kept, named = [], subnet.gateway and ipaddress.ip_address(subnet.gateway), ahead(subnet)
     while len(made) < count and subnet.next_host < subnet.room:
         ip = subnet.nth(subnet.next_host)
         subnet.next_host += 1
-        if kept is None or kept not in ipaddress.ip_network(ip):
+        if str(ip) not in named and (kept is None or kept not in ipaddress.ip_network(ip)):
             made.append(Address(**row(subnet, ip)))
     session.add_all(made)
     session.flush()

@@ -9,7 +9,11 @@ NAVIGATION = (
         ("Overview", "layout-dashboard", "overview.show", permissions.ANY_USER),
         ("Projects", "folder", "projects.index", "projects.view"),
     ),
-    ("Compute", ("Instances", "server", "instances.index", "instances.view")),
+    (
+        "Compute",
+        ("Instances", "server", "instances.index", "instances.view"),
+        ("Resource packs", "package", "resource_packs.index", "instances.view"),
+    ),
     (
         "Storage",
         ("Volumes", "database", "volumes.index", "volumes.view"),
@@ -20,6 +24,7 @@ NAVIGATION = (
         "Network",
         ("Security groups", "shield", "security_groups.index", "security_groups.view"),
         ("IP sets", "list-details", "ip_sets.index", "ip_sets.view"),
+        ("Certificates", "certificate", "certificates.index", "certificates.view"),
     ),
     (
         "Watch",

@@ -27,10 +27,8 @@ def index():
 def log():
     wanted = deeds.wanted(me().timezone, "object_id")
     page = Page(audit.listing(viewer(), **wanted))
-    whole = viewer().holds("team.manage")
-    return render(
-        "user/activity/log.html", "rows", page=page, wanted=wanted, whole=whole, words=deeds.words, thing=deeds.thing
-    )
+    around = {"whole": audit.whole(viewer()), "words": deeds.words, "thing": deeds.thing}
+    return render("user/activity/log.html", "rows", page=page, wanted=wanted, **around)
 
 
 @bp.get("/activity/log/export")

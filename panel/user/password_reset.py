@@ -77,6 +77,7 @@ def finish(secret):
         return go(url_for(".choose", secret=secret))
     form = Form(NewPasswordForm)
     if form.submit(lambda new, again: passwords.reset(secret, new, entry.source())):
+        entry.recognise(form.result)  # the link came by the person's own mail
         say("Your password is set. Sign in with it.")
         return go(url_for("sign_in.show"))
     return answer("user/password_reset/choose.html", form, secret=secret, email=email)

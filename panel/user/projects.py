@@ -8,7 +8,7 @@ from panel.forms import Form
 from panel.htmx import did, go, render, say
 from panel.paging import Page
 from panel.schemas.projects import Assignment, ProjectIn, ProjectPatch
-from panel.services import instances, projects
+from panel.services import instances, projects, volumes
 
 bp = Blueprint("projects", __name__, url_prefix="/projects")
 VIEW, MANAGE = "projects.view", "projects.manage"
@@ -44,12 +44,17 @@ def create():
 def show(project_id):
     project = projects.get(project_id, viewer())
     page = Page(instances.listing(viewer(), project_id=project.id)) if may("instances.view") else None
-    others = session.scalars(projects.available(project, viewer()).limit(MOST)).all() if page is not None else []
-    return render("user/projects/show.html", "rows", project=project, page=page, others=others)
+    inside = volumes.listing(viewer(), project_id=project.id).limit(MOST) if may("volumes.view") else None
+    found = {
+        "page": page,
+        "volumes": session.scalars(inside).unique().all() if inside is not None else None,
+        "others": session.execute(projects.resources(project, viewer()).limit(MOST)).all(),
+    }
+    return render("user/projects/show.html", "rows", project=project, **found)
 
 
 MOST = 500
-"""How many instances the form offers to add; more are found by their own settings."""
+"""How many resources the form offers to add, and volumes are listed; more are found by their own pages."""
 
 
 @bp.get("/<project_id>/edit")
@@ -86,9 +91,11 @@ def delete(project_id):
 @bp.post("/<project_id>/add")
 @page_can(MANAGE)
 def add(project_id):
-    ids = [each for each in request.form.getlist("resource_id") if each][:100]
-    projects.assign(viewer(), [("instance", each) for each in ids], project_id)
-    say(f"{len(ids)} added." if ids else "Choose what to add first.", "success" if ids else "warning")
+    """Instances are sent as `resource_id`, volumes as `volume_id`."""
+    sent = (("instance", "resource_id"), ("volume", "volume_id"))
+    chosen = [(kind, each) for kind, name in sent for each in request.form.getlist(name) if each][:100]
+    projects.assign(viewer(), chosen, project_id)
+    say(f"{len(chosen)} added." if chosen else "Choose what to add first.", "success" if chosen else "warning")
     return go(url_for(".show", project_id=project_id))
 
 

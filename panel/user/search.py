@@ -21,6 +21,7 @@ ACTIONS = (
     ("Add SSH key", "key", "ssh_keys.new", "ssh_keys.manage"),
     ("Generate SSH key", "wand", "ssh_keys.new_pair", "ssh_keys.manage"),
     ("Add user script", "file-text", "user_scripts.new", "user_scripts.manage"),
+    ("Add certificate", "certificate", "certificates.new", "certificates.manage"),
     ("Invite member", "user-plus", "team.new", "team.manage"),
 )
 

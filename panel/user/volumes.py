@@ -29,6 +29,10 @@ def mine(volume_id):
     return volumes.get(volume_id, viewer())
 
 
+def own_projects():
+    return session.scalars(projects.listing(viewer())).all() if may("projects.view") else []
+
+
 def plans():
     return session.scalars(volume_plans.offered()).all()
 
@@ -36,16 +40,19 @@ def plans():
 @bp.get("")
 @page_can(VIEW)
 def index():
-    page = Page(volumes.listing(viewer(), search=request.args.get("search", "")[:255]))
+    there = [(project.id, project.name) for project in own_projects()]
+    wanted = {"search": request.args.get("search", "")[:255]}
+    wanted["project_id"] = next((each for each, _ in there if each == request.args.get("project")), None)
+    page = Page(volumes.listing(viewer(), **wanted))
     moving = any(volume.status == "pending" for volume in page)
-    filtered = bool(request.args.get("search"))
-    return render("user/volumes/index.html", "rows", page=page, closed=closed(), moving=moving, filtered=filtered)
+    found = {"page": page, "closed": closed(), "moving": moving, "projects": there, "filtered": any(wanted.values())}
+    return render("user/volumes/index.html", "rows", **found)
 
 
 @bp.get("/new")
 @page_can(MANAGE)
 def new():
-    return form_page(Form(VolumeIn))
+    return form_page(Form(VolumeIn, known={"project_id": request.args.get("project")}))
 
 
 @bp.post("/new")
@@ -61,7 +68,7 @@ def create():
 
 def form_page(form):
     found = {"plans": plans(), "locations": session.scalars(catalog.locations(viewer())).all()}
-    found["projects"] = session.scalars(projects.listing(viewer())).all() if may("projects.view") else []
+    found["projects"] = own_projects()
     return render("user/volumes/new.html", "form", status=form.status, form=form, closed=closed(), **found)
 
 
@@ -78,6 +85,7 @@ def shown(volume_id, **forms):
         "volume": volume,
         "closed": closed(),
         "instances": session.scalars(places.limit(500)).unique().all() if may("instances.view") else [],
+        "projects": own_projects(),
         "plans": [plan for plan in plans() if plan.volume_plan_group_id == volume.plan.volume_plan_group_id],
         "attaching": forms.get("attaching") or Form(VolumeAttach),
         "resizing": forms.get("resizing") or Form(VolumeResize),

@@ -58,11 +58,11 @@ def test_zero_is_unlimited_and_a_number_is_a_hard_cap(cast, put):
 def test_the_customer_sees_the_limits(as_, cast, put, monkeypatch):
     monkeypatch.setitem(account_limits.COUNTED, "max_dns_zones", SshKey)  # any table with an owner
     session.add(SshKey(account_id=cast.owner.id, name="k", public_key="", fingerprint=""))
-    put(max_dns_zones=3, max_certificates=0)
+    put(max_dns_zones=3, max_serverless_apps=0)
     shown = as_("owner", "GET", "/api/account/limits").json["data"]
     assert set(shown) == set(LIMITS)
     assert shown["max_dns_zones"] == {"value": 3, "unlimited": False, "used": 1}
-    assert shown["max_certificates"] == {"value": 0, "unlimited": True, "used": None}
+    assert shown["max_serverless_apps"] == {"value": 0, "unlimited": True, "used": None}
     assert as_("member", "GET", "/api/account/limits").json["data"] == shown
 
 

@@ -34,6 +34,16 @@ def test_names_and_address_are_changed(as_, cast, do):
     assert (unknown.status_code, "Writable" in unknown.json["errors"]["balance"][0]) == (422, True)
 
 
+def test_a_member_s_new_address_is_known_to_the_team(as_, cast):
+    assert as_("admin", "PUT", f"/api/v1/user/{cast.viewer.id}", json={"email": "new@example.com"}).status_code == 200
+    members = [member["email"] for member in as_("owner", "GET", "/api/team/subusers").json["data"]]
+    assert "new@example.com" in members
+    assert "viewer@example.com" not in members
+    role = as_("owner", "GET", "/api/team/roles").json["data"][0]["id"]
+    again = {"email": "new@example.com", "role_id": role}
+    assert as_("owner", "POST", "/api/team/subusers/invite", json=again).json["errors"].keys() == {"email"}
+
+
 def test_a_suspended_person_signs_in_and_reads_why(as_, cast, browse, do):
     instance = cast.instance()
     answer = do("owner", "suspend", reason="Invoice 1042 is overdue.")

@@ -80,6 +80,18 @@ def test_a_member_sees_own_deeds_and_with_team_manage_all(as_, cast, add):
     assert ids(as_("viewer", "GET", MINE)) == [second.id, first.id]
 
 
+@pytest.mark.parametrize("reach", ["chosen", "projects"])
+def test_who_works_on_chosen_resources_reads_of_no_others(as_, browse, cast, add, reach):
+    """IDT-44: also with `team.manage`."""
+    add(object_name="Payroll")
+    mine = add(person="member@example.com", person_id=cast.member.id, person_kind="member")
+    session.scalar(select(Member).where(Member.account_id == cast.member.id)).reach = reach
+    session.commit()
+    assert ids(as_("member", "GET", MINE)) == [mine.id]
+    for page in ("/activity/log", "/activity/log/export"):
+        assert "Payroll" not in browse("member").get(page).text
+
+
 def test_it_needs_the_account_scope(as_, cast):
     cast.tokens["narrow"] = tokens.issue("user", name="n", account=cast.owner, scopes=["instances:read"])[1]
     session.commit()
@@ -160,7 +172,8 @@ def test_operators_see_everything_with_whose_it_was(as_, cast, add):
 @pytest.mark.parametrize(("who", "path"), [("owner", f"{MINE}/export"), ("admin", f"{ALL}/export")])
 def test_csv(as_, add, monkeypatch, who, path):
     monkeypatch.setattr(entries, "AT_ONCE", 2)
-    names = ["=1+1", "+1", "-1", "@x", 'a "quoted", name', "two\r\nlines", "\tx", "Zoë", ""]
+    formulas = ["=1+1", "+1", "-1", "@x", "\tx", "\n=1", "\uff1d1", "\uff20x"]
+    names = [*formulas, 'a "quoted", name', "two\r\nlines", "Zoë", ""]
     for name in names:
         add(object_name=name, created_at=NOON)
     answer = as_(who, "GET", path)
@@ -171,7 +184,7 @@ def test_csv(as_, add, monkeypatch, who, path):
     heading, *lines = csv.reader(io.StringIO(answer.text, newline=""))
     assert tuple(heading) == audit.EXPORTED
     rows = [dict(zip(heading, line, strict=True)) for line in lines]
-    told = ["'=1+1", "'+1", "'-1", "'@x", 'a "quoted", name', "two\r\nlines", "'\tx", "Zoë", ""]
+    told = [*(f"'{text}" for text in formulas), 'a "quoted", name', "two\r\nlines", "Zoë", ""]
     assert [row["object_name"] for row in reversed(rows)] == told
     assert rows[0]["created_at"] == "2026-03-04T12:00:00.000Z"
     assert rows[0]["changes"] == '{"did":"changed"}'

@@ -6,7 +6,7 @@ from sqlalchemy import text
 from sqlalchemy.exc import DBAPIError
 
 from panel.config import Config
-from panel.db import bare_app, db, session
+from panel.db import allow_migrations, bare_app, db, session
 from panel.services import audit
 from tests.test_migrations import empty  # noqa: F401  (a fixture)
 
@@ -27,6 +27,7 @@ def test_tables_as_tests_make_them(world, statement):
 
 def test_tables_as_the_migration_makes_them(empty, tmp_path):  # noqa: F811
     app = bare_app(Config(data_dir=tmp_path, database_url=empty, secret_key="test"))
+    allow_migrations(app)
     with app.app_context():
         flask_migrate.upgrade()
         audit.add(**ENTRY)

@@ -28,6 +28,17 @@ def test_a_customer_sees_who_did_what(browse, deed):
         assert "laptop" not in browse(who).get(MINE).text
 
 
+def test_whoever_acts_as_a_customer_is_told_so_to_the_customer(browse, cast, as_):
+    """By a program as at the pages, with words that say more than that something was started and stopped."""
+    made = as_("admin", "POST", f"/api/v1/user/{cast.owner.id}/impersonate").json["data"]["token"]
+    as_("nobody", "POST", "/api/profile/impersonation/stop", headers={"Authorization": f"Bearer {made}"})
+    operator = browse("admin")
+    operator.post(f"/admin/customers/{cast.owner.id}/impersonate")
+    operator.post("/impersonation/stop")
+    page = browse("owner").get(MINE).text
+    assert page.count("Begin to act as the person") == page.count("Stop acting as the person") == 2
+
+
 def test_platform_s_deeds_without_their_address(browse, cast, as_):
     made = cast.instance(display_name="Shop")
     as_("admin", "PATCH", f"/api/v1/instance/{made.id}", json={"notes": "n"})

@@ -1,18 +1,32 @@
-"""Customers can read every page: on a phone and on a wide screen, in both themes, with names as long as may be."""
+"""Everybody can read every page: on a phone and on a wide screen, in both themes, with names as long as may be."""
 
 import threading
 from pathlib import Path
 
 import pytest
+from flask import url_for
 from playwright.sync_api import expect
 from sqlalchemy import select
 from waitress import create_server
 
 from panel import limits
+from panel.admin import NAVIGATION
 from panel.app import create_app
 from panel.db import session
 from panel.models import Task
-from panel.services import disks, instances, ip_sets, projects, security_groups, sign_ins, snapshots, user_scripts
+from panel.services import (
+    disks,
+    instances,
+    ip_sets,
+    projects,
+    resource_packs,
+    security_groups,
+    sign_ins,
+    snapshots,
+    user_scripts,
+    volume_plans,
+    volumes,
+)
 from panel.services.webhooks import subscriptions
 from tests.apart import installation
 from tests.browser.conftest import window
@@ -29,6 +43,7 @@ PAGES = [
     "/instances",
     "/instances/new",
     "/instances?search=nothing",
+    "/resource-packs",
     "/tasks",
     "/activity",
     "/activity/log",
@@ -76,6 +91,8 @@ TABS = (
     "/change-plan",
     "/reinstall",
 )
+FORMS = ["instances/new", "customers/new", "resource-packs/new", "hypervisors/new", "security-groups/new", "plans/new"]
+"""Of operators, below /admin."""
 
 
 class Site:
@@ -86,14 +103,19 @@ class Site:
         with app.app_context():
             owner = session.merge(app.cast.owner)
             self.thing = dict(self.furnish(owner))
-            secret = sign_ins.start(owner, ip="127.0.0.1", user_agent="test")
-            session.commit()
-        serializer = app.session_interface.get_signing_serializer(app)
-        self.cookie = {"name": "panel", "value": serializer.dumps({"_user_id": secret}), "url": url}
+            self.cookies = {who: self.cookie(who) for who in ("owner", "admin")}
+
+    def cookie(self, who):
+        secret = sign_ins.start(session.merge(getattr(self.app.cast, who)), ip="127.0.0.1", user_agent="test")
+        session.commit()
+        serializer = self.app.session_interface.get_signing_serializer(self.app)
+        return {"name": "panel", "value": serializer.dumps({"_user_id": secret}), "url": self.url}
 
     def furnish(self, owner):
-        instance = self.app.cast.instance(display_name=LONG)
-        instance.tags, instance.notes = ["t" * 63], LONG
+        pack = {"name": "p" * 64, "description": LONG, "cpu_cores": 8, "ram": 4096, "storage": 100, "price": 40}
+        pack = resource_packs.create(user_id=owner.id, **pack)
+        instance = self.app.cast.instance(display_name=LONG, pack_id=pack.id)
+        instance.tags, instance.notes, instance.enable_smtp = ["t" * 63], LONG, False
         instances.deploy(instance, image_id=self.app.cast.image.id, actor=owner.email)
         self.work()
         disks.add(instance, size=5, actor=owner.email)
@@ -114,11 +136,17 @@ class Site:
         project = projects.create(owner, name=LONG[:64], description=LONG)
         session.flush()
         instance.project_id = project.id
+        plan = volume_plans.create(volume_plans.create_group(name="ssd"), name="v" * 64, size=5, price=1)
+        place = {"volume_plan_id": plan.id, "hypervisor_group_id": instance.group_id, "project_id": project.id}
+        volume = volumes.create(owner, name=LONG, actor=owner.email, **place)
+        self.work()
         hook = {"name": LONG, "url": f"https://1.1.1.1/{LONG}", "secret": "correct horse battery", "event_kinds": ["*"]}
         hook = subscriptions.create(owner, **hook)
         user_scripts.create(owner, name=LONG, type="bash", content=f"#!/bin/sh\n# {LONG}\n")
         session.commit()
         yield "instance", f"/instances/{instance.id}"
+        yield "pack", f"/resource-packs/{pack.id}"
+        yield "volume", f"/volumes/{volume.id}"
         yield "task", f"/tasks/{ended.id}"
         yield "group", f"/security-groups/{group.id}"
         yield "set", f"/ip-sets/{networks.id}"
@@ -130,7 +158,8 @@ class Site:
         while self.bells:
             function, *args = self.bells.pop(0)
             if function == "worker.task.run":
-                task.run(*args, "test-worker")
+                for task_id in args:
+                    task.run(task_id, "test-worker")
         session.expire_all()
 
 
@@ -149,12 +178,12 @@ def site(tmp_path_factory):
 
 @pytest.fixture
 def opened(browser, site):
-    """Opens pages of the site as its customer, in a window of a size and a theme."""
+    """Opens pages of the site as its customer or its operator, in a window of a size and a theme."""
     windows = []
 
-    def opened(size, theme="light"):
+    def opened(size, theme="light", who="owner"):
         windows.append(window(browser, viewport=SIZES[size], color_scheme=theme))
-        windows[-1].add_cookies([site.cookie])
+        windows[-1].add_cookies([site.cookies[who]])
         return windows[-1].new_page()
 
     yield opened
@@ -165,12 +194,29 @@ def opened(browser, site):
 @pytest.mark.parametrize("theme", ["light", "dark"])
 @pytest.mark.parametrize("size", SIZES)
 def test_every_page_can_be_read(site, opened, size, theme):
-    page, wrong = opened(size, theme), {}
-    for path in [*PAGES, *site.thing.values(), *(site.thing["instance"] + tab for tab in TABS)]:
-        page.goto(site.url + path)
+    paths = [*PAGES, *site.thing.values(), *(site.thing["instance"] + tab for tab in TABS)]
+    assert unreadable(opened(size, theme), site, paths) == {}
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("size", SIZES)
+def test_operators_can_read_theirs(site, opened, size, theme):
+    with site.app.test_request_context():
+        lists = [url_for(page[2]) for _, *pages in NAVIGATION for page in pages]
+    tabs = [f"/admin{site.thing['instance']}{tab}" for tab in ("", "/network", "/settings")]
+    things = [f"/admin{site.thing[name]}" for name in ("group", "set", "pack")]
+    paths = [*lists, *(f"/admin/{form}" for form in FORMS), *tabs, *things, "/admin/ip-sets?search=nothing"]
+    assert unreadable(opened(size, theme, "admin"), site, paths) == {}
+
+
+def unreadable(page, site, paths):
+    """What is wrong with each page."""
+    wrong = {}
+    for path in paths:
+        assert page.goto(site.url + path).ok or path == "/nothing", path
         if found := page.evaluate(READABLE):
             wrong[path] = found
-    assert wrong == {}
+    return wrong
 
 
 def test_rules_keep_their_direction_on_a_phone(site, opened):

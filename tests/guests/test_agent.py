@@ -15,7 +15,8 @@ def guest(lab):
     instance = lab.create()
     lab.install(instance, ssh_keys=[lab.key_id])
     wait_for(lambda: lab.call("GET", f"/api/instance/{instance['id']}/guest-ips")["data"], "the agent's report")
-    return lab.show(instance)
+    yield lab.show(instance)
+    lab.destroy(instance)
 
 
 def kept(lab, guest, password):

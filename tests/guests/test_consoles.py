@@ -80,6 +80,7 @@ def test_workers_that_are_killed_disturb_no_console(lab, person, guest):
     assert shell.run("echo $((6*7))") == "42"
     assert moves(person.screen(screen)[0])
     assert Shell(person.connect(f"/ssh/{token}")).run("hostname") == "consoles.example.com"
+    wait_for(lambda: person.told(person.mint(guest["id"])) is None, "other workers to open a screen")
 
 
 def test_a_redis_that_is_killed_disturbs_no_console(lab, person, guest):
@@ -88,7 +89,7 @@ def test_a_redis_that_is_killed_disturbs_no_console(lab, person, guest):
     kill(lab, "redis-server")
     assert moves(seat)
     assert shell.run("echo $((6*7))") == "42"
-    assert moves(person.screen(person.mint(guest["id"]))[0])
+    wait_for(lambda: person.told(person.mint(guest["id"])) is None, "another screen to open")
     assert open_shell(lab, person, guest).run("hostname") == "consoles.example.com"
 
 

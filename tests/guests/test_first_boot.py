@@ -55,7 +55,8 @@ def guest(lab):
     scripts = [script(lab, f"s{number}", content) for number, content in enumerate(SCRIPTS)]
     wanted = {"user_scripts": scripts, "timezone": "Asia/Tokyo", "cloudcfg": "runcmd:\n- echo own >>/order"}
     assert "password" not in lab.install(instance, ssh_keys=[lab.key_id], **wanted)
-    return lab.show(instance)
+    yield lab.show(instance)
+    lab.destroy(instance)
 
 
 def test_scripts_run_once_in_their_order_after_the_customers_own_commands(lab, guest):

@@ -13,7 +13,8 @@ def guest(lab):
     instance = lab.create(hostname="web.example.com")
     answer = lab.install(instance, ssh_keys=[lab.key_id], timezone="Asia/Tokyo", cloudcfg="runcmd:\n- touch /ran")
     assert "password" not in answer
-    return lab.show(instance)
+    yield lab.show(instance)
+    lab.destroy(instance)
 
 
 def test_the_guest_runs_and_is_what_was_ordered(lab, guest):

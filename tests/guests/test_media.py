@@ -24,7 +24,8 @@ def shelf(library_certificate):
 def guest(lab):
     instance = lab.create(hostname="media.example.com")
     lab.install(instance, ssh_keys=[lab.key_id])
-    return lab.show(instance)
+    yield lab.show(instance)
+    lab.destroy(instance)
 
 
 def disc(label, words="", boot=None):

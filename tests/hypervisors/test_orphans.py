@@ -45,10 +45,19 @@ def test_a_discovery_finds_both_kinds(as_, path, stranger, lost, work):
     task = ended(as_("admin", "POST", f"{path}/discover"), work)
     found = as_("admin", "GET", f"{path}/discoveries/latest").json["data"]
     assert (found["task_id"], found["status"]) == (task.id, "completed")
-    assert found["unknown"] == [{"id": STRANGER, "name": "old-web"}]
+    [machine] = found["unknown"]
+    assert (machine["id"], machine["name"], machine["power"]) == (STRANGER, "old-web", "on")
     assert found["missing"] == [{"id": lost.id, "name": lost.name}]
     assert as_("admin", "GET", f"{path}/discoveries/{task.id}").json["data"] == found
     assert as_("admin", "GET", f"{path}/discoveries/{STRANGER}").status_code == 404
+
+
+def test_a_discovery_of_older_times_is_shown(as_, path, stranger, work):
+    task = ended(as_("admin", "POST", f"{path}/discover"), work)
+    task.arguments = {"unknown": [{"id": STRANGER, "name": "old-web"}], "missing": []}
+    session.commit()
+    [machine] = as_("admin", "GET", f"{path}/discoveries/latest").json["data"]["unknown"]
+    assert (machine["name"], machine["power"], machine["disks"]) == ("old-web", None, [])
 
 
 def test_a_discovery_of_a_silent_hypervisor_fails(as_, path, node, work):

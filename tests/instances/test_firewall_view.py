@@ -1,6 +1,10 @@
 """The firewall of an instance in one view: what the API shows is what the node is told."""
 
+from sqlalchemy import select
+
 from panel.db import session
+from panel.models import Member
+from panel.services import tokens
 from tests.security_groups.test_api import HTTP
 from tests.security_groups.test_tasks import PING, allowed, deployed, group  # noqa: F401  (fixtures)
 
@@ -41,3 +45,22 @@ def test_a_group_that_is_referred_to_is_shown_by_its_addresses(as_, deployed, gr
     group(referring, instances=[web])
     [rule] = [each for each in shown(as_, web).json["firewall"]["rules"] if each["direction"] == "ingress"]
     assert rule["networks"] == [f"{shop.ipv4}/32"]
+
+
+def test_a_member_needs_the_right_to_see_security_groups_as_well(as_, browse, cast):
+    """IDT-22: the scope comes from the path, so a token of `instances:read` alone is enough; of the person both
+    families are asked, here as on the page."""
+    instance = cast.instance()
+    role = session.scalar(select(Member).where(Member.account_id == cast.viewer.id)).role
+    cast.tokens["alone"] = tokens.issue("user", name="n", account=cast.viewer, scopes=["instances:read"])[1]
+    role.permissions = ["instances.view", "security_groups.view"]
+    session.commit()
+    assert shown(as_, instance, "alone").status_code == 200
+    role.permissions = ["instances.view"]
+    session.commit()
+    answer = shown(as_, instance, "alone")
+    assert (answer.status_code, "security_groups.view" in answer.json["message"]) == (403, True)
+    assert "security_groups.view" in browse("viewer").get(f"/instances/{instance.id}/network").text
+    role.permissions = ["security_groups.view"]
+    session.commit()
+    assert "instances.view" in shown(as_, instance, "viewer").json["message"]

@@ -1,5 +1,6 @@
 """Sockets, cores and threads: set by operators, in the machine at its next start."""
 
+import re
 from dataclasses import replace
 
 import orjson
@@ -8,6 +9,7 @@ from lxml import etree
 
 from panel.db import session
 from panel.services import catalog, instances
+from tests.test_pages import PART
 from worker.instances import machine as described
 from worker.nodes.base import Machine
 from worker.nodes.libvirt import xml
@@ -47,11 +49,12 @@ def test_it_waits_for_the_next_start(as_, running, work, node):
 
 def test_it_is_shown_on_the_pages(as_, browse, running):
     put(as_, running, sockets=1, cores=2, threads=2)
-    assert (
-        "1 socket, 2 cores, 2 threads, from its next start on"
-        in browse("admin").get(f"/admin/instances/{running.id}").text
-    )
-    assert "waits for a restart" in browse("owner").get(f"/instances/{running.id}").text
+    words = "1 socket with 2 cores of 2 threads, from the next start on"
+    assert words in browse("admin").get(f"/admin/instances/{running.id}").text
+    assert words in browse("owner").get(f"/instances/{running.id}").text
+    running.cpu_cores = 2
+    session.commit()
+    assert "each core a processor of its own" in browse("owner").get(f"/instances/{running.id}").text
 
 
 def test_it_has_to_make_up_the_cores(as_, running):
@@ -79,3 +82,40 @@ def test_libvirt_is_told():
     for topology, told in ((None, []), ((1, 2, 2), [{"sockets": "1", "dies": "1", "cores": "2", "threads": "2"}])):
         made = etree.fromstring(xml.domain(replace(machine, topology=topology), {}, False, False, False))
         assert [dict(each.attrib) for each in made.iterfind("cpu/topology")] == told
+
+
+def test_operators_set_it_on_the_page(browse, running, work, node):
+    """INS-82"""
+    operator, place = browse("admin"), f"/admin/instances/{running.id}"
+    page = operator.get(f"{place}/settings").text
+    assert "each core a processor of its own" in page
+    assert re.search(r'name="sockets"[^>]* value="4"', page)
+    wrong = operator.post(f"{place}/topology", data={"sockets": "3", "cores": "1", "threads": "1"})
+    assert (wrong.status_code, wrong.text.count("have to make 4 in all")) == (422, 1)
+    wrong = operator.post(f"{place}/topology", data={"sockets": "x", "cores": "1"}, headers=PART)
+    assert ("wrong-sockets" in wrong.text, "<html" in wrong.text) == (True, False)
+    chosen = {"sockets": "1", "cores": "2", "threads": "2"}
+    assert operator.post(f"{place}/topology", data=chosen).headers["Location"] == f"{place}/settings"
+    page = operator.get(f"{place}/settings").text
+    assert "The guest has it after its next start." in page
+    assert "1 socket with 2 cores of 2 threads, from the next start on" in page
+    work()
+    assert live(node, running) is None
+    instances.act(running, "restart", actor="test")
+    session.commit()
+    work()
+    assert live(node, running) == [1, 2, 2]
+    assert "of 2 threads." in operator.get(f"{place}/settings").text
+
+
+def test_the_page_of_it_is_the_operators(browse, cast, running):
+    path, chosen = f"/admin/instances/{running.id}/topology", {"sockets": "4", "cores": "1", "threads": "1"}
+    assert browse("owner").post(path, data=chosen).status_code == 403
+    assert "Sockets" not in browse("owner").get(f"/instances/{running.id}/settings").text
+    running.migrating = True
+    session.commit()
+    assert browse("admin").post(path, data=chosen).status_code == 409
+    assert "Another task is working" in browse("admin").get(f"/admin/instances/{running.id}/settings").text
+    cast.admin.operator_role = "read_only"
+    session.commit()
+    assert browse("admin").post(path, data=chosen).status_code == 403

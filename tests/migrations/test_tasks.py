@@ -8,7 +8,7 @@ from panel.services import migrations, tasks
 from tests.migrations.conftest import again, look
 from worker import migrations as moving
 from worker import task
-from worker.nodes.base import Power
+from worker.nodes.base import Disk, GiB, Power
 from worker.nodes.simulated import SimulatedNode
 
 
@@ -233,3 +233,22 @@ def test_an_evacuation_tells_what_could_not_move(machine, second, work):
     assert parent.arguments["refused"].keys() == {machine.name}
     work()
     assert (again(parent).status, again(machine).state) == ("failed", "running")
+
+
+def test_an_adopted_disk_replaces_nobody_s_of_its_name(machine, move, node, other, work):
+    """The disks of adopted machines are called as somebody else called them."""
+    node.create_disk(Disk("default", "web.qcow2", GiB))
+    machine.disks[0].name = "web.qcow2"
+    session.commit()
+    other.prepare_pool("default", "/srv/b")
+    other.create_disk(Disk("default", "web.qcow2", 3 * GiB))
+    row = move()
+    work()
+    assert (again(row).status, "would be replaced" in again(row).error) == ("failed", True)
+    assert Disk("default", "web.qcow2", 3 * GiB) in other.disks("default")
+    assert again(machine).hypervisor_id == machine.hypervisor_id
+    other.delete_disk("default", "web.qcow2")
+    row = move()
+    work()
+    assert again(row).status == "completed", again(row).error
+    assert "web.qcow2" in {disk.name for disk in other.disks("default")}

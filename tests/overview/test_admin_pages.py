@@ -14,6 +14,7 @@ from panel.services import (
     audit,
     instances,
     ip_sets,
+    orphans,
     overview,
     resource_packs,
     security_groups,
@@ -22,6 +23,9 @@ from panel.services import (
     workers,
 )
 from tests.test_pages import PART
+from worker.nodes.base import Machine
+
+STRANGER = "7c9e6679-7425-40de-944b-e07fc1f90ae7"
 
 
 @pytest.fixture(autouse=True)
@@ -40,10 +44,12 @@ def attention(text):
     return re.search(r'aria-label="Needs attention".*?</section>', text, re.DOTALL)[0]
 
 
-def test_every_page_opens(app, browse, cast, work):
+def test_every_page_opens(app, browse, cast, work, node):
     """With one of everything, as a whole page and as its part; nothing is styled or scripted inline."""
     deployed, instance = cast.instance(), cast.instance()
     instances.deploy(deployed, image_id=cast.image.id, actor="test")
+    node.define(Machine(STRANGER, "somebody-elses", 1, 256, ()))
+    orphans.discover(cast.node, actor="test")
     session.commit()
     work()
     instances.deploy(instance, image_id=cast.image.id, actor="test")
@@ -61,6 +67,7 @@ def test_every_page_opens(app, browse, cast, work):
         "iso_id": iso.id,
         "account_id": cast.owner.id,
         "hypervisor_id": cast.node.id,
+        "machine_id": STRANGER,
         "storage_id": session.scalar(select(Storage.id)),
         "group_id": cast.location.id,
         "plan_id": cast.plan.id,

@@ -16,7 +16,7 @@ from http.client import HTTPException
 import psutil
 import pytest
 
-PATIENCE = 120
+PATIENCE = 240
 """Seconds until a test stops waiting. Never what a test measures."""
 
 
@@ -48,8 +48,10 @@ class Installation:
         self.running = []
 
     def panel(self, *words, status=0):
-        """Runs a command to its end and returns what it wrote; only to standard output when it succeeded."""
-        done = subprocess.run(self.command(words), env=self.env, capture_output=True, text=True)
+        """Runs a command to its end and returns what it wrote; only to standard output when it succeeded. There is
+        nobody who could answer what it asks."""
+        nobody = {"stdin": subprocess.DEVNULL, "capture_output": True, "text": True}
+        done = subprocess.run(self.command(words), env=self.env, **nobody)
         assert done.returncode == status, done.stdout + done.stderr
         return done.stdout if status == 0 else done.stdout + done.stderr
 
@@ -159,7 +161,7 @@ def settings():
 @pytest.fixture
 def installation(tmp_path, fresh, settings):
     shutil.copytree(fresh[0].data_dir, tmp_path, dirs_exist_ok=True)
-    made = Installation(tmp_path, PANEL_WEB_WORKERS="1", **settings)
+    made = Installation(tmp_path, **{"PANEL_WEB_WORKERS": "1", "PANEL_WORKERS": "1"} | settings)
     yield made
     made.end()
 

@@ -1,10 +1,12 @@
 """The commands of day-to-day operation, as an operator types them."""
 
+import os
 import re
+import subprocess
 
 import pytest
 
-from tests.processes.conftest import wait_for
+from tests.processes.conftest import PATIENCE, wait_for
 
 pytestmark = pytest.mark.processes
 
@@ -23,6 +25,29 @@ def test_tokens(installation):
     assert [asked(token) for token in (here, elsewhere, billing, reader)] == [200, 403, 403, 403]
     assert installation.call("GET", "/api/instances", token=reader)[0] == 200
     assert installation.call("GET", "/api/ssh-keys", token=reader)[0] == 403
+
+
+def test_where_nobody_can_answer_nothing_is_asked(installation):
+    """A script that gives no description goes on, instead of ending with "Aborted!" or waiting."""
+    assert installation.panel("token", "admin").startswith("pa_")
+    assert installation.panel("token", "billing", "--name", "shop").strip()
+    listed = installation.panel("token", "list")
+    assert re.search(r"admin +active +127\.0\.0\.1 +never used +command line\n", listed)
+    assert re.search(r"billing +active +127\.0\.0\.1 +never used +shop\n", listed)
+    for command in ("create", "password", "reset-factors"):
+        assert "Missing option '--email'" in installation.panel("user", command, status=2)
+
+
+def test_at_a_terminal_it_asks(installation):
+    ours, theirs = os.openpty()
+    here = {"env": installation.env, "stdin": theirs, "stdout": subprocess.PIPE, "stderr": theirs}
+    asking = subprocess.Popen(installation.command(("token", "admin")), **here)
+    os.write(ours, b"203.0.113.7\nmine\nfor tests\n")
+    told = asking.communicate(timeout=PATIENCE)[0].decode()
+    os.close(ours)
+    os.close(theirs)
+    assert (asking.returncode, "IP address that may use it" in told) == (0, True)
+    assert "203.0.113.7  never used  mine: for tests" in installation.panel("token", "list")
 
 
 def test_what_cannot_be_is_said_in_a_sentence(installation):

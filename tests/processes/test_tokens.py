@@ -95,3 +95,11 @@ def test_a_token_is_bound_to_one_address(installation):
     installation.panel("token", "admin", "--ip", "2001:db8::7", *mine)
     assert "2001:db8::7" in installation.panel("token", "list")
     assert "No such token." in installation.panel("token", "revoke", "nothing", status=1)
+
+
+def test_a_token_has_a_name(installation):
+    """IDT-10"""
+    for kind in ("admin", "billing"):
+        mine = ("--ip", "127.0.0.1", "--name", " ", "--description", "")
+        assert "Say what the token is called." in installation.panel("token", kind, *mine, status=2)
+    assert installation.panel("token", "list") == ""

@@ -14,6 +14,12 @@ from tests.processes.conftest import wait_for
 pytestmark = pytest.mark.processes
 
 
+@pytest.fixture
+def settings():
+    """As many workers as there are where nobody says how many."""
+    return {"PANEL_WORKERS": "2"}
+
+
 def test_it_serves_works_and_stops(installation, customer):
     up = installation.up()
     assert installation.call("GET", "/healthz") == (200, {"status": "ok"})

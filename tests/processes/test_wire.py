@@ -1,5 +1,6 @@
 """What the real server does with bytes that are no request: it says so or hangs up, and goes on with the others."""
 
+import json
 import socket
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -84,6 +85,40 @@ def test_what_is_no_request(web):
         assert b"evil" not in heard
     process = web.running[0]
     assert process.is_running()
+
+
+REFUSED = {
+    b"A: " + b"a" * 9000: 431,
+    b"Authorization: Bearer " + b"a" * 60_000: 431,
+    b"\r\n".join([b"A: b"] * 150): 431,
+    b"no header": 400,
+    b"Content-Length: 1\r\nTransfer-Encoding: chunked": 400,
+    b"Content-Length: -1": 400,
+    b"Transfer-Encoding: nosuch": 501,
+    b"Expect: miracles": 417,
+}
+
+
+@pytest.mark.parametrize("start", ["/api/v1/auth", "/api/v1/nosuch?a=b", "http://x/api/v1/auth"])
+def test_under_api_v1_also_what_cannot_be_read_is_refused_in_an_envelope(web, start):
+    """ENV-03, ERR-12: by a server that never asked the application."""
+    for header, expected in REFUSED.items():
+        heard = say(web, b"POST %s HTTP/1.1\r\nHost: x\r\n%s\r\n\r\n" % (start.encode(), header))
+        head, _, body = heard.partition(b"\r\n\r\n")
+        assert status(heard) == expected, (header[:40], heard[:300])
+        assert b"X-Api-Envelope: v1" in head
+        found = json.loads(body)
+        assert (found.keys(), found["success"]) == ({"success", "message"}, False)
+    assert status(say(web, b"GET %s?%s HTTP/1.1\r\n\r\n" % (start.encode(), b"a" * 5000))) == 414
+
+
+def test_programs_of_customers_get_json_and_browsers_a_page(web):
+    """ENV-32, ERR-12"""
+    for path, kind in (("/api/connect", b"application/json"), ("/version", b"application/json"), ("/", b"text/html")):
+        heard = say(web, b"GET %s HTTP/1.1\r\nHost: x\r\nA: %s\r\n\r\n" % (path.encode(), b"a" * 9000))
+        assert status(heard) == 431
+        assert b"Content-Type: " + kind in heard
+        assert b"X-Api-Envelope" not in heard
 
 
 def test_bodies_in_pieces(web, fresh):

@@ -132,3 +132,17 @@ def test_a_set_to_its_end(browse):
     assert len(session.scalars(select(IpSetEntry)).all()) == 1
     assert browser.post(f"{place}/delete").headers["Location"] == SETS
     assert browse("outsider").get(place).status_code == 404
+
+
+def test_customers_search_theirs_and_make_none_for_others(browse, cast):
+    browser = browse("owner")
+    for place, more in ((GROUPS, {}), (SETS, {"ip_version": "ipv4"})):
+        browser.post(f"{place}/new", data={"name": "Front", "owner": "outsider@example.com", **more})
+        browser.post(f"{place}/new", data={"name": "Back", **more})
+        browser.get(place)  # says what was made
+        page = browser.get(f"{place}?search=fro", headers=PART).text
+        assert ("Front" in page, "Back" in page, "Owner" in page) == (True, False, False)
+        assert "matches" in browser.get(f"{place}?search=zzz").text
+    rows = [*session.scalars(select(SecurityGroup)), *session.scalars(select(IpSet))]
+    assert {row.account_id for row in rows} == {cast.owner.id}
+    assert len(rows) == 4

@@ -71,11 +71,38 @@ def test_a_link_ends_when_the_password_changes(browse, cast, link):
     assert browse().get(address).status_code == 404
 
 
-def test_a_newer_link_ends_the_older_one(browse, cast, link):
+def test_a_link_ends_when_the_address_changes(as_, browse, cast, link):
+    """The mailbox that it lies in may be somebody else's by now. Saying the same address again changes nothing."""
+    address = link()
+    change = lambda email: as_("admin", "PUT", f"/api/v1/user/{cast.owner.id}", json={"email": email})  # noqa: E731
+    assert change("Owner@example.com").status_code == 200
+    assert browse().get(address).status_code == 200
+    assert change("olga@example.org").status_code == 200
+    assert browse().get(address).status_code == 404
+
+
+def test_asking_again_takes_no_link_from_the_person(browse, cast, link):
+    """Anybody may ask in somebody's name: the mail that the person reads works all the same. One use ends them all."""
     first = link()
     second = link()
-    assert browse().get(first).status_code == 404
-    assert browse().get(second).status_code == 200
+    assert browse().post(first, data=CHOICE).headers["Location"] == "/sign-in"
+    for address in (first, second):
+        assert browse().get(address).status_code == 404
+
+
+def test_who_guesses_does_not_shut_out_who_sets_a_new_password(browse, sign_in, link):
+    """The browser that comes with the link is known from then on, and has attempts of its own."""
+    address = link()
+    guessers = browse()
+    for n in range(11):
+        guessers.environ_base |= {"REMOTE_ADDR": f"203.0.113.{n}"}
+        guessed = sign_in(guessers, password="wrong").status_code
+    assert guessed == 429
+    owner = browse()
+    assert sign_in(owner, password=PASSWORD).status_code == 429
+    owner.post(address, data=CHOICE)
+    assert sign_in(owner, password=NEW).headers["Location"] == "/"
+    assert sign_in(browse(), password=NEW).status_code == 429
 
 
 def test_the_second_factor_stays(browse, sign_in, cast, with_totp, link):

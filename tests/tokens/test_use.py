@@ -78,6 +78,23 @@ def test_a_use_is_shown_at_once_and_costs_no_write(as_, redis, watched, queries)
     assert row(watched).last_used_at is None
 
 
+@pytest.mark.parametrize(
+    ("who", "path", "status"),
+    [
+        ("watched", "/api/v1/auth", 403),
+        ("watched", "/api/v1/billing/auth", 403),
+        ("admin", "/api/v1/billing/auth", 403),
+        ("admin", "/api/connect", 401),
+        ("billing", "/api/v1/users", 403),
+    ],
+)
+def test_a_use_where_the_token_opens_nothing_is_noted_too(as_, cast, redis, watched, who, path, status):
+    """OP-03: whoever tries a token on another surface leaves the same trace."""
+    assert as_(who, "GET", path, environ_base={"REMOTE_ADDR": "203.0.113.9"}).status_code == status
+    token = session.scalar(select(Token).where(Token.secret_hash == tokens.hashed(cast.tokens[who])))
+    assert tokens.freshen([token])[0].last_used_ip == "203.0.113.9"
+
+
 def test_a_use_is_written_down(as_, redis, watched):
     before = clock.now()
     as_("watched", "GET", "/api/connect")

@@ -110,7 +110,9 @@ ELSEWHERE = {
     "migration_cleanup",
     "hypervisor_discover",
     "hypervisor_remove_orphan",
+    "hypervisor_adopt",
     "hypervisor_evacuate",
+    "certificate_order",
 }
 
 

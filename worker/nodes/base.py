@@ -253,6 +253,41 @@ class Seen:
 
 
 @dataclass(frozen=True)
+class FoundDisk:
+    """A disk of a machine that the panel did not make."""
+
+    device: str
+    """What the machine calls it: `vda`."""
+    name: str
+    """In its pool; outside of pools where it lies."""
+    pool: str | None = None
+    """None: it lies in no pool of the node."""
+    size: int = 0
+    """Bytes the guest sees."""
+    fault: str | None = None
+    """Why a machine of the panel cannot have it as it is, completing "the disk …"; None when it can."""
+
+
+@dataclass(frozen=True)
+class Found:
+    """A machine as it is defined on the node, whoever made it."""
+
+    id: str
+    name: str
+    power: Power
+    cpu_cores: int
+    memory_mb: int
+    disks: tuple[FoundDisk, ...] = ()
+    """Without optical drives; the one that it boots from first."""
+    nics: tuple[Nic, ...] = ()
+    """With mac and network alone."""
+    tpm: bool = False
+    secure_boot: bool = False
+    faults: tuple[str, ...] = ()
+    """What it has that `adopt` would not keep, in sentences for operators."""
+
+
+@dataclass(frozen=True)
 class Endpoint:
     """Where the screen of a running machine can be had, from the panel's side."""
 
@@ -453,9 +488,25 @@ class Node(ABC):
         """After success the target holds the same bytes as `onto`. After failure it does not hold it."""
 
     @abstractmethod
-    def drop_arrival(self, machine_id: str, disks: Iterable[tuple[str, str]]) -> None:
-        """After success these disks (pool and name), made for a machine that was to come here, are gone; unless the
-        node has the machine, whose they are then: nothing is changed."""
+    def drop_arrival(self, machine_id: str, disks: Iterable[tuple[str, str]], name: str = "") -> None:
+        """After success these disks (pool and name), made for a machine that was to come here, are gone, and what came
+        already of the TPM and the firmware of the machine of that name; unless the node has the machine, whose they are
+        then: nothing is changed."""
+
+    @abstractmethod
+    def describe(self, machine_id: str) -> Found:
+        """What a machine is that may be anybody's. Changes nothing."""
+
+    @abstractmethod
+    def adopt(self, machine: Machine) -> None:
+        """Defines a machine that somebody else made: `define`, for one that is there under its id and off (`Refused`
+        when it is on). Its disks stay as they are. The node no longer starts it by itself. Until it is defined anew the
+        node remembers what it was. After failure it is what it was."""
+
+    @abstractmethod
+    def give_back(self, machine_id: str) -> None:
+        """After success a machine that was adopted, and not defined since, is what it was before. Nothing is to be done
+        with one that was not."""
 
     @abstractmethod
     def console(self, machine_id: str, password: str) -> Endpoint:

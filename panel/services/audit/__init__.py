@@ -15,6 +15,7 @@ from panel.services.audit.entries import (
     refused_sign_in,
     rows,
     told,
+    whole,
     write,
 )
 from panel.services.audit.touched import follow, touch
@@ -31,5 +32,6 @@ __all__ = [
     "rows",
     "told",
     "touch",
+    "whole",
     "write",
 ]

@@ -84,15 +84,19 @@ def refused_sign_in(email, **where):
     )
 
 
+def whole(access):
+    """Whether the person sees the account's whole trail. It names resources, so who works on chosen ones does not."""
+    return access.holds("team.manage") and access.reach == "all"
+
+
 def listing(
     access=None, *, account_id=None, search=None, action=None, person=None, object_id=None, since=None, until=None
 ):
-    """Newest first. With an access, its account's trail; somebody who may not see to the team sees only what they did
-    themselves."""
+    """Newest first. With an access, its account's trail, or where that is not shown as a whole what the person did."""
     query = select(AuditEntry).order_by(AuditEntry.id.desc())
     if access:
         query = query.where(AuditEntry.account_id == access.id)
-        if not access.holds("team.manage"):
+        if not whole(access):
             query = query.where(AuditEntry.person_id == access.person_id)
     if search:
         words = (AuditEntry.person, AuditEntry.object_name, AuditEntry.action, AuditEntry.impersonator)

@@ -67,7 +67,7 @@ def plain(columns):
     return select(*found).select_from(Instance)
 
 
-def narrowed(query, account, *, search=None, state=None, hypervisor_id=None, project_id=None):
+def narrowed(query, account, *, search=None, state=None, hypervisor_id=None, project_id=None, pack_id=None):
     """`search` is in the language of panel.services.instances.search."""
     query = query.order_by(Instance.id.desc())
     if account:
@@ -78,6 +78,8 @@ def narrowed(query, account, *, search=None, state=None, hypervisor_id=None, pro
         query = query.where(Instance.state == state)
     if project_id:
         query = query.where(Instance.project_id == project_id)
+    if pack_id:
+        query = query.where(Instance.pack_id == pack_id)
     return query.where(Instance.hypervisor_id == hypervisor_id) if hypervisor_id else query
 
 

@@ -19,11 +19,17 @@ def product(chosen):
     return chosen["sockets"] * chosen["cores"] * chosen["threads"]
 
 
+def refusal(instance):
+    """The reason word why it cannot be changed now, or None."""
+    return rules.BUSY if instance.state == "migrating" or (instance.deployed and instance.rebuilding) else None
+
+
 def modify(instance, chosen, *, actor):
     """Sets the topology, which must make up the instance's cores. Returns the task, or None for a machine that is not
     made yet."""
-    if instance.state == "migrating" or (instance.deployed and instance.rebuilding):
-        raise Conflict(rules.WORDS[rules.BUSY], reason=rules.BUSY)
+    reason = refusal(instance)
+    if reason:
+        raise Conflict(rules.WORDS[reason], reason=reason)
     if product(chosen) != instance.cpu_cores:
         sentence = f"Sockets, cores and threads have to make {instance.cpu_cores} in all."
         raise Invalid(sentence, reason="topology_mismatch", **dict.fromkeys(PARTS, sentence))

@@ -16,11 +16,13 @@ SHOWN = (
 )
 
 
-def listing(account=None, *, search=None):
+def listing(account=None, *, search=None, project_id=None):
     """Newest first. With an account, only its own."""
     query = select(Volume).options(*SHOWN).where(Volume.status != "deleting").order_by(Volume.id.desc())
     if account:
         query = query.where(account.owns(Volume))
+    if project_id:
+        query = query.where(Volume.project_id == project_id)
     return query.where(Volume.name.icontains(search, autoescape=True)) if search else query
 
 

@@ -13,6 +13,7 @@ import libvirt
 from worker.nodes.base import Capabilities, Node, NodeSpec, Refused, Unreachable
 from worker.nodes.circuit import Circuit
 from worker.nodes.libvirt import (
+    adopting,
     agent,
     agents,
     cards,
@@ -27,6 +28,7 @@ from worker.nodes.libvirt import (
     screens,
     seen,
     snapshots,
+    strangers,
     tpm,
 )
 from worker.nodes.libvirt.connection import Lines, alive, release
@@ -169,11 +171,12 @@ class LibvirtNode(Node):
     def define(self, machine):
         self.call("define the machine", LONG, self._define, machine)
 
-    def _define(self, connection, machine):
+    def _define(self, connection, machine, define=None):
         self.facts = found = self.facts or facts.find_out(connection)
         tpm.check(machine, found.tpm)
         firmware.check(machine, found.secure_boot)
-        machines.define(connection, machine, found.accelerated, found.bandwidth_limits, found.address_filters)
+        define = define or machines.define
+        define(connection, machine, found.accelerated, found.bandwidth_limits, found.address_filters)
 
     def set_cards(self, machine_id, nics):
         self.call("change the machine's network", LONG, self._set_cards, machine_id, nics)
@@ -243,8 +246,17 @@ class LibvirtNode(Node):
 
         self.call("copy the medium", LONG, carry)
 
-    def drop_arrival(self, machine_id, disks):
-        self.call("take back the move", A_WHILE, moving.drop_arrival, machine_id, disks)
+    def drop_arrival(self, machine_id, disks, name=""):
+        self.call("take back the move", A_WHILE, moving.drop_arrival, machine_id, disks, name)
+
+    def describe(self, machine_id):
+        return self.call("describe the machine", A_WHILE, strangers.describe, machine_id)
+
+    def adopt(self, machine):
+        self.call("adopt the machine", LONG, self._define, machine, adopting.adopt)
+
+    def give_back(self, machine_id):
+        self.call("give the machine back", A_WHILE, adopting.give_back, machine_id)
 
     def console(self, machine_id, password):
         return self.call("open the screen", A_WHILE, screens.console, machine_id, password, self.spec.uri)

@@ -22,10 +22,11 @@ def find(connection: libvirt.virConnect, machine_id: str) -> libvirt.virDomain:
     return connection.lookupByUUIDString(machine_id)
 
 
-def define(connection, machine: Machine, kvm: bool, limits: bool, guarded: bool):
+def define(connection, machine: Machine, kvm: bool, limits: bool, guarded: bool, notes=()):
+    """`notes` are further elements of its metadata."""
     paths = {disk: find_disk(connection, disk).path() for disk in (*machine.disks, *machine.media.values())}
     paths |= overlaid(connection, machine.disks)
-    description = xml.domain(machine, paths, kvm, limits, guarded)
+    description = xml.domain(machine, paths, kvm, limits, guarded, notes)
     if guarded:
         firewall.define(connection, machine.nics)
     try:

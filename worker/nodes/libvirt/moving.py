@@ -13,7 +13,7 @@ import libvirt
 from lxml import etree
 
 from worker.nodes.base import Machine
-from worker.nodes.libvirt import cards, firewall, firmware
+from worker.nodes.libvirt import cards, firewall, firmware, variables
 from worker.nodes.libvirt.machines import find
 from worker.nodes.libvirt.pools import create, delete_disk, find_disk
 from worker.nodes.libvirt.xml import raw
@@ -54,6 +54,8 @@ def move(connection, target, machine: Machine):
     if filtered:
         firewall.define(target, machine.nics)
     try:
+        if not running:
+            variables.carry(connection, target, domain, carry_bytes)
         moved = domain.migrate3(target, parameters, flags)
     except BaseException:
         with contextlib.suppress(libvirt.libvirtError):
@@ -61,6 +63,8 @@ def move(connection, target, machine: Machine):
         if not running:
             with contextlib.suppress(libvirt.libvirtError):
                 domain.destroy()
+        with contextlib.suppress(libvirt.libvirtError):
+            forget_arrival(target, machine.id, machine.name)
         raise
     if not running:
         moved.destroy()
@@ -148,7 +152,12 @@ def copy_medium(connection, target, medium, onto):
     volume = find_disk(connection, medium)
     size = volume.info()[1]
     made = create(target.storagePoolLookupByName(onto.pool), onto.name, raw(onto.name, size))
-    out, into = connection.newStream(), target.newStream()
+    carry_bytes(volume, made, size)
+
+
+def carry_bytes(volume, made, size):
+    """From volume to volume, through this process. After failure the second is gone."""
+    out, into = volume.connect().newStream(), made.connect().newStream()
     try:
         volume.download(out, 0, size)
         made.upload(into, 0, size)
@@ -171,12 +180,20 @@ def send(stream, data):
     return len(data)
 
 
-def drop_arrival(connection, machine_id: str, disks):
+def drop_arrival(connection, machine_id: str, disks, name: str = ""):
     """The disks of a machine that did not come. When the node has the machine they are its own, and stay."""
+    if forget_arrival(connection, machine_id, name or machine_id):
+        for pool, disk in disks:
+            delete_disk(connection, pool, disk)
+
+
+def forget_arrival(connection, machine_id: str, name: str) -> bool:
+    """Removes what began to come of a machine's TPM and firmware, unless the node has it; says whether it has not."""
     try:
         find(connection, machine_id)
     except libvirt.libvirtError as error:
         if error.get_error_code() != libvirt.VIR_ERR_NO_DOMAIN:
             raise
-        for pool, name in disks:
-            delete_disk(connection, pool, name)
+        firmware.forget(connection, machine_id, name)
+        return True
+    return False

@@ -42,8 +42,9 @@ def raw(name: str, size: int) -> str:
 # --- machines
 
 
-def domain(machine: Machine, paths: Mapping, kvm: bool, limits: bool, guarded: bool) -> str:
-    """A machine. `paths` says where its disks and media lie; the rest is what the node can do.
+def domain(machine: Machine, paths: Mapping, kvm: bool, limits: bool, guarded: bool, notes=()) -> str:
+    """A machine. `paths` says where its disks and media lie, `notes` go into its metadata; the rest is what the node
+    can do.
 
     The machine type is `pc` where nothing needs another: its optical drives are IDE, which every system has a driver
     for (Debian's cloud kernel has none for the SATA drives of `q35`, and would not find its seed), and its one PCI bus
@@ -55,7 +56,7 @@ def domain(machine: Machine, paths: Mapping, kvm: bool, limits: bool, guarded: b
         E.domain(
             E.name(machine.name),
             E.uuid(machine.id),
-            E.metadata(MARK.machine(by="panel")),
+            E.metadata(MARK.machine(by="panel"), *notes),
             E.memory(memory, unit="MiB"),
             E.currentMemory(memory, unit="MiB"),
             E.vcpu(str(machine.cpu_cores)),

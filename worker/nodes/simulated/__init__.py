@@ -5,6 +5,7 @@ use is worked out when somebody looks.
 """
 
 from worker.nodes.base import Capabilities, GiB, Node
+from worker.nodes.simulated.adopting import Adopting
 from worker.nodes.simulated.faults import Counting, Faults, meets_faults
 from worker.nodes.simulated.guests import Guests
 from worker.nodes.simulated.hotplug import Hotplug
@@ -20,7 +21,9 @@ from worker.nodes.simulated.storage import Storage
 
 
 @meets_faults
-class SimulatedNode(Storage, Media, Machines, Overlays, Snapshots, Hotplug, Moving, Guests, Faults, Outside, Node):
+class SimulatedNode(
+    Storage, Media, Machines, Overlays, Snapshots, Hotplug, Moving, Adopting, Guests, Faults, Outside, Node
+):
     def __init__(self, spec, data_dir):
         super().__init__(spec, data_dir)
         self.options = options_of(spec.uri)

@@ -31,6 +31,10 @@ class Machines:
         return self.state.rows("SELECT id, machine_id, power FROM events WHERE id > ? ORDER BY id", last)
 
     def define(self, machine):
+        with self.state.transaction() as db:
+            self._put(db, machine)
+
+    def _put(self, db, machine):
         if machine.cpu_cores < 1 or machine.memory_mb < 1:
             detail = f"{machine.name}: {machine.cpu_cores} cores, {machine.memory_mb} MB"
             raise Refused("A machine needs at least one processor and some memory.", detail)
@@ -40,11 +44,10 @@ class Machines:
             raise Refused("The hypervisor cannot give the machine secure boot.", f"no firmware for {machine.id}")
         put = """INSERT INTO machines (id, name, definition) VALUES (?, ?, ?)
                  ON CONFLICT (id) DO UPDATE SET name = excluded.name, definition = excluded.definition"""
-        with self.state.transaction() as db:
-            if db.execute("SELECT 1 FROM machines WHERE name = ? AND id <> ?", (machine.name, machine.id)).fetchone():
-                raise Refused("Another machine on the hypervisor has that name.", f"name {machine.name}")
-            self._need_disks(db, asdict(machine))
-            db.execute(put, (machine.id, machine.name, orjson.dumps(machine)))
+        if db.execute("SELECT 1 FROM machines WHERE name = ? AND id <> ?", (machine.name, machine.id)).fetchone():
+            raise Refused("Another machine on the hypervisor has that name.", f"name {machine.name}")
+        self._need_disks(db, asdict(machine))
+        db.execute(put, (machine.id, machine.name, orjson.dumps(machine)))
 
     def set_cards(self, machine_id, nics):
         wanted = {nic.mac: asdict(nic) for nic in nics}

@@ -31,12 +31,12 @@ class Moving:
         with target.state.transaction() as db:
             target._place(db, onto, rows[0]["kind"], content=rows[0]["content"])
 
-    def drop_arrival(self, machine_id, disks):
+    def drop_arrival(self, machine_id, disks, name=""):
         with self.state.transaction() as db:
             if db.execute("SELECT 1 FROM machines WHERE id = ?", (machine_id,)).fetchone():
                 return
-            for pool, name in disks:
-                db.execute("DELETE FROM disks WHERE pool = ? AND name = ?", (pool, name))
+            for pool, disk in disks:
+                db.execute("DELETE FROM disks WHERE pool = ? AND name = ?", (pool, disk))
 
     def _tell(self, machine, progress):
         total = sum(disk.size for disk in machine.disks) + machine.memory_mb * 1024**2

@@ -45,6 +45,18 @@ class Outside:
             self._machine(db, machine_id)
             self._change(db, machine_id, heeds_shutdown=heeds_shutdown, agent=agent)
 
+    def make_odd(self, machine_id, sentence, device=None):
+        """Gives a machine, or one of its disks, something that no machine of the panel can have."""
+        with self.state.transaction() as db:
+            self._machine(db, machine_id)
+            db.execute("INSERT INTO oddities VALUES (?, ?, ?)", (machine_id, device, sentence))
+
+    def definition_of(self, machine_id) -> tuple[str, bytes]:
+        """Its name and everything that it is defined as, to be compared."""
+        with self.state.snapshot() as db:
+            row = self._machine(db, machine_id)
+        return row["name"], row["definition"]
+
     def seed_of(self, machine_id) -> Seed | None:
         """What the machine's seed drive holds, as it was written."""
         with self.state.snapshot() as db:

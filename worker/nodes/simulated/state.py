@@ -12,6 +12,7 @@ import weakref
 from contextlib import contextmanager
 
 from worker.nodes.base import Unreachable
+from worker.nodes.simulated.adopting import ADOPTED
 from worker.nodes.simulated.overlays import LAYERS
 from worker.nodes.simulated.snapshots import TAKEN
 
@@ -80,7 +81,7 @@ class State:
             db = sqlite3.connect(self.path, timeout=10, isolation_level=None, check_same_thread=False)
             db.row_factory = sqlite3.Row
             db.execute("PRAGMA synchronous = NORMAL")
-            db.executescript(LAYERS + TAKEN)
+            db.executescript(LAYERS + TAKEN + ADOPTED)
             self.connection = db
         return self.connection
 

@@ -1,0 +1,84 @@
+"""Customers' certificates."""
+
+from api import kit
+from panel.schemas.certificates import (
+    CertificateIn,
+    CertificateOut,
+    CertificatePatch,
+    CertificateQuery,
+    CertificateRow,
+)
+from panel.services import certificates
+
+user = kit.User("certificate", __name__, description="TLS certificates")
+
+ITEM = "/certificate/<certificate_id>"
+VIEW, MANAGE, DELETE = "certificates.view", "certificates.manage", "certificates.delete"
+KEYED = kit.keyed("certificate", CertificateOut)
+
+
+def mine(certificate_id):
+    return certificates.get(certificate_id, kit.account())
+
+
+@user.get("/certificates", op="list", can=VIEW, query=CertificateQuery, out=kit.page(CertificateRow))
+def listing(query):
+    """List certificates with their status and the days they have left, newest first."""
+    page, per_page = query.pop("page"), query.pop("per_page")
+    return kit.paginate(certificates.listing(kit.account(), **query), page, per_page)
+
+
+@user.post("/certificates", op="create", can=MANAGE, body=CertificateIn, out=KEYED)
+def create(body):
+    """Upload a certificate with its private key, or order one.
+
+    `manual`: send `certificate`, `private_key` and the `chain` if there is one. The key must belong to the certificate,
+    and each certificate of the chain must have signed the one before it; what is wrong is a 422 that names the field.
+
+    `letsencrypt`: send `domains`. The panel orders the certificate from the operators' authority and renews it 30 days
+    before its end. Poll it until it is no longer `pending`. The authority asks each domain, by HTTP on port 80, for a
+    file below `/.well-known/acme-challenge/`, which the panel has. So either the domain's DNS record leads to the
+    panel, or its web server redirects that path to the same path of the panel: authorities follow redirects. A domain
+    for which another account has such a certificate is refused, as is a wildcard.
+
+    An account that has as many certificates as its limit `max_certificates` allows gets a 422 `limit_reached`: see
+    `GET /api/account/limits`. An account may order 20 certificates an hour.
+    """
+    made = certificates.create(kit.account(), actor=kit.actor(), **body)
+    message = "The certificate is being ordered." if made.ordering else "The certificate is stored."
+    return {"message": message, "certificate": made}
+
+
+@user.get(ITEM, op="get", can=VIEW, out=KEYED)
+def show(certificate_id):
+    """Show a certificate. Its private key is never shown."""
+    return {"certificate": mine(certificate_id)}
+
+
+@user.patch(ITEM, op="update", can=MANAGE, body=CertificatePatch, out=KEYED)
+def update(body, certificate_id):
+    """Rename a certificate, or replace an uploaded one.
+
+    `certificate` and `private_key` are sent together, with the `chain` if there is one: the old chain goes with the
+    old certificate.
+    """
+    found = certificates.update(mine(certificate_id), **body)
+    return {"message": "The certificate is changed.", "certificate": found}
+
+
+@user.delete(ITEM, op="delete", can=DELETE, out=kit.done())
+def delete(certificate_id):
+    """Remove a certificate with its private key. An order that is under way is ended."""
+    certificates.delete(mine(certificate_id))
+    return {"message": "The certificate is removed."}
+
+
+@user.post(f"{ITEM}/renew", op="renew", can=MANAGE, out=KEYED)
+def renew(certificate_id):
+    """Order a certificate once more: before its time, or after an order that failed.
+
+    What there is stays in use until the new one is there. Refused with 409: `task_running` while an order is under way,
+    `not_renewable` for an uploaded one.
+    """
+    found = certificates.renew(mine(certificate_id), actor=kit.actor())
+    return {"message": "The certificate is being ordered.", "certificate": found}

@@ -1,0 +1,68 @@
+"""TLS certificates of customers: uploaded, or ordered from an authority that speaks ACME."""
+
+from datetime import datetime, timedelta
+
+from sqlalchemy import JSON, ForeignKey, Index, String, Text
+from sqlalchemy.orm import Mapped, mapped_column
+
+from panel import clock
+from panel.db import Dated, Model, Secret
+
+WARNING = timedelta(days=30)
+"""Before its end a certificate counts as expiring (specification 2.9)."""
+
+
+class Certificate(Dated, Model):
+    """A certificate with its key. What is ordered has neither until the authority has issued it."""
+
+    __tablename__ = "certificates"
+    __table_args__ = (
+        Index("ix_certificates_account_id_id", "account_id", "id"),
+        Index("ix_certificates_account_id_name", "account_id", "name"),
+        Index("ix_certificates_account_id_not_after", "account_id", "not_after"),
+        Index("ix_certificates_next_attempt_at", "next_attempt_at"),
+    )
+
+    account_id: Mapped[str] = mapped_column(ForeignKey("accounts.id", ondelete="cascade"))
+    name: Mapped[str]
+    type: Mapped[str] = mapped_column(String(16))
+    """`manual` or `letsencrypt`."""
+    domains: Mapped[list] = mapped_column(JSON, default=list)
+    certificate: Mapped[str | None] = mapped_column(Text)
+    """PEM, as it was sent. A web server gets it with the `chain` after it."""
+    chain: Mapped[str | None] = mapped_column(Text)
+    private_key: Mapped[str | None] = mapped_column(Secret)
+    not_before: Mapped[datetime | None]
+    not_after: Mapped[datetime | None]
+    issuer: Mapped[str | None]
+    fingerprint: Mapped[str | None] = mapped_column(String(95))
+    """SHA-256, as `openssl x509 -fingerprint -sha256` prints it."""
+    key_type: Mapped[str | None] = mapped_column(String(16))
+
+    ordering: Mapped[bool] = mapped_column(default=False)
+    """An order is under way."""
+    task_id: Mapped[str | None] = mapped_column(String(36))
+    """The latest order: one that finds another task here touches nothing."""
+    error: Mapped[str | None] = mapped_column(Text)
+    """Why the latest order failed, in the authority's words."""
+    error_at: Mapped[datetime | None]
+    attempts: Mapped[int] = mapped_column(default=0)
+    """How often it failed in a row."""
+    next_attempt_at: Mapped[datetime | None]
+    """When it is renewed without being asked."""
+    order: Mapped[dict | None] = mapped_column(JSON(none_as_null=True))
+    """The authority's addresses of the order under way, for a worker that takes it over."""
+    order_key: Mapped[str | None] = mapped_column(Secret)
+    """The key that the certificate under way will have."""
+
+    @property
+    def status(self):
+        if self.not_after is None:
+            return "failed" if self.error else "pending"
+        left = self.not_after - clock.now()
+        return "active" if left > WARNING else "expiring" if left > timedelta(0) else "expired"
+
+    @property
+    def days_left(self):
+        """Whole days until its end, none when that is over."""
+        return self.not_after and max(0, (self.not_after - clock.now()).days)

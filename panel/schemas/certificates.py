@@ -1,0 +1,155 @@
+"""Certificates on the wire. Private keys come in and never go out."""
+
+import re
+
+from marshmallow import ValidationError, fields, validate, validates_schema
+
+from panel.schemas.base import Hostname, In, Out, PageQuery, Patch, Text, Time, about
+
+ID = "0199c0a8-7d3e-7c4e-9d3c-0d2f8a5b6c7d"
+TYPES = ("manual", "letsencrypt")
+STATUSES = ("active", "expiring", "expired", "pending", "failed")
+PEM = "-----BEGIN CERTIFICATE-----\n…\n-----END CERTIFICATE-----\n"
+KEY = "-----BEGIN PRIVATE KEY-----\n…\n-----END PRIVATE KEY-----\n"
+MOMENT = "2026-01-02T03:04:05.000Z"
+LABEL = re.compile(r"[a-z0-9-]+")
+MOST_DOMAINS = 100
+DOMAINS = ["shop.example.com", "www.example.com"]
+
+
+class Domain(Hostname):
+    """A host name that an authority can look at: in lower case, without a final dot."""
+
+    def _deserialize(self, value, attr, data, **kwargs):
+        if isinstance(value, str) and value.startswith("*."):
+            raise ValidationError("Wildcards are not issued: the authority looks at each domain by HTTP. Name them.")
+        name = super()._deserialize(value, attr, data, **kwargs).lower().removesuffix(".")
+        labels = name.split(".")
+        if len(labels) < 2 or labels[-1].isdigit():
+            raise ValidationError("Must be a full domain name, like shop.example.com.")
+        if not all(LABEL.fullmatch(label) for label in labels):
+            raise ValidationError("Authorities sign no names with underscores.")
+        return name
+
+
+class CertificateRow(Out):
+    id = fields.String(**about("Certificate id.", ID))
+    name = fields.String(**about("What people call it.", "shop.example.com"))
+    type = fields.String(
+        validate=validate.OneOf(TYPES),
+        **about("`manual`: it was uploaded. `letsencrypt`: the panel orders and renews it.", "letsencrypt"),
+    )
+    status = fields.String(
+        validate=validate.OneOf(STATUSES),
+        **about(
+            "`active`; `expiring` in the 30 days before its end; `expired` after it. Of what was never issued:"
+            " `pending` while it is ordered, `failed` when that failed.",
+            "active",
+        ),
+    )
+    domains = fields.List(fields.String(), **about("The hosts it is for.", DOMAINS))
+    issuer = fields.String(allow_none=True, **about("Who signed it.", "CN=R11,O=Let's Encrypt,C=US"))
+    fingerprint = fields.String(allow_none=True, **about("SHA-256 of the certificate.", ":".join(["9F"] * 32)))
+    key_type = fields.String(allow_none=True, **about("The kind of its key.", "EC P-256"))
+    not_before = Time(allow_none=True, **about("When it becomes valid.", MOMENT))
+    not_after = Time(allow_none=True, **about("When it ends.", MOMENT))
+    days_left = fields.Integer(allow_none=True, **about("Whole days until its end; 0 when it is over.", 88))
+    ordering = fields.Boolean(**about("Whether an order is under way. What there is stays in use.", False))
+    task_id = fields.String(allow_none=True, **about("The task of the latest order.", ID))
+    error = fields.String(allow_none=True, **about("Why the latest order failed, in the authority's words.", None))
+    error_at = Time(allow_none=True, **about("When it failed.", None))
+    renews_at = Time(
+        attribute="next_attempt_at", allow_none=True, **about("When it is renewed without being asked.", MOMENT)
+    )
+    created_at = Time(**about("When it was added.", MOMENT))
+    updated_at = Time(**about("When it last changed.", MOMENT))
+
+
+class CertificateOut(CertificateRow):
+    certificate = fields.String(allow_none=True, **about("The certificate, PEM, as it was sent.", PEM))
+    chain = fields.String(allow_none=True, **about("The certificates between it and a known authority, PEM.", PEM))
+
+
+class CertificateQuery(PageQuery):
+    search = Text(**about("Part of the name or of a domain.", "example.com"))
+    status = fields.String(validate=validate.OneOf(STATUSES), **about("Only those with this status.", "expiring"))
+    type = fields.String(validate=validate.OneOf(TYPES), **about("Only those of this type.", "letsencrypt"))
+    sort = fields.String(
+        load_default="created_at",
+        validate=validate.OneOf(("created_at", "name", "not_after")),
+        **about("What the list is ordered by.", "not_after"),
+    )
+    dir = fields.String(load_default="desc", validate=validate.OneOf(("asc", "desc")), **about("Up or down.", "asc"))
+
+
+def name():
+    return Text(least=1, **about("What people call it; by default its first domain.", "shop.example.com"))
+
+
+def certificate(**options):
+    return Text(
+        lines=True,
+        least=1,
+        most=65536,
+        **options,
+        **about("PEM. Its key is RSA with at least 2048 bits, or of the curve P-256, P-384 or P-521.", PEM),
+    )
+
+
+def chain():
+    return Text(
+        lines=True,
+        most=65536,
+        allow_none=True,
+        **about("PEM: the authority that signed the certificate, then the one that signed that, and so on.", PEM),
+    )
+
+
+def private_key(**options):
+    return Text(
+        lines=True,
+        least=1,
+        most=16384,
+        load_only=True,
+        **options,
+        **about("PEM, without a passphrase. It is kept encrypted and never shown.", KEY),
+    )
+
+
+class CertificateIn(In):
+    type = fields.String(
+        load_default="manual",
+        validate=validate.OneOf(TYPES),
+        **about(
+            "`manual`: you send certificate and key. `letsencrypt`: the panel orders one for `domains`.", "letsencrypt"
+        ),
+    )
+    name = name()
+    certificate = certificate()
+    chain = chain()
+    private_key = private_key()
+    domains = fields.List(
+        Domain(),
+        validate=validate.Length(1, MOST_DOMAINS),
+        **about("For `letsencrypt`: the hosts, each of which has to lead to the panel. No wildcards.", DOMAINS),
+    )
+
+    @validates_schema(skip_on_field_errors=True)
+    def whole(self, data, **_):
+        """Each type has fields of its own."""
+        ordered = data["type"] == "letsencrypt"
+        needed = {"domains"} if ordered else {"certificate", "private_key"}
+        strange = {"certificate", "chain", "private_key"} if ordered else {"domains"}
+        wrong = {field: ["Missing data for required field."] for field in needed - data.keys()}
+        wrong |= {field: [f"Is not for the type {data['type']}."] for field in strange & data.keys()}
+        if len(set(data.get("domains", ()))) < len(data.get("domains", ())):
+            wrong["domains"] = ["The same domain is named twice."]
+        if wrong:
+            raise ValidationError(wrong)
+
+
+class CertificatePatch(Patch):
+    name = Text(least=1, **about("What people call it.", "shop.example.com"))
+    certificate = certificate()
+    chain = chain()
+    private_key = private_key()

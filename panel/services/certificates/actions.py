@@ -1,0 +1,55 @@
+"""Adding, renaming, replacing and removing certificates."""
+
+from panel.db import session
+from panel.errors import Invalid
+from panel.models import Certificate
+from panel.services import account_limits, tasks
+from panel.services.certificates import orders, pem
+from panel.services.certificates.read import latest_order
+from panel.services.lookup import change
+
+PEMS = ("certificate", "chain", "private_key")
+MANUAL_ONLY = "Only an uploaded certificate can be replaced. This one is renewed by itself."
+
+
+def create(account, *, actor, type="manual", **wanted):
+    """A new certificate of the account: uploaded, or ordered from the authority."""
+    return orders.order(account, actor=actor, **wanted) if type == "letsencrypt" else upload(account, **wanted)
+
+
+def upload(account, *, certificate, private_key, chain=None, name=None):
+    """A new certificate of the account, if its limit allows one more."""
+    found = pem.facts(certificate, chain, private_key)
+    account_limits.allow_another(account.id, "max_certificates")
+    called = name or (found["domains"] or ["Certificate"])[0]
+    made = Certificate(account_id=account.id, type="manual", name=called, **found)
+    session.add(made)
+    session.flush()
+    return made
+
+
+def update(row, **changes):
+    """Renames it, or puts another certificate with its key in its place. What uses it gets the new one."""
+    sent = {field: changes.pop(field) for field in PEMS if field in changes}
+    if sent:
+        changes |= replacement(row, sent)
+    return change(row, changes)
+
+
+def replacement(row, sent):
+    """The columns of another certificate for the row. The old chain goes with the old certificate."""
+    if row.type != "manual":
+        raise Invalid(MANUAL_ONLY, **{field: MANUAL_ONLY for field in sent})
+    missing = {field: "Send certificate and private_key together." for field in ("certificate", "private_key")}
+    if missing := {field: words for field, words in missing.items() if not sent.get(field)}:
+        raise Invalid("A certificate is replaced together with its key.", **missing)
+    return pem.facts(sent["certificate"], sent.get("chain"), sent["private_key"])
+
+
+def delete(row):
+    """Removes it with its key. An order that is under way is ended first."""
+    order = latest_order(row)
+    if order and order.cancellable:
+        tasks.cancel(order)
+    session.delete(row)
+    session.flush()

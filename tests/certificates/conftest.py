@@ -1,0 +1,93 @@
+"""Certificates of authorities that tests make themselves."""
+
+from datetime import timedelta
+from typing import NamedTuple
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec, rsa
+from cryptography.x509.oid import NameOID
+
+from panel import clock
+
+CURVE = ec.SECP256R1()
+SHA256 = hashes.SHA256()
+
+
+class Made(NamedTuple):
+    """A certificate with its key: as objects, and as PEM texts."""
+
+    certificate: x509.Certificate
+    key: object
+
+    @property
+    def pem(self):
+        return self.certificate.public_bytes(serialization.Encoding.PEM).decode()
+
+    @property
+    def key_pem(self):
+        return key_pem(self.key)
+
+    def body(self, *above, **more):
+        """What is sent to store it, with the certificates above it as the chain."""
+        chain = {"chain": "".join(each.pem for each in above)} if above else {}
+        return {"certificate": self.pem, "private_key": self.key_pem, **chain, **more}
+
+
+def key_pem(key, encryption=None, form=serialization.PrivateFormat.PKCS8):
+    how = encryption or serialization.NoEncryption()
+    return key.private_bytes(serialization.Encoding.PEM, form, how).decode()
+
+
+def made(domains=("shop.example.com",), *, by=None, key=None, days=90, before=1, ca=None, name="shop", signed=SHA256):
+    """A certificate for the domains (None: without alternative names) that ends in so many days, signed `by` another
+    one or by itself. `ca` says whether it is an authority's (None: it does not say)."""
+    key = key or ec.generate_private_key(CURVE)
+    now = clock.now()
+    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+    builder = (
+        x509.CertificateBuilder()
+        .subject_name(subject)
+        .issuer_name(by.certificate.subject if by else subject)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - timedelta(days=before))
+        .not_valid_after(now + (days if isinstance(days, timedelta) else timedelta(days=days)))
+    )
+    if ca is not None:
+        builder = builder.add_extension(x509.BasicConstraints(ca=ca, path_length=None), critical=True)
+    if domains is not None:
+        hosts = [each if isinstance(each, x509.GeneralName) else x509.DNSName(each) for each in domains]
+        builder = builder.add_extension(x509.SubjectAlternativeName(hosts), critical=False)
+    return Made(builder.sign(by.key if by else key, signed), key)
+
+
+class Chain(NamedTuple):
+    leaf: Made
+    issuing: Made
+    root: Made
+
+
+@pytest.fixture(scope="session")
+def chain():
+    """A root, an authority below it, and a certificate of that."""
+    root = made(None, ca=True, name="Root", days=3000)
+    issuing = made(None, by=root, ca=True, name="Issuing", days=1000)
+    return Chain(made(("shop.example.com", "www.example.com"), by=issuing), issuing, root)
+
+
+@pytest.fixture(scope="session")
+def rsa_key():
+    return rsa.generate_private_key(65537, 2048)
+
+
+@pytest.fixture
+def upload(as_):
+    """Sends a certificate; gives its row, or the refusal's errors."""
+
+    def upload(each, *above, who="owner", **more):
+        answer = as_(who, "POST", "/api/certificates", json=each.body(*above, **more))
+        return answer.json["certificate"] if answer.status_code == 200 else answer.json
+
+    return upload

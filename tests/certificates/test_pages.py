@@ -1,0 +1,133 @@
+"""The pages of certificates, without JavaScript."""
+
+import pytest
+
+from panel.db import session
+from panel.models import Account, Certificate, Task
+from panel.services.certificates import orders
+from tests.certificates.conftest import made
+
+
+@pytest.fixture
+def added(browse):
+    """The address of a certificate that somebody added in the browser."""
+
+    def added(each, *above, **more):
+        answer = browse("owner").post("/certificates/new", data=each.body(*above, **more))
+        assert answer.status_code == 303, answer.text
+        return answer.headers["Location"]
+
+    return added
+
+
+def test_the_whole_way(browse, chain):
+    owner = browse("owner")
+    assert "No certificate yet" in owner.get("/certificates").text
+    assert owner.get("/certificates/new").status_code == 200
+    wrong = owner.post("/certificates/new", data=chain.leaf.body(chain.root))
+    assert (wrong.status_code, "did not sign the certificate" in wrong.text) == (422, True)
+    assert chain.leaf.pem.splitlines()[1] in wrong.text
+    assert chain.leaf.key_pem.splitlines()[1] not in wrong.text  # a key is never sent back
+    path = owner.post("/certificates/new", data=chain.leaf.body(chain.issuing)).headers["Location"]
+    page = owner.get(path).text
+    for words in ("www.example.com", "CN=Issuing", "EC P-256", "89 days", "Active"):
+        assert words in page
+    assert "www.example.com" in owner.get("/certificates").text
+    assert owner.post(f"{path}/edit", data={"name": "Renamed"}).status_code == 303
+    row = session.get(Certificate, path.rpartition("/")[2])
+    assert (row.name, row.domains[0]) == ("Renamed", "shop.example.com")
+    half = owner.post(f"{path}/edit", data={"name": "Renamed", "certificate": chain.leaf.pem})
+    assert (half.status_code, "together" in half.text) == (422, True)
+    other = made(("other.example.com",), days=10)
+    assert owner.post(f"{path}/edit", data={"name": "Renamed", **other.body()}).status_code == 303
+    assert row.domains == ["other.example.com"]
+    assert "ends in 9 days" in owner.get(path).text
+    assert owner.post(f"{path}/delete").status_code == 303
+    assert owner.get(path).status_code == 404
+
+
+def test_lists_are_searched_and_filtered(browse, added):
+    added(made(("one.example",)))
+    added(made(("two.example",), days=5))
+    owner = browse("owner")
+    for query, one, two in (
+        ("search=one", True, False),
+        ("status=expiring", False, True),
+        ("status=nosuch", True, True),
+        ("search=three", False, False),
+    ):
+        text = owner.get(f"/certificates?{query}").text
+        assert ("one.example" in text, "two.example" in text) == (one, two), query
+    assert "No certificate matches" in owner.get("/certificates?search=three").text
+
+
+def test_the_limit_is_shown_and_holds(browse, added, cast, chain):
+    """LIM-12, LIM-15, LIM-20"""
+    path = added(chain.leaf)
+    session.get(Account, cast.owner.id).max_certificates = 1
+    session.commit()
+    owner = browse("owner")
+    page = owner.get("/certificates").text
+    assert "1 of 1 used" in page
+    assert "may have 1 certificates at most" in page
+    refused = owner.post("/certificates/new", data=chain.leaf.body())
+    assert (refused.status_code, session.query(Certificate).count()) == (422, 1)
+    assert owner.post(f"{path}/delete").status_code == 303
+    assert "0 of 1 used" in owner.get("/certificates").text
+    assert owner.post("/certificates/new", data=chain.leaf.body()).status_code == 303
+
+
+def test_who_may_what(browse, added, chain):
+    path = added(chain.leaf)
+    viewer = browse("viewer")
+    assert "needs certificates.manage" in viewer.get(path).text
+    assert "needs certificates.manage" in viewer.get("/certificates").text
+    for method, page in (("GET", "/certificates/new"), ("GET", f"{path}/edit"), ("POST", f"{path}/delete")):
+        assert viewer.open(page, method=method).status_code == 403
+    assert browse("outsider").get(path).status_code == 404
+    assert browse("outsider").post(f"{path}/delete").status_code == 404
+
+
+def test_an_ended_one_says_what_to_do(browse, added):
+    path = added(made(days=-3, before=100))
+    page = browse("owner").get(path).text
+    assert "This certificate has ended" in page
+    assert "Expired" in page
+
+
+def test_one_is_ordered_and_its_progress_followed(browse, work):
+    """The authority is not there: the order fails, which the page says, with what to do."""
+    owner = browse("owner")
+    page = owner.get("/certificates/new").text
+    assert "/.well-known/acme-challenge/" in page
+    assert "private_key" not in page
+    assert "private_key" in owner.get("/certificates/new?type=manual").text
+    order = {"type": "letsencrypt", "domains": "shop.example.com\r\n*.example.com\r\n", "name": ""}
+    wrong = owner.post("/certificates/new", data=order)
+    assert (wrong.status_code, "Wildcards are not issued" in wrong.text) == (422, True)
+    assert "shop.example.com\n*.example.com" in wrong.text.replace("\r", "")
+    made = owner.post("/certificates/new", data={**order, "domains": "shop.example.com\r\nwww.example.com\r\n"})
+    path = made.headers["Location"]
+    page = owner.get(path).text
+    for words in ("Pending", "Waiting for a worker", "every 2s", "shop.example.com", "What each domain needs"):
+        assert words in page
+    row = session.get(Certificate, path.rpartition("/")[2])
+    assert row.domains == ["shop.example.com", "www.example.com"]
+    orders.failed(row, "shop.example.com: Connection refused <b>")
+    session.get(Task, row.task_id).status = "failed"
+    session.commit()
+    page = owner.get(path).text
+    for words in ("The order failed", "Connection refused &lt;b&gt;", "Try again", "Failed"):
+        assert words in page
+    assert "every 2s" not in page
+    assert owner.post(f"{path}/renew").status_code == 303
+    assert "Pending" in owner.get(path).text
+    assert owner.post(f"{path}/renew").status_code == 409
+    assert owner.post(f"{path}/delete").status_code == 303
+
+
+def test_an_uploaded_one_has_no_renewal(browse, added, chain):
+    path = added(chain.leaf)
+    assert "Renew now" not in browse("owner").get(path).text
+    assert browse("owner").post(f"{path}/renew").status_code == 409
+    assert browse("viewer").post(f"{path}/renew").status_code == 403

@@ -1,0 +1,86 @@
+"""What passes, in one table on the network tab: the same as the API shows, with where each rule comes from."""
+
+import re
+
+import pytest
+
+from panel.db import session
+from panel.services import ip_sets
+from tests.security_groups.test_api import HTTP
+from tests.security_groups.test_tasks import PING, deployed, group  # noqa: F401  (fixtures)
+from tests.team.conftest import VIEWS, joined  # noqa: F401  (a fixture)
+from tests.test_pages import Outline
+
+TABLE = re.compile(r'<section[^>]*id="in-effect".*?</section>', re.S)
+
+
+def rows(page):
+    """The cells of each row of the table as texts, or None without one."""
+    table = TABLE.search(page)
+    if table is None:
+        return None
+    found = re.findall(r"<tr>(<td.*?)</tr>", table.group(), re.S)
+    return [
+        [" ".join(re.sub("<[^>]*>", " ", cell).split()) for cell in re.findall("<td.*?</td>", row, re.S)]
+        for row in found
+    ]
+
+
+@pytest.fixture
+def shown(browse):
+    def shown(instance, who="owner"):
+        side = "/admin" if who == "admin" else ""
+        page = browse(who).get(f"{side}/instances/{instance.id}/network").text
+        assert Outline(page).open == []
+        return rows(page)
+
+    return shown
+
+
+def test_in_no_group_everything_passes_but_mail(cast, shown):
+    instance = cast.instance()
+    instance.enable_smtp = False
+    session.commit()
+    for who in ("owner", "viewer", "admin"):
+        incoming, mail, rest = shown(instance, who)
+        assert (incoming[:2], incoming[-1]) == (["Everything", "Coming in"], "Passes")
+        assert (mail[:3], mail[-1]) == (["TCP", "Going out", "25"], "Shut")
+        assert (rest[:2], rest[-1]) == (["Everything", "Going out"], "Passes")
+
+
+def test_each_rule_names_its_groups_and_the_rest_has_its_row(as_, deployed, group, shown):  # noqa: F811
+    instance = deployed()
+    one, two = group(HTTP, instances=[instance]), group(HTTP, PING, instances=[instance])
+    web, ping, rest, out = shown(instance)
+    assert web[0] == "TCP IPv4"
+    assert (web[4].count(","), web[5]) == (1, "Passes")
+    assert ping[0].startswith("ICMP")
+    assert (rest[0], rest[5]) == ("Everything else", "Shut")
+    assert (out[1], out[4], out[5]) == ("Going out", "No group has a rule for going out", "Passes")
+    answer = as_("owner", "GET", f"/api/instance/{instance.id}/firewall").json["firewall"]
+    found = [[each["id"] for each in rule["security_groups"]] for rule in answer["rules"]]
+    assert sorted(map(sorted, found)) == sorted([sorted([one, two]), [two], [], []])
+
+
+def test_with_rules_for_going_out_the_rest_stays_in(cast, deployed, group, shown):  # noqa: F811
+    networks = ip_sets.create(cast.owner, name="Offices", ip_version="ipv4")
+    for number in range(6):
+        ip_sets.add(networks, cidr=f"10.{number * 2}.0.0/24", actor="test")
+    session.commit()
+    instance = deployed()
+    out = {"direction": "egress", "protocol": "all", "ip_version": "ipv4", "ip_set_id": networks.id}
+    group(out, instances=[instance])
+    found = shown(instance)
+    assert [(row[0], row[1], row[5]) for row in found] == [
+        ("Everything else", "Coming in", "Shut"),
+        ("Everything IPv4", "Going out", "Passes"),
+        ("Everything else", "Going out", "Shut"),
+    ]
+    assert found[1][3].startswith("10.0.0.0/24, 10.2.0.0/24, 10.4.0.0/24, 10.6.0.0/24 and 2 more 10.8.0.0/24")
+
+
+def test_who_may_not_see_security_groups_does_not_see_it(browse, cast, joined):  # noqa: F811
+    instance = cast.instance()
+    joined("sorter", [each for each in VIEWS if each != "security_groups.view"])
+    page = browse("sorter").get(f"/instances/{instance.id}/network")
+    assert (page.status_code, rows(page.text)) == (200, None)

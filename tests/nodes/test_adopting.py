@@ -1,0 +1,99 @@
+"""What every driver promises of machines that somebody else made (`worker/nodes/base.py`)."""
+
+import uuid
+from dataclasses import replace
+
+import pytest
+
+from tests.nodes.test_contract import (  # noqa: F401  (fixtures)
+    GiB,
+    a_nic,
+    lab,
+    libvirt_lab,
+    new_disk,
+    new_machine,
+    node,
+    simulated_lab,
+)
+from worker.nodes.base import Disk, Missing, Power, Refused
+
+
+@pytest.fixture
+def foreign(lab, new_disk, new_machine):  # noqa: F811
+    """A machine, and how the panel would have it."""
+    nic = a_nic(lab)
+    made = new_machine(disks=(new_disk(), new_disk(2 * GiB)), nics=(nic,), memory_mb=96)
+    ours = replace(made, name=f"h{uuid.uuid4().int % 10**8:08}", memory_mb=128, vnc_password="letmein")
+    return made, replace(ours, nics=(replace(nic, addresses=("10.96.0.7",)),))
+
+
+def test_a_machine_is_described(node, foreign):  # noqa: F811
+    made, _ = foreign
+    found = node.describe(made.id)
+    assert (found.id, found.name, found.power) == (made.id, made.name, Power.off)
+    assert (found.cpu_cores, found.memory_mb, found.tpm, found.secure_boot) == (1, 96, False, False)
+    assert [(disk.device, disk.pool, disk.name, disk.size, disk.fault) for disk in found.disks] == [
+        ("vda", made.disks[0].pool, made.disks[0].name, made.disks[0].size, None),
+        ("vdb", made.disks[1].pool, made.disks[1].name, made.disks[1].size, None),
+    ]
+    assert [(nic.mac, nic.network) for nic in found.nics] == [(made.nics[0].mac, made.nics[0].network)]
+    assert found.faults == ()
+    node.start(made.id)
+    assert node.describe(made.id) == replace(found, power=Power.on)
+
+
+def test_an_adopted_machine_is_as_the_panel_has_it(node, foreign):  # noqa: F811
+    made, ours = foreign
+    before = node.describe(made.id)
+    node.adopt(ours)
+    found = node.describe(made.id)
+    assert (found.name, found.memory_mb, found.disks) == (ours.name, 128, before.disks)
+    node.define(ours)  # from now on it is the panel's
+    node.give_back(made.id)
+    assert node.describe(made.id) == found
+    node.start(made.id)
+    assert node.power(made.id) is Power.on
+
+
+def test_what_was_adopted_can_be_given_back(node, foreign):  # noqa: F811
+    """However often the one or the other was asked for."""
+    made, ours = foreign
+    before = node.describe(made.id)
+    node.give_back(made.id)
+    assert node.describe(made.id) == before
+    for times in (1, 2):
+        for _ in range(times):
+            node.adopt(ours)
+        for _ in range(times):
+            node.give_back(made.id)
+        assert node.describe(made.id) == before
+
+
+def test_a_machine_that_is_on_is_not_adopted(node, foreign):  # noqa: F811
+    made, ours = foreign
+    node.start(made.id)
+    before = node.describe(made.id)
+    with pytest.raises(Refused):
+        node.adopt(ours)
+    assert node.describe(made.id) == before
+
+
+def test_without_a_disk_it_stays_what_it_was(node, foreign):  # noqa: F811
+    made, ours = foreign
+    before = node.describe(made.id)
+    with pytest.raises(Missing):
+        node.adopt(replace(ours, disks=(*ours.disks, Disk(made.disks[0].pool, "nothing", GiB))))
+    assert node.describe(made.id) == before
+
+
+def test_what_is_not_there_is_missing(node, foreign):  # noqa: F811
+    _, ours = foreign
+    stranger = replace(ours, id=str(uuid.uuid4()))
+    for call in (
+        lambda: node.describe(stranger.id),
+        lambda: node.adopt(stranger),
+        lambda: node.give_back(stranger.id),
+    ):
+        with pytest.raises(Missing):
+            call()
+    assert stranger.id not in {machine.id for machine in node.machines()}

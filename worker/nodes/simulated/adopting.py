@@ -1,0 +1,60 @@
+"""Machines of a simulated node that the panel did not make, and what the panel takes over of them."""
+
+import orjson
+
+from worker.nodes.base import Found, FoundDisk, Nic, Power, Refused
+
+ADOPTED = """
+CREATE TABLE IF NOT EXISTS before (machine_id TEXT PRIMARY KEY, name TEXT NOT NULL, definition BLOB NOT NULL);
+CREATE TABLE IF NOT EXISTS oddities (machine_id TEXT NOT NULL, device TEXT, sentence TEXT NOT NULL);
+CREATE TRIGGER IF NOT EXISTS defined_anew AFTER UPDATE OF definition ON machines
+    BEGIN DELETE FROM before WHERE machine_id = new.id; END;
+CREATE TRIGGER IF NOT EXISTS gone AFTER DELETE ON machines
+    BEGIN DELETE FROM before WHERE machine_id = old.id;
+          DELETE FROM oddities WHERE machine_id = old.id; END;
+"""
+
+
+class Adopting:
+    def describe(self, machine_id):
+        with self.state.snapshot() as db:
+            row = self._machine(db, machine_id)
+            odd = db.execute("SELECT device, sentence FROM oddities WHERE machine_id = ?", (machine_id,)).fetchall()
+            machine = orjson.loads(row["definition"])
+            faults = {each["device"]: each["sentence"] for each in odd if each["device"]}
+            disks = [self._found(db, n, disk, faults) for n, disk in enumerate(machine["disks"])]
+        return Found(
+            id=machine_id,
+            name=row["name"],
+            power=Power(row["power"]),
+            cpu_cores=machine["cpu_cores"],
+            memory_mb=machine["memory_mb"],
+            disks=tuple(disks),
+            nics=tuple(Nic(nic["mac"], nic["network"]) for nic in machine["nics"]),
+            tpm=machine["tpm"],
+            secure_boot=machine["secure_boot"],
+            faults=tuple(each["sentence"] for each in odd if not each["device"]),
+        )
+
+    def adopt(self, machine):
+        with self.state.transaction() as db:
+            row = self._machine(db, machine.id)
+            if row["power"] != Power.off:
+                raise Refused("The machine is on.", f"machine {machine.id}")
+            kept = db.execute("SELECT * FROM before WHERE machine_id = ?", (machine.id,)).fetchone()
+            self._put(db, machine)
+            was = tuple(kept) if kept else (machine.id, row["name"], row["definition"])
+            db.execute("INSERT INTO before VALUES (?, ?, ?)", was)
+
+    def give_back(self, machine_id):
+        with self.state.transaction() as db:
+            self._machine(db, machine_id)
+            was = db.execute("SELECT * FROM before WHERE machine_id = ?", (machine_id,)).fetchone()
+            if was:
+                self._change(db, machine_id, name=was["name"], definition=was["definition"])
+
+    def _found(self, db, number, disk, faults):
+        device = f"vd{chr(ord('a') + number)}"
+        size = "SELECT size FROM disks WHERE pool = ? AND name = ?"
+        row = db.execute(size, (disk["pool"], disk["name"])).fetchone()
+        return FoundDisk(device, disk["name"], disk["pool"], row["size"] if row else 0, faults.get(device))
