@@ -1,5 +1,5 @@
 """Several tasks of one kind in one go: one transaction takes them, one reads what they are about, and one ends them.
-A command on a thousand machines costs a quarter of what it would one by one.
+A command on a thousand machines costs less than half of what it would one by one.
 
 Only what goes smoothly goes together. The rest is given back, with a bell for each, and is carried alone: a task whose
 resource has anything else under way, a second attempt, what its kind leaves aside, and everything that met a fault or
