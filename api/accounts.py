@@ -65,8 +65,7 @@ def limits():
 @admin.get("/users", op="list", can=READ, query=AccountQuery, out=kit.rows(AccountOut))
 def listing(query):
     """List the users, newest first."""
-    page, per_page = query.pop("page"), query.pop("per_page")
-    found = kit.paginate(accounts.listing(**query), page, per_page, "admin")
+    found = kit.paginate(accounts.listing(**query))
     accounts.weigh(found["__rows__"])
     return found
 

@@ -17,8 +17,7 @@ def listing(query):
     member did; everything is shown to the owner and to members with `team.manage` who reach all resources. From where
     the platform's own people acted is not shown.
     """
-    page, per_page = query.pop("page"), query.pop("per_page")
-    return kit.paginate(audit.told(audit.listing(kit.account(), **query)), page, per_page)
+    return kit.paginate(audit.told(audit.listing(kit.account(), **query)))
 
 
 @user.get("/activity/export", op="export", can=permissions.ANY_USER, query=AuditFilter, out=kit.CSV)

@@ -15,8 +15,7 @@ def listing(query):
 
     Entries are only ever added: the database itself refuses to change or remove one.
     """
-    page, per_page = query.pop("page"), query.pop("per_page")
-    return kit.paginate(audit.rows(audit.listing(**query)), page, per_page, "admin")
+    return kit.paginate(audit.rows(audit.listing(**query)))
 
 
 @system.get("/system/admin-logs/export", op="admin_logs_export", can=READ, query=AuditFilter, out=kit.CSV)

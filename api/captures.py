@@ -12,8 +12,7 @@ user = kit.User("image", __name__, description="Images")
 @user.get("/images", op="list", can="images.view", query=IsoQuery, out=kit.page(OwnImageOut))
 def listing(query):
     """List the account's own images, newest first."""
-    page, per_page = query.pop("page"), query.pop("per_page")
-    return kit.paginate(captures.listing(kit.account(), **query), page, per_page)
+    return kit.paginate(captures.listing(kit.account(), **query))
 
 
 @user.post("/images", op="create", can="images.manage", body=CaptureIn, out=kit.keyed("image", OwnImageOut))

@@ -17,9 +17,9 @@ user = kit.User("catalog", __name__, description="Locations, plans and images")
 @user.get(
     "/cloud-service/locations", op="locations", can="instances.view", query=kit.PageQuery, out=kit.page(LocationOut)
 )
-def locations(query):
+def locations():
     """List the locations."""
-    return kit.paginate(catalog.locations(kit.account()), **query)
+    return kit.paginate(catalog.locations(kit.account()))
 
 
 @user.get(

@@ -24,8 +24,7 @@ def mine(certificate_id):
 @user.get("/certificates", op="list", can=VIEW, query=CertificateQuery, out=kit.page(CertificateRow))
 def listing(query):
     """List certificates with their status and the days they have left, newest first."""
-    page, per_page = query.pop("page"), query.pop("per_page")
-    return kit.paginate(certificates.listing(kit.account(), **query), page, per_page)
+    return kit.paginate(certificates.listing(kit.account(), **query))
 
 
 @user.post("/certificates", op="create", can=MANAGE, body=CertificateIn, out=KEYED)

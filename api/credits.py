@@ -30,9 +30,9 @@ def history(query):
     return entries(None, **query)
 
 
-def entries(kinds, page, per_page, user_id=None):
+def entries(kinds, user_id=None):
     owner = accounts.get(user_id, "user_id") if user_id else None
-    return kit.paginate(credits.listing(owner, kinds=kinds), page, per_page, "admin")
+    return kit.paginate(credits.listing(owner, kinds=kinds))
 
 
 @admin.post("/cloud-service/credits", op="create", can=WRITE, body=AdminCreditIn, out=CreditOut, **BOOKED_ONCE)

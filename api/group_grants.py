@@ -31,8 +31,7 @@ def access(body, group_id):
 @admin.get(f"{GROUP}/grants", op="list", can=READ, query=GrantableQuery, out=kit.rows(GroupGrantOut))
 def grants(query, group_id):
     """List the grants of a hypervisor group, by email address. They count while it is not public."""
-    page, per_page = query.pop("page"), query.pop("per_page")
-    return kit.paginate(group_grants.grants(hypervisors.group(group_id), **query), page, per_page, "admin")
+    return kit.paginate(group_grants.grants(hypervisors.group(group_id), **query))
 
 
 @admin.post(f"{GROUP}/affected-count", op="affected", can=READ, body=AccessIn, out=AffectedOut)
@@ -44,8 +43,7 @@ def affected(body, group_id):
 @admin.get("/grantable-account-owners", op="grantable", can=READ, query=GrantableQuery, out=kit.rows(GrantableOut))
 def grantable(query):
     """List the accounts that can be granted a group: those with resources of their own, not members of teams."""
-    page, per_page = query.pop("page"), query.pop("per_page")
-    return kit.paginate(group_grants.grantable(**query), page, per_page, "admin")
+    return kit.paginate(group_grants.grantable(**query))
 
 
 @admin.get(OF_USER, op="of_user", can=READ, out=ChoosableOut(many=True))

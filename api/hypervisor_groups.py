@@ -14,9 +14,9 @@ admin = kit.Admin("hypervisor_group", __name__, description="Hypervisor groups")
     query=kit.PageQuery,
     out=kit.rows(HypervisorGroupOut),
 )
-def listing(query):
+def listing():
     """List the hypervisor groups."""
-    return kit.paginate(hypervisors.groups(), **query, dialect="admin")
+    return kit.paginate(hypervisors.groups())
 
 
 @admin.post(
@@ -61,9 +61,9 @@ def delete(group_id):
     query=kit.PageQuery,
     out=kit.rows(HypervisorRow),
 )
-def members(query, group_id):
+def members(group_id):
     """List the hypervisors of a group."""
-    found = kit.paginate(hypervisors.listing(group_id=hypervisors.group(group_id).id), **query, dialect="admin")
+    found = kit.paginate(hypervisors.listing(group_id=hypervisors.group(group_id).id))
     hypervisors.weigh(found["__rows__"])
     return found
 

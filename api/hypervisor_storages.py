@@ -18,9 +18,9 @@ class AddedStorage(Out):
 @admin.get(
     "/hypervisor/storages", op="list", can="admin:hypervisors:read", query=kit.PageQuery, out=kit.rows(StorageOut)
 )
-def listing(query):
+def listing():
     """List the storages of all hypervisors."""
-    found = kit.paginate(hypervisors.storages(), **query, dialect="admin")
+    found = kit.paginate(hypervisors.storages())
     hypervisors.fill(found["__rows__"])
     return found
 

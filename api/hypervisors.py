@@ -3,8 +3,9 @@
 from marshmallow import fields
 
 from api import kit
-from panel.schemas.base import Out, about
+from panel.schemas.base import In, Out, Text, about
 from panel.schemas.catalog import ID
+from panel.schemas.host_metrics import HostNow
 from panel.schemas.hypervisors import (
     HypervisorIn,
     HypervisorOut,
@@ -14,7 +15,8 @@ from panel.schemas.hypervisors import (
     InstanceStats,
     Ipv4Stats,
 )
-from panel.services import hypervisors, overview, subnets
+from panel.services import hypervisors, lost_hypervisors, overview, subnets
+from panel.services.metrics.hosts import of_host
 
 admin = kit.Admin("hypervisor", __name__, description="Hypervisors")
 
@@ -26,8 +28,7 @@ class AddedHypervisor(Out):
 @admin.get("/hypervisors", op="list", can="admin:hypervisors:read", query=HypervisorQuery, out=kit.rows(HypervisorRow))
 def listing(query):
     """List the hypervisors, by name."""
-    page, per_page = query.pop("page"), query.pop("per_page")
-    found = kit.paginate(hypervisors.listing(**query), page, per_page, "admin")
+    found = kit.paginate(hypervisors.listing(**query))
     hypervisors.weigh(found["__rows__"])
     return found
 
@@ -65,6 +66,22 @@ def delete(hypervisor_id):
     kit.say("The hypervisor is removed.")
 
 
+class LostIn(In):
+    name = Text(most=64, required=True, **about("Its name, to confirm: this cannot be undone.", "node-3"))
+
+
+@admin.delete("/hypervisor/<hypervisor_id>/force", op="give_up", can="admin:hypervisors:write", body=LostIn)
+def give_up(body, hypervisor_id):
+    """Give up a hypervisor that will not come back.
+
+    Its instances and volumes are removed from the panel, their addresses are free again, and they cost nothing any
+    more. Nothing is changed on the host. Refused with `hypervisor_up` while it answers and with `task_running` while a
+    machine is being moved from it or to it.
+    """
+    lost_hypervisors.give_up(hypervisors.get(hypervisor_id), actor=kit.actor(), **body)
+    kit.say("The hypervisor and everything that was on it are removed.")
+
+
 @admin.post("/hypervisor/<hypervisor_id>/test", op="test", can="admin:hypervisors:write", out=HypervisorOut)
 def test(hypervisor_id):
     """Look at a hypervisor now.
@@ -75,6 +92,12 @@ def test(hypervisor_id):
     hypervisors.test(hypervisor)
     kit.say("The hypervisor is being looked at.")
     return weighed(hypervisor)
+
+
+@admin.get("/hypervisor/<hypervisor_id>/metrics", op="metrics", can="admin:hypervisors:read", out=HostNow)
+def metrics(hypervisor_id):
+    """Show what a hypervisor has, what is promised of it, and what its instances use at this moment."""
+    return of_host(hypervisors.get(hypervisor_id))
 
 
 @admin.get(

@@ -20,8 +20,7 @@ admin = kit.Admin("image", __name__, description="Images")
 @admin.get("/images", op="list", can="admin:images:read", query=ImageQuery, out=kit.rows(AdminImageRow))
 def listing(query):
     """List every image, captured ones too."""
-    page, per_page = query.pop("page"), query.pop("per_page")
-    return kit.paginate(catalog.images(**query), page, per_page, "admin")
+    return kit.paginate(catalog.images(**query))
 
 
 @admin.get("/image/<image_id>", op="get", can="admin:images:read", out=AdminImageOut)

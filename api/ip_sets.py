@@ -40,8 +40,7 @@ def weighed(ip_set):
 @user.get("/ip-sets", op="list", can=VIEW, query=IpSetQuery, out=kit.page(IpSetRow))
 def listing(query):
     """List IP sets by name: one's own and the platform's."""
-    page, per_page = query.pop("page"), query.pop("per_page")
-    found = kit.paginate(ip_sets.listing(kit.account(), **query), page, per_page)
+    found = kit.paginate(ip_sets.listing(kit.account(), **query))
     ip_sets.weigh(found["data"])
     return found
 
@@ -119,8 +118,7 @@ def remove_entry(set_id, entry_id):
 @admin.get("/ip-sets", op="list", can=READ, query=IpSetQuery, out=kit.rows(AdminIpSetRow))
 def everybodys(query):
     """List everybody's IP sets and the platform's."""
-    page, per_page = query.pop("page"), query.pop("per_page")
-    found = kit.paginate(ip_sets.listing(**query), page, per_page, "admin")
+    found = kit.paginate(ip_sets.listing(**query))
     ip_sets.weigh(found["__rows__"])
     return found
 

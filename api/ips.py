@@ -13,8 +13,7 @@ admin = kit.Admin("ip", __name__, description="Addresses")
 @admin.get("/ips", op="list", can="admin:subnets:read", query=AddressQuery, out=kit.rows(SubnetAddressOut))
 def listing(query):
     """List the addresses of every subnet."""
-    page, per_page = query.pop("page"), query.pop("per_page")
-    return kit.paginate(subnets.every_address(**query), page, per_page, "admin")
+    return kit.paginate(subnets.every_address(**query))
 
 
 @admin.patch("/ip/<address_id>", op="update", can="admin:subnets:write", body=AddressPatch, out=SubnetAddressOut)

@@ -18,8 +18,7 @@ def own(iso_id):
 @user.get("/isos", op="list", can="isos.view", query=IsoQuery, out=kit.page(IsoOut))
 def listing(query):
     """List the ISOs that can be mounted: the platform's and the account's own."""
-    page, per_page = query.pop("page"), query.pop("per_page")
-    return kit.paginate(isos.listing(kit.account(), **query), page, per_page)
+    return kit.paginate(isos.listing(kit.account(), **query))
 
 
 @user.post("/isos", op="create", can="isos.manage", body=IsoIn, out=kit.keyed("iso", IsoOut))
@@ -56,8 +55,7 @@ def retry(iso_id):
 @admin.get("/isos", op="list", can="admin:images:read", query=IsoQuery, out=kit.rows(AdminIsoRow))
 def every(query):
     """List every ISO, customers' own ones too."""
-    page, per_page = query.pop("page"), query.pop("per_page")
-    return kit.paginate(isos.listing(**query), page, per_page, "admin")
+    return kit.paginate(isos.listing(**query))
 
 
 @admin.post("/isos", op="create", can="admin:images:write", body=AdminIsoIn, out=AdminIsoOut)

@@ -6,6 +6,9 @@ One row says what an operation takes, gives and requires:
 
 `can` has no default: an operation without a permission does not start. The two dialects are two classes; nothing else
 knows about the admin envelope (specification 4.1).
+
+A list is asked for a page at a time: `query` then derives from PageQuery, and the view hands `paginate` its whole
+select.
 """
 
 from functools import cache, wraps
@@ -13,18 +16,31 @@ from functools import cache, wraps
 import flask_smorest
 from flask import g
 from marshmallow import Schema, fields
-from sqlalchemy import func
 
 from api import repeats
 from api.bodies import Parser
 from api.errors import outspoken
+from api.paging import Meta, Page, Rows, page, paged, paginate, part, plain, rows
 from panel.auth import can as guard
 from panel.auth import permissions
-from panel.db import session
 from panel.schemas.base import PageQuery, about
 from panel.services import usage
 
-__all__ = ["Admin", "Billing", "PageQuery", "User", "account", "actor", "page", "paginate", "say"]
+__all__ = [
+    "Admin",
+    "Billing",
+    "Meta",
+    "Page",
+    "PageQuery",
+    "User",
+    "account",
+    "actor",
+    "page",
+    "paginate",
+    "part",
+    "rows",
+    "say",
+]
 
 
 CSV = {"type": "string", "description": "A line of names, then a line for each row (RFC 4180)."}
@@ -65,7 +81,8 @@ class Resource(flask_smorest.Blueprint):
         has to say so (panel.db); a POST is carried out `once` for each `Idempotency-Key` (api.repeats)."""
 
         def register(view):
-            served = self.response(status, out, content_type="text/csv" if out is CSV else None)(outspoken(view))
+            asked = paged(view, query, self.surface) if query and issubclass(query, PageQuery) else view
+            served = self.response(status, out, content_type="text/csv" if out is CSV else None)(outspoken(asked))
             if body:
                 served = self.arguments(body())(served)
             if query:
@@ -143,41 +160,8 @@ class Billing(Admin):
     surface, prefix = "billing", "/api/v1/billing"
 
 
-class Meta(Schema):
-    """Where the rows of an answer lie in the whole list."""
-
-    current_page = fields.Integer(**about("Which page this is, from 1.", 1))
-    per_page = fields.Integer(**about("How many rows a page has at most.", 100))
-    total = fields.Integer(**about("How many rows there are on all pages.", 2))
-    last_page = fields.Integer(**about("The number of the last page.", 1))
-    to = fields.Integer(allow_none=True, **about("The number of this page's last row; null when it has none.", 2))
-
-
-Meta._declared_fields["from"] = fields.Integer(
-    allow_none=True, **about("The number of this page's first row; null when it has none.", 1)
-)
 DATA = about("What was asked for.")
-ROWS = about("The rows of this page.")
 SUCCESS = about("Always true: failures have their own shape.", True)
-
-
-@cache
-def page(schema):
-    """The customers' list: rows under `data`, the paginator's figures beside them."""
-    return Meta.from_dict({"data": fields.Nested(schema, many=True, **ROWS)}, name=f"{plain(schema)}Page")()
-
-
-class Rows(Schema):
-    """The operators' list, before the envelope."""
-
-
-@cache
-def rows(schema):
-    """The operators' list: rows under `data`, the paginator's figures under `meta`."""
-    made = Rows.from_dict(
-        {"__rows__": fields.Nested(schema, many=True, **ROWS), "meta": fields.Nested(Meta)}, name=plain(schema)
-    )
-    return made()
 
 
 @cache
@@ -219,31 +203,6 @@ def enveloped(schema, many=False):
         parts["data"] = fields.Nested(schema, many=many, **DATA)
     kind = "Array" if many else ""
     return Schema.from_dict(parts, name=f"{plain(schema)}{kind}Envelope" if schema else "Envelope")()
-
-
-def plain(schema):
-    kind = schema if isinstance(schema, type) else type(schema)
-    return kind.__name__.removesuffix("Out")
-
-
-def paginate(query, page, per_page, dialect="user"):
-    """One page of a select, with its figures: one question to the database, but for a page beyond the end."""
-    count = query.with_only_columns(func.count(), maintain_column_froms=True).order_by(None)
-    asked = query.add_columns(count.scalar_subquery().label("total"))
-    found = session.execute(asked.limit(per_page).offset((page - 1) * per_page)).all()
-    total = found[0].total if found else 0 if page == 1 else session.scalar(count)
-    if found and len(found[0]) == 2:
-        found = [row[0] for row in found]
-    first = (page - 1) * per_page + 1 if found else None
-    meta = {
-        "current_page": page,
-        "per_page": per_page,
-        "total": total,
-        "last_page": max(1, -(-total // per_page)),
-        "from": first,
-        "to": first + len(found) - 1 if found else None,
-    }
-    return {"__rows__": found, "meta": meta} if dialect == "admin" else {**meta, "data": found}
 
 
 def say(message):

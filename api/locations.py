@@ -10,9 +10,9 @@ admin = kit.Admin("cs_location", __name__, description="Locations")
 @admin.get(
     "/cloud-service/locations", op="list", can="admin:catalog:read", query=kit.PageQuery, out=kit.rows(AdminLocationOut)
 )
-def listing(query):
+def listing():
     """List the locations, the closed ones too."""
-    return kit.paginate(hypervisors.groups(), **query, dialect="admin")
+    return kit.paginate(hypervisors.groups())
 
 
 @admin.get("/cloud-service/location/<location_id>", op="get", can="admin:catalog:read", out=AdminLocationOut)
@@ -28,7 +28,7 @@ def show(location_id):
     query=kit.PageQuery,
     out=kit.rows(AdminPlanGroupOut),
 )
-def plan_groups(query, location_id):
+def plan_groups(location_id):
     """List the plan groups that are offered in a location."""
     found = catalog.every_plan_group(group=hypervisors.group(location_id))
-    return kit.paginate(found, **query, dialect="admin")
+    return kit.paginate(found)

@@ -34,8 +34,7 @@ LOGS = kit.Schema.from_dict(
 @admin.get("/migrations", op="list", can=READ, query=MigrationQuery, out=kit.rows(MigrationOut))
 def listing(query):
     """List migrations, newest first."""
-    page, per_page = query.pop("page"), query.pop("per_page")
-    return kit.paginate(migrations.listing(**query), page, per_page, "admin")
+    return kit.paginate(migrations.listing(**query))
 
 
 @admin.post("/migrations", op="create", can=WRITE, body=MigrationIn, out=Moving)

@@ -14,9 +14,9 @@ admin = kit.Admin("cs_plan_group", __name__, description="Plan groups")
     query=kit.PageQuery,
     out=kit.rows(AdminPlanGroupOut),
 )
-def listing(query):
+def listing():
     """List the plan groups, in the order customers see them."""
-    return kit.paginate(catalog.every_plan_group(), **query, dialect="admin")
+    return kit.paginate(catalog.every_plan_group())
 
 
 @admin.post(
@@ -61,10 +61,10 @@ def delete(plan_group_id):
     query=kit.PageQuery,
     out=kit.rows(AdminPlanOut),
 )
-def plans(query, plan_group_id):
+def plans(plan_group_id):
     """List the plans of a plan group."""
     found = catalog.every_plan(plan_group_id=catalog.get_plan_group(plan_group_id).id)
-    return kit.paginate(found, **query, dialect="admin")
+    return kit.paginate(found)
 
 
 def with_groups(body):

@@ -10,8 +10,7 @@ admin = kit.Admin("instance_plan", __name__, description="Plans")
 @admin.get("/instance/plans", op="list", can="admin:catalog:read", query=PlanQuery, out=kit.rows(AdminPlanOut))
 def listing(query):
     """List the plans, in the order customers see them."""
-    page, per_page = query.pop("page"), query.pop("per_page")
-    return kit.paginate(catalog.every_plan(**query), page, per_page, "admin")
+    return kit.paginate(catalog.every_plan(**query))
 
 
 @admin.post("/instance/plans", op="create", can="admin:catalog:write", body=PlanIn, out=AdminPlanOut)

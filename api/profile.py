@@ -120,9 +120,9 @@ def recovery_codes(body):
 
 
 @user.get("/profile/passkeys", op="passkeys", can=permissions.ANY_USER, query=kit.PageQuery, out=kit.page(PasskeyOut))
-def list_passkeys(query):
+def list_passkeys():
     """List the passkeys."""
-    return kit.paginate(passkeys.listing(me()), **query)
+    return kit.paginate(passkeys.listing(me()))
 
 
 @user.post(
@@ -178,9 +178,9 @@ def remove_passkey(body, passkey_id):
 
 
 @user.get("/profile/sessions", op="sessions", can=permissions.ANY_USER, query=kit.PageQuery, out=kit.page(SignInOut))
-def list_sessions(query):
+def list_sessions():
     """List the browsers that are signed in."""
-    return kit.paginate(sign_ins.listing(me()), **query)
+    return kit.paginate(sign_ins.listing(me()))
 
 
 @user.delete("/profile/session/<session_id>", op="session_delete", can=permissions.PERSONAL, out=kit.done())

@@ -18,7 +18,7 @@ from panel.services import instances, projects
 
 user = kit.User("project", __name__, description="Projects")
 VIEW, MANAGE = "projects.view", "projects.manage"
-FIRST = 100
+FIRST = kit.Page(1, 100)
 """How many of its instances are shown with a project."""
 
 
@@ -27,9 +27,9 @@ def mine(project_id):
 
 
 @user.get("/projects", op="list", can=VIEW, query=kit.PageQuery, out=kit.page(ProjectRow))
-def listing(query):
+def listing():
     """List projects by name."""
-    found = kit.paginate(projects.listing(kit.account()), **query)
+    found = kit.paginate(projects.listing(kit.account()))
     projects.weigh(found["data"], kit.account())
     return found
 
@@ -57,7 +57,7 @@ def show(project_id):
     answer = {"message": None, "project": mine(project_id)}
     if kit.account().holds("instances.view"):
         rows = instances.rows(InstanceRow.columns(), kit.account(), project_id=project_id)
-        answer["instances"] = kit.paginate(rows, 1, FIRST)
+        answer["instances"] = kit.paginate(rows, FIRST)
     return answer
 
 
@@ -107,9 +107,9 @@ def told(project_id, count):
     query=kit.PageQuery,
     out=kit.page(ResourceOut),
 )
-def available(query, project_id):
+def available(project_id):
     """List what can be put into a project: instances and volumes that are not in it, newest first.
 
     Without the kinds that a member may not see.
     """
-    return kit.paginate(projects.resources(mine(project_id), kit.account()), **query)
+    return kit.paginate(projects.resources(mine(project_id), kit.account()))

@@ -11,8 +11,7 @@ READ, WRITE = "admin:billing:read", "admin:billing:write"
 @admin.get("/self-provisioning/packs", op="list", can=READ, query=PackQuery, out=kit.rows(AdminPackOut))
 def listing(query):
     """List resource packs, with what of them is in use."""
-    page, per_page = query.pop("page"), query.pop("per_page")
-    found = kit.paginate(resource_packs.listing(**query), page, per_page, "admin")
+    found = kit.paginate(resource_packs.listing(**query))
     resource_packs.weigh(found["__rows__"])
     return found
 

@@ -38,8 +38,7 @@ def weighed(group, account=None):
 @user.get("/security-groups", op="list", can=VIEW, query=SecurityGroupQuery, out=kit.page(SecurityGroupRow))
 def listing(query):
     """List security groups by name: one's own and the platform's."""
-    page, per_page = query.pop("page"), query.pop("per_page")
-    found = kit.paginate(security_groups.listing(kit.account(), **query), page, per_page)
+    found = kit.paginate(security_groups.listing(kit.account(), **query))
     security_groups.weigh(found["data"], kit.account())
     return found
 
@@ -157,8 +156,7 @@ def detach(body, group_id):
 @admin.get("/security-groups", op="list", can=READ, query=SecurityGroupQuery, out=kit.rows(AdminSecurityGroupRow))
 def everybodys(query):
     """List everybody's security groups and the platform's."""
-    page, per_page = query.pop("page"), query.pop("per_page")
-    found = kit.paginate(security_groups.listing(**query), page, per_page, "admin")
+    found = kit.paginate(security_groups.listing(**query))
     security_groups.weigh(found["__rows__"])
     return found
 

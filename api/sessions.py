@@ -10,8 +10,7 @@ admin = kit.Admin("session", __name__, description="Signed-in browsers")
 @admin.get("/sessions", op="list", can="admin:accounts:read", query=SessionQuery, out=kit.rows(AdminSessionOut))
 def listing(query):
     """List the browsers that are signed in, newest first; those in which an operator is somebody else too."""
-    page, per_page = query.pop("page"), query.pop("per_page")
-    return kit.paginate(sign_ins.everybodys(**query), page, per_page, "admin")
+    return kit.paginate(sign_ins.everybodys(**query))
 
 
 @admin.delete("/session/<session_id>", op="delete", can="admin:accounts:write")

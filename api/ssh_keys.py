@@ -15,9 +15,9 @@ PRIVATE = fields.String(
 
 
 @user.get("/ssh-keys", op="list", can="ssh_keys.view", query=kit.PageQuery, out=kit.page(SshKeyOut))
-def listing(query):
+def listing():
     """List SSH keys."""
-    return kit.paginate(ssh_keys.listing(kit.account()), **query)
+    return kit.paginate(ssh_keys.listing(kit.account()))
 
 
 @user.post("/ssh-keys", op="create", can="ssh_keys.manage", body=SshKeyIn, out=kit.keyed("ssh_key", SshKeyOut))

@@ -20,8 +20,7 @@ admin = kit.Admin("subnet", __name__, description="Subnets")
 @admin.get("/subnets", op="list", can="admin:subnets:read", query=SubnetQuery, out=kit.rows(SubnetOut))
 def listing(query):
     """List the subnets, by name."""
-    page, per_page = query.pop("page"), query.pop("per_page")
-    found = kit.paginate(subnets.listing(**query), page, per_page, "admin")
+    found = kit.paginate(subnets.listing(**query))
     subnets.weigh(found["__rows__"])
     return found
 
@@ -63,8 +62,7 @@ def delete(subnet_id):
 )
 def ips(query, subnet_id):
     """List the addresses of a subnet, in their order."""
-    page, per_page = query.pop("page"), query.pop("per_page")
-    return kit.paginate(subnets.addresses(subnets.get(subnet_id), **query), page, per_page, "admin")
+    return kit.paginate(subnets.addresses(subnets.get(subnet_id), **query))
 
 
 @admin.get(
@@ -74,14 +72,13 @@ def ips(query, subnet_id):
     query=WholeQuery,
     out=kit.rows(FreeAddressOut),
 )
-def available_ips(query, subnet_id):
+def available_ips(subnet_id):
     """List the addresses that may be given out.
 
     Complete unless `per_page` is sent. Free means held by no interface and not reserved. IPv6 addresses are made when
     they are needed: listed are those that came back.
     """
-    query.setdefault("per_page", subnets.LARGEST)
-    return kit.paginate(subnets.free(subnets.get(subnet_id)), **query, dialect="admin")
+    return kit.paginate(subnets.free(subnets.get(subnet_id)))
 
 
 @admin.get("/subnet/<subnet_id>/statistics", op="statistics", can="admin:subnets:read", out=Statistics)

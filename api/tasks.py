@@ -18,8 +18,7 @@ LOGS = kit.done(logs=SAID)
 @user.get("/tasks", op="list", can="instances.view", budget="polls", query=TaskQuery, out=kit.page(TaskOut))
 def listing(query):
     """List tasks, newest first."""
-    page, per_page = query.pop("page"), query.pop("per_page")
-    return kit.paginate(tasks.listing(kit.account(), **query), page, per_page)
+    return kit.paginate(tasks.listing(kit.account(), **query))
 
 
 @user.get("/task/<task_id>", op="get", can="instances.view", budget="polls", out=kit.keyed("task", TaskOut))
@@ -55,8 +54,7 @@ def delete(task_id):
 )
 def list_all(query):
     """List everybody's tasks, newest first."""
-    page, per_page = query.pop("page"), query.pop("per_page")
-    return kit.paginate(tasks.listing(**query), page, per_page, "admin")
+    return kit.paginate(tasks.listing(**query))
 
 
 @admin.get("/task/<task_id>", op="get", can="admin:tasks:read", budget="polls", out=AdminTaskOut)

@@ -38,9 +38,9 @@ def permissions():
 
 
 @user.get("/team/roles", op="roles", can=VIEW, query=kit.PageQuery, out=kit.page(RoleOut))
-def roles(query):
+def roles():
     """List the roles by name."""
-    found = kit.paginate(team.roles(kit.account()), **query)
+    found = kit.paginate(team.roles(kit.account()))
     team.weigh(found["data"])
     return found
 
@@ -87,9 +87,9 @@ def weighed(role):
 
 
 @user.get("/team/subusers", op="members", can=VIEW, query=kit.PageQuery, out=kit.page(MemberOut))
-def members(query):
+def members():
     """List the members and the invited."""
-    return kit.paginate(team.listing(kit.account()), **query)
+    return kit.paginate(team.listing(kit.account()))
 
 
 @user.post("/team/subusers/invite", op="invite", can=MANAGE, body=Invitation, out=kit.keyed("subuser", MemberOut))

@@ -54,7 +54,7 @@ def listing(query):
     A member of a team sees the member's own. The owner sees the owner's, and those that members made before 3.3.0.
     """
     kinds = ("user", "impersonation") if query.pop("include", None) else ("user",)
-    return fresh(kit.paginate(tokens.listing(kit.account(), kinds), **query))
+    return fresh(kit.paginate(tokens.listing(kit.account(), kinds)))
 
 
 @user.post(
@@ -131,7 +131,7 @@ def platform(query):
 
     They are made on the management server: `panel token admin`, `panel token billing`.
     """
-    found = kit.paginate(tokens.platform(query.pop("kind", None)), **query, dialect="admin")
+    found = kit.paginate(tokens.platform(query.pop("kind", None)))
     return fresh(found, "__rows__")
 
 
@@ -142,9 +142,9 @@ def platform(query):
     query=kit.PageQuery,
     out=kit.rows(AccountTokenOut),
 )
-def of_user(query, account_id):
+def of_user(account_id):
     """List the tokens of a user, impersonations included, newest first."""
-    found = kit.paginate(tokens.of_account(accounts.get(account_id)), **query, dialect="admin")
+    found = kit.paginate(tokens.of_account(accounts.get(account_id)))
     return fresh(found, "__rows__")
 
 

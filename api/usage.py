@@ -28,10 +28,10 @@ def totals(account, month):
     return usage.totals(month, account) | facts
 
 
-def reported(account, page, per_page, month=None):
+def reported(account, month=None):
     """A month of an account, for operators and billing systems."""
     month = month or this_month()
-    found = kit.paginate(usage.of_month(month, account), page, per_page, "admin")
+    found = kit.paginate(usage.of_month(month, account))
     return {"totals": totals(account, month), "resources": found["__rows__"], "meta": found["meta"]}
 
 
@@ -44,7 +44,7 @@ def report(query):
     of the create counts in full, and nothing after the destroy was asked for.
     """
     month = query.pop("month", this_month())
-    return {**kit.paginate(usage.of_month(month, kit.account()), **query), "totals": totals(kit.account(), month)}
+    return {**kit.paginate(usage.of_month(month, kit.account())), "totals": totals(kit.account(), month)}
 
 
 @admin.get(
@@ -57,7 +57,7 @@ def report(query):
 def by_account(query):
     """List what every user used in a month, and what it cost."""
     month = query.pop("month", this_month())
-    return kit.paginate(usage.by_account(month), **query, dialect="admin")
+    return kit.paginate(usage.by_account(month))
 
 
 @admin.get(

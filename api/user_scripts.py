@@ -10,9 +10,9 @@ SCRIPT = kit.keyed("script", UserScriptOut)
 
 
 @user.get("/user-scripts", op="list", can="user_scripts.view", query=kit.PageQuery, out=kit.page(UserScriptOut))
-def listing(query):
+def listing():
     """List user scripts, with what they say."""
-    return kit.paginate(user_scripts.listing(kit.account()), **query)
+    return kit.paginate(user_scripts.listing(kit.account()))
 
 
 @user.post("/user-scripts", op="create", can="user_scripts.manage", body=UserScriptIn, out=SCRIPT)
@@ -58,9 +58,9 @@ def delete(script_id):
     query=kit.PageQuery,
     out=kit.rows(AdminUserScriptOut),
 )
-def list_all(query):
+def list_all():
     """List everybody's user scripts, newest first. What they say is their owners' alone."""
-    return kit.paginate(user_scripts.listing(), **query, dialect="admin")
+    return kit.paginate(user_scripts.listing())
 
 
 @admin.delete("/user-script/<script_id>", op="delete", can="admin:accounts:write")

@@ -30,15 +30,13 @@ MADE = kit.Schema.from_dict(
 @admin.get("/ssh-keys", op="list", can=READ, query=SshKeyQuery, out=kit.rows(AdminSshKeyOut))
 def listing(query):
     """List everybody's SSH keys, newest first."""
-    page, per_page = query.pop("page"), query.pop("per_page")
-    return kit.paginate(ssh_keys.everybodys(**query), page, per_page, "admin")
+    return kit.paginate(ssh_keys.everybodys(**query))
 
 
 @admin.get("/ssh-keys/user/<account_id>", op="list_by_user", can=READ, query=SshKeyQuery, out=kit.rows(AdminSshKeyOut))
 def of_user(query, account_id):
     """List the SSH keys of one user, by name."""
-    page, per_page = query.pop("page"), query.pop("per_page")
-    return kit.paginate(ssh_keys.listing(accounts.get(account_id), **query), page, per_page, "admin")
+    return kit.paginate(ssh_keys.listing(accounts.get(account_id), **query))
 
 
 @admin.post("/ssh-keys", op="create", can=WRITE, body=SshKeyFor, out=AdminSshKeyOut)

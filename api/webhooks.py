@@ -21,9 +21,9 @@ def kinds():
 
 
 @user.get("/webhook-subscriptions", op="list", can="webhooks.view", query=PageQuery, out=kit.page(WebhookOut))
-def listing(query):
+def listing():
     """List webhook subscriptions, newest first."""
-    return kit.paginate(subscriptions.listing(kit.account()), **query)
+    return kit.paginate(subscriptions.listing(kit.account()))
 
 
 @user.post(
@@ -88,13 +88,13 @@ def delete(subscription_id):
     query=PageQuery,
     out=kit.page(DeliveryOut),
 )
-def deliveries(query, subscription_id):
+def deliveries(subscription_id):
     """List the deliveries of a subscription, newest first.
 
     They are kept for 7 days, as long as their events.
     """
     found = subscriptions.get(subscription_id, kit.account())
-    return kit.paginate(subscriptions.deliveries(found), **query)
+    return kit.paginate(subscriptions.deliveries(found))
 
 
 @user.post(

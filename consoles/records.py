@@ -15,8 +15,8 @@ from panel.services import consoles
 
 log = structlog.get_logger()
 
-PATIENCE = 10
-"""Seconds a worker has to prepare the machine's side."""
+PATIENCE = 20
+"""Seconds a worker has to prepare the machine's side, as many as for a shell. It may have to find Redis again first."""
 
 LOOK = 0.1
 AGAIN = 1.5

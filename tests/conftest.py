@@ -14,7 +14,7 @@ import pytest
 from argon2 import PasswordHasher
 from flask import g
 from limits.storage import memory
-from sqlalchemy import event
+from sqlalchemy import event, inspect
 
 from panel import jobs, limits
 from panel.app import create_app
@@ -168,12 +168,21 @@ def node(world):
     return simulated(world)
 
 
+class Present(people.Cast):
+    """The people, each of them a row of the test's session once it is asked for."""
+
+    def __init__(self, assembled):
+        self.assembled, self.tokens = assembled, dict(assembled.tokens)
+
+    def __getattr__(self, name):
+        row = getattr(self.assembled, name)
+        setattr(self, name, session.get(type(row), inspect(row).identity))
+        return getattr(self, name)
+
+
 @pytest.fixture
 def cast(world):
-    """The people, as rows of this test's session."""
-    found = world.cast
-    rows = {name: session.merge(getattr(found, name), load=True) for name in people.ROWS}
-    return people.Cast(**rows, tokens=dict(found.tokens))
+    return Present(world.cast)
 
 
 @pytest.fixture

@@ -10,6 +10,9 @@ from panel.config import ROOT
 from worker.guests import tiny
 from worker.nodes.libvirt import local
 
+PROGRAMS = f"{ROOT / 'tests' / 'traffic_control'}:{local.PROGRAMS}"
+"""With these a daemon limits speeds also where its kernel lacks parts of traffic control."""
+
 claims = []
 """Sockets that keep numbers of bridges for this run."""
 
@@ -20,13 +23,18 @@ class Hypervisor:
     directory: Path
     network: local.PublicNetwork
 
+    def start(self):
+        """Starts its daemon, if that does not run."""
+        return local.start(self.directory, self.network, PROGRAMS)
+
 
 @pytest.fixture(scope="session")
 def hypervisor(tmp_path_factory):
     assert not local.missing(), f"{' '.join(local.missing())} Install {' '.join(local.PACKAGES)}."
     directory = tmp_path_factory.mktemp("hypervisor")
-    network = unused_network()
-    yield Hypervisor(local.start(directory, network), directory, network)
+    made = Hypervisor(local.uri(directory), directory, unused_network())
+    made.start()
+    yield made
     local.stop(directory)
 
 

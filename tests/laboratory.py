@@ -113,3 +113,10 @@ def lab(tmp_path_factory, hypervisor, guest_cache, library_authority):
     local = {"PANEL_WEBHOOK_ALLOWED_NETWORKS": "127.0.0.0/8", "PANEL_WEBHOOK_CA": library_authority.pem}
     with laboratory(tmp_path_factory.mktemp("lab"), hypervisor, guest_cache, **local) as made:
         yield made
+
+
+@pytest.fixture(scope="session")
+def debian_image(lab):
+    """The panel's own Debian, put into the catalog."""
+    lab.at.panel("image", "build", "debian")
+    return Path(lab.at.data_dir) / "images" / "debian.qcow2"

@@ -1,7 +1,8 @@
 """Several hypervisors on one machine, between which machines can move.
 
 Each has its own libvirtd with its own mount namespace (devices, state, settings, sockets) and identity. Their guests'
-cards join one bridge, as those of hosts in one rack would: the first hypervisor makes it, the others use it.
+cards join one bridge, as those of hosts in one rack would: the first hypervisor makes it, the others use it. The first
+can limit speeds; the others only where the kernel can.
 """
 
 import contextlib
@@ -9,7 +10,7 @@ import contextlib
 from lxml.builder import E
 from lxml.etree import tostring
 
-from tests.hypervisor import Hypervisor, unused_network
+from tests.hypervisor import PROGRAMS, Hypervisor, unused_network
 from worker.nodes.libvirt import local
 
 
@@ -22,7 +23,7 @@ def hosts(directory, count=2):
             place = directory / f"host{number}"
             started.append(place)
             if number == 1:
-                local.start(place, network)
+                local.start(place, network, PROGRAMS)
             else:
                 with contextlib.closing(local.launch(place)) as connection:
                     connection.networkDefineXML(joined(network.bridge)).create()

@@ -12,7 +12,7 @@ from sqlalchemy import select
 from panel import clock
 from panel.auth import permissions
 from panel.db import session
-from panel.models import Image, Instance, Iso, Member, Passkey, SignIn, Token, Volume, VolumeSnapshot
+from panel.models import DockerDeployment, Image, Instance, Iso, Member, Passkey, SignIn, Token, Volume, VolumeSnapshot
 from panel.services import resource_packs, settings, sign_ins, tokens, volume_plans
 from tests.cast import PASSWORD
 from tests.certificates.conftest import made as certificate
@@ -254,8 +254,8 @@ def test_an_impersonation_opens_what_the_account_may(as_, cast, everything):
         assert as_("support", method, concrete(path)).json == {"success": False, "message": "Unauthorized"}, path
 
 
-MINTS = {"user.instance.novnc", "user.instance.webssh"}
-"""What opens a console although it is a GET."""
+MINTS = {"user.instance.novnc", "user.instance.webssh", "user.instance.docker_logs"}
+"""What opens a console, or has a worker look into a guest, although it is a GET."""
 
 
 def test_a_suspended_account_looks_and_does_nothing(as_, cast, everything):
@@ -295,6 +295,14 @@ def library(account):
     return image, iso
 
 
+def deployed_app(instance):
+    found = {"app_slug": "nginx", "app_name": "nginx", "project_name": "nginx-1a2b3c4d", "environment": "{}"}
+    row = DockerDeployment(instance_id=instance.id, **found)
+    session.add(row)
+    session.commit()
+    return row
+
+
 @pytest.fixture
 def ids(as_, cast):
     """Ids of what the owner has, by the name of the path's placeholder."""
@@ -330,6 +338,9 @@ def ids(as_, cast):
         "disk_id": instance.disks[0].id,
         "image_id": captured.id,
         "iso_id": iso.id,
+        "deployment_id": deployed_app(instance).id,
+        "app_slug": "nginx",
+        "app_action": "stop",
         "slot": "primary",
         "device": "primary",
         "action": "mount",
@@ -377,6 +388,7 @@ def body_for(path, cast):
     known |= {"boot-order": {"boot": "disk"}, "update-name": {"name": "n"}, "tags": {"tags": ""}}
     known |= {"rules": RULE, "entries": ENTRY, "bulk-add": {"cidrs": [ENTRY["cidr"]]}}
     known |= {f"{way}-instances": {"instance_ids": [UNKNOWN]} for way in ("attach", "detach")}
+    known |= {"docker": {"app_slug": "nginx"}, "custom": {"app_name": "a", "compose_url": "https://1.1.1.1/"}}
     known |= {"ips": {"action": "add"}, "rdns": {"rdns": None}}
     known |= {"self-deploy": {"iso_id": UNKNOWN}, "rescue": {"enable": True}}
     return known.get(path.rpartition("/")[2], {})

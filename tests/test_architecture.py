@@ -36,7 +36,7 @@ def test_every_operation_is_named_described_and_guarded(app, surface):
 
 
 def test_every_resource_is_registered():
-    shared = {"bodies", "docs", "errors", "kit", "repeats"}
+    shared = {"bodies", "docs", "errors", "kit", "paging", "repeats"}
     found = {module.name for module in pkgutil.iter_modules(api.__path__)} - shared
     assert found == {module.__name__.removeprefix("api.") for module in api.resources()}
 

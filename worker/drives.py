@@ -17,7 +17,7 @@ AFTER = ("iso_mount", "iso_unmount", *POWER, *SUSPENSION)
 
 def not_changed(row, error):
     media.gave_up(row, error)
-    drives.put_back(row.resource_id, row.arguments)
+    drives.put_back(row)
 
 
 @task("iso_mount", after=AFTER, ended_badly=not_changed)
@@ -26,10 +26,11 @@ def mount(work):
     iso = session.get(Iso, work.task.arguments["iso_id"])
     if iso is None:
         raise NotFound("The ISO was removed meanwhile.")
-    download = lying(work, iso, place(instance))
-    if wanted(work) == iso.id and instance.deployed:
+    download = lying(work, iso, place(instance), still=lambda: wanted(work) == iso.id)
+    if download and wanted(work) == iso.id and instance.deployed:
         work.step("Inserting the medium", 90)
         work.node.set_media(instance.id, slot, disk_of(download))
+        drives.came_true(work.task)
 
 
 @task("iso_unmount", after=AFTER, ended_badly=not_changed)
@@ -38,6 +39,7 @@ def unmount(work):
     if wanted(work) is None and instance.deployed:
         work.step("Ejecting the medium", 30)
         work.node.set_media(instance.id, work.task.arguments["slot"], None)
+        drives.came_true(work.task)
 
 
 def wanted(work):
@@ -49,8 +51,9 @@ def place(instance):
     return downloads.place(instance.hypervisor_id) or instance.disks[0].on
 
 
-def lying(work, iso, storage):
-    """The download of the ISO, complete. A node that lost the file fetches it again."""
+def lying(work, iso, storage, still=lambda: True):
+    """The download of the ISO, complete. A node that lost the file fetches it again. None when nobody waits for it any
+    more, which `still` says."""
     here = select(MediaDownload).join(Storage).where(Storage.hypervisor_id == storage.hypervisor_id)
     download = session.scalar(here.where(MediaDownload.iso_id == iso.id, MediaDownload.status == "ready"))
     if download:
@@ -59,4 +62,4 @@ def lying(work, iso, storage):
             return download
         download.status, storage = "waiting", download.storage
         session.commit()
-    return media.arrived(work, iso, storage)
+    return media.arrived(work, iso, storage, still)

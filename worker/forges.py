@@ -6,6 +6,7 @@ from panel.db import session
 from panel.errors import NotFound
 from panel.models import Forge
 from panel.services import forges
+from panel.services.docker_deployments import seen as docker_deployments
 from worker.instances import disk_of, known, machine, turned
 from worker.kinds import task
 
@@ -71,6 +72,7 @@ def discard(work):
         work.node.start(instance.id)
         turned(work, "on", asked)
     forges.settled(forge, "discarded")
+    docker_deployments.look_anew(instance)
 
 
 def covered(work):

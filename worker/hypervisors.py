@@ -103,7 +103,7 @@ def refresh(hypervisor_id):
     if row.status != "up":
         hypervisors.seen(row)
     row.seen_at = clock.now()
-    known = select(Instance.id, Instance.power, Instance.deployed, Instance.lost, Instance.migrating)
+    known = select(Instance.id, Instance.power, Instance.deployed, Instance.lost, Instance.migrating, Instance.frozen)
     known = session.execute(known.where(Instance.hypervisor_id == hypervisor_id)).all()
     strangers = sorted(machines.keys() - {instance.id for instance in known} - arriving(hypervisor_id))
     row.strangers = [{"id": i, "name": machines[i].name} for i in strangers]
@@ -146,13 +146,14 @@ def compare(hypervisor_id, known, machines, asked):
     for instance in known:
         machine = machines.get(instance.id)
         power = machine and word(machine.power)
-        if not instance.migrating and differs(instance, power):
+        if not instance.migrating and (differs(instance, power) or thawed(instance, machine, at_work)):
             news[instance.id] = power
     session.commit()
     for some in portions(list(news)):
         for instance in seen.fresh(*some):
             if instance.hypervisor_id == hypervisor_id and not instance.migrating:
                 tell(instance, news[instance.id], asked, at_work)
+                seen.paused(instance, paused(machines.get(instance.id)) and instance.id not in at_work)
         session.commit()
 
 
@@ -161,6 +162,15 @@ def differs(instance, power):
     if power:
         return power != instance.power or instance.lost
     return instance.power == "on" or (instance.deployed and not instance.lost)
+
+
+def paused(machine):
+    return machine is not None and machine.power is Power.paused
+
+
+def thawed(instance, machine, at_work):
+    """Whether the row is wrong about its being paused. Tasks pause machines for a moment, which is no news."""
+    return instance.id not in at_work and paused(machine) != instance.frozen
 
 
 def word(power):

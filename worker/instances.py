@@ -16,12 +16,14 @@ from worker import firewall, hypervisors, seeds, user_scripts
 from worker.kinds import Together, task
 from worker.loaded import loaded
 from worker.nodes import base
-from worker.nodes.base import GiB, Machine, Missing, NodeError, Power
+from worker.nodes.base import GiB, Machine, Missing, NodeError, Power, Refused
 from worker.rescued import leave, named, rescued
 from worker.task import WAIT
 
 SHUTDOWN_PATIENCE = 120
 """Seconds that a guest may take to turn itself off."""
+REMINDED_AFTER = 15
+"""Seconds until it is asked again: a guest that was still starting did not hear it."""
 
 
 def failed(row, error):
@@ -86,7 +88,7 @@ def all_turned(power, asked):
         work = works[instance.id]
         seen.power(instance, power, at=asked[work], actor=work.task.actor)
         if power == "on":
-            instance.last_error = None
+            instance.last_error, instance.frozen = None, False
 
 
 POWER = ("instance_start", "instance_stop", "instance_shutdown", "instance_poweroff", "instance_restart")
@@ -100,7 +102,8 @@ def start_together(works, until):
     asked = {}
     with suppress(NodeError):
         for work in works:
-            if (instance := plain.get(work.task.resource_id)) and time.monotonic() < until:
+            instance = plain.get(work.task.resource_id)
+            if instance and not instance.frozen and time.monotonic() < until:
                 work.node.define(plain_machine(instance, firewall.cards_with(None, instance)))
                 begun = clock.now()
                 work.node.start(instance.id)
@@ -120,12 +123,21 @@ def start(work):
     instance = known(work)
     if instance.suspended_reason:
         raise Conflict("The instance was suspended meanwhile.")
+    if instance.frozen:
+        return go_on(work)
     start_as_it_is(work, instance)
 
 
 def turn_on(work, instance):
     work.step("Starting", 20)
     start_as_it_is(work, instance)
+
+
+def go_on(work):
+    """Wakes a guest that its hypervisor had paused. It stops again at once when there is no room yet."""
+    asked = clock.now()
+    work.node.resume(work.task.resource_id)
+    turned(work, "on", asked)
 
 
 def start_as_it_is(work, instance):
@@ -151,6 +163,8 @@ def power_off(work, stage, progress):
 def shutdown(work):
     """Asks the guest, and says so when it ignores that."""
     if not ask_to_stop(work):
+        if work.node.power(work.task.resource_id) is Power.paused:
+            raise NodeError("The hypervisor has paused the guest, so it cannot turn itself off. Power it off instead.")
         raise NodeError(f"The guest did not turn itself off within {SHUTDOWN_PATIENCE} s. Power it off instead.")
 
 
@@ -163,12 +177,18 @@ def stop(work):
 
 def ask_to_stop(work):
     """Says whether the guest turned itself off. That is written in its row when the node tells of it; now and then the
-    node is asked, too, because events can be lost."""
+    node is asked, too, because events can be lost. One that the hypervisor has paused cannot."""
     work.step("Asking the guest to shut down", 20)
     asked = clock.now()
-    work.node.shutdown(work.task.resource_id)
+    try:
+        work.node.shutdown(work.task.resource_id)
+    except Refused:
+        if work.node.power(work.task.resource_id) is Power.paused:
+            return False
+        raise
     work.step("Waiting for the guest", 50)
     begun = look_at = time.monotonic()
+    remind_at = begun + REMINDED_AFTER
     while (waited := time.monotonic() - begun) < SHUTDOWN_PATIENCE:
         if seen_off(work, asked):
             return True
@@ -178,6 +198,10 @@ def ask_to_stop(work):
             if work.node.power(work.task.resource_id) is Power.off:
                 turned(work, "off", looked)
                 return True
+        if time.monotonic() >= remind_at:
+            remind_at += REMINDED_AFTER
+            with suppress(NodeError):
+                work.node.shutdown(work.task.resource_id)
         work.check()
         time.sleep(WAIT)
     return False

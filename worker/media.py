@@ -120,8 +120,9 @@ def watched(work, download_id):
     return moved
 
 
-def arrived(work, iso, storage):
-    """The file of the ISO in that storage, on whose way this task waits, or which it fetches itself. Raises why not."""
+def arrived(work, iso, storage, still=lambda: True):
+    """The file of the ISO in that storage, on whose way this task waits, or which it fetches itself. Raises why not.
+    None when `still` says that it need not wait any longer."""
     row = downloads.of(iso, storage)
     session.commit()
     told = False
@@ -130,6 +131,8 @@ def arrived(work, iso, storage):
             work.step(f"Waiting for the download of {iso.name:.100}", 5)
             told = True
         work.check()
+        if not still():
+            return None
         time.sleep(WAIT)
         row = fresh(row.id)
         if row.status == "waiting":

@@ -13,6 +13,7 @@ from sqlalchemy import delete
 from panel import clock
 from panel.db import session
 from panel.models import GuestReport
+from panel.services.docker_deployments import seen as docker_deployments
 from panel.services.instances import seen
 from worker import seeds, user_scripts
 from worker.instances import (
@@ -105,5 +106,6 @@ def change_over(work):
     instance.image_id, instance.hostname, instance.timezone = chosen["image_id"], chosen["hostname"], chosen["timezone"]
     instance.ssh_host_key = instance.shown_host_key = None
     session.execute(delete(GuestReport).where(GuestReport.instance_id == instance.id))
+    docker_deployments.forget(instance)
     work.update(undo=[["delete_disk", old.pool, old_seed], ["delete_disk", old.pool, old.name]])
     session.commit()

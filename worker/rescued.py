@@ -33,7 +33,7 @@ def rescued(instance, machine):
 def in_rescue(instance, machine):
     disk, seed = things(instance)
     ours = {"disks": (disk, *machine.disks), "media": {**machine.media, "seed": seed}, "boot": ("disk",)}
-    return replace(machine, **ours, secure_boot=False)  # the rescue system is not signed
+    return replace(machine, **ours, secure_boot=False)  # a rescue system need not be signed
 
 
 def things(instance):

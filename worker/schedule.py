@@ -47,6 +47,7 @@ class Schedule:
             lambda: jobs.call("worker.mail.send_due"): 15,
             lambda: jobs.call("worker.consoles.tidy"): 60,
             lambda: jobs.call("worker.agents.look_everywhere"): 15,
+            lambda: jobs.call("worker.docker_deployments.look_everywhere"): 60,
             lambda: jobs.call("worker.webhooks.spread"): MISSED,
             lambda: jobs.call("worker.media.sweep"): 60,
             lambda: jobs.call("worker.certificates.sweep"): 600,

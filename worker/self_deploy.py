@@ -4,6 +4,7 @@ from panel import clock
 from panel.db import session
 from panel.errors import NotFound
 from panel.models import Iso
+from panel.services.docker_deployments import seen as docker_deployments
 from panel.services.instances import seen
 from worker import media, seeds
 from worker.drives import lying, place
@@ -32,6 +33,7 @@ def self_deploy(work):
         work.step("Giving up the old disk", 50)
         instance = known(work)
         instance.deployed, instance.image_id = False, None
+        docker_deployments.forget(instance)
         session.commit()
 
     work.step("Creating a blank disk", 60)

@@ -5,6 +5,7 @@ from panel.db import session
 from panel.errors import NotFound
 from panel.models import Snapshot
 from panel.services import snapshots
+from panel.services.docker_deployments import seen as docker_deployments
 from worker.instances import known, machine, turn_on, turned
 from worker.kinds import task
 from worker.nodes.base import Power
@@ -55,6 +56,7 @@ def rollback(work):
     if work.task.arguments["start"] and power is Power.off and not instance.suspended_reason:
         turn_on(work, instance)
     snapshots.returned_to(snapshot)
+    docker_deployments.look_anew(instance)
 
 
 @task("snapshot_delete", ended_badly=stays)

@@ -50,7 +50,7 @@ class Work:
     def __init__(self, row: Task, worker: str):
         self.task, self.worker = row, worker
         self.database, self.next_note = session.get_bind(), 0.0
-        self.nobody_waits = False
+        self.nobody_waits, self.reached = False, 0
 
     @property
     def node(self):
@@ -60,7 +60,8 @@ class Work:
         """Begins a step: what was done so far is committed, and people see the new stage. Raises when the task was
         taken away or cancelled."""
         session.connection().execute(SAID, {"task_id": self.task.id, "message": stage})
-        cancelled = self.update(stage=stage, progress=progress, bytes_done=None, bytes_total=None)
+        self.reached = max(self.reached, progress)  # steps that several kinds share know only where they begin
+        cancelled = self.update(stage=stage, progress=self.reached, bytes_done=None, bytes_total=None)
         session.commit()
         if cancelled:
             raise Cancelled

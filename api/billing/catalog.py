@@ -11,18 +11,18 @@ MAY = permissions.BILLING
 
 
 @billing.get("/locations", op="locations", can=MAY, query=kit.PageQuery, out=kit.rows(LocationOut))
-def locations(query):
+def locations():
     """List the open locations."""
-    return kit.paginate(catalog.locations(), **query, dialect="admin")
+    return kit.paginate(catalog.locations())
 
 
 @billing.get("/plans", op="plans", can=MAY, query=kit.PageQuery, out=kit.rows(AdminPlanOut))
-def plans(query):
+def plans():
     """List the plans that can be chosen in some location."""
-    return kit.paginate(catalog.sold_plans(), **query, dialect="admin")
+    return kit.paginate(catalog.sold_plans())
 
 
 @billing.get("/images", op="images", can=MAY, query=kit.PageQuery, out=kit.rows(ImageOut))
-def images(query):
+def images():
     """List the images that every customer may install."""
-    return kit.paginate(catalog.public_images(), **query, dialect="admin")
+    return kit.paginate(catalog.public_images())

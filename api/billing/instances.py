@@ -65,10 +65,10 @@ for action, (summary, message) in POWER.items():
 def change_plan(body, instance_id):
     """Move an instance to another plan, up or down.
 
-    The disk grows at once and never shrinks; processors and memory follow at the next start. Refused with 422 under
-    `plan_id`: a plan that is not offered in its location or has less storage; with a reason
-    `resources_not_sufficient`, `storage_not_sufficient`, `plan_ipv4_unavailable` or `plan_ipv6_unavailable`. Nothing is
-    taken or changed by a refused request.
+    The disk grows at once and never shrinks, and the speed changes at once; processors and memory follow at the next
+    start. Refused with 422 under `plan_id`: a plan that is not offered in its location or has less storage; with a
+    reason `resources_not_sufficient`, `storage_not_sufficient`, `plan_ipv4_unavailable` or `plan_ipv6_unavailable`.
+    Nothing is taken or changed by a refused request.
     """
     task = instances.change_plan(instances.get(instance_id), actor=kit.actor(), by_operator=True, **body)
     kit.say("The plan is changed. The disk is being grown.")

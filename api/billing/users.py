@@ -31,8 +31,7 @@ def listing(query):
 
     Without either every customer is listed, newest first. Operators are not customers.
     """
-    page, per_page = query.pop("page"), query.pop("per_page")
-    found = kit.paginate(customers.listing(**query), page, per_page, "admin")
+    found = kit.paginate(customers.listing(**query))
     accounts.weigh(found["__rows__"])
     return found
 

@@ -73,6 +73,8 @@ PARTS = {
     "slot": ("The optical drive: `primary` or `secondary`.", "primary"),
     "device": ("The optical drive: `primary` or `secondary`.", "primary"),
     "domain_name": ("The machine's name on the hypervisor.", "old-web"),
+    "app_slug": ("Which app of the catalog.", "nginx"),
+    "app_action": ("`start`, `stop`, `restart` or `remove`.", "restart"),
     "action": ("`mount` or `insert`, `unmount` or `eject`.", "mount"),
 }
 """Parts of paths that are words."""

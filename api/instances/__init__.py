@@ -12,6 +12,8 @@ from api.instances import (  # noqa: E402  (they add their routes to the two abo
     choices,  # noqa: F401
     consoles,  # noqa: F401
     disks,  # noqa: F401
+    docker_deployments,  # noqa: F401
+    docker_of_any,  # noqa: F401
     drives,  # noqa: F401
     firewall,  # noqa: F401
     forges,  # noqa: F401
@@ -20,6 +22,7 @@ from api.instances import (  # noqa: E402  (they add their routes to the two abo
     network,  # noqa: F401
     ownership,  # noqa: F401
     plans,  # noqa: F401
+    polls,  # noqa: F401
     reinstall,  # noqa: F401
     rescue,  # noqa: F401
     rows,  # noqa: F401  # noqa: F401

@@ -72,8 +72,7 @@ def destroy(instance_id):
 @user.get("/instance/<instance_id>/tasks", op="tasks", can="instances.view", query=TaskQuery, out=kit.page(TaskOut))
 def listing(query, instance_id):
     """List the tasks of an instance, newest first."""
-    page, per_page = query.pop("page"), query.pop("per_page")
-    return kit.paginate(tasks.listing(kit.account(), resource_id=mine(instance_id).id, **query), page, per_page)
+    return kit.paginate(tasks.listing(kit.account(), resource_id=mine(instance_id).id, **query))
 
 
 @user.get(

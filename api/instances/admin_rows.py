@@ -22,8 +22,7 @@ from panel.services import accounts, hypervisors, instances, isos
 @admin.get("/instances", op="list", can="admin:instances:read", query=InstanceQuery, out=kit.rows(AdminInstanceRow))
 def listing(query):
     """List everybody's instances, newest first."""
-    page, per_page = query.pop("page"), query.pop("per_page")
-    return kit.paginate(instances.rows(AdminInstanceRow.columns(), **query), page, per_page, "admin")
+    return kit.paginate(instances.rows(AdminInstanceRow.columns(), **query))
 
 
 @admin.get(
@@ -35,9 +34,8 @@ def listing(query):
 )
 def of_user(query, account_id):
     """List the instances of one user."""
-    page, per_page = query.pop("page"), query.pop("per_page")
     found = instances.rows(AdminInstanceRow.columns(), accounts.get(account_id), **query)
-    return kit.paginate(found, page, per_page, "admin")
+    return kit.paginate(found)
 
 
 @admin.get("/instance/<instance_id>", op="get", can="admin:instances:read", out=AdminInstanceOut)
@@ -157,14 +155,14 @@ def destroy(instance_id):
 @admin.get(
     "/instance/<instance_id>/ips", op="ips", can="admin:instances:read", query=kit.PageQuery, out=kit.rows(AddressOut)
 )
-def ips(query, instance_id):
+def ips(instance_id):
     """List the addresses of an instance."""
-    return kit.paginate(instances.addresses(instances.get(instance_id)), **query, dialect="admin")
+    return kit.paginate(instances.addresses(instances.get(instance_id)))
 
 
 @admin.get(
     "/instance/<instance_id>/disks", op="disks", can="admin:instances:read", query=kit.PageQuery, out=kit.rows(DiskOut)
 )
-def disks(query, instance_id):
+def disks(instance_id):
     """List the disks of an instance."""
-    return kit.paginate(instances.disks(instances.get(instance_id)), **query, dialect="admin")
+    return kit.paginate(instances.disks(instances.get(instance_id)))

@@ -28,8 +28,7 @@ def deploy_images(query, instance_id):
     The platform's and the account's own that are ready, need no more disk and memory than it has and, where it has
     secure boot, start with that. A deploy or reinstall refuses all others.
     """
-    page, per_page = query.pop("page"), query.pop("per_page")
-    return kit.paginate(choices.images(mine(instance_id), kit.account(), **query), page, per_page)
+    return kit.paginate(choices.images(mine(instance_id), kit.account(), **query))
 
 
 @user.get(
@@ -42,5 +41,4 @@ def deploy_images(query, instance_id):
 def deploy_isos(query, instance_id):
     """List the ISOs that an instance can boot to be installed from: those that a self-deploy takes."""
     mine(instance_id)
-    page, per_page = query.pop("page"), query.pop("per_page")
-    return kit.paginate(choices.discs(kit.account(), **query), page, per_page)
+    return kit.paginate(choices.discs(kit.account(), **query))

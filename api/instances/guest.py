@@ -82,12 +82,17 @@ def push_keys(body, instance_id):
     query=kit.PageQuery,
     out=kit.page(GuestAddressOut),
 )
-def guest_ips(query, instance_id):
+def guest_ips(instance_id):
     """List the addresses that the guest itself reports.
 
     As its agent said last; empty when it never did.
     """
-    return said(mine(instance_id), "addresses", **query)
+    instance = mine(instance_id)
+    page = said(instance, "addresses")
+    cards = {card.mac: f"net{number}" for number, card in enumerate(instance.interfaces)}
+    for row in page["data"]:
+        row.type, row.nic = f"ipv{row.family}", cards.get(row.mac)
+    return page
 
 
 @user.get(
@@ -97,26 +102,15 @@ def guest_ips(query, instance_id):
     query=kit.PageQuery,
     out=kit.page(GuestFilesystemOut),
 )
-def guest_filesystems(query, instance_id):
+def guest_filesystems(instance_id):
     """List the file systems of the guest and how full they are.
 
     As its agent said last; empty when it never did.
     """
-    return said(mine(instance_id), "filesystems", **query)
+    return said(mine(instance_id), "filesystems")
 
 
-def said(instance, what, page, per_page):
-    """A page of what the guest reported."""
+def said(instance, what):
+    """What the guest reported."""
     report = instances.report(instance)
-    rows = [Row(**each, reported_at=report.at) for each in getattr(report, what)] if report else []
-    found = rows[(page - 1) * per_page : page * per_page]
-    first = (page - 1) * per_page + 1 if found else None
-    return {
-        "data": found,
-        "current_page": page,
-        "per_page": per_page,
-        "total": len(rows),
-        "last_page": max(1, -(-len(rows) // per_page)),
-        "from": first,
-        "to": first + len(found) - 1 if found else None,
-    }
+    return kit.part([Row(**each, reported_at=report.at) for each in getattr(report, what)] if report else [])

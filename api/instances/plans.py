@@ -20,10 +20,11 @@ SAID = "The plan is changed. The disk is being grown."
 def change_plan(body, instance_id):
     """Move an instance to another plan, where the platform lets its customers.
 
-    The disk grows at once, while the guest runs. Processors and memory follow at the next start (`pending_cpu_cores`,
-    `pending_ram`). Refused with 422 under `plan_id`: a plan that is not offered here or has less storage; with a reason
-    `resources_not_sufficient`, `storage_not_sufficient`, `plan_ipv4_unavailable`, `plan_ipv6_unavailable`,
-    `plan_ipv6_subnet_unavailable` or `plan_private_ipv4_unavailable`. Nothing is taken or changed by a refused request.
+    The disk grows and the speed changes at once, while the guest runs. Processors and memory follow at the next start
+    (`pending_cpu_cores`, `pending_ram`). Refused with 422 under `plan_id`: a plan that is not offered here or has less
+    storage; with a reason `resources_not_sufficient`, `storage_not_sufficient`, `plan_ipv4_unavailable`,
+    `plan_ipv6_unavailable`, `plan_ipv6_subnet_unavailable` or `plan_private_ipv4_unavailable`. Nothing is taken or
+    changed by a refused request.
     """
     task = instances.change_plan(mine(instance_id), actor=kit.actor(), **body)
     return {"message": SAID, "task_id": task.id}
@@ -39,10 +40,11 @@ def change_plan(body, instance_id):
 def admin_change_plan(body, instance_id):
     """Move an instance to another plan.
 
-    The disk grows at once, while the guest runs. Processors and memory follow at the next start (`pending_cpu_cores`,
-    `pending_ram`). Refused with 422 under `plan_id`: a plan that is not offered here or has less storage; with a reason
-    `resources_not_sufficient`, `storage_not_sufficient`, `plan_ipv4_unavailable`, `plan_ipv6_unavailable`,
-    `plan_ipv6_subnet_unavailable` or `plan_private_ipv4_unavailable`. Nothing is taken or changed by a refused request.
+    The disk grows and the speed changes at once, while the guest runs. Processors and memory follow at the next start
+    (`pending_cpu_cores`, `pending_ram`). Refused with 422 under `plan_id`: a plan that is not offered here or has less
+    storage; with a reason `resources_not_sufficient`, `storage_not_sufficient`, `plan_ipv4_unavailable`,
+    `plan_ipv6_unavailable`, `plan_ipv6_subnet_unavailable` or `plan_private_ipv4_unavailable`. Nothing is taken or
+    changed by a refused request.
     """
     task = instances.change_plan(instances.get(instance_id), actor=kit.actor(), by_operator=True, **body)
     kit.say(SAID)

@@ -21,8 +21,7 @@ def mine(instance_id):
 @user.get("/instances", op="list", can="instances.view", query=InstanceQuery, out=kit.page(InstanceRow))
 def listing(query):
     """List instances, newest first."""
-    page, per_page = query.pop("page"), query.pop("per_page")
-    return kit.paginate(instances.rows(InstanceRow.columns(), kit.account(), **query), page, per_page)
+    return kit.paginate(instances.rows(InstanceRow.columns(), kit.account(), **query))
 
 
 @user.get("/instance/<instance_id>", op="get", can="instances.view", out=InstanceOut)
@@ -77,14 +76,14 @@ def create(body):
     out=kit.page(AddressOut),
     query=kit.PageQuery,
 )
-def ips(query, instance_id):
+def ips(instance_id):
     """List the addresses of an instance."""
-    return kit.paginate(instances.addresses(mine(instance_id)), **query)
+    return kit.paginate(instances.addresses(mine(instance_id)))
 
 
 @user.get(
     "/instance/<instance_id>/disks", op="list_disks", can="instances.view", out=kit.page(DiskOut), query=kit.PageQuery
 )
-def disks(query, instance_id):
+def disks(instance_id):
     """List the disks of an instance."""
-    return kit.paginate(instances.disks(mine(instance_id)), **query)
+    return kit.paginate(instances.disks(mine(instance_id)))

@@ -57,8 +57,8 @@ switch(
     "enable",
     "Give the machine UEFI with secure boot: it starts only what is signed.\n\nRefused with 409 "
     "`secure_boot_unsupported_on_node` where the hypervisor has no such firmware, `secure_boot_unsupported_by_image` "
-    "for an image that is not signed, `not_stopped` while the instance runs and `has_snapshots` while it has "
-    "snapshots, which such a machine cannot have.",
+    "for an image that is not signed and with less than 384 MiB of memory, `not_stopped` while the instance runs and "
+    "`has_snapshots` while it has snapshots, which such a machine cannot have.",
 )
 switch(
     "secure-boot",

@@ -11,8 +11,7 @@ READ, WRITE = "admin:volumes:read", "admin:volumes:write"
 @admin.get("/volumes", op="list", can=READ, query=VolumeQuery, out=kit.rows(AdminVolumeOut))
 def listing(query):
     """List everybody's volumes, newest first."""
-    page, per_page = query.pop("page"), query.pop("per_page")
-    return kit.paginate(volumes.listing(**query), page, per_page, "admin")
+    return kit.paginate(volumes.listing(**query))
 
 
 @admin.get("/volume/<volume_id>", op="get", can=READ, out=AdminVolumeOut)

@@ -19,8 +19,7 @@ READ, WRITE = "admin:catalog:read", "admin:catalog:write"
 @admin.get("/volume/plan-groups", op="plan_groups", can=READ, query=VolumePlanQuery, out=kit.rows(VolumePlanGroupOut))
 def groups(query):
     """List the volume plan groups: the classes of volumes."""
-    page, per_page = query.pop("page"), query.pop("per_page")
-    return kit.paginate(volume_plans.groups(**query), page, per_page, "admin")
+    return kit.paginate(volume_plans.groups(**query))
 
 
 @admin.post("/volume/plan-groups", op="plan_group_create", can=WRITE, body=VolumePlanGroupIn, out=VolumePlanGroupOut)
@@ -53,8 +52,7 @@ def delete_group(volume_plan_group_id):
 @admin.get("/volume/plans", op="plans", can=READ, query=VolumePlanQuery, out=kit.rows(VolumePlanOut))
 def listing(query):
     """List the volume plans, in the order customers see them."""
-    page, per_page = query.pop("page"), query.pop("per_page")
-    return kit.paginate(volume_plans.listing(**query), page, per_page, "admin")
+    return kit.paginate(volume_plans.listing(**query))
 
 
 @admin.post("/volume/plans", op="plan_create", can=WRITE, body=VolumePlanIn, out=VolumePlanOut)

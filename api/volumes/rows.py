@@ -36,8 +36,7 @@ def mine(volume_id):
 @user.get("/storage/volumes", op="list", can=VIEW, query=VolumeQuery, out=kit.page(VolumeOut), billed=True)
 def listing(query):
     """List volumes, newest first."""
-    page, per_page = query.pop("page"), query.pop("per_page")
-    return kit.paginate(volumes.listing(kit.account(), **query), page, per_page)
+    return kit.paginate(volumes.listing(kit.account(), **query))
 
 
 @user.get("/storage/volumes/create", op="choices", can=VIEW, out=CHOICES, billed=True)

@@ -6,7 +6,7 @@ from flask import Blueprint, abort, request, url_for
 from sqlalchemy.orm import selectinload
 
 from panel import clock
-from panel.auth.browser import page_can
+from panel.auth.browser import actor, page_can
 from panel.db import session
 from panel.figures import worded
 from panel.forms import Form
@@ -15,7 +15,7 @@ from panel.models import Hypervisor
 from panel.paging import Page
 from panel.schemas.hypervisors import HypervisorIn, HypervisorPatch
 from panel.schemas.words import HYPERVISOR_STATUSES
-from panel.services import hypervisors, instances, tasks
+from panel.services import hypervisors, instances, lost_hypervisors, tasks
 
 bp = Blueprint("admin_hypervisors", __name__, url_prefix="/admin/hypervisors")
 READ, WRITE = "admin:hypervisors:read", "admin:hypervisors:write"
@@ -139,7 +139,7 @@ def update(hypervisor_id):
 
 
 def edit_page(hypervisor, form):
-    context = {"groups": groups(), "condition": hypervisors.condition}
+    context = {"groups": groups(), "condition": hypervisors.condition, "held": lost_hypervisors.held(hypervisor)}
     return render(
         "admin/hypervisors/edit.html", "form", status=form.status, hypervisor=hypervisor, form=form, **context
     )
@@ -167,4 +167,14 @@ def delete(hypervisor_id):
     hypervisor = hypervisors.get(hypervisor_id)
     hypervisors.delete(hypervisor)
     say(f"{hypervisor.name} is removed from the panel. Nothing was changed on the host.")
+    return go(url_for(".index"))
+
+
+@bp.post("/<hypervisor_id>/give-up")
+@page_can(WRITE)
+def give_up(hypervisor_id):
+    """The name has to be typed: the machines are gone for their owners, too."""
+    hypervisor = hypervisors.get(hypervisor_id)
+    lost_hypervisors.give_up(hypervisor, name=request.form.get("typed", "").strip(), actor=actor())
+    say(f"{hypervisor.name} and everything that was on it are removed from the panel.")
     return go(url_for(".index"))

@@ -42,6 +42,7 @@ def make(kind, data_dir, log=click.echo):
         distro=built.distro,
         version=built.version,
         cloudinit=built.cloudinit,
+        secure_boot=built.secure_boot,
         filename=built.path.name,
         size=built.size,
         sha256=built.sha256,

@@ -4,6 +4,7 @@ from panel.instance_pages import (  # noqa: F401  (they write the rows that `sta
     addresses,
     deploy,
     disks,
+    docker_deployments,
     guest,
     media,
     metrics,

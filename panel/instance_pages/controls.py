@@ -54,4 +54,5 @@ def why_not(instance, control):
     reason = instances.refusal(instance, control.action)
     if reason:
         return instances.WORDS[reason]
-    return f"It is {control.useless} already." if control.useless and instance.state == control.useless else None
+    useless = control.useless and instance.state == control.useless and not instance.frozen
+    return f"It is {control.useless} already." if useless else None

@@ -10,9 +10,10 @@ from panel.errors import NotFound
 from panel.forms import Form
 from panel.happenings import told
 from panel.htmx import from_htmx, go, render, say
-from panel.instance_pages import kept, media, network, operators
+from panel.instance_pages import docker_shown, kept, media, network, operators
 from panel.instance_pages.controls import controls
 from panel.instance_pages.sides import area, asker, at, found, may, operating, page, refusal, whose
+from panel.models import Rescue
 from panel.paging import Page
 from panel.schemas.guests import PushKeysIn
 from panel.schemas.instances import InstancePatch
@@ -21,7 +22,7 @@ from panel.services import disks, events, instances, metrics, projects, ssh_keys
 
 TEMPLATES = {"": "user/instances/show.html", "admin_": "admin/instances/show.html"}
 """The page of each side; what differs is around the tabs."""
-TABS = ("overview", "metrics", "network", "storage", "media", "snapshots", "tasks", "activity", "settings")
+TABS = ("overview", "metrics", "network", "storage", "media", "snapshots", "apps", "tasks", "activity", "settings")
 LATEST = 5
 BOOTS = (
     ("disk", "Disk"),
@@ -82,6 +83,7 @@ def shown(instance_id, tab, **more):
         "may_deploy": instances.refusal(instance, "deploy") is None,
         "no_reinstall": instances.WORDS.get(instances.refusal(instance, "reinstall")),
         "no_destroy": instances.WORDS.get(instances.refusal(instance, "destroy", by_operator=operating())),
+        "in_rescue": session.get(Rescue, instance.id) is not None,
         "stale": instance.deployed and instance.hypervisor.status != "up",
         "there": {instance.id: instance.display_name},
     }
@@ -98,6 +100,8 @@ def shown(instance_id, tab, **more):
         context["no_disks"] = instances.WORDS.get(disks.why_not(instance, by_operator=operating()))
     if tab == "snapshots":
         context |= kept.shown(instance)
+    if tab == "apps":
+        context |= docker_shown.shown(instance)
     if tab == "network":
         context |= network.shown(instance)
     if tab == "metrics":

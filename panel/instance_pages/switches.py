@@ -5,7 +5,13 @@ from panel.htmx import did
 from panel.instance_pages.sides import at, found, page
 from panel.services import instances
 
+
+def switch_mail(instance, on, *, actor):
+    instances.update(instance, actor=actor, enable_smtp=on)
+
+
 SWITCHES = {
+    "mail": ("Mail by port 25", switch_mail),
     "vnc": ("The screen", instances.switch_vnc),
     "tpm": ("The TPM", instances.switch_tpm),
     "secure-boot": ("Secure boot", instances.switch_secure_boot),
@@ -13,7 +19,9 @@ SWITCHES = {
 
 
 @page(
-    "POST", "/<instance_id>/<any(vnc, tpm, 'secure-boot'):part>/<any(enable, disable):action>", can="instances.manage"
+    "POST",
+    "/<instance_id>/<any(mail, vnc, tpm, 'secure-boot'):part>/<any(enable, disable):action>",
+    can="instances.manage",
 )
 def switch(instance_id, part, action):
     label, change = SWITCHES[part]

@@ -6,6 +6,7 @@ from panel.models.audit import AuditEntry
 from panel.models.billing import CreditEntry, Rental, UsageHour, UsageMonth
 from panel.models.certificates import Certificate
 from panel.models.consoles import ConsoleSession
+from panel.models.docker_deployments import DockerDeployment, DockerEngine
 from panel.models.events import Event
 from panel.models.factors import Device, Link, Passkey, RecoveryCode
 from panel.models.forges import Forge
@@ -50,6 +51,8 @@ __all__ = [
     "CreditEntry",
     "Device",
     "Disk",
+    "DockerDeployment",
+    "DockerEngine",
     "Event",
     "Forge",
     "Grant",

@@ -91,6 +91,8 @@ class Instance(Dated, Model):
     """When it last was there."""
     lost: Mapped[bool] = mapped_column(default=False)
     """Deployed, but the node does not have it."""
+    frozen: Mapped[bool] = mapped_column(default=False)
+    """It counts as on, but the node has paused it, as a full storage makes it do."""
     last_error: Mapped[str | None] = mapped_column(Text)
 
     account: Mapped[Account] = relationship()

@@ -25,6 +25,8 @@ class PushKeysIn(In):
 class GuestAddressOut(Out):
     ip = fields.String(**about("The address.", "203.0.113.10"))
     family = fields.Integer(**about("4 or 6.", 4))
+    type = fields.String(**about("The same in words: `ipv4` or `ipv6`.", "ipv4"))
+    nic = fields.String(**about("Which of the instance's cards that is; null for one the guest made.", "net0"))
     mac = fields.String(**about("The card that has it.", "52:54:0a:1b:2c:3d"))
     reported_at = Time(**about("When the guest said so.", "2026-01-02T03:04:05.678Z"))
 

@@ -2,7 +2,7 @@
 
 import ipaddress
 
-from marshmallow import Schema, ValidationError, fields, validate
+from marshmallow import ValidationError, fields, validate
 
 from panel.schemas.base import Bool, In, Int, Out, PageQuery, Patch, Text, Time, about
 from panel.schemas.catalog import ID
@@ -142,10 +142,9 @@ class SubnetAddressQuery(AddressQuery):
     use = fields.String(validate=validate.OneOf(ADDRESS_USES), metadata={"description": "Only addresses in this use."})
 
 
-class WholeQuery(Schema):
+class WholeQuery(PageQuery):
     """Paging for a list that is complete unless a part of it is asked for."""
 
-    page = fields.Integer(load_default=1, validate=validate.Range(1, 10**6), metadata={"description": "Page number."})
     per_page = fields.Integer(
         validate=validate.Range(1, 100), metadata={"description": "Rows a page, 1 to 100; by default all of them."}
     )

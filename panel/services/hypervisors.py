@@ -157,10 +157,18 @@ def occupied(hypervisor):
     return session.scalar(select(Instance.id).where(Instance.hypervisor_id == hypervisor.id).limit(1)) is not None
 
 
+def keeps_volumes(hypervisor):
+    """Volumes and their snapshots, once there is no instance with disks any more."""
+    lying = select(HELD.c.storage_id).join(Storage, Storage.id == HELD.c.storage_id)
+    return session.scalar(lying.where(Storage.hypervisor_id == hypervisor.id).limit(1)) is not None
+
+
 def delete(hypervisor):
     session.refresh(hypervisor, with_for_update=True)  # a create that is choosing this host goes first
     if occupied(hypervisor):
         raise Conflict("Instances run on this hypervisor. Destroy or move them first.")
+    if keeps_volumes(hypervisor):
+        raise Conflict("Volumes lie on this hypervisor. Delete them first.")
     for found in hypervisor.storages:
         session.delete(found)
     session.delete(hypervisor)

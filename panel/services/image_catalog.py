@@ -129,8 +129,16 @@ def major(version):
     return (version or "").split(".")[0]
 
 
+HOME_MADE = "This image was made here: the catalog has no release of it."
+BUILT = ("tiny", "rescue")
+"""Names of small systems of the panel's own, which the rescue boots, too."""
+
+
 def release(image, *, actor, catalog_id=None):
-    """Brings the image to what the catalog has of it now: of the same distribution and major version, or not at all."""
+    """Brings the image to what the catalog has of it now: of the same distribution and major version, or not at all.
+    One that was built here or made of an instance is something else, whatever its distribution."""
+    if image.purpose == "user" or image.name in BUILT:
+        raise Problem(HOME_MADE, reason="catalog_mismatch", status=400)
     row = entry(catalog_id or image.catalog_key or matching(image))
     same = row.distro.lower() == image.distro.lower() and major(row.version) == major(image.version)
     if not same:

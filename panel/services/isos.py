@@ -10,7 +10,7 @@ from panel import jobs
 from panel.db import session
 from panel.errors import Conflict, Invalid, NotFound
 from panel.models import Hypervisor, Instance, Iso, MediaDownload, Storage
-from panel.services.lookup import change
+from panel.services.lookup import change, refuse_taken
 from panel.services.media import downloads, source
 
 FILENAME = re.compile(r"[A-Za-z0-9._-]{1,255}")
@@ -53,9 +53,11 @@ def create(account=None, *, url, actor, name=None, filename=None, sha256=None, p
     filename = checked(filename or urlsplit(url).path.rpartition("/")[2])
     if account:
         allow_another(account)
+    if name:
+        refuse_taken(Iso, name, account_id=account and account.id)
     made = Iso(
         account_id=account and account.id,
-        name=name or filename,
+        name=name or named_after(filename, account),
         filename=filename,
         url=url,
         sha256=sha256,
@@ -70,6 +72,14 @@ def create(account=None, *, url, actor, name=None, filename=None, sha256=None, p
     session.flush()
     session.refresh(made, ["downloads"])
     return made
+
+
+def named_after(filename, account):
+    """A name that no other of the account's ISOs has: programs look them up by it."""
+    alike = or_(Iso.name == filename, Iso.name.startswith(f"{filename} (", autoescape=True))
+    taken = set(session.scalars(select(Iso.name).where(alike, Iso.account_id == (account and account.id))))
+    numbered = (f"{filename[:240]} ({number})" for number in range(2, len(taken) + 3))
+    return next(name for name in (filename, *numbered) if name not in taken)
 
 
 def checked(filename):
@@ -109,6 +119,8 @@ def by_url(url, account, *, actor):
 def update(iso, **changes):
     if "filename" in changes:
         checked(changes["filename"])
+    if "name" in changes:
+        refuse_taken(Iso, changes["name"], but=iso, account_id=iso.account_id)
     return change(iso, changes)
 
 

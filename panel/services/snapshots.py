@@ -5,7 +5,7 @@ from sqlalchemy import select
 from panel import clock, jobs
 from panel.db import session
 from panel.errors import Conflict, Invalid, NotFound
-from panel.models import Snapshot, Task
+from panel.models import Rescue, Snapshot, Task
 from panel.models.tasks import OPEN
 from panel.services import forges
 from panel.services.instances.rules import BUSY, WORDS, refusal
@@ -38,10 +38,13 @@ def refuse_while_kept(instance):
 
 
 def why_not(instance):
-    """The reason word why nothing can be done with its snapshots now, or None."""
+    """The reason word why nothing can be done with its snapshots now, or None. A machine in rescue has the rescue
+    system's disk among its own: a snapshot would hold it, and could never be deleted once that disk is gone."""
     reason = refusal(instance, "snapshot")
     if reason:
         return reason
+    if session.get(Rescue, instance.id):
+        return "rescue_active"
     alone = select(Task.id).where(Task.resource_id == instance.id, Task.status.in_(OPEN), Task.lock == "exclusive")
     return BUSY if session.scalar(alone.limit(1)) else None
 

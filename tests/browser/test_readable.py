@@ -16,6 +16,7 @@ from panel.db import session
 from panel.models import Task
 from panel.services import (
     disks,
+    docker_deployments,
     instances,
     ip_sets,
     projects,
@@ -85,6 +86,10 @@ TABS = (
     "/storage",
     "/media",
     "/snapshots",
+    "/apps",
+    "/apps/catalog",
+    "/apps/compose",
+    "/apps/new/wordpress",
     "/tasks",
     "/activity",
     "/settings",
@@ -122,6 +127,12 @@ class Site:
         self.work()
         snapshots.create(instance, snapname="s" * 64, description=LONG, vmstate=False, actor=owner.email)
         self.work()
+        docker_deployments.install(instance, actor=owner.email)
+        self.work()
+        app, *_ = docker_deployments.deploy_app(instance, app_slug="wordpress", actor=owner.email)
+        self.work()
+        app.app_name, app.status, app.error_message = LONG, "error", LONG
+        app.logs, app.logs_at, app.logs_error = f"{LONG}\n", app.deployed_at, LONG
         instances.act(instance, "poweroff", actor=owner.email)
         ended = session.scalars(select(Task).where(Task.kind == "instance_poweroff")).one()
         ended.status, ended.error = "failed", f"The node refused it: {LONG}"
@@ -145,6 +156,7 @@ class Site:
         user_scripts.create(owner, name=LONG, type="bash", content=f"#!/bin/sh\n# {LONG}\n")
         session.commit()
         yield "instance", f"/instances/{instance.id}"
+        yield "app", f"/instances/{instance.id}/apps/{app.id}/logs"
         yield "pack", f"/resource-packs/{pack.id}"
         yield "volume", f"/volumes/{volume.id}"
         yield "task", f"/tasks/{ended.id}"

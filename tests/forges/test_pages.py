@@ -45,3 +45,14 @@ def test_a_further_disk_can_be_chosen(browse, machine, second_disk, work):
     browse("owner").post(f"/instances/{machine.id}/forge/enable", data={"disk_ids": [second_disk.id]})
     work()
     assert forges.latest(machine).disk_ids == [second_disk.id]
+
+
+def test_why_there_is_nothing_to_press_can_be_read(as_, browse, machine, work):
+    """Also on a phone, which shows no tooltips."""
+    as_("owner", "POST", f"/api/instance/{machine.id}/power/poweroff")
+    work()
+    assert "</svg> The instance is not running. Start it first.</p>" in tab(browse, machine)
+    machine.suspended_reason = "admin"
+    session.commit()
+    sentence = "</svg> The instance is suspended. It has to be unsuspended first.</p>"
+    assert tab(browse, machine).count(sentence) == 2, "of snapshots, and of live sessions"

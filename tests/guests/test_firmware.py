@@ -10,7 +10,7 @@ import libvirt_qemu
 import pytest
 from lxml import etree
 
-from worker.nodes.base import Disk, GiB, Image, Machine, NodeSpec, Power
+from worker.nodes.base import Disk, GiB, Machine, NodeSpec, Power
 from worker.nodes.libvirt import LibvirtNode
 
 pytestmark = pytest.mark.guest
@@ -64,11 +64,10 @@ def node(hypervisor, tmp_path):
 
 
 @pytest.fixture
-def secured(node, tiny_image):
-    """A machine with secure boot and a TPM, whose system is not signed."""
-    image, disk = Image("tiny.qcow2", tiny_image, tiny_image.stat().st_size), Disk("firmware", "secured", GiB)
-    node.put_image("firmware", image)
-    node.create_disk(disk, image)
+def secured(node):
+    """A machine with secure boot and a TPM, without a system."""
+    disk = Disk("firmware", "secured", GiB)
+    node.create_disk(disk)
     machine = Machine(str(uuid.uuid4()), "secured", 1, 256, (disk,), tpm=True, secure_boot=True)
     node.define(machine)
     node.start(machine.id)

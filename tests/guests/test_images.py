@@ -8,13 +8,13 @@ import subprocess
 
 import pytest
 
-from worker.guests import disk, packages, programs, tiny
+from worker.guests import disk, packages, programs, tiny, uefi
 from worker.guests.programs import BuildFailed
 from worker.guests.tiny import boot, tree
 
 pytestmark = pytest.mark.guest
 
-PARTITION = disk.FIRST_MIB
+PARTITION = disk.ROOT
 
 
 @pytest.fixture(scope="module")
@@ -44,23 +44,44 @@ def in_guest(raw, request):
 def test_the_file_is_what_the_catalog_will_say(built):
     content = built.path.read_bytes()
     assert (built.size, built.sha256) == (len(content), hashlib.sha256(content).hexdigest())
-    assert built.size <= 25 * 1024**2
+    assert built.size <= 30 * 1024**2
     facts = json.loads(command("qemu-img", "info", "--output=json", built.path))
     assert (facts["format"], facts["virtual-size"]) == ("qcow2", built.virtual_size)
     assert built.virtual_size <= built.min_disk_gb * 1024**3
     assert (built.name, built.distro, built.version, built.cloudinit) == ("tiny", "debian", "12", True)
+    assert built.secure_boot
     assert built.publisher_version.startswith("12.")
     command("qemu-img", "check", built.path)
 
 
-def test_it_starts_by_grub_from_one_partition(raw):
+def test_of_the_packages_of_the_loaders_only_the_loaders_stay(tmp_path):
+    kept = {tmp_path / uefi.SHIM, tmp_path / uefi.GRUB}
+    for path in (*kept, tmp_path / "usr/bin/perl", tmp_path / "etc/x"):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("")
+    (tmp_path / "bin").symlink_to("usr/bin")
+    uefi.keep_loaders(tmp_path)
+    assert {path for path in tmp_path.rglob("*") if not path.is_dir()} == kept
+    assert [path.name for path in tmp_path.iterdir()] == ["usr"]
+
+
+def test_it_starts_by_grub_from_its_first_partition(raw):
     sector = raw.read_bytes()[: disk.SECTOR]
     assert sector[:3] == (disk.GRUB / "boot.img").read_bytes()[:3]
     assert b"GRUB" in sector
     table = json.loads(command("/sbin/sfdisk", "--json", raw))["partitiontable"]
-    (partition,) = table["partitions"]
+    partition, efi = table["partitions"]
     assert (table["label"], partition["start"], partition["bootable"]) == ("dos", PARTITION // disk.SECTOR, True)
     assert PARTITION + partition["size"] * disk.SECTOR == raw.stat().st_size
+    assert (efi["type"], efi["start"] + efi["size"]) == ("ef", partition["start"])
+
+
+def test_its_loaders_for_uefi_are_the_bytes_that_were_signed(raw, guest_cache, tmp_path):
+    signed = uefi.loaders(guest_cache, lambda line: None)
+    for name, packaged in (("BOOTX64.EFI", uefi.SHIM), ("grubx64.efi", uefi.GRUB)):
+        command("mcopy", "-i", f"{raw}@@{disk.FIRST_MIB}", f"::/EFI/BOOT/{name}", tmp_path / name)
+        assert (tmp_path / name).read_bytes() == (signed / packaged).read_bytes()
+    assert "/boot/initrd-signed" in in_guest(raw, "cat /boot/grub/x86_64-efi/grub.cfg")
 
 
 def test_its_file_system_is_sound_and_can_grow_to_a_large_disk(raw):

@@ -15,7 +15,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 from consoles import ssh
 from panel.models import UserScript
 from worker import seeds
-from worker.guests import debian, keys
+from worker.guests import keys
 from worker.nodes.base import AgentSilent, Disk, GiB, Image, Machine, Nic, NodeSpec, Seed
 from worker.nodes.libvirt import LibvirtNode
 
@@ -136,14 +136,9 @@ def signs_in(run, user, password):
 
 @pytest.mark.guest
 @pytest.mark.parametrize(("name", "memory", "patience"), [("tiny", 256, 120), ("debian", 768, 1200)])
-def test_the_key_opens_a_login_shell_until_it_is_taken_out(
-    name, memory, patience, hypervisor, guest_cache, tmp_path, request
-):
+def test_the_key_opens_a_login_shell_until_it_is_taken_out(name, memory, patience, hypervisor, tmp_path, request):
     image = tmp_path / f"{name}.qcow2"
-    if name == "tiny":
-        shutil.copy(request.getfixturevalue("tiny_image"), image)
-    else:
-        debian.build(image, cache=guest_cache, log=lambda line: None)
+    shutil.copy(request.getfixturevalue(f"{name}_image"), image)
     guest = booted(hypervisor, image, tmp_path, memory)
     try:
         wait_for_agent(guest, patience)

@@ -159,6 +159,8 @@ def test_another_system_is_not_brought_in(as_, add, shown, row, work, change):
 
 def test_an_image_from_elsewhere_finds_its_row(as_, cast, row):
     """IMG-12: by distribution and major version."""
+    cast.image.name = "debian-12"
+    session.commit()
     answer = as_("admin", "POST", f"/api/v1/image/{cast.image.id}/update/release", json={})
     assert answer.json["data"]["publisher_version"] == "12.5"
     image_catalog.replace("[]")
@@ -246,3 +248,17 @@ def test_nonsense_is_no_catalog(text):
 
     with pytest.raises(Invalid):
         image_catalog.parsed(text)
+
+
+@pytest.mark.parametrize("made", [{"purpose": "user"}, {"name": "tiny"}])
+def test_an_image_that_was_made_here_is_not_replaced(as_, cast, row, made):
+    """IMG-14, IMG-15: its distribution is the catalog's, but what it holds is not."""
+    for name, value in made.items():
+        setattr(cast.image, name, value)
+    session.commit()
+    path = f"/api/v1/image/{cast.image.id}"
+    before = as_("admin", "GET", path).json["data"]
+    for body in ({}, {"catalog_id": "debian-12"}):
+        refused = as_("admin", "POST", f"{path}/update/release", json=body)
+        assert (refused.status_code, refused.json["reason"]) == (400, "catalog_mismatch")
+    assert as_("admin", "GET", path).json["data"] == before

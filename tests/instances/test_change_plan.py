@@ -84,6 +84,19 @@ def test_the_disk_grows_at_once_and_the_rest_waits(change, as_, plan, machine, w
     assert (item["pending_cpu_cores"], item["pending_ram"]) == (None, None)
 
 
+def test_the_speed_follows_at_once_and_needs_no_restart(change, plan, machine, work, node):
+    change(plan("quick", cpu_cores=1, ram=512, storage=10, port_speed=50))
+    work()
+    [card] = node.cards_of(machine.id)
+    assert (card["inbound_mbps"], card["outbound_mbps"]) == (50, 50)
+    assert (machine.pending_cpu_cores, machine.pending_ram) == (None, None)
+    tasks = session.scalars(select(Task.kind).where(Task.resource_id == machine.id)).all()
+    change(plan("as quick", cpu_cores=1, ram=512, storage=10, port_speed=50))
+    work()
+    more = session.scalars(select(Task.kind).where(Task.resource_id == machine.id)).all()
+    assert len(more) == len(tasks) + 1, "what stays the same is not told again"
+
+
 def test_a_guest_that_turns_itself_off_comes_back_larger(change, plan, machine, work, node, as_):
     change(plan())
     work()

@@ -5,6 +5,7 @@ import pytest
 from panel.db import session
 from panel.models import Hypervisor, Instance, Iso, MediaDownload, Task
 from panel.services import isos
+from tests.worker.conftest import at  # noqa: F401  (fixture)
 
 UNKNOWN = "0199c0a8-0000-7000-8000-000000000000"
 FIELDS = ("iso_id", "iso_url", "secondary_iso_id", "secondary_iso_url")
@@ -262,3 +263,53 @@ def test_a_destroyed_instance_leaves_the_library_alone(as_, drive, node, instanc
     as_("owner", "DELETE", f"/api/cloud-service/instances/{instance.id}")
     work()
     assert session.query(MediaDownload).one().volume in [disk.name for disk in node.disks("default")]
+
+
+@pytest.fixture
+def missing(library):
+    """ISOs whose address has nothing."""
+
+    def make(name):
+        bad = Iso(name=name, filename=f"{name}.iso", url=library.url(f"/{name}.iso"), public=True)
+        session.add(bad)
+        session.commit()
+        return bad
+
+    return make
+
+
+def test_several_that_fail_put_back_what_the_drive_holds(drive, shown, node, instance, iso, missing, work):
+    """ISO-12: and not one that never was in it."""
+    drive("mount", iso_id=iso.id)
+    work()
+    for name in ("one", "two", "three"):
+        drive("mount", iso_id=missing(name).id)
+    work()
+    assert shown()[:2] == [iso.id, iso.url]
+    assert inside(node, instance)[0] == session.query(MediaDownload).filter_by(iso_id=iso.id).one().volume
+    drive("unmount")
+    drive("mount", iso_id=missing("four").id)
+    work()
+    assert shown()[:2] == [iso.id, iso.url], "the unmount was taken over by what came after it"
+    assert inside(node, instance)[0]
+
+
+def test_what_was_carried_out_meanwhile_counts(drive, shown, node, instance, iso, missing, work, at):  # noqa: F811
+    """ISO-12: a mount that came true after the next one was asked for is what a failure of that one goes back to."""
+    bad, asked = missing("bad"), []
+    with at("set_media", then=lambda: asked or asked.append(drive("mount", iso_id=bad.id))):
+        drive("mount", iso_id=iso.id)
+        work()
+    assert session.get(Task, asked[0].json["task_id"]).status == "failed"
+    assert inside(node, instance)[0]
+    assert shown()[:2] == [iso.id, iso.url]
+
+
+def test_an_iso_that_was_removed_is_not_put_back(as_, drive, shown, cast, node, instance, iso, missing, work):
+    drive("mount", iso_id=iso.id)
+    work()
+    answer = drive("mount", iso_id=missing("bad").id)
+    assert as_("admin", "DELETE", f"/api/v1/iso/{iso.id}").status_code == 200
+    work()
+    assert session.get(Task, answer.json["task_id"]).status == "failed"
+    assert shown() == NOTHING

@@ -142,6 +142,7 @@ def test_what_the_guest_says_is_shown_with_its_time(as_, running):
     ips = as_("owner", "GET", f"/api/instance/{running.id}/guest-ips").json
     assert [(row["ip"], row["family"]) for row in ips["data"]] == [("10.9.0.2", 4), ("fd99::2", 6)]
     assert {row["mac"] for row in ips["data"]} == {running.interfaces[0].mac}
+    assert [(row["type"], row["nic"]) for row in ips["data"]] == [("ipv4", "net0"), ("ipv6", "net0")]
     assert (ips["total"], ips["last_page"]) == (2, 1)
     second = as_("owner", "GET", f"/api/instance/{running.id}/guest-ips?per_page=1&page=2").json
     assert ([row["ip"] for row in second["data"]], second["from"], second["last_page"]) == (["fd99::2"], 2, 2)

@@ -108,3 +108,15 @@ def test_a_pack_that_is_used_up_says_so(browse, cast, pack):  # noqa: F811
     session.commit()
     refused = browser.post(NEW, data=wanted(cast, pack_id=foreign.id))
     assert (refused.status_code, "No such resource pack." in refused.text) == (422, True)
+
+
+def test_the_overview_counts_no_price_for_what_a_pack_pays(browse, pack, create):  # noqa: F811
+    def price():
+        return re.search(r">([^<]*\d)</span><span[^>]*>a month for all of them", browse("owner").get("/").text).group(1)
+
+    assert create().status_code == 200  # its own plan's price counts
+    before = price()
+    made = pack(price=40)
+    assert create(pack_id=made["id"]).status_code == 200
+    assert price() == before
+    assert not before.endswith(" 0.00")

@@ -9,6 +9,7 @@ from panel import clock
 from panel.db import session
 from panel.models import Instance, SshKey, Task
 from panel.services import instances, ssh_keys
+from panel.services.instances import seen
 from tests.test_pages import PART
 
 UNKNOWN = "0199c0a8-0000-7000-8000-000000000000"
@@ -328,3 +329,17 @@ def test_running_work_shows_stage_percent_and_bytes(browse, cast):
     assert "5 MiB of 20 MiB" in page
     assert f"/tasks/{task.id}/cancel" in page
     assert "every 2s" in page
+
+
+@pytest.mark.parametrize(("who", "base"), [("owner", ""), ("admin", "/admin")])
+def test_a_paused_guest_is_shown_and_can_be_started(browse, cast, work, who, base):
+    machine = deployed(cast, work)
+    browser, address = browse(who), f"{base}/instances/{machine.id}"
+    assert f'action="{address}/power/start"' not in browser.get(address).text
+    seen.paused(machine, True)
+    session.commit()
+    page = browser.get(address).text
+    assert "The hypervisor has paused the guest" in page
+    assert "The hypervisor has paused the guest" in browse("owner").get("/").text
+    assert f'action="{address}/power/start"' in page
+    assert browser.post(f"{address}/power/start").status_code == 303

@@ -238,3 +238,57 @@ def test_a_suspension_ends_it(as_, rescue, shown, node, instance, work):
     as_("admin", "POST", f"/api/v1/instance/{instance.id}/state/resume")
     work()
     assert node.booted_disks(instance.id) == [f"{instance.name}-0.qcow2"]
+
+
+@pytest.mark.parametrize("who", ["owner", "admin"])
+def test_nothing_of_the_rescue_system_gets_into_snapshots(as_, rescue, instance, work, who):
+    """Such a snapshot would hold a disk that is gone soon, and could never be deleted."""
+
+    def snapshot(method, path="", **body):
+        return as_("owner", method, f"/api/instance/{instance.id}/snapshot{path}", json=body)
+
+    assert snapshot("POST", snapname="before").status_code == 200
+    work()
+    assert rescue(who=who).status_code == 200
+    work()
+    refused = [
+        snapshot("POST", snapname="meanwhile"),
+        snapshot("POST", "/rollback", snapname="before"),
+        snapshot("DELETE", snapname="before"),
+    ]
+    assert [(answer.status_code, answer.json["reason"]) for answer in refused] == [(409, "rescue_active")] * 3
+    rescue(False)
+    work()
+    assert snapshot("DELETE", snapname="before").status_code == 200
+    work()
+    assert as_("owner", "GET", f"/api/instance/{instance.id}/snapshots").json["snapshots"] == []
+
+
+def test_the_password_of_the_rescue_system_stays_the_one_that_is_shown(as_, rescue, shown, instance, work):
+    """INS-66: a reset would change the rescue system's password, and not the instance's own."""
+    rescue()
+    work()
+    password = shown()["password"]
+    path = f"/api/instance/{instance.id}"
+    key = as_("owner", "POST", "/api/ssh-key/generate", json={"name": "one", "algorithm": "ed25519"}).json["ssh_key"]
+    refused = [
+        as_("owner", "POST", f"{path}/reset-password"),
+        as_("admin", "POST", f"/api/v1/instance/{instance.id}/resetPassword"),
+        as_("owner", "POST", f"{path}/ssh-keys", json={"ssh_keys": [key["id"]]}),
+    ]
+    assert [(answer.status_code, answer.json.get("reason")) for answer in refused] == [(409, "rescue_active")] * 3
+    assert not any("password" in (answer.json.get("data") or {}) for answer in refused)
+    assert shown()["password"] == password
+
+
+@pytest.mark.parametrize(("who", "base"), [("owner", ""), ("admin", "/admin")])
+def test_every_tab_says_that_it_is_the_rescue_system(browse, rescue, instance, work, who, base):
+    browser, address = browse(who), f"{base}/instances/{instance.id}"
+    assert "runs the rescue system" not in browser.get(address).text
+    rescue()
+    work()
+    page = browser.get(address).text
+    assert "The instance runs the rescue system" in page
+    assert f'href="{address}/media"' in page
+    assert browser.get(f"{address}/media").text.count("The instance runs the rescue system") == 1
+    assert browser.get(f"{address}/snapshots").text.count("The rescue system is active. End it first.</p>") == 1

@@ -94,6 +94,14 @@ def test_a_machine_with_it_takes_no_unsigned_image(as_, cast, secured, work):
     assert "secure boot" in answer.json["errors"]["image_id"][0]
 
 
+def test_a_machine_needs_the_memory_to_start_by_uefi(as_, off):
+    off.ram = 256
+    session.commit()
+    answer = enable(as_, off)
+    assert reason(answer) == (409, "secure_boot_unsupported_by_image")
+    assert "384 MiB" in answer.json["message"]
+
+
 def test_snapshots_and_secure_boot_exclude_each_other(as_, off, work):
     path = f"/api/instance/{off.id}/snapshot"
     assert as_("owner", "POST", path, json={"snapname": "before"}).status_code in (200, 201)

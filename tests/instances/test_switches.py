@@ -164,3 +164,18 @@ def test_operators_switch_on_the_page_of_an_instance(browse, machine):
     assert machine.enable_vnc is False
     assert "/vnc/enable" in browser.get(f"/admin/instances/{machine.id}/settings").text
     assert browse("owner").post(f"/admin/instances/{machine.id}/vnc/enable").status_code == 403
+
+
+@pytest.mark.parametrize(("who", "base"), [("owner", ""), ("admin", "/admin")])
+def test_mail_is_shut_and_opened_on_the_settings_tab(browse, machine, work, node, who, base):
+    """INS-23"""
+    browser, address = browse(who), f"{base}/instances/{machine.id}"
+    assert "Switch off: Mail by port 25" in browser.get(f"{address}/settings").text
+    assert browser.post(f"{address}/mail/disable").status_code == 303
+    assert machine.enable_smtp is False
+    work()
+    assert node.cards_of(machine.id)[0]["mail"] is False
+    assert "Shut" in browser.get(f"{address}/network").text
+    assert browser.post(f"{address}/mail/enable").status_code == 303
+    assert machine.enable_smtp is True
+    assert browse("viewer").post(f"/instances/{machine.id}/mail/disable").status_code == 403

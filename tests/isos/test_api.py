@@ -137,3 +137,20 @@ def test_the_admin_s_show_says_where_the_file_is(as_, cast, work, library):
     assert (download["status"], download["bytes_done"], download["bytes_total"]) == ("ready", 5000, 5000)
     assert shown["size"] == 5000
     assert session.query(Task).filter_by(kind="media_download", status="completed").count() == 1
+
+
+def test_names_are_unique_because_programs_look_isos_up_by_them(as_, library):
+    def add(path, name=None, who="admin"):
+        body = {"url": library.put(path)} | ({"name": name} if name else {})
+        return as_(who, "POST", "/api/v1/isos" if who == "admin" else "/api/isos", json=body)
+
+    assert add("/a.iso", "Installer").status_code == 200
+    refused = add("/b.iso", "Installer")
+    assert (refused.status_code, list(refused.json["errors"])) == (422, ["name"])
+    names = [add("/d/c.iso").json["data"]["name"], add("/e/c.iso").json["data"]["name"]]
+    assert names == ["c.iso", "c.iso (2)"]
+    assert add("/f.iso", "Installer", "owner").status_code == 200, "another library"
+    third = add("/g.iso").json["data"]
+    path = f"/api/v1/iso/{third['id']}"
+    assert as_("admin", "PATCH", path, json={"name": "Installer"}).status_code == 422
+    assert as_("admin", "PATCH", path, json={"name": "g.iso", "enabled": True}).status_code == 200

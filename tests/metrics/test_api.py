@@ -117,3 +117,21 @@ def test_figures_are_null_when_none_was_taken_lately(as_, used, time):
     assert body["measured_at"] is None
     assert body["cpu"]["percent"] is None
     assert body["status"] == 1
+
+
+def test_operators_read_what_a_hypervisor_carries(as_, cast, used, queries, time):
+    path = f"/api/v1/hypervisor/{cast.node.id}/metrics"
+    queries.clear()
+    found = as_("admin", "GET", path).json["data"]
+    assert len(queries) < 12
+    one = as_("admin", "GET", f"/api/v1/instance/{used.id}/metrics").json["data"]
+    assert (found["status"], found["instances"], found["measured_at"]) == ("up", 1, one["measured_at"])
+    assert found["cpu"]["used"] == pytest.approx(one["cpu"]["percent"] * used.cpu_cores / 100, abs=0.01)
+    assert found["ram"]["used"] == pytest.approx(one["ram"]["used"], abs=0.01)
+    assert (found["cpu"]["promised"], found["ram"]["promised"]) == (used.cpu_cores, used.ram)
+    assert found["network"]["receive_mbps"] == pytest.approx(one["network"]["receive_mbps"], abs=0.01)
+    assert [storage["name"] for storage in found["storages"]] == ["default"]
+    time.passes(120)
+    stale = as_("admin", "GET", path).json["data"]
+    assert (stale["measured_at"], stale["instances"], stale["cpu"]["used"]) == (None, 0, 0.0)
+    assert as_("admin", "GET", "/api/v1/hypervisor/nope/metrics").status_code == 404

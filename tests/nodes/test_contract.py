@@ -264,6 +264,19 @@ def test_preparing_a_pool_again_keeps_what_is_in_it(lab, new_disk):
     assert disk in lab.node.disks(POOL)
 
 
+def test_several_processes_may_prepare_a_pool_at_once(lab):
+    """As workers do that are told at the same time of a node that was added."""
+    several = [lab.reach() for _ in range(4)]
+    for each in several:
+        each.ping()
+    for name in ("first", "second", "third"):
+        with ThreadPoolExecutor(len(several)) as hands:
+            found = list(hands.map(lambda node: node.prepare_pool(name, f"{lab.pool_path}-{name}"), several))  # noqa: B023
+        assert all(pool.capacity > 0 for pool in found)
+    for each in several:
+        each.close()
+
+
 def test_an_image_is_put_once_and_listed_with_the_size_a_guest_sees(lab):
     assert lab.node.has_image(POOL, lab.image)
     assert sizes(lab.node)[lab.image.name] == virtual_size(lab.image.path)

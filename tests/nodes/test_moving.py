@@ -4,11 +4,14 @@ import time
 import uuid
 from dataclasses import dataclass, replace
 
+import libvirt
 import pytest
+from lxml import etree
 
 from tests.neighbours import hosts
 from worker.nodes import driver
 from worker.nodes.base import AgentSilent, Disk, GiB, Image, Machine, Missing, Nic, Node, NodeSpec, Power, Refused, Seed
+from worker.nodes.libvirt import LibvirtNode
 
 POOL = "moving"
 
@@ -105,6 +108,27 @@ def test_a_machine_that_is_off_stays_off(pair, machine):
     assert (machine.id in ids(pair.here), pair.there.power(machine.id)) == (False, Power.off)
     pair.there.start(machine.id)
     up(pair.there, machine)
+
+
+def test_it_is_as_fast_as_it_was_where_the_node_can_limit_speeds(pair, machine):
+    """Also on the way back from a node that cannot."""
+    limited = replace(machine, nics=(replace(machine.nics[0], inbound_mbps=8, outbound_mbps=4),))
+    pair.here.define(limited)
+    for source, target in ((pair.here, pair.there), (pair.there, pair.here)):
+        source.move(limited, target)
+        assert speeds(target, machine) == ((8, 4) if target.capabilities().bandwidth_limits else (0, 0))
+
+
+def speeds(node, machine):
+    """Mbit/s that the machine is to receive and send at most."""
+    if not isinstance(node, LibvirtNode):
+        [card] = node.cards_of(machine.id)
+        return card["inbound_mbps"], card["outbound_mbps"]
+    connection = libvirt.open(node.spec.uri)
+    card = etree.fromstring(connection.lookupByUUIDString(machine.id).XMLDesc()).find("devices/interface")
+    connection.close()
+    limits = (card.find(f"bandwidth/{way}") for way in ("inbound", "outbound"))
+    return tuple(0 if limit is None else int(limit.get("average")) // 125 for limit in limits)
 
 
 def test_a_move_that_is_refused_leaves_it_as_it_was(pair, machine):

@@ -66,3 +66,11 @@ def test_operators(browse, volume, machine, call, work):
     assert admin.post(f"/admin/volumes/{volume.id}/delete").status_code == 303
     work()
     assert "No volume yet" in admin.get("/admin/volumes").text
+
+
+def test_the_storage_tab_leads_to_volumes(browse, cast):
+    tab = f"/instances/{cast.instance().id}/storage"
+    page = browse("owner").get(tab).text
+    assert "No volume is attached." in page
+    assert 'href="/volumes"' in page
+    assert "No volume is attached." not in browse("admin").get(f"/admin{tab}").text

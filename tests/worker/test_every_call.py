@@ -113,6 +113,11 @@ ELSEWHERE = {
     "hypervisor_adopt",
     "hypervisor_evacuate",
     "certificate_order",
+    "docker_install",
+    "docker_deploy",
+    "docker_control",
+    "docker_remove",
+    "docker_probe",  # tests/docker_deployments
 }
 
 

@@ -7,7 +7,7 @@ from sqlalchemy import select
 
 from panel import clock
 from panel.db import session
-from panel.models import Event, Hypervisor
+from panel.models import Event, Hypervisor, Task
 from panel.services import hypervisors as service
 from worker import hypervisors
 from worker.nodes.base import Disk, Machine, Missing, Power
@@ -330,3 +330,47 @@ def test_many_machines_take_few_queries(cast, machine, order, work, look, querie
     queries.clear()
     look()
     assert len(queries) == few
+
+
+def test_a_guest_that_its_hypervisor_paused_is_told_of_and_woken(as_, machine, node, look, act, work, row):
+    """As QEMU does when a storage is full: it counts as on, but does not run."""
+    node.suspend(machine.id)
+    look()
+    shown = as_("owner", "GET", f"/api/instance/{machine.id}").json
+    assert (shown["state"], "paused" in shown["last_error"]) == ("running", True)
+    woken = as_("owner", "POST", f"/api/instance/{machine.id}/power/start").json["task_id"]
+    work()
+    assert session.get(Task, woken).status == "completed"
+    assert node.power(machine.id) is Power.on
+    look()
+    assert as_("owner", "GET", f"/api/instance/{machine.id}").json["last_error"] is None
+    assert "task_id" not in as_("owner", "POST", f"/api/instance/{machine.id}/power/start").json
+
+
+def test_what_is_paused_for_a_task_is_no_news(machine, node, look, act):
+    act(machine, "restart")
+    node.suspend(machine.id)
+    look()
+    assert machine.last_error is None
+
+
+def test_somebody_else_woke_it(machine, node, look):
+    node.suspend(machine.id)
+    look()
+    assert machine.last_error
+    node.resume(machine.id)
+    look()
+    assert machine.last_error is None
+
+
+def test_a_paused_guest_is_stopped_by_the_plug(machine, node, look, act, work, row):
+    """It cannot be asked, and a stop promises that the machine is off."""
+    node.suspend(machine.id)
+    look()
+    asked = act(machine, "shutdown")
+    work()
+    assert (row(asked).status, "paused" in row(asked).error) == ("failed", True)
+    asked = act(machine, "stop")
+    work()
+    session.expire_all()
+    assert (row(asked).status, machine.state, machine.last_error) == ("completed", "stopped", None)

@@ -394,6 +394,24 @@ def test_a_guest_that_does_not_obey(machine, act, work, node, monkeypatch, row, 
     assert again(machine).state == "stopped"
 
 
+@pytest.mark.parametrize("action", ["shutdown", "stop"])
+def test_a_guest_that_was_still_starting_is_asked_again(machine, act, work, node, at, monkeypatch, row, again, action):
+    """It does not hear the power button yet, and pulling the plug would cost it what it is writing."""
+    monkeypatch.setattr(bodies, "REMINDED_AFTER", 0)
+    node.set_guest(machine.id, heeds_shutdown=False)
+    asked, heard, plugs = act(machine, action), [], []
+
+    def started():
+        heard.append(1)
+        node.set_guest(machine.id, heeds_shutdown=len(heard) > 1)
+
+    with at("shutdown", then=started), at("power_off", then=lambda: plugs.append(1)):
+        work()
+    assert (row(asked).status, again(machine).state) == ("completed", "stopped")
+    assert len(heard) > 1
+    assert plugs == []
+
+
 def test_a_task_that_waits_can_be_cancelled(machine, act, work, node, monkeypatch, row):
     node.set_guest(machine.id, heeds_shutdown=False)
     asked = act(machine, "shutdown")
@@ -439,3 +457,17 @@ def test_nothing_is_open_when_all_is_done(order, work):
     work()
     assert session.scalar(select(Task.id).where(Task.status.in_(OPEN))) is None
     assert session.scalar(select(Instance.id).where(~Instance.deployed)) is None
+
+
+def test_progress_never_goes_back(machine, act, work, monkeypatch):
+    """A step that several kinds share begins at a number of its own: what people saw before stays the least."""
+    seen = []
+    say = task.Work.update
+    monkeypatch.setattr(task.Work, "update", lambda self, **new: seen.append(new["progress"]) or say(self, **new))
+    machine.started_ram = machine.ram + 1  # another plan waits for the next start
+    session.commit()
+    done = act(machine, "restart")
+    work()
+    assert (done.status, done.progress) == ("completed", 100)
+    assert len(seen) > 2
+    assert seen == sorted(seen)

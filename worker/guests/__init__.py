@@ -2,6 +2,7 @@
 
 `tiny` and `debian` each offer `missing()` and `build(out, cache=…, log=…)`. What holds in both guests:
 
+* they start by BIOS, and by UEFI with secure boot: their boot loaders and kernels are those that Debian signed;
 * the QEMU guest agent runs, and login is possible on the screen (tty1) and the serial port (ttyS0);
 * a NoCloud seed says who they are; `/var/lib/cloud/instance/boot-finished` appears when all of it is done, and
   `/var/log/cloud-init-output.log` has what its commands printed;

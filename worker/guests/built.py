@@ -26,6 +26,8 @@ class Built:
     min_memory_mb: int
     cloudinit: bool
     """Whether it reads a NoCloud seed."""
+    secure_boot: bool
+    """Whether it also starts by UEFI with secure boot."""
     size: int
     """Bytes of the file."""
     virtual_size: int

@@ -1,18 +1,23 @@
-"""From a tree of files to a disk that starts: MBR, GRUB, one ext4 partition, packed as qcow2.
+"""From a tree of files to a disk that starts by BIOS and by UEFI: MBR, GRUB, one ext4 partition, packed as qcow2. In
+front of it lies a partition for UEFI, so that the other one, which is the first in the table, can grow.
 
-Nothing is mounted and no device is needed: mke2fs fills the file system from the tree, and GRUB's two boot sectors are
-written where its own installer would put them, so this works in a container as well.
+Nothing is mounted and no device is needed: mke2fs fills the file system from the tree, mtools the one for UEFI, and
+GRUB's two boot sectors are written where its own installer would put them, so this works in a container as well.
 """
 
 import os
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from worker.guests import uefi
 from worker.guests.programs import BuildFailed, run
 
 SECTOR = 512
 FIRST_MIB = 1024**2
-"""The partition starts here; the sectors between it and the boot record hold GRUB."""
+"""The partition for UEFI starts here; the sectors between it and the boot record hold GRUB."""
+
+ROOT = 16 * 1024**2
+"""The partition of the tree starts here."""
 
 GRUB = Path("/usr/lib/grub/i386-pc")
 GRUB_MODULES = ["biosdisk", "part_msdos", "ext2", "normal", "configfile", "linux16", "serial", "terminal"]
@@ -38,7 +43,14 @@ LARGEST = 2 * 1024**4 - BLOCK
 EXT4 = f"-q -t ext4 -b {BLOCK} -i 16384 -m 1 -O ^metadata_csum_seed,^orphan_file".split()
 """As for a large disk, although this one begins small. GRUB 2.06 cannot read the features that are turned off."""
 
+TABLE = f"""\
+label: dos
+start={ROOT // SECTOR}, type=83, bootable
+start={FIRST_MIB // SECTOR}, size={(ROOT - FIRST_MIB) // SECTOR}, type=ef
+"""
+
 PROGRAMS = {
+    **uefi.PROGRAMS,
     "sfdisk": "fdisk",
     "mke2fs": "e2fsprogs",
     "grub-mkimage": "grub-common",
@@ -47,26 +59,49 @@ PROGRAMS = {
 }
 
 
-def write(tree: Path, out: Path, *, size_mb: int, label: str, kernel: str, initrd: str, options: str):
+def write(
+    tree: Path,
+    out: Path,
+    *,
+    signed: Path,
+    size_mb: int,
+    label: str,
+    kernel: str,
+    initrd: str,
+    options: str,
+    uefi_initrd: str = "",
+):
     """After success `out` is a disk that starts the tree; whoever has an older `out` open keeps the older one. After
     failure nothing new is at `out`. GRUB's configuration is added to the tree. `label` names the file system: the
-    kernel finds its root by it, so images that may meet in one machine (rescue) have different ones."""
-    start = tree / "boot/grub/grub.cfg"
-    start.parent.mkdir(parents=True, exist_ok=True)
-    start.write_text(GRUB_CONFIG.format(kernel=kernel, initrd=initrd, label=label, options=options))
+    kernel finds its root by it, so images that may meet in one machine (rescue) have different ones. `signed` holds the
+    boot loaders for UEFI; `uefi_initrd` is for systems that have another one there."""
+    grub = tree / "boot/grub"
+    (grub / "x86_64-efi").mkdir(parents=True, exist_ok=True)
+    words = {"kernel": kernel, "label": label, "options": options}
+    (grub / "grub.cfg").write_text(GRUB_CONFIG.format(initrd=initrd, **words))
+    (grub / "x86_64-efi/grub.cfg").write_text(uefi.CONFIG.format(initrd=uefi_initrd or initrd, **words))
     out.parent.mkdir(parents=True, exist_ok=True)
     with TemporaryDirectory(dir=out.parent, prefix=f".{out.name}.") as work:
         raw, packed = Path(work, "raw"), Path(work, "qcow2")
         raw.touch()
         os.truncate(raw, size_mb * 1024**2)
-        run("sfdisk", "--quiet", raw, input=f"label: dos\nstart={FIRST_MIB // SECTOR}, type=83, bootable\n")
-        layout = f"offset={FIRST_MIB},resize={LARGEST // BLOCK},root_owner=0:0,lazy_itable_init=1"
-        blocks = (size_mb * 1024**2 - FIRST_MIB) // BLOCK
+        run("sfdisk", "--quiet", raw, input=TABLE)
+        layout = f"offset={ROOT},resize={LARGEST // BLOCK},root_owner=0:0,lazy_itable_init=1"
+        blocks = (size_mb * 1024**2 - ROOT) // BLOCK
         run("mke2fs", *EXT4, "-L", label, "-E", layout, "-d", tree, raw, blocks)
         write_grub(raw, Path(work))
+        write_uefi(raw, Path(work), signed)
         run("qemu-img", "convert", "-c", "-o", "compression_type=zstd", "-O", "qcow2", raw, packed)
         packed.chmod(0o644)
         os.replace(packed, out)
+
+
+def write_uefi(raw: Path, work: Path, signed: Path):
+    image = work / "efi"
+    uefi.partition(signed, image, ROOT - FIRST_MIB)
+    with raw.open("r+b") as disk:
+        disk.seek(FIRST_MIB)
+        disk.write(image.read_bytes())
 
 
 def write_grub(raw: Path, work: Path):

@@ -359,7 +359,8 @@ class Node(ABC):
 
     @abstractmethod
     def prepare_pool(self, name: str, path: str) -> Pool:
-        """After success a pool of that name keeps its disks under that path, across restarts of the node."""
+        """After success a pool of that name keeps its disks under that path, across restarts of the node. Several may
+        prepare it at once."""
 
     @abstractmethod
     def has_image(self, pool: str, image: Image) -> bool:

@@ -17,6 +17,8 @@ PARTS = {
     "console_sessions",
     "devices",
     "disks",
+    "docker_deployments",
+    "docker_engines",
     "events",
     "grants",
     "hypervisor_group_grants",

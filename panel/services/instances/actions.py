@@ -19,7 +19,7 @@ ALREADY = {"start": "on", "stop": "off", "shutdown": "off", "poweroff": "off"}
 def act(instance, action, *, actor, by_operator=False):
     """Starts, stops, shuts down, restarts or powers off. Returns the task, or None when it is so already."""
     allow(instance, action, by_operator=by_operator)
-    if instance.power == ALREADY.get(action) and not open_task(instance, "instance_%"):
+    if instance.power == ALREADY.get(action) and not instance.frozen and not open_task(instance, "instance_%"):
         return None
     same = open_task(instance, f"instance_{action}")
     return same or enqueue(instance, action, "light", actor=actor)

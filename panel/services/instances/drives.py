@@ -1,13 +1,19 @@
 """The two optical drives of an instance: what lies in them."""
 
+from sqlalchemy import select
+
 from panel import jobs
 from panel.db import session
 from panel.errors import Conflict, Invalid, NotFound, Unavailable
-from panel.models import Instance
+from panel.models import Instance, Iso, Task
 from panel.services.instances.rules import BUSY, WORDS
 
 SLOTS = {"primary": "iso_id", "secondary": "secondary_iso_id"}
 """The column that names what is to lie in each drive."""
+
+KINDS = ("iso_mount", "iso_unmount")
+LOOKED_AT = 50
+"""Changes that may overlap before one that fails."""
 
 
 def mount(instance, slot, iso, *, actor, by_operator=False):
@@ -61,9 +67,29 @@ def change(instance, slot, column, iso, kind, actor):
     )
 
 
-def put_back(instance_id, arguments):
-    """The drive still holds what it held before, unless somebody has wanted something else meanwhile."""
-    column = SLOTS[arguments["slot"]]
-    instance = session.get(Instance, instance_id, with_for_update={"key_share": True}, populate_existing=True)
-    if instance and getattr(instance, column) == arguments["iso_id"]:
-        setattr(instance, column, arguments["before"])
+def put_back(task):
+    """A change failed: the drive holds what it held before, unless somebody has wanted something else meanwhile."""
+    column = SLOTS[task.arguments["slot"]]
+    instance = session.get(Instance, task.resource_id, with_for_update={"key_share": True}, populate_existing=True)
+    if instance and getattr(instance, column) == task.arguments["iso_id"]:
+        before = held_before(task)
+        setattr(instance, column, before if before and session.get(Iso, before) else None)
+
+
+def held_before(task):
+    """What the drive held when the change was asked for: others that were under way then count if they came true."""
+    earlier = select(Task).where(Task.resource_id == task.resource_id, Task.kind.in_(KINDS), Task.id < task.id)
+    for other in session.scalars(earlier.order_by(Task.id.desc()).limit(LOOKED_AT)):
+        if other.arguments["slot"] != task.arguments["slot"]:
+            continue
+        if other.finished_at and other.finished_at <= task.created_at:
+            break
+        if other.arguments.get("came_true"):
+            return other.arguments["iso_id"]
+        task = other
+    return task.arguments["before"]
+
+
+def came_true(task):
+    """The drive holds by now what the task was for."""
+    task.arguments = {**task.arguments, "came_true": True}

@@ -4,7 +4,7 @@ import secrets
 
 from panel.db import session
 from panel.errors import Conflict, Invalid, Unavailable
-from panel.models import GuestReport
+from panel.models import GuestReport, Rescue
 from panel.services import ssh_keys
 from panel.services.instances.actions import enqueue
 from panel.services.instances.rules import WORDS, refusal
@@ -27,8 +27,11 @@ def push_keys(instance, *, key_ids, actor, account=None, key_field="ssh_keys"):
 
 
 def unreachable(instance, action="reset_password", *, by_operator=False):
-    """The reason word why nothing can be done inside the guest now, or None."""
+    """The reason word why nothing can be done inside the guest now, or None. In rescue it is not the instance's own
+    system that answers."""
     reason = refusal(instance, action, by_operator=by_operator)
+    if reason is None and session.get(Rescue, instance.id):
+        return "rescue_active"
     if reason is None and instance.hypervisor.status != "up":
         return "hypervisor_unreachable"
     return reason or ("agent_unavailable" if instance.agent_down else None)

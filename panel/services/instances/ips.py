@@ -50,7 +50,8 @@ def next_free(instance, promise, count, by_operator):
     """The next free ones. Customers get as many as the plan comes with."""
     have, allowed = len(promise.held(instance)), promise.comes(instance.plan)
     if not by_operator and have + count > allowed:
-        sentence = f"The plan comes with {allowed} {promise.text}es, and the instance has {have}."
+        what = promise.text if allowed == 1 else f"{promise.text}es"
+        sentence = f"The plan comes with {allowed} {what}, and the instance has {have}."
         raise Invalid(sentence, count=sentence)
     return promised.give(instance, promise, count, reason=f"{promise.word}_not_available")
 

@@ -1,5 +1,5 @@
-"""Moving an instance to another plan (specification 4.11): its disk grows at once, processors and memory follow at the
-next start. Everything that the plan promises is given, or nothing is."""
+"""Moving an instance to another plan (specification 4.11): its disk grows and its speed changes at once, processors
+and memory follow at the next start. Everything that the plan promises is given, or nothing is."""
 
 from sqlalchemy import select
 
@@ -68,10 +68,17 @@ def change_plan(instance, *, plan_id, actor, by_operator=False):
         instance, cpu_cores=plan.cpu_cores - instance.cpu_cores, ram=plan.ram - instance.ram, storage=growth
     )
     given = promised.fulfil(instance, plan, "plan_{}_unavailable", "plan_id")
+    speed = speed_of(instance)
     task = take(instance, plan, actor)
     if given:
         firewall.readdressed(instance, actor)
+    elif speed_of(instance) != speed:
+        firewall.changed(instances=[instance.id], actor=actor)
     return task
+
+
+def speed_of(instance):
+    return instance.primary_interface and instance.primary_interface.port_speed
 
 
 def take(instance, plan, actor):

@@ -84,8 +84,9 @@ def narrowed(query, account, *, search=None, state=None, hypervisor_id=None, pro
 
 
 def by_state(account):
-    """For each state, how many instances of the account are in it and what they cost a month."""
-    price = func.coalesce(func.sum(Plan.price), 0)
+    """For each state, how many instances of the account are in it and what they cost a month. What is made from a
+    resource pack costs nothing beside it."""
+    price = func.coalesce(func.sum(Plan.price).filter(Instance.pack_id.is_(None)), 0)
     mine = select(Instance.state.label("state"), func.count(), price).join(Plan, Instance.plan)
     return mine.where(account.owns(Instance)).group_by("state")
 

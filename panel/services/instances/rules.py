@@ -20,6 +20,7 @@ ACTIONS = {
     "reinstall": {"suspended": "suspended", "migrating": BUSY},
     "reset_password": {"suspended": "suspended", "migrating": BUSY, "stopped": "not_running"},
     "ssh_key_inject": {"suspended": "suspended", "migrating": BUSY, "stopped": "not_running"},
+    "docker": {"suspended": "suspended", "migrating": BUSY, "stopped": "not_running"},
     "change_plan": {"suspended": "suspended", "migrating": BUSY},
     "disk": {"suspended": "suspended", "migrating": BUSY},
     "destroy": {"migrating": BUSY},
@@ -44,6 +45,7 @@ WORDS = {
     "not_deployed": "The instance has no operating system yet. Deploy an image first.",
     "agent_unavailable": "The guest agent does not answer. It has to be installed and running in the guest.",
     "hypervisor_unreachable": "The instance's node does not answer. Try again when it is back.",
+    "rescue_active": "The rescue system is active. End it first.",
     "protection_enabled": "The instance is protected. Turn protection off first.",
 }
 

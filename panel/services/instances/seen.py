@@ -13,6 +13,7 @@ from panel.services import security_groups, usage
 
 DEPLOYS = ("instance.deployed", "instance.reinstalled")
 RECENT = timedelta(days=7)
+FROZEN = "The hypervisor has paused the guest, as it does when a storage is full. Start it to let it go on."
 MISSING = "The machine is missing on its node. Its disks may still be there: ask support."
 
 
@@ -36,6 +37,7 @@ def power(instance, state, *, at, actor="system"):
         return False
     before, instance.power, instance.power_at = instance.power, state, at
     if state == "off":
+        paused(instance, False)
         instance.started_cpu_cores = instance.started_ram = None
         instance.topology_pending = False
     if instance.lost:
@@ -52,9 +54,18 @@ def gone(instance, *, at):
         instance.lost, instance.last_error = True, MISSING
 
 
+def paused(instance, so):
+    """Notes that the node has paused a machine that counts as on, or that it runs again."""
+    instance.frozen = so
+    if so:
+        instance.last_error = FROZEN
+    elif instance.last_error == FROZEN:
+        instance.last_error = None
+
+
 def deployed(instance, *, actor):
     """The machine was made and is on. It was reinstalled when its history knows of another time (specification 6.1)."""
-    instance.deployed, instance.last_error, instance.lost = True, None, False
+    instance.deployed, instance.last_error, instance.lost, instance.frozen = True, None, False, False
     kind = "instance.reinstalled" if deployed_lately(instance) else "instance.deployed"
     events.record(kind, "instance", instance, actor=actor)
 

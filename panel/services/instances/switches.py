@@ -13,6 +13,10 @@ STOP_FIRST = "The instance is running. Stop it first: a TPM can only be built in
 NO_TPM = "The hypervisor of this instance has no software TPM. The operator has to install swtpm on it."
 OFF_FIRST = "The instance is running. Stop it first: the firmware of a machine can only be changed while it is off."
 NO_FIRMWARE = "The hypervisor of this instance has no secure boot. The operator has to install ovmf on it."
+UEFI_MB = 384
+"""Memory with which Debian's kernels start by UEFI: with 256 MiB they reset the machine over and over."""
+
+TOO_LITTLE = f"A system needs {UEFI_MB} MiB of memory to start with secure boot. Choose a larger plan first."
 UNSIGNED = "The image of this instance does not start with secure boot. Reinstall it with one that does."
 
 
@@ -62,6 +66,8 @@ def no_secure_boot(instance):
         return "secure_boot_unsupported_on_node", NO_FIRMWARE
     if instance.image and not instance.image.secure_boot:
         return "secure_boot_unsupported_by_image", UNSIGNED
+    if instance.ram < UEFI_MB:
+        return "secure_boot_unsupported_by_image", TOO_LITTLE
     return not_off(instance)
 
 

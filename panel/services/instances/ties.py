@@ -4,8 +4,9 @@ from panel.db import session
 from panel.errors import Conflict
 from panel.models import Rescue
 from panel.services import forges, snapshots
+from panel.services.instances.rules import WORDS
 
-RESCUE = "The rescue system is active. End it first."
+RESCUE = WORDS["rescue_active"]
 VOLUMES = "The instance has volumes or detached disks, which stay on their hypervisor. Detach or delete them first."
 MEDIA = "There is an ISO in one of its drives. Unmount it first."
 PENDING = "A change of plan waits for the next start. Restart the instance first."

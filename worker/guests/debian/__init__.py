@@ -2,13 +2,14 @@
 
 cloud-init reads a NoCloud seed (volume label `cidata`) as it does anywhere; `overlay/etc/cloud` says what this image
 adds. The default user is `debian`, who may sudo. Root signs in over ssh where the seed says `disable_root: false`.
-The boot loader follows Debian's own links to the newest kernel, so upgrades need no further step.
+The boot loaders follow Debian's own links to the newest kernel, so upgrades need no further step; the loaders
+themselves stay as they are.
 """
 
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from worker.guests import disk, overlay, packages, programs
+from worker.guests import disk, overlay, packages, programs, uefi
 from worker.guests.built import Built, described
 
 HERE = Path(__file__).parent
@@ -36,7 +37,7 @@ def missing() -> list[str]:
 
 def build(out: Path, *, cache: Path, log=print) -> Built:
     """Writes the image, in a minute or two. After failure (`BuildFailed`) an older file at `out` is as it was."""
-    cache.mkdir(parents=True, exist_ok=True)
+    signed = uefi.loaders(cache, log)
     with TemporaryDirectory(dir=cache, prefix=".debian-") as work:
         ours, root = Path(work, "ours"), Path(work, "root")
         overlay.lay(HERE / "overlay", ours)
@@ -48,6 +49,7 @@ def build(out: Path, *, cache: Path, log=print) -> Built:
         disk.write(
             root,
             out,
+            signed=signed,
             size_mb=SIZE_MB,
             label="debian",
             kernel="/vmlinuz",
@@ -66,4 +68,5 @@ def build(out: Path, *, cache: Path, log=print) -> Built:
         min_disk_gb=3,
         min_memory_mb=512,
         cloudinit=True,
+        secure_boot=True,
     )

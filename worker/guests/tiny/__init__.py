@@ -14,7 +14,7 @@ with a password over ssh only where `ssh_pwauth` says so.
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from worker.guests import disk, packages, programs
+from worker.guests import disk, packages, programs, uefi
 from worker.guests.built import Built, described
 from worker.guests.tiny import boot, tree
 
@@ -33,6 +33,7 @@ def missing() -> list[str]:
 def build(out: Path, *, cache: Path, log=print) -> Built:
     """Writes the image. After failure (`BuildFailed`) an older file at `out` is as it was."""
     unpacked = packages.unpacked(PACKAGES, cache=cache, prepare=boot.index_modules, log=log)
+    signed = uefi.loaders(cache, log)
     with TemporaryDirectory(dir=cache, prefix=".tiny-") as work:
         root = Path(work, "root")
         tree.grow(unpacked, root)
@@ -41,10 +42,12 @@ def build(out: Path, *, cache: Path, log=print) -> Built:
         disk.write(
             root,
             out,
+            signed=signed,
             size_mb=SIZE_MB,
             label="tiny",
             kernel="/boot/vmlinuz",
             initrd="/boot/initrd",
+            uefi_initrd="/boot/initrd-signed",
             options="rw quiet cryptomgr.notests net.ifnames=0 panic=10",
         )
     return described(
@@ -58,4 +61,5 @@ def build(out: Path, *, cache: Path, log=print) -> Built:
         min_disk_gb=1,
         min_memory_mb=192,
         cloudinit=True,
+        secure_boot=True,
     )

@@ -20,6 +20,9 @@ MODULES = [
 INIT = Path(__file__).parent / "initramfs/init"
 INIT_USES = ["cat", "dd", "modprobe", "mount", "sh", "sort", "switch_root", "usleep"]
 PROGRAMS = {"depmod": "kmod", "modprobe": "kmod", "cpio": "cpio"}
+AS_SIGNED = "usr/lib/signed"
+"""Below this the guest finds its modules when it starts by UEFI."""
+
 SIGNED = b"~Module signature appended~\n"
 SIGNATURE_FACTS = 12
 """Bytes between a signature and the mark at the end; the last four are the signature's length."""
@@ -37,11 +40,19 @@ def kernel_version(packages: Path) -> str:
 
 
 def install(packages: Path, tree: Path):
-    """Puts the kernel, its modules and the initial file system into `tree`."""
+    """Puts the kernel, its modules and the initial file system into `tree`; the latter two also as Debian signed them,
+    because a machine with secure boot takes no others."""
     version = kernel_version(packages)
     shutil.copy(packages / f"boot/vmlinuz-{version}", tree / "boot/vmlinuz")
-    copy_modules(MODULES, packages, tree, version)
-    with TemporaryDirectory(dir=tree.parent, prefix="initial-") as work:
+    copy_modules(MODULES, packages, tree, version, unsigned)
+    copy_modules(MODULES, packages, tree / AS_SIGNED, version, bytes)
+    for name, form in (("initrd", unsigned), ("initrd-signed", bytes)):
+        (tree / "boot" / name).write_bytes(gzip.compress(initial_files(packages, tree.parent, version, form)))
+
+
+def initial_files(packages: Path, beside: Path, version: str, form) -> bytes:
+    """The archive of what the kernel finds the root with."""
+    with TemporaryDirectory(dir=beside, prefix="initial-") as work:
         initial = Path(work, "initial")
         for directory in ("bin", "dev", "proc", "root", "sys"):
             (initial / directory).mkdir(parents=True)
@@ -50,8 +61,8 @@ def install(packages: Path, tree: Path):
             (initial / "bin" / applet).symlink_to("busybox")
         shutil.copy(INIT, initial)
         (initial / "init").chmod(0o755)
-        copy_modules(DISKS, packages, initial, version)
-        (tree / "boot/initrd").write_bytes(gzip.compress(archived(initial, Path(work, "cpio")).read_bytes()))
+        copy_modules(DISKS, packages, initial, version, form)
+        return archived(initial, Path(work, "cpio")).read_bytes()
 
 
 def archived(tree: Path, archive: Path) -> Path:
@@ -62,21 +73,23 @@ def archived(tree: Path, archive: Path) -> Path:
     return archive
 
 
-def copy_modules(names: list[str], tree: Path, target: Path, version: str):
-    """Copies these modules, those they need, and the tables by which `modprobe` finds them."""
+def copy_modules(names: list[str], tree: Path, target: Path, version: str, form):
+    """Copies these modules, those they need, and the tables by which `modprobe` finds them. `form` makes of a module's
+    bytes what is written."""
     shown = run("modprobe", "-d", tree, "-S", version, "--all", "--show-depends", *names)
     files = {line.split()[1] for line in shown.splitlines() if line.startswith("insmod ")}
     files |= {str(tree / "lib/modules" / version / table) for table in TABLES}
     for file in files:
         copied = target / Path(file).relative_to(tree)
         copied.parent.mkdir(parents=True, exist_ok=True)
-        copied.write_bytes(unsigned(Path(file).read_bytes()))
+        copied.write_bytes(form(Path(file).read_bytes()))
     run("depmod", "-b", target, version)
 
 
 def unsigned(module: bytes) -> bytes:
     """The module without Debian's signature behind it. A kernel that finds none loads the module at once; checking one
-    costs 20 ms under emulation, half a second in all. (Nobody but root can put a module into the guest either way.)"""
+    costs 20 ms under emulation, half a second in all. (Nobody but root can put a module into the guest either way;
+    secure boot does ask for signatures.)"""
     if not module.endswith(SIGNED):
         return module
     length = int.from_bytes(module[-len(SIGNED) - 4 : -len(SIGNED)])

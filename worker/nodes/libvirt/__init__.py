@@ -5,7 +5,6 @@ of the contract about time: every call has a deadline and passes the node's circ
 beside it.
 """
 
-import time
 from pathlib import Path
 
 import libvirt
@@ -123,15 +122,8 @@ class LibvirtNode(Node):
 
     def put_image(self, pool, image, progress=None):
         """An image takes as long as it takes: the deadline counts from the last byte that moved."""
-        last = time.monotonic()
-
-        def moved(done, total):
-            nonlocal last
-            last = time.monotonic()
-            if progress:
-                progress(done, total)
-
-        self.call("take the image", A_WHILE, pools.put_image, pool, image, moved, heard=lambda: last)
+        moved, last = media.watched(progress)
+        self.call("take the image", A_WHILE, pools.put_image, pool, image, moved, heard=last)
 
     def delete_image(self, pool, name):
         self.call("delete the image", A_WHILE, pools.delete_image, pool, name)
@@ -226,7 +218,7 @@ class LibvirtNode(Node):
                 watch = moving.Watch(line, machine.id, progress)
                 try:
                     with watch:
-                        moving.move(connection, there, machine)
+                        moving.move(connection, there, machine, target.facts.bandwidth_limits)
                 except libvirt.libvirtError as error:
                     if alive(there):
                         raise
@@ -276,15 +268,8 @@ class LibvirtNode(Node):
 
     def merge_overlay(self, machine_id, pool, name, progress=None):
         """It takes as long as it takes: the deadline counts from the last sign of progress."""
-        last = time.monotonic()
-
-        def moved(done, total):
-            nonlocal last
-            last = time.monotonic()
-            if progress:
-                progress(done, total)
-
-        self.call("merge the overlay", LONG, overlays.merge, machine_id, pool, name, moved, heard=lambda: last)
+        moved, last = media.watched(progress)
+        self.call("merge the overlay", LONG, overlays.merge, machine_id, pool, name, moved, heard=last)
 
     def drop_overlay(self, machine_id, pool, name):
         self.call("drop the overlay", A_WHILE, overlays.drop, machine_id, pool, name)

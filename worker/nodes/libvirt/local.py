@@ -44,6 +44,7 @@ it a daemon does not come up again beside an active network.)"""
 PACKAGES = tuple(dict.fromkeys(NEEDED.values()))
 
 PROGRAMS = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+"""Where a daemon looks for the programs that it runs."""
 
 LONGEST = 90
 """Characters of the directory's path: the kernel limits the path of a socket to 107."""
@@ -145,11 +146,11 @@ def verdict(directory: Path) -> kvm.Verdict:
     return kvm.verdict(Path(directory).resolve() / "kvm.json")
 
 
-def start(directory: Path, network: PublicNetwork = PublicNetwork()) -> str:  # noqa: B008  (it cannot be changed)
+def start(directory: Path, network: PublicNetwork = PublicNetwork(), programs=PROGRAMS) -> str:  # noqa: B008  (frozen)
     """After success the hypervisor runs, its network `public` too, and the address to reach it is returned. When it ran
     already nothing is done. Raises `NoHypervisor`."""
     directory = Path(directory).resolve()
-    with alone(directory), contextlib.closing(reach(directory) or launch(directory)) as connection:
+    with alone(directory), contextlib.closing(reach(directory) or launch(directory, programs)) as connection:
         try:
             ensure(connection, network)
         except libvirt.libvirtError as error:
@@ -206,7 +207,7 @@ def outlived(directory: Path) -> bool:
     return any(any((directory / "run" / kind).glob("*.xml")) for kind in ("qemu", "network"))
 
 
-def launch(directory: Path) -> libvirt.virConnect:
+def launch(directory: Path, programs=PROGRAMS) -> libvirt.virConnect:
     if lacking := missing():
         raise NoHypervisor(" ".join(lacking))
     if len(str(directory)) > LONGEST:
@@ -217,7 +218,7 @@ def launch(directory: Path) -> libvirt.virConnect:
     command = ["unshare", "--mount", "sh", "-eufc", SPACE, "sh", str(directory), host_uuid(directory)]
     said = subprocess.run(
         [*command, "yes" if works else "no"],
-        env={"PATH": PROGRAMS, "LC_ALL": "C"},
+        env={"PATH": programs, "LC_ALL": "C"},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,

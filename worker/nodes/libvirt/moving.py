@@ -13,7 +13,7 @@ import libvirt
 from lxml import etree
 
 from worker.nodes.base import Machine
-from worker.nodes.libvirt import cards, firewall, firmware, variables
+from worker.nodes.libvirt import cards, firewall, firmware, variables, xml
 from worker.nodes.libvirt.machines import find
 from worker.nodes.libvirt.pools import create, delete_disk, find_disk
 from worker.nodes.libvirt.xml import raw
@@ -25,8 +25,9 @@ OURS = libvirt.VIR_DOMAIN_XML_SECURE | libvirt.VIR_DOMAIN_XML_MIGRATABLE
 LASTING = libvirt.VIR_DOMAIN_XML_SECURE | libvirt.VIR_DOMAIN_XML_INACTIVE
 
 
-def move(connection, target, machine: Machine):
-    """Returns when the machine is there. One that is off is started without its guest's processors, moved, and off."""
+def move(connection, target, machine: Machine, limits: bool):
+    """Returns when the machine is there. One that is off is started without its guest's processors, moved, and off.
+    `limits` says whether the target can limit speeds."""
     domain = find(connection, machine.id)
     running = bool(domain.isActive())
     if not running:
@@ -46,8 +47,8 @@ def move(connection, target, machine: Machine):
         | (libvirt.VIR_MIGRATE_LIVE | libvirt.VIR_MIGRATE_AUTO_CONVERGE if running else 0)
     )
     parameters = {
-        libvirt.VIR_MIGRATE_PARAM_DEST_XML: elsewhere(domain.XMLDesc(OURS), machine, paths, media),
-        libvirt.VIR_MIGRATE_PARAM_PERSIST_XML: elsewhere(domain.XMLDesc(LASTING), machine, paths, media),
+        libvirt.VIR_MIGRATE_PARAM_DEST_XML: elsewhere(domain.XMLDesc(OURS), machine, paths, media, limits),
+        libvirt.VIR_MIGRATE_PARAM_PERSIST_XML: elsewhere(domain.XMLDesc(LASTING), machine, paths, media, limits),
         libvirt.VIR_MIGRATE_PARAM_MIGRATE_DISKS: [device.find("target").get("dev") for device in devices],
     }
     filtered = cards.macs(domain) if etree.fromstring(domain.XMLDesc()).find(".//filterref") is not None else ()
@@ -90,8 +91,8 @@ def base(volume):
     return found and found.rpartition("/")[2]
 
 
-def elsewhere(description: str, machine: Machine, paths, media) -> str:
-    """The definition with the other node's files and networks."""
+def elsewhere(description: str, machine: Machine, paths, media, limits: bool) -> str:
+    """The definition with the other node's files and networks, and with the speeds that it can limit."""
     tree = etree.fromstring(description)
     for device, path in zip(tree.findall("devices/disk[@device='disk']"), paths, strict=True):
         device.find("source").set("file", path)
@@ -108,6 +109,9 @@ def elsewhere(description: str, machine: Machine, paths, media) -> str:
         if source.get("network") != nic.network:
             source.attrib.clear()
             source.set("network", nic.network)
+        for bandwidth in device.findall("bandwidth"):
+            device.remove(bandwidth)
+        device.extend(xml.bandwidth(nic) if limits else [])
     return etree.tostring(tree).decode()
 
 

@@ -6,6 +6,7 @@ So an image is complete when a second, empty volume beside it says so; a transfe
 
 import contextlib
 import io
+import time
 from pathlib import PurePosixPath
 
 import libvirt
@@ -21,6 +22,9 @@ COMPLETE = ".complete"
 CHUNK = 262_120
 """Bytes that every version of libvirt sends in one packet."""
 
+PATIENCE, LOOK = 20.0, 0.1
+"""Seconds that another process has to start a pool, and between two looks at it."""
+
 
 def prepare_pool(connection: libvirt.virConnect, name: str, path: str) -> Pool:
     found = lookup(connection.storagePoolLookupByName, name)
@@ -28,12 +32,32 @@ def prepare_pool(connection: libvirt.virConnect, name: str, path: str) -> Pool:
         if found.isActive():
             found.destroy()
         found = connection.storagePoolDefineXML(xml.pool(name, path, found.UUIDString()))
-    if found is None:
-        found = connection.storagePoolDefineXML(xml.pool(name, path))
-    if not found.isActive():
-        found.create(libvirt.VIR_STORAGE_POOL_CREATE_WITH_BUILD)
+    found = found or defined(connection, name, path)
+    activate(found)
     found.setAutostart(1)
     return describe(found)
+
+
+def defined(connection, name, path):
+    try:
+        return connection.storagePoolDefineXML(xml.pool(name, path))
+    except libvirt.libvirtError:
+        quicker = lookup(connection.storagePoolLookupByName, name)  # another process prepares it, too
+        if quicker is None:
+            raise
+        return quicker
+
+
+def activate(found):
+    """Waits for another process that does it at this moment: libvirt refuses the second one."""
+    until = time.monotonic() + PATIENCE
+    while not found.isActive():
+        try:
+            found.create(libvirt.VIR_STORAGE_POOL_CREATE_WITH_BUILD)
+        except libvirt.libvirtError as error:
+            if error.get_error_code() != libvirt.VIR_ERR_OPERATION_INVALID or time.monotonic() > until:
+                raise
+            time.sleep(LOOK)
 
 
 def pools(connection) -> tuple[Pool, ...]:

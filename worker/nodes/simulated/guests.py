@@ -10,7 +10,7 @@ import yaml
 from panel import clock
 from worker.guests import keys
 from worker.nodes.base import AgentSilent, FileSystem, Finished, Refused
-from worker.nodes.simulated import overlays
+from worker.nodes.simulated import docker, overlays
 from worker.nodes.simulated.counters import share
 from worker.nodes.simulated.machines import uptime
 from worker.nodes.simulated.storage import seed_on
@@ -119,6 +119,8 @@ def sh(guest, arguments, stdin):
         case ["-c", keys.SCRIPT, _, what]:
             guest.change_keys(what, stdin.strip())
             return Finished(0, "")
+        case ["-c", script, *words] if (done := docker.answer(guest, script, words, stdin)) is not None:
+            return done
     return Finished(127, "sh: a simulated guest runs no scripts\n")
 
 

@@ -1,0 +1,127 @@
+"""Container apps in the guests of customers' instances."""
+
+from api import kit
+from api.instances import docker_answers as answers
+from api.instances import user
+from api.instances.docker_answers import ONE, PATH, one
+from api.instances.rows import mine
+from panel import docker_logs
+from panel.schemas.docker_deployments import DeployAppIn, DeployComposeIn, DockerAppOut
+from panel.services import docker_apps
+
+VIEW, MANAGE, CONSOLE = "instances.view", "instances.manage", "instances.console"
+
+
+@user.get(PATH, op="docker", can=VIEW, out=answers.Listed)
+def show(instance_id):
+    """Show the container apps of an instance, and whether Docker is there to run them.
+
+    Everything in one answer, without pages. Look here until `docker_enabled` is true after an installation, and until
+    an app is `running`, or `error` or `failed`, after a deploy.
+    """
+    return {"success": True, "message": None, **answers.listed(mine(instance_id))}
+
+
+@user.post(PATH, op="docker_deploy", can=MANAGE, body=DeployAppIn, out=answers.DEPLOYED)
+@user.doc(**answers.FAILS)
+def deploy(body, instance_id):
+    """Deploy an app of the catalog.
+
+    Refused with 422: `docker_not_installed`, `docker_task_running` (one installation, deploy or action at a time),
+    `not_running`, `docker_limit`, `port_taken` (by another app), and under the field for an app that the catalog does
+    not have or a variable that is missing; with 409: `suspended`, `task_running`, `not_deployed`, `rescue_active`,
+    `agent_unavailable` when the guest agent is known to be away; 503 `hypervisor_unreachable` when the node does not
+    answer.
+    """
+    return {"message": answers.DEPLOYS, **answers.deployed(mine(instance_id), body)}
+
+
+@user.post(f"{PATH}/custom", op="docker_deploy_compose", can=MANAGE, body=DeployComposeIn, out=answers.RETRIED)
+@user.doc(**answers.FAILS)
+def deploy_compose(body, instance_id):
+    """Deploy what a compose file says.
+
+    The panel fetches it from `compose_url`: https on public addresses, 256 KiB at most; one that cannot be had, or is
+    no compose file, makes the app `failed` with the reason. Refusals are those of an app of the catalog.
+    """
+    return {"message": answers.DEPLOYS, **answers.composed(mine(instance_id), body)}
+
+
+@user.post(f"{PATH}/install", op="docker_install", can=MANAGE, out=answers.STARTED)
+@user.doc(**answers.FAILS)
+def install(instance_id):
+    """Install Docker in the guest, by its guest agent.
+
+    With the packages of the guest's own system. It takes minutes: look at the list until `docker_enabled` is true.
+    Refused with 422 `already_installed`, `docker_task_running`, `not_running`, and with 409 and 503 as a deploy is.
+    """
+    return {"message": answers.INSTALLS, **answers.installed(mine(instance_id))}
+
+
+@user.get(f"{PATH}/apps", op="docker_apps", can=VIEW, out=answers.APPS)
+def catalog(instance_id):
+    """List the apps that can be deployed with one call, with the variables of each."""
+    mine(instance_id)
+    return {"success": True, "message": None, "apps": docker_apps.listing()}
+
+
+@user.get(f"{PATH}/app/<app_slug>", op="docker_app", can=VIEW, out=kit.keyed("app", DockerAppOut))
+def catalog_app(instance_id, app_slug):
+    """Show an app of the catalog."""
+    mine(instance_id)
+    return {"message": None, "app": docker_apps.get(app_slug)}
+
+
+@user.get(f"{ONE}/logs", op="docker_logs", can=CONSOLE, out=answers.UserLogs, writes=True)
+def logs(instance_id, deployment_id):
+    """Read what the app's containers wrote last, in the guest.
+
+    When the guest does not answer within some seconds, `logs_error` says why and `logs` has what was read before.
+    """
+    return {"success": True, "message": None, **answers.wrote(docker_logs.read(one(instance_id, deployment_id)))}
+
+
+@user.get(f"{ONE}/cached-logs", op="docker_cached_logs", can=CONSOLE, out=answers.UserLogs)
+def cached_logs(instance_id, deployment_id):
+    """Show what the app's containers wrote, as it was read last."""
+    return {"success": True, "message": None, **answers.wrote(one(instance_id, deployment_id))}
+
+
+@user.post(f"{ONE}/check-status", op="docker_check_status", can=MANAGE, out=answers.STARTED)
+@user.doc(**answers.FAILS)
+def check_status(instance_id, deployment_id):
+    """Have the state of an app looked at in the guest. That also happens every few minutes by itself."""
+    return {"message": answers.LOOKS, **answers.looked(one(instance_id, deployment_id))}
+
+
+@user.post(f"{ONE}/retry", op="docker_retry", can=MANAGE, out=answers.RETRIED)
+@user.doc(**answers.FAILS)
+def retry(instance_id, deployment_id):
+    """Deploy an app once more, with what it was deployed with.
+
+    For one that failed or does not do well; also to use a compose file that changed at its address.
+    """
+    return {"message": answers.DEPLOYS, **answers.retried(one(instance_id, deployment_id))}
+
+
+@user.post(f"{ONE}/<app_action>", op="docker_control", can=MANAGE, out=answers.STARTED)
+@user.doc(**answers.FAILS)
+def control(instance_id, deployment_id, app_action):
+    """Start, stop, restart or remove an app.
+
+    `remove` is the same as DELETE. The others are refused as a deploy is, and with 409 `not_deployed` for an app that
+    could not be deployed.
+    """
+    message, answer = answers.controlled(one(instance_id, deployment_id), app_action)
+    return {"message": message, **({} if answer["task_id"] is None else answer)}
+
+
+@user.delete(ONE, op="docker_delete", can=MANAGE, out=answers.STARTED)
+def delete(instance_id, deployment_id):
+    """Remove an app.
+
+    It is gone from the list at once; its containers are removed in the guest then, or when the guest is reached again.
+    Data in its volumes stays. Refused with 409 `suspended` and `task_running`.
+    """
+    message, answer = answers.removed(one(instance_id, deployment_id))
+    return {"message": message, **({} if answer["task_id"] is None else answer)}

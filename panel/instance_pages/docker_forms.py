@@ -1,0 +1,72 @@
+"""The forms in which container apps are deployed: one for each app of the catalog, and one for a compose file."""
+
+import re
+
+from marshmallow import ValidationError
+
+from panel.schemas.base import In, Int, Text
+from panel.schemas.docker_deployments import DeployComposeIn
+
+PORT = re.compile(r"(\d{1,5}):(\d{1,5})(?:/(tcp|udp))?")
+LINE = "Write it like 8080:80 or 5353:53/udp, the port of the machine first."
+ASSIGNMENT = "Write each as NAME=value."
+
+
+class Ports(Text):
+    """`8080:80/tcp` a line, as the API's port mappings."""
+
+    def _deserialize(self, value, attr, data, **kwargs):
+        found = []
+        for line in super()._deserialize(value, attr, data, **kwargs).split("\n"):
+            if words := line.strip():
+                port = PORT.fullmatch(words)
+                if port is None:
+                    raise ValidationError(LINE)
+                outer, inner, protocol = port.groups()
+                found.append({"container_port": int(inner), "host_port": int(outer), "protocol": protocol or "tcp"})
+        return DeployComposeIn().fields["port_mappings"].deserialize(found)
+
+
+class Variables(Text):
+    """`NAME=value` a line, as the API's variables."""
+
+    def _deserialize(self, value, attr, data, **kwargs):
+        found = {}
+        for line in super()._deserialize(value, attr, data, **kwargs).split("\n"):
+            if line.strip():
+                name, sign, text = line.strip().partition("=")
+                if not sign:
+                    raise ValidationError(ASSIGNMENT)
+                found[name.strip()] = text
+        return DeployComposeIn().fields["env_variables"].deserialize(found)
+
+
+class ComposeForm(In):
+    app_name = Text(least=1, most=64, required=True)
+    compose_url = Text(least=1, most=2048, required=True)
+    env_variables = Variables(most=65536, lines=True)
+    port_mappings = Ports(most=2048, lines=True)
+
+
+def form_of(app):
+    """A schema with a field for each variable and each port of the app."""
+    made = {f"variable_{each.name}": Text(most=4096, required=each.required) for each in app.variables}
+    made |= {f"port_{number}": Int(1, 65535, required=True) for number, _ in enumerate(app.ports)}
+    return type("AppForm", (In,), made)
+
+
+def known(app):
+    """What an app's form begins with."""
+    values = {f"variable_{each.name}": each.default for each in app.variables if each.default}
+    return values | {f"port_{number}": port.host_port for number, port in enumerate(app.ports)}
+
+
+def wanted(app, data):
+    """What was filled in, in the words of the API. Ports that are as they come are not named."""
+    variables = {each.name: data[f"variable_{each.name}"] for each in app.variables if f"variable_{each.name}" in data}
+    ports = [
+        {"container_port": port.container_port, "host_port": data[f"port_{number}"], "protocol": port.protocol}
+        for number, port in enumerate(app.ports)
+    ]
+    same = [each["host_port"] for each in ports] == [port.host_port for port in app.ports]
+    return {"app_slug": app.slug, "env_variables": variables, "port_mappings": [] if same else ports}

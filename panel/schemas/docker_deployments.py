@@ -1,0 +1,134 @@
+"""Container apps in guests on the wire, in the words of the public clients."""
+
+from marshmallow import ValidationError, fields, validate
+
+from panel.schemas.base import In, Int, Out, Text, Time, about
+
+ID = "0199c0a8-7d3e-7c4e-9d3c-0d2f8a5b6c7d"
+MOMENT = "2026-01-02T03:04:05.678Z"
+STATUSES = ("pending", "deploying", "running", "stopped", "error", "failed")
+PROTOCOLS = ("tcp", "udp")
+MOST_VARIABLES, MOST_PORTS = 64, 32
+VARIABLE = validate.Regexp(
+    r"\A[A-Za-z_][A-Za-z0-9_]{0,127}\Z",
+    error="Must be letters, digits and underscores, and not begin with a digit.",
+)
+URL = "https://example.com/shop/compose.yaml"
+
+
+class Value(Text):
+    """The value of a variable: one line. Numbers and truths count as what they look like."""
+
+    def _deserialize(self, value, attr, data, **kwargs):
+        if isinstance(value, bool):
+            value = str(value).lower()
+        elif isinstance(value, int | float):
+            value = str(value)
+        return super()._deserialize(value, attr, data, **kwargs)
+
+
+class PortIn(In):
+    container_port = Int(1, 65535, required=True, **about("The port inside the container.", 80))
+    host_port = Int(1, 65535, required=True, **about("The port of the machine that leads there.", 8080))
+    protocol = fields.String(load_default="tcp", validate=validate.OneOf(PROTOCOLS), **about("`tcp` or `udp`.", "tcp"))
+
+
+def once_each(mappings):
+    """Two containers cannot have the same port of the machine."""
+    outer = [(each["host_port"], each["protocol"]) for each in mappings]
+    if len(set(outer)) < len(outer):
+        raise ValidationError("The same port of the machine is named twice.")
+
+
+class Deploying(In):
+    env_variables = fields.Dict(
+        keys=fields.String(validate=VARIABLE),
+        values=Value(most=4096),
+        allow_none=True,
+        validate=validate.Length(max=MOST_VARIABLES),
+        **about("Variables by name. They are kept encrypted and never shown.", {"MYSQL_DATABASE": "shop"}),
+    )
+    port_mappings = fields.List(
+        fields.Nested(PortIn),
+        allow_none=True,
+        validate=[validate.Length(max=MOST_PORTS), once_each],
+        **about("Ports of the machine in place of those that the app comes with."),
+    )
+
+
+class DeployAppIn(Deploying):
+    app_slug = Text(
+        most=64, required=True, **about("Which app of the catalog: see `GET /api/instance/{id}/docker/apps`.", "nginx")
+    )
+
+
+class DeployComposeIn(Deploying):
+    app_name = Text(least=1, most=64, required=True, **about("What people call it.", "Shop"))
+    compose_url = Text(
+        least=1,
+        most=2048,
+        required=True,
+        **about("Where its compose file is, `https://…`. The panel fetches it, also at each retry.", URL),
+    )
+
+
+class PortOut(Out):
+    container_port = fields.Integer(**about("The port inside the container.", 80))
+    host_port = fields.Integer(**about("The port of the machine that leads there.", 8080))
+    protocol = fields.String(**about("`tcp` or `udp`.", "tcp"))
+
+
+class DockerDeploymentOut(Out):
+    id = fields.String(**about("Deployment id.", ID))
+    instance_id = fields.String(**about("The instance that it runs in.", ID))
+    app_slug = fields.String(**about("Which app of the catalog; `custom` for a compose file of your own.", "nginx"))
+    app_name = fields.String(**about("What people call it.", "nginx"))
+    project_name = fields.String(**about("What Docker calls its project in the guest.", "nginx-1a2b3c4d"))
+    status = fields.String(
+        validate=validate.OneOf(STATUSES),
+        **about(
+            "`pending` and `deploying` until it was deployed, or `failed` when that did not work; then `running`,"
+            " `stopped`, or `error` when a container does not do well.",
+            "running",
+        ),
+    )
+    error_message = fields.String(allow_none=True, **about("Why it failed, or what is wrong with it.", None))
+    deployed_at = Time(allow_none=True, **about("When it first ran.", MOMENT))
+    checked_at = Time(allow_none=True, **about("When somebody last looked at it in the guest.", MOMENT))
+    port_mappings = fields.List(
+        fields.Raw(), attribute="ports", **about("At which ports of the machine it can be reached.")
+    )
+    metadata = fields.Dict(
+        attribute="details", **about("`compose_url` of a compose file of your own.", {"compose_url": URL})
+    )
+    task_id = fields.String(allow_none=True, **about("The latest task that works, or worked, on it.", ID))
+    created_at = Time(**about("When it was asked for.", MOMENT))
+    updated_at = Time(**about("When it last changed.", MOMENT))
+
+
+class DockerLogsOut(Out):
+    logs = fields.String(**about("The last lines of its containers, each with its time.", "web-1  | ready\n"))
+    logs_at = Time(allow_none=True, **about("When they were read in the guest; null when nobody did yet.", MOMENT))
+    logs_error = fields.String(allow_none=True, **about("Why they could not be read anew; these are older ones.", None))
+
+
+class VariableOut(Out):
+    name = fields.String(**about("Its name in `env_variables`.", "MYSQL_DATABASE"))
+    label = fields.String(**about("What people call it.", "Database"))
+    description = fields.String(**about("What it is for.", "The database that is made at the first start."))
+    required = fields.Boolean(**about("Whether it has to be given.", False))
+    sensitive = fields.Boolean(
+        attribute="secret", **about("Whether it is a password or the like. One is made up when none is given.", False)
+    )
+    default = fields.String(allow_none=True, **about("What it is when it is not given.", "shop"))
+
+
+class DockerAppOut(Out):
+    slug = fields.String(**about("Its name in `app_slug`.", "nginx"))
+    name = fields.String(**about("What people call it.", "nginx"))
+    description = fields.String(**about("What it does.", "A web server."))
+    category = fields.String(**about("What kind of app it is.", "Web"))
+    website = fields.String(**about("Where its makers tell more.", "https://nginx.org"))
+    min_memory_mb = fields.Integer(**about("How much memory the machine should have, MiB.", 256))
+    ports = fields.List(fields.Raw(), **about("Which ports of the machine it takes when none are chosen."))
+    variables = fields.List(fields.Nested(VariableOut), **about("What can be set when it is deployed."))

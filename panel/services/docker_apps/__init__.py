@@ -1,0 +1,153 @@
+"""The catalog of container apps: one compose file each, with a mapping `x-app` that says what people are told.
+
+The files are checked once, when this module is imported. Whoever adds one adds a file and nothing else.
+"""
+
+import re
+import secrets
+import string
+from dataclasses import dataclass
+from pathlib import Path
+
+import yaml
+from marshmallow import Schema, fields, post_load, validate
+
+from panel.errors import Invalid, NotFound
+from panel.services.docker_apps.ports import Port, published, remapped
+
+__all__ = ["App", "Variable", "compose", "get", "listing", "remapped"]
+
+NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
+"""What a variable may be called."""
+LETTERS = string.ascii_letters + string.digits
+MOST = 4096
+"""Characters of a value."""
+
+
+@dataclass(frozen=True)
+class Variable:
+    """A value that an app is told. `generate` is how many letters and digits are made when nobody gives one."""
+
+    name: str
+    label: str
+    description: str
+    required: bool
+    secret: bool
+    default: str | None
+    generate: int | None
+
+
+@dataclass(frozen=True)
+class App:
+    slug: str
+    name: str
+    description: str
+    category: str
+    website: str
+    min_memory_mb: int
+    variables: tuple[Variable, ...]
+    service: str
+    """The one whose ports are mapped."""
+    ports: tuple[Port, ...]
+    """What it publishes when nobody says otherwise."""
+    images: tuple[str, ...]
+    template: str
+    """The compose file, without `x-app`."""
+
+
+class VariableFile(Schema):
+    name = fields.String(required=True, validate=validate.Regexp(NAME))
+    label = fields.String(required=True)
+    description = fields.String(required=True)
+    required = fields.Boolean(load_default=False)
+    secret = fields.Boolean(load_default=False)
+    default = fields.String(load_default=None)
+    generate = fields.Integer(load_default=None, strict=True, validate=validate.Range(16, 64))
+
+    @post_load
+    def made(self, values, **_):
+        return Variable(**values)
+
+
+class AppFile(Schema):
+    name = fields.String(required=True)
+    description = fields.String(required=True)
+    category = fields.String(required=True)
+    website = fields.Url(required=True, schemes={"https"})
+    min_memory_mb = fields.Integer(required=True, strict=True, validate=validate.Range(64, 65536))
+    service = fields.String(required=True)
+    variables = fields.Nested(VariableFile, many=True, load_default=list)
+
+
+def read(path):
+    content = yaml.safe_load(path.read_text())
+    facts = AppFile().load(content.pop("x-app"))
+    services = content["services"]
+    return App(
+        **facts | {"variables": tuple(facts["variables"])},
+        slug=path.stem,
+        ports=published(services[facts["service"]].get("ports", ())),
+        images=tuple(service["image"] for service in services.values()),
+        template=yaml.safe_dump(content, sort_keys=False, allow_unicode=True, width=120),
+    )
+
+
+APPS = {path.stem: read(path) for path in sorted(Path(__file__).parent.glob("*.yaml"))}
+
+
+def listing() -> list[App]:
+    """All apps, by their names."""
+    return sorted(APPS.values(), key=lambda app: app.name.lower())
+
+
+def get(slug) -> App:
+    """Raises NotFound for one that the catalog does not have."""
+    if slug not in APPS:
+        raise NotFound("The catalog has no such app.")
+    return APPS[slug]
+
+
+def compose(app: App, environment: dict, port_mappings: list) -> tuple[str, dict[str, str]]:
+    """The compose file and every variable's value: as given, else its default, else made up. Keep the values: another
+    call makes others up. `port_mappings` as for `remapped`. Raises Invalid, naming `env_variables` or
+    `port_mappings`."""
+    return remapped(app.template, port_mappings, app.service), complete(app, environment or {})
+
+
+def complete(app, given):
+    """The values of all of the app's variables."""
+    checked(given)
+    declared = {variable.name for variable in app.variables}
+    if unknown := sorted(given.keys() - declared):
+        known = ", ".join(variable.name for variable in app.variables) or "none"
+        raise Invalid("The app has no such variable.", env_variables=f"Unknown: {', '.join(unknown)}. Known: {known}.")
+    values = {variable.name: given.get(variable.name) or otherwise(variable) for variable in app.variables}
+    if missing := [variable for variable in app.variables if variable.required and not values[variable.name]]:
+        sentences = [f"{variable.name} ({variable.label}) is needed." for variable in missing]
+        raise Invalid("The app needs more to be told.", env_variables=sentences)
+    return values
+
+
+def otherwise(variable):
+    """What a variable is that nobody gave."""
+    if variable.default is None and variable.generate:
+        return "".join(secrets.choice(LETTERS) for _ in range(variable.generate))
+    return variable.default or ""
+
+
+def checked(environment: dict) -> dict[str, str]:
+    """The variables of an app or of a compose file, if all of them are names and lines of text. Raises Invalid."""
+    wrong = []
+    for name, value in environment.items():
+        if not isinstance(name, str) or not NAME.fullmatch(name):
+            wrong.append(f"{str(name)[:80]}: a name has letters, digits and _, and does not begin with a digit.")
+        elif not isinstance(value, str) or len(value) > MOST or not printable(value):
+            wrong.append(f"{name}: must be a line of text of at most {MOST} characters.")
+    if wrong:
+        raise Invalid("The variables are not right.", env_variables=wrong)
+    return environment
+
+
+def printable(value):
+    """Whether it is one line that can be written down."""
+    return not re.search(r"[\x00-\x1f\x7f\ud800-\udfff]", value)

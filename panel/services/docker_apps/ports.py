@@ -1,0 +1,167 @@
+"""The ports that a compose file publishes, and others in their place.
+
+The file is taken apart as a tree of YAML nodes and written down from it, word for word: Compose reads some words in
+another way than Python does (`22:22`, `on`). And a few aliases that stand for gigabytes stay a few aliases.
+"""
+
+import re
+from dataclasses import dataclass
+
+import yaml
+
+from panel.errors import Invalid
+
+LARGEST = 256 * 1024
+"""Bytes of a compose file."""
+MAP = "tag:yaml.org,2002:map"
+SEQUENCE = "tag:yaml.org,2002:seq"
+TEXT = "tag:yaml.org,2002:str"
+MERGE = "<<"
+DEFAULT = re.compile(r"\$\{\w+:?-([^}]*)\}")
+
+
+class Reader(yaml.SafeLoader):
+    """Takes no plain word for a number, a date or anything else."""
+
+    yaml_implicit_resolvers = {}
+
+    def compose_scalar_node(self, anchor):
+        plain, tagged = self.peek_event().implicit[0], self.peek_event().tag
+        node = super().compose_scalar_node(anchor)
+        if plain and not node.value:
+            node.value = "null"  # what an empty place means, which not every place may be
+        if tagged and node.tag == TEXT and not node.style:
+            node.style = '"'
+        return node
+
+
+class Writer(yaml.SafeDumper):
+    """Writes plain words as they were."""
+
+    yaml_implicit_resolvers = {}
+
+
+@dataclass(frozen=True)
+class Port:
+    container_port: int
+    host_port: int
+    protocol: str
+
+
+def published(entries) -> tuple[Port, ...]:
+    """Of a list of short entries, `8080:80` and `53:53/udp`."""
+    found = [re.fullmatch(r"(\d+):(\d+)(?:/(tcp|udp))?", entry) for entry in entries]
+    return tuple(Port(int(each[2]), int(each[1]), each[3] or "tcp") for each in found)
+
+
+def remapped(text: str, port_mappings: list, service: str | None = None) -> str:
+    """The compose file with these ports: each mapping (a dict of `container_port`, `host_port`, perhaps `protocol`)
+    goes to the service that publishes or exposes that container port, else to `service`, else to the first one; and
+    the services that get some publish those and no others. Without mappings the file stays as it is. Raises Invalid,
+    naming `compose_url` for a file that is none and `port_mappings`."""
+    root = parsed(text)
+    services = value(root, "services")
+    if not isinstance(services, yaml.MappingNode) or not services.value:
+        raise Invalid("This is no compose file: it has no services.", compose_url="The file has no services.")
+    for name, found in services.value:
+        if not isinstance(found, yaml.MappingNode):
+            problem = f"The service {name.value!s} is no mapping."
+            raise Invalid(f"This is no compose file. {problem}", compose_url=problem)
+    mappings = [checked(each) for each in port_mappings or ()]
+    if not mappings:
+        return text
+    taken = [(port.host_port, port.protocol) for port in mappings]
+    if len(set(taken)) < len(taken):
+        raise Invalid("Two mappings have the same host port.", port_mappings="A host port can be used once.")
+    wanted = {}
+    for port in mappings:
+        wanted.setdefault(owner(services, port, service), []).append(port)
+    services.value = [
+        (name, with_ports(found, wanted[name.value]) if name.value in wanted else found)
+        for name, found in services.value
+    ]
+    return yaml.serialize(root, Dumper=Writer, allow_unicode=True, width=120)
+
+
+def parsed(text):
+    """The file's tree of nodes. Raises Invalid."""
+    if len(text.encode()) > LARGEST:
+        problem = f"The file is larger than {LARGEST // 1024} KiB."
+    else:
+        try:
+            root = yaml.compose(text, Reader)
+            if isinstance(root, yaml.MappingNode):
+                return root
+            problem = "The file is no YAML mapping."
+        except (yaml.YAMLError, ValueError) as error:
+            problem = f"The file is not valid YAML: {str(error).splitlines()[0]}."
+        except RecursionError:
+            problem = "The file is nested too deeply."
+    raise Invalid(f"This is no compose file. {problem}", compose_url=problem)
+
+
+def checked(mapping):
+    try:
+        port = Port(mapping["container_port"], mapping["host_port"], mapping.get("protocol") or "tcp")
+    except (KeyError, TypeError, AttributeError):
+        raise Invalid(
+            "A port mapping is not complete.", port_mappings="container_port and host_port are needed."
+        ) from None
+    for number in (port.container_port, port.host_port):
+        if isinstance(number, bool) or not isinstance(number, int) or not 1 <= number <= 65535:
+            raise Invalid("A port is a number from 1 to 65535.", port_mappings="Ports are numbers from 1 to 65535.")
+    if port.protocol not in ("tcp", "udp"):
+        raise Invalid("The protocol is tcp or udp.", port_mappings="The protocol is tcp or udp.")
+    return port
+
+
+def owner(services, port, otherwise):
+    """The name of the service that this port is of."""
+    names = [name.value for name, _ in services.value]
+    for key in ("ports", "expose"):
+        for name, found in services.value:
+            entries = value(found, key)
+            if isinstance(entries, yaml.SequenceNode) and any(means(each, port) for each in entries.value):
+                return name.value
+    return otherwise if otherwise in names else names[0]
+
+
+def means(entry, port):
+    """Whether an entry of `ports` or `expose` is of this container port."""
+    if isinstance(entry, yaml.MappingNode):
+        target, protocol = value(entry, "target"), value(entry, "protocol")
+        words = f"{target.value if target else ''}/{protocol.value if protocol else 'tcp'}"
+    else:
+        words = DEFAULT.sub(r"\1", str(entry.value))
+    inside, _, protocol = words.rpartition(":")[2].partition("/")
+    first, _, last = inside.partition("-")
+    if not first.isdecimal() or (last and not last.isdecimal()):
+        return False
+    return (protocol or "tcp") == port.protocol and int(first) <= port.container_port <= int(last or first)
+
+
+def value(mapping, key):
+    """The node of that key, also of a mapping that is merged in (`<<`); None without one."""
+    seen, waiting = set(), [mapping]
+    while waiting:
+        node = waiting.pop(0)
+        if id(node) in seen or not isinstance(node, yaml.CollectionNode):
+            continue
+        seen.add(id(node))
+        if isinstance(node, yaml.SequenceNode):
+            waiting[:0] = node.value
+            continue
+        for name, found in node.value:
+            if name.value == key:
+                return found
+        waiting[:0] = [found for name, found in node.value if name.value == MERGE]
+    return None
+
+
+def with_ports(service, ports):
+    """The service, publishing these ports; others that share its node stay as they are."""
+    entries = [f"{port.host_port}:{port.container_port}/{port.protocol}" for port in ports]
+    nodes = [yaml.ScalarNode(TEXT, entry, style='"') for entry in entries]
+    kept = [(name, found) for name, found in service.value if name.value != "ports"]
+    key = yaml.ScalarNode(TEXT, "ports")
+    return yaml.MappingNode(MAP, [*kept, (key, yaml.SequenceNode(SEQUENCE, nodes))], flow_style=service.flow_style)

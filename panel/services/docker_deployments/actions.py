@@ -1,0 +1,94 @@
+"""Installing the engine; starting, stopping, looking at and removing apps."""
+
+from sqlalchemy import select
+
+from panel.db import session
+from panel.errors import Conflict
+from panel.models import DockerEngine, Task
+from panel.models.tasks import OPEN
+from panel.services import tasks
+from panel.services.docker_deployments import allowed, read
+from panel.services.docker_deployments.deploy import enqueue
+
+NOT_DEPLOYED = "The app was not deployed. Try that again first."
+TRIES = 5
+"""How often a removal that did not work is tried once more."""
+
+HELD = ("suspended", "task_running")
+"""Why even a removal is refused. Else it only finds nobody in the guest, and is made up for when the guest is back."""
+
+
+def install(instance, *, actor, by_operator=False):
+    """Installs Docker in the running guest. Returns the task."""
+    allowed.alone(instance)
+    allowed.need(allowed.why_no_install(instance, by_operator=by_operator))
+    task = enqueue(instance, "install", actor)
+    found = read.engine(instance)
+    if found is None:
+        found = DockerEngine(instance_id=instance.id, leftover={})
+        session.add(found)
+    found.task_id, found.error = task.id, None
+    session.flush()
+    return task
+
+
+def control(row, action, *, actor, by_operator=False):
+    """Starts, stops or restarts its containers. Returns the task."""
+    allowed.alone(row.instance)
+    allowed.need(allowed.why_not(row.instance, by_operator=by_operator))
+    if row.status == "failed":
+        raise Conflict(NOT_DEPLOYED, reason="not_deployed")
+    task = enqueue(row.instance, "control", actor, deployment_id=row.id, action=action)
+    row.task_id = task.id
+    session.flush()
+    return task
+
+
+def check(row, *, actor, by_operator=False):
+    """Has somebody look at it in the guest. Returns the task, which may be one that is under way."""
+    allowed.need(allowed.refusal(row.instance, by_operator=by_operator))
+    same = (task for task in under_way(row) if task.kind == "docker_probe")
+    return next(same, None) or enqueue(row.instance, "probe", actor, deployment_id=row.id)
+
+
+def remove(row, *, actor, by_operator=False):
+    """Removes the app: here at once, its containers in the guest by a task, which is returned; None when nobody can be
+    reached there now. Then they are removed when the guest is back. Data in its volumes stays."""
+    instance = row.instance
+    reason = allowed.refusal(instance, by_operator=by_operator)
+    if reason in HELD:
+        allowed.need(reason)
+    for task in under_way(row):
+        if task.cancellable:
+            tasks.cancel(task)
+    project = row.project_name
+    session.delete(row)
+    session.flush()
+    if reason is None:
+        return enqueue(instance, "remove", actor, project_name=project)
+    remember(instance.id, project)
+    return None
+
+
+def remember(instance_id, project, tries=0):
+    """That the project has to be removed in the guest when somebody is reached there, unless that was tried often."""
+    found = session.get(DockerEngine, instance_id, with_for_update={"key_share": True}, populate_existing=True)
+    if found and tries < TRIES:
+        found.leftover, found.has_leftover = {**found.leftover, project: tries}, True
+        session.flush()
+
+
+def make_up(instance):
+    """Asks for what could not be removed. What cannot be removed now either is remembered once more."""
+    found = session.get(DockerEngine, instance.id, with_for_update={"key_share": True}, populate_existing=True)
+    left, found.leftover, found.has_leftover = found.leftover, {}, False
+    for project, tries in left.items():
+        enqueue(instance, "remove", "system", project_name=project, tries=tries + 1)
+    session.flush()
+
+
+def under_way(row):
+    """Open tasks that work on the app."""
+    mine = Task.resource_id == row.instance_id, Task.status.in_(OPEN), Task.kind.in_(allowed.KINDS)
+    found = session.scalars(select(Task).where(*mine).order_by(Task.id))
+    return [task for task in found if task.arguments.get("deployment_id") == row.id]

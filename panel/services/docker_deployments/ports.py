@@ -1,0 +1,60 @@
+"""The ports of the machine at which apps are reached."""
+
+import re
+from itertools import islice
+
+import yaml
+from sqlalchemy import select
+
+from panel.db import session
+from panel.errors import Invalid
+from panel.models import DockerDeployment
+from panel.services.docker_apps.ports import parsed, value
+
+SHORT = re.compile(
+    r"(?:(?P<host>[0-9.]+|\[[0-9a-f:]+\]):)?(?P<outer>\d{1,5}):(?P<inner>\d{1,5})(?:/(?P<protocol>tcp|udp))?"
+)
+MOST = 128
+"""Entries of a compose file that are looked at."""
+
+
+def published(compose):
+    """`{container_port, host_port, protocol}` for each single port that a compose file publishes, in its order, once.
+    What is published on the guest's loopback only, as a range, or at a port that is not written there, is left out."""
+    services = value(parsed(compose), "services")
+    listed = (value(service, "ports") for _, service in services.value)
+    entries = (entry for ports in listed if isinstance(ports, yaml.SequenceNode) for entry in ports.value)
+    found = [plain(entry) for entry in islice(entries, MOST)]
+    return [port for number, port in enumerate(found) if port and port not in found[:number]]
+
+
+def plain(entry):
+    words = {key: value(entry, key) for key in ("target", "published", "protocol", "host_ip")}
+    if isinstance(entry, yaml.MappingNode):
+        inner, outer, protocol, host = (str(node.value) if node else "" for node in words.values())
+    elif found := SHORT.fullmatch(str(entry.value)):
+        inner, outer, protocol, host = found["inner"], found["outer"], found["protocol"], found["host"] or ""
+    else:
+        return None
+    protocol = protocol or "tcp"
+    if not (inner.isdecimal() and outer.isdecimal()) or host.startswith("127.") or protocol not in ("tcp", "udp"):
+        return None
+    return {"container_port": int(inner), "host_port": int(outer), "protocol": protocol}
+
+
+def taken(instance, but=None):
+    """The ports of the machine at which its other apps are reached, with the names of those."""
+    others = select(DockerDeployment.app_name, DockerDeployment.ports).where(
+        DockerDeployment.instance_id == instance.id,
+        DockerDeployment.status != "failed",
+        DockerDeployment.id != (but or ""),
+    )
+    return {(port["host_port"], port["protocol"]): name for name, ports in session.execute(others) for port in ports}
+
+
+def refuse_taken(instance, ports, but=None):
+    there = taken(instance, but)
+    for port in ports:
+        if name := there.get((port["host_port"], port["protocol"])):
+            sentence = f"Port {port['host_port']} of the machine is taken by {name}. Choose another one."
+            raise Invalid(sentence, reason="port_taken", port_mappings=sentence)

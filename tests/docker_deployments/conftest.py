@@ -1,0 +1,105 @@
+"""A customer's machine that runs, with its guest agent there, and what is done with Docker in it."""
+
+import pytest
+
+from panel import jobs
+from panel.db import session
+from panel.models import Instance
+from tests.conftest import bells, work_off
+from tests.worker.conftest import at, sweeping  # noqa: F401  (fixtures)
+from worker import agents
+from worker.nodes.simulated.docker import Docker
+from worker.nodes.simulated.guests import Guest
+
+COMPOSE = b"""
+services:
+  web:
+    image: nginx:1.28
+    ports: ["8080:80"]
+    environment: {GREETING: "${GREETING}"}
+"""
+
+PATHS = {"owner": "/api/instance/{}/docker", "admin": "/api/v1/instance/{}/docker"}
+
+
+class Dock:
+    """The machine, and what people ask of its Docker by the API."""
+
+    def __init__(self, as_, work, node, instance):
+        self.as_, self.work, self.node, self.id = as_, work, node, instance.id
+
+    @property
+    def row(self):
+        return session.get(Instance, self.id, populate_existing=True)
+
+    def ask(self, method="GET", path="", who="owner", **body):
+        options = {"json": body} if body else {}
+        return self.as_(who, method, f"{PATHS[who].format(self.id)}{path}", **options)
+
+    def listed(self, who="owner"):
+        answer = self.ask(who=who).json
+        return answer["data"] if who == "admin" else answer
+
+    def install(self):
+        assert self.ask("POST", "/install").status_code == 200
+        self.work()
+        assert self.listed()["docker_enabled"] is True
+
+    def deploy(self, slug="nginx", **more):
+        """Has it deployed; gives it as it then is in the list."""
+        answer = self.ask("POST", app_slug=slug, **more)
+        assert answer.status_code == 200, answer.json
+        self.work()
+        return self.find(answer.json["deployment"]["id"])
+
+    def compose(self, url, **more):
+        answer = self.ask("POST", "/custom", app_name="Shop", compose_url=url, **more)
+        assert answer.status_code == 200, answer.json
+        self.work()
+        return self.find(answer.json["deployment"]["id"])
+
+    def find(self, deployment_id):
+        return next((each for each in self.listed()["deployments"] if each["id"] == deployment_id), None)
+
+    @property
+    def guest(self):
+        """Docker in the guest, behind the panel's back."""
+        with self.node.state.snapshot() as db:
+            return Docker(Guest(self.node.state, self.node._machine(db, self.id)))
+
+    def power(self, action):
+        assert self.as_("owner", "POST", f"/api/instance/{self.id}/power/{action}").status_code == 200
+        self.work()
+
+    def look_at_agents(self):
+        agents.look(self.row.hypervisor_id)
+        session.expire_all()
+
+
+@pytest.fixture
+def dock(as_, cast, work, node):
+    """A machine of the owner that runs, without Docker yet."""
+    instance = cast.instance(hostname="web.example.com")
+    as_("owner", "POST", f"/api/instance/{instance.id}/deploy", json={"image_id": cast.image.id, "password": "x" * 9})
+    work()
+    made = Dock(as_, work, node, instance)
+    made.look_at_agents()
+    return made
+
+
+@pytest.fixture
+def ready(dock):
+    """The same with Docker in it."""
+    dock.install()
+    return dock
+
+
+@pytest.fixture
+def workers(monkeypatch):
+    """Somebody works while a request waits."""
+    monkeypatch.setattr(jobs.time, "sleep", lambda _: work_off())
+
+
+def rung():
+    """What workers were rung for and did not do yet."""
+    return [function for function, _ in bells]

@@ -1,0 +1,37 @@
+"""People who ask in the same moment."""
+
+from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier
+
+from sqlalchemy import func, select
+
+from panel import clock
+from panel.app import create_app
+from panel.db import session
+from panel.models import DockerDeployment, DockerEngine, Instance
+from tests.apart import installation
+
+
+def test_of_many_at_once_one_is_deployed(tmp_path):
+    """Reference: docker: one in flight."""
+    count = 6
+    with installation(tmp_path, make=create_app) as app, app.app_context():
+        made = app.cast.instance()
+        machine = session.get(Instance, made.id)
+        machine.deployed, machine.power, machine.power_at = True, "on", clock.now()
+        session.add(DockerEngine(instance_id=made.id, installed_at=clock.now()))
+        session.commit()
+        path, start = f"/api/instance/{made.id}/docker", Barrier(count)
+
+        def deploy(number):
+            mappings = [{"container_port": 80, "host_port": 8000 + number}]
+            start.wait()
+            body = {"app_slug": "nginx", "port_mappings": mappings}
+            return app.test_client().post(path, json=body, headers=app.cast.headers("owner"))
+
+        with ThreadPoolExecutor(count) as customers:
+            answers = list(customers.map(deploy, range(count)))
+        assert sorted(answer.status_code for answer in answers) == [200] + [422] * (count - 1)
+        refusals = {answer.json["reason"] for answer in answers if answer.status_code == 422}
+        assert refusals == {"docker_task_running"}
+        assert session.scalar(select(func.count()).select_from(DockerDeployment)) == 1

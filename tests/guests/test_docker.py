@@ -1,0 +1,225 @@
+"""Docker in a real Debian: installed by the panel from the guest's own packages, and apps that run in it (OTH-10)."""
+
+import json
+import time
+import urllib.request
+from contextlib import contextmanager, suppress
+from datetime import datetime
+from http.client import HTTPException
+
+import pytest
+
+from tests.guests import archive
+from tests.library import Library
+from worker.nodes.base import GiB
+
+pytestmark = pytest.mark.guest
+
+IMAGES = ("tests/web:1", "nginx:1.28.3-alpine")
+COMPOSE = """\
+services:
+  web:
+    image: tests/web:1
+    restart: unless-stopped
+    ports: ["8080:80"]
+    environment:
+      WORDS: ${WORDS}
+    command: [sh, -c, 'mkdir -p /www && echo "$$WORDS" >/www/index.html && echo began && exec httpd -f -p 80 -h /www']
+    volumes: ["data:/data"]
+volumes:
+  data:
+"""
+LONG = COMPOSE + "".join(f"# {number} lines that one call of the agent cannot bring\n" for number in range(800))
+ABSENT = "services:\n  web:\n    image: example.invalid/none:1\n"
+SAYS = 'it\'s $HOME & "more" é'
+SERVES = "mkdir -p /www && echo an app of the catalog >/www/index.html && exec httpd -f -p 80 -h /www"
+QUICK = {
+    # The archive is a plain directory on this machine, and nobody needs what dpkg does for power cuts.
+    "write_files": [
+        {"path": "/etc/dpkg/dpkg.cfg.d/quick", "content": "force-unsafe-io\npath-exclude=/usr/share/doc/*\n"}
+    ]
+}
+
+
+def in_time(true, what, seconds=1200):
+    """A whole Debian under an emulated processor, beside other tests, takes its time."""
+    until = time.monotonic() + seconds
+    while not (found := true()):
+        assert time.monotonic() < until, f"waited in vain for {what}"
+        time.sleep(0.5)
+    return found
+
+
+@contextmanager
+def measured(what):
+    began = time.monotonic()
+    yield
+    print(f"{what}: {time.monotonic() - began:.0f} s")
+
+
+@pytest.fixture(scope="module")
+def library(library_certificate):
+    made = Library(library_certificate)
+    yield made
+    made.close()
+
+
+@pytest.fixture(scope="module")
+def server(hypervisor, guest_cache, tmp_path_factory):
+    """What the guest would have from the internet."""
+    directory = tmp_path_factory.mktemp("served")
+    with measured("fetching the packages"):
+        (directory / "debian").symlink_to(archive.archive(archive.DOCKER, cache=guest_cache))
+    made = archive.Server(hypervisor.network.gateway4.split("/")[0], directory)
+    yield made
+    made.close()
+
+
+class Guest:
+    """The machine, seen by its customer."""
+
+    def __init__(self, lab, instance):
+        self.lab, self.instance = lab, instance
+        self.ip = instance["primary_public_ip"]["ip"]
+
+    def ask(self, method="GET", path="", body=None):
+        """The answer, also when the panel has yet to see that the guest's agent is back."""
+        path = f"/api/instance/{self.instance['id']}/docker{path}"
+        ask = lambda: self.lab.at.call(method, path, body, self.lab.token)  # noqa: E731
+        away = lambda found: found[1].get("reason") == "agent_unavailable"  # noqa: E731
+        status, answer = in_time(lambda: not away(found := ask()) and found, "the guest agent")
+        assert status < 400, answer
+        return answer
+
+    def find(self, app_id):
+        return next((each for each in self.ask()["deployments"] if each["id"] == app_id), None)
+
+    def done(self, method, path, body=None):
+        """The answer, once its task has ended; how it ended is the apps' to say."""
+        answer = self.ask(method, path, body)
+        with measured(f"{method} {path.rpartition('/')[2]}"):
+            ended = lambda: self.lab.task(answer["task_id"])["status"] not in ("queued", "running")  # noqa: E731
+            in_time(ended, "the task")
+        return answer
+
+    def deploy(self, path, **body):
+        """An app, when it runs or will not."""
+        return self.find(self.done("POST", path, body)["deployment"]["id"])
+
+    def says(self, port):
+        """What is answered at the port from outside of the machine, or None."""
+        with suppress(OSError, HTTPException), urllib.request.urlopen(f"http://{self.ip}:{port}/", timeout=5) as answer:
+            return answer.read().decode().strip()
+
+    def run(self, command):
+        return self.lab.ssh(self.ip, command, patience=900).strip()
+
+
+@pytest.fixture(scope="module")
+def guest(lab, server, debian_image):
+    group = lab.call("GET", f"/api/cloud-service/location/{lab.location}/plan-groups")[0]["id"]
+    plan = {"name": "Docker", "plan_group_id": group, "cpu_cores": 2, "ram": 1024, "storage": 5}
+    images = [each for row in lab.call("GET", "/api/images/search")["results"] for each in row["children"]]
+    [image] = [each["id"] for each in images if each["name"] == "debian"]
+    room = lambda: lab.admin("GET", f"/hypervisor/{lab.node}")["storages"][0]["capacity"] > 5 * GiB  # noqa: E731
+    in_time(room, "the node to say how large its storage is")
+    instance = lab.create(plan_id=lab.admin("POST", "/instance/plans", plan)["id"], hostname="docker.example.com")
+    sources = {"preserve_sources_list": False, "sources_list": f"deb [trusted=yes] {server.url}/debian ./\n"}
+    wanted = {"image_id": image, "ssh_keys": [lab.key_id], "cloudcfg": json.dumps({"apt": sources, **QUICK})}
+    with measured("deploying"):
+        lab.install(instance, **wanted)
+    in_time(lambda: lab.call("GET", f"/api/instance/{instance['id']}/guest-ips")["data"], "the agent's report")
+    yield Guest(lab, lab.show(instance))
+    lab.destroy(instance)
+
+
+@pytest.fixture(scope="module")
+def docker(guest, server, guest_cache):
+    """The machine with Docker in it, which the panel installed while the first boot went on, and with two images."""
+    assert guest.ask()["docker_enabled"] is False
+    guest.done("POST", "/install")
+    assert (guest.ask()["docker_error"], guest.ask()["docker_enabled"]) == (None, True)
+    archive.root_file_system(next(guest_cache.glob("bookworm-*/bin/busybox")), server.directory / "root.tar")
+    command = json.dumps(["sh", "-c", SERVES])
+    for image in IMAGES:
+        guest.run(f"curl -s {server.url}/root.tar | docker import --change 'CMD {command}' - {image}")
+    assert len(guest.run("docker images -q").split()) == len(IMAGES)
+    return guest
+
+
+@pytest.fixture(scope="module")
+def web(docker, library):
+    """An app of a compose file at an address, with a value that a shell would take for something else."""
+    url = library.put("/compose.yaml", LONG.encode())
+    body = {"app_name": "Web", "compose_url": url, "env_variables": {"WORDS": SAYS}}
+    return docker.deploy("/custom", **body)
+
+
+def test_docker_is_installed_once(docker):
+    assert "overlay2" in docker.run("docker info")
+    assert docker.run("systemctl is-enabled docker") == "enabled"
+    status, answer = docker.lab.at.call(
+        "POST", f"/api/instance/{docker.instance['id']}/docker/install", None, docker.lab.token
+    )
+    assert (status, answer["reason"]) == (422, "already_installed")
+
+
+def test_what_a_compose_file_says_runs_and_answers_from_outside(docker, web):
+    """OTH-10"""
+    assert (web["status"], web["error_message"], web["app_slug"]) == ("running", None, "custom")
+    assert in_time(lambda: docker.says(8080), "the app's answer") == SAYS
+    folder = f"/opt/panel-apps/{web['project_name']}"
+    assert docker.run(f"stat -c '%a %U' {folder} {folder}/.env").split() == ["700", "root", "600", "root"]
+    assert docker.run(f"cat {folder}/compose.yaml") == LONG.strip()
+
+
+def test_what_it_wrote_is_read(docker, web):
+    """OTH-10"""
+    answer = docker.ask(path=f"/{web['id']}/logs")
+    found = in_time(lambda: answer["logs"] or docker.ask(path=f"/{web['id']}/cached-logs")["logs"], "the logs")
+    time, service, _, text = found.splitlines()[0].split(maxsplit=3)
+    assert datetime.fromisoformat(time[:19]).year > 2020
+    assert (service, text) == ("web", "began")
+    path = f"/instance/{docker.instance['id']}/docker/{web['id']}/cached-logs"
+    assert docker.lab.admin("GET", path)["logs"].startswith(time)
+
+
+def test_an_app_of_the_catalog_at_a_port_of_the_customers(docker):
+    app = docker.deploy("", app_slug="nginx", port_mappings=[{"container_port": 80, "host_port": 8081}])
+    assert (app["status"], app["error_message"]) == ("running", None)
+    # The image is the tests' own, under the name of the catalog's.
+    assert in_time(lambda: docker.says(8081), "the app's answer") == "an app of the catalog"
+    docker.done("DELETE", f"/{app['id']}")
+    assert docker.find(app["id"]) is None
+    assert docker.says(8081) is None
+    assert docker.run(f"docker ps -aq --filter label=com.docker.compose.project={app['project_name']}") == ""
+    assert docker.run("docker volume ls -q").split().count(f"{app['project_name']}_pages") == 1
+    assert docker.run(f"ls -d /opt/panel-apps/{app['project_name']} 2>/dev/null") == ""
+
+
+def test_an_image_that_cannot_be_fetched(docker, library):
+    """Compose's own words say why."""
+    app = docker.deploy("/custom", app_name="Absent", compose_url=library.put("/absent.yaml", ABSENT.encode()))
+    assert app["status"] == "failed"
+    assert "example.invalid" in app["error_message"]
+    docker.done("DELETE", f"/{app['id']}")
+
+
+def test_an_app_is_stopped_and_started(docker, web):
+    docker.done("POST", f"/{web['id']}/stop")
+    assert docker.find(web["id"])["status"] == "stopped"
+    assert docker.says(8080) is None
+    docker.done("POST", f"/{web['id']}/start")
+    assert docker.find(web["id"])["status"] == "running"
+    assert in_time(lambda: docker.says(8080), "the app's answer") == SAYS
+
+
+def test_an_app_whose_containers_are_gone_is_deployed_again(docker, web):
+    docker.run(f"docker rm -f $(docker ps -q --filter label=com.docker.compose.project={web['project_name']})")
+    docker.done("POST", f"/{web['id']}/check-status")
+    app = docker.find(web["id"])
+    assert app["status"] == "error"
+    assert "gone" in app["error_message"]
+    docker.done("POST", f"/{web['id']}/retry")
+    assert docker.find(web["id"])["status"] == "running"
+    assert in_time(lambda: docker.says(8080), "the app's answer") == SAYS

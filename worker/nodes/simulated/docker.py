@@ -1,0 +1,155 @@
+"""Docker in the guests of a simulated node. What there is of it are files on the guest's first disk, so it goes the
+way of all that a guest has written: back with a snapshot, away with a new system.
+
+Nothing is fetched. An image whose name begins with `missing` cannot be had, and the containers of one that begins with
+`crashing` end at once.
+"""
+
+import base64
+import json
+import shlex
+
+import yaml
+
+from panel import clock
+from worker.guests import detached, docker, docker_there
+from worker.nodes.base import Finished
+from worker.nodes.simulated import overlays
+
+PROGRAM = "/usr/bin/docker"
+PROJECTS = "/var/lib/docker/projects"
+
+
+class Docker:
+    """The engine of a guest, installed or not, and its apps."""
+
+    def __init__(self, guest):
+        self.guest = guest
+        self.disk = guest.live["disks"][0]
+
+    def read(self, path):
+        """The text of a file; "" for one that is not there."""
+        return overlays.files(self.guest.state, self.disk).get(path, "")
+
+    def write(self, path, text):
+        overlays.write(self.guest.state, self.disk, path, text)
+
+    @property
+    def installed(self):
+        return bool(self.read(PROGRAM))
+
+    def install(self):
+        self.write(PROGRAM, "simulated\n")
+
+    def uninstall(self):
+        self.write(PROGRAM, "")
+
+    def project(self, name):
+        """What there is of an app: `compose`, `environment`, `images` by service, whether it `runs`, its `logs`."""
+        found = self.read(f"{PROJECTS}/{name}")
+        return json.loads(found) if found else None
+
+    def keep(self, name, project):
+        self.write(f"{PROJECTS}/{name}", json.dumps(project) if project else "")
+
+    def up(self, name, compose, environment):
+        images = {service: str(each.get("image")) for service, each in yaml.safe_load(compose)["services"].items()}
+        for image in images.values():
+            if image.startswith("missing"):
+                return Finished(1, f"Error response from daemon: pull access denied for {image}\n")
+        lines = [f"{moment()} {service} started from {image}" for service, image in images.items()]
+        facts = {"compose": compose, "environment": environment, "images": images}
+        self.keep(name, {**facts, "runs": True, "logs": lines})
+        return Finished(0, "")
+
+    def control(self, name, action):
+        project = self.project(name)
+        if project is None:
+            return Finished(1, "The files of this app are not in the machine any more. Deploy it again.\n")
+        project["runs"] = action != "stop"
+        project["logs"] += [f"{moment()} {service} told to {action}" for service in project["images"]]
+        self.keep(name, project)
+        return Finished(0, "")
+
+    def containers(self, name):
+        """Its lines of `docker inspect`, as the panel's script has them written."""
+        project = self.project(name)
+        for service, image in project["images"].items() if project else ():
+            crashed = image.startswith("crashing")
+            state = "exited" if crashed or not project["runs"] else "running"
+            yield f"{service}|{state}|{int(crashed)}|false|0|{moment()}|"
+
+    def look(self, projects):
+        lines = [moment()] if self.installed else [moment(), "away"]
+        for name in projects if self.installed else ():
+            project = self.project(name)
+            lines += [f"project {name} {'' if project is None or project['runs'] else 'stopped'}"]
+            lines += self.containers(name)
+        return Finished(0, "\n".join(lines))
+
+    def logs(self, name):
+        written = (line.split(" ", 2) for line in (self.project(name) or {"logs": ()})["logs"])
+        return Finished(0, "".join(f"{service} {time} {text}\n" for time, service, text in written))
+
+
+def moment():
+    return f"{clock.now():%Y-%m-%dT%H:%M:%SZ}"
+
+
+def answer(guest, script, words, stdin):
+    """What a script of the panel's would do, or None when it is about something else."""
+    engine, lines = Docker(guest), stdin.splitlines()
+    match script, words:
+        case detached.PREPARE, [_, name, number]:
+            engine.write(f"{place(guest, name)}/piece-{number}", stdin)
+            return Finished(0, "")
+        case detached.BEGIN, [_, name, program, _]:
+            return begin(engine, name, program, prepared(engine, name, stdin))
+        case detached.LOOK, [_, name, _]:
+            return Finished(0, engine.read(place(guest, name)) or "gone\n")
+        case detached.STOP, _:
+            return Finished(0, "")
+        case docker.LOOK, _:
+            return engine.look(lines)
+        case docker.LOGS, _:
+            return engine.logs(lines[0])
+        case docker_there.SCRIPT, _:
+            return Finished(0 if engine.installed else 1, "")
+    return None
+
+
+def prepared(engine, name, last):
+    """All lines of the input, whose earlier pieces came before."""
+    at = f"{place(engine.guest, name)}/piece-"
+    there = overlays.files(engine.guest.state, engine.disk)
+    return ("".join(there[path] for path in sorted(there) if path.startswith(at)) + last).splitlines()
+
+
+def place(guest, name):
+    """Where a detached program leaves what became of it, until the guest boots anew."""
+    return f"/run/panel/{guest.row['boots']}/{name}"
+
+
+def begin(engine, name, program, lines):
+    """A detached program has ended by the time somebody looks at it. Under the same name it does not run again."""
+    if not engine.read(place(engine.guest, name)):
+        done = install(engine) if program == docker.INSTALL else compose(engine, *lines)
+        engine.write(place(engine.guest, name), f"ended {done.exit_code}\n{done.output}")
+    return Finished(0, "")
+
+
+def install(engine):
+    engine.install()
+    return Finished(0, "")
+
+
+def compose(engine, action, project, *given):
+    if action == "remove":
+        engine.keep(project, None)
+        return Finished(0, "")
+    if not engine.installed:
+        return Finished(1, "Docker Compose is not installed in this machine.\n")
+    if action != "up":
+        return engine.control(project, action)
+    file, assignments = (base64.b64decode(each).decode() for each in given)
+    return engine.up(project, file, dict(word.split("=", 1) for word in shlex.split(assignments)))
