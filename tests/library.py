@@ -80,6 +80,14 @@ def library_certificate(library_authority, tmp_path_factory):
     return library_authority.issue(tmp_path_factory.mktemp("library"))
 
 
+@pytest.fixture(scope="module")
+def shelf(library_certificate):
+    """The server alone, for panels that run as processes of their own."""
+    made = Library(library_certificate)
+    yield made
+    made.close()
+
+
 @pytest.fixture
 def library(library_certificate, library_authority, monkeypatch):
     """The server; this machine is taken for public, and its certificate is trusted."""

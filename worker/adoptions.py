@@ -7,8 +7,8 @@ from panel.db import session
 from panel.services import adoptions
 from panel.services.instances import seen
 from worker import hypervisors
-from worker.instances import machine
 from worker.kinds import task
+from worker.machines import machine
 from worker.nodes.base import GiB, Missing, NodeError, Refused
 
 

@@ -11,8 +11,9 @@ from panel.models import Image
 from panel.services import captures
 from panel.services.media import image_files
 from worker import hypervisors
-from worker.instances import disk_of, known
+from worker.instances import known
 from worker.kinds import task
+from worker.machines import disk_of
 from worker.media import written
 from worker.nodes.base import Power, Refused
 

@@ -3,8 +3,9 @@
 from panel.db import session
 from panel.errors import NotFound
 from panel.models import Disk
-from worker.instances import disk_of, known
+from worker.instances import known
 from worker.kinds import task
+from worker.machines import disk_of
 
 
 def asked(row):

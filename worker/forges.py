@@ -7,8 +7,9 @@ from panel.errors import NotFound
 from panel.models import Forge
 from panel.services import forges
 from panel.services.docker_deployments import seen as docker_deployments
-from worker.instances import disk_of, known, machine, turned
+from worker.instances import known, turned
 from worker.kinds import task
+from worker.machines import disk_of, machine
 
 POINT_OF_NO_RETURN = 80
 """Percent of a discard after which the overlays are gone."""

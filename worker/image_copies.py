@@ -16,7 +16,7 @@ from worker.nodes.base import NodeError, Refused, Unreachable
 log = structlog.get_logger()
 
 COPY = re.compile(r"([0-9a-f]{32})\.(qcow2|raw)")
-"""What nodes call an image (worker.instances.on_node). Nothing else of the panel's has such a name."""
+"""What nodes call an image (worker.machines.on_node). Nothing else of the panel's has such a name."""
 
 
 def sweep():

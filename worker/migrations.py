@@ -13,8 +13,9 @@ from panel.models.tasks import OPEN
 from panel.services import instances
 from panel.services.instances import seen
 from worker import hypervisors
-from worker.instances import ensure_image, known, machine, on_node, seed_name
+from worker.instances import ensure_image, known
 from worker.kinds import task
+from worker.machines import machine, on_node, seed_name
 from worker.nodes import base
 from worker.nodes.base import Missing, NodeError, Power, Refused, Unreachable
 from worker.task import WAIT, Cancelled

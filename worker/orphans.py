@@ -9,8 +9,9 @@ from panel.services import adoptions
 from panel.services.instances import seen
 from worker import hypervisors
 from worker.adoptions import described
-from worker.instances import known, machine
+from worker.instances import known
 from worker.kinds import task
+from worker.machines import machine
 from worker.nodes.base import NodeError, Refused
 
 

@@ -4,8 +4,9 @@ already, and in the machine at its next start."""
 from contextlib import suppress
 
 from panel.services.instances import seen
-from worker.instances import disk_of, known
+from worker.instances import known
 from worker.kinds import task
+from worker.machines import disk_of
 from worker.nodes.base import NodeError
 
 PATIENCE = 60

@@ -16,18 +16,9 @@ from panel.models import GuestReport
 from panel.services.docker_deployments import seen as docker_deployments
 from panel.services.instances import seen
 from worker import seeds, user_scripts
-from worker.instances import (
-    disk_of,
-    ensure_image,
-    image_of,
-    known,
-    machine,
-    on_node,
-    seed_beside,
-    seed_name,
-    turned,
-)
+from worker.instances import ensure_image, image_of, known, turned
 from worker.kinds import task
+from worker.machines import disk_of, machine, on_node, seed_beside, seed_name
 from worker.nodes import base
 from worker.nodes.base import GiB, Missing, Power
 from worker.task import take_back

@@ -8,8 +8,9 @@ from panel.errors import Conflict, NotFound
 from panel.models import Image
 from panel.services.instances import rescue
 from worker import seeds
-from worker.instances import ask_to_stop, ensure_image, known, machine, on_node, power_off, turn_on, turned
+from worker.instances import ask_to_stop, ensure_image, known, power_off, turn_on, turned
 from worker.kinds import task
+from worker.machines import machine, on_node
 from worker.nodes.base import GiB, Power
 from worker.rescued import active, in_rescue, leave, things
 

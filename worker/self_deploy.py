@@ -8,8 +8,9 @@ from panel.services.docker_deployments import seen as docker_deployments
 from panel.services.instances import seen
 from worker import media, seeds
 from worker.drives import lying, place
-from worker.instances import disk_of, failed, known, machine, power_off, seed_name, turned
+from worker.instances import failed, known, power_off, turned
 from worker.kinds import task
+from worker.machines import disk_of, machine, seed_name
 from worker.rescued import leave
 
 

@@ -6,8 +6,9 @@ from panel.errors import NotFound
 from panel.models import Snapshot
 from panel.services import snapshots
 from panel.services.docker_deployments import seen as docker_deployments
-from worker.instances import known, machine, turn_on, turned
+from worker.instances import known, turn_on, turned
 from worker.kinds import task
+from worker.machines import machine
 from worker.nodes.base import Power
 
 

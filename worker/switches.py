@@ -1,7 +1,8 @@
 """Bringing changed settings of a machine to its node."""
 
-from worker.instances import known, machine
+from worker.instances import known
 from worker.kinds import task
+from worker.machines import machine
 
 BUILDING = ("instance_deploy", "instance_start", "instance_restart")
 

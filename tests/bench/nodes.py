@@ -28,7 +28,7 @@ from tests.bench.site import fetch
 from tests.bench.stage import ROOT, Part
 from tests.processes.conftest import free_port
 from worker import hypervisors as looks
-from worker.instances import seed_beside
+from worker.machines import seed_beside
 from worker.nodes.base import Disk as Volume
 from worker.nodes.base import GiB
 from worker.nodes.base import Machine as Definition

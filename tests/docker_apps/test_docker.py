@@ -173,7 +173,7 @@ def test_a_lock_of_somebody_else_is_waited_for(host):
 @pytest.mark.parametrize(
     ("said", "sentence"),
     [
-        ("Temporary failure resolving 'deb.debian.org'", "look at its network, its DNS"),
+        ("Temporary failure resolving 'packages.example.com'", "look at its network, its DNS"),
         ("E: Unable to locate package docker.io", "package sources of Debian 9 have no Docker"),
         ("E: You don't have enough free space in /var/cache/apt/archives/.", "disk has not enough room"),
         ("dpkg: error processing package docker.io", "was not installed: dpkg: error processing"),
@@ -187,7 +187,7 @@ def test_what_a_package_manager_refuses_becomes_a_sentence(host, said, sentence)
 
 def test_sources_that_cannot_be_reached_are_not_taken_for_empty(host):
     """apt says so only while it looks for what there is."""
-    away = "W: Failed to fetch http://deb.debian.org: Temporary failure resolving"
+    away = "W: Failed to fetch http://packages.example.com: Temporary failure resolving"
     none = "E: Unable to locate package docker.io"
     body = f'case " $* " in *" update "*) echo "{away}" ;; *) echo "{none}"; exit 100 ;; esac'
     system(host, "debian", "Debian", "apt-get", body)

@@ -3,14 +3,13 @@
 import json
 import time
 import urllib.request
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from datetime import datetime
 from http.client import HTTPException
 
 import pytest
 
 from tests.guests import archive
-from tests.library import Library
 from worker.nodes.base import GiB
 
 pytestmark = pytest.mark.guest
@@ -50,26 +49,11 @@ def in_time(true, what, seconds=1200):
     return found
 
 
-@contextmanager
-def measured(what):
-    began = time.monotonic()
-    yield
-    print(f"{what}: {time.monotonic() - began:.0f} s")
-
-
-@pytest.fixture(scope="module")
-def library(library_certificate):
-    made = Library(library_certificate)
-    yield made
-    made.close()
-
-
 @pytest.fixture(scope="module")
 def server(hypervisor, guest_cache, tmp_path_factory):
     """What the guest would have from the internet."""
     directory = tmp_path_factory.mktemp("served")
-    with measured("fetching the packages"):
-        (directory / "debian").symlink_to(archive.archive(archive.DOCKER, cache=guest_cache))
+    (directory / "debian").symlink_to(archive.archive(archive.DOCKER, cache=guest_cache))
     made = archive.Server(hypervisor.network.gateway4.split("/")[0], directory)
     yield made
     made.close()
@@ -97,9 +81,8 @@ class Guest:
     def done(self, method, path, body=None):
         """The answer, once its task has ended; how it ended is the apps' to say."""
         answer = self.ask(method, path, body)
-        with measured(f"{method} {path.rpartition('/')[2]}"):
-            ended = lambda: self.lab.task(answer["task_id"])["status"] not in ("queued", "running")  # noqa: E731
-            in_time(ended, "the task")
+        ended = lambda: self.lab.task(answer["task_id"])["status"] not in ("queued", "running")  # noqa: E731
+        in_time(ended, "the task")
         return answer
 
     def deploy(self, path, **body):
@@ -126,8 +109,7 @@ def guest(lab, server, debian_image):
     instance = lab.create(plan_id=lab.admin("POST", "/instance/plans", plan)["id"], hostname="docker.example.com")
     sources = {"preserve_sources_list": False, "sources_list": f"deb [trusted=yes] {server.url}/debian ./\n"}
     wanted = {"image_id": image, "ssh_keys": [lab.key_id], "cloudcfg": json.dumps({"apt": sources, **QUICK})}
-    with measured("deploying"):
-        lab.install(instance, **wanted)
+    lab.install(instance, **wanted)
     in_time(lambda: lab.call("GET", f"/api/instance/{instance['id']}/guest-ips")["data"], "the agent's report")
     yield Guest(lab, lab.show(instance))
     lab.destroy(instance)
@@ -148,9 +130,9 @@ def docker(guest, server, guest_cache):
 
 
 @pytest.fixture(scope="module")
-def web(docker, library):
+def web(docker, shelf):
     """An app of a compose file at an address, with a value that a shell would take for something else."""
-    url = library.put("/compose.yaml", LONG.encode())
+    url = shelf.put("/compose.yaml", LONG.encode())
     body = {"app_name": "Web", "compose_url": url, "env_variables": {"WORDS": SAYS}}
     return docker.deploy("/custom", **body)
 
@@ -197,9 +179,9 @@ def test_an_app_of_the_catalog_at_a_port_of_the_customers(docker):
     assert docker.run(f"ls -d /opt/panel-apps/{app['project_name']} 2>/dev/null") == ""
 
 
-def test_an_image_that_cannot_be_fetched(docker, library):
+def test_an_image_that_cannot_be_fetched(docker, shelf):
     """Compose's own words say why."""
-    app = docker.deploy("/custom", app_name="Absent", compose_url=library.put("/absent.yaml", ABSENT.encode()))
+    app = docker.deploy("/custom", app_name="Absent", compose_url=shelf.put("/absent.yaml", ABSENT.encode()))
     assert app["status"] == "failed"
     assert "example.invalid" in app["error_message"]
     docker.done("DELETE", f"/{app['id']}")

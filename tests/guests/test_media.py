@@ -7,17 +7,9 @@ import uuid
 import pycdlib
 import pytest
 
-from tests.library import Library
 from tests.processes.conftest import wait_for
 
 pytestmark = pytest.mark.guest
-
-
-@pytest.fixture(scope="module")
-def shelf(library_certificate):
-    made = Library(library_certificate)
-    yield made
-    made.close()
 
 
 @pytest.fixture(scope="module")

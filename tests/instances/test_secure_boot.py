@@ -8,7 +8,7 @@ from panel.models import Hypervisor, Rescue
 from panel.services import instances
 from panel.services.migrations import place
 from worker import hypervisors
-from worker.instances import machine as described
+from worker.machines import machine as described
 
 BOTH = (("owner", "/api"), ("admin", "/api/v1"))
 

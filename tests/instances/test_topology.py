@@ -10,7 +10,7 @@ from lxml import etree
 from panel.db import session
 from panel.services import catalog, instances
 from tests.test_pages import PART
-from worker.instances import machine as described
+from worker.machines import machine as described
 from worker.nodes.base import Machine
 from worker.nodes.libvirt import xml
 

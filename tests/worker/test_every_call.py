@@ -11,8 +11,8 @@ from panel.models.tasks import OPEN
 from panel.services import catalog, forges, snapshots, ssh_keys
 from tests.forges.conftest import Guest
 from worker import hypervisors as looks
-from worker.instances import seed_name
 from worker.kinds import KINDS
+from worker.machines import seed_name
 from worker.nodes.base import Node, Power
 from worker.nodes.simulated import SimulatedNode
 from worker.rescued import active, things

@@ -7,8 +7,7 @@ from sqlalchemy import select
 from panel.db import session
 from panel.models import Disk
 from panel.services import catalog, instances, tasks
-from worker import hypervisors
-from worker import instances as bodies
+from worker import hypervisors, machines
 from worker.nodes.simulated.faults import NEED_ROOM
 
 BEFORE = ("has_image", "put_image", "create_disk", "write_seed", "power", "power_off")
@@ -29,7 +28,7 @@ def faults(steps):
 
 def names(instance):
     """What should be on the node."""
-    return {instance.name}, {instance.disks[0].name, bodies.seed_name(instance)}
+    return {instance.name}, {instance.disks[0].name, machines.seed_name(instance)}
 
 
 def power_of(node, instance):

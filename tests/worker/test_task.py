@@ -12,7 +12,7 @@ from panel.models import Address, Instance, Task, TaskLog
 from panel.models.tasks import OPEN
 from panel.services import tasks
 from tests.conftest import bells
-from worker import claims, hypervisors, task
+from worker import claims, hypervisors, machines, task
 from worker import instances as bodies
 from worker.kinds import KINDS, Kind
 from worker.nodes.base import Power
@@ -115,7 +115,7 @@ def test_a_waiting_task_is_cancelled_although_its_node_is_full(cast, order, work
 def test_a_running_task_stops_at_its_next_step_and_takes_back_what_it_began(
     order, work, at, on_node, row, again, step, cast, node
 ):
-    node.delete_image("default", bodies.on_node(cast.image).name)
+    node.delete_image("default", machines.on_node(cast.image).name)
     instance, asked = order()
     with at(step, then=lambda: (tasks.cancel(row(asked)), session.commit()), after=True):
         work()
@@ -128,7 +128,7 @@ def test_a_running_task_stops_at_its_next_step_and_takes_back_what_it_began(
 
 
 def test_a_transfer_is_stopped_in_the_middle(order, work, at, row, cast, node):
-    image = bodies.on_node(cast.image)
+    image = machines.on_node(cast.image)
     node.delete_image("default", image.name)
     _, asked = order()
     with at("put_image", then=lambda: (tasks.cancel(row(asked)), session.commit())):
@@ -186,15 +186,15 @@ def test_a_destroy_of_a_waiting_deploy(order, work, act, again, on_node):
 def test_a_worker_that_dies_loses_nothing_and_doubles_nothing(
     order, work, die, at, sweeping, on_node, kinds, row, again, cast, node, step, after
 ):
-    node.delete_image("default", bodies.on_node(cast.image).name)
+    node.delete_image("default", machines.on_node(cast.image).name)
     instance, asked = order()
     die(asked, step, after=after)
     assert row(asked).status == "running"
     sweeping.passes(60)
-    machines = []
-    with at("create_disk", then=lambda: machines.append(on_node()[0])):
+    there = []
+    with at("create_disk", then=lambda: there.append(on_node()[0])):
         work()
-    assert machines == [set()]  # no disk is replaced below a machine that may run
+    assert there == [set()]  # no disk is replaced below a machine that may run
     done = row(asked)
     assert (done.status, done.attempt, done.undo) == ("completed", 2, [])
     assert on_node() == ({instance.name}, {f"{instance.name}-0.qcow2", f"{instance.name}-seed.iso"})
@@ -228,13 +228,13 @@ def test_one_that_was_declared_dead_and_wakes_up_touches_nothing_more(order, at,
 def test_one_that_was_declared_dead_takes_nothing_of_the_other_back(order, at, sweeping, on_node, row, node, cast):
     """Its call fails while the other worker is in the middle: what is to be undone is the other's by now."""
     instance, asked = order()
-    disk = bodies.disk_of(instance.disks[0])
+    disk = machines.disk_of(instance.disks[0])
 
     def hang():
         sweeping.passes(60)
         work = task.Work(claims.claim(asked.id, "the other"), "the other")
         work.undo("delete_disk", disk.pool, disk.name)
-        node.create_disk(disk, bodies.on_node(cast.image))
+        node.create_disk(disk, machines.on_node(cast.image))
         node.fault("define", "refuse", 1)
 
     with at("define", then=hang):
@@ -424,7 +424,7 @@ def test_a_task_that_waits_can_be_cancelled(machine, act, work, node, monkeypatc
 
 
 def test_one_task_at_a_time_copies_an_image_to_a_node(order, work, cast, node, monkeypatch, at, row):
-    node.delete_image("default", bodies.on_node(cast.image).name)
+    node.delete_image("default", machines.on_node(cast.image).name)
     (_, first), (_, second) = order(), order()
     stages, copies = [], []
 
@@ -445,7 +445,7 @@ def test_one_task_at_a_time_copies_an_image_to_a_node(order, work, cast, node, m
 def test_a_node_that_was_reinstalled_gets_the_image_again(order, work, cast, node, again):
     order()
     work()
-    node.delete_disk("default", bodies.on_node(cast.image).name)
+    node.delete_disk("default", machines.on_node(cast.image).name)
     instance, _ = order()
     work()
     assert again(instance).state == "running"

@@ -17,7 +17,7 @@ from tests.hypervisor import unused_network
 from tests.worker.conftest import Killed
 from worker import nodes, together
 from worker.hypervisors import refresh
-from worker.instances import disk_of, machine, seed_name
+from worker.machines import disk_of, machine, seed_name
 from worker.nodes import NodeSpec
 from worker.nodes.base import Node, Power, Seed
 from worker.nodes.libvirt import local
