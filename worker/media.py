@@ -130,9 +130,9 @@ def arrived(work, iso, storage, still=lambda: True):
         if not told:
             work.step(f"Waiting for the download of {iso.name:.100}", 5)
             told = True
-        work.check()
         if not still():
             return None
+        work.check()  # ends the transaction: one that is open while this sleeps shuts others out of SQLite
         time.sleep(WAIT)
         row = fresh(row.id)
         if row.status == "waiting":
