@@ -72,7 +72,8 @@ mv "$dir/exit.new" "$dir/exit"
 
 OURS = """\
 dir=/run/panel/$1
-ours() { pid=$(readlink "$dir/running") && tr '\\0' ' ' <"/proc/$pid/cmdline" 2>/dev/null | grep -qF "$dir/runner"; }
+told() { tr '\\0' ' ' <"/proc/$1/cmdline"; }
+ours() { pid=$(readlink "$dir/running") && told "$pid" 2>/dev/null | grep -qF "$dir/runner"; }
 """
 """A process of that number may be another one by now."""
 
