@@ -71,13 +71,12 @@ def adopt(work):
     wanted = planned(hypervisor_id, known, chosen)
     work.undo("give_back", found.id)
     work.step("Defining the machine", 50)
-    asked = clock.now()
     work.node.adopt(wanted)
     work.step("Making its rows", 90)
     row = hypervisors.locked(hypervisor_id)
     instance = adoptions.make(hypervisor_id, known, chosen)
     row.strangers = [stranger for stranger in row.strangers if stranger["id"] != found.id]
-    seen.power(instance, "off", at=asked, actor=work.task.actor)
+    seen.power(instance, "off", at=clock.now(), actor=work.task.actor)
     adoptions.begun(instance, actor=work.task.actor)
 
 

@@ -76,18 +76,43 @@ def ensure_image(work, image, storage):
 
 
 def turned(work, power, asked):
-    """Notes the power that a call brought about. What the node reported since it was asked counts for more."""
+    """Record the power that a call to the node brought about; `asked` is the time just before the call."""
     all_turned(power, {work: asked})
 
 
 def all_turned(power, asked):
-    """`asked` tells for each work when its node was asked."""
-    works = {work.task.resource_id: work for work in asked}
+    """Record the power that finished calls brought about; `asked` maps each work to the time just before its call.
+
+    A report that began before its call finished may describe the machine as it was before, so the finished call is
+    newer. If such a report contradicts the call, the guest may also have changed by itself: the node is asked again.
+    """
+    works, finished_at = {work.task.resource_id: work for work in asked}, clock.now()
+    contradicted = []
     for instance in seen.fresh(*works):
         work = works[instance.id]
-        seen.power(instance, power, at=asked[work], actor=work.task.actor)
-        if power == "on":
-            instance.last_error, instance.frozen = None, False
+        reported = instance.power_at and asked[work] <= instance.power_at <= finished_at
+        if reported and instance.power != power:
+            contradicted.append(work)
+        else:
+            record_power(work, instance, Power(power), finished_at)
+    for work in contradicted:
+        with suppress(NodeError):  # the periodic comparison with the node comes soon
+            observe_power(work)
+
+
+def observe_power(work):
+    """Ask the node for the machine's power, record it and return it."""
+    asked_at, power = clock.now(), work.node.power(work.task.resource_id)
+    for instance in seen.fresh(work.task.resource_id):
+        record_power(work, instance, power, asked_at)
+    return power
+
+
+def record_power(work, instance, power, at):
+    """Write the power into a row that is locked. A paused machine counts as on."""
+    seen.power(instance, "off" if power is Power.off else "on", at=at, actor=work.task.actor)
+    if power is Power.on:
+        instance.last_error, instance.frozen = None, False
 
 
 POWER = ("instance_start", "instance_stop", "instance_shutdown", "instance_poweroff", "instance_restart")
@@ -193,9 +218,7 @@ def ask_to_stop(work):
             return True
         if time.monotonic() >= look_at:
             look_at += max(1, waited)
-            looked = clock.now()
-            if work.node.power(work.task.resource_id) is Power.off:
-                turned(work, "off", looked)
+            if observe_power(work) is Power.off:
                 return True
         if time.monotonic() >= remind_at:
             remind_at += REMINDED_AFTER

@@ -48,11 +48,9 @@ def move(work):
     left = [[disk.on.name, disk.name] for disk in instance.disks]
     left.append([instance.disks[0].on.name, seed_name(instance)])
     there = definition(instance, migration.target, storage.name)
-    asked = clock.now()
     if not (work.task.attempt > 1 and arrived(work, source, instance.id, migration.kind)):
         prepare(work, source, instance, storage, there)
         work.step("Moving the machine", 30)
-        asked = clock.now()
         try:
             source.move(there, work.node.node, work.moved)
         except (Unreachable, Cancelled):
@@ -63,7 +61,7 @@ def move(work):
         row.hypervisor_id, row.migrating = migration.target_id, False
         for disk in row.disks:
             disk.storage_id = storage.id
-        seen.power(row, "on" if migration.kind == "live" else "off", at=asked, actor=work.task.actor)
+        seen.power(row, "on" if migration.kind == "live" else "off", at=clock.now(), actor=work.task.actor)
     migration.status, migration.finished_at = "completed", clock.now()
 
 

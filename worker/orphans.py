@@ -60,7 +60,6 @@ def repair(work):
         if gone:
             raise Refused("A disk of the machine is not there any more.", f"{pool} has no {', '.join(gone)}")
     work.step("Defining the machine", 60)
-    asked = clock.now()
     work.node.define(machine(instance))
     for row in seen.fresh(instance.id):
-        seen.power(row, "off", at=asked, actor=work.task.actor)
+        seen.power(row, "off", at=clock.now(), actor=work.task.actor)

@@ -1,12 +1,11 @@
 """What the tasks of snapshots do on the node."""
 
-from panel import clock
 from panel.db import session
 from panel.errors import NotFound
 from panel.models import Snapshot
 from panel.services import snapshots
 from panel.services.docker_deployments import seen as docker_deployments
-from worker.instances import known, turn_on, turned
+from worker.instances import known, observe_power, turn_on
 from worker.kinds import task
 from worker.machines import machine
 from worker.nodes.base import Power
@@ -50,8 +49,7 @@ def rollback(work):
     work.step("Returning to the snapshot", 20)
     work.node.revert_snapshot(instance.id, snapshot.id, memory)
     work.node.define(machine(instance))
-    asked_at, power = clock.now(), work.node.power(instance.id)
-    turned(work, "off" if power is Power.off else "on", asked_at)
+    power = observe_power(work)
     instance = known(work)
     # The row may say otherwise: reverting turns the machine off and on, and reports of that come when they come.
     if work.task.arguments["start"] and power is Power.off and not instance.suspended_reason:

@@ -9,6 +9,7 @@ from panel import clock
 from panel.db import session
 from panel.models import Event, Hypervisor, Task
 from panel.services import hypervisors as service
+from panel.services.instances import seen
 from worker import hypervisors
 from worker.nodes.base import Disk, Machine, Missing, Power
 
@@ -105,6 +106,35 @@ def test_a_machine_that_goes_off_while_its_start_is_answered_is_off(machine, act
         work()
     assert asked.status == "completed"
     assert machine.state == "stopped"
+
+
+@pytest.mark.parametrize(
+    ("before", "action", "call", "state"),
+    [("off", "start", "start", "running"), ("on", "poweroff", "power_off", "stopped")],
+)
+def test_a_finished_call_is_newer_than_a_report_begun_while_it_ran(
+    machine, act, work, node, look, event, at, later, before, action, call, state
+):
+    """INS-05: the poll began after the call and before its effect, so it saw the old power. It was written before the
+    call ended, or comes in later."""
+    if before == "off":
+        act(machine, "poweroff")
+        work()
+    held = []
+
+    def poll_meanwhile():
+        with at("machines", then=lambda: held.append(clock.now()), after=True):
+            later(seconds=1)
+            look()
+            later(seconds=1)
+
+    asked = act(machine, action)
+    with at(call, then=poll_meanwhile):
+        work()
+    assert (asked.status, machine.state) == ("completed", state)
+    for instance in seen.fresh(machine.id):
+        assert not seen.power(instance, before, at=held[0])
+    assert machine.state == state
 
 
 def test_what_a_task_brought_about_is_the_doing_of_who_asked(machine, act, work, event, at):
