@@ -37,6 +37,7 @@ class Laboratory(Customer):
 
     def power(self, instance, action):
         answer = self.call("POST", f"/api/instance/{instance['id']}/power/{action}")
+        assert answer.get("task_id"), f"{action} started no task: {answer}"
         return self.finished(answer["task_id"])
 
     def reaches(self, instance, state):
