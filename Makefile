@@ -93,6 +93,10 @@ other-tests:
 postgres-tests:
 	$(PY) -m tests.postgres pytest -n auto -m "$(LIGHT)"
 
+test-clean:  ## Do `make run` and the whole CI run inside a minimal Debian root, where nothing else is installed
+	@$(call apt,mmdebstrap util-linux) || { echo "As root: apt install mmdebstrap util-linux"; exit 1; }
+	tests/fresh/run
+
 check: installed $(VENV)/developing  ## Look at the code without running it: style, layers, templates, migrations, documents
 	ruff check .
 	ruff format --check .
@@ -108,4 +112,4 @@ migration: installed  ## Write a migration for changed models: make migration m=
 bench: installed browser-files $(VENV)/developing  ## Measure, as ratios within one run
 	$(PY) -m tests.bench.run
 
-.PHONY: help run stop local installed browser-files test guest-tests node-tests other-tests postgres-tests check migration bench
+.PHONY: help run stop local installed browser-files test test-clean guest-tests node-tests other-tests postgres-tests check migration bench

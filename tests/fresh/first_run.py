@@ -1,0 +1,105 @@
+"""Do what README's first lines say, with nothing but Python's own library: `python3 -m tests.fresh.first_run`.
+
+It runs `make run`, waits until the panel is ready, creates and deploys an instance through the API, waits until the
+guest answers by its agent, and stops the panel and its hypervisor.
+"""
+
+import json
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+import urllib.error
+import urllib.request
+
+READY_TIMEOUT_SECONDS = 900
+TASK_TIMEOUT_SECONDS = 300
+CUSTOMER = "customer@example.com"
+
+
+class Output:
+    """The lines of a process, printed as they come."""
+
+    def __init__(self, process):
+        self.process, self.lines = process, []
+        threading.Thread(target=self.read, daemon=True).start()
+
+    def read(self):
+        for line in self.process.stdout:
+            print(line, end="", flush=True)
+            self.lines.append(line)
+
+    def wait_for(self, pattern):
+        until = time.monotonic() + READY_TIMEOUT_SECONDS
+        while time.monotonic() < until:
+            if match := re.search(pattern, "".join(self.lines)):
+                return match
+            if self.process.poll() is not None:
+                sys.exit(f"make run ended with {self.process.returncode} before it printed {pattern!r}.")
+            time.sleep(0.2)
+        sys.exit(f"make run did not print {pattern!r} within {READY_TIMEOUT_SECONDS} s.")
+
+
+def call(url, token, path, body=None):
+    """Return the JSON answer of a request."""
+    headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
+    data = None if body is None else json.dumps(body).encode()
+    request = urllib.request.Request(url + path, data, headers)
+    try:
+        with urllib.request.urlopen(request, timeout=30) as answer:
+            return json.load(answer)
+    except urllib.error.HTTPError as error:
+        sys.exit(f"{path} answered {error.code}: {error.read().decode()}")
+
+
+def wait_until(condition, what):
+    until = time.monotonic() + TASK_TIMEOUT_SECONDS
+    while not (result := condition()):
+        if time.monotonic() > until:
+            sys.exit(f"Waited {TASK_TIMEOUT_SECONDS} s for {what}.")
+        time.sleep(0.5)
+    return result
+
+
+def deploy(url, token):
+    """Create and deploy an instance as README's example does. Return its id."""
+    location = call(url, token, "/api/cloud-service/locations")["data"][0]["id"]
+    group = call(url, token, f"/api/cloud-service/location/{location}/plan-groups")[0]["id"]
+    plan = call(url, token, f"/api/cloud-service/location/{location}/plan-group/{group}/plans")[0]["id"]
+    image = call(url, token, "/api/images/search")["results"][0]["children"][0]["id"]
+    body = {"location_id": location, "plan_id": plan}
+    instance = call(url, token, "/api/cloud-service/instances", body)["instance"]["id"]
+    task = call(url, token, f"/api/instance/{instance}/deploy", {"image_id": image})["task_id"]
+
+    def has_ended():
+        shown = call(url, token, f"/api/task/{task}")["task"]
+        return shown if shown["status"] in ("completed", "failed") else None
+
+    ended = wait_until(has_ended, "the deployment")
+    if ended["status"] != "completed":
+        sys.exit(f"The deployment failed: {ended}")
+    return instance
+
+
+def main():
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "stdin": subprocess.DEVNULL}
+    process = subprocess.Popen(["make", "run"], text=True, start_new_session=True, **pipes)
+    output = Output(process)
+    url = output.wait_for(r"The panel is ready: (http://\S+)")[1]
+    said = subprocess.run(
+        [".venv/bin/panel", "token", "user", "--email", CUSTOMER], check=True, capture_output=True, text=True
+    )
+    token = said.stdout.strip()
+    instance = deploy(url, token)
+    agent = f"/api/instance/{instance}/metrics"
+    wait_until(lambda: call(url, token, agent)["agent"]["available"], "the guest agent")
+    print(f"The guest of instance {instance} answers.", flush=True)
+    process.send_signal(signal.SIGINT)
+    process.wait(120)
+    subprocess.run(["make", "stop"], check=True)
+
+
+if __name__ == "__main__":
+    main()
