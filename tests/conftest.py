@@ -25,7 +25,7 @@ from tests import answers
 from tests import cast as people
 from worker import hypervisors, nodes, process, task, together  # noqa: F401  (process registers the task bodies)
 
-pytest_plugins = ["tests.hypervisor", "tests.laboratory", "tests.library"]
+pytest_plugins = ["tests.hypervisor", "tests.laboratory", "tests.library", "tests.programs"]
 
 CONFIGURED = {name: os.environ.pop(name) for name in list(os.environ) if name.startswith("PANEL_")}
 

@@ -1,0 +1,82 @@
+"""Fail the test that executes a program whose Debian package neither the Makefile declares nor every Debian has.
+
+A fresh machine then lacks nothing that this one happens to have. Only processes that the tests' own process starts are
+seen; `make test-clean` covers what those start.
+"""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from functools import cache
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent
+SEARCH_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+OPTIONAL = {
+    "node": "the Makefile installs it from PyPI where it is missing",
+    "npm": "the Makefile installs it from PyPI where it is missing",
+    "php": "its webhook sample is skipped without it",
+    "go": "its webhook sample is skipped without it",
+}
+OWN_FOLDERS = tuple(os.path.realpath(folder) for folder in (sys.prefix, sys.base_prefix, tempfile.gettempdir(), ROOT))
+state = {"checking": False}
+
+
+@cache
+def declared_packages():
+    """Return the Debian packages that the Makefile's *_PACKAGES variables name."""
+    makefile = (ROOT / "Makefile").read_text().replace("\\\n", " ")
+    lists = re.findall(r"^\w+_PACKAGES := (.*)$", makefile, re.MULTILINE)
+    return {word for words in lists for word in words.split() if not word.startswith("$")}
+
+
+@cache
+def undeclared_error(path):
+    """Return why a fresh machine may lack the program at this path, or None."""
+    if os.path.basename(path) in OPTIONAL or os.path.realpath(path).startswith(OWN_FOLDERS):
+        return None
+    owners = [owner for name in spellings(path) for owner in dpkg("dpkg-query", "-S", name).splitlines()]
+    owners = {owner.split(":")[0] for owner in owners if not owner.startswith("diversion ")}
+    packages = {name for owner in owners for name in (owner, re.sub(r"-[0-9]+$", "", owner))}  # postgresql-15, too
+    if not packages:
+        return f"No Debian package owns the program {path}."
+    priorities = dpkg("dpkg-query", "-W", "-f", "${Priority}\n", *owners).split()
+    if packages & declared_packages() or "required" in priorities:
+        return None
+    return f"{path} belongs to {' or '.join(sorted(owners))}, which no *_PACKAGES list of the Makefile names."
+
+
+def spellings(path):
+    """Return the names under which dpkg may know the file: with and without /usr, and what a link leads to."""
+    found = [path, os.path.realpath(path)]
+    found += [name.removeprefix("/usr") if name.startswith("/usr/") else f"/usr{name}" for name in found]
+    return dict.fromkeys(found)
+
+
+def dpkg(*command):
+    return subprocess.run(command, capture_output=True, text=True).stdout
+
+
+def check_program(event, arguments):
+    """Audit hook: raise AssertionError before an undeclared program starts."""
+    if event != "subprocess.Popen" or state["checking"]:
+        return
+    executable, command, _, environment = arguments
+    search_path = f"{os.fsdecode((environment or os.environ).get('PATH', ''))}:{SEARCH_PATH}"
+    path = shutil.which(os.fsdecode(executable or command[0]), path=search_path)
+    if path is None:
+        return  # the call itself says that the program is missing
+    state["checking"] = True
+    try:
+        error = undeclared_error(path)
+    finally:
+        state["checking"] = False
+    assert error is None, error
+
+
+def pytest_configure():
+    if shutil.which("dpkg-query"):
+        sys.addaudithook(check_program)

@@ -1,0 +1,24 @@
+"""Programs that tests execute are declared as Debian packages (finding "A fresh machine")."""
+
+import subprocess
+
+import pytest
+
+from tests import programs
+
+
+def test_a_declared_and_a_required_program_pass():
+    assert programs.undeclared_error("/usr/bin/qemu-img") is None
+    assert programs.undeclared_error("/bin/mount") is None
+    assert programs.undeclared_error("/bin/sh") is None
+
+
+def test_an_undeclared_program_is_named_with_its_package(monkeypatch):
+    monkeypatch.setattr(programs, "declared_packages", lambda: {"qemu-utils"})
+    assert "iputils-ping" in programs.undeclared_error.__wrapped__("/usr/bin/ping")
+
+
+def test_executing_an_undeclared_program_fails_the_test(monkeypatch):
+    monkeypatch.setattr(programs, "undeclared_error", lambda path: f"{path} is not declared.")
+    with pytest.raises(AssertionError, match="is not declared"):
+        subprocess.run(["sh", "-c", "true"])
