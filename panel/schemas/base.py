@@ -2,6 +2,7 @@
 field."""
 
 import re
+import unicodedata
 from functools import cache
 
 from marshmallow import RAISE, Schema, ValidationError, fields, validate
@@ -9,6 +10,12 @@ from sqlalchemy import Row
 
 CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 CONTROL_IN_TEXT = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
+NOT_IN_NAMES = re.compile(
+    r"[\x80-\x9f"  # control characters beyond ASCII
+    "\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"  # bidirectional formatting
+    "\u2028\u2029"  # line and paragraph separator
+    "\u200b\u2060\ufeff]"  # spaces without width
+)
 LABEL = re.compile(r"[A-Za-z0-9_]([A-Za-z0-9_]|-(?!-))*", re.ASCII)
 
 
@@ -29,6 +36,23 @@ class Text(fields.String):
         except UnicodeEncodeError:
             raise ValidationError("Must be text that can be encoded.") from None
         return text
+
+
+class Name(Text):
+    """A name that people gave: `Text` without spaces at its ends, which shows something and cannot change the direction
+    of the text around it."""
+
+    def __init__(self, *, least=1, **options):
+        super().__init__(least=least, **options)
+
+    def _deserialize(self, value, attr, data, **kwargs):
+        text = super()._deserialize(value, attr, data, **kwargs)
+        name = text.strip()
+        if NOT_IN_NAMES.search(name):
+            raise ValidationError("Must not contain invisible control or direction characters.")
+        if text and not any(unicodedata.category(character)[0] in "LNPS" for character in name):
+            raise ValidationError("Must not be blank.")
+        return name
 
 
 class Bool(fields.Boolean):

@@ -2,7 +2,7 @@
 
 from marshmallow import ValidationError, fields, validate
 
-from panel.schemas.base import In, Patch, Text, Time, about
+from panel.schemas.base import In, Name, Patch, Text, Time, about
 from panel.schemas.catalog import ID, ImageOut
 
 TRUE, FALSE = (True, 1, "1", "true"), (False, 0, "0", "false")
@@ -29,7 +29,7 @@ class OwnImageOut(ImageOut):
 
 class CaptureIn(In):
     instance_id = Text(most=36, required=True, **about("The instance, which must be stopped.", ID))
-    name = Text(least=1, required=True, **about("What to call it.", "Shop front, before the sale"))
+    name = Name(required=True, **about("What to call it.", "Shop front, before the sale"))
     cloudinit = Truth(**about("Whether it reads a first-boot configuration; by default as its source.", True))
     type = fields.String(
         validate=validate.OneOf(["linux", "windows", "other"]), **about("By default as its source.", "linux")
@@ -37,4 +37,4 @@ class CaptureIn(In):
 
 
 class ImageRename(Patch):
-    name = Text(least=1, **about("What to call it.", "Shop front, before the sale"))
+    name = Name(**about("What to call it.", "Shop front, before the sale"))

@@ -3,7 +3,7 @@
 from marshmallow import Schema, fields, validate
 
 from panel.schemas import cloudcfg
-from panel.schemas.base import Bool, In, Int, Out, PageQuery, Patch, Text, Time, about
+from panel.schemas.base import Bool, In, Int, Name, Out, PageQuery, Patch, Text, Time, about
 from panel.schemas.catalog import ImageOut
 from panel.schemas.hypervisors import GroupRef
 from panel.schemas.isos import SHA256, DownloadOut
@@ -50,7 +50,7 @@ SYSTEM = frozenset(AdminImageOut._declared_fields) | {"copies", "account_id", "e
 
 
 class ImagePatch(Patch):
-    label = Text(least=1, **about("What people call it.", "Debian 12"))
+    label = Name(**about("What people call it.", "Debian 12"))
     description = Text(most=65536, lines=True, allow_none=True, **about("A note that customers see.", None))
     public = Bool(**about("Whether every customer may choose it.", True))
     enabled = Bool(**about("Off: nobody can choose it.", True))
@@ -64,8 +64,8 @@ class ImagePatch(Patch):
         allow_none=True,
         **about("First-boot configuration (YAML) below the customer's, which wins.", "package_update: true"),
     )
-    distro = Text(most=64, least=1, **about("The distribution.", "Debian"))
-    version = Text(most=64, least=1, **about("Its version.", "12"))
+    distro = Name(most=64, **about("The distribution.", "Debian"))
+    version = Name(most=64, **about("Its version.", "12"))
     type = fields.String(validate=validate.OneOf(["linux", "windows", "other"]), **about("Kind of system.", "linux"))
     min_disk = Int(1, 1024**2, **about("GiB of disk it needs.", 1))
     min_ram = Int(0, 16 * 1024**2, **about("MiB of memory it needs.", 192))
@@ -79,10 +79,10 @@ class ImagePatch(Patch):
 class ImageFacts(In):
     """What operators say of an image."""
 
-    name = Text(least=1, **about("A short name, unique.", "debian-12"))
-    label = Text(least=1, **about("What people call it.", "Debian 12"))
-    distro = Text(most=64, least=1, **about("The distribution.", "Debian"))
-    version = Text(most=64, least=1, **about("Its version.", "12"))
+    name = Name(**about("A short name, unique.", "debian-12"))
+    label = Name(**about("What people call it.", "Debian 12"))
+    distro = Name(most=64, **about("The distribution.", "Debian"))
+    version = Name(most=64, **about("Its version.", "12"))
     publisher_version = Text(most=64, allow_none=True, **about("The exact version.", "12.5"))
     release = Text(most=64, allow_none=True, **about("The publisher's name of the version.", "bookworm"))
     variant = Text(most=64, allow_none=True, **about("Which of the publisher's kinds.", "genericcloud"))
@@ -108,10 +108,10 @@ class ImageFacts(In):
 
 
 class ImageIn(ImageFacts):
-    name = Text(least=1, required=True, **about("A short name, unique.", "debian-12"))
+    name = Name(required=True, **about("A short name, unique.", "debian-12"))
     url = Text(most=2000, least=1, required=True, **about("An https address of a qcow2 file.", "https://…"))
-    distro = Text(most=64, least=1, required=True, **about("The distribution.", "Debian"))
-    version = Text(most=64, least=1, required=True, **about("Its version.", "12"))
+    distro = Name(most=64, required=True, **about("The distribution.", "Debian"))
+    version = Name(most=64, required=True, **about("Its version.", "12"))
 
 
 class BrowserIn(ImageFacts):

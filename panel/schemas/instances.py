@@ -5,7 +5,7 @@ import zoneinfo
 from marshmallow import ValidationError, fields, post_load, validate, validates_schema
 
 from panel.schemas import cloudcfg
-from panel.schemas.base import Bool, Hostname, In, Out, PageQuery, Patch, Shape, Text, Time, about
+from panel.schemas.base import Bool, Hostname, In, Name, Out, PageQuery, Patch, Shape, Text, Time, about
 from panel.schemas.forges import ForgeOut
 from panel.schemas.tasks import TaskOut
 from panel.schemas.topology import TopologyOut
@@ -190,7 +190,7 @@ class InstanceIn(In):
     location_id = Text(most=36, required=True, **about("Where. `hypervisor_group_id` means the same.", ID))
     plan_id = Text(most=36, required=True, **about("Which size.", ID))
     hostname = Hostname(**about("Host name of the guest; by default the platform's name.", "shop.example.com"))
-    display_name = Text(least=1, **about("A label; by default the host name.", "Shop front"))
+    display_name = Name(**about("A label; by default the host name.", "Shop front"))
 
     def load(self, data, **options):
         if isinstance(data, dict) and "hypervisor_group_id" in data:
@@ -224,7 +224,7 @@ class BootOrder(In):
 class InstancePatch(Patch):
     """What may be edited. The names are also what a refusal lists."""
 
-    display_name = Text(least=1, **about("The label.", "Shop front"))
+    display_name = Name(**about("The label.", "Shop front"))
     hostname = Hostname(**about("Host name; the guest takes it at its next deploy.", "shop.example.com"))
     notes = Text(most=65536, lines=True, allow_none=True, **about("Free text.", "Behind the load balancer"))
     boot = boot_order()
@@ -234,8 +234,8 @@ class InstancePatch(Patch):
 
 
 class Rename(In):
-    display_name = Text(least=1, **about("The label. `name` means the same.", "Shop front"))
-    name = Text(least=1, **about("The same as `display_name`.", "Shop front"))
+    display_name = Name(**about("The label. `name` means the same.", "Shop front"))
+    name = Name(**about("The same as `display_name`.", "Shop front"))
 
     @validates_schema
     def one(self, data, **_):

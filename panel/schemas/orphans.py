@@ -2,7 +2,7 @@
 
 from marshmallow import fields, validate
 
-from panel.schemas.base import Hostname, In, Out, Text, Time, about
+from panel.schemas.base import Hostname, In, Name, Out, Text, Time, about
 from panel.schemas.catalog import ID
 from panel.schemas.subnets import Ip
 from panel.schemas.words import TASK_STATUSES
@@ -56,7 +56,7 @@ class OrphanOut(Out):
 
 class AdoptionIn(In):
     plan_id = Text(most=36, required=True, **about("A plan of the location, not smaller than the machine.", ID))
-    display_name = Text(least=1, **about("The label; by default its name on the hypervisor.", "Old web server"))
+    display_name = Name(**about("The label; by default its name on the hypervisor.", "Old web server"))
     hostname = Hostname(**about("The host name that is shown; the guest keeps its own.", "web.example.com"))
     ips = fields.List(
         Ip(),

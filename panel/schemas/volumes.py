@@ -2,7 +2,7 @@
 
 from marshmallow import fields, validate
 
-from panel.schemas.base import Bool, In, Int, Number, Out, PageQuery, Patch, Text, Time, about
+from panel.schemas.base import Bool, In, Int, Name, Number, Out, PageQuery, Patch, Text, Time, about
 
 ID = "0199c0a8-7d3e-7c4e-9d3c-0d2f8a5b6c7d"
 STATUSES = ("pending", "available", "attached", "deleting", "failed")
@@ -67,7 +67,7 @@ def project_id():
 
 
 class VolumeIn(In):
-    name = Text(least=1, required=True, **about("A name for it.", "data"))
+    name = Name(required=True, **about("A name for it.", "data"))
     volume_plan_id = plan_id(required=True)
     hypervisor_group_id = group_id(required=True)
     project_id = project_id()
@@ -82,7 +82,9 @@ class VolumeResize(In):
 
 
 class VolumeSnapshotIn(In):
-    name = Text(most=64, load_default=None, allow_none=True, **about("A name, unique in the volume.", "before-upgrade"))
+    name = Name(
+        most=64, least=0, load_default=None, allow_none=True, **about("A name, unique in the volume.", "before-upgrade")
+    )
 
 
 class VolumeRestore(In):
@@ -93,7 +95,7 @@ class VolumeRestore(In):
     )
     volume_plan_id = plan_id(load_default=None, allow_none=True)
     hypervisor_group_id = group_id(load_default=None, allow_none=True)
-    name = Text(load_default=None, allow_none=True, **about("The new volume's name.", "data again"))
+    name = Name(least=0, load_default=None, allow_none=True, **about("The new volume's name.", "data again"))
     project_id = project_id()
 
 
@@ -121,17 +123,17 @@ class Ordered(In):
 
 
 def short(**options):
-    return Text(most=64, least=1, **options, **about("A short name, unique.", "ssd"))
+    return Name(most=64, **options, **about("A short name, unique.", "ssd"))
 
 
 class VolumePlanGroupIn(Ordered):
     name = short(required=True)
-    display_name = Text(least=1, **about("What customers see; by default the name.", "SSD"))
+    display_name = Name(**about("What customers see; by default the name.", "SSD"))
 
 
 class VolumePlanGroupPatch(Patch, Ordered):
     name = short()
-    display_name = Text(least=1, **about("What customers see.", "SSD"))
+    display_name = Name(**about("What customers see.", "SSD"))
 
 
 class VolumePlanIn(Ordered):
