@@ -2,7 +2,7 @@
 
 from marshmallow import fields, validate
 
-from panel.schemas.base import Bool, In, Out, PageQuery, Patch, Text, Time, about
+from panel.schemas.base import Bool, In, Name, Out, PageQuery, Patch, Text, Time, about
 from panel.schemas.catalog import ID
 
 MOMENT = "2026-01-02T03:04:05.678Z"
@@ -57,8 +57,8 @@ class IsoQuery(PageQuery):
 
 class IsoIn(In):
     url = Text(most=2000, least=1, required=True, **about("An https address.", "https://example.com/debian-12.iso"))
-    name = Text(least=1, **about("What people call it; by default its file name.", "Debian 12 installer"))
-    filename = Text(
+    name = Name(**about("What people call it; by default its file name.", "Debian 12 installer"))
+    filename = fields.String(
         **about("Letters, digits, dots, underscores and hyphens; by default the last part of the address.", "a.iso")
     )
     sha256 = Text(rules=[SHA256], allow_none=True, **about("The checksum that the file must have.", "9f86d081" * 8))
@@ -69,7 +69,7 @@ class AdminIsoIn(IsoIn):
 
 
 class IsoPatch(Patch):
-    name = Text(least=1, **about("What people call it.", "Debian 12 installer"))
-    filename = Text(least=1, **about("Letters, digits, dots, underscores and hyphens.", "debian-12.iso"))
+    name = Name(**about("What people call it.", "Debian 12 installer"))
+    filename = fields.String(**about("Letters, digits, dots, underscores and hyphens.", "debian-12.iso"))
     public = Bool(**about("Whether every customer may mount it.", True))
     enabled = Bool(**about("Off: nobody can mount it.", True))

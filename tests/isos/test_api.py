@@ -53,7 +53,22 @@ def test_no_address_leads_inside(as_, who, host):
     assert (answer.status_code, answer.json["errors"].keys()) == (422, {"url"})
 
 
-@pytest.mark.parametrize("name", ["a b.iso", "a/b.iso", "a%20b.iso", "ü.iso", "a;b.iso", "..\\a.iso", "a\u202e.iso"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "a b.iso",
+        "a/b.iso",
+        "a%20b.iso",
+        "ü.iso",
+        "a;b.iso",
+        "..\\a.iso",
+        "a\u202e.iso",
+        "a\nb.iso",
+        "a.iso\n",
+        "\r\n",
+        "a" * 256,
+    ],
+)
 @pytest.mark.parametrize("who", ["owner", "admin"])
 def test_a_file_name_has_plain_characters_only(as_, library, who, name):
     """ISO-07"""
