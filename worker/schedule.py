@@ -50,6 +50,7 @@ class Schedule:
             lambda: jobs.call("worker.docker_deployments.look_everywhere"): 60,
             lambda: jobs.call("worker.webhooks.spread"): MISSED,
             lambda: jobs.call("worker.media.sweep"): 60,
+            lambda: jobs.call("worker.volumes.retry_deletes"): 10,
             lambda: jobs.call("worker.certificates.sweep"): 600,
             lambda: jobs.call("worker.catalog.refresh"): 3600,
             lambda: jobs.call("worker.image_copies.sweep"): 3600,

@@ -1,29 +1,45 @@
-"""What the tasks of volumes do on their node. Each waits for what was asked for before it, and may run twice."""
+"""What the tasks of volumes do on their node. Each waits for the one before it, and may run twice."""
 
 import time
 from contextlib import suppress
+from datetime import timedelta
 
-from sqlalchemy import select
+from sqlalchemy import or_, select
 
 from panel import clock
 from panel.db import session
-from panel.errors import NotFound
-from panel.models import Instance, Task, VolumePlan
+from panel.errors import NotFound, Problem
+from panel.models import Instance, Task, Volume, VolumePlan
 from panel.models.tasks import OPEN
-from panel.services import usage
+from panel.services import usage, volumes
 from panel.services.volumes.read import by_id, snapshot_by_id
 from worker.kinds import task
 from worker.nodes import base
-from worker.nodes.base import GiB, Missing
+from worker.nodes.base import GiB, Missing, NodeError
 from worker.task import WAIT
 
+FIRST_DELETE_RETRY_SECONDS, MAX_DELETE_RETRY_SECONDS = 10, 3600
+"""Seconds until a failed deletion is tried again: the first time, and at most. They double each time."""
+MAX_DELETES_PER_LOOK = 100
 
-def disk_of(row, name=None):
-    return base.Disk(row.on.name, name or row.disk_name, row.size * GiB)
+
+def disk_of(row, name=None, size=None):
+    return base.Disk(row.on.name, name or row.disk_name, (size or row.size) * GiB)
+
+
+class NotBegun(Problem):
+    """The task before this one failed."""
 
 
 def asked(work):
-    """The volume, once the task before this one has ended."""
+    """The volume, once the task before this one has succeeded."""
+    wait_for_earlier(work)
+    if earlier := failed_earlier(work.task):
+        raise NotBegun(f"It was not begun, because an earlier operation on the volume failed: {earlier[-1].error}")
+    return existing(work)
+
+
+def wait_for_earlier(work):
     if earlier := work.task.arguments.get("after"):
         waiting = select(Task.id).where(Task.id == earlier, Task.status.in_(OPEN))
         if session.scalar(waiting):
@@ -31,6 +47,20 @@ def asked(work):
             while session.scalar(waiting):
                 work.check()
                 time.sleep(WAIT)
+
+
+def failed_earlier(row):
+    """The tasks before this one that did not succeed, the nearest first. The last of them is the cause."""
+    found = []
+    while earlier := session.get(Task, row.arguments.get("after") or "", populate_existing=True):
+        if earlier.status not in ("failed", "cancelled"):
+            break
+        found.append(earlier)
+        row = earlier
+    return found
+
+
+def existing(work):
     volume = by_id(work.task.resource_id)
     if volume is None:
         raise NotFound("The volume was deleted meanwhile.")
@@ -44,8 +74,14 @@ def snapshot(work):
     return found
 
 
+def kept(row):
+    """The volume of a task that failed, unless it is being deleted."""
+    volume = by_id(row.resource_id)
+    return volume if volume and volume.status != "deleting" else None
+
+
 def failed(row, error):
-    if volume := by_id(row.resource_id):
+    if volume := kept(row):
         volume.status, volume.error = "failed", error
     if "snapshot_id" in row.arguments:
         snapshot_stays(row, None)
@@ -53,28 +89,44 @@ def failed(row, error):
 
 def available(row, error):
     """It could not be attached."""
-    if (volume := by_id(row.resource_id)) and volume.status == "attached":
-        volume.instance, volume.status, volume.error = None, "available", error
+    if volume := kept(row):
+        volume.error = error
+        if volume.status == "attached" and not failed_earlier(row):
+            volume.instance, volume.status = None, "available"
 
 
 def attached(row, error):
-    """The guest did not let it go."""
-    if volume := by_id(row.resource_id):
-        volume.instance = session.get(Instance, row.arguments["instance_id"])
-        volume.status, volume.error = "attached" if volume.instance else "available", error
-
-
-def still_there(row, error):
-    attached(row, error)
-    usage.resume(row.resource_id)
+    """The guest did not let it go. Behind a failed task the row says already where the volume is."""
+    if volume := kept(row):
+        volume.error = error
+        if not failed_earlier(row):
+            volume.instance = session.get(Instance, row.arguments["instance_id"])
+            volume.status = "attached" if volume.instance else "available"
 
 
 def as_before(row, error):
+    """It did not grow. Behind a failed resize the row has the earlier plan already."""
+    if volume := kept(row):
+        volume.error, volume.growing_to = error, None
+        if not any(each.kind == "volume_resize" for each in failed_earlier(row)):
+            volume.plan = session.get(VolumePlan, row.arguments["before"]["plan_id"])
+            usage.change(volume, plan=volume.plan.name, price=volume.plan.price)
+
+
+def delete_later(row, error):
+    """A volume that was reported as deleted stays so: the next attempt is scheduled."""
     if volume := by_id(row.resource_id):
-        before = row.arguments["before"]
-        volume.plan, volume.size = session.get(VolumePlan, before["plan_id"]), before["size"]
-        volume.error = error
-        usage.change(volume, plan=volume.plan.name, price=volume.plan.price)
+        wait = min(FIRST_DELETE_RETRY_SECONDS * 2**volume.delete_attempts, MAX_DELETE_RETRY_SECONDS)
+        volume.delete_attempts, volume.error = volume.delete_attempts + 1, error
+        volume.next_delete_at = clock.now() + timedelta(seconds=wait)
+
+
+def retry_deletes():
+    """Requests due deletions again. Also finds volumes whose task was lost."""
+    due = volumes.undeleted().where(or_(Volume.next_delete_at.is_(None), Volume.next_delete_at <= clock.now()))
+    for volume in session.scalars(due.limit(MAX_DELETES_PER_LOOK).with_for_update(of=Volume, skip_locked=True)):
+        volumes.delete_again(volume)
+    session.commit()
 
 
 def no_snapshot(row, error):
@@ -131,9 +183,9 @@ def detach(work):
     let_go(work, volume)
 
 
-def let_go(work, volume):
+def let_go(work, volume, instance_id=None):
     """From an instance that is gone there is nothing to be taken."""
-    instance = session.get(Instance, work.task.arguments["instance_id"] or "")
+    instance = session.get(Instance, instance_id or work.task.arguments.get("instance_id") or "")
     if instance is not None and instance.deployed:
         with suppress(Missing):
             work.node.detach_disk(instance.id, volume.on.name, volume.disk_name)
@@ -142,19 +194,32 @@ def let_go(work, volume):
 @task("volume_resize", ended_badly=as_before)
 def resize(work):
     volume = asked(work)
+    size = work.task.arguments.get("size", volume.size)
     work.step("Growing the disk", 20)
-    work.node.grow_disk(disk_of(volume), work.task.arguments["instance_id"])
+    work.node.grow_disk(disk_of(volume, size=size), work.task.arguments["instance_id"])
+    volume.size, volume.error = size, None
+    if (volume.growing_to or 0) <= size:
+        volume.growing_to = None
 
 
-@task("volume_delete", ended_badly=still_there)
+@task("volume_delete", ended_badly=delete_later)
 def delete(work):
-    volume = asked(work)
-    work.step("Waiting for the guest to let the volume go", 20)
-    let_go(work, volume)
-    work.step("Deleting the disk", 60)
-    for kept in volume.snapshots:
-        work.node.delete_disk(kept.on.name, kept.disk_name)
-    work.node.delete_disk(volume.on.name, volume.disk_name)
+    """Carried out whatever became of the tasks before it."""
+    wait_for_earlier(work)
+    volume = by_id(work.task.resource_id)
+    if volume is None:
+        return
+    arguments = work.task.arguments
+    try:
+        work.step("Waiting for the guest to let the volume go", 20)
+        for instance_id in arguments.get("instance_ids") or [arguments.get("instance_id")]:
+            let_go(work, volume, instance_id)
+        work.step("Deleting the disk", 60)
+        for copy in volume.snapshots:
+            work.node.delete_disk(copy.on.name, copy.disk_name)
+        work.node.delete_disk(volume.on.name, volume.disk_name)
+    except NodeError as error:
+        raise type(error)(f"{error} It is tried again.", error.detail) from error
     session.delete(volume)
 
 

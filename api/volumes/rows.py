@@ -61,7 +61,12 @@ def create(body):
 
 @user.get(ITEM, op="get", can=VIEW, out=KEYED, billed=True)
 def show(volume_id):
-    """Show a volume with its snapshots. 404 once its deletion was asked for."""
+    """Show a volume with its snapshots.
+
+    `status`, `instance_id` and the plan are as the last accepted request wants them; `pending` names the task that is
+    still open, or is null. When that task fails they go back to what is true and `error` says why. 404 from the moment
+    a delete was accepted.
+    """
     return {"volume": mine(volume_id)}
 
 
@@ -71,6 +76,8 @@ def attach(body, volume_id):
 
     A running guest sees it in a moment, as `dev`. When that fails it is `available` again, with an `error`. A volume
     that was in use once stays on its hypervisor: an instance elsewhere is refused with 422 under `instance_id`.
+    Operations of one volume are carried out in the order of their requests; those behind one that failed are not begun
+    and fail with its reason.
     """
     found = volumes.attach(mine(volume_id), account=kit.account(), actor=kit.actor(), **body)
     return {"message": "The volume is being attached.", "volume": found}
@@ -81,6 +88,7 @@ def detach(volume_id):
     """Detach a volume.
 
     Unmount it first: a running guest that does not let it go keeps it, and it is `attached` again, with an `error`.
+    Until `pending` is null the guest may still have it.
     """
     return {"message": "The volume is being detached.", "volume": volumes.detach(mine(volume_id), actor=kit.actor())}
 
@@ -89,7 +97,8 @@ def detach(volume_id):
 def resize(body, volume_id):
     """Move a volume to another plan of its class.
 
-    A running guest sees the new size at once. Refused with 422 under `volume_plan_id`: another class, less storage.
+    A running guest sees the new size at once. `size` changes when the disk has grown; until then `pending` names the
+    task. Refused with 422 under `volume_plan_id`: another class, less storage.
     """
     volume = mine(volume_id)
     cheaper = volumes.resize(volume, actor=kit.actor(), **body)
@@ -100,7 +109,8 @@ def resize(body, volume_id):
 def delete(volume_id):
     """Delete a volume with its snapshots.
 
-    It is detached first. From now on it is not found.
+    It is detached first. From now on it is not found and costs nothing. The panel removes the disk by itself, and tries
+    again as often as needed: an accepted delete is never taken back, and its task cannot be cancelled.
     """
     volumes.delete(mine(volume_id), actor=kit.actor())
     return {"message": "The volume is being deleted."}

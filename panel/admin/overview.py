@@ -89,6 +89,10 @@ def findings(failed, failures):
         address = url_for("admin_instances.show", instance_id=instance.id)
         title = f"{instance.name} is missing on its hypervisor"
         yield Item("danger", "zoom-question", title, instance.last_error, address)
+    for volume in session.scalars(overview.undeleted_volumes().limit(MOST)):
+        title = f"The deleted volume {volume.name} still exists"
+        text = f"{plural(volume.delete_attempts, 'attempt')} to remove it failed. The last one: {volume.error}"
+        yield Item("danger", "database", title, text, url_for("admin_volumes.index", search=volume.name))
     for storage in overview.full_storages():
         title = f"Storage {storage.name} on {storage.hypervisor.name} is nearly full"
         left = f"{storage.free * 100 // storage.capacity} % of the disk is free."

@@ -15,7 +15,12 @@ READ, WRITE = "admin:volumes:read", "admin:volumes:write"
 @page_can(READ)
 def index():
     search = request.args.get("search", "")[:255]
-    return render("admin/volumes/index.html", "rows", page=Page(volumes.listing(search=search)), filtered=bool(search))
+    return render(
+        "admin/volumes/index.html",
+        "rows",
+        page=Page(volumes.listing(search=search, deleting=True)),
+        filtered=bool(search),
+    )
 
 
 @bp.post("/<volume_id>/<any(detach, delete):action>")

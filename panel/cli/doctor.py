@@ -20,7 +20,7 @@ from panel.cli.up import ready
 from panel.config import ROOT, load
 from panel.db import db, session
 from panel.models import Hypervisor, Image, Mail
-from panel.services import workers
+from panel.services import overview, workers
 from worker import hypervisors as nodes
 from worker import mail as sending
 from worker.nodes.base import NodeError
@@ -169,6 +169,15 @@ def hypervisors(config):
     return ", ".join(row.name for row in rows)
 
 
+def volumes(config):
+    """Deleted volumes are gone from their hypervisors."""
+    left = session.scalars(overview.undeleted_volumes()).all()
+    if left:
+        named = " ".join(f"{volume.name} ({volume.disk_name}): {volume.error}" for volume in left)
+        raise Wrong(f"Deleted volumes still exist. {named} Look at their hypervisors; the panel keeps trying.")
+    return "no deleted volume is left"
+
+
 def local_hypervisor(config):
     """Whether this machine could be one, and how fast. A panel of other machines' hypervisors does without."""
     if not find_spec("libvirt"):
@@ -194,6 +203,7 @@ CHECKS = {
     "Browser files": browser_files,
     "Images": images,
     "Hypervisors": hypervisors,
+    "Volumes": volumes,
     "Local hypervisor": local_hypervisor,
 }
 

@@ -11,6 +11,8 @@ from panel.db import Dated, Model, Secret, UtcTime, new_id
 OPEN = ("pending", "queued", "running")
 REBUILDS = ("instance_deploy", "instance_reinstall", "instance_destroy", "instance_self_deploy")
 """Kinds during which an instance counts as pending."""
+NOT_CANCELLABLE = ("volume_delete",)
+"""Kinds that were acknowledged as done and so are carried out."""
 
 
 class Task(Dated, Model):
@@ -101,7 +103,12 @@ class Task(Dated, Model):
 
     @property
     def cancellable(self):
-        return self.open and self.cancel_requested_at is None and self.lock != "final"
+        return (
+            self.open
+            and self.cancel_requested_at is None
+            and self.lock != "final"
+            and (self.kind not in NOT_CANCELLABLE)
+        )
 
     @property
     def instance_id(self):

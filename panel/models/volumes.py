@@ -4,12 +4,13 @@ from datetime import datetime
 from decimal import Decimal
 
 from sqlalchemy import ForeignKey, Index, Numeric, String, Text
-from sqlalchemy.orm import Mapped, mapped_column, relationship
+from sqlalchemy.orm import Mapped, foreign, mapped_column, relationship
 
 from panel.db import Dated, Model
 from panel.models.accounts import Account
 from panel.models.hypervisors import HypervisorGroup, Storage
 from panel.models.instances import Instance
+from panel.models.tasks import Task
 
 
 class VolumePlanGroup(Dated, Model):
@@ -60,15 +61,25 @@ class Volume(Dated, Model):
     disk_name: Mapped[str] = mapped_column(String(64), unique=True)
     """What the node calls it: `v` and a number, for ever, and after a restore which copy it is."""
     size: Mapped[int]
-    """GiB."""
+    """GiB that the disk has."""
+    growing_to: Mapped[int | None]
+    """GiB that an open resize grows it to."""
     status: Mapped[str] = mapped_column(String(16), default="pending")
-    """`pending, available, attached, deleting` or `failed`."""
+    """`pending, available, attached, deleting` or `failed`. A volume that is `deleting` exists for workers and
+    operators only."""
+    delete_attempts: Mapped[int] = mapped_column(default=0)
+    """How often deleting it failed."""
+    next_delete_at: Mapped[datetime | None]
+    """When deleting it is tried again."""
     used: Mapped[bool] = mapped_column(default=False)
     """It was attached once, so there may be something on it."""
     error: Mapped[str | None] = mapped_column(Text)
     task_id: Mapped[str | None] = mapped_column(String(36))
     """The latest task: the next one waits for it."""
 
+    latest_task: Mapped[Task | None] = relationship(
+        primaryjoin=lambda: foreign(Volume.task_id) == Task.id, viewonly=True
+    )
     account: Mapped[Account] = relationship()
     group: Mapped[HypervisorGroup] = relationship()
     plan: Mapped[VolumePlan] = relationship()
@@ -77,6 +88,16 @@ class Volume(Dated, Model):
     snapshots: Mapped[list["VolumeSnapshot"]] = relationship(
         back_populates="volume", cascade="all, delete-orphan", order_by="VolumeSnapshot.id", passive_deletes=True
     )
+
+    @property
+    def pending(self):
+        """The task that is still open, or None."""
+        return self.latest_task if self.latest_task and self.latest_task.open else None
+
+    @property
+    def reserved_size(self):
+        """GiB that are set aside for it."""
+        return self.growing_to or self.size
 
     @property
     def deployed(self):

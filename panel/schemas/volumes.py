@@ -19,12 +19,17 @@ class VolumeSnapshotOut(Out):
     created_at = Time(**about("When it was asked for.", "2026-01-02T03:04:05.678Z"))
 
 
+class PendingOut(Out):
+    operation = fields.String(attribute="kind", **about("What is still to be done.", "volume_detach"))
+    task_id = fields.String(attribute="id", **about("The task that does it.", ID))
+
+
 class VolumeOut(Out):
     id = fields.String(**about("Volume id.", ID))
     name = fields.String(**about("The customer's name for it.", "data"))
     status = fields.String(validate=validate.OneOf(STATUSES), **about("Where it stands.", "available"))
     deployed = fields.Boolean(**about("Whether there is a disk for it.", True))
-    size = fields.Integer(**about("GiB.", 10))
+    size = fields.Integer(**about("GiB that the disk has. After a resize it changes when the disk has grown.", 10))
     volume_plan_id = fields.String(attribute="plan_id", **about("Its plan.", ID))
     hypervisor_group_id = fields.String(attribute="group_id", **about("Its location.", ID))
     project_id = fields.String(allow_none=True, **about("The project it is in.", None))
@@ -34,6 +39,11 @@ class VolumeOut(Out):
     )
     path = fields.Constant(None, **about("Always null: where it lies on its node is the platform's affair.", None))
     error = fields.String(allow_none=True, **about("Why the last attempt failed.", None))
+    pending = fields.Nested(
+        PendingOut,
+        allow_none=True,
+        **about("The last requested operation while it is not complete; null when nothing is open."),
+    )
     snapshots = fields.List(fields.Nested(VolumeSnapshotOut), **about("Its snapshots, oldest first."))
     created_at = Time(**about("When it was created.", "2026-01-02T03:04:05.678Z"))
     updated_at = Time(**about("When it last changed.", "2026-01-02T03:04:05.678Z"))

@@ -14,7 +14,11 @@ from panel.schemas.hypervisors import uri_fault
 from panel.services.lookup import change, fetch, fetch_all, refuse_taken
 
 GiB = 1024**3
-HELD = union_all(*(select(kind.storage_id, kind.size) for kind in (Disk, Volume, VolumeSnapshot))).subquery("held")
+HELD = union_all(
+    select(Disk.storage_id, Disk.size),
+    select(Volume.storage_id, func.coalesce(Volume.growing_to, Volume.size)),
+    select(VolumeSnapshot.storage_id, VolumeSnapshot.size),
+).subquery("held")
 """Everything that takes room in storages: where, and how many GiB."""
 
 STALE = timedelta(minutes=1)

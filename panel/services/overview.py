@@ -6,7 +6,7 @@ from redis import RedisError
 from sqlalchemy import case, func, select
 
 from panel.db import session
-from panel.models import Address, Disk, Hypervisor, HypervisorGroup, Instance, Storage, Subnet, Task
+from panel.models import Address, Disk, Hypervisor, HypervisorGroup, Instance, Storage, Subnet, Task, Volume
 from panel.schemas.words import STATES
 from panel.services import hypervisors, subnets, workers
 
@@ -85,6 +85,11 @@ def scarce_locations():
     left = select(HypervisorGroup, free).join(Subnet, Subnet.group_id == HypervisorGroup.id).join(Address)
     left = left.where(HypervisorGroup.enabled, Subnet.enabled, *subnets.PUBLIC_IPV4).group_by(HypervisorGroup.id)
     return session.execute(left.having(free * 100 <= func.count() * SCARCE).order_by(free).limit(5)).all()
+
+
+def undeleted_volumes():
+    """Volumes that customers deleted and whose last attempt to remove them failed."""
+    return select(Volume).where(Volume.status == "deleting", Volume.delete_attempts > 0).order_by(Volume.id)
 
 
 def lost_instances():

@@ -44,7 +44,7 @@ def index():
     wanted = {"search": request.args.get("search", "")[:255]}
     wanted["project_id"] = next((each for each, _ in there if each == request.args.get("project")), None)
     page = Page(volumes.listing(viewer(), **wanted))
-    moving = any(volume.status == "pending" for volume in page)
+    moving = any(volume.status == "pending" or volume.pending for volume in page)
     found = {"page": page, "closed": closed(), "moving": moving, "projects": there, "filtered": any(wanted.values())}
     return render("user/volumes/index.html", "rows", **found)
 

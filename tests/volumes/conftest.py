@@ -20,7 +20,7 @@ def billed(world):
 def plans(world):
     """Small, large and cheap ones of one class, and one of another."""
     ssd, disk = volume_plans.create_group(name="ssd"), volume_plans.create_group(name="hdd")
-    sizes = {"small": (10, 2), "large": (20, 4), "cheap": (10, 1)}
+    sizes = {"small": (10, 2), "large": (20, 4), "huge": (30, 6), "cheap": (10, 1)}
     made = {name: volume_plans.create(ssd, name=name, size=size, price=price) for name, (size, price) in sizes.items()}
     made["other"] = volume_plans.create(disk, name="other", size=50, price=1)
     session.commit()

@@ -29,8 +29,10 @@ def test_the_whole_life(call, as_, place, plans, work, machine, on_node):
     work()
     assert on_node(machine) == ({name: 10}, [name])
     resized = call("PATCH", f"{path}/resize", volume_plan_id=plans["large"].id).json
-    assert (resized["success"], resized["is_downgrade"], resized["volume"]["size"]) == (True, False, 20)
+    assert (resized["success"], resized["is_downgrade"], resized["volume"]["size"]) == (True, False, 10)
+    assert resized["volume"]["volume_plan_id"] == plans["large"].id
     work()
+    assert call("GET", path).json["volume"]["size"] == 20
     assert on_node() == {name: 20}
     detached = call("POST", f"{path}/detach").json["volume"]
     assert (detached["status"], detached["instance_id"], detached["dev"]) == ("available", None, None)
@@ -144,6 +146,7 @@ def test_plans(call, place, plans, volume, cast, work):
     assert (full.status_code, full.json["reason"]) == (422, "storage_not_sufficient")
     assert [plan["name"] for plan in call("GET", "volumes/create").json["volume_plans"]] == [
         "cheap",
+        "huge",
         "large",
         "other",
         "small",
@@ -286,5 +289,5 @@ def test_operators_keep_the_plans(as_, plans, volume):
     assert admin("DELETE", f"plan/{plan['id']}").status_code == 200
     assert admin("DELETE", f"plan-group/{group['id']}").status_code == 200
     assert admin("DELETE", f"plan/{plans['small'].id}").status_code == 409
-    assert len(admin("GET", "plans").json["data"]) == 4
+    assert len(admin("GET", "plans").json["data"]) == 5
     assert [each["name"] for each in admin("GET", "plan-groups").json["data"]] == ["hdd", "ssd"]

@@ -1,6 +1,6 @@
 """Volumes: what can be done with them, and when. Callers have been authorised; ids were fetched through their owner."""
 
-from panel.services.volumes.actions import attach, create, delete, detach, resize
+from panel.services.volumes.actions import attach, create, delete, delete_again, detach, resize, undeleted
 from panel.services.volumes.read import get, listing
 from panel.services.volumes.snapshots import delete_snapshot, restore, snapshot, snapshot_of
 
@@ -8,6 +8,7 @@ __all__ = [
     "attach",
     "create",
     "delete",
+    "delete_again",
     "delete_snapshot",
     "detach",
     "get",
@@ -16,4 +17,5 @@ __all__ = [
     "restore",
     "snapshot",
     "snapshot_of",
+    "undeleted",
 ]

@@ -1,14 +1,18 @@
-"""Making, attaching, growing and deleting volumes. Rows say at once how it is to be; workers see to it, in the order
-in which it was asked for."""
+"""Create, attach, resize and delete volumes.
+
+Rows have at once the values that clients store (`status`, `instance_id`, the plan); workers carry the tasks out in the
+order in which they were requested. A task behind one that failed is not begun. `size` changes when the disk has grown.
+"""
 
 import secrets
 
-from sqlalchemy import select
+from sqlalchemy import exists, select
 
 from panel import jobs
 from panel.db import session
 from panel.errors import Conflict, Invalid, NotFound
-from panel.models import Hypervisor, HypervisorGroup, Volume, VolumePlan
+from panel.models import Hypervisor, HypervisorGroup, Task, Volume, VolumePlan
+from panel.models.tasks import OPEN
 from panel.services import catalog, disks, group_grants, instances, projects, usage, volume_plans
 from panel.services.instances.create import Room, unused
 
@@ -85,6 +89,8 @@ def owned(instance_id, account):
 
 def move(volume, instance, actor):
     """What was never used has nothing to carry: it is made anew where the instance is."""
+    if volume.pending:
+        raise Conflict("Another task is working on the volume. Wait until it has ended.", reason="task_running")
     if volume.used or volume.snapshots:
         sentence = "The volume is on another hypervisor than the instance. Choose an instance there."
         raise Invalid(sentence, instance_id=sentence)
@@ -119,39 +125,63 @@ def resize(volume, *, volume_plan_id, actor):
     plan = chosen(volume_plan_id)
     if plan.volume_plan_group_id != volume.plan.volume_plan_group_id:
         raise Invalid("The plan is of another class.", volume_plan_id="A volume stays in its class.")
-    if plan.size < volume.size:
+    if plan.size < volume.reserved_size:
         raise Invalid(disks.SHRINK, volume_plan_id=disks.SHRINK)
     if volume.instance:
         disks.allow(volume.instance)
-    if plan.size > volume.size:
+    if plan.size > volume.reserved_size:
         held = select(Hypervisor).where(Hypervisor.id == volume.on.hypervisor_id).with_for_update(of=Hypervisor)
         host = session.scalar(held.execution_options(populate_existing=True))
-        if Room([host]).disk[volume.on] < plan.size - volume.size:
+        if Room([host]).disk[volume.on] < plan.size - volume.reserved_size:
             sentence = "The volume's hypervisor has not enough storage left."
             raise Invalid(sentence, reason="storage_not_sufficient", volume_plan_id=sentence)
-    cheaper, before = plan.price < volume.plan.price, {"plan_id": volume.plan_id, "size": volume.size}
-    volume.plan, volume.size = plan, plan.size
+    cheaper, before = plan.price < volume.plan.price, {"plan_id": volume.plan_id}
+    volume.plan, volume.growing_to = plan, plan.size if plan.size > volume.size else None
     session.flush()
     usage.change(volume, plan=plan.name, price=plan.price)
-    enqueue(volume, "resize", actor, instance_id=volume.instance_id, before=before)
+    enqueue(volume, "resize", actor, instance_id=volume.instance_id, before=before, size=plan.size)
     return cheaper
 
 
 def delete(volume, *, actor, by_operator=False):
-    """Deletes it with its snapshots. It is detached first; from now on it is not there any more."""
+    """Deletes it with its snapshots. It is detached first. From now on nobody but operators finds it, and deleting it
+    is tried until it succeeds."""
     if volume.instance:
         disks.allow(volume.instance, by_operator=by_operator)
     if any(each.status in ("creating", "restoring") for each in volume.snapshots):
         raise Conflict("A snapshot of the volume is being worked on. Wait until that has ended.", reason="task_running")
     usage.end(volume)
-    task = enqueue(volume, "delete", actor, instance_id=volume.instance_id)
-    volume.instance, volume.status = None, "deleting"
+    task = enqueue(volume, "delete", actor, instance_ids=holders(volume))
+    volume.instance, volume.status, volume.error = None, "deleting", None
     session.flush()
     return task
 
 
+def holders(volume):
+    """Ids of the instances that may have its disk: the one it is attached to, and those of open tasks."""
+    unfinished = select(Task).where(Task.resource_id == volume.id, Task.status.in_(OPEN))
+    named = [task.arguments.get("instance_id") for task in session.scalars(unfinished)]
+    return sorted({volume.instance_id, *named} - {None})
+
+
+def delete_again(volume):
+    """Another attempt to delete a volume whose last one failed."""
+    earlier = session.get(Task, volume.task_id or "")
+    instance_ids = earlier.arguments.get("instance_ids", []) if earlier and earlier.kind == "volume_delete" else []
+    volume.next_delete_at = None
+    return enqueue(volume, "delete", earlier.actor if earlier else "system", instance_ids=instance_ids)
+
+
+def undeleted():
+    """Volumes that are to be deleted, without an open task that does it."""
+    deleting = exists().where(Task.resource_id == Volume.id, Task.kind == "volume_delete", Task.status.in_(OPEN))
+    return select(Volume).where(Volume.status == "deleting", ~deleting)
+
+
 def enqueue(volume, action, actor, **arguments):
-    """The task waits for the one that was asked for before it."""
+    """The task waits for the one that was requested before it, if that is still open."""
+    session.expire(volume, ["latest_task"])
+    earlier = volume.pending
     task = jobs.enqueue(
         f"volume_{action}",
         "volume",
@@ -159,8 +189,9 @@ def enqueue(volume, action, actor, **arguments):
         lock="light",
         actor=actor,
         hypervisor_id=volume.on.hypervisor_id,
-        arguments={"after": volume.task_id, **arguments},
+        arguments={"after": earlier and earlier.id, **arguments},
     )
     volume.task_id = task.id
     session.flush()
+    session.expire(volume, ["latest_task"])
     return task

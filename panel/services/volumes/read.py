@@ -12,13 +12,16 @@ SHOWN = (
     joinedload(Volume.plan),
     joinedload(Volume.instance),
     joinedload(Volume.account),
+    joinedload(Volume.latest_task),
     selectinload(Volume.snapshots),
 )
 
 
-def listing(account=None, *, search=None, project_id=None):
-    """Newest first. With an account, only its own."""
-    query = select(Volume).options(*SHOWN).where(Volume.status != "deleting").order_by(Volume.id.desc())
+def listing(account=None, *, search=None, project_id=None, deleting=False):
+    """Newest first. With an account, only its own; with `deleting`, also those that are being deleted."""
+    query = select(Volume).options(*SHOWN).order_by(Volume.id.desc())
+    if not deleting:
+        query = query.where(Volume.status != "deleting")
     if account:
         query = query.where(account.owns(Volume))
     if project_id:

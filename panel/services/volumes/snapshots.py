@@ -33,8 +33,8 @@ def snapshot(volume, *, actor, name=None):
     if len(taken) >= MOST:
         sentence = f"A volume has at most {MOST} snapshots. Delete one first."
         raise Invalid(sentence, reason="snapshot_limit", name=sentence)
-    need_room(volume.on, volume.size)
-    made = VolumeSnapshot(volume=volume, on=volume.on, name=name, size=volume.size)
+    need_room(volume.on, volume.reserved_size)
+    made = VolumeSnapshot(volume=volume, on=volume.on, name=name, size=volume.reserved_size)
     session.add(made)
     session.flush()
     return made, enqueue(volume, "snapshot", actor, snapshot_id=made.id, instance_id=volume.instance_id)

@@ -2,6 +2,7 @@
 
 import contextlib
 import errno
+import time
 
 import libvirt
 
@@ -20,6 +21,9 @@ SILENT = (
     libvirt.VIR_ERR_AGENT_UNSYNCED,
 )
 
+POWER_OFF_NOTICED_SECONDS = 3
+"""How long libvirt takes at most to notice that a QEMU process ended."""
+
 NO_ROOM = ("No space left on device", "Cannot allocate memory", "Disk quota exceeded")
 
 
@@ -31,6 +35,27 @@ def absent_is_fine():
     except libvirt.libvirtError as error:
         if error.get_error_code() not in GONE:
             raise
+
+
+def repeat_when_off(domain, change):
+    """Makes a change of a machine, and makes it again if the machine was powered off meanwhile: QEMU's end breaks off
+    what was asked of it, and afterwards only the definition and the files are left to change."""
+    running = domain.isActive()
+    try:
+        return change()
+    except libvirt.libvirtError:
+        if not running or not has_ended(domain):
+            raise
+    return change()
+
+
+def has_ended(domain) -> bool:
+    until = time.monotonic() + POWER_OFF_NOTICED_SECONDS
+    while domain.isActive():
+        if time.monotonic() > until:
+            return False
+        time.sleep(0.05)
+    return True
 
 
 @contextlib.contextmanager

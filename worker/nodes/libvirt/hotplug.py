@@ -7,6 +7,7 @@ from lxml import etree
 
 from worker.nodes.base import Disk, Refused
 from worker.nodes.libvirt import pools, xml
+from worker.nodes.libvirt.errors import repeat_when_off
 from worker.nodes.libvirt.machines import find
 
 PATIENCE = 30
@@ -18,6 +19,10 @@ LIVE, KEPT = libvirt.VIR_DOMAIN_AFFECT_LIVE, libvirt.VIR_DOMAIN_AFFECT_CONFIG
 
 def attach(connection, machine_id: str, disk: Disk):
     domain, path = find(connection, machine_id), pools.find_disk(connection, disk).path()
+    repeat_when_off(domain, lambda: add(domain, disk, path))
+
+
+def add(domain, disk: Disk, path: str):
     for view in views(domain):
         found = devices(domain, view)
         if path not in found:
@@ -29,6 +34,10 @@ def attach(connection, machine_id: str, disk: Disk):
 def detach(connection, machine_id: str, pool: str, name: str):
     domain = find(connection, machine_id)
     path = connection.storagePoolLookupByName(pool).storageVolLookupByName(name).path()
+    repeat_when_off(domain, lambda: remove(domain, path))
+
+
+def remove(domain, path: str):
     for view in views(domain):
         found = devices(domain, view).get(path)
         if found is not None:

@@ -14,7 +14,7 @@ from lxml import etree
 
 from worker.nodes.base import Disk, Image, Pool, Progress, Refused, Seed
 from worker.nodes.libvirt import xml
-from worker.nodes.libvirt.errors import absent_is_fine
+from worker.nodes.libvirt.errors import absent_is_fine, repeat_when_off
 from worker.nodes.libvirt.seeds import iso
 
 COMPLETE = ".complete"
@@ -140,8 +140,15 @@ def grow_disk(connection, disk: Disk, machine_id: str | None):
     _, size, _ = volume.info()
     if size >= disk.size:
         return
-    machine = connection.lookupByUUIDString(machine_id) if machine_id else None
-    if machine and machine.isActive():
+    if machine_id is None:
+        volume.resize(disk.size)
+    else:
+        machine = connection.lookupByUUIDString(machine_id)
+        repeat_when_off(machine, lambda: grow(machine, volume, disk))
+
+
+def grow(machine, volume, disk: Disk):
+    if machine.isActive():
         machine.blockResize(volume.path(), disk.size, libvirt.VIR_DOMAIN_BLOCK_RESIZE_BYTES)
     else:
         volume.resize(disk.size)
