@@ -8,7 +8,7 @@ from panel.forms import Form
 from panel.htmx import did, go, render, say
 from panel.instance_pages.show import TEMPLATES, shown
 from panel.instance_pages.sides import area, at, found, page
-from panel.schemas.instances import InstancePatch, Rename
+from panel.schemas.instances import InstanceSettings, Rename
 from panel.services import instances
 
 
@@ -24,7 +24,7 @@ def rename(instance_id):
 @page("POST", "/<instance_id>/settings", can="instances.manage")
 def change(instance_id):
     instance = found(instance_id)
-    form = Form(InstancePatch, known=instance)
+    form = Form(InstanceSettings, known=instance)
     if form.submit(lambda **data: instances.update(instance, actor=actor(), **data)):
         say("The settings are changed.")
         return go(at(instance, "media" if request.args.get("tab") == "media" else "settings"))

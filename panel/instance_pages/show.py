@@ -16,7 +16,7 @@ from panel.instance_pages.sides import area, asker, at, found, may, operating, p
 from panel.models import Rescue
 from panel.paging import Page
 from panel.schemas.guests import PushKeysIn
-from panel.schemas.instances import InstancePatch
+from panel.schemas.instances import InstanceSettings
 from panel.schemas.words import KEYMAPS
 from panel.services import disks, events, instances, metrics, projects, ssh_keys, tasks
 
@@ -121,7 +121,7 @@ def settings(instance):
     keys = session.scalars(ssh_keys.listing(whose(instance))).all()
     groups = projects.listing(viewer()) if may("projects.view") and not operating() else None
     return {
-        "form": Form(InstancePatch, known=instance),
+        "form": Form(InstanceSettings, known=instance),
         "pushing": Form(PushKeysIn),
         "keys": [(key.id, key.name) for key in keys],
         "no_guest": instances.WORDS.get(instances.unreachable(instance, by_operator=operating())),

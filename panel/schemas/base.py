@@ -89,13 +89,17 @@ class Number(fields.Float):
 
 
 class Hostname(Text):
-    """A host name: labels of letters, digits, `_` and single inner hyphens, 253 characters in all (spec, section 8)."""
+    """A host name: labels of letters, digits, `_` and single inner hyphens, 253 characters in all (spec, section 8).
+    `empty`: an empty text is accepted too."""
 
-    def __init__(self, **options):
-        super().__init__(most=254, least=1, **options)
+    def __init__(self, *, empty=False, **options):
+        self.accepts_empty = empty
+        super().__init__(most=254, least=0 if empty else 1, **options)
 
     def _deserialize(self, value, attr, data, **kwargs):
         name = fields.String._deserialize(self, value, attr, data, **kwargs)
+        if self.accepts_empty and name == "":
+            return name
         labels = name.removesuffix(".").split(".")
         right = all(len(label) <= 63 and LABEL.fullmatch(label) and label[-1] != "-" for label in labels)
         if not right or len(name.removesuffix(".")) > 253:

@@ -221,8 +221,8 @@ class BootOrder(In):
     boot = boot_order(required=True)
 
 
-class InstancePatch(Patch):
-    """What may be edited. The names are also what a refusal lists."""
+class InstanceSettings(Patch):
+    """What people may edit. The names are also what a refusal lists."""
 
     display_name = Name(**about("The label.", "Shop front"))
     hostname = Hostname(**about("Host name; the guest takes it at its next deploy.", "shop.example.com"))
@@ -231,6 +231,25 @@ class InstancePatch(Patch):
     enable_smtp = Bool(**about("Whether it may send mail by port 25.", True))
     vnc_keymap = fields.String(validate=validate.OneOf(KEYMAPS), **about("Keyboard of the screen.", "de"))
     protection_enabled = Bool(**about("While true, reinstall and destroy are refused.", True))
+
+
+class InstancePatch(InstanceSettings):
+    """The same for programs: the public provider sends `""` for names that it does not know."""
+
+    display_name = Text(**about('The label. `""` leaves it unchanged.', "Shop front"))
+    hostname = Hostname(
+        empty=True,
+        **about('Host name; the guest takes it at its next deploy. `""` leaves it unchanged.', "shop.example.com"),
+    )
+    notes = Text(
+        most=65536, lines=True, allow_none=True, **about('Free text; `""` or null clears it.', "Behind the NAT")
+    )
+
+    @post_load
+    def drop_empty_names(self, data, **_):
+        """Empty names are not changes (decision "Empty strings in PATCH")."""
+        changes = {field: value for field, value in data.items() if value != ""}
+        return changes | ({"notes": None} if data.get("notes") == "" else {})
 
 
 class Rename(In):

@@ -108,6 +108,23 @@ def test_patch(as_, cast):
     assert as_("owner", "GET", path).json["notes"] is None
 
 
+@pytest.mark.parametrize(("who", "path"), [("owner", "/api/instance/{}"), ("admin", "/api/v1/instance/{}")])
+def test_empty_names_mean_unchanged_and_empty_notes_clear_them(as_, cast, who, path):
+    """Acceptance C1: the public provider sends `""` for the one of the two names that it does not know."""
+    instance = cast.instance(display_name="Shown", hostname="tf1.example.com")
+    patch = lambda body: as_(who, "PATCH", path.format(instance.id), json=body)  # noqa: E731
+    assert patch({"display_name": "", "hostname": "tf2.example.com", "notes": "n"}).status_code == 200
+    assert (instance.display_name, instance.hostname, instance.notes) == ("Shown", "tf2.example.com", "n")
+    assert patch({"display_name": "Other", "hostname": "", "notes": ""}).status_code == 200
+    assert (instance.display_name, instance.hostname, instance.notes) == ("Other", "tf2.example.com", None)
+
+
+def test_the_page_does_not_accept_an_empty_name(browse, cast):
+    instance = cast.instance(hostname="a.example")
+    browse("owner").post(f"/instances/{instance.id}/rename", data={"display_name": ""})
+    assert instance.display_name
+
+
 @pytest.mark.parametrize("name", HOSTNAMES_RIGHT)
 def test_hostnames_that_are_right(as_, cast, name):
     """LIM-04 to LIM-08"""
@@ -123,7 +140,7 @@ def test_hostnames_that_are_wrong(as_, cast, wanted, name):
         ("PATCH", f"/api/instance/{instance.id}", {}),
         ("POST", "/api/cloud-service/instances", wanted),
         ("POST", f"/api/instance/{instance.id}/deploy", {"image_id": cast.image.id}),
-    ):
+    )[name == "" :]:  # in a PATCH an empty name means unchanged
         answer = as_("owner", method, path, json={**body, "hostname": name})
         assert answer.status_code == 422
         assert isinstance(answer.json["errors"]["hostname"], list)
@@ -134,7 +151,6 @@ def test_hostnames_that_are_wrong(as_, cast, wanted, name):
 @pytest.mark.parametrize(
     ("field", "value"),
     [
-        ("display_name", ""),
         ("display_name", "x" * 256),
         ("display_name", "a\x00b"),
         ("display_name", 5),
