@@ -44,10 +44,11 @@ def confirmed(password, field="password"):
 def change_password(body):
     """Change the password.
 
-    Every session in a browser ends. Tokens stay.
+    A common password, a pattern or the person's email address answers 422 under `new_password`. Every session in a
+    browser ends. Tokens stay.
     """
     person = confirmed(body["current_password"], "current_password")
-    passwords.change(person, body["new_password"], entry.source())
+    passwords.change(person, body["new_password"], entry.source(), field="new_password")
     return {"message": "The password is changed, and every session is ended."}
 
 

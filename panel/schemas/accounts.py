@@ -5,7 +5,7 @@ from marshmallow import Schema, fields, validate
 from panel.schemas.base import Bool, In, Int, Out, PageQuery, Patch, Text, Time, about
 from panel.schemas.catalog import ID
 from panel.schemas.instances import known_zone
-from panel.schemas.words import OPERATOR_ROLES
+from panel.schemas.words import OPERATOR_ROLES, PASSWORD_MAX_LENGTH, PASSWORD_MIN_LENGTH
 
 REASON = about("What the person is told.", "Invoice 1042 is overdue.")
 ROLE = about("`full`, `support` or `read_only`; null for who runs nothing.", "support")
@@ -14,6 +14,17 @@ ROLE = about("`full`, `support` or `read_only`; null for who runs nothing.", "su
 class Email(Text):
     def __init__(self, **options):
         super().__init__(most=255, rules=[validate.Email(error="Must be an email address.")], **options)
+
+
+class AccountPassword(Text):
+    """A new password of an account. Whether it is easy to guess depends on whose it is: panel.services.password_rules
+    decides."""
+
+    def __init__(self, **options):
+        super().__init__(least=PASSWORD_MIN_LENGTH, most=PASSWORD_MAX_LENGTH, **options)
+
+
+PASSWORD_RULE = "At least 12 characters; common passwords, patterns and the person's email address are refused."
 
 
 def cap(what):
@@ -58,12 +69,10 @@ class AccountOut(Caps):
 
 class AccountIn(In):
     email = Email(required=True, **about("Email address, unique.", "ada@example.com"))
-    password = Text(
-        most=128,
-        least=8,
+    password = AccountPassword(
         load_default=None,
         allow_none=True,
-        **about("Without one the person cannot sign in on the pages yet.", "correct horse battery"),
+        **about(f"{PASSWORD_RULE} Without one the person cannot sign in on the pages yet.", "correct horse battery"),
     )
     first_name = Text(most=100, **about("First name.", "Ada"))
     last_name = Text(most=100, **about("Last name.", "Lovelace"))

@@ -236,14 +236,12 @@ class InstanceSettings(Patch):
 class InstancePatch(InstanceSettings):
     """The same for programs: the public provider sends `""` for names that it does not know."""
 
-    display_name = Text(**about('The label. `""` leaves it unchanged.', "Shop front"))
+    display_name = Name(least=0, **about('The label. `""` leaves it unchanged.', "Shop front"))
     hostname = Hostname(
         empty=True,
         **about('Host name; the guest takes it at its next deploy. `""` leaves it unchanged.', "shop.example.com"),
     )
-    notes = Text(
-        most=65536, lines=True, allow_none=True, **about('Free text; `""` or null clears it.', "Behind the NAT")
-    )
+    notes = Text(most=65536, lines=True, allow_none=True, **about('Free text. `""` and null clear it.', "Behind NAT"))
 
     @post_load
     def drop_empty_names(self, data, **_):

@@ -2,10 +2,12 @@
 
 from marshmallow import fields, validate
 
+from panel.schemas.accounts import PASSWORD_RULE, AccountPassword
 from panel.schemas.base import In, Out, Text, Time, about
+from panel.schemas.words import PASSWORD_MAX_LENGTH
 
 ID = "0199c0a8-0000-7000-8000-000000000001"
-PASSWORD = {"required": True, "validate": validate.Length(1, 1024)}
+PASSWORD = {"required": True, "validate": validate.Length(1, PASSWORD_MAX_LENGTH)}
 
 
 class PasswordConfirmed(In):
@@ -14,8 +16,8 @@ class PasswordConfirmed(In):
 
 class PasswordChange(In):
     current_password = fields.String(**PASSWORD, **about("The password as it is.", "correct horse battery"))
-    new_password = Text(
-        required=True, least=12, most=1024, **about("The password as it is to be.", "staple battery horse")
+    new_password = AccountPassword(
+        required=True, **about(f"The password as it is to be. {PASSWORD_RULE}", "staple battery horse")
     )
 
 

@@ -1,5 +1,7 @@
 """Words that are on the wire and in rows alike."""
 
+PASSWORD_MIN_LENGTH = 12
+PASSWORD_MAX_LENGTH = 1024
 STATES = ("migrating", "pending", "suspended", "running", "stopped")
 TASK_STATUSES = ("pending", "queued", "running", "completed", "failed", "cancelled")
 # fmt: off

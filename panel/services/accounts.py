@@ -12,6 +12,7 @@ from panel.models import Account, Image, Instance, Member
 from panel.models.accounts import LIMITS
 from panel.services import links, operators
 from panel.services.lookup import change, fetch
+from panel.services.password_rules import refuse_weak_password
 
 hasher = PasswordHasher()
 NOBODY = "$argon2id$v=19$m={0.memory_cost},t={0.time_cost},p={0.parallelism}${1:A<22}${1:A<43}".format(hasher, "")
@@ -138,7 +139,9 @@ def belongings(account):
     return found
 
 
-def set_password(account, password):
+def set_password(account, password, field="password"):
+    """Set a password that is long and hard to guess; another is refused under `field`."""
+    refuse_weak_password(password, account.email, field)
     account.password_hash = hasher.hash(password)
 
 

@@ -6,6 +6,7 @@ from panel import mail
 from panel.errors import Invalid, NotFound
 from panel.services import accounts, alerts, devices, links, sign_ins
 from panel.services.links import RESET
+from panel.services.password_rules import refuse_weak_password
 
 LINK_LIVES = timedelta(minutes=60)
 WRONG = "This is not your password."
@@ -18,9 +19,10 @@ def check(account, password, field="password"):
         raise Invalid("The password is wrong.", **{field: WRONG if account.password_hash else NONE_YET})
 
 
-def change(account, new, source, kept=None):
-    """Sets a new password. Every session but `kept` ends: whoever knew the old one may be in one of them."""
-    accounts.set_password(account, new)
+def change(account, new, source, kept=None, field="password"):
+    """Sets a new password, which came in `field`. Every session but `kept` ends: whoever knew the old one may be in one
+    of them."""
+    accounts.set_password(account, new, field)
     links.end(account, RESET)
     sign_ins.end_others(account, kept)
     alerts.changed(account, "Your password was changed", source)
@@ -51,12 +53,13 @@ def opened(secret):
     return link.account
 
 
-def reset(secret, new, source):
+def reset(secret, new, source, field="password"):
     """Uses the link up. The person still has to sign in, with the second factor if there is one. No browser that was
     known before it is known after it."""
     account = opened(secret)
+    refuse_weak_password(new, account.email, field)
     if links.use(secret, RESET) is None:
         raise NotFound("This link was used already. Ask for a new one.")
     devices.forget(account)
-    change(account, new, source)
+    change(account, new, source, field=field)
     return account

@@ -7,8 +7,10 @@ from panel.auth import entry, permissions
 from panel.auth.browser import leave, me, page_can
 from panel.forms import Form
 from panel.htmx import go, render, say
+from panel.schemas.accounts import AccountPassword
 from panel.schemas.base import In, Text
 from panel.schemas.instances import known_zone
+from panel.schemas.words import PASSWORD_MAX_LENGTH
 from panel.services import accounts, invitations
 
 bp = Blueprint("invitations", __name__, url_prefix="/invitation")
@@ -17,8 +19,8 @@ bp = Blueprint("invitations", __name__, url_prefix="/invitation")
 class AcceptForm(In):
     first_name = Text(required=True, least=1, most=100)
     last_name = Text(most=100, load_default="")
-    password = Text(required=True, least=12, most=1024)
-    again = fields.String(required=True, validate=validate.Length(1, 1024))
+    password = AccountPassword(required=True)
+    again = fields.String(required=True, validate=validate.Length(1, PASSWORD_MAX_LENGTH))
     timezone = fields.String(validate=known_zone)
 
     @validates_schema(skip_on_field_errors=True)

@@ -8,13 +8,12 @@ from panel.auth.browser import page_can
 from panel.errors import Problem
 from panel.forms import Form
 from panel.htmx import go, render, say
-from panel.schemas.accounts import Email
-from panel.schemas.base import In, Text
+from panel.schemas.accounts import AccountPassword, Email
+from panel.schemas.base import In
 from panel.services import passwords, throttle
 from panel.user.sign_in import answer
 
 bp = Blueprint("password_reset", __name__)
-LEAST, MOST = 12, 1024
 
 
 class AskForm(In):
@@ -22,7 +21,7 @@ class AskForm(In):
 
 
 class NewPasswordForm(In):
-    new = Text(required=True, least=LEAST, most=MOST)
+    new = AccountPassword(required=True)
     again = fields.String(required=True)
 
     @validates_schema
@@ -76,7 +75,7 @@ def finish(secret):
     except Problem:
         return go(url_for(".choose", secret=secret))
     form = Form(NewPasswordForm)
-    if form.submit(lambda new, again: passwords.reset(secret, new, entry.source())):
+    if form.submit(lambda new, again: passwords.reset(secret, new, entry.source(), field="new")):
         entry.recognise(form.result)  # the link came by the person's own mail
         say("Your password is set. Sign in with it.")
         return go(url_for("sign_in.show"))

@@ -13,18 +13,19 @@ from panel.auth.browser import lacks_factor, me, page_can, refusal
 from panel.db import session
 from panel.forms import Form
 from panel.htmx import did, go, render, say
+from panel.schemas.accounts import AccountPassword
 from panel.schemas.base import In, Text
+from panel.schemas.words import PASSWORD_MAX_LENGTH
 from panel.services import devices, factors, passkeys, passwords, sign_ins, throttle
-from panel.user.password_reset import LEAST, MOST
 from panel.user.sign_in import Credential
 
 bp = Blueprint("security", __name__, url_prefix="/profile")
-Password = fields.String(required=True, validate=validate.Length(1, MOST))
+Password = fields.String(required=True, validate=validate.Length(1, PASSWORD_MAX_LENGTH))
 
 
 class PasswordForm(In):
     current = Password
-    new = Text(required=True, least=LEAST, most=MOST)
+    new = AccountPassword(required=True)
     again = fields.String(required=True)
 
     @validates_schema
@@ -88,7 +89,7 @@ def change_password():
 
 def replace_password(current, new, again):
     confirm(current, "current")
-    passwords.change(me(), new, entry.source(), kept=current_user.sign_in)
+    passwords.change(me(), new, entry.source(), kept=current_user.sign_in, field="new")
 
 
 def confirm(password, field="password"):

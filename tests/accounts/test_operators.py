@@ -7,6 +7,7 @@ from panel.auth import permissions
 from panel.db import session
 from panel.models import Account
 from panel.services import accounts
+from tests.cast import PASSWORD
 from tests.crawl import own, pages
 from tests.test_pages import pages as every_page
 
@@ -16,7 +17,7 @@ def operator(cast, browse):
     """The browser of an operator with a role."""
 
     def opened(role):
-        cast.operator = accounts.create(email=f"{role}@example.com", password="x" * 12, operator_role=role)
+        cast.operator = accounts.create(email=f"{role}@example.com", password=PASSWORD, operator_role=role)
         session.commit()
         return browse("operator")
 

@@ -1,0 +1,136 @@
+"""Which passwords accounts may have: one rule wherever a password is set (acceptance A3, pages m18)."""
+
+import pytest
+from flask import url_for
+from zxcvbn.frequency_lists import FREQUENCY_LISTS
+
+from panel import clock
+from panel.db import session
+from panel.errors import Invalid
+from panel.models import Member, Role
+from panel.schemas.words import PASSWORD_MIN_LENGTH
+from panel.services import accounts, passwords
+from panel.services.password_rules import is_easy_to_guess, refuse_weak_password
+from panel.services.tokens import hashed
+from tests.cast import PASSWORD
+
+EMAIL = "owner@example.com"
+WEAK = ("aaaaaaaaaaaa", "password1234", "123456789012", EMAIL, "abcabcabcabc", "11 characte")
+OWN = ("Owner@Example.com", "owner@example.com1", "owner123owner", "owner@example", "ownerownerowner")
+GOOD = ("correct horse battery", "staple battery horse", "a long test password", "kX2v-9aQw_31Lz")
+
+
+def test_every_common_password_is_easy_to_guess():
+    """Acceptance A3: the 10,000 most common."""
+    common = list(FREQUENCY_LISTS["passwords"])[:10_000]
+    assert len(common) == 10_000
+    assert [each for each in common if not is_easy_to_guess(each, EMAIL)] == []
+
+
+@pytest.mark.parametrize("password", [*WEAK, *OWN])
+def test_weak_passwords(password):
+    """Acceptance A3: common ones, repetitions and the person's own address."""
+    with pytest.raises(Invalid) as refused:
+        refuse_weak_password(password, EMAIL, "new")
+    assert list(refused.value.fields) == ["new"]
+
+
+@pytest.mark.parametrize("password", [*GOOD, "ä" * 3 + "Zügel über Köln", "kX2v-9aQw_31Lz" * 70])
+def test_good_passwords(password):
+    refuse_weak_password(password, EMAIL)
+
+
+def by_profile(as_, browse, cast, password):
+    body = {"current_password": PASSWORD, "new_password": password}
+    answer = as_("owner", "POST", "/api/profile/password", json=body)
+    return answer.status_code, list(answer.json["errors"])
+
+
+def by_profile_page(as_, browse, cast, password):
+    data = {"current": PASSWORD, "new": password, "again": password}
+    return browse("owner").post("/profile/password", data=data)
+
+
+def by_link(as_, browse, cast, password):
+    link = passwords.reset_facts(EMAIL)["link"]
+    session.commit()
+    data = {"new": password, "again": password}
+    answer = browse().post("/reset-password/" + link.rsplit("/", 1)[1], data=data)
+    assert browse().get("/reset-password/" + link.rsplit("/", 1)[1]).status_code == 200, "the link is still good"
+    return answer
+
+
+def by_invitation(as_, browse, cast, password):
+    password = password.replace("owner@", "owner2@")
+    role = session.query(Role).first()
+    member = Member(
+        owner_id=cast.owner.id, email=EMAIL.replace("owner", "owner2"), role=role, invited_at=clock.now(), reach="all"
+    )
+    member.invitation_hash = hashed("secret")
+    session.add(member)
+    session.commit()
+    return browse().post("/invitation/secret", data={"first_name": "G", "password": password, "again": password})
+
+
+def by_operator(as_, browse, cast, password):
+    answer = as_("admin", "POST", "/api/v1/users", json={"email": "owner@example.org", "password": password})
+    return answer.status_code, list(answer.json["errors"])
+
+
+def by_operator_page(as_, browse, cast, password):
+    return browse("admin").post("/admin/customers/new", data={"email": "owner@example.org", "password": password})
+
+
+def by_billing(as_, browse, cast, password):
+    body = {"external_id": "7", "email": "owner@example.org", "password": password}
+    answer = as_("billing", "POST", "/api/v1/billing/users", json=body)
+    return answer.status_code, list(answer.json["errors"])
+
+
+def by_command_line(as_, browse, cast, password):
+    with pytest.raises(Invalid):  # what `panel user create` and `panel user password` call
+        accounts.create(email="owner@example.org", password=password)
+    with pytest.raises(Invalid):
+        passwords.change(cast.owner, password, None)
+    return 422, ["password"]
+
+
+WAYS = {
+    by_profile: "new_password",
+    by_profile_page: None,
+    by_link: None,
+    by_invitation: None,
+    by_operator: "password",
+    by_operator_page: None,
+    by_billing: "password",
+    by_command_line: "password",
+}
+
+
+@pytest.mark.parametrize("way", WAYS, ids=lambda way: way.__name__)
+@pytest.mark.parametrize("password", ["aaaaaaaaaaaa", "password1234", "short", "owner@example.com"])
+def test_the_rule_holds_wherever_a_password_is_set(as_, browse, cast, way, password):
+    """Acceptance A3, pages m18."""
+    before = cast.owner.password_hash
+    answer = way(as_, browse, cast, password)
+    if WAYS[way]:
+        assert answer == (422, [WAYS[way]])
+    else:
+        assert answer.status_code == 422
+        assert "is-invalid" in answer.text
+    assert cast.owner.password_hash == before
+    assert accounts.by_email("owner@example.org") is accounts.by_email("owner2@example.com") is None
+
+
+def test_pages_name_the_length(app, browse):
+    """Pages m18: one length wherever a password is chosen."""
+    with app.test_request_context():
+        address = url_for("admin_accounts.new")
+    for page in (browse("admin").get(address), browse("owner").get("/profile/security")):
+        assert f"At least {PASSWORD_MIN_LENGTH} characters" in page.text
+
+
+def test_guests_passwords_are_not_judged(as_, cast):
+    instance = cast.instance()
+    body = {"image_id": cast.image.id, "password": "password"}
+    assert as_("owner", "POST", f"/api/instance/{instance.id}/deploy", json=body).status_code == 200
