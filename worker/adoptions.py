@@ -14,11 +14,11 @@ from worker.nodes.base import GiB, Missing, NodeError, Refused
 
 def described(node, strangers, earlier):
     """What each of the strangers is. A guest that is off tells no addresses: those that it told last are kept."""
-    answering = node.agents() if strangers else ()
+    answering = node.agents_answering([each["id"] for each in strangers]) if strangers else {}
     for stranger in strangers:
         with suppress(Missing):
             found = node.describe(stranger["id"])
-            told = addresses(node, found.id) if found.id in answering else None
+            told = addresses(node, found.id) if answering.get(found.id) else None
             if told is None:
                 told = {nic["mac"]: nic["addresses"] for nic in earlier.get(found.id, {}).get("nics", ())}
             yield plain(found, told)

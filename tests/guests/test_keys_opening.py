@@ -122,7 +122,7 @@ def first_boot_is_what_was_asked(guest, run, patience):
     assert not signs_in(run, "root", "a new: password")
     guest.node.agent_set_password(guest.machine.id, "root", "a new: password")
     assert signs_in(run, "root", "a new: password")
-    assert guest.machine.id in guest.node.agents()
+    assert guest.node.agents_answering([guest.machine.id]) == {guest.machine.id: True}
     [root] = [each for each in guest.node.agent_filesystems(guest.machine.id) if each.mountpoint == "/"]
     assert 0 < root.used < root.size <= 3 * GiB
 

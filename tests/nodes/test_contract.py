@@ -715,16 +715,18 @@ def virtual_size(path):
 # --- guest agents
 
 
-def test_the_guests_whose_agent_is_there_are_told_in_one_look(node, guest, new_machine):
-    silent = new_machine()
+def test_many_agents_are_pinged_in_one_call(node, guest, new_machine):
+    silent, off = new_machine(), new_machine()
     node.start(silent.id)
-    until(lambda: guest.id in node.agents())
-    assert silent.id not in node.agents()
+    ids = [guest.id, silent.id, off.id, str(uuid.uuid4())]
+    until(lambda: node.agents_answering(ids) == {guest.id: True, silent.id: False})
+    assert node.agents_answering([]) == {}
+    assert node.agents_answering(ids, seconds=-1) in ({}, {guest.id: True, silent.id: False})
     node.power_off(silent.id)
     node.power_off(guest.id)
-    assert guest.id not in node.agents()
+    assert node.agents_answering(ids) == {}
     node.start(guest.id)
-    until(lambda: guest.id in node.agents())
+    until(lambda: node.agents_answering(ids) == {guest.id: True})
 
 
 def test_a_guest_tells_how_full_its_file_systems_are(node, guest):

@@ -573,9 +573,10 @@ class Node(ABC):
         """Returns when the guest agent answers; raises `AgentSilent` otherwise."""
 
     @abstractmethod
-    def agents(self) -> frozenset[str]:
-        """The running machines whose guest agent is there, in one look however many: no guest is asked, so one whose
-        agent hangs counts as well."""
+    def agents_answering(self, machine_ids: Iterable[str], seconds: float = 20.0) -> dict[str, bool]:
+        """Pings the guest agents of many machines, some at a time, and says of each whether it answered. Begins no ping
+        after `seconds`. A machine that was not asked by then, is off, is not here, or whose agent works on something
+        else is left out."""
 
     @abstractmethod
     def agent_filesystems(self, machine_id: str) -> list[FileSystem]:

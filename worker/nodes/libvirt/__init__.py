@@ -52,6 +52,7 @@ class LibvirtNode(Node):
     def __init__(self, spec: NodeSpec, data_dir: Path):
         super().__init__(spec, data_dir)
         self.lines = Lines(spec.uri)
+        self.pings = agents.Pings(self.lines)
         self.circuit = Circuit(spec.name)
         self.cards = seen.Cards()
         self.facts: facts.Facts | None = None
@@ -290,8 +291,11 @@ class LibvirtNode(Node):
     def agent_ping(self, machine_id):
         self.call("reach the guest agent", A_WHILE, agent.ping, machine_id)
 
-    def agents(self):
-        return self.call("look for guest agents", A_WHILE, agents.answering)
+    def agents_answering(self, machine_ids, seconds=20.0):
+        def ping_all(_):
+            return self.pings.ping_all(machine_ids, seconds)
+
+        return self.call("ping guest agents", A_WHILE, ping_all, heard=self.pings.heard)
 
     def agent_filesystems(self, machine_id):
         return self.call("ask the guest for its file systems", A_WHILE, agents.filesystems, machine_id)

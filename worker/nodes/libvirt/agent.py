@@ -12,8 +12,11 @@ import libvirt_qemu
 from worker.nodes.base import AgentSilent, Finished
 from worker.nodes.libvirt.machines import find
 
-PATIENCE = 5
+ANSWER_SECONDS = 5
 """Seconds the agent has for an answer of its own."""
+
+PASSWORD_SECONDS = 15
+"""Seconds the guest has to set a password: a slow machine takes a while to hash it."""
 
 NOBODY = (
     libvirt.VIR_ERR_OPERATION_INVALID,  # the machine just stopped
@@ -31,19 +34,18 @@ def ping(connection, machine_id: str):
 
 def addresses(connection, machine_id: str) -> dict[str, list[str]]:
     domain = running(connection, machine_id)
-    with answering():
-        found = domain.interfaceAddresses(libvirt.VIR_DOMAIN_INTERFACE_ADDRESSES_SRC_AGENT)
     return {
-        card["hwaddr"]: [address["addr"] for address in card["addrs"] or ()]
-        for name, card in found.items()
-        if card["hwaddr"] and name != "lo"
+        card["hardware-address"]: [address["ip-address"] for address in card.get("ip-addresses", ())]
+        for card in tell(domain, "guest-network-get-interfaces")
+        if card.get("hardware-address") and card["name"] != "lo"
     }
 
 
 def set_password(connection, machine_id: str, user: str, password: str):
+    """libvirt's own call for this waits without an end for an agent that hangs."""
     domain = running(connection, machine_id)
-    with answering():
-        domain.setUserPassword(user, password)
+    arguments = {"username": user, "password": encode(password), "crypted": False}
+    tell(domain, "guest-set-user-password", seconds=PASSWORD_SECONDS, **arguments)
 
 
 def run(connection, machine_id: str, command: Iterable[str], stdin: str, deadline: float) -> Finished:
@@ -77,10 +79,10 @@ def decode(data: str) -> str:
     return base64.b64decode(data).decode(errors="replace")
 
 
-def tell(domain, command: str, **arguments):
+def tell(domain, command: str, seconds: int = ANSWER_SECONDS, **arguments):
     request = json.dumps({"execute": command, "arguments": arguments} if arguments else {"execute": command})
     with answering():
-        return json.loads(libvirt_qemu.qemuAgentCommand(domain, request, PATIENCE, 0))["return"]
+        return json.loads(libvirt_qemu.qemuAgentCommand(domain, request, seconds, 0))["return"]
 
 
 @contextlib.contextmanager

@@ -19,6 +19,7 @@ GONE = {
 SILENT = (
     libvirt.VIR_ERR_AGENT_UNRESPONSIVE,
     libvirt.VIR_ERR_AGENT_UNSYNCED,
+    getattr(libvirt, "VIR_ERR_AGENT_COMMAND_TIMEOUT", None),  # newer versions tell this apart
 )
 
 POWER_OFF_NOTICED_SECONDS = 3

@@ -15,6 +15,9 @@ from worker.nodes.simulated.counters import share
 from worker.nodes.simulated.machines import uptime
 from worker.nodes.simulated.storage import seed_on
 
+ANSWERS, HANGS = 1, 2
+"""What a machine's agent does; 0 when it has none."""
+
 HASHER = argon2.PasswordHasher(time_cost=1, memory_cost=1024, parallelism=1)
 
 
@@ -22,9 +25,10 @@ class Guests:
     def agent_ping(self, machine_id):
         self._guest(machine_id)
 
-    def agents(self):
-        rows = self.state.rows("SELECT * FROM machines WHERE power = 'on' AND agent")
-        return frozenset(row["id"] for row in rows if self._up(row))
+    def agents_answering(self, machine_ids, seconds=20.0):
+        ids = orjson.dumps(list(machine_ids)).decode()
+        named = "SELECT * FROM machines WHERE power = 'on' AND id IN (SELECT value FROM json_each(?))"
+        return {row["id"]: self._up(row) and row["agent"] == ANSWERS for row in self.state.rows(named, ids)}
 
     def agent_filesystems(self, machine_id):
         first = self._guest(machine_id).live["disks"][0]
@@ -45,15 +49,18 @@ class Guests:
         return PROGRAMS[program](guest, arguments, stdin)
 
     def agent_set_password(self, machine_id, user, password):
-        self._guest(machine_id)
+        """An agent that hangs does it later, when nobody waits any more."""
         with self.state.transaction() as db:
-            row = (machine_id, user, HASHER.hash(password))
-            db.execute("INSERT OR REPLACE INTO passwords VALUES (?, ?, ?)", row)
+            machine = self._machine(db, machine_id)
+            if self._up(machine) and machine["agent"]:
+                row = (machine_id, user, HASHER.hash(password))
+                db.execute("INSERT OR REPLACE INTO passwords VALUES (?, ?, ?)", row)
+        self._guest(machine_id)
 
     def _guest(self, machine_id):
         with self.state.snapshot() as db:
             row = self._machine(db, machine_id)
-        if not (self._up(row) and row["agent"]):
+        if not (self._up(row) and row["agent"] == ANSWERS):
             raise AgentSilent("The guest agent does not answer.", f"machine {machine_id} is {row['power']}")
         return Guest(self.state, row)
 

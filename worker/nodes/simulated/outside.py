@@ -7,7 +7,7 @@ import argon2
 import orjson
 
 from worker.nodes.base import Seed
-from worker.nodes.simulated.guests import HASHER
+from worker.nodes.simulated.guests import HANGS, HASHER
 from worker.nodes.simulated.storage import seed_on
 
 
@@ -39,11 +39,12 @@ class Outside:
         with self.state.transaction() as db:
             db.execute("UPDATE machines SET power = 'off', live = NULL, memory = 0")
 
-    def set_guest(self, machine_id, *, heeds_shutdown=True, agent=True):
-        """Whether the guest turns off when asked to, and whether it has a guest agent."""
+    def set_guest(self, machine_id, *, heeds_shutdown=True, agent=True, agent_hangs=False):
+        """Whether the guest turns off when asked to, and whether it has a guest agent that answers or hangs."""
         with self.state.transaction() as db:
             self._machine(db, machine_id)
-            self._change(db, machine_id, heeds_shutdown=heeds_shutdown, agent=agent)
+            state = HANGS if agent_hangs else int(agent)
+            self._change(db, machine_id, heeds_shutdown=heeds_shutdown, agent=state)
 
     def make_odd(self, machine_id, sentence, device=None):
         """Gives a machine, or one of its disks, something that no machine of the panel can have."""
