@@ -16,7 +16,7 @@ from sqlalchemy import select
 from panel import jobs
 from panel.db import session
 from panel.models import Hypervisor
-from worker import hypervisors
+from worker import agents, hypervisors
 from worker.nodes.base import NodeError
 from worker.sweep import LEASE, Sweep
 
@@ -47,6 +47,7 @@ class Schedule:
             lambda: jobs.call("worker.mail.send_due"): 15,
             lambda: jobs.call("worker.consoles.tidy"): 60,
             lambda: jobs.call("worker.agents.look_everywhere"): 15,
+            agents.look_at_watched: 5,
             lambda: jobs.call("worker.docker_deployments.look_everywhere"): 60,
             lambda: jobs.call("worker.webhooks.spread"): MISSED,
             lambda: jobs.call("worker.media.sweep"): 60,

@@ -18,7 +18,7 @@ from panel.paging import Page
 from panel.schemas.guests import PushKeysIn
 from panel.schemas.instances import InstanceSettings
 from panel.schemas.words import KEYMAPS
-from panel.services import disks, events, instances, metrics, projects, ssh_keys, tasks
+from panel.services import disks, events, instances, metrics, projects, ssh_keys, tasks, watched_instances
 
 TEMPLATES = {"": "user/instances/show.html", "admin_": "admin/instances/show.html"}
 """The page of each side; what differs is around the tabs."""
@@ -70,6 +70,7 @@ def gone(instance_id):
 def shown(instance_id, tab, **more):
     """What the template reads, for the tab that is asked for."""
     instance = found(instance_id)
+    watched_instances.mark(instance)
     latest = session.scalars(tasks.listing(asker(), resource_id=instance.id).limit(LATEST)).all()
     context = {
         "instance": instance,

@@ -17,8 +17,8 @@ RANGES = {"30m": (1800, 15), "1h": (3600, 15), "12h": (43200, 300), "1d": (86400
 FRESH = 60
 """Seconds for which the newest figures count as what a machine uses now."""
 
-HEARD = timedelta(seconds=75)
-"""An agent that answered this short a time before it was asked last is there."""
+AGENT_STATE_TTL = timedelta(minutes=3)
+"""How long what was seen of a guest agent counts; each is asked about once a minute."""
 
 SPARK = (7200, 300)
 """What the small curves of a list show: like an entry of `RANGES`."""
@@ -83,9 +83,12 @@ def agent(instance):
     """Whether the guest agent answers, and else why not (specification 4.11)."""
     if instance.power != "on":
         return {"available": False, "reason": "not_running"}
-    seen, checked = instance.agent_seen_at, instance.agent_checked_at
-    heard = bool(seen and checked and checked - seen <= HEARD)
-    return {"available": heard, "reason": None if heard else "agent_not_reporting"}
+    checked = instance.agent_checked_at
+    known = (
+        checked and clock.now() - checked <= AGENT_STATE_TTL and not (instance.power_at and checked < instance.power_at)
+    )
+    available = bool(known) and not instance.agent_down
+    return {"available": available, "reason": None if available else "agent_not_reporting"}
 
 
 def sparks(instances):
