@@ -106,11 +106,23 @@ def outcome(task, seconds):
 def awaited(row, done, seconds):
     """Commits, so that the work can begin, and waits until the row shows that it is `done()`. Returns the row as it is
     when the time is over at the latest. Only for what takes a moment and whose caller can do nothing without it."""
-    session.commit()
-    until = time.monotonic() + seconds
-    while True:
+
+    def refreshed():
         session.refresh(row)
         session.commit()
-        if done() or time.monotonic() > until:
-            return row
+        return done()
+
+    session.commit()
+    wait_until(refreshed, seconds)
+    return row
+
+
+def wait_until(is_done, seconds):
+    """Waits until `is_done()`, which only reads. Returns whether it was, when the time is over at the latest."""
+    until = time.monotonic() + seconds
+    while True:
+        found = is_done()
+        session.commit()
+        if found or time.monotonic() > until:
+            return found
         time.sleep(LOOK)

@@ -8,6 +8,7 @@ from api import kit
 from api.instances import admin, user
 from api.instances.actions import TASK_ID
 from api.instances.rows import mine
+from panel import reachability
 from panel.schemas.base import about
 from panel.schemas.guests import GuestAddressOut, GuestFilesystemOut, PushKeysIn, ResetPasswordIn
 from panel.services import instances
@@ -30,11 +31,15 @@ def reset_password(body, instance_id):
     """Set a new password of root.
 
     The guest agent sets it in the running guest; poll the task. Whether ssh takes passwords is the guest's own setting
-    and is not changed. Refused (409) with `not_running`, `suspended`, `task_running`, `not_deployed`, or
-    `agent_unavailable` when the guest agent is known to be away; 503 `hypervisor_unreachable` when the node does not
-    answer.
+    and is not changed. Before it answers, the panel asks the node and the guest agent, for 10 seconds at most. Refused
+    (409) with `not_running`, `suspended`, `not_deployed`, `task_running` (also while another reset is under way), or
+    `agent_unavailable` when the guest agent does not answer; 503 `hypervisor_unreachable` when the node does not
+    answer. A refused reset changes nothing, then or later. A task that fails because the answer to the change was lost
+    says that the outcome is unknown: the old or the new password is valid.
     """
-    task, password = instances.reset_password(mine(instance_id), actor=kit.actor(), **body)
+    instance = mine(instance_id)
+    asked = reachability.check_guest(instance)
+    task, password = instances.reset_password(instance, actor=kit.actor(), since=asked, **body)
     return {"message": SET, "data": {"password": password, "task_id": task.id}}
 
 
@@ -49,11 +54,14 @@ def reset_password(body, instance_id):
 def reset_password_of_any(body, instance_id):
     """Set a new password of root.
 
-    Refused (409) with `not_running`, `suspended`, `task_running`, `not_deployed` or `agent_unavailable`; 503
-    `hypervisor_unreachable` when the node does not answer.
+    Before it answers, the panel asks the node and the guest agent, for 10 seconds at most. Refused (409) with
+    `not_running`, `suspended`, `not_deployed`, `task_running` (also while another reset is under way) or
+    `agent_unavailable`; 503 `hypervisor_unreachable` when the node does not answer. A refused reset changes nothing,
+    then or later.
     """
     instance = instances.get(instance_id)
-    task, password = instances.reset_password(instance, actor=kit.actor(), by_operator=True, **body)
+    asked = reachability.check_guest(instance, by_operator=True)
+    task, password = instances.reset_password(instance, actor=kit.actor(), since=asked, by_operator=True, **body)
     kit.say(SET)
     return {"password": password, "task_id": task.id}
 
@@ -71,7 +79,9 @@ def push_keys(body, instance_id):
 
     Their owners may then sign in as root; keys that are there already stay. Refused as the reset of a password is.
     """
-    task = instances.push_keys(mine(instance_id), account=kit.account(), actor=kit.actor(), **body)
+    instance = mine(instance_id)
+    reachability.check_guest(instance)
+    task = instances.push_keys(instance, account=kit.account(), actor=kit.actor(), **body)
     return {"message": "The keys are being put into the guest.", "task_id": task.id}
 
 

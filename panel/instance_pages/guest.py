@@ -1,6 +1,6 @@
 """Root's password and keys of a running guest."""
 
-from panel import once
+from panel import once, reachability
 from panel.auth.browser import actor
 from panel.forms import Form
 from panel.htmx import go, render, say
@@ -13,7 +13,8 @@ from panel.services import instances
 @page("POST", "/<instance_id>/reset-password", can="instances.manage")
 def reset_password(instance_id):
     instance = found(instance_id)
-    _, password = instances.reset_password(instance, actor=actor(), by_operator=operating())
+    asked = reachability.check_guest(instance, by_operator=operating())
+    _, password = instances.reset_password(instance, actor=actor(), since=asked, by_operator=operating())
     once.keep(instance.id, password)
     say("The password is being set.", "info")
     return go(at(instance, "overview"))
@@ -23,7 +24,12 @@ def reset_password(instance_id):
 def push_keys(instance_id):
     instance = found(instance_id)
     form = Form(PushKeysIn)
-    if form.submit(lambda **data: instances.push_keys(instance, account=asker(), actor=actor(), **data)):
+
+    def push(**data):
+        reachability.check_guest(instance, by_operator=operating())
+        return instances.push_keys(instance, account=asker(), actor=actor(), **data)
+
+    if form.submit(push):
         say("The keys are being put into the guest.", "info")
         return go(at(instance, "overview"))
     tab = shown(instance_id, "settings", pushing=form)

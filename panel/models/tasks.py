@@ -2,13 +2,20 @@
 
 from datetime import datetime
 
-from sqlalchemy import JSON, BigInteger, ForeignKey, Index, String, Text, text
+from sqlalchemy import JSON, BigInteger, ForeignKey, Index, String, Text, bindparam, text
 from sqlalchemy.orm import Mapped, mapped_column, relationship
 
 from panel import clock
 from panel.db import Dated, Model, Secret, UtcTime, new_id
 
 OPEN = ("pending", "queued", "running")
+
+
+def is_open(status):
+    """The condition in the words of the partial indexes, so that databases use them."""
+    return status.in_(bindparam("open_statuses", OPEN, expanding=True, literal_execute=True))
+
+
 REBUILDS = ("instance_deploy", "instance_reinstall", "instance_destroy", "instance_self_deploy")
 """Kinds during which an instance counts as pending."""
 NOT_CANCELLABLE = ("volume_delete",)
@@ -37,6 +44,12 @@ class Task(Dated, Model):
             "ix_tasks_open",
             "status",
             "queued_at",
+            sqlite_where=text("status in ('pending','queued','running')"),
+            postgresql_where=text("status in ('pending','queued','running')"),
+        ),
+        Index(
+            "ix_tasks_open_resource_id",
+            "resource_id",
             sqlite_where=text("status in ('pending','queued','running')"),
             postgresql_where=text("status in ('pending','queued','running')"),
         ),

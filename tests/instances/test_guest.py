@@ -1,15 +1,28 @@
 """What is done inside guests by the APIs and pages, and what is refused while nobody can."""
 
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
-from sqlalchemy import select
+from sqlalchemy import func, select
 
+import worker.reachability
+from panel import reachability
 from panel.db import session
 from panel.models import GuestReport, Hypervisor, Instance, Task
 from worker import agents
 
 RESETS = {"owner": "/api/instance/{}/reset-password", "admin": "/api/v1/instance/{}/resetPassword"}
+
+
+@pytest.fixture(autouse=True)
+def mended(node):
+    """What is broken in a test is mended after it."""
+    before = node.options
+    yield
+    node.options = before
+    node.clear()
+    node.ping()
 
 
 @pytest.fixture
@@ -58,29 +71,97 @@ def test_the_route_may_be_called_without_a_body(as_, running):
     assert as_("owner", "POST", RESETS["owner"].format(running.id)).status_code == 200
 
 
+@pytest.mark.parametrize("fault", [{"agent": False}, {"agent_hangs": True}])
 @pytest.mark.parametrize("who", RESETS)
-def test_an_agent_that_is_away_refuses(as_, running, cast, node, who):
-    """INS-64, INS-66"""
-    node.set_guest(running.id, agent=False)
-    look(running)
-    answer = reset(as_, who, running)
-    assert (answer.status_code, answer.json["reason"]) == (409, "agent_unavailable")
-    assert "data" not in answer.json
-    assert session.scalar(select(Task).where(Task.kind == "instance_reset_password")) is None
+def test_an_agent_that_is_away_refuses(as_, running, node, work, who, fault):
+    """INS-64, INS-66, E2: at once, and nothing reaches an agent that hangs and may go on later."""
+    assert reset(as_, who, running, password="the old one").status_code == 200
+    work()
+    node.set_guest(running.id, **fault)
+    refuses(reset(as_, who, running, password="a new one"), 409, "agent_unavailable", work)
+    assert session.get(Instance, running.id).agent_down
     node.set_guest(running.id)
-    look(running)
+    assert node.signs_in(running.id, "root", "the old one")
     assert reset(as_, who, running).status_code == 200
 
 
-@pytest.mark.parametrize("who", RESETS)
-def test_a_node_that_does_not_answer_refuses(as_, running, who):
-    """INS-65, INS-66"""
-    session.scalar(select(Hypervisor)).status = "down"
-    session.commit()
-    answer = reset(as_, who, running)
-    assert (answer.status_code, answer.json["reason"]) == (503, "hypervisor_unreachable")
+def refuses(answer, status, reason, work):
+    """The refusal has no password, and left no task."""
+    assert (answer.status_code, answer.json["reason"]) == (status, reason)
     assert "data" not in answer.json
-    assert session.scalar(select(Task).where(Task.kind == "instance_reset_password")) is None
+    work()
+    resets = select(Task.status).where(Task.kind == "instance_reset_password")
+    assert set(session.scalars(resets)) <= {"completed"}
+    assert session.scalar(select(func.count()).select_from(resets.subquery())) <= 1
+
+
+@pytest.mark.parametrize("marked_down", [True, False])
+@pytest.mark.parametrize("who", RESETS)
+def test_a_node_that_does_not_answer_refuses(as_, running, node, work, who, marked_down):
+    """INS-65, INS-66, ERR-10, E3: also before anybody has marked it as down."""
+    node.options = replace(node.options, deadline=0.01)
+    if marked_down:
+        session.scalar(select(Hypervisor)).status = "down"
+        session.commit()
+    else:
+        node.fault("*", "silent")
+    refuses(reset(as_, who, running), 503, "hypervisor_unreachable", work)
+
+
+@pytest.mark.parametrize(
+    ("seen_by_worker", "status", "reason"),
+    [(None, 503, "hypervisor_unreachable"), ("node", 409, "agent_unavailable")],
+)
+def test_who_does_not_answer_in_time_counts_as_silent(as_, running, work, monkeypatch, seen_by_worker, status, reason):
+    """INS-64, INS-65: the request waits for workers and for what they look at, for a while."""
+    monkeypatch.setattr(reachability, "CHECK_SECONDS", 0)
+
+    def look(function, *args):
+        assert function == "worker.reachability.look"
+        if seen_by_worker:
+            worker.reachability.note_node(running.hypervisor_id)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(reachability.jobs, "call", look)
+        answer = reset(as_, "owner", running)
+    refuses(answer, status, reason, work)
+
+
+def test_of_two_resets_one_is_accepted(as_, running, work, monkeypatch):
+    """E10: the second is refused while the first is under way, and when it was asked for before the first began."""
+    first = reset(as_, "owner", running)
+    assert first.status_code == 200
+    assert (reset(as_, "admin", running).json["reason"], reset(as_, "owner", running).status_code) == (
+        "task_running",
+        409,
+    )
+    work()
+    real, inner = reachability.wait_for_look, []
+
+    def look(*args, **options):
+        real(*args, **options)
+        if not inner:
+            inner.append(None)
+            inner.append(reset(as_, "owner", running))
+            work()
+
+    monkeypatch.setattr(reachability, "wait_for_look", look)
+    outer = reset(as_, "owner", running)
+    assert (inner[1].status_code, outer.status_code, outer.json["reason"]) == (200, 409, "task_running")
+    assert "data" not in outer.json
+    assert reset(as_, "owner", running).status_code == 200
+
+
+@pytest.mark.parametrize("fault", ["lost-answer", "silent"])
+def test_a_change_whose_answer_is_lost_says_so(as_, running, node, work, fault):
+    """INS-63: nobody knows which password is valid, and the task says that."""
+    node.options = replace(node.options, deadline=0.01)
+    task = reset(as_, "owner", running).json["data"]["task_id"]
+    node.fault("agent_set_password", fault, 1)
+    work()
+    row = session.get(Task, task)
+    assert (row.status, row.secret) == ("failed", None)
+    assert row.error == "The outcome is unknown: the old or the new password is valid."
 
 
 def test_states_that_refuse(as_, running, cast, work):
@@ -93,20 +174,21 @@ def test_states_that_refuse(as_, running, cast, work):
     assert reset(as_, "owner", running).json["reason"] == "suspended"
 
 
-def test_what_was_seen_before_the_machine_was_turned_on_does_not_count(as_, running, cast, node):
+def test_what_was_seen_earlier_does_not_count(as_, running, cast, node):
+    """An agent that came back since somebody looked is not refused for that."""
     row = session.get(Instance, running.id)
-    row.agent_seen_at, row.agent_checked_at = None, row.power_at - timedelta(seconds=1)
+    row.agent_seen_at, row.agent_checked_at = None, row.power_at + timedelta(microseconds=1)
     session.commit()
+    assert row.agent_down
     assert reset(as_, "owner", running).status_code == 200
-    row.agent_checked_at = row.power_at + timedelta(seconds=1)
-    session.commit()
-    assert reset(as_, "owner", running).json["reason"] == "agent_unavailable"
 
 
 def test_an_agent_that_falls_silent_meanwhile_fails_the_task(as_, running, work, node):
-    task = reset(as_, "owner", running).json["data"]["task_id"]
-    node.set_guest(running.id, agent=False)
+    """E2: it is asked once more before the password is sent."""
+    task = reset(as_, "owner", running, password="a new one").json["data"]["task_id"]
+    node.set_guest(running.id, agent_hangs=True)
     work()
+    assert not node.signs_in(running.id, "root", "a new one")
     row = session.get(Task, task)
     assert (row.status, row.error, row.secret) == ("failed", "The guest agent does not answer.", None)
     assert session.get(Instance, running.id).state == "running"
@@ -134,8 +216,10 @@ def test_keys_are_put_into_the_running_guest(as_, running, work, node):
         refused = as_("owner", "POST", path, json=body)
         assert (refused.status_code, list(refused.json["errors"])) == (422, [field])
     node.set_guest(running.id, agent=False)
-    look(running)
     assert as_("owner", "POST", path, json={"ssh_key_id": made[0]["id"]}).json["reason"] == "agent_unavailable"
+    node.options = replace(node.options, deadline=0.01)
+    node.fault("*", "silent")
+    assert as_("owner", "POST", path, json={"ssh_key_id": made[0]["id"]}).json["reason"] == "hypervisor_unreachable"
 
 
 def test_what_the_guest_says_is_shown_with_its_time(as_, running):
@@ -187,6 +271,5 @@ def test_the_pages(browse, running, work, node, cast, as_):
     refused = browser.post(f"/instances/{running.id}/ssh-keys", data={"ssh_keys": ""})
     assert (refused.status_code, "Choose at least one." in refused.text) == (422, True)
     node.set_guest(running.id, agent=False)
-    look(running)
-    assert "The guest agent does not answer" in browser.get(settings).text
     assert browser.post(f"/instances/{running.id}/reset-password").status_code == 409
+    assert "The guest agent does not answer" in browser.get(settings).text

@@ -2,17 +2,25 @@
 
 import secrets
 
+from sqlalchemy import or_, select
+
 from panel.db import session
 from panel.errors import Conflict, Invalid, Unavailable
-from panel.models import GuestReport, Rescue
+from panel.models import GuestReport, Instance, Rescue, Task
+from panel.models.tasks import is_open
 from panel.services import ssh_keys
 from panel.services.instances.actions import enqueue
-from panel.services.instances.rules import WORDS, refusal
+from panel.services.instances.rules import BUSY, WORDS, refusal
 
 
-def reset_password(instance, *, actor, password=None, by_operator=False):
-    """Sets root's password, a made-up one when none is given. Returns the task and the password."""
+def reset_password(instance, *, actor, since, password=None, by_operator=False):
+    """Sets root's password, a made-up one when none is given. Returns the task and the password. Refused with
+    `task_running` beside another one that is under way, or that was asked for after this one (`since`)."""
     need(instance, "reset_password", by_operator=by_operator)
+    session.execute(select(Instance.id).where(Instance.id == instance.id).with_for_update(key_share=True))
+    other = select(Task.id).where(Task.resource_id == instance.id, Task.kind == "instance_reset_password")
+    if session.scalar(other.where(or_(is_open(Task.status), Task.created_at >= since)).limit(1)):
+        raise Conflict(WORDS[BUSY], reason=BUSY)
     password = password or secrets.token_urlsafe(12)
     return enqueue(instance, "reset_password", "light", actor=actor, secret=password), password
 

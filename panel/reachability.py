@@ -1,0 +1,57 @@
+"""Checks whether an instance's node and guest agent answer, before a call whose answer depends on it.
+
+No request calls a node: a worker looks, and writes what it saw where it is always written (`Hypervisor.seen_at`,
+`Instance.agent_checked_at`). Both APIs and the pages wait for that here, then the services refuse by what the rows say.
+"""
+
+from sqlalchemy import select
+
+from panel import clock, jobs
+from panel.db import session
+from panel.errors import Conflict, Unavailable
+from panel.models import Hypervisor, Instance
+from panel.services import instances
+
+CHECK_SECONDS = 10
+"""How long a request waits for a worker's look. What did not answer by then counts as silent."""
+
+
+def check_guest(instance, *, by_operator=False):
+    """Waits until a worker has looked for the node and the guest agent. Raises `hypervisor_unreachable` (503) or
+    `agent_unavailable` (409). What is refused for another reason is left to the caller's service. Returns the time at
+    which the check began."""
+    asked = clock.now()
+    if instances.unreachable(instance, by_operator=by_operator) in (None, "agent_unavailable"):
+        wait_for_look(instance, asked, with_agent=True)
+    return asked
+
+
+def check_node(instance):
+    """The same for calls that need the node only."""
+    if instance.hypervisor.status == "up":
+        wait_for_look(instance, clock.now(), with_agent=False)
+
+
+def wait_for_look(instance, asked, *, with_agent):
+    session.commit()  # nothing is locked while somebody looks
+    jobs.call("worker.reachability.look", instance.id, with_agent)
+    jobs.wait_until(lambda: is_looked_at(instance.id, asked, with_agent), CHECK_SECONDS)
+    session.refresh(instance)
+    hypervisor = instance.hypervisor
+    session.refresh(hypervisor)
+    if hypervisor.status != "up" or not is_since(hypervisor.seen_at, asked):
+        raise Unavailable(instances.WORDS["hypervisor_unreachable"], reason="hypervisor_unreachable")
+    if with_agent and (instance.agent_down or not is_since(instance.agent_checked_at, asked)):
+        raise Conflict(instances.WORDS["agent_unavailable"], reason="agent_unavailable")
+
+
+def is_looked_at(instance_id, asked, with_agent):
+    facts = select(Hypervisor.status, Hypervisor.seen_at, Instance.agent_checked_at, Instance.power)
+    facts = session.execute(facts.join(Instance.hypervisor).where(Instance.id == instance_id)).first()
+    if facts is None or facts.status != "up":
+        return True
+    return is_since(facts.agent_checked_at if with_agent else facts.seen_at, asked)
+
+
+def is_since(moment, asked):
+    return moment is not None and moment >= asked
