@@ -17,10 +17,14 @@ def listing(query):
 
 @user.post("/images", op="create", can="images.manage", body=CaptureIn, out=kit.keyed("image", OwnImageOut))
 def create(body):
-    """Make an image of a stopped instance.
+    """Make an image of the first disk of an instance, also while it runs.
 
-    Poll the list until its status is `available` or `error`; then it can be deployed like any other. Refused (409) with
-    `not_stopped`, `not_deployed`, `suspended`, `task_running`, and (422) with `limit_reached`.
+    The image has the disk as it was at one moment, soon after the request. The file systems of a running guest are
+    frozen for that moment through the guest agent; where no agent answers the image is as after a power failure. The
+    guest goes on and its later writes are in its own disk only. Poll the list until the image's status is `available`
+    or `error`; then it can be deployed like any other. Until then the instance is not started, migrated or given a live
+    session. Refused (409) with `not_deployed`, `suspended`, `task_running`, `already_active` (a live session) and
+    `image_disabled`, and (422) with `limit_reached`.
     """
     try:
         instance = instances.get(body.pop("instance_id"), kit.account())

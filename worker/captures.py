@@ -6,12 +6,11 @@ from dataclasses import replace
 from pathlib import PurePosixPath
 
 from panel.db import session
-from panel.errors import Conflict, NotFound
+from panel.errors import NotFound
 from panel.models import Image
-from panel.services import captures
 from panel.services.media import image_files
 from worker import hypervisors
-from worker.instances import known
+from worker.instances import POWER, SUSPENSION, known
 from worker.kinds import task
 from worker.machines import disk_of
 from worker.media import written
@@ -36,19 +35,44 @@ class Hashing:
         self.size += len(portion)
 
 
-@task("image_capture", ended_badly=not_captured)
+@task("image_capture", ended_badly=not_captured, after=(*POWER, *SUSPENSION))
 def capture(work):
     """The node copies the disk, with all that it is based on, into one file; that comes to the panel's folder."""
     instance = known(work)
     disk = disk_of(instance.disks[0])
     copy = replace(disk, name=f"capture-{work.task.id}.qcow2")
     wanted(work)
-    if work.node.power(instance.id) is not Power.off:
-        raise Conflict(captures.NOT_STOPPED)
+    overlaid = put_aside(work, instance, disk)
     work.step("Copying the disk", 10)
     work.undo("delete_disk", copy.pool, copy.name)
     work.node.copy_disk(disk, copy, work.moved)
+    if overlaid:
+        work.step("Writing later changes into the disk", 40)
+        work.node.merge_overlay(instance.id, disk.pool, disk.name)
     work.step("Storing the image", 50)
+    store(work, copy)
+
+
+def put_aside(work, instance, disk):
+    """Lets a machine that runs write into an overlay of the disk, which then is as it was at one moment: with the file
+    systems frozen for that moment if the guest agent answers, else as after a power failure. Returns whether it did. A
+    machine that is off, or turns off meanwhile, needs none: it is not started during the task."""
+    if work.node.power(instance.id) is Power.off:
+        return False
+    work.undo("merge_overlay", instance.id, disk.pool, disk.name)
+    work.undo("thaw_guest", instance.id)
+    work.step("Holding the disk", 5)
+    try:
+        work.node.lay_overlays(instance.id, [disk])
+    except Refused:
+        if work.node.power(instance.id) is not Power.off:
+            raise
+        return False
+    return True
+
+
+def store(work, copy):
+    """Brings the copy into the panel's folder, as the image's file."""
     folder = hypervisors.data_dir / "images"
     folder.mkdir(parents=True, exist_ok=True)
     with written(folder) as (path, file):

@@ -244,7 +244,7 @@ def suspend(work):
         leave(work, instance)
 
 
-@task("instance_unsuspend", after=(*POWER, *SUSPENSION))
+@task("instance_unsuspend", after=(*POWER, "image_capture", *SUSPENSION))
 def unsuspend(work):
     """Gives back the power that the machine had when it was suspended."""
     instance = known(work)

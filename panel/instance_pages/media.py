@@ -1,12 +1,14 @@
 """The media of an instance: its drives, installing from an ISO, rescue, and making an image of it."""
 
 from flask import request
+from marshmallow import ValidationError
 
 from panel.auth.browser import actor
 from panel.db import session
 from panel.errors import Invalid, Problem
 from panel.htmx import did
 from panel.instance_pages.sides import asker, at, found, may, operating, page, whose
+from panel.schemas.captures import CaptureIn
 from panel.services import captures, instances, isos
 from panel.services.instances import drives, rescue
 from panel.services.instances.self_deploy import allow as may_self_deploy
@@ -93,8 +95,9 @@ def rescue_it(instance_id, switch):
 @page("POST", "/<instance_id>/capture", can="images.manage")
 def capture(instance_id):
     instance = found(instance_id)
-    name = request.form.get("name", "").strip()
-    if not 0 < len(name) <= 255 or not name.isprintable():
-        raise Invalid("Give the image a name.")
+    try:
+        name = CaptureIn(only=["name"]).load({"name": request.form.get("name", "")})["name"]
+    except ValidationError:
+        raise Invalid("Give the image a name.") from None
     image = captures.capture(instance, name=name, actor=actor())
     return did(f"The image {image.name} is being made.", back(instance))

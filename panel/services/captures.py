@@ -12,7 +12,6 @@ from panel.services import forges, tasks
 from panel.services.instances.rules import BUSY, WORDS
 
 MOST_OWN = 10
-NOT_STOPPED = "The instance runs, so a copy of its disk would be half-written. Shut it down first."
 
 
 def listing(account, *, search=None):
@@ -30,7 +29,8 @@ def get(image_id, account):
 
 
 def capture(instance, *, name, actor, cloudinit=None, type=None):
-    """A new image of the instance's first disk, which has to stand still meanwhile. Returns its row, `creating`."""
+    """A new image of the instance's first disk as it is when the copy begins, also while it runs. Returns its row,
+    `creating`."""
     refuse(instance)
     have = session.scalar(select(func.count()).where(Image.account_id == instance.account_id, Image.purpose == "user"))
     if have >= MOST_OWN:
@@ -65,11 +65,18 @@ def refuse(instance):
     for reason, so in (("suspended", instance.suspended_reason), ("not_deployed", not instance.deployed)):
         if so:
             raise Conflict(WORDS[reason], reason=reason)
-    if instance.power == "on":
-        raise Conflict(NOT_STOPPED, reason="not_stopped")
     forges.refuse_while_active(instance)
     if not instance.group.allows("image"):
         raise Conflict("No images are made of instances in this location.", reason="image_disabled")
+
+
+def refuse_while_open(instance):
+    """For what takes the disk elsewhere."""
+    copying = select(Task.id).where(
+        Task.resource_id == instance.id, Task.kind == "image_capture", Task.status.in_(OPEN)
+    )
+    if session.scalar(copying.limit(1)):
+        raise Conflict(WORDS[BUSY], reason=BUSY)
 
 
 def work(instance, image, actor):

@@ -96,11 +96,6 @@ def test_what_is_refused(as_, cast, make, instance, work, monkeypatch):
     ):
         answer = make(**body)
         assert (answer.status_code, answer.json["errors"].keys()) == (422, {field})
-    as_("owner", "POST", f"/api/instance/{instance.id}/power/start")
-    work()
-    assert make().json["reason"] == "not_stopped"
-    as_("owner", "POST", f"/api/instance/{instance.id}/power/poweroff")
-    work()
     assert make(instance_id=cast.instance().id).json["reason"] == "not_deployed"
     session.get(Instance, instance.id).suspended_reason = "admin"
     session.commit()
@@ -147,13 +142,6 @@ def test_of_a_capture_that_fails_nothing_is_left(as_, make, node, work, step, ki
     bells.append(("worker.task.run", (left.id,)))
     work()
     assert not [disk for disk in node.disks("default") if disk.name.startswith("capture-")]
-
-
-def test_a_start_that_was_quicker_is_noticed(as_, make, node, instance, work):
-    node.start(instance.id)
-    image = make().json["image"]["id"]
-    work()
-    assert as_("owner", "GET", f"/api/image/{image}").json["image"]["status"] == "error"
 
 
 def test_an_image_that_is_removed_while_it_is_made_leaves_nothing(as_, make, node, work):

@@ -76,6 +76,14 @@ def test_a_merged_overlay_leaves_its_changes_in_the_disk(lab, node, guest):
     assert read(node, guest, "/root/merged") == "second"
 
 
+def test_a_guest_is_thawed_whatever_it_was(node, guest, new_machine):
+    node.thaw_guest(guest.id)
+    write(node, guest, "/root/thawed", "yes")
+    node.thaw_guest(new_machine().id)
+    with pytest.raises(Missing):
+        node.thaw_guest("01a20000-0000-7000-8000-000000000000")
+
+
 def test_overlays_of_several_disks_are_laid_together_or_not_at_all(node, new_machine, new_disk):
     disks = new_disk(), new_disk()
     machine = new_machine(disks=disks)

@@ -538,6 +538,11 @@ class Node(ABC):
         it. After failure none was laid by this call. Raises `Refused` when the machine is off."""
 
     @abstractmethod
+    def thaw_guest(self, machine_id: str) -> None:
+        """After success the file systems of a running guest whose agent answers are at rest no longer. `lay_overlays`
+        does this itself: this is for who does not know whether that call was cut off."""
+
+    @abstractmethod
     def merge_overlay(self, machine_id: str, pool: str, name: str, progress: Progress | None = None) -> None:
         """After success everything that was written beside the disk is in it, the machine uses it, and the overlay is
         gone; a running guest does not notice. Without an overlay nothing is to be done. After failure, or when it was

@@ -3,7 +3,7 @@
 from panel.db import session
 from panel.errors import Conflict
 from panel.models import Rescue
-from panel.services import forges, snapshots
+from panel.services import captures, forges, snapshots
 from panel.services.instances.rules import WORDS
 
 RESCUE = WORDS["rescue_active"]
@@ -23,6 +23,7 @@ def refuse_held(instance):
 def refuse_tied(instance):
     """For what takes the machine to another hypervisor: also what would be left behind."""
     refuse_held(instance)
+    captures.refuse_while_open(instance)
     if instance.volumes or not all(disk.attached for disk in instance.disks):
         raise Conflict(VOLUMES, reason="has_volumes")
     if instance.iso_id or instance.secondary_iso_id:

@@ -18,6 +18,7 @@ from worker.nodes.libvirt import (
     cards,
     facts,
     firmware,
+    freezing,
     hotplug,
     machines,
     media,
@@ -266,6 +267,9 @@ class LibvirtNode(Node):
 
     def lay_overlays(self, machine_id, disks):
         self.call("lay overlays over the disks", LONG, overlays.lay, machine_id, list(disks))
+
+    def thaw_guest(self, machine_id):
+        self.call("let the guest's file systems go on", A_WHILE, freezing.thaw, machine_id)
 
     def merge_overlay(self, machine_id, pool, name, progress=None):
         """It takes as long as it takes: the deadline counts from the last sign of progress."""

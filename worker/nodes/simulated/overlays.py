@@ -22,6 +22,10 @@ class Overlays:
                 put = "INSERT OR IGNORE INTO disks VALUES (?, ?, 'overlay', ?, 0, NULL, NULL)"
                 db.execute(put, (disk.pool, overlay_of(disk.name), disk.size))
 
+    def thaw_guest(self, machine_id):
+        with self.state.transaction() as db:
+            self._machine(db, machine_id)
+
     def merge_overlay(self, machine_id, pool, name, progress=None):
         with self.state.transaction() as db:
             if self._overlay(db, pool, name):
