@@ -19,7 +19,7 @@ from panel.schemas.accounts import (
     Suspension,
 )
 from panel.schemas.profile import ProfileOut, ProfilePatch
-from panel.services import account_limits, accounts, factors, operators, passwords
+from panel.services import account_limits, accounts, factors, operators, passwords, team
 
 user = kit.User("account", __name__, description="The account")
 admin = kit.Admin("user", __name__, description="Users")
@@ -104,6 +104,18 @@ def delete(account_id):
     """
     accounts.remove(accounts.get(account_id))
     kit.say("The user is removed.")
+
+
+@admin.delete("/user/<account_id>/association/<membership_id>", op="delete_association", can=WRITE)
+def delete_association(account_id, membership_id):
+    """End a membership in a team.
+
+    The user is the member or the team's owner; of an invitation that was not accepted, the owner. `membership_id` is in
+    the user object. Sessions and tokens of the member end at once. What the member made stays the owner's. An account
+    that the invitation made is removed too, unless it owns something or a billing system knows it.
+    """
+    team.remove(team.membership(accounts.get(account_id), membership_id))
+    kit.say("The membership is ended.")
 
 
 @admin.post("/user/<account_id>/suspend", op="suspend", can=WRITE, body=Suspension, out=AccountOut)

@@ -49,6 +49,17 @@ def rename(body, image_id):
     return {"message": "The image is changed.", "image": captures.rename(image, body.get("name", image.name))}
 
 
+@user.post("/image/<image_id>/retry", op="retry", can="images.manage", out=kit.keyed("image", OwnImageOut))
+def retry(image_id):
+    """Make a failed image of the account's own again.
+
+    Its instance is copied anew, as it is now. Refused (409) with `not_failed` when the image did not fail, with
+    `instance_gone` when its instance was destroyed, and for the reasons for which an image cannot be made.
+    """
+    image = captures.get(image_id, kit.account())
+    return {"message": "The image is being made.", "image": captures.retry(image, kit.account(), actor=kit.actor())}
+
+
 @user.delete("/image/<image_id>", op="delete", can="images.delete", out=kit.done())
 def delete(image_id):
     """Remove an image of the account's own. Instances that were made from it go on."""

@@ -16,11 +16,11 @@ class Version(Out):
     api_envelope = fields.String(**about("The version of the admin envelope.", "v1"))
 
 
-@user.get("/connect", op="check", can=permissions.ANY_USER, out=kit.done())
+@user.get("/connect", op="check", can=permissions.ANY_USER, out=kit.done(), also=("/connect",))
 def connect():
     """Confirm a user token.
 
-    Needs no scope.
+    Also served as `/connect`, without the prefix. Needs no scope.
     """
     return {"success": True, "message": "The token is valid."}
 

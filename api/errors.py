@@ -13,7 +13,7 @@ from panel.errors import Problem
 
 log = structlog.get_logger()
 
-CUSTOMERS_OUTSIDE = ("/version", "/instance/")
+CUSTOMERS_OUTSIDE = ("/version", "/connect", "/instance/")
 """How paths of the customers' API begin that are also served without its prefix."""
 
 

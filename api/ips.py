@@ -3,7 +3,7 @@
 from api import kit
 from panel.errors import Conflict
 from panel.schemas.network import ReverseNameIn
-from panel.schemas.subnets import AddressPatch, AddressQuery, SubnetAddressOut
+from panel.schemas.subnets import AddressIn, AddressPatch, AddressQuery, SubnetAddressOut
 from panel.services import subnets
 from panel.services.instances import ips
 
@@ -14,6 +14,30 @@ admin = kit.Admin("ip", __name__, description="Addresses")
 def listing(query):
     """List the addresses of every subnet."""
     return kit.paginate(subnets.every_address(**query))
+
+
+@admin.post("/ips", op="create", can="admin:subnets:write", body=AddressIn, out=SubnetAddressOut)
+def create(body):
+    """Add an address to a subnet, or a prefix to a routed subnet.
+
+    For an address that was removed, and for an IPv6 address or prefix that is to be reserved before it is given out.
+    Refused with 422 under `ip`: an address outside of the subnet, its network, broadcast or gateway address, and one
+    that is listed already. An address that is not reserved may be given to the next instance.
+    """
+    address = subnets.add_address(subnets.get(body.pop("subnet_id"), "subnet_id"), **body)
+    kit.say("The address is added.")
+    return address
+
+
+@admin.delete("/ip/<address_id>", op="delete", can="admin:subnets:write")
+def delete(address_id):
+    """Remove a free or reserved address from its subnet.
+
+    It is not given out any more until it is added again. Only an IPv6 address or prefix that was added before its turn
+    is given out when its turn comes. Refused with 409 while an instance holds it: release it first.
+    """
+    subnets.delete_address(subnets.address(address_id))
+    kit.say("The address is removed.")
 
 
 @admin.patch("/ip/<address_id>", op="update", can="admin:subnets:write", body=AddressPatch, out=SubnetAddressOut)

@@ -117,11 +117,17 @@ def add_rule(body, group_id):
     return {"message": "The rule is added.", "rule": rule}
 
 
-@user.delete("/security-group/<group_id>/rule/<rule_id>", op="remove_rule", can=MANAGE, out=kit.done())
+@user.delete(
+    "/security-group/<group_id>/rule/<rule_id>",
+    op="remove_rule",
+    can=MANAGE,
+    out=kit.done(),
+    also=("/api/security-group/<group_id>/rules/<rule_id>",),
+)
 def remove_rule(group_id, rule_id):
     """Remove a rule.
 
-    Connections that only it allowed are cut.
+    Also served as `/api/security-group/{id}/rules/{rule_id}`. Connections that only this rule allowed are cut.
     """
     security_groups.remove_rule(mine(group_id), rule_id, actor=kit.actor())
     return {"message": "The rule is removed."}
@@ -208,7 +214,10 @@ def add_rule_to_any(body, group_id):
     also=("/api/v1/security-group/<group_id>/rules/<rule_id>",),
 )
 def remove_rule_of_any(group_id, rule_id):
-    """Remove a rule. Connections that only it allowed are cut."""
+    """Remove a rule.
+
+    Also served as `/api/v1/security-group/{id}/rules/{rule_id}`. Connections that only this rule allowed are cut.
+    """
     security_groups.remove_rule(security_groups.owned(group_id), rule_id, actor=kit.actor())
     kit.say("The rule is removed.")
 

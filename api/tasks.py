@@ -82,6 +82,16 @@ def cancel_any(task_id):
     return tasks.cancel(tasks.get(task_id))
 
 
+@admin.delete("/task/<task_id>", op="delete", can="admin:tasks:write")
+def delete_any(task_id):
+    """Remove the record of a task that has ended.
+
+    What the task did stays. Refused with 409 `task_running` while the task is open: cancel it or close it first.
+    """
+    tasks.forget(tasks.get(task_id))
+    kit.say("The record is removed.")
+
+
 @admin.post("/task/<task_id>/mark-failed", op="mark_failed", can="admin:tasks:write", out=AdminTaskOut)
 def mark_failed(task_id):
     """Close a stuck task.

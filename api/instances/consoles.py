@@ -11,7 +11,7 @@ from api.instances.rows import mine
 from panel import screens, shells
 from panel.auth import trail
 from panel.errors import Unavailable
-from panel.schemas.consoles import ScreenIn, ScreenOut, ShellOut, ShellSession
+from panel.schemas.consoles import ScreenIn, ScreenOut, ShellOut, ShellSession, VncOut
 from panel.services import consoles, instances
 
 CONSOLE = "instances.console"
@@ -92,6 +92,19 @@ def mint_screen(body, instance_id):
     cluster of the instance's hypervisor issues no ticket for the screen.
     """
     return screen(mine(instance_id), **body)
+
+
+@user.get("/instance/<instance_id>/vnc", op="vnc", can=CONSOLE, out=kit.keyed("data", VncOut))
+def vnc(instance_id):
+    """Show whether the screen can be opened.
+
+    Nothing is minted: `GET /api/instance/{id}/novnc` and `POST /api/instance/{id}/console-session` answer with a
+    session, its address and its password. `reason` is the word with which they would refuse now.
+    """
+    instance = mine(instance_id)
+    reason = consoles.why_no_screen(instance)
+    facts = {"enabled": instance.enable_vnc, "keymap": instance.vnc_keymap, "available": reason is None}
+    return {"message": None, "data": {**facts, "reason": reason}}
 
 
 @user.get("/instance/<instance_id>/novnc", op="novnc", can=CONSOLE, out=ScreenOut, **MINTS)

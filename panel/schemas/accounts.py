@@ -56,6 +56,7 @@ class AccountOut(Caps):
     is_admin = fields.Boolean(**about("Whether the person runs the platform.", False))
     operator_role = fields.String(allow_none=True, validate=validate.OneOf(OPERATOR_ROLES), **ROLE)
     owner_id = fields.String(allow_none=True, **about("In whose team the person is; null for nobody's.", None))
+    membership_id = fields.String(allow_none=True, **about("The membership in that team; null without one.", None))
     external_id = fields.String(allow_none=True, **about("What the billing system calls the user.", "client-1042"))
     self_provisioning = fields.Boolean(**about("Unbilled provisioning: never charged by the panel.", False))
     two_factor_enabled = fields.Boolean(**about("Whether codes of an authenticator are asked for.", False))

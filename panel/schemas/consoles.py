@@ -23,6 +23,16 @@ class ScreenOut(Out):
     expires_at = fields.AwareDateTime(**about("Until when it can be used.", "2026-11-21T10:01:00Z"))
 
 
+class VncOut(Out):
+    enabled = fields.Boolean(**about("Whether VNC is on in the instance's settings.", True))
+    keymap = fields.String(**about("Keyboard of the screen.", "en-us"))
+    available = fields.Boolean(**about("Whether a session can be minted now.", True))
+    reason = fields.String(
+        allow_none=True,
+        **about("Why not: `suspended`, `not_running` or `vnc_disabled`; null when it can.", None),
+    )
+
+
 class ShellOut(Out):
     token = fields.String(**about("Opens one shell, once.", "kX2v…"))
     session_id = fields.String(**about("The session, as it is listed.", ID))

@@ -123,6 +123,28 @@ class FreeAddressOut(Out):
     subnet_id = fields.String(**about("The subnet it belongs to.", ID))
 
 
+class Prefix(Text):
+    """An address or a network, in its shortest form."""
+
+    def __init__(self, **options):
+        super().__init__(most=49, **options)
+
+    def _deserialize(self, value, attr, data, **kwargs):
+        text = super()._deserialize(value, attr, data, **kwargs)
+        try:
+            network = ipaddress.ip_network(text)
+        except ValueError:
+            raise ValidationError("Must be an IP address or a prefix.") from None
+        return str(network if "/" in text else network.network_address)
+
+
+class AddressIn(In):
+    subnet_id = Text(most=36, required=True, **about("The subnet that the address is in.", ID))
+    ip = Prefix(required=True, **about("The address; for a routed subnet the prefix.", "203.0.113.10"))
+    reserved = Bool(load_default=False, **about("Whether it is kept from being given out.", True))
+    note = Text(load_default=None, allow_none=True, **about("A note for operators.", "second router"))
+
+
 class AddressPatch(Patch):
     reserved = Bool(**about("Whether it is kept from being given out.", True))
     note = Text(allow_none=True, **about("A note for operators; null removes it.", "second router"))

@@ -42,15 +42,16 @@ def get(account_id, field=None):
 
 
 def weigh(accounts):
-    """Notes on each row how many `instances` the person has, and as `owner` in whose team the person is."""
+    """Notes on each row how many `instances` the person has, and in whose team the person is, as `owner` and
+    `membership_id`."""
     ids = [account.id for account in accounts]
     counts = select(Instance.account_id, func.count()).where(Instance.account_id.in_(ids))
     found = dict(session.execute(counts.group_by(Instance.account_id)).all())
-    teams = select(Member.account_id, Account).join(Account, Account.id == Member.owner_id)
-    owners = dict(session.execute(teams.where(Member.account_id.in_(ids))).all())
+    teams = select(Member.account_id, Member.id, Account).join(Account, Account.id == Member.owner_id)
+    teams = {row[0]: row[1:] for row in session.execute(teams.where(Member.account_id.in_(ids)))}
     for account in accounts:
         account.instances = found.get(account.id, 0)
-        account.owner = owners.get(account.id)
+        account.membership_id, account.owner = teams.get(account.id, (None, None))
         account.owner_id = account.owner and account.owner.id
     return accounts
 

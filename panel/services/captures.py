@@ -6,7 +6,7 @@ from sqlalchemy.orm import selectinload
 from panel import jobs
 from panel.db import session
 from panel.errors import Conflict, Invalid, NotFound
-from panel.models import Image, ImageCopy, Storage, Task
+from panel.models import Image, ImageCopy, Instance, Storage, Task
 from panel.models.tasks import OPEN
 from panel.services import forges, tasks
 from panel.services.instances.rules import BUSY, WORDS
@@ -56,6 +56,21 @@ def capture(instance, *, name, actor, cloudinit=None, type=None):
     session.add(image)
     session.flush()
     work(instance, image, actor)
+    return image
+
+
+def retry(image, account, *, actor):
+    """Copy the instance of a failed image again."""
+    if image.status != "error":
+        raise Conflict("The image did not fail.", reason="not_failed")
+    owned = select(Instance).where(account.owns(Instance), Instance.id == image.instance_id)
+    instance = session.scalar(owned)
+    if instance is None:
+        raise Conflict("The instance of this image is gone. Make an image of another one.", reason="instance_gone")
+    refuse(instance)
+    image.status = "creating"
+    work(instance, image, actor)
+    session.flush()
     return image
 
 

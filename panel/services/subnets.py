@@ -24,8 +24,8 @@ def listing(search=None):
     return query
 
 
-def get(subnet_id):
-    return fetch(Subnet, subnet_id, "No such subnet.")
+def get(subnet_id, field=None):
+    return fetch(Subnet, subnet_id, "No such subnet.", field)
 
 
 def create(group, *, name, cidr, gateway=None, nameservers=(), enabled=True, kind="public", delegated_length=None):
@@ -112,6 +112,42 @@ def addresses(subnet, *, search=None, use=None):
 def every_address(*, search=None):
     query = select(Address).options(HOLDER).order_by(Address.subnet_id, Address.sort_key)
     return query.where(Address.ip.startswith(search, autoescape=True)) if search else query
+
+
+def add_address(subnet, *, ip, reserved=False, note=None):
+    """Add an address, or a prefix of a routed subnet, that has no row."""
+    network = ipaddress.ip_network(ip)
+    length = subnet.delegated_length or network.max_prefixlen
+    if network.version != subnet.family or not network.subnet_of(subnet.network) or network.prefixlen != length:
+        kind = f"a /{length} prefix" if subnet.delegated_length else "an address"
+        raise refused_ip(f"Must be {kind} of {subnet.cidr}.")
+    edges = {subnet.network.network_address}
+    if subnet.family == 4:
+        edges.add(subnet.network.broadcast_address)
+    usable = subnet.delegated_length or subnet.network.num_addresses <= 2 or network.network_address not in edges
+    if not usable or (subnet.gateway and ipaddress.ip_address(subnet.gateway) in network):
+        raise refused_ip("The network, broadcast and gateway addresses are never given out.")
+    made = Address(
+        **row(subnet, network if subnet.delegated_length else network.network_address), reserved=reserved, note=note
+    )
+    if session.scalar(select(Address.id).where(Address.ip == made.ip)):
+        raise refused_ip("This address is listed already.")
+    session.add(made)
+    session.flush()
+    return made
+
+
+def refused_ip(sentence):
+    return Invalid("The address cannot be added.", ip=sentence)
+
+
+def delete_address(address):
+    """Remove an address that nobody holds, so that it is not given out."""
+    session.refresh(address, with_for_update=True)  # somebody may be taking it at this moment
+    if address.interface_id:
+        raise Conflict(f"{address.ip} is in use. Release it from its instance first.", reason="address_in_use")
+    session.delete(address)
+    session.flush()
 
 
 def address(address_id):

@@ -116,6 +116,15 @@ def get(member_id, access):
     return found
 
 
+def membership(account, member_id):
+    """Return the membership that the account has, or that somebody has in the account's team."""
+    mine = or_(Member.owner_id == account.id, Member.account_id == account.id)
+    found = session.scalar(select(Member).where(Member.id == member_id, mine))
+    if found is None:
+        raise NotFound("No such membership.")
+    return found
+
+
 def to_change(member_id, access):
     """The member, if whoever asks may change them: somebody else, who may do and reach no more."""
     member = get(member_id, access)

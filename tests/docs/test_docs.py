@@ -217,3 +217,35 @@ def test_the_changelog_has_the_interface_history():
     ]
     assert "failures no longer answer 200" in text
     assert "## Unreleased" in text
+
+
+@pytest.mark.parametrize("path", ["/connect", "/version"])
+def test_paths_that_are_served_with_and_without_the_prefix(as_, path):
+    """OP-02, acceptance A2."""
+    for prefix in ("", "/api"):
+        assert as_("owner", "GET", prefix + path).json["success"] is True
+        refused = as_("nobody", "GET", prefix + path)
+        assert (refused.status_code, refused.json["success"]) == (401, False)
+
+
+ROWS = """
+POST /api/v1/ips
+DELETE /api/v1/ip/{id}
+DELETE /api/v1/task/{id}
+DELETE /api/v1/user/{id}/association/{id}
+DELETE /api/v1/security-group/{id}/rules/{id}
+DELETE /api/security-group/{id}/rules/{id}
+POST /api/image/{id}/retry
+GET /api/instance/{id}/vnc
+POST /api/v1/billing/instance/{id}/power/start
+POST /api/v1/billing/instance/{id}/power/stop
+POST /api/v1/billing/instance/{id}/power/restart
+"""
+
+
+@pytest.mark.parametrize("row", ROWS.split("\n")[1:-1])
+def test_rows_of_the_contract_are_served(as_, row):
+    """Requirement 12: without a token each refuses, and none answers that there is no such address or method."""
+    method, path = row.split()
+    answer = as_("nobody", method, path.replace("{id}", "0199c0a8-0000-7000-8000-000000000000"))
+    assert answer.status_code in (401, 403)

@@ -1,0 +1,32 @@
+"""Operators end memberships of teams (requirement 12: DELETE /api/v1/user/{id}/association/{membershipId})."""
+
+import pytest
+
+from panel.db import session
+from panel.models import Member
+
+
+@pytest.fixture
+def membership(cast):
+    return session.query(Member).filter_by(account_id=cast.member.id).one()
+
+
+def path(account, member):
+    return f"/api/v1/user/{account.id}/association/{member.id}"
+
+
+@pytest.mark.parametrize("side", ["member", "owner"])
+def test_either_side_names_the_membership(as_, cast, membership, side):
+    shown = as_("admin", "GET", f"/api/v1/user/{cast.member.id}").json["data"]
+    assert (shown["membership_id"], shown["owner_id"]) == (membership.id, cast.owner.id)
+    assert as_("member", "GET", "/api/connect").status_code == 200
+    assert as_("admin", "DELETE", path(getattr(cast, side), membership)).status_code == 200
+    assert as_("member", "GET", "/api/connect").status_code == 401
+    assert session.query(Member).filter_by(id=membership.id).count() == 0
+
+
+def test_somebody_elses_membership_is_not_there(as_, cast, membership):
+    for account in (cast.outsider, cast.viewer):
+        assert as_("admin", "DELETE", path(account, membership)).status_code == 404
+    assert as_("owner", "DELETE", path(cast.owner, membership)).status_code in (401, 403)
+    assert as_("admin", "GET", f"/api/v1/user/{cast.outsider.id}").json["data"]["membership_id"] is None

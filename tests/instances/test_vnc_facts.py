@@ -1,0 +1,37 @@
+"""Whether a screen can be opened (requirement 12: GET /api/instance/{id}/vnc)."""
+
+import pytest
+
+from panel.db import session
+from panel.models import ConsoleSession
+
+
+@pytest.mark.parametrize(
+    ("facts", "reason"),
+    [
+        ({"power": "on", "deployed": True}, None),
+        ({"power": "off", "deployed": True}, "not_running"),
+        ({"power": "on", "deployed": True, "enable_vnc": False}, "vnc_disabled"),
+        ({"power": "on", "deployed": True, "suspended_reason": "admin"}, "suspended"),
+    ],
+)
+def test_the_answer_names_what_minting_would_refuse(as_, cast, facts, reason):
+    instance = cast.instance()
+    for name, value in facts.items():
+        setattr(instance, name, value)
+    session.commit()
+    answer = as_("owner", "GET", f"/api/instance/{instance.id}/vnc")
+    assert answer.status_code == 200
+    assert answer.json["data"] == {
+        "enabled": instance.enable_vnc,
+        "keymap": "en-us",
+        "available": reason is None,
+        "reason": reason,
+    }
+    assert session.query(ConsoleSession).count() == 0, "nothing is minted"
+
+
+def test_who_may_ask(as_, cast):
+    path = f"/api/instance/{cast.instance().id}/vnc"
+    assert as_("outsider", "GET", path).status_code == 404
+    assert as_("viewer", "GET", path).status_code == 403
