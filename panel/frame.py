@@ -88,17 +88,22 @@ class Frame:
 
     def places(self, words):
         """The pages of both sides whose name has these words, as rows of the search."""
-        for table, side in ((user.NAVIGATION, ""), (admin.NAVIGATION, "Operations")):
+        for table, side in ((user.NAVIGATION, ""), (admin.NAVIGATION, "Admin")):
             for label, symbol, endpoint, permission in (page for _, *pages in table for page in pages):
                 if words.lower() in label.lower() and browser.may(permission):
                     yield symbol, label, side, url_for(endpoint)
 
     @property
-    def other_side(self):
-        """The first page for an operator who is among customers' pages, and the way back."""
-        if self.operating:
-            return "overview.show"
-        return next(pages[0][2] for _, *pages in admin.NAVIGATION)
+    def home(self):
+        """The first page of the area that is open."""
+        return browser.home() if self.operating else url_for("overview.show")
+
+    @property
+    def areas(self):
+        """The two areas that an operator switches between: label, address, whether it is open. Customers have one."""
+        if browser.may(browser.ADMIN_HOME_PERMISSION):
+            yield "Admin", url_for("admin.show"), self.operating
+            yield "My resources", url_for("overview.show"), not self.operating
 
     @property
     def tray(self):

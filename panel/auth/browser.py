@@ -5,7 +5,7 @@ The cookie holds the secret of a row that lies in the database: a session can be
 
 import functools
 
-from flask import current_app, g, request, session
+from flask import current_app, g, request, session, url_for
 from flask_login import LoginManager, current_user, login_user, logout_user
 from werkzeug.exceptions import BadRequest
 
@@ -20,6 +20,8 @@ WITHOUT_FACTOR = ("profile", "security", "sign_in")
 """The pages that open to a person who has to set up a second factor."""
 SAFE = ("GET", "HEAD", "OPTIONS")
 IMPERSONATE = "admin:accounts:write"
+ADMIN_HOME_PERMISSION = "admin:system:read"
+"""What the operators' overview needs."""
 OPERATOR = "operator"
 """Where the cookie keeps the session of an operator who looks at the panel as somebody else."""
 manager = LoginManager()
@@ -143,7 +145,7 @@ def refusal(permission):
     """Why the viewer may not do this, as a sentence, or None."""
     if permission.startswith(("admin:", permissions.ANY_ADMIN)):
         if not permissions.operator_may(me().operator_role, permission):
-            return f"This is for operators: it needs the permission {permission}. An operator can give it to you."
+            return missing_operator_permission(me().operator_role, permission)
         return SUSPENDED.format(permission) if me().suspended_at else None
     if viewer().impersonator and permission in permissions.NEVER_AS_ANOTHER:
         return "This cannot be done in somebody else's name. It stays with the person."
@@ -154,6 +156,22 @@ def refusal(permission):
     if viewer().suspended and not permission.endswith(".view"):
         return SUSPENDED.format(permission)
     return None
+
+
+def missing_operator_permission(role, permission):
+    """What somebody is told who lacks a permission of operators, and who can give it."""
+    if role is None:
+        return f"This is for operators: it needs the permission {permission}. An operator can give it to you."
+    label = permissions.OPERATOR_ROLE_LABELS[role]
+    return (
+        f"Your operator role ({label}) does not include the permission {permission}. "
+        "An operator with full access can change your role."
+    )
+
+
+def home():
+    """The address of the person's first page: operators have the admin overview, customers their own."""
+    return url_for("admin.show" if may(ADMIN_HOME_PERMISSION) else "overview.show")
 
 
 def may(permission):

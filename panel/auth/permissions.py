@@ -91,6 +91,9 @@ OPERATOR_ROLES = {
     "read_only": READS,
 }
 
+OPERATOR_ROLE_LABELS = {"full": "Full", "support": "Support", "read_only": "Read only"}
+"""How pages name the roles of operators."""
+
 WITH_OPERATORS = {"isos": "images", "projects": "accounts", "ssh_keys": "accounts", "user_scripts": "accounts"}
 """What a family of customers' permissions belongs to among the operators'; the others have the same name."""
 

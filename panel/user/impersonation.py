@@ -4,7 +4,7 @@ from flask import Blueprint, url_for
 from flask_login import current_user
 
 from panel.auth import impersonation, permissions
-from panel.auth.browser import impersonator, page_can
+from panel.auth.browser import home, impersonator, page_can
 from panel.htmx import go, say
 
 bp = Blueprint("impersonation", __name__, url_prefix="/impersonation")
@@ -15,7 +15,7 @@ bp = Blueprint("impersonation", __name__, url_prefix="/impersonation")
 def stop():
     if impersonator() is None:
         say("You are yourself: there is no impersonation to stop.", "info")
-        return go(url_for("overview.show"))
+        return go(home())
     customer = current_user.account
     if not impersonation.end():
         return go(url_for("sign_in.show"))

@@ -4,7 +4,7 @@ from flask import Blueprint, jsonify, request, url_for
 from marshmallow import fields, validate
 
 from panel.auth import entry, permissions, trail
-from panel.auth.browser import leave, me, page_can
+from panel.auth.browser import home, leave, me, page_can
 from panel.errors import Invalid, TooMany
 from panel.forms import Form
 from panel.htmx import failed, go, ours, render, say
@@ -172,6 +172,6 @@ def kept():
 
 
 def onward():
-    """Where the person was going, if that is a page of this panel."""
+    """Where the person was going, if that is a page of this panel; else the person's first page."""
     wanted = request.args.get("next", "")
-    return wanted if ours(wanted) else url_for("overview.show")
+    return wanted if ours(wanted) else home()
