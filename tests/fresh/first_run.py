@@ -88,9 +88,13 @@ def main():
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "stdin": subprocess.DEVNULL}
     process = subprocess.Popen(["make", "run"], text=True, start_new_session=True, **pipes)
     try:
-        use(Output(process).wait_for(r"The panel is ready: (http://\S+)")[1])
+        output = Output(process)
+        url = output.wait_for(r"The panel is ready: (http://\S+)")[1]
+        if any("This machine is no hypervisor" in line for line in output.lines):
+            sys.exit("make run made no local hypervisor.")
+        use(url)
         os.killpg(process.pid, signal.SIGINT)
-        if process.wait(120) not in (0, 130, 2):
+        if process.wait(120) not in (0, -signal.SIGINT):
             sys.exit(f"make run ended with {process.returncode} after Ctrl-C.")
     finally:
         subprocess.run(["make", "stop"], check=True)
