@@ -21,7 +21,7 @@ class InstanceInBrief(Out):
     status = fields.Integer(**about("0 stopped, 1 running, 2 suspended.", 1))
     state = fields.String(**about("`migrating`, `pending`, `suspended`, `running` or `stopped`.", "running"))
     deployed = fields.Boolean(**about("Whether it has an operating system.", True))
-    task_running = fields.Boolean(attribute="rebuilding", **about("Whether it is being made or unmade.", False))
+    task_running = fields.Boolean(**about("Whether a task of it is queued or runs.", False))
     last_error = fields.String(allow_none=True, **about("What went wrong last, if it still matters.", None))
     task = fields.Nested(TaskOut, allow_none=True, **about("What is under way, the oldest of it; null if nothing is."))
 

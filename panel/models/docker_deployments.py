@@ -26,6 +26,10 @@ class DockerEngine(Model):
     """Why that failed."""
     checked_at: Mapped[datetime | None]
     """When it was last seen there; empty when it has to be looked for anew."""
+    unsupported: Mapped[str | None] = mapped_column(Text)
+    """Why it cannot be installed in this guest at all."""
+    support_checked_at: Mapped[datetime | None]
+    """When the guest was last asked for that."""
     leftover: Mapped[dict] = mapped_column(JSON, default=dict)
     """Projects that were removed here while nobody could remove them in the guest, and how often that was tried.
     Replaced as a whole."""

@@ -15,7 +15,7 @@ from panel.models.images import Image
 from panel.models.isos import Iso
 from panel.models.plans import Plan
 from panel.models.subnets import Address
-from panel.models.tasks import OPEN, REBUILDS, Task
+from panel.models.tasks import OPEN, REBUILDS, Task, is_open
 
 
 class Instance(Dated, Model):
@@ -262,6 +262,11 @@ class Interface(Dated, Model):
         counted = self.received + self.sent if self.period == f"{clock.now():%Y-%m}" else 0
         return round(counted / 1e9, 2)
 
+
+Instance.task_running = column_property(
+    exists().where(Task.resource_id == Instance.id, is_open(Task.status)).correlate_except(Task)
+)
+"""Whether a task of the instance is queued or runs."""
 
 Instance.rebuilding = column_property(
     exists()

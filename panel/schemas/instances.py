@@ -75,7 +75,7 @@ class InstanceRow(Out):
     status = fields.Integer(**about("The older word: 0 stopped, 1 running, 2 suspended.", 1))
     state = fields.String(validate=validate.OneOf(STATES), **about("Where it is in its life.", "running"))
     deployed = fields.Boolean(**about("Whether it has an operating system.", True))
-    task_running = fields.Boolean(attribute="rebuilding", **about("Whether it is being made or unmade.", False))
+    task_running = fields.Boolean(**about("Whether a task of it is queued or runs.", False))
     last_error = fields.String(allow_none=True, **about("Why the last deploy failed, or what is wrong now.", None))
     notes = fields.String(allow_none=True, **about("Free text.", "Behind the load balancer"))
     tags = fields.List(fields.String(), **about("Its tags, sorted.", ["prod", "web"]))

@@ -62,7 +62,7 @@ def enqueue(instance, action, lock, *, actor, **more):
         hypervisor_id=instance.hypervisor_id,
         **more,
     )
-    session.expire(instance, ["rebuilding"])
+    session.expire(instance, ["rebuilding", "task_running"])
     return task
 
 
