@@ -8,6 +8,7 @@ from api import kit
 from api.hypervisors import admin as nodes
 from api.instances import admin as rows
 from api.instances.admin_rows import named
+from panel import reachability
 from panel.schemas.base import about
 from panel.schemas.migrations import (
     Evacuation,
@@ -45,6 +46,7 @@ def create(body):
     """
     instance = named(instances.get, body["instance_id"], "instance_id")
     target = hypervisors.get(body["hypervisor_id"], "hypervisor_id") if body.get("hypervisor_id") else None
+    reachability.check_node(instance.hypervisor)
     return begun(migrations.start(instance, target=target, live=body.get("online"), actor=kit.actor()))
 
 
@@ -94,6 +96,7 @@ def complete(migration_id):
 def move(body, instance_id):
     """Move an instance to another hypervisor of its location, named by id or name."""
     instance, target = instances.get(instance_id), hypervisors.named(body["target_node"], "target_node")
+    reachability.check_node(instance.hypervisor)
     return begun(migrations.start(instance, target=target, live=body.get("online"), actor=kit.actor()))
 
 

@@ -6,6 +6,7 @@ from api import kit
 from api.hypervisors import admin as nodes
 from api.instances import admin as instance_rows
 from api.instances.admin_rows import named as in_body
+from panel import reachability
 from panel.schemas.orphans import AdoptIn, AdoptingOut, Asked, DiscoveryOut, Typed
 from panel.services import accounts, adoptions, hypervisors, instances, orphans
 
@@ -51,6 +52,7 @@ def adopt(body, hypervisor_id, domain_name):
     """
     owner = in_body(accounts.get, body.pop("user_id"), "user_id")
     hypervisor = hypervisors.get(hypervisor_id)
+    reachability.check_node(hypervisor)
     task, instance_id = adoptions.adopt(hypervisor, domain_name, owner=owner, actor=kit.actor(), **body)
     kit.say("The machine is being imported.")
     return {"task_id": task.id, "instance_id": instance_id}

@@ -22,35 +22,38 @@ def check_guest(instance, *, by_operator=False):
     which the check began."""
     asked = clock.now()
     if instances.unreachable(instance, by_operator=by_operator) in (None, "agent_unavailable"):
-        wait_for_look(instance, asked, with_agent=True)
+        wait_for_look(instance.hypervisor, asked, instance)
     return asked
 
 
-def check_node(instance):
+def check_node(hypervisor):
     """The same for calls that need the node only."""
-    if instance.hypervisor.status == "up":
-        wait_for_look(instance, clock.now(), with_agent=False)
+    if hypervisor.status == "up":
+        wait_for_look(hypervisor, clock.now())
 
 
-def wait_for_look(instance, asked, *, with_agent):
+def wait_for_look(hypervisor, asked, instance=None):
+    """Waits for a look at the node and, with an instance, at its guest agent."""
+    agent_of = instance and instance.id
     session.commit()  # nothing is locked while somebody looks
-    jobs.call("worker.reachability.look", instance.id, with_agent)
-    jobs.wait_until(lambda: is_looked_at(instance.id, asked, with_agent), CHECK_SECONDS)
-    session.refresh(instance)
-    hypervisor = instance.hypervisor
+    jobs.call("worker.reachability.look", hypervisor.id, agent_of)
+    jobs.wait_until(lambda: is_looked_at(hypervisor.id, agent_of, asked), CHECK_SECONDS)
     session.refresh(hypervisor)
     if hypervisor.status != "up" or not is_since(hypervisor.seen_at, asked):
         raise Unavailable(instances.WORDS["hypervisor_unreachable"], reason="hypervisor_unreachable")
-    if with_agent and (instance.agent_down or not is_since(instance.agent_checked_at, asked)):
-        raise Conflict(instances.WORDS["agent_unavailable"], reason="agent_unavailable")
+    if instance:
+        session.refresh(instance)
+        if instance.agent_down or not is_since(instance.agent_checked_at, asked):
+            raise Conflict(instances.WORDS["agent_unavailable"], reason="agent_unavailable")
 
 
-def is_looked_at(instance_id, asked, with_agent):
-    facts = select(Hypervisor.status, Hypervisor.seen_at, Instance.agent_checked_at, Instance.power)
-    facts = session.execute(facts.join(Instance.hypervisor).where(Instance.id == instance_id)).first()
-    if facts is None or facts.status != "up":
-        return True
-    return is_since(facts.agent_checked_at if with_agent else facts.seen_at, asked)
+def is_looked_at(hypervisor_id, instance_id, asked):
+    node = session.execute(select(Hypervisor.status, Hypervisor.seen_at).where(Hypervisor.id == hypervisor_id)).first()
+    if node is None or node.status != "up" or not is_since(node.seen_at, asked):
+        return node is None or node.status != "up"
+    return instance_id is None or is_since(
+        session.scalar(select(Instance.agent_checked_at).where(Instance.id == instance_id)), asked
+    )
 
 
 def is_since(moment, asked):

@@ -115,8 +115,8 @@ def ping(hypervisor_id, rows, seconds):
 
 
 def note(instance_ids, answered, asked):
-    """Writes down whether these agents answered when they were asked, unless somebody asked later. (A time in the future
-    is from a clock set back.)"""
+    """Writes down whether these agents answered when they were asked, unless somebody asked later. (A time in the
+    future is from a clock set back.)"""
     looked = Instance.agent_checked_at
     earlier = or_(looked.is_(None), looked < asked, looked > clock.now())
     seen = {"agent_seen_at": asked} if answered else {}

@@ -1,18 +1,15 @@
 """Looks at a node and a guest agent for a request that waits (panel.reachability)."""
 
-from sqlalchemy import select
-
 from panel import clock
 from panel.db import session
-from panel.models import Instance
+from panel.models import Hypervisor
 from worker import agents, hypervisors
 from worker.nodes.base import NodeError, Unreachable
 
 
-def look(instance_id, with_agent):
-    """Writes down whether the instance's node answers and, if asked for, its guest agent."""
-    hypervisor_id = session.scalar(select(Instance.hypervisor_id).where(Instance.id == instance_id))
-    if hypervisor_id is None:
+def look(hypervisor_id, instance_id=None):
+    """Writes down whether the node answers and, with an instance of it, whether that one's guest agent does."""
+    if session.get(Hypervisor, hypervisor_id) is None:
         return session.rollback()
     node, asked = hypervisors.node_of(hypervisor_id), clock.now()
     try:
@@ -20,7 +17,7 @@ def look(instance_id, with_agent):
     except NodeError as error:
         return hypervisors.silent(hypervisor_id, asked, error)
     note_node(hypervisor_id)
-    if not with_agent:
+    if instance_id is None:
         return None
     asked, answered = clock.now(), False
     try:

@@ -5,6 +5,7 @@ from marshmallow import fields
 from api import kit
 from api.instances.actions import TASK_ID
 from api.instances.rows import mine
+from panel import reachability
 from panel.errors import NotFound
 from panel.schemas.base import Time, about
 from panel.schemas.docker_deployments import (
@@ -80,25 +81,30 @@ def listed(instance):
 
 
 def installed(instance, by_operator=False):
+    reachability.check_guest(instance, by_operator=by_operator)
     return {"task_id": apps.install(instance, actor=kit.actor(), by_operator=by_operator).id}
 
 
 def deployed(instance, body, by_operator=False):
+    reachability.check_guest(instance, by_operator=by_operator)
     row, task, generated = apps.deploy_app(instance, actor=kit.actor(), by_operator=by_operator, **body)
     return {"deployment": row, "task_id": task.id, **({"generated": generated} if generated else {})}
 
 
 def composed(instance, body, by_operator=False):
+    reachability.check_guest(instance, by_operator=by_operator)
     row, task = apps.deploy_compose(instance, actor=kit.actor(), by_operator=by_operator, **body)
     return {"deployment": row, "task_id": task.id}
 
 
 def retried(row, by_operator=False):
+    reachability.check_guest(row.instance, by_operator=by_operator)
     task = apps.retry(row, actor=kit.actor(), by_operator=by_operator)
     return {"deployment": row, "task_id": task.id}
 
 
 def looked(row, by_operator=False):
+    reachability.check_guest(row.instance, by_operator=by_operator)
     return {"task_id": apps.check(row, actor=kit.actor(), by_operator=by_operator).id}
 
 
@@ -113,6 +119,7 @@ def controlled(row, action, by_operator=False):
         return removed(row, by_operator)
     if action not in DONE:
         raise NotFound("The actions are start, stop, restart and remove.")
+    reachability.check_guest(row.instance, by_operator=by_operator)
     return DONE[action], {"task_id": apps.control(row, action, actor=kit.actor(), by_operator=by_operator).id}
 
 

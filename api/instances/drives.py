@@ -7,6 +7,7 @@ from api.instances import admin, user
 from api.instances.actions import TASK_ID
 from api.instances.rows import mine
 from api.instances.suspension import WORK
+from panel import reachability
 from panel.errors import Invalid, NotFound
 from panel.schemas.base import Empty, In, Text, about
 from panel.schemas.catalog import ID
@@ -32,7 +33,13 @@ def inserted(instance, slot, body, account=None):
         iso = isos.chosen(body["iso_id"], account)
     else:
         iso = isos.by_url(body["iso_url"], account or instance.account, actor=kit.actor())
+    reachability.check_node(instance.hypervisor)
     return instances.mount(instance, slot, iso, actor=kit.actor(), by_operator=account is None)
+
+
+def emptied(instance, slot, by_operator=False):
+    reachability.check_node(instance.hypervisor)
+    return instances.unmount(instance, slot, actor=kit.actor(), by_operator=by_operator)
 
 
 def verb(action):
@@ -74,7 +81,7 @@ def unmount(body, instance_id, slot):
 
     The fields of the instance are null at once. `hypervisor_unreachable` (503) leaves them as they are.
     """
-    return done(instances.unmount(mine(instance_id), slot, actor=kit.actor()), EJECTED)
+    return done(emptied(mine(instance_id), slot), EJECTED)
 
 
 @user.post(
@@ -91,7 +98,7 @@ def act(body, instance_id, device, action):
     """
     instance = mine(instance_id)
     if verb(action) == "unmount":
-        return done(instances.unmount(instance, device, actor=kit.actor()), EJECTED)
+        return done(emptied(instance, device), EJECTED)
     return done(inserted(instance, device, body, kit.account()), MOUNTED)
 
 
@@ -109,7 +116,7 @@ def operate(body, instance_id, device, action):
     """
     instance = instances.get(instance_id)
     if verb(action) == "unmount":
-        task = instances.unmount(instance, device, actor=kit.actor(), by_operator=True)
+        task = emptied(instance, device, by_operator=True)
         kit.say(EJECTED if task else EMPTY)
     else:
         task = inserted(instance, device, body)

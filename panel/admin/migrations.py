@@ -2,6 +2,7 @@
 
 from flask import Blueprint, abort, request, url_for
 
+from panel import reachability
 from panel.auth.browser import actor, page_can
 from panel.errors import Invalid
 from panel.figures import worded
@@ -56,6 +57,7 @@ def move(instance_id):
 
     def start(hypervisor_id):
         target = hypervisors.get(hypervisor_id, "hypervisor_id") if hypervisor_id else None
+        reachability.check_node(instance.hypervisor)
         return migrations.start(instance, target=target, actor=actor())
 
     if form.submit(start):

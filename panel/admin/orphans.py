@@ -3,6 +3,7 @@
 from flask import Blueprint, request, url_for
 from sqlalchemy.orm import contains_eager
 
+from panel import reachability
 from panel.auth.browser import actor, page_can
 from panel.db import session
 from panel.errors import Invalid
@@ -66,6 +67,7 @@ def adopt(hypervisor_id, machine_id):
     form = Form(Adoption)
 
     def ask(owner, **chosen):
+        reachability.check_node(hypervisor)
         return adoptions.adopt(hypervisor, machine["name"], owner=customer(owner), actor=actor(), **chosen)
 
     if form.submit(ask):

@@ -4,7 +4,7 @@ import json
 
 from flask import request, url_for
 
-from panel import docker_logs, once
+from panel import docker_logs, once, reachability
 from panel.auth.browser import actor
 from panel.forms import Form
 from panel.htmx import did, go, render, say
@@ -31,6 +31,7 @@ STAYS = "{} is removed. Its containers stay on the disk of the machine until tha
 @page("POST", "/<instance_id>/apps/install", can=MANAGE)
 def install_docker(instance_id):
     instance = found(instance_id)
+    reachability.check_guest(instance, by_operator=operating())
     deployments.install(instance, actor=actor(), by_operator=operating())
     return did("Docker is being installed.", at(instance, "apps"), "info")
 
@@ -55,6 +56,7 @@ def deploy_app(instance_id, slug):
     form = Form(docker_forms.form_of(app))
 
     def deploy(**data):
+        reachability.check_guest(instance, by_operator=operating())
         return deployments.deploy_app(
             instance, actor=actor(), by_operator=operating(), **docker_forms.wanted(app, data)
         )
@@ -87,7 +89,12 @@ def new_compose(instance_id):
 @page("POST", "/<instance_id>/apps/compose", can=MANAGE)
 def deploy_compose(instance_id):
     instance, form = found(instance_id), Form(docker_forms.ComposeForm)
-    if form.submit(lambda **data: deployments.deploy_compose(instance, actor=actor(), by_operator=operating(), **data)):
+
+    def deploy(**data):
+        reachability.check_guest(instance, by_operator=operating())
+        return deployments.deploy_compose(instance, actor=actor(), by_operator=operating(), **data)
+
+    if form.submit(deploy):
         say(DEPLOYS.format(form.result[0].app_name), "info")
         return go(at(instance, "apps"))
     return compose_page(found(instance_id), form, "form")
@@ -130,6 +137,7 @@ def logs_page(instance, deployment_id):
 def use_app(instance_id, deployment_id, action):
     instance = found(instance_id)
     row = deployments.get(instance, deployment_id)
+    reachability.check_guest(instance, by_operator=operating())
     by = {"actor": actor(), "by_operator": operating()}
     if action in ("retry", "check"):
         getattr(deployments, action)(row, **by)

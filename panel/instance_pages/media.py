@@ -3,6 +3,7 @@
 from flask import request
 from marshmallow import ValidationError
 
+from panel import reachability
 from panel.auth.browser import actor
 from panel.db import session
 from panel.errors import Invalid, Problem
@@ -63,6 +64,7 @@ def named():
 def mount(instance_id, slot):
     instance = found(instance_id)
     iso = named()
+    reachability.check_node(instance.hypervisor)
     instances.mount(instance, slot, iso, actor=actor(), by_operator=operating())
     return did(f"{iso.name} is being inserted.", back(instance))
 
@@ -70,6 +72,7 @@ def mount(instance_id, slot):
 @page("POST", "/<instance_id>/drive/<slot>/unmount", can="instances.manage")
 def unmount(instance_id, slot):
     instance = found(instance_id)
+    reachability.check_node(instance.hypervisor)
     task = instances.unmount(instance, slot, actor=actor(), by_operator=operating())
     return did("The drive is being emptied." if task else "The drive is empty already.", back(instance))
 

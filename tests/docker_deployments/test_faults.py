@@ -1,5 +1,7 @@
 """What goes wrong while workers are at it: in the guest, at the address of a compose file, with the workers."""
 
+from dataclasses import replace
+
 import pytest
 from sqlalchemy import select
 
@@ -126,12 +128,14 @@ def test_a_server_that_takes_its_time(ready, library, monkeypatch):
 def test_an_agent_that_falls_silent(ready):
     """What was not deployed is said to be; an app that is only told something is as it was."""
     found = ready.deploy()
-    ready.node.set_guest(ready.id, agent=False)
     ready.ask("POST", f"/{found['id']}/stop")
+    ready.node.set_guest(ready.id, agent=False)
     ready.work()
     assert (latest().status, latest().error) == ("failed", "The guest agent does not answer.")
     assert ready.find(found["id"])["status"] == "running"
+    ready.node.set_guest(ready.id)
     ready.ask("POST", f"/{found['id']}/retry")
+    ready.node.set_guest(ready.id, agent=False)
     ready.work()
     failed = ready.find(found["id"])
     assert (failed["status"], failed["error_message"]) == ("failed", "The guest agent does not answer.")
@@ -271,3 +275,30 @@ def test_a_guest_that_restarts_meanwhile(ready, at):
     failed = ready.find(made["id"])
     assert failed["status"] == "failed"
     assert "the machine restarted meanwhile" in failed["error_message"]
+
+
+@pytest.mark.parametrize("path", ["/install", "", "/custom", "/{}/retry", "/{}/check-status", "/{}/stop"])
+@pytest.mark.parametrize("who", ["owner", "admin"])
+def test_nobody_answers_in_the_guest_or_on_its_node(dock, ready, library, path, who):
+    """ERR-10, E2, E3: who asks is told so at once, also before the node or the agent is marked as away."""
+    found = ready.deploy()
+    body = {} if path else {"app_slug": "nginx"}
+    if path == "/custom":
+        body = {"app_name": "Shop", "compose_url": library.put("/compose.yaml", COMPOSE)}
+    before = latest().id
+    ready.node.set_guest(ready.id, agent_hangs=True)
+    answer = ready.ask("POST", path.format(found["id"]), who=who, **body)
+    assert (answer.status_code, answer.json["reason"]) == (409, "agent_unavailable")
+    ready.node.set_guest(ready.id)
+    session.expire_all()
+    options = ready.node.options
+    ready.node.options = replace(options, deadline=0.01)
+    ready.node.fault("*", "silent")
+    try:
+        answer = ready.ask("POST", path.format(found["id"]), who=who, **body)
+    finally:
+        ready.node.options = options
+        ready.node.clear()
+        ready.node.ping()
+    assert (answer.status_code, answer.json["reason"]) == (503, "hypervisor_unreachable")
+    assert latest().id == before
