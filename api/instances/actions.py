@@ -63,9 +63,10 @@ for action, (summary, message) in POWER.items():
 def destroy(instance_id):
     """Destroy an instance with its disks.
 
-    Poll the instance until it answers 404. Refused with `protection_enabled`.
+    Poll the instance until it answers 404. Refused with `protection_enabled`, and with `suspended` unless it is the
+    owner who suspended it.
     """
-    task = instances.destroy(mine(instance_id), actor=kit.actor())
+    task = instances.destroy(mine(instance_id, even_suspended=True), actor=kit.actor())
     return {"message": "The instance is being destroyed.", "task_id": task.id}
 
 

@@ -149,7 +149,7 @@ def show_shell(instance_id):
 @user.delete("/instance/<instance_id>/ssh-session", op="ssh_session_close", can=CONSOLE, out=kit.done())
 def close_shell(instance_id):
     """Close every shell session of the instance. Open shells end within seconds."""
-    return {"message": closed(mine(instance_id))}
+    return {"message": closed(mine(instance_id, even_suspended=True))}
 
 
 def closed(instance):

@@ -11,7 +11,7 @@ from api.instances.rows import mine
 from panel import reachability
 from panel.schemas.base import about
 from panel.schemas.guests import GuestAddressOut, GuestFilesystemOut, PushKeysIn, ResetPasswordIn
-from panel.services import instances
+from panel.services import instances, ssh_keys
 
 PASSWORD = fields.String(**about("The new password of root. Shown once.", "kX2v…"))
 RESET = kit.Schema.from_dict({"password": PASSWORD, "task_id": TASK_ID}, name="PasswordReset")
@@ -80,6 +80,7 @@ def push_keys(body, instance_id):
     Their owners may then sign in as root; keys that are there already stay. Refused as the reset of a password is.
     """
     instance = mine(instance_id)
+    ssh_keys.chosen(body["key_ids"], kit.account(), body.get("key_field", "ssh_keys"))
     reachability.check_guest(instance)
     task = instances.push_keys(instance, account=kit.account(), actor=kit.actor(), **body)
     return {"message": "The keys are being put into the guest.", "task_id": task.id}

@@ -1,5 +1,7 @@
 """Listing, showing, creating, editing."""
 
+from flask import request
+
 from api import kit
 from api.instances import user
 from panel.schemas.instances import (
@@ -13,9 +15,16 @@ from panel.schemas.instances import (
 )
 from panel.services import instances
 
+READING = ("GET", "HEAD")
 
-def mine(instance_id):
-    return instances.get(instance_id, kit.account())
+
+def mine(instance_id, *, even_suspended=False):
+    """The caller's instance. While it is suspended, operations that write are refused, unless they say that they are
+    for suspended ones, too."""
+    instance = instances.get(instance_id, kit.account())
+    if request.method not in READING and not even_suspended:
+        instances.refuse_suspended(instance)
+    return instance
 
 
 @user.get("/instances", op="list", can="instances.view", query=InstanceQuery, out=kit.page(InstanceRow))

@@ -72,9 +72,13 @@ def asker():
     return None if operating() else viewer()
 
 
-def found(instance_id):
-    """The instance, if the viewer may see it."""
-    return instances.get(instance_id, asker())
+def found(instance_id, *, even_suspended=False):
+    """The instance, if the viewer may see it. While it is suspended its owner changes nothing, except by views that
+    say that they are for suspended ones, too."""
+    instance = instances.get(instance_id, asker())
+    if request.method == "POST" and not operating() and not even_suspended:
+        instances.refuse_suspended(instance)
+    return instance
 
 
 def whose(instance):

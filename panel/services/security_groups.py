@@ -11,6 +11,7 @@ from panel.db import session
 from panel.errors import Forbidden, Invalid, NotFound
 from panel.models import Instance, SecurityGroup, SecurityGroupMember, SecurityRule
 from panel.services import audit, firewall, ip_sets
+from panel.services.instances.rules import refuse_suspended
 from panel.services.ip_sets import reached
 from panel.services.lookup import change
 
@@ -195,6 +196,8 @@ def chosen(group, instance_ids, account):
     found = session.scalars(query.order_by(Instance.id)).all()
     if len(found) < len(set(instance_ids)):
         raise Invalid("One of the instances does not exist.", instance_ids="There is no such instance.")
+    for instance in found if account else ():
+        refuse_suspended(instance)
     return found
 
 

@@ -24,7 +24,7 @@ from panel.services.instances.read import (
     self_provisioned,
 )
 from panel.services.instances.reinstall import reinstall
-from panel.services.instances.rules import ACTIONS, WORDS, refusal
+from panel.services.instances.rules import ACTIONS, WORDS, refusal, refuse_suspended
 from panel.services.instances.suspension import suspend, unsuspend
 from panel.services.instances.switches import no_secure_boot, no_tpm
 from panel.services.instances.switches import secure_boot as switch_secure_boot
@@ -61,6 +61,7 @@ __all__ = [
     "plain_among",
     "push_keys",
     "refusal",
+    "refuse_suspended",
     "reinstall",
     "report",
     "rescue",

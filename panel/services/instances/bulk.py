@@ -8,6 +8,7 @@ from panel.db import session
 from panel.errors import NotFound, Problem
 from panel.models import Instance
 from panel.services.instances.actions import act, destroy
+from panel.services.instances.rules import refuse_suspended
 from panel.services.instances.suspension import suspend, unsuspend
 from panel.services.instances.tags import add_tag, remove_tag
 
@@ -68,6 +69,8 @@ def line(id_, instance, action, **how):
 
 
 def do(instance, action, *, actor, by_operator, tag):
+    if not by_operator and action != "destroy":
+        refuse_suspended(instance)
     match action:
         case "destroy":
             return destroy(instance, actor=actor, by_operator=by_operator)

@@ -50,6 +50,12 @@ WORDS = {
 }
 
 
+def refuse_suspended(instance):
+    """Raises `suspended` for what its owner may not do meanwhile: any change, whatever it changes."""
+    if instance.suspended_reason:
+        raise Conflict(WORDS["suspended"], reason="suspended")
+
+
 def refusal(instance, action, *, by_operator=False):
     """The reason word why the action is refused now, or None."""
     if action in KEPT and instance.protection_enabled:

@@ -24,7 +24,7 @@ def power(instance_id, action):
 @bp.post("/<instance_id>/destroy")
 @page_can("instances.delete")
 def destroy(instance_id):
-    instance = found(instance_id)
+    instance = found(instance_id, even_suspended=True)
     if request.form.get("typed", "").strip() != instance.display_name:
         raise Invalid("The name that you typed is not the name of this instance. Nothing was destroyed.")
     instances.destroy(instance, actor=actor())
