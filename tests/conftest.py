@@ -87,7 +87,7 @@ bells = []
 """What was rung for: Redis is not part of these tests."""
 
 
-AT_ONCE = {"worker.reachability.look"}
+AT_ONCE = {"worker.reachability.look", "worker.docker_deployments.check_support"}
 """What requests wait for is done at once, as workers with nothing else to do would."""
 
 

@@ -16,7 +16,12 @@ from panel.services import docker_apps
 from panel.services.docker_deployments import allowed, compose_file, seen
 from panel.services.docker_deployments.ports import published, refuse_taken
 from panel.services.instances.ties import RESCUE
-from worker.docker_looks import look, look_everywhere, read_logs  # noqa: F401  (the schedule and requests ring for them)
+from worker.docker_looks import (  # noqa: F401  (the schedule and requests ring for them)
+    check_support,
+    look,
+    look_everywhere,
+    read_logs,
+)
 from worker.guests import detached, docker
 from worker.instances import known
 from worker.kinds import task

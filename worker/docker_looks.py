@@ -98,6 +98,19 @@ def look_at_engine(node, instance_id):
         session.commit()
 
 
+def check_support(instance_id):
+    """What a request rings for that waits: whether Docker can be installed in the guest."""
+    hypervisor_id = session.scalar(select(Instance.hypervisor_id).where(Instance.id == instance_id))
+    session.commit()
+    try:
+        supported = docker_there.is_supported(node_of(hypervisor_id), instance_id)
+    except NodeError as error:
+        session.rollback()
+        return log.info("docker_support_not_seen", instance=instance_id, detail=error.detail)
+    seen.support_checked(instance_id, supported)
+    session.commit()
+
+
 def look_at_apps(node, instance_id):
     """What somebody did with an app meanwhile counts for more."""
     mine = select(DockerDeployment).where(DockerDeployment.instance_id == instance_id)

@@ -5,7 +5,7 @@ from marshmallow import fields
 from api import kit
 from api.instances.actions import TASK_ID
 from api.instances.rows import mine
-from panel import reachability
+from panel import docker_support, reachability
 from panel.errors import NotFound
 from panel.schemas.base import Time, about
 from panel.schemas.docker_deployments import (
@@ -81,8 +81,7 @@ def listed(instance):
 
 
 def installed(instance, by_operator=False):
-    reachability.check_guest(instance, by_operator=by_operator)
-    return {"task_id": apps.install(instance, actor=kit.actor(), by_operator=by_operator).id}
+    return {"task_id": docker_support.install(instance, actor=kit.actor(), by_operator=by_operator).id}
 
 
 def deployed(instance, body, by_operator=False):

@@ -53,7 +53,9 @@ def install(instance_id):
     """Install Docker in the guest, by its guest agent.
 
     With the packages of the guest's own system. It takes minutes: look at the list until `docker_enabled` is true.
-    Refused with 422 `already_installed`, `docker_task_running`, `not_running`, and with 409 and 503 as a deploy is.
+    Refused with 422 `already_installed`, `docker_task_running`, `not_running`, `unsupported_system` (the guest has no
+    package manager that the panel knows), and with 409 and 503 as a deploy is. `docker_error` of the list says why an
+    installation failed; `docker_installing` is false then, and `docker_enabled`, too.
     """
     return {"message": answers.INSTALLS, **answers.installed(mine(instance_id))}
 

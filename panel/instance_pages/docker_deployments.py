@@ -4,7 +4,7 @@ import json
 
 from flask import request, url_for
 
-from panel import docker_logs, once, reachability
+from panel import docker_logs, docker_support, once, reachability
 from panel.auth.browser import actor
 from panel.forms import Form
 from panel.htmx import did, go, render, say
@@ -31,8 +31,7 @@ STAYS = "{} is removed. Its containers stay on the disk of the machine until tha
 @page("POST", "/<instance_id>/apps/install", can=MANAGE)
 def install_docker(instance_id):
     instance = found(instance_id)
-    reachability.check_guest(instance, by_operator=operating())
-    deployments.install(instance, actor=actor(), by_operator=operating())
+    docker_support.install(instance, actor=actor(), by_operator=operating())
     return did("Docker is being installed.", at(instance, "apps"), "info")
 
 

@@ -127,7 +127,7 @@ class Site:
         self.work()
         snapshots.create(instance, snapname="s" * 64, description=LONG, vmstate=False, actor=owner.email)
         self.work()
-        docker_deployments.install(instance, actor=owner.email)
+        docker_deployments.install(instance, actor=owner.email, since=clock.now())
         self.work()
         app, *_ = docker_deployments.deploy_app(instance, app_slug="wordpress", actor=owner.email)
         self.work()

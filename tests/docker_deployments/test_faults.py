@@ -5,12 +5,14 @@ from dataclasses import replace
 import pytest
 from sqlalchemy import select
 
+from panel import docker_support
 from panel.db import session
 from panel.models import Task
 from panel.services.docker_deployments import compose_file
 from tests.docker_deployments.conftest import COMPOSE
 from worker import task as running
 from worker.guests import detached
+from worker.nodes.simulated.docker import NO_PACKAGE_MANAGER
 
 
 @pytest.fixture(autouse=True)
@@ -26,8 +28,8 @@ def latest():
 
 
 def test_an_installation_that_fails_says_why_and_is_tried_again(dock):
-    dock.node.fault("agent_run", "refuse", 1)
     dock.ask("POST", "/install")
+    dock.node.fault("agent_run", "refuse", 1)
     dock.work()
     listed = dock.listed()
     assert (listed["docker_enabled"], listed["docker_installing"]) == (False, False)
@@ -302,3 +304,28 @@ def test_nobody_answers_in_the_guest_or_on_its_node(dock, ready, library, path, 
         ready.node.ping()
     assert (answer.status_code, answer.json["reason"]) == (503, "hypervisor_unreachable")
     assert latest().id == before
+
+
+@pytest.mark.parametrize("who", ["owner", "admin"])
+def test_a_system_without_a_package_manager_is_refused(dock, who):
+    """C7: clients that wait for `docker_enabled` are told at once that it never comes."""
+    dock.guest.write(NO_PACKAGE_MANAGER, "true")
+    answer = dock.ask("POST", "/install", who=who)
+    assert (answer.status_code, answer.json["reason"]) == (422, "unsupported_system")
+    assert "no package manager" in answer.json["message"]
+    listed = dock.listed()
+    assert (listed["docker_enabled"], listed["docker_installing"]) == (False, False)
+    assert latest().kind != "docker_install"
+    dock.guest.write(NO_PACKAGE_MANAGER, "")
+    dock.install()
+
+
+def test_a_guest_that_does_not_say_what_it_has_is_tried(dock, monkeypatch):
+    """C7: where it is not known in advance, the failed installation says why."""
+    monkeypatch.setattr(docker_support, "CHECK_SECONDS", 0)
+    dock.node.fault("agent_run", "refuse", 2)
+    assert dock.ask("POST", "/install").status_code == 200
+    dock.work()
+    listed = dock.listed()
+    assert (listed["docker_enabled"], listed["docker_installing"]) == (False, False)
+    assert listed["docker_error"] == "The hypervisor refused this."

@@ -1,4 +1,4 @@
-"""Whether Docker is installed in a guest. Whether it runs, is another question."""
+"""Whether Docker is installed in a guest, and whether it can be. Whether it runs, is another question."""
 
 from worker.nodes.base import Node
 
@@ -7,7 +7,22 @@ PATH="${PATH:+$PATH:}/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bi
 command -v docker >/dev/null
 """
 
+SUPPORT_SCRIPT = """\
+PATH="${PATH:+$PATH:}/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:/snap/bin"
+for program in docker apt-get dnf apk zypper pacman; do ! command -v "$program" >/dev/null || exit 0; done
+exit 64
+"""
+"""The package managers are those of docker_scripts/install.sh."""
+
+UNSUPPORTED_EXIT_CODE = 64
+
 
 def installed(node: Node, machine_id: str) -> bool:
     """Raises `AgentSilent` when the guest does not answer."""
     return node.agent_run(machine_id, ["sh", "-c", SCRIPT]).exit_code == 0
+
+
+def is_supported(node: Node, machine_id: str) -> bool:
+    """Whether the guest has Docker, or a package manager that the panel can install it with. Raises `AgentSilent` when
+    the guest does not answer."""
+    return node.agent_run(machine_id, ["sh", "-c", SUPPORT_SCRIPT]).exit_code != UNSUPPORTED_EXIT_CODE

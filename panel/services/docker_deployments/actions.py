@@ -18,12 +18,15 @@ HELD = ("suspended", "task_running")
 """Why even a removal is refused. Else it only finds nobody in the guest, and is made up for when the guest is back."""
 
 
-def install(instance, *, actor, by_operator=False):
-    """Installs Docker in the running guest. Returns the task."""
+def install(instance, *, actor, since, by_operator=False):
+    """Installs Docker in the running guest. Returns the task. A guest that said `since` then that it has no package
+    manager is refused with `unsupported_system`."""
     allowed.alone(instance)
     allowed.need(allowed.why_no_install(instance, by_operator=by_operator))
-    task = enqueue(instance, "install", actor)
     found = read.engine(instance)
+    if found and found.unsupported and found.support_checked_at >= since:
+        allowed.need("unsupported_system")
+    task = enqueue(instance, "install", actor)
     if found is None:
         found = DockerEngine(instance_id=instance.id, leftover={})
         session.add(found)

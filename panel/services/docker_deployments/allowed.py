@@ -24,15 +24,20 @@ MOST = 32
 """Apps of one instance: each is looked at every few minutes."""
 
 BUSY, ABSENT, THERE = "docker_task_running", "docker_not_installed", "already_installed"
+UNSUPPORTED = (
+    "The system of this instance has no package manager that the panel can install Docker with (apt, dnf, apk, zypper, "
+    "pacman). Install Docker and Compose by hand, or deploy another image."
+)
 WORDS = {
     **rules.WORDS,
     "rescue_active": RESCUE,
     BUSY: "Other work on Docker is under way in this instance. Wait until it has ended.",
     ABSENT: "Docker is not installed in this instance. Install it first.",
     THERE: "Docker is installed already.",
+    "unsupported_system": UNSUPPORTED,
     "docker_limit": f"An instance has at most {MOST} apps. Remove one first.",
 }
-STATUS = dict.fromkeys(("not_running", BUSY, ABSENT, THERE, "docker_limit"), Invalid)
+STATUS = dict.fromkeys(("not_running", BUSY, ABSENT, THERE, "docker_limit", "unsupported_system"), Invalid)
 STATUS["hypervisor_unreachable"] = Unavailable
 
 

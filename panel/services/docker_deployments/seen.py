@@ -4,8 +4,9 @@ from sqlalchemy import delete, select, update
 
 from panel import clock
 from panel.db import session
-from panel.models import DockerDeployment, DockerEngine
+from panel.models import DockerDeployment, DockerEngine, Instance
 from panel.services.docker_deployments.actions import remember
+from panel.services.docker_deployments.allowed import UNSUPPORTED
 
 GONE = "Its containers are gone from the machine. Deploy it again."
 NO_ENGINE = "Docker is not installed in the machine any more."
@@ -25,6 +26,18 @@ def held_by(task):
 
 def engine_of(instance_id):
     return session.get(DockerEngine, instance_id, with_for_update={"key_share": True}, populate_existing=True)
+
+
+def support_checked(instance_id, supported):
+    """Notes whether Docker can be installed in the guest, as it is now."""
+    found = engine_of(instance_id)
+    if found is None:
+        if session.get(Instance, instance_id) is None:
+            return
+        found = DockerEngine(instance_id=instance_id, leftover={})
+        session.add(found)
+    found.unsupported = None if supported else UNSUPPORTED
+    found.support_checked_at = clock.now()
 
 
 def installed(task):

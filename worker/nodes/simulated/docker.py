@@ -17,6 +17,8 @@ from worker.nodes.base import Finished
 from worker.nodes.simulated import overlays
 
 PROGRAM = "/usr/bin/docker"
+NO_PACKAGE_MANAGER = "/etc/no-package-manager"
+"""A guest with such a file has no package manager."""
 PROJECTS = "/var/lib/docker/projects"
 
 
@@ -113,6 +115,8 @@ def answer(guest, script, words, stdin):
             return engine.look(lines)
         case docker.LOGS, _:
             return engine.logs(lines[0])
+        case docker_there.SUPPORT_SCRIPT, _:
+            return Finished(docker_there.UNSUPPORTED_EXIT_CODE if engine.read(NO_PACKAGE_MANAGER) else 0, "")
         case docker_there.SCRIPT, _:
             return Finished(0 if engine.installed else 1, "")
     return None
