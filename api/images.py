@@ -31,7 +31,10 @@ def show(image_id):
 
 @admin.put("/image/<image_id>", op="update", can="admin:images:write", body=ImagePatch, out=AdminImageOut)
 def update(body, image_id):
-    """Change an image. Only what is sent changes; facts of the file are managed by the system."""
+    """Change an image. Only what is sent changes; facts of the file are managed by the system.
+
+    Refused with 422 under `purpose`: another purpose than `user` for a captured image, and `user` for any other image.
+    """
     kit.say("The image is changed.")
     return held(catalog.update_image(catalog.get_image(image_id), **body))
 

@@ -51,9 +51,9 @@ def form_page(form, image):
 
 def purposes_for(image):
     """A captured image keeps its purpose; no other can become one."""
-    captured = image.purpose == "user"
+    captured = image.account_id is not None
     for word, label in worded(PURPOSES):
-        if word == "user" and captured:
+        if word == "user" and (captured or image.purpose == "user"):
             yield word, label
         elif word != "user":
             yield word, label, "captured images keep theirs" if captured else ""

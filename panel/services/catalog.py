@@ -192,9 +192,19 @@ def get_image(image_id):
 
 
 def update_image(found, **changes):
-    if changes.get("purpose", found.purpose) != found.purpose and found.purpose == "user":
-        raise Invalid("The purpose of a captured image cannot change.", purpose="Stays `user` for a captured image.")
+    check_purpose(found, changes.get("purpose", found.purpose))
     return change(found, changes)
+
+
+def check_purpose(found, purpose):
+    """Images of customers are `user`, all others something else. Going back to that is possible."""
+    if purpose == found.purpose:
+        return
+    if found.account_id and purpose != "user":
+        raise Invalid("The purpose of a captured image cannot change.", purpose="Stays `user` for a captured image.")
+    if found.account_id is None and purpose == "user":
+        sentence = "Only images that customers captured are `user`."
+        raise Invalid(sentence, purpose=sentence)
 
 
 def holders(image):

@@ -58,13 +58,41 @@ def test_what_the_system_manages_is_refused_by_name(as_, path, field):
 
 
 def test_each_purpose_but_no_other(as_, path):
-    """IMG-05, IMG-10: `user` is the last one, because it never changes again."""
+    """IMG-05; acceptance E4: `user` is for captured images alone."""
     for purpose in PURPOSES:
-        assert as_("admin", "PUT", path, json={"purpose": purpose}).json["data"]["purpose"] == purpose
-    assert as_("admin", "PUT", path, json={"purpose": "other"}).status_code == 422
-    answer = as_("admin", "PUT", path, json={"purpose": "general"})
+        if purpose != "user":
+            assert as_("admin", "PUT", path, json={"purpose": purpose}).json["data"]["purpose"] == purpose
+    for purpose in ("other", "user"):
+        answer = as_("admin", "PUT", path, json={"purpose": purpose, "label": "y"})
+        assert (answer.status_code, answer.json["errors"].keys()) == (422, {"purpose"})
+    assert as_("admin", "GET", path).json["data"]["label"] != "y"
+
+
+def test_a_captured_image_keeps_its_purpose(as_, cast):
+    """IMG-10, IMG-11"""
+    facts = {"name": "own", "label": "own", "distro": "Debian", "version": "12"}
+    image = Image(account_id=cast.owner.id, purpose="user", **facts)
+    session.add(image)
+    session.commit()
+    path = f"/api/v1/image/{image.id}"
+    answer = as_("admin", "PUT", path, json={"purpose": "general", "label": "y"})
     assert (answer.status_code, answer.json["errors"].keys()) == (422, {"purpose"})
+    assert as_("admin", "GET", path).json["data"]["label"] == "own"
     assert as_("admin", "PUT", path, json={"purpose": "user", "label": "y"}).status_code == 200
+    image.purpose = "general"  # a row from before this was checked
+    session.commit()
+    assert as_("admin", "PUT", path, json={"purpose": "user"}).json["data"]["purpose"] == "user"
+
+
+def test_a_platform_image_that_became_user_is_recovered(as_, cast, path):
+    """Acceptance E4: earlier versions accepted it, and then nobody could deploy the image."""
+    session.get(Image, cast.image.id).purpose = "user"
+    session.commit()
+    instance = cast.instance()
+    deploy = lambda: as_("owner", "POST", f"/api/instance/{instance.id}/deploy", json={"image_id": cast.image.id})  # noqa: E731
+    assert deploy().status_code == 422
+    assert as_("admin", "PUT", path, json={"purpose": "general"}).status_code == 200
+    assert deploy().status_code == 200
 
 
 def test_a_switched_off_image_cannot_be_chosen(as_, cast, path):

@@ -43,8 +43,8 @@ def test_mistakes_stand_beside_their_fields(operator, image):
     assert 'id="wrong-label"' in answer.text
 
 
-def test_a_captured_image_keeps_its_purpose(operator, image):
-    image.purpose = "user"
+def test_a_captured_image_keeps_its_purpose(operator, image, cast):
+    image.purpose, image.account_id = "user", cast.owner.id
     session.commit()
     assert "captured images keep theirs" in operator.get(f"{IMAGES}/{image.id}").text
     answer = operator.post(f"{IMAGES}/{image.id}", data={"purpose": "general"})
