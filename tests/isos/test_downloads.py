@@ -235,7 +235,7 @@ def test_a_server_may_send_us_on_but_not_inside(iso, library, work, sweep):
 
     for address, words in (
         ("https://10.0.0.1/inside.iso", "not a public address"),
-        ("http://127.0.0.1/plain.iso", "https://"),
+        ("http://127.0.0.1/plain.iso", "The server redirects to an address without https."),
         ("/disc.iso", "without an end"),
     ):
         library.files["/disc.iso"] = to(address)
@@ -243,6 +243,7 @@ def test_a_server_may_send_us_on_but_not_inside(iso, library, work, sweep):
         session.commit()
         work()
         assert words in only().error
+        assert "ebhook" not in only().error  # acceptance E11
     library.files["/disc.iso"] = to("/really.iso")
     library.put("/really.iso")
     downloads.retry(session.get(Iso, iso.id), actor="test")

@@ -123,6 +123,8 @@ def reached(url, method):
 
 
 def asked(url, method):
+    if urlsplit(url).scheme != "https":
+        raise Unfetched("The server redirects to an address without https. Files are fetched by https only.")
     try:
         target, found = targets.addresses(url)
     except targets.Refused as refused:

@@ -88,11 +88,11 @@ def parse(url):
         parts = urlsplit(url)
         port = parts.port if parts.port is not None else 443
     except ValueError:
-        raise Refused("The address is not a valid URL. Write it like https://example.com/hook.") from None
+        raise Refused("The address is not a valid URL. Write it like https://example.com/path.") from None
     if parts.scheme != "https":
-        raise Refused("The address must begin with https://. Webhooks are only sent encrypted.")
+        raise Refused("The address must begin with https://.")
     if "@" in parts.netloc:
-        raise Refused("The address must not have a user name or password in it. Deliveries are signed instead.")
+        raise Refused("The address must not have a user name or password in it.")
     if not port:
         raise Refused("Port 0 is not a port.")
     path = parts.path or "/"
