@@ -51,6 +51,7 @@ def groups_named(ids, field="hypervisor_groups"):
 
 def create_group(*, name, display_name=None, plan_groups=(), **values):
     refuse_taken(HypervisorGroup, name)
+    check_backup_policy(values.get("default_backup_policy_id"))
     made = HypervisorGroup(name=name, display_name=display_name or name, plan_groups=list(plan_groups), **values)
     session.add(made)
     session.flush()
@@ -60,7 +61,14 @@ def create_group(*, name, display_name=None, plan_groups=(), **values):
 def update_group(found, **changes):
     if "name" in changes:
         refuse_taken(HypervisorGroup, changes["name"], but=found)
+    check_backup_policy(changes.get("default_backup_policy_id"))
     return change(found, changes)
+
+
+def check_backup_policy(policy_id):
+    """There are no backup policies yet, so no id names one."""
+    if policy_id:
+        raise Invalid("No such backup policy.", default_backup_policy_id="No such backup policy.")
 
 
 def delete_group(found):

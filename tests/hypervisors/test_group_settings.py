@@ -6,6 +6,7 @@ from panel.db import session
 from panel.models import HypervisorGroup, Instance
 from panel.models.hypervisor_group_settings import SERVICES
 from panel.schemas.hypervisor_group_settings import ABOUT
+from panel.services import settings, volume_plans
 
 GROUPS = "/api/v1/hypervisor/groups"
 SWITCHES = ("enabled", *(f"{kind}_enabled" for kind in SERVICES))
@@ -19,7 +20,6 @@ TERMS = {
     "natgw_bandwidth_overage": 0.0125,
     "ipv4_credit_value": 1.5,
     "backup_mode": "incremental",
-    "default_backup_policy_id": "0199c0a8-0000-7000-8000-000000000000",
 }
 
 
@@ -59,7 +59,7 @@ def test_each_switch_is_set_on_both_routes_and_read_back(as_, path, name):
 
 def test_the_terms_are_set_on_both_routes_and_read_back(as_, path):
     """HVG-04"""
-    assert set(SWITCHES) | set(TERMS) == set(ABOUT)
+    assert set(SWITCHES) | set(TERMS) | {"default_backup_policy_id"} == set(ABOUT)
     made = as_("admin", "POST", GROUPS, json={"name": "other", **TERMS}).json["data"]
     stored = as_("admin", "GET", f"/api/v1/hypervisor/group/{made['id']}").json["data"]
     assert {name: stored[name] for name in TERMS} == TERMS
@@ -84,6 +84,34 @@ def test_the_terms_are_set_on_both_routes_and_read_back(as_, path):
 def test_what_makes_no_sense_is_refused(as_, path, name, value):
     answer = as_("admin", "PATCH", path, json={name: value})
     assert (answer.status_code, answer.json["errors"].keys()) == (422, {name})
+
+
+def test_an_unknown_backup_policy_is_refused(as_, path):
+    """Acceptance E9, on both routes. null takes a policy away."""
+    unknown = {"default_backup_policy_id": "0199c0a8-0000-7000-8000-000000000000"}
+    for answer in (
+        as_("admin", "PATCH", path, json={**unknown, "display_name": "x"}),
+        as_("admin", "POST", GROUPS, json={"name": "other", **unknown}),
+    ):
+        assert (answer.status_code, answer.json["errors"].keys()) == (422, {"default_backup_policy_id"})
+    assert as_("admin", "GET", path).json["data"]["display_name"] != "x"
+    assert as_("admin", "PATCH", path, json={"default_backup_policy_id": None}).status_code == 200
+
+
+def test_a_closed_group_gets_no_volumes(as_, cast, switch):
+    """HVG-07: those that exist go on."""
+    settings.update({"billing_enabled": True})
+    group = volume_plans.create_group(name="ssd")
+    plan = volume_plans.create(group, name="1", size=1, price=1)
+    session.commit()
+    body = {"name": "data", "volume_plan_id": plan.id, "hypervisor_group_id": cast.location.id}
+    made = as_("owner", "POST", "/api/storage/volumes", json=body).json["volume"]
+    switch(enabled=False)
+    answer = as_("owner", "POST", "/api/storage/volumes", json=body)
+    assert (answer.status_code, answer.json["errors"].keys()) == (422, {"hypervisor_group_id"})
+    path = f"/api/storage/volume/{made['id']}"
+    assert as_("owner", "GET", path).json["volume"]["id"] == made["id"]
+    assert as_("owner", "DELETE", path).status_code == 200
 
 
 def test_without_public_networking_an_instance_gets_no_address(as_, cast, switch):
