@@ -26,7 +26,8 @@ def deploy(body, instance_id):
 
     The second step of a create. Poll the task until it is `completed` or `failed`; a failed deploy can be sent again.
     With keys and no password, no password is made. Refused with `task_running` while another task works on the
-    instance, with `already_deployed` when it has a system.
+    instance, with `already_deployed` when it has a system: a second deploy never replaces it. `reinstall` does, and
+    loses what is on the first disk.
     """
     task, password = instances.deploy(mine(instance_id), account=kit.account(), actor=kit.actor(), **body)
     answer = {"message": "The instance is being deployed.", "task_id": task.id}

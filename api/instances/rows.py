@@ -73,7 +73,8 @@ def create(body):
     The first of two steps: the row with its addresses, no machine yet. Capacity refusals answer 422 with a reason:
     `storage_not_sufficient`, `resources_not_sufficient`, `ipv4_not_available`, `ipv6_not_available`,
     `ipv6_subnet_not_available`, `private_ipv4_not_available`, `hypervisor_not_available`. Nothing is kept of a refused
-    request.
+    request. Without `display_name` the label is the host name, without both the platform's name (`name`); either can be
+    changed later.
     """
     return {"message": CREATED, "instance": instances.create(kit.account(), actor=kit.actor(), **body)}
 

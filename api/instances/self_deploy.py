@@ -7,17 +7,24 @@ from api.instances import admin, user
 from api.instances.actions import TASK_ID
 from api.instances.rows import mine
 from api.instances.suspension import WORK
+from panel.db import session
+from panel.errors import Invalid
+from panel.models import Image
 from panel.schemas.base import Hostname, In, Text, about
 from panel.schemas.catalog import ID
-from panel.services import instances
+from panel.services import catalog, instances
 from panel.services.instances.self_deploy import self_deploy
 
+AN_IMAGE = "This is an image. Only an ISO can be booted here; deploy or reinstall installs an image."
 BOOTS = "The instance boots the ISO, with a blank disk."
 
 
 class SelfDeployIn(In):
     iso_id = Text(most=36, **about("The ISO to boot from.", ID))
-    image_id = Text(most=36, **about("The same as `iso_id`.", ID))
+    image_id = Text(
+        most=36,
+        **about("The same as `iso_id`: the id of an ISO. `deploy` and `reinstall` install images.", ID),
+    )
     hostname = Hostname(**about("Host name; by default the instance's.", "shop.example.com"))
 
     @validates_schema
@@ -29,7 +36,14 @@ class SelfDeployIn(In):
 def begun(instance, body, account=None):
     field = "iso_id" if body.get("iso_id") else "image_id"
     named = {"iso_id": body[field], "field": field, "hostname": body.get("hostname")}
+    refuse_image(body[field], field, account)
     return self_deploy(instance, account=account, actor=kit.actor(), **named)
+
+
+def refuse_image(image_id, field, account):
+    """Says what to do instead when the id is that of an image."""
+    if session.scalar(catalog.images(account).where(Image.id == image_id).limit(1)):
+        raise Invalid(AN_IMAGE, **{field: AN_IMAGE})
 
 
 @user.post(
@@ -43,7 +57,9 @@ def deploy(body, instance_id):
     """Boot an ISO with a blank disk, to install a system by hand.
 
     What is on the first disk is lost. The screen shows the installer; afterwards empty the drive, so that the disk is
-    booted from. Refused with `suspended`, `task_running`, `protection_enabled` (409), `iso_url_not_https` (422).
+    booted from. `iso_id` or `image_id` is the id of an ISO (`GET /isos`), not of an image: `deploy` and, on an instance
+    that has a system, `reinstall` install images. Refused with `suspended`, `task_running`, `protection_enabled` (409),
+    `iso_url_not_https` (422).
     """
     task = begun(mine(instance_id), body, kit.account())
     return {"message": BOOTS, "task_id": task.id}
@@ -53,7 +69,11 @@ def deploy(body, instance_id):
     "/instance/<instance_id>/selfdeploy", op="self_deploy", can="admin:instances:write", body=SelfDeployIn, out=WORK
 )
 def operate(body, instance_id):
-    """Boot an ISO with a blank disk. What is on the first disk is lost."""
+    """Boot an ISO with a blank disk. What is on the first disk is lost.
+
+    `iso_id` or `image_id` is the id of an ISO. Refused with `suspended`, `task_running`, `protection_enabled` (409),
+    and with 422 for an unknown id, an image's id, and `iso_url_not_https`.
+    """
     task = begun(instances.get(instance_id), body)
     kit.say(BOOTS)
     return {"task_id": task.id}

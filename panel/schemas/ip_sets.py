@@ -9,7 +9,7 @@ from panel.schemas.words import IP_VERSIONS
 NAME = about("What it is called.", "Offices")
 NOTE = about("A note.", "Those that may reach the database")
 VERSION = about("Which networks it holds.", "ipv4")
-CIDR = about("A network; a bare address becomes a network of one.", "203.0.113.0/24")
+CIDR = about("A network. A bare address is stored and answered as one: `/32` or `/128`.", "203.0.113.0/24")
 
 
 def version(**options):

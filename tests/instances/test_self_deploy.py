@@ -88,6 +88,9 @@ def test_what_is_refused(as_, cast, install, iso, library, work):
         answer = install(instance, **body)
         assert (answer.status_code, answer.json["errors"].keys()) == (422, {field}), body
     assert install(instance, "admin", iso_id="x" * 36).status_code == 422
+    for who in ("owner", "admin"):  # acceptance C6: the sentence says what to do instead
+        [sentence] = install(instance, who, image_id=cast.image.id).json["errors"]["image_id"]
+        assert "Only an ISO can be booted here" in sentence
     for change, reason in (
         ({"protection_enabled": True}, "protection_enabled"),
         ({"suspended_reason": "admin"}, "suspended"),
