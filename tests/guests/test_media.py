@@ -158,3 +158,33 @@ def test_a_captured_image_makes_another_machine(lab, guest):
     lab.power(guest, "start")
     lab.destroy(other)
     lab.call("DELETE", f"/api/image/{image}")
+
+
+def test_an_image_of_a_guest_that_runs(lab, guest, hypervisor):
+    """Acceptance C4: the source goes on, with what it writes later; the image has what was synced before."""
+    import libvirt
+
+    ip = guest["primary_public_ip"]["ip"]
+    boot = lab.ssh(ip, "echo synced > /etc/running; sync; cat /proc/sys/kernel/random/boot_id")
+    image = lab.call("POST", "/api/images", {"instance_id": guest["id"], "name": "live", "cloudinit": "true"})["image"]
+    lab.ssh(ip, "echo later > /etc/later; sync")
+
+    def made():
+        [found] = [each for each in lab.call("GET", "/api/images")["data"] if each["id"] == image["id"]]
+        assert found["status"] != "error", lab.call("GET", "/api/tasks")["data"][0]
+        return found["status"] == "available"
+
+    wait_for(made, "the image")
+    assert lab.ssh(ip, "echo thawed > /etc/thawed; sync; cat /proc/sys/kernel/random/boot_id") == boot
+    pool = libvirt.open(hypervisor.uri).storagePoolLookupByName("default")
+    pool.refresh()
+    assert [name for name in pool.listVolumes() if name.startswith("capture-") or name.endswith(".forge")] == []
+    other = lab.create(hostname="copy.example.com")
+    lab.install(other, image_id=image["id"], ssh_keys=[lab.key_id])
+    copy = lab.show(other)["primary_public_ip"]["ip"]
+    assert lab.ssh(copy, "cat /etc/running; hostname").split() == ["synced", "copy.example.com"]
+    lab.destroy(other)
+    lab.power(guest, "stop")
+    lab.power(guest, "start")
+    assert lab.ssh(ip, "cat /etc/later /etc/thawed").split() == ["later", "thawed"]
+    lab.call("DELETE", f"/api/image/{image['id']}")
