@@ -16,16 +16,18 @@ from panel.config import Config
 from panel.db import db, session
 from panel.services import accounts, settings, tokens
 from tests import postgres
+from tests.bench import rows
 from tests.bench.rows import serving
 from tests.embedded import Redis
 
 ROUNDS = 2000
+QUICK = {"ROUNDS": 5}
 GUARDED, OPEN = "/api/connect", "/api/profile/open"
 
 
 def bench(report):
     with tempfile.TemporaryDirectory() as directory, postgres.server() as address, Redis(directory) as redis_url:
-        for name, url in (("SQLite", ""), ("PostgreSQL", address)):
+        for name, url in rows.databases(address):
             config = Config(data_dir=Path(directory) / name, database_url=url, secret_key="bench", redis_url=redis_url)
             config.data_dir.mkdir()
             token = fill(config)

@@ -32,6 +32,18 @@ KEY = b"\4\1\0\0\0\0\0A"
 AT_REST, STREAMING = 200, 50
 PAGES, BLOCKS, REQUESTS = ("/healthz", "/api/instances?per_page=10"), 5, 300
 ONE_READ = CHUNK / 1024 + 4
+VANISHED_WAIT_SECONDS = 120
+QUICK = {
+    "ROUNDS": 2,
+    "AMOUNT": 1 << 20,
+    "WARM": 1 << 17,
+    "PRESSES": 100,
+    "AT_REST": 5,
+    "STREAMING": 2,
+    "BLOCKS": 1,
+    "REQUESTS": 5,
+    "VANISHED_WAIT_SECONDS": 1,
+}
 
 
 def bench(report):
@@ -223,7 +235,7 @@ class Vanished(threading.Thread):
         time.sleep(2)
         network.breaks()
         began, taken = time.monotonic(), {}
-        while len(taken) < len(names) and time.monotonic() < began + 120:
+        while len(taken) < len(names) and time.monotonic() < began + VANISHED_WAIT_SECONDS:
             time.sleep(0.5)
             there = self.site.carried()
             for session_id, name in names.items():

@@ -22,6 +22,7 @@ from tests.laboratory import laboratory
 from worker.nodes.libvirt import local
 
 ROUNDS = 8
+QUICK = {"ROUNDS": 1}
 
 
 def bench(report):

@@ -13,7 +13,6 @@ from pathlib import Path
 
 from sqlalchemy import func, select
 
-from panel import jobs
 from panel.app import create_app
 from panel.config import Config
 from panel.db import db, session
@@ -26,19 +25,19 @@ from worker import metrics as measuring
 from worker.nodes.base import Power, Seen
 
 MACHINES, FEW, PERIOD, ROUNDS = 5_000, 200, 15, 12
+QUICK = {"MACHINES": 120, "FEW": 2, "ROUNDS": 3}
 
 
 def bench(report):
     with tempfile.TemporaryDirectory() as directory, postgres.server() as address:
-        for name, url in (("SQLite", ""), ("PostgreSQL", address)):
+        for name, url in rows.databases(address):
             config = Config(
                 data_dir=Path(directory) / name, database_url=url, secret_key="bench", redis_url="redis://127.0.0.1:1"
             )
             config.data_dir.mkdir()
-            jobs.call = lambda *_: None
             rows.fill(config)
             app = create_app(config)
-            with app.app_context():
+            with app.app_context(), rows.without_jobs():
                 node = session.scalar(select(Hypervisor))
                 subnet, plan = session.scalar(select(Subnet)), session.scalar(select(Plan))
                 account = session.scalar(select(Account).order_by(Account.id))

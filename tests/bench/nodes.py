@@ -34,6 +34,7 @@ from worker.nodes.base import GiB
 from worker.nodes.base import Machine as Definition
 
 STARTED, LOOKED_AT, WORKERS = 1000, 5000, 2
+QUICK = {"STARTED": 20, "LOOKED_AT": 30, "ASKED": 5}
 LARGE = "simulated://?cores=100000&memory_gb=1000000&storage_gb=10000000"
 PATH = "/api/instances?per_page=25"
 ASKED, PACE = 200, 0.05
@@ -42,7 +43,7 @@ ASKED, PACE = 200, 0.05
 
 def bench(report):
     with postgres.server() as address:
-        for name, url in (("PostgreSQL", address), ("SQLite", "")):
+        for name, url in rows.databases(address):
             directory = Path(tempfile.mkdtemp(prefix="bench"))
             with embedded.Redis(directory) as redis_url:
                 config = Config(data_dir=directory, database_url=url, secret_key="bench", redis_url=redis_url)

@@ -30,6 +30,7 @@ from tests.processes.conftest import free_port, wait_for
 
 ROUNDS, MEGABYTES = 7, 50
 FLOODS, QUIET = 5, 1.0
+QUICK = {"ROUNDS": 2, "MEGABYTES": 1, "FLOODS": 1}
 SLOW = 2e6
 """Bytes a second."""
 
