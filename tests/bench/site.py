@@ -7,6 +7,7 @@ import psutil
 from sqlalchemy import select
 
 from consoles import wire
+from consoles.records import may_operate
 from panel.app import create_app
 from panel.config import Config
 from panel.db import session
@@ -85,7 +86,9 @@ class Site:
         """The note that the web gives the console process for a new session."""
         (secret,) = self.mint(1)
         with self.app.app_context():
-            note = consoles.note(consoles.get(consoles.spend("screen", secret, ipaddress.ip_address("127.0.0.1"))))
+            note = consoles.note(
+                consoles.get(consoles.spend("screen", secret, ipaddress.ip_address("127.0.0.1"), may_operate))
+            )
             session.commit()
             return note
 

@@ -321,6 +321,19 @@ def test_what_is_no_longer_allowed_closes(site, server, kind):
         assert (answer["state"], answer["message"]) == ("ended", "The machine was suspended.")
 
 
+@pytest.mark.parametrize("kind", ["screen", "shell"])
+def test_what_is_no_longer_allowed_does_not_open(site, server, machine, kind, monkeypatch):
+    """Finding B1: nothing goes to the node or the guest, and the browser gets no WebSocket."""
+    secret = site.mint(kind)
+    lead(site, server) if kind == "shell" else None
+    connections, heard = len(machine.connections), site.records.find
+    asked = []
+    monkeypatch.setattr(site.carried, "find", lambda session_id: asked.append(session_id) or heard(session_id))
+    site.change(suspended_reason="admin")
+    assert site.connect(f"/vnc/?session={secret}" if kind == "screen" else f"/ssh/{secret}")[1] == 403
+    assert (len(machine.connections), asked, site.row().state) == (connections, [], "fresh")
+
+
 def test_a_node_that_refuses_is_a_sentence(site):
     secret = site.mint()
     until(lambda: site.row().port, "the endpoint")

@@ -11,14 +11,17 @@ from panel.errors import Forbidden, TooMany
 from panel.models import ConsoleSession, Instance
 from panel.services import settings
 from panel.services.consoles.read import is_carried
+from panel.services.consoles.watch import unwelcome
 from panel.services.tokens import hashed
 
 SPENT = "This address was used already, or is too old. Open the console again from the panel."
 
 
-def spend(kind, secret, address):
-    """The id of the session that this connection gets. The caller commits before anything else happens, and gives the
-    session back when the connection cannot be carried after all."""
+def spend(kind, secret, address, operator_may):
+    """Return the id of the session that this connection gets, and refuse one whose right has ended meanwhile.
+
+    The caller commits before anything else happens, and gives the session back when the connection cannot be carried
+    after all. `operator_may` is that of `unwelcome`."""
     now, digest = clock.now(), hashed(secret)
     usable = (
         ConsoleSession.kind == kind,
@@ -29,6 +32,8 @@ def spend(kind, secret, address):
     fresh = session.scalar(select(ConsoleSession).where(*usable))
     if fresh is None:
         raise Forbidden(SPENT)
+    if because := unwelcome([fresh.id], operator_may).get(fresh.id):
+        raise Forbidden(because)
     if refused := refusal(fresh, address):
         raise refused
     claim = update(ConsoleSession).where(*usable).values(spent_at=now, seen_at=now, ip=str(address))

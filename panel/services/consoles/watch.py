@@ -1,10 +1,10 @@
-"""Which open consoles must be closed, because what allowed them is no longer so.
+"""Which consoles must be closed or must not open, because what allowed them is no longer so.
 
 The console process asks this every few seconds for all that it carries, for some at a time, each time in the same few
-queries. So nothing that ends a right has to think of consoles.
+queries; the same is asked when a session is spent. So nothing that ends a right has to think of consoles.
 """
 
-from sqlalchemy import and_, exists, select
+from sqlalchemy import and_, exists, func, select
 from sqlalchemy.orm import joinedload, load_only
 
 from panel import clock
@@ -29,7 +29,7 @@ rebuilt = exists().where(
     Task.lock.in_(("exclusive", "final")),
     Task.status.in_(OPEN),
     Task.kind.in_(REBUILDS),
-    Task.created_at > ConsoleSession.spent_at,
+    Task.created_at > func.coalesce(ConsoleSession.spent_at, ConsoleSession.created_at),
 )
 
 
@@ -41,7 +41,7 @@ SEEN = (
 
 
 def unwelcome(session_ids, operator_may):
-    """Of these open consoles those to be closed now: id → the sentence for the person. `operator_may(role)` says
+    """Of these consoles those to be closed or refused now: id → the sentence for the person. `operator_may(role)` says
     whether an operator with that role may open consoles."""
     found = select(ConsoleSession, rebuilt).where(ConsoleSession.id.in_(session_ids))
     found = found.options(*SEEN).execution_options(populate_existing=True)
