@@ -2,7 +2,7 @@
 
 from marshmallow import fields
 
-from panel.schemas.base import In, Int, Out, about
+from panel.schemas.base import In, Int, Out, Time, about
 from panel.schemas.catalog import ID
 
 
@@ -20,7 +20,7 @@ class ScreenOut(Out):
         **about("The page with the screen; opening it spends nothing.", "https://panel.example.com/console/kX2v…")
     )
     password = fields.String(**about("What a VNC viewer is asked for, in this session alone.", "Jq7-w2Xa"))
-    expires_at = fields.AwareDateTime(**about("Until when it can be used.", "2026-11-21T10:01:00Z"))
+    expires_at = Time(**about("Until when it can be used.", "2026-11-21T10:01:00Z"))
 
 
 class VncOut(Out):
@@ -46,8 +46,8 @@ class ShellState(Out):
 
     session_id = fields.String(**about("The session.", ID))
     state = fields.String(**about("`fresh` (not used yet) or `open`.", "open"))
-    opened_at = fields.AwareDateTime(allow_none=True, **about("Since when it is open.", "2026-11-21T10:00:05Z"))
-    expires_at = fields.AwareDateTime(**about("Until when it can be used, if it is fresh.", "2026-11-21T10:15:00Z"))
+    opened_at = Time(allow_none=True, **about("Since when it is open.", "2026-11-21T10:00:05Z"))
+    expires_at = Time(**about("Until when it can be used, if it is fresh.", "2026-11-21T10:15:00Z"))
     by = fields.String(**about("Who asked for it.", "olga@example.com"))
 
 
