@@ -64,7 +64,10 @@ def limits():
 
 @admin.get("/users", op="list", can=READ, query=AccountQuery, out=kit.rows(AccountOut))
 def listing(query):
-    """List the users, newest first."""
+    """List the users, newest first.
+
+    `search`, `kind` and `suspended` narrow the list. Operators and members of teams are in it.
+    """
     found = kit.paginate(accounts.listing(**query))
     accounts.weigh(found["__rows__"])
     return found
@@ -72,14 +75,22 @@ def listing(query):
 
 @admin.post("/users", op="create", can=WRITE, body=AccountIn, out=AccountOut)
 def create(body):
-    """Add a user."""
+    """Add a user.
+
+    No mail is sent. Without a password the person sets one by "Forgot your password?". 422 under `email` when the
+    address is taken, under `password` for one that is short, common or made of the email address. An operator is made
+    by a promotion afterwards.
+    """
     kit.say("The user is added.")
     return weighed(accounts.create(**body))
 
 
 @admin.get("/user/<account_id>", op="get", can=READ, out=AccountOut)
 def show(account_id):
-    """Show a user."""
+    """Show a user.
+
+    404 when there is no such user. Passwords and secrets are never shown.
+    """
     return weighed(accounts.get(account_id))
 
 
@@ -132,7 +143,10 @@ def suspend(body, account_id):
 
 @admin.post("/user/<account_id>/unsuspend", op="unsuspend", can=WRITE, out=AccountOut)
 def unsuspend(account_id):
-    """End a user's suspension."""
+    """End a user's suspension.
+
+    The team may act again at once. Instances that were suspended stay so. Does nothing to a user who is not suspended.
+    """
     account = accounts.unsuspend(accounts.get(account_id))
     kit.say("The user is no longer suspended.")
     return weighed(account)

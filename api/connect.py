@@ -36,13 +36,20 @@ def user_version():
 
 @admin.get("/auth", op="auth", can=permissions.ANY_ADMIN)
 def auth():
-    """Confirm an admin token."""
+    """Confirm an admin token.
+
+    Answers 200 for a valid admin token and changes nothing. Tokens of customers and billing systems are refused with
+    403.
+    """
     kit.say("The token is valid.")
 
 
 @admin.get("/system/version", op="version", can=permissions.ANY_ADMIN, out=Version)
 def admin_version():
-    """Show the platform version."""
+    """Show the platform version.
+
+    The same facts as the customers' `GET /api/version`. Any admin token may ask.
+    """
     return version()
 
 

@@ -20,13 +20,19 @@ BOOKED_ONCE = {"once": False, "parameters": [KEY]}
 
 @admin.get("/cloud-service/credits", op="list", can=READ, query=CreditQuery, out=kit.rows(CreditOut))
 def listing(query):
-    """List credit that was given, adjusted or paid back, newest first."""
+    """List credit that was given, adjusted or paid back, newest first.
+
+    Charges for usage are not in it: see the history.
+    """
     return entries(credits.GIVEN, **query)
 
 
 @admin.get("/cloud-service/credit-history", op="history", can=READ, query=CreditQuery, out=kit.rows(CreditOut))
 def history(query):
-    """List every entry of the ledgers, charges for usage included, newest first."""
+    """List every entry of the ledgers, charges for usage included, newest first.
+
+    The balance of an account is the sum of its entries.
+    """
     return entries(None, **query)
 
 
@@ -37,7 +43,11 @@ def entries(kinds, user_id=None):
 
 @admin.post("/cloud-service/credits", op="create", can=WRITE, body=AdminCreditIn, out=CreditOut, **BOOKED_ONCE)
 def create(body):
-    """Add credit to an account, pay something back or adjust its balance."""
+    """Add credit to an account, pay something back or adjust its balance.
+
+    It is booked at once. Credit and refunds are more than 0, an adjustment is not 0 (422 under `amount`). With an
+    `Idempotency-Key` a repeated request is booked once and answered alike.
+    """
     owner = accounts.get(body.pop("user_id"), "user_id")
     kit.say("The amount is booked.")
     return credits.give(owner, actor=kit.actor(), key=repeats.key(), **body)

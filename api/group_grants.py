@@ -30,37 +30,58 @@ def access(body, group_id):
 
 @admin.get(f"{GROUP}/grants", op="list", can=READ, query=GrantableQuery, out=kit.rows(GroupGrantOut))
 def grants(query, group_id):
-    """List the grants of a hypervisor group, by email address. They count while it is not public."""
+    """List the grants of a hypervisor group, by email address.
+
+    They count while it is not public. A public group is open to everybody, with or without a grant.
+    """
     return kit.paginate(group_grants.grants(hypervisors.group(group_id), **query))
 
 
 @admin.post(f"{GROUP}/affected-count", op="affected", can=READ, body=AccessIn, out=AffectedOut)
 def affected(body, group_id):
-    """Count whom a change of access would close the group to. Nothing is changed."""
+    """Count whom a change of access would close the group to.
+
+    Nothing is changed. Send what the change would send: `public` and, if they change, `account_ids`. 422 under
+    `account_ids` for an unknown account or a member of a team.
+    """
     return group_grants.affected(hypervisors.group(group_id), **body)
 
 
 @admin.get("/grantable-account-owners", op="grantable", can=READ, query=GrantableQuery, out=kit.rows(GrantableOut))
 def grantable(query):
-    """List the accounts that can be granted a group: those with resources of their own, not members of teams."""
+    """List the accounts that can be granted a group: those with resources of their own, not members of teams.
+
+    `search` looks at names, companies and email addresses. Operators are not in it.
+    """
     return kit.paginate(group_grants.grantable(**query))
 
 
 @admin.get(OF_USER, op="of_user", can=READ, out=ChoosableOut(many=True))
 def of_user(account_id):
-    """List the hypervisor groups that a user may choose."""
+    """List the hypervisor groups that a user may choose.
+
+    Public ones and those with a grant; `granted` says which. Complete, without pages.
+    """
     return group_grants.choosable(accounts.get(account_id))
 
 
 @admin.put(f"{OF_USER}/<group_id>", op="grant", can=WRITE)
 def grant(account_id, group_id):
-    """Grant a hypervisor group to a user. Refused for members of teams, who use what their owner may."""
+    """Grant a hypervisor group to a user.
+
+    Refused for members of teams, who use what their owner may. It counts for new resources at once. Repeated, it
+    changes nothing. 422 for a member of a team.
+    """
     group_grants.grant(hypervisors.group(group_id), accounts.get(account_id))
     kit.say("The group is granted.")
 
 
 @admin.delete(f"{OF_USER}/<group_id>", op="revoke", can=WRITE)
 def revoke(account_id, group_id):
-    """Take a grant back. What the user has there goes on."""
+    """Take a grant back.
+
+    What the user has there goes on. It can be changed and destroyed, and nothing new can be made there unless the group
+    is public. Repeated, it changes nothing.
+    """
     group_grants.revoke(hypervisors.group(group_id), accounts.get(account_id))
     kit.say("The grant is taken back.")

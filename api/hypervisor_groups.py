@@ -15,7 +15,10 @@ admin = kit.Admin("hypervisor_group", __name__, description="Hypervisor groups")
     out=kit.rows(HypervisorGroupOut),
 )
 def listing():
-    """List the hypervisor groups."""
+    """List the hypervisor groups.
+
+    By display name, with their hypervisors and plan groups. `search` looks at both names.
+    """
     return kit.paginate(hypervisors.groups())
 
 
@@ -23,14 +26,21 @@ def listing():
     "/hypervisor/groups", op="create", can="admin:hypervisors:write", body=HypervisorGroupIn, out=HypervisorGroupOut
 )
 def create(body):
-    """Add a hypervisor group."""
+    """Add a hypervisor group.
+
+    It is a location that customers can choose once it is enabled and has a hypervisor. 422 under `name` when the name
+    is taken.
+    """
     kit.say("The group is added.")
     return hypervisors.create_group(**with_plan_groups(body))
 
 
 @admin.get("/hypervisor/group/<group_id>", op="get", can="admin:hypervisors:read", out=HypervisorGroupOut)
 def show(group_id):
-    """Show a hypervisor group."""
+    """Show a hypervisor group.
+
+    404 when there is no such group.
+    """
     return hypervisors.group(group_id)
 
 
@@ -42,14 +52,21 @@ def show(group_id):
     out=HypervisorGroupOut,
 )
 def update(body, group_id):
-    """Change a hypervisor group. Only what is sent changes."""
+    """Change a hypervisor group.
+
+    Only what is sent changes. One that is closed (`enabled: false`) takes no new instances; existing ones go on. 422
+    under `name` when the name is taken.
+    """
     kit.say("The group is changed.")
     return hypervisors.update_group(hypervisors.group(group_id), **with_plan_groups(body))
 
 
 @admin.delete("/hypervisor/group/<group_id>", op="delete", can="admin:hypervisors:write")
 def delete(group_id):
-    """Remove a hypervisor group. Refused while hypervisors or subnets belong to it."""
+    """Remove a hypervisor group.
+
+    Refused while hypervisors or subnets belong to it. That is a 409. Grants and settings of the group go with it.
+    """
     hypervisors.delete_group(hypervisors.group(group_id))
     kit.say("The group is removed.")
 
@@ -62,7 +79,10 @@ def delete(group_id):
     out=kit.rows(HypervisorRow),
 )
 def members(group_id):
-    """List the hypervisors of a group."""
+    """List the hypervisors of a group.
+
+    By name.
+    """
     found = kit.paginate(hypervisors.listing(group_id=hypervisors.group(group_id).id))
     hypervisors.weigh(found["__rows__"])
     return found

@@ -19,7 +19,10 @@ class AddedStorage(Out):
     "/hypervisor/storages", op="list", can="admin:hypervisors:read", query=kit.PageQuery, out=kit.rows(StorageOut)
 )
 def listing():
-    """List the storages of all hypervisors."""
+    """List the storages of all hypervisors.
+
+    By hypervisor and name, with capacity and what is promised of it.
+    """
     found = kit.paginate(hypervisors.storages())
     hypervisors.fill(found["__rows__"])
     return found
@@ -27,7 +30,11 @@ def listing():
 
 @admin.post("/hypervisor/storages", op="create", can="admin:hypervisors:write", body=StorageIn, out=AddedStorage)
 def create(body):
-    """Add a storage to a hypervisor. A worker makes the folder at once."""
+    """Add a storage to a hypervisor.
+
+    A worker makes the folder at once. 422 under `name` or `path` when the hypervisor has a storage of that name or in
+    this folder, under `hypervisor_id` for an unknown hypervisor.
+    """
     hypervisor = hypervisors.get(body.pop("hypervisor_id"), "hypervisor_id")
     kit.say("The storage is added.")
     return {"storage_id": hypervisors.create_storage(hypervisor, **body).id}
@@ -35,7 +42,10 @@ def create(body):
 
 @admin.get("/hypervisor/storage/<storage_id>", op="get", can="admin:hypervisors:read", out=StorageOut)
 def show(storage_id):
-    """Show a storage."""
+    """Show a storage.
+
+    404 when there is no such storage.
+    """
     return filled(hypervisors.storage(storage_id))
 
 
@@ -43,14 +53,20 @@ def show(storage_id):
     "/hypervisor/storage/<storage_id>", op="update", can="admin:hypervisors:write", body=StoragePatch, out=StorageOut
 )
 def update(body, storage_id):
-    """Change a storage. Only what is sent changes."""
+    """Change a storage.
+
+    Only what is sent changes. One that is off takes no new disks; those in it stay.
+    """
     kit.say("The storage is changed.")
     return filled(hypervisors.update_storage(hypervisors.storage(storage_id), **body))
 
 
 @admin.delete("/hypervisor/storage/<storage_id>", op="delete", can="admin:hypervisors:write")
 def delete(storage_id):
-    """Remove a storage from the panel. Refused while disks are in it; its files stay on the host."""
+    """Remove a storage from the panel.
+
+    Refused while disks are in it; its files stay on the host. Disks in it are a 409. No file is removed.
+    """
     hypervisors.delete_storage(hypervisors.storage(storage_id))
     kit.say("The storage is removed.")
 

@@ -27,7 +27,10 @@ class AddedHypervisor(Out):
 
 @admin.get("/hypervisors", op="list", can="admin:hypervisors:read", query=HypervisorQuery, out=kit.rows(HypervisorRow))
 def listing(query):
-    """List the hypervisors, by name."""
+    """List the hypervisors, by name.
+
+    By name, with status, capacity and what is promised. `search`, `status` and the group narrow the list.
+    """
     found = kit.paginate(hypervisors.listing(**query))
     hypervisors.weigh(found["__rows__"])
     return found
@@ -46,7 +49,10 @@ def create(body):
 
 @admin.get("/hypervisor/<hypervisor_id>", op="get", can="admin:hypervisors:read", out=HypervisorOut)
 def show(hypervisor_id):
-    """Show a hypervisor."""
+    """Show a hypervisor.
+
+    With what is promised of it and when a worker saw it last. 404 when there is no such hypervisor.
+    """
     return weighed(hypervisors.get(hypervisor_id))
 
 
@@ -54,14 +60,24 @@ def show(hypervisor_id):
     "/hypervisor/<hypervisor_id>", op="update", can="admin:hypervisors:write", body=HypervisorPatch, out=HypervisorOut
 )
 def update(body, hypervisor_id):
-    """Change a hypervisor. Only what is sent changes: `{"maintenance": true}` is enough to close it."""
+    """Change a hypervisor.
+
+    Only what is sent changes: `{"maintenance": true}` is enough to close it. In maintenance it takes no new instances;
+    those on it go on running. A new `uri` sets the status to `unknown` until a worker has connected. 409 for another
+    group while instances are on it, 422 for a name or an address that another hypervisor has. With an `Idempotency-Key`
+    a repeated request is carried out once.
+    """
     kit.say("The hypervisor is changed.")
     return weighed(hypervisors.update(hypervisors.get(hypervisor_id), **body))
 
 
 @admin.delete("/hypervisor/<hypervisor_id>", op="delete", can="admin:hypervisors:write")
 def delete(hypervisor_id):
-    """Remove a hypervisor from the panel. Refused while instances are on it; nothing is changed on the host."""
+    """Remove a hypervisor from the panel.
+
+    Refused while instances are on it; nothing is changed on the host. That is a 409, and so are volumes on it. For one
+    that will not come back, use `DELETE /api/v1/hypervisor/{id}/force`.
+    """
     hypervisors.delete(hypervisors.get(hypervisor_id))
     kit.say("The hypervisor is removed.")
 
@@ -96,7 +112,10 @@ def test(hypervisor_id):
 
 @admin.get("/hypervisor/<hypervisor_id>/metrics", op="metrics", can="admin:hypervisors:read", out=HostNow)
 def metrics(hypervisor_id):
-    """Show what a hypervisor has, what is promised of it, and what its instances use at this moment."""
+    """Show what a hypervisor has, what is promised of it, and what its instances use at this moment.
+
+    Measured by a worker and not by this call.
+    """
     return of_host(hypervisors.get(hypervisor_id))
 
 
@@ -107,14 +126,20 @@ def metrics(hypervisor_id):
     out=InstanceStats,
 )
 def instance_stats(hypervisor_id):
-    """Count the instances of a hypervisor by state."""
+    """Count the instances of a hypervisor by state.
+
+    Destroyed instances are not counted.
+    """
     states = overview.states(hypervisors.get(hypervisor_id))
     return {"total": sum(states.values()), "states": states}
 
 
 @admin.get("/hypervisor/<hypervisor_id>/ipv4/stats", op="ipv4_stats", can="admin:hypervisors:read", out=Ipv4Stats)
 def ipv4_stats(hypervisor_id):
-    """Count the IPv4 addresses that a hypervisor's instances hold, and those that its group has left."""
+    """Count the IPv4 addresses that a hypervisor's instances hold, and those that its group has left.
+
+    Private addresses are not counted.
+    """
     return subnets.ipv4_of(hypervisors.get(hypervisor_id))
 
 

@@ -42,7 +42,10 @@ class Purpose(Schema):
     out=grouped_as(AdminImageRow, "AdminImageGroup"),
 )
 def grouped(query):
-    """List every image by distribution, captured ones too."""
+    """List every image by distribution, captured ones too.
+
+    Complete, without pages. `purpose` narrows the list; an unknown one answers 422.
+    """
     return by_distro(session.scalars(catalog.images(**query)))
 
 
@@ -53,7 +56,10 @@ def grouped(query):
     out=grouped_as(ImageOut, "FittingImageGroup"),
 )
 def fitting(instance_id):
-    """List by distribution the images that fit an instance, of those that its owner may choose."""
+    """List by distribution the images that fit an instance, of those that its owner may choose.
+
+    Those whose needs of disk and memory its plan meets. 404 when there is no such instance.
+    """
     instance = instances.get(instance_id)
     offered = session.scalars(catalog.images(instance.account))
     return by_distro(image for image in offered if instances.misfit(instance, image) is None)

@@ -19,21 +19,28 @@ admin = kit.Admin("image", __name__, description="Images")
 
 @admin.get("/images", op="list", can="admin:images:read", query=ImageQuery, out=kit.rows(AdminImageRow))
 def listing(query):
-    """List every image, captured ones too."""
+    """List every image, captured ones too.
+
+    `purpose` and `search` narrow the list. An unknown purpose answers 422.
+    """
     return kit.paginate(catalog.images(**query))
 
 
 @admin.get("/image/<image_id>", op="get", can="admin:images:read", out=AdminImageOut)
 def show(image_id):
-    """Show an image, with the hypervisors that have a copy."""
+    """Show an image, with the hypervisors that have a copy.
+
+    `download_error` says why a file could not be fetched; null when there is no problem.
+    """
     return held(catalog.get_image(image_id))
 
 
 @admin.put("/image/<image_id>", op="update", can="admin:images:write", body=ImagePatch, out=AdminImageOut)
 def update(body, image_id):
-    """Change an image. Only what is sent changes; facts of the file are managed by the system.
+    """Change an image.
 
-    Refused with 422 under `purpose`: another purpose than `user` for a captured image, and `user` for any other image.
+    Only what is sent changes; facts of the file are managed by the system. Instances that were made from it are not
+    changed. 422 for a fact of the file, and under `purpose` for a captured image, whose purpose stays `user`.
     """
     kit.say("The image is changed.")
     return held(catalog.update_image(catalog.get_image(image_id), **body))
@@ -49,14 +56,22 @@ FETCHED = "The image is being fetched."
 
 @admin.post("/images", op="create", can="admin:images:write", body=ImageIn, out=AdminImageOut)
 def create(body):
-    """Add an image by its https address. It can be chosen once its file has come to the panel's folder."""
+    """Add an image by its https address.
+
+    It can be chosen once its file has come to the panel's folder. Its status is `downloading` until then, and a failed
+    download is tried again with growing pauses. 422 under `name` when the name is taken, under `url` for an address
+    that is not https or not public.
+    """
     kit.say(FETCHED)
     return held(images.create(actor=kit.actor(), **body))
 
 
 @admin.post("/image/<image_id>/retry", op="retry", can="admin:images:write", out=AdminImageOut)
 def retry(image_id):
-    """Fetch the file of an image again at once, whatever the pause after earlier failures."""
+    """Fetch the file of an image again at once, whatever the pause after earlier failures.
+
+    Failures are counted anew. 409 `no_url` for an image that was not fetched from an address.
+    """
     found = catalog.get_image(image_id)
     images.retry(found, actor=kit.actor())
     kit.say("The download begins anew.")
@@ -65,7 +80,11 @@ def retry(image_id):
 
 @admin.delete("/image/<image_id>", op="delete", can="admin:images:write")
 def delete(image_id):
-    """Remove an image, with its file and its copies on hypervisors. A copy that disks are based on stays."""
+    """Remove an image, with its file and its copies on hypervisors.
+
+    A copy that disks are based on stays. Instances that were made from it go on; a reinstall needs another image.
+    Refused with 409 `task_running` while a captured image is being made.
+    """
     images.delete(catalog.get_image(image_id), actor=kit.actor())
     kit.say("The image is removed.")
 
@@ -86,7 +105,10 @@ def update_release(body, image_id):
 
 @admin.get("/image-browser", op="browse", can="admin:images:read", query=CatalogQuery, out=CatalogOut(many=True))
 def browse(query):
-    """List the images of the upstream catalog."""
+    """List the images of the upstream catalog.
+
+    Rows can be added with `POST /api/v1/image-browser/add`. Nothing is fetched by this call.
+    """
     return image_catalog.entries(**query)
 
 

@@ -117,7 +117,10 @@ def remove_entry(set_id, entry_id):
 
 @admin.get("/ip-sets", op="list", can=READ, query=IpSetQuery, out=kit.rows(AdminIpSetRow))
 def everybodys(query):
-    """List everybody's IP sets and the platform's."""
+    """List everybody's IP sets and the platform's.
+
+    By name. `account_id` is null for the platform's.
+    """
     found = kit.paginate(ip_sets.listing(**query))
     ip_sets.weigh(found["__rows__"])
     return found
@@ -125,7 +128,11 @@ def everybodys(query):
 
 @admin.post("/ip-sets", op="create", can=WRITE, body=AdminIpSetIn, out=AdminIpSetOut)
 def create_for(body):
-    """Make an IP set for a user, or one of the platform's that everybody may use."""
+    """Make an IP set for a user, or one of the platform's that everybody may use.
+
+    `user_id: null` makes one of the platform's. It is empty; its `ip_version` says which networks it takes. 422 for an
+    unknown user.
+    """
     owner = body.pop("user_id")
     kit.say("The set is made.")
     return weighed(ip_sets.create(owner and accounts.get(owner, "user_id"), **body))
@@ -133,27 +140,41 @@ def create_for(body):
 
 @admin.get("/ip-set/<set_id>", op="get", can=READ, out=AdminIpSetOut)
 def show_any(set_id):
-    """Show an IP set with its entries."""
+    """Show an IP set with its entries.
+
+    Entries in the order of their addresses.
+    """
     return weighed(ip_sets.get(set_id))
 
 
 @admin.patch("/ip-set/<set_id>", op="update", can=WRITE, body=IpSetPatch, out=AdminIpSetOut)
 def update_any(body, set_id):
-    """Change an IP set."""
+    """Change an IP set.
+
+    Only what is sent changes. `ip_version` cannot change while there are entries (422). Entries have operations of
+    their own.
+    """
     kit.say("The set is changed.")
     return weighed(ip_sets.update(ip_sets.owned(set_id), **body))
 
 
 @admin.delete("/ip-set/<set_id>", op="delete", can=WRITE)
 def delete_any(set_id):
-    """Remove an IP set. Refused while a rule refers to it."""
+    """Remove an IP set.
+
+    Refused while a rule refers to it. That is a 409: remove those rules first. Its entries go with it.
+    """
     ip_sets.delete(ip_sets.owned(set_id))
     kit.say("The set is removed.")
 
 
 @admin.post("/ip-set/<set_id>/entries", op="add_entry", can=WRITE, body=IpSetEntryIn, out=IpSetEntryOut)
 def add_entry_to_any(body, set_id):
-    """Add a network."""
+    """Add a network.
+
+    Rules that refer to the set apply it to running instances within seconds. 422 under `cidr` for a network of the
+    other version, one that is in the set, or a full set.
+    """
     kit.say("The network is added.")
     return ip_sets.add(ip_sets.owned(set_id), actor=kit.actor(), **body)
 
@@ -163,7 +184,11 @@ BULK = kit.Schema.from_dict({"created": CREATED, "errors": ERRORS}, name="IpSetB
 
 @admin.post("/ip-set/<set_id>/bulk-entries", op="bulk_add", can=WRITE, body=IpSetBulk, out=BULK)
 def bulk_add_to_any(body, set_id):
-    """Add many networks. Those that cannot be added are listed under `errors`; the others are added."""
+    """Add many networks.
+
+    Those that cannot be added are listed under `errors`; the others are added. At once for all: running instances
+    follow within seconds.
+    """
     answer = added(ip_sets.owned(set_id), body["cidrs"])
     kit.say(answer.pop("message"))
     return answer
@@ -171,6 +196,9 @@ def bulk_add_to_any(body, set_id):
 
 @admin.delete("/ip-set/<set_id>/entry/<entry_id>", op="remove_entry", can=WRITE)
 def remove_entry_of_any(set_id, entry_id):
-    """Remove a network."""
+    """Remove a network.
+
+    Rules that refer to the set follow within seconds. 404 when the set has no such entry.
+    """
     ip_sets.remove(ip_sets.owned(set_id), entry_id, actor=kit.actor())
     kit.say("The network is removed.")

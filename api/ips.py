@@ -12,7 +12,10 @@ admin = kit.Admin("ip", __name__, description="Addresses")
 
 @admin.get("/ips", op="list", can="admin:subnets:read", query=AddressQuery, out=kit.rows(SubnetAddressOut))
 def listing(query):
-    """List the addresses of every subnet."""
+    """List the addresses of every subnet.
+
+    Ordered by subnet and address, with the instance that holds each.
+    """
     return kit.paginate(subnets.every_address(**query))
 
 
@@ -42,7 +45,11 @@ def delete(address_id):
 
 @admin.patch("/ip/<address_id>", op="update", can="admin:subnets:write", body=AddressPatch, out=SubnetAddressOut)
 def update(body, address_id):
-    """Reserve an address or let it go again. An address that an instance holds cannot be reserved."""
+    """Reserve an address or let it go again.
+
+    An address that an instance holds cannot be reserved. That is a 409. A reserved one is not given out. `note` is for
+    operators only.
+    """
     address = subnets.address(address_id)
     subnets.reserve(address, **{"reserved": address.reserved, "note": address.note, **body})
     kit.say("The address is changed.")
@@ -51,7 +58,11 @@ def update(body, address_id):
 
 @admin.post("/ip/<address_id>/rdns", op="set_rdns", can="admin:subnets:write", body=ReverseNameIn, out=SubnetAddressOut)
 def set_rdns(body, address_id):
-    """Note the reverse name of an address that an instance holds."""
+    """Note the reverse name of an address that an instance holds.
+
+    Nothing is changed in a name server by this call. null or an empty text takes the name back. 409 when nobody holds
+    the address or when it is a prefix.
+    """
     address = subnets.address(address_id)
     if address.interface_id is None:
         raise Conflict("Nobody holds this address.")

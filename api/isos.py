@@ -54,40 +54,59 @@ def retry(iso_id):
 
 @admin.get("/isos", op="list", can="admin:images:read", query=IsoQuery, out=kit.rows(AdminIsoRow))
 def every(query):
-    """List every ISO, customers' own ones too."""
+    """List every ISO, customers' own ones too.
+
+    By name. `user_id` is null for those of the platform.
+    """
     return kit.paginate(isos.listing(**query))
 
 
 @admin.post("/isos", op="create", can="admin:images:write", body=AdminIsoIn, out=AdminIsoOut)
 def add(body):
-    """Add an ISO to the platform's library by its https address. Every hypervisor fetches a public one."""
+    """Add an ISO to the platform's library by its https address.
+
+    Every hypervisor fetches a public one. 422 `iso_filename_invalid` for a file name that cannot be used, 422 under
+    `url` for an address that is not https or not public.
+    """
     kit.say("The ISO is being fetched.")
     return isos.create(actor=kit.actor(), **body)
 
 
 @admin.get("/iso/<iso_id>", op="get", can="admin:images:read", out=AdminIsoOut)
 def one(iso_id):
-    """Show an ISO, with each hypervisor that has it or fetches it."""
+    """Show an ISO, with each hypervisor that has it or fetches it.
+
+    404 when there is no such ISO.
+    """
     return isos.get(iso_id)
 
 
 @admin.patch("/iso/<iso_id>", op="update", can="admin:images:write", body=IsoPatch, out=AdminIsoOut)
 def update(body, iso_id):
-    """Change an ISO."""
+    """Change an ISO.
+
+    Only what is sent changes. One that is switched off cannot be chosen any more; drives that hold it keep it.
+    """
     kit.say("The ISO is changed.")
     return isos.update(isos.get(iso_id), **body)
 
 
 @admin.delete("/iso/<iso_id>", op="delete", can="admin:images:write")
 def remove(iso_id):
-    """Remove an ISO. Refused with `iso_mounted` while it lies in a drive."""
+    """Remove an ISO.
+
+    Refused with `iso_mounted` while it lies in a drive. The files on hypervisors are removed by tasks.
+    """
     isos.delete(isos.get(iso_id), actor=kit.actor())
     kit.say("The ISO is removed.")
 
 
 @admin.post("/iso/<iso_id>/retry", op="retry", can="admin:images:write", out=AdminIsoOut)
 def again(iso_id):
-    """Fetch an ISO again at once wherever it is missing, whatever the pause after earlier failures."""
+    """Fetch an ISO again at once wherever it is missing, whatever the pause after earlier failures.
+
+    Failures are counted anew. Nothing is done where the ISO is present.
+    """
     found = isos.get(iso_id)
     downloads.retry(found, actor=kit.actor())
     kit.say(AGAIN)

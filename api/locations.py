@@ -11,13 +11,19 @@ admin = kit.Admin("cs_location", __name__, description="Locations")
     "/cloud-service/locations", op="list", can="admin:catalog:read", query=kit.PageQuery, out=kit.rows(AdminLocationOut)
 )
 def listing():
-    """List the locations, the closed ones too."""
+    """List the locations, the closed ones too.
+
+    Customers see the open ones that they may choose.
+    """
     return kit.paginate(hypervisors.groups())
 
 
 @admin.get("/cloud-service/location/<location_id>", op="get", can="admin:catalog:read", out=AdminLocationOut)
 def show(location_id):
-    """Show a location."""
+    """Show a location.
+
+    A location is a hypervisor group as customers see it. 404 when there is none.
+    """
     return hypervisors.group(location_id)
 
 
@@ -29,6 +35,9 @@ def show(location_id):
     out=kit.rows(AdminPlanGroupOut),
 )
 def plan_groups(location_id):
-    """List the plan groups that are offered in a location."""
+    """List the plan groups that are offered in a location.
+
+    Switched-off ones too.
+    """
     found = catalog.every_plan_group(group=hypervisors.group(location_id))
     return kit.paginate(found)

@@ -34,7 +34,10 @@ LOGS = kit.Schema.from_dict(
 
 @admin.get("/migrations", op="list", can=READ, query=MigrationQuery, out=kit.rows(MigrationOut))
 def listing(query):
-    """List migrations, newest first."""
+    """List migrations, newest first.
+
+    `status` and `instance_id` narrow the list.
+    """
     return kit.paginate(migrations.listing(**query))
 
 
@@ -52,33 +55,50 @@ def create(body):
 
 @admin.get("/migration/<migration_id>", op="get", can=READ, budget="polls", out=MigrationOut)
 def show(migration_id):
-    """Show a migration."""
+    """Show a migration.
+
+    Poll it until its status is `completed`, `failed` or `cancelled`. It counts in the budget of polls.
+    """
     return migrations.get(migration_id)
 
 
 @admin.get("/migration/<migration_id>/logs", op="logs", can=READ, budget="polls", out=LOGS)
 def logs(migration_id):
-    """Show what a migration said."""
+    """Show what a migration said.
+
+    Oldest first. It counts in the budget of polls.
+    """
     found = migrations.get(migration_id)
     return {"logs": found.task.logs if found.task else []}
 
 
 @admin.post("/migration/<migration_id>/stop", op="stop", can=WRITE, out=Asked)
 def stop(migration_id):
-    """Stop a migration. The instance stays where it was."""
+    """Stop a migration.
+
+    The instance stays where it was. What was copied is removed. Refused with 409 `not_cancellable` when it is over.
+    """
     kit.say("The migration is being stopped.")
     return {"task_id": migrations.stop(migrations.get(migration_id)).id}
 
 
 @admin.post("/migration/<migration_id>/restart", op="restart", can=WRITE, out=Moving)
 def restart(migration_id):
-    """Try a migration again that failed or was stopped."""
+    """Try a migration again that failed or was stopped.
+
+    A new migration to the same hypervisor. Refused with 409 when it has not failed, and for the reasons for which a
+    move is refused.
+    """
     return begun(migrations.restart(migrations.get(migration_id), actor=kit.actor()))
 
 
 @admin.post("/migration/<migration_id>/rollback", op="rollback", can=WRITE, out=Moving)
 def rollback(migration_id):
-    """Move an instance back to where a migration took it from."""
+    """Move an instance back to where a migration took it from.
+
+    A new migration back. Refused with 409 when the instance is elsewhere by now or was destroyed, and for the reasons
+    for which a move is refused.
+    """
     return begun(migrations.rollback(migrations.get(migration_id), actor=kit.actor()))
 
 
@@ -94,7 +114,13 @@ def complete(migration_id):
 
 @rows.post("/instance/<instance_id>/cluster-migrate", op="migrate", can=WRITE, body=MoveIn, out=Moving, also=[OLD])
 def move(body, instance_id):
-    """Move an instance to another hypervisor of its location, named by id or name."""
+    """Move an instance to another hypervisor of its location, named by id or name.
+
+    A running guest goes on meanwhile; `online` says that it must run, or must be off. If it fails, the instance is
+    where it was. 422 when it does not fit there; 409 `instance_running`, `not_running`, `task_running`, or what holds
+    it here (`has_volumes`, `has_media`, `has_snapshots`, `rescue_active`, `change_pending`); 503
+    `hypervisor_unreachable`.
+    """
     instance, target = instances.get(instance_id), hypervisors.named(body["target_node"], "target_node")
     reachability.check_node(instance.hypervisor)
     return begun(migrations.start(instance, target=target, live=body.get("online"), actor=kit.actor()))
@@ -109,7 +135,11 @@ def move(body, instance_id):
     also=[f"{OLD}/precheck"],
 )
 def precheck(query, instance_id):
-    """Look whether an instance can move, by what is known of the hypervisors."""
+    """Look whether an instance can move, by what is known of the hypervisors.
+
+    Nothing is asked of the hypervisors and nothing is reserved: a move can still be refused. Without `target_node`
+    every other hypervisor of the location is looked at.
+    """
     instance, checks = instances.get(instance_id), []
     if query.get("target_node"):
         target = hypervisors.named(query["target_node"], "target_node")

@@ -25,13 +25,20 @@ def discover(hypervisor_id):
 
 @nodes.get("/hypervisor/<hypervisor_id>/orphan/discoveries/latest", op="latest_discovery", can=READ, out=DiscoveryOut)
 def latest(hypervisor_id):
-    """Show the latest comparison."""
+    """Show the latest comparison.
+
+    404 when none was asked for yet.
+    """
     return shown(orphans.discovery(hypervisors.get(hypervisor_id)))
 
 
 @nodes.get("/hypervisor/<hypervisor_id>/orphan/discoveries/<task_id>", op="discovery", can=READ, out=DiscoveryOut)
 def show(hypervisor_id, task_id):
-    """Show a comparison."""
+    """Show a comparison.
+
+    `unknown` and `missing` are complete once its status is `completed`. 404 when there is no such comparison of this
+    hypervisor.
+    """
     return shown(orphans.discovery(hypervisors.get(hypervisor_id), task_id))
 
 

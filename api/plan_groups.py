@@ -15,7 +15,10 @@ admin = kit.Admin("cs_plan_group", __name__, description="Plan groups")
     out=kit.rows(AdminPlanGroupOut),
 )
 def listing():
-    """List the plan groups, in the order customers see them."""
+    """List the plan groups, in the order customers see them.
+
+    Switched-off ones too, with the locations that offer them.
+    """
     return kit.paginate(catalog.every_plan_group())
 
 
@@ -23,14 +26,21 @@ def listing():
     "/cloud-service/plan-groups", op="create", can="admin:catalog:write", body=PlanGroupIn, out=AdminPlanGroupOut
 )
 def create(body):
-    """Add a plan group."""
+    """Add a plan group.
+
+    It offers nothing until it has plans and locations. 422 under `name` when the name is taken, under
+    `hypervisor_groups` for an unknown location.
+    """
     kit.say("The plan group is added.")
     return catalog.create_plan_group(**with_groups(body))
 
 
 @admin.get("/cloud-service/plan-group/<plan_group_id>", op="get", can="admin:catalog:read", out=AdminPlanGroupOut)
 def show(plan_group_id):
-    """Show a plan group."""
+    """Show a plan group.
+
+    404 when there is no such plan group.
+    """
     return catalog.get_plan_group(plan_group_id)
 
 
@@ -42,14 +52,21 @@ def show(plan_group_id):
     out=AdminPlanGroupOut,
 )
 def update(body, plan_group_id):
-    """Change a plan group. Only what is sent changes."""
+    """Change a plan group.
+
+    Only what is sent changes. `hypervisor_groups` replaces the locations. Existing instances stay where they are and
+    keep their plan. 422 under `name` when the name is taken.
+    """
     kit.say("The plan group is changed.")
     return catalog.update_plan_group(catalog.get_plan_group(plan_group_id), **with_groups(body))
 
 
 @admin.delete("/cloud-service/plan-group/<plan_group_id>", op="delete", can="admin:catalog:write")
 def delete(plan_group_id):
-    """Remove a plan group. Refused while plans belong to it."""
+    """Remove a plan group.
+
+    Refused while plans belong to it. That is a 409: remove the plans first, or switch the group off.
+    """
     catalog.delete_plan_group(catalog.get_plan_group(plan_group_id))
     kit.say("The plan group is removed.")
 
@@ -62,7 +79,10 @@ def delete(plan_group_id):
     out=kit.rows(AdminPlanOut),
 )
 def plans(plan_group_id):
-    """List the plans of a plan group."""
+    """List the plans of a plan group.
+
+    In the order customers see them, switched-off ones too.
+    """
     found = catalog.every_plan(plan_group_id=catalog.get_plan_group(plan_group_id).id)
     return kit.paginate(found)
 

@@ -10,7 +10,10 @@ READ, WRITE = "admin:billing:read", "admin:billing:write"
 
 @admin.get("/self-provisioning/packs", op="list", can=READ, query=PackQuery, out=kit.rows(AdminPackOut))
 def listing(query):
-    """List resource packs, with what of them is in use."""
+    """List resource packs, with what of them is in use.
+
+    With the account that each belongs to.
+    """
     found = kit.paginate(resource_packs.listing(**query))
     resource_packs.weigh(found["__rows__"])
     return found
@@ -28,19 +31,29 @@ def create(body):
 
 @admin.get("/self-provisioning/pack/<pack_id>", op="get", can=READ, out=AdminPackOut)
 def show(pack_id):
-    """Show a resource pack, with what of it is in use."""
+    """Show a resource pack, with what of it is in use.
+
+    404 when there is no such pack.
+    """
     return resource_packs.weigh([resource_packs.get(pack_id)])[0]
 
 
 @admin.patch("/self-provisioning/pack/<pack_id>", op="update", can=WRITE, body=PackPatch, out=AdminPackOut)
 def update(body, pack_id):
-    """Change a resource pack. It cannot become smaller than what of it is in use (422 under the field)."""
+    """Change a resource pack.
+
+    It cannot become smaller than what of it is in use (422 under the field). Only what is sent changes. One that is off
+    takes no new instances; those in it go on.
+    """
     kit.say("The resource pack is changed.")
     return resource_packs.update(resource_packs.get(pack_id), **body)
 
 
 @admin.delete("/self-provisioning/pack/<pack_id>", op="delete", can=WRITE)
 def delete(pack_id):
-    """Remove a resource pack. Refused with 409 `pack_in_use` while there are instances of it."""
+    """Remove a resource pack.
+
+    Refused with 409 `pack_in_use` while there are instances of it. Switch it off instead to keep its instances.
+    """
     resource_packs.delete(resource_packs.get(pack_id))
     kit.say("The resource pack is removed.")

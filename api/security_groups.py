@@ -161,7 +161,10 @@ def detach(body, group_id):
 
 @admin.get("/security-groups", op="list", can=READ, query=SecurityGroupQuery, out=kit.rows(AdminSecurityGroupRow))
 def everybodys(query):
-    """List everybody's security groups and the platform's."""
+    """List everybody's security groups and the platform's.
+
+    By name. `account_id` is null for the platform's.
+    """
     found = kit.paginate(security_groups.listing(**query))
     security_groups.weigh(found["__rows__"])
     return found
@@ -169,7 +172,11 @@ def everybodys(query):
 
 @admin.post("/security-groups", op="create", can=WRITE, body=AdminSecurityGroupIn, out=AdminSecurityGroupOut)
 def create_for(body):
-    """Make a security group for a user, or one of the platform's that everybody may use."""
+    """Make a security group for a user, or one of the platform's that everybody may use.
+
+    `user_id: null` makes one of the platform's. It has no rules yet: an instance that is put into it is reached by
+    nobody. 422 for an unknown user.
+    """
     owner = body.pop("user_id")
     kit.say("The group is made.")
     return whole(security_groups.create(owner and accounts.get(owner, "user_id"), **body))
@@ -177,7 +184,10 @@ def create_for(body):
 
 @admin.get("/security-group/<group_id>", op="get", can=READ, out=AdminSecurityGroupOut)
 def show_any(group_id):
-    """Show a security group with its rules and instances."""
+    """Show a security group with its rules and instances.
+
+    With the instances that are in it. 404 when there is no such group.
+    """
     return whole(security_groups.get(group_id))
 
 
@@ -188,21 +198,32 @@ def whole(group):
 
 @admin.patch("/security-group/<group_id>", op="update", can=WRITE, body=SecurityGroupPatch, out=AdminSecurityGroupOut)
 def update_any(body, group_id):
-    """Change the name or the note of a security group."""
+    """Change the name or the note of a security group.
+
+    Rules are changed by their own operations. Running instances are not affected.
+    """
     kit.say("The group is changed.")
     return whole(security_groups.update(security_groups.owned(group_id), **body))
 
 
 @admin.delete("/security-group/<group_id>", op="delete", can=WRITE)
 def delete_any(group_id):
-    """Remove a security group. An instance that was in no other group is open."""
+    """Remove a security group.
+
+    An instance that was in no other group is open. Its rules go with it, and rules of other groups that refer to it.
+    Running instances follow within seconds.
+    """
     security_groups.delete(security_groups.owned(group_id), actor=kit.actor())
     kit.say("The group is removed.")
 
 
 @admin.post("/security-group/<group_id>/rules", op="add_rule", can=WRITE, body=SecurityRuleIn, out=SecurityRuleOut)
 def add_rule_to_any(body, group_id):
-    """Add a rule. The platform's groups refer only to what is the platform's."""
+    """Add a rule.
+
+    The platform's groups refer only to what is the platform's. Running instances of the group follow within seconds.
+    422 for a rule that the group has already, for a full group, and for a peer that belongs to another account.
+    """
     kit.say("The rule is added.")
     return security_groups.add_rule(security_groups.owned(group_id), actor=kit.actor(), **body)
 
@@ -224,13 +245,21 @@ def remove_rule_of_any(group_id, rule_id):
 
 @admin.post("/security-group/<group_id>/attach-instances", op="attach_instances", can=WRITE, body=Members)
 def attach_any(body, group_id):
-    """Put instances of the group's owner into a security group; into one of the platform's any."""
+    """Put instances of the group's owner into a security group; into one of the platform's any.
+
+    All of them or none: 422 under `instance_ids` when one is unknown, belongs to somebody else, or is in ten groups.
+    Running instances follow within seconds.
+    """
     security_groups.attach(security_groups.owned(group_id), body["instance_ids"], actor=kit.actor())
     kit.say("The instances are in the group.")
 
 
 @admin.post("/security-group/<group_id>/detach-instances", op="detach_instances", can=WRITE, body=Members)
 def detach_any(body, group_id):
-    """Take instances out of a security group. One that is in no group afterwards is open."""
+    """Take instances out of a security group.
+
+    One that is in no group afterwards is open. Instances that are not in it are passed over. Running instances follow
+    within seconds.
+    """
     security_groups.detach(security_groups.owned(group_id), body["instance_ids"], actor=kit.actor())
     kit.say("The instances are not in the group any more.")

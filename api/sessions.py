@@ -9,12 +9,18 @@ admin = kit.Admin("session", __name__, description="Signed-in browsers")
 
 @admin.get("/sessions", op="list", can="admin:accounts:read", query=SessionQuery, out=kit.rows(AdminSessionOut))
 def listing(query):
-    """List the browsers that are signed in, newest first; those in which an operator is somebody else too."""
+    """List the browsers that are signed in, newest first; those in which an operator is somebody else too.
+
+    With the address and the program of each.
+    """
     return kit.paginate(sign_ins.everybodys(**query))
 
 
 @admin.delete("/session/<session_id>", op="delete", can="admin:accounts:write")
 def delete(session_id):
-    """Sign a browser out. Tokens stay."""
+    """Sign a browser out.
+
+    Tokens stay. It counts at once. 404 for a session that has ended.
+    """
     sign_ins.end_any(session_id)
     kit.say("The session is ended.")

@@ -19,7 +19,10 @@ admin = kit.Admin("subnet", __name__, description="Subnets")
 
 @admin.get("/subnets", op="list", can="admin:subnets:read", query=SubnetQuery, out=kit.rows(SubnetOut))
 def listing(query):
-    """List the subnets, by name."""
+    """List the subnets, by name.
+
+    With the figures of each. `search` looks at names and at the beginning of ranges.
+    """
     found = kit.paginate(subnets.listing(**query))
     subnets.weigh(found["__rows__"])
     return found
@@ -27,7 +30,12 @@ def listing(query):
 
 @admin.post("/subnets", op="create", can="admin:subnets:write", body=SubnetIn, out=SubnetOut)
 def create(body):
-    """Add a subnet. Its network, broadcast and gateway addresses are never given out."""
+    """Add a subnet.
+
+    Its network, broadcast and gateway addresses are never given out. New instances get addresses of it at once unless
+    `enabled` is false. 422 under `cidr` when it overlaps another subnet or is larger than a /16 (IPv4), under `gateway`
+    when that lies outside, under `name` when the name is taken.
+    """
     group = hypervisors.group(body.pop("hypervisor_group_id"), "hypervisor_group_id")
     kit.say("The subnet is added.")
     return weighed(subnets.create(group, **body))
@@ -35,20 +43,30 @@ def create(body):
 
 @admin.get("/subnet/<subnet_id>", op="get", can="admin:subnets:read", out=SubnetOut)
 def show(subnet_id):
-    """Show a subnet."""
+    """Show a subnet.
+
+    404 when there is no such subnet.
+    """
     return weighed(subnets.get(subnet_id))
 
 
 @admin.patch("/subnet/<subnet_id>", op="update", can="admin:subnets:write", body=SubnetPatch, out=SubnetOut)
 def update(body, subnet_id):
-    """Change a subnet. Only what is sent changes; the range and the router never do."""
+    """Change a subnet.
+
+    Only what is sent changes; the range and the router never do. New name servers reach instances at their next deploy.
+    One that is off gives out no addresses; those in use stay.
+    """
     kit.say("The subnet is changed.")
     return weighed(subnets.update(subnets.get(subnet_id), **body))
 
 
 @admin.delete("/subnet/<subnet_id>", op="delete", can="admin:subnets:write")
 def delete(subnet_id):
-    """Remove a subnet. Refused while instances hold addresses of it."""
+    """Remove a subnet.
+
+    Refused while instances hold addresses of it. That is a 409. Its free and reserved addresses go with it.
+    """
     subnets.delete(subnets.get(subnet_id))
     kit.say("The subnet is removed.")
 
@@ -61,7 +79,10 @@ def delete(subnet_id):
     out=kit.rows(SubnetAddressOut),
 )
 def ips(query, subnet_id):
-    """List the addresses of a subnet, in their order."""
+    """List the addresses of a subnet, in their order.
+
+    `use` narrows the list to free, used or reserved ones, `search` to the beginning of an address.
+    """
     return kit.paginate(subnets.addresses(subnets.get(subnet_id), **query))
 
 
@@ -83,7 +104,10 @@ def available_ips(subnet_id):
 
 @admin.get("/subnet/<subnet_id>/statistics", op="statistics", can="admin:subnets:read", out=Statistics)
 def statistics(subnet_id):
-    """Count the addresses of a subnet by use."""
+    """Count the addresses of a subnet by use.
+
+    The same figures as in the subnet itself. Of IPv6, only addresses that were ever given out are counted.
+    """
     return subnets.statistics(subnets.get(subnet_id))
 
 

@@ -53,13 +53,19 @@ def delete(task_id):
     "/tasks", op="list", can="admin:tasks:read", budget="polls", query=AdminTaskQuery, out=kit.rows(AdminTaskOut)
 )
 def list_all(query):
-    """List everybody's tasks, newest first."""
+    """List everybody's tasks, newest first.
+
+    `status`, `kind`, `resource_id`, `hypervisor_id` and `search` narrow the list. `open` means waiting or running.
+    """
     return kit.paginate(tasks.listing(**query))
 
 
 @admin.get("/task/<task_id>", op="get", can="admin:tasks:read", budget="polls", out=AdminTaskOut)
 def show_any(task_id):
-    """Show a task."""
+    """Show a task.
+
+    Poll it until its status is `completed`, `failed` or `cancelled`. It counts in the budget of polls.
+    """
     return tasks.get(task_id)
 
 
@@ -71,13 +77,20 @@ def show_any(task_id):
     out=Logs,
 )
 def logs_any(task_id):
-    """Show what a task said."""
+    """Show what a task said.
+
+    Oldest first. Empty for a task that has not begun.
+    """
     return {"logs": tasks.get(task_id).logs}
 
 
 @admin.post("/task/<task_id>/cancel", op="cancel", can="admin:tasks:write", out=AdminTaskOut)
 def cancel_any(task_id):
-    """Cancel a task."""
+    """Cancel a task.
+
+    A waiting one ends at once, a running one at its next step, and what it began is taken back. Refused with 409
+    `not_cancellable` when it is too late.
+    """
     kit.say("The task is being cancelled.")
     return tasks.cancel(tasks.get(task_id))
 

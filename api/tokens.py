@@ -143,20 +143,30 @@ def platform(query):
     out=kit.rows(AccountTokenOut),
 )
 def of_user(account_id):
-    """List the tokens of a user, impersonations included, newest first."""
+    """List the tokens of a user, impersonations included, newest first.
+
+    Values are never shown again. 404 when there is no such user.
+    """
     found = kit.paginate(tokens.of_account(accounts.get(account_id)))
     return fresh(found, "__rows__")
 
 
 @admin.patch("/api-token/<token_id>", op="update", can="admin:tokens:write", body=PlatformTokenPatch)
 def switch(body, token_id):
-    """Switch a token of anybody off or on."""
+    """Switch a token of anybody off or on.
+
+    One that is off answers 401 until it is switched on. 404 for an unknown token.
+    """
     tokens.switch(tokens.get_any(token_id), body["enabled"])
     kit.say("The token is on." if body["enabled"] else "The token is off.")
 
 
 @admin.delete("/api-token/<token_id>", op="delete", can="admin:tokens:write")
 def remove(token_id):
-    """Revoke a token of anybody."""
+    """Revoke a token of anybody.
+
+    It counts at once and cannot be undone. 404 for an unknown token. Admin and billing tokens are made on the server
+    only.
+    """
     tokens.revoke(tokens.get_any(token_id))
     kit.say("The token is revoked.")

@@ -55,7 +55,10 @@ def report(query):
     out=kit.rows(AccountUsageOut),
 )
 def by_account(query):
-    """List what every user used in a month, and what it cost."""
+    """List what every user used in a month, and what it cost.
+
+    `month` is a calendar month in UTC, by default the current one.
+    """
     month = query.pop("month", this_month())
     return kit.paginate(usage.by_account(month))
 
@@ -64,5 +67,9 @@ def by_account(query):
     "/cloud-service/usage-reports/<account_id>", op="get", can="admin:billing:read", query=UsageQuery, out=REPORT
 )
 def of_account(query, account_id):
-    """Show one user's usage of a month, resource by resource."""
+    """Show one user's usage of a month, resource by resource.
+
+    `month` is a calendar month in UTC, by default the current one. Resources that are gone are listed too. 404 when
+    there is no such user.
+    """
     return reported(accounts.get(account_id), **query)

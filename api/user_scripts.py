@@ -59,12 +59,18 @@ def delete(script_id):
     out=kit.rows(AdminUserScriptOut),
 )
 def list_all():
-    """List everybody's user scripts, newest first. What they say is their owners' alone."""
+    """List everybody's user scripts, newest first.
+
+    What they say is their owners' alone. Name, owner and times only.
+    """
     return kit.paginate(user_scripts.listing())
 
 
 @admin.delete("/user-script/<script_id>", op="delete", can="admin:accounts:write")
 def delete_any(script_id):
-    """Remove a user's script."""
+    """Remove a user's script.
+
+    Instances that ran it keep what it did. A deploy that names it afterwards answers 422.
+    """
     user_scripts.delete(user_scripts.get(script_id))
     kit.say("The script is removed.")

@@ -29,26 +29,40 @@ MADE = kit.Schema.from_dict(
 
 @admin.get("/ssh-keys", op="list", can=READ, query=SshKeyQuery, out=kit.rows(AdminSshKeyOut))
 def listing(query):
-    """List everybody's SSH keys, newest first."""
+    """List everybody's SSH keys, newest first.
+
+    Public halves only. `search` looks at names.
+    """
     return kit.paginate(ssh_keys.everybodys(**query))
 
 
 @admin.get("/ssh-keys/user/<account_id>", op="list_by_user", can=READ, query=SshKeyQuery, out=kit.rows(AdminSshKeyOut))
 def of_user(query, account_id):
-    """List the SSH keys of one user, by name."""
+    """List the SSH keys of one user, by name.
+
+    404 when there is no such user.
+    """
     return kit.paginate(ssh_keys.listing(accounts.get(account_id), **query))
 
 
 @admin.post("/ssh-keys", op="create", can=WRITE, body=SshKeyFor, out=AdminSshKeyOut)
 def create(body):
-    """Store a public key for a user."""
+    """Store a public key for a user.
+
+    Instances get it at a deploy that names it or by a push. 422 under `name` when the user has a key of that name,
+    under `public_key` for a text that is no key, under `user_id` for an unknown user.
+    """
     kit.say("The key is stored.")
     return ssh_keys.create(accounts.get(body.pop("user_id"), "user_id"), **body)
 
 
 @admin.post("/ssh-key/generate", op="generate", can=WRITE, body=SshKeyGenerateFor, out=MADE)
 def generate(body):
-    """Make a key pair for a user. The private half is in this answer and nowhere else."""
+    """Make a key pair for a user.
+
+    The private half is in this answer and nowhere else. The panel keeps the public half. 422 under `name` when the user
+    has a key of that name, under `user_id` for an unknown user.
+    """
     key, private = ssh_keys.generate(accounts.get(body.pop("user_id"), "user_id"), **body)
     kit.say("Keep the private key: it is not shown again.")
     return {"ssh_key": key, "private_key": private}
@@ -56,12 +70,18 @@ def generate(body):
 
 @admin.get("/ssh-key/<key_id>", op="get", can=READ, out=AdminSshKeyOut)
 def show(key_id):
-    """Show an SSH key."""
+    """Show an SSH key.
+
+    The public half with its fingerprint. 404 when there is no such key.
+    """
     return ssh_keys.get(key_id)
 
 
 @admin.delete("/ssh-key/<key_id>", op="delete", can=WRITE)
 def delete(key_id):
-    """Remove an SSH key of a user. Machines that have it keep it."""
+    """Remove an SSH key of a user.
+
+    Machines that have it keep it. A deploy that names it afterwards answers 422.
+    """
     ssh_keys.delete(ssh_keys.get(key_id))
     kit.say("The key is removed.")

@@ -37,7 +37,10 @@ def create(body):
 
 @billing.get("/instance/<instance_id>", op="get", can=MAY, out=RentedInstanceOut)
 def show(instance_id):
-    """Show an instance."""
+    """Show an instance.
+
+    404 once it is destroyed.
+    """
     return instances.get(instance_id)
 
 
@@ -89,7 +92,11 @@ def suspend(instance_id):
 
 @billing.post("/instance/<instance_id>/unsuspend", op="unsuspend", can=MAY, out=WORK)
 def unsuspend(instance_id):
-    """End the suspension of an instance. It gets back the power that it had."""
+    """End the suspension of an instance.
+
+    It gets back the power that it had. Also ends a suspension by an operator. Without one nothing is done and there is
+    no task.
+    """
     task = instances.unsuspend(instances.get(instance_id), actor=kit.actor())
     kit.say(SUSPENSION["resume"] if task else "It is not suspended.")
     return {"task_id": task and task.id}

@@ -49,7 +49,10 @@ def create(body):
 
 @billing.get("/user/<account_id>", op="get", can=MAY, out=CustomerOut)
 def show(account_id):
-    """Show a user."""
+    """Show a user.
+
+    404 for operators and unknown ids.
+    """
     return weighed(customers.get(account_id))
 
 
@@ -59,7 +62,11 @@ def weighed(account):
 
 @billing.patch("/user/<account_id>", op="update", can=MAY, body=CustomerPatch, out=CustomerOut)
 def update(body, account_id):
-    """Change a user."""
+    """Change a user.
+
+    Only what is sent changes. Links that were mailed to an earlier address end. 422 under `email` or `external_id` when
+    another user has it.
+    """
     kit.say("The user is changed.")
     return weighed(customers.update(customers.get(account_id), **body))
 
@@ -87,7 +94,10 @@ def suspend(body, account_id):
 
 @billing.post("/user/<account_id>/unsuspend", op="unsuspend", can=MAY, out=CustomerOut)
 def unsuspend(account_id):
-    """Unsuspend a user."""
+    """Unsuspend a user.
+
+    The user may act again at once; instances that were suspended stay so. Does nothing to a user who is not suspended.
+    """
     kit.say("The user is no longer suspended.")
     return weighed(accounts.unsuspend(customers.get(account_id)))
 
@@ -104,7 +114,10 @@ def add_credit(body, account_id):
 
 @billing.get("/user/<account_id>/usage", op="usage", can=MAY, query=UsageQuery, out=REPORT)
 def usage(query, account_id):
-    """Show a user's usage of a month, resource by resource."""
+    """Show a user's usage of a month, resource by resource.
+
+    `month` is a calendar month in UTC, by default the current one.
+    """
     return reported(customers.get(account_id), **query)
 
 

@@ -46,6 +46,8 @@ def finished(app, surface):
             operation["parameters"] = [explained(each) for each in shared + operation.get("parameters", [])]
             operation["tags"] = [heading(*operation["operationId"].split(".")[:2])]
             say_what_it_needs(operation)
+            if surface == "ADMIN":
+                explain_paging(operation)
             failures.add(operation, surface, path, method)
             if surface == "ADMIN":
                 wear_envelope(operation)
@@ -100,6 +102,18 @@ def say_what_it_needs(operation):
     operation["description"] = "\n\n".join(filter(None, (operation.get("description"), " ".join(needs))))
     if not operation["description"]:
         del operation["description"]
+
+
+def explain_paging(operation):
+    """Say of a list of the operators' API how it is read as a whole: programs know other places for it."""
+    sizes = [each["schema"] for each in operation["parameters"] if each["name"] == "per_page"]
+    if sizes:
+        default = "100 rows" if "default" in sizes[0] else "all rows"
+        paging = (
+            f"Without `page` and `per_page` the answer has the first page, {default}; `per_page` is 1 to 100. "
+            "`meta.total` and `meta.last_page` say how many rows and pages there are: ask for `page=2` and so on."
+        )
+        operation["description"] = "\n\n".join(filter(None, (operation.get("description"), paging)))
 
 
 def wear_envelope(operation):

@@ -44,15 +44,22 @@ def power(action, summary, message):
     user.post(path, op=action, can="instances.power", out=kit.done(task_id=TASK_ID))(act)
 
 
+REFUSED = "Refused (409) with `not_deployed`, `suspended` or `task_running`."
 POWER = {
-    "start": ("Power on.\n\nDoes nothing to a running instance.", "The instance starts."),
+    "start": (f"Power on.\n\nDoes nothing to a running instance. {REFUSED}", "The instance starts."),
     "stop": (
-        "Stop.\n\nAsks the guest to shut down and powers off when it has not done so in two minutes.",
+        f"Stop.\n\nAsks the guest to shut down and powers off when it has not done so in two minutes. {REFUSED}",
         "The instance stops.",
     ),
-    "shutdown": ("Ask the guest to shut down.", "The guest is asked to shut down."),
-    "restart": ("Restart.\n\nRefused with `not_running` when it is off.", "The instance restarts."),
-    "poweroff": ("Power off at once.\n\nLike pulling the plug: unsaved data is lost.", "The instance is powered off."),
+    "shutdown": (
+        f"Ask the guest to shut down.\n\nA guest that does not obey goes on running. {REFUSED}",
+        "The guest is asked to shut down.",
+    ),
+    "restart": (f"Restart.\n\nRefused with `not_running` when it is off. {REFUSED}", "The instance restarts."),
+    "poweroff": (
+        f"Power off at once.\n\nLike pulling the plug: unsaved data is lost. {REFUSED}",
+        "The instance is powered off.",
+    ),
 }
 for action, (summary, message) in POWER.items():
     power(action, summary, message)

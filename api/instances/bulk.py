@@ -14,10 +14,6 @@ from panel.schemas.bulk import AdminBulkIn, BulkIn, BulkOut, BulkRefused, TagsIn
 from panel.schemas.instances import InstanceOut
 from panel.services import instances
 
-LINES = (
-    "The answer has a line for each instance. Its status is 200 when nothing was refused, else that of the first "
-    "refusal (a later 503 wins); what was not refused is done all the same."
-)
 DONE = kit.Done.from_dict({"data": fields.Nested(BulkOut, **about("What became of each."))}, name="BulkDone")()
 
 REFUSED = {
@@ -47,7 +43,12 @@ def set_tags(body, instance_id):
 )
 @user.doc(responses={409: REFUSED})
 def customers(body):
-    """Do something with several instances."""
+    """Do something with several instances.
+
+    The answer has a line for each instance. Its status is 200 when nothing was refused, else that of the first refusal
+    (a later 503 wins); what was not refused is done all the same. Instances of others are left out. Each action needs
+    the permission that it needs alone.
+    """
     needed = instances.BULK_NEEDS[body["action"]]
     if not kit.account().holds(needed):
         raise Forbidden(f"Your role in the team does not permit this action: it needs {needed}.")
@@ -59,17 +60,15 @@ def customers(body):
 @admin.post("/instances/bulk", op="bulk", can="admin:instances:write", body=AdminBulkIn, out=BulkOut)
 @admin.doc(responses={404: REFUSED, 409: REFUSED})
 def operators(body):
-    """Do something with several instances of anybody."""
+    """Do something with several instances of anybody.
+
+    The answer has a line for each instance. Its status is 200 when nothing was refused, else that of the first refusal
+    (a later 503 wins); what was not refused is done all the same. An id that is not known has a line with 404.
+    """
     lines = instances.each(actor=kit.actor(), **body)
     told, sentence = summed(lines)
     kit.say(kept(lines, sentence, told))
     return told
-
-
-customers.__doc__ += (
-    f"\n\n{LINES} Instances of others are left out. Each action needs the permission that it needs alone."
-)
-operators.__doc__ += f"\n\n{LINES} An id that is not known has a line with 404."
 
 
 def summed(lines):

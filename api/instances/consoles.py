@@ -174,14 +174,22 @@ def operators_screen(body, instance_id):
 @admin.get("/instance/<instance_id>/novnc", op="novnc", can=OPERATE, out=ScreenOut, **MINTS)
 @admin.doc(**NO_SCREEN)
 def operators_novnc(instance_id):
-    """Mint a session of the screen that is good for a minute."""
+    """Mint a session of the screen that is good for a minute.
+
+    The same as `POST …/console-session` with 60 seconds. It counts in the budget of consoles. Refused (409) with
+    `not_running` or `vnc_disabled`; 503 `master_address_unknown` or `cluster_console_unavailable`.
+    """
     return screen(instances.get(instance_id), by_operator=True)
 
 
 @admin.get("/instance/<instance_id>/ssh", op="ssh", can=OPERATE, out=ShellOut, **MINTS)
 @admin.doc(**NO_SHELL)
 def operators_shell(instance_id):
-    """Mint a session of a shell in the guest. Refusals are those of the user API."""
+    """Mint a session of a shell in the guest.
+
+    Refusals are those of the user API. Needs nothing but a running Linux guest with an SSH server. Refused (409) with
+    `suspended`, `no_hypervisor` or `instance_not_running`, (422) with `unsupported_os`.
+    """
     return shell(instances.get(instance_id))
 
 
@@ -189,11 +197,17 @@ def operators_shell(instance_id):
     "/instance/<instance_id>/ssh-session/status", op="ssh_session_status", can="admin:instances:read", out=ShellSession
 )
 def operators_session(instance_id):
-    """Show the newest shell session that is open or can still be used."""
+    """Show the newest shell session that is open or can still be used.
+
+    `active` is false and `session` null when there is none. It says who opened it and until when it can be used.
+    """
     return shell_session(instances.get(instance_id))
 
 
 @admin.delete("/instance/<instance_id>/ssh-session", op="ssh_session_close", can=OPERATE)
 def operators_close(instance_id):
-    """Close every shell session of the instance."""
+    """Close every shell session of the instance.
+
+    Open shells are disconnected and unspent tokens do not open any. Does nothing when there is none.
+    """
     kit.say(closed(instances.get(instance_id)))

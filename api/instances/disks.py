@@ -77,7 +77,11 @@ def resize(body, instance_id, disk_id):
 
 @admin.delete(ITEM, op="disk_remove", can="admin:instances:write", out=WORK)
 def remove(instance_id, disk_id):
-    """Delete a disk. The same as the action `delete`."""
+    """Delete a disk.
+
+    The same as the action `delete`. What is on it is lost. Refused with 409 `primary_disk` for the first disk, with
+    `has_snapshots` or `already_active` while a snapshot or a live session needs it, with `suspended` or `task_running`.
+    """
     task = disks.delete(disks.get(instances.get(instance_id), disk_id), actor=kit.actor(), by_operator=True)
     kit.say(ACTIONS["delete"][1])
     return {"task_id": task.id}

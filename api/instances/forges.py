@@ -47,7 +47,10 @@ def forge(instance_id):
 
 @admin.get(PATH, op="forge", can="admin:instances:read", out=ForgeState)
 def admin_forge(instance_id):
-    """Show the live-snapshot session of an instance."""
+    """Show the live-snapshot session of an instance.
+
+    `active` is false and `session` null when there is none. Earlier sessions are in the instance object.
+    """
     return forges.state(instances.get(instance_id))
 
 

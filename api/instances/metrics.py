@@ -40,7 +40,10 @@ def now(instance_id):
     out=MetricsSeries,
 )
 def operators_series(query, instance_id):
-    """Show what an instance used, as a series."""
+    """Show what an instance used, as a series.
+
+    `timeRange` says how far back. Gaps are times without a report of the hypervisor.
+    """
     instance = instances.get(instance_id)
     watched_instances.mark(instance)
     return metrics.series(instance, **query)

@@ -81,7 +81,13 @@ CHANGED = kit.Schema.from_dict({"ips": IPS}, name="ChangedAddresses")
 
 @admin.post("/instance/<instance_id>/ips", op="change_ips", can=WRITE, body=AddressesIn, out=CHANGED)
 def change_any_ips(body, instance_id):
-    """Add, release or prefer addresses. Operators may name free addresses of the location, and go beyond the plan."""
+    """Add, release or prefer addresses.
+
+    Operators may name free addresses of the location, and go beyond the plan. The hypervisor lets the guest use a new
+    address at once, and a released one no more; the guest takes it up by its own configuration or with the next deploy.
+    422 under `ips` for an address that is not free, not of the location, or the primary one; 422 `ipv4_not_available`
+    or `ipv6_not_available` when the location has none left.
+    """
     found = ips.change(instances.get(instance_id), actor=kit.actor(), by_operator=True, **body)
     kit.say(DONE[body["action"]])
     return {"ips": found}
@@ -91,20 +97,31 @@ def change_any_ips(body, instance_id):
     "/instance/<instance_id>/ips/<address_id>/rdns", op="set_ip_rdns", can=WRITE, body=ReverseNameIn, out=AddressOut
 )
 def set_any_ip_rdns(body, instance_id, address_id):
-    """Note the reverse name of an address for those who run the reverse zone."""
+    """Note the reverse name of an address for those who run the reverse zone.
+
+    Nothing is changed in a name server by this call. null or an empty text takes the name back. 409 for a prefix, 404
+    for an address that the instance does not have.
+    """
     kit.say("The name is noted.")
     return ips.name(ips.get(instances.get(instance_id), address_id), body["rdns"])
 
 
 @admin.get("/instance/<instance_id>/bandwidth", op="bandwidth", can=READ, out=BandwidthOut)
 def bandwidth_of_any(instance_id):
-    """Show the traffic of the billing period and of earlier ones."""
+    """Show the traffic of the billing period and of earlier ones.
+
+    Bytes both ways, and why the network is cut off if it is.
+    """
     return traffic.of(instances.get(instance_id))
 
 
 @admin.post("/instance/<instance_id>/bandwidth/reset", op="reset_bandwidth", can=WRITE, out=BandwidthOut)
 def reset_bandwidth(instance_id):
-    """Set the traffic counter of this billing period to zero. A network that was cut off for it comes back."""
+    """Set the traffic counter of this billing period to zero.
+
+    A network that was cut off for it comes back. A network that an operator cut off stays cut off. The monthly history
+    is not changed.
+    """
     instance = instances.get(instance_id)
     traffic.reset(instance)
     kit.say("The counter begins anew.")
@@ -115,7 +132,11 @@ def reset_bandwidth(instance_id):
     "/instance/<instance_id>/modify/bandwidth", op="set_bandwidth", can=WRITE, body=BandwidthIn, out=BandwidthOut
 )
 def set_bandwidth(body, instance_id):
-    """Change the traffic allowance and the speed of one instance. The speed counts at once."""
+    """Change the traffic allowance and the speed of one instance.
+
+    The speed counts at once. Only what is sent changes. The plan stays, and the next change of plan sets both anew. A
+    network that was cut off for its traffic comes back when the new allowance is not used up.
+    """
     instance = instances.get(instance_id)
     traffic.allow(instance, actor=kit.actor(), **body)
     kit.say("The limits are changed.")
@@ -124,13 +145,21 @@ def set_bandwidth(body, instance_id):
 
 @admin.post("/instance/<instance_id>/network/public/enable", op="enable_public_network", can=WRITE, out=InterfaceOut)
 def enable_any(instance_id):
-    """Connect the public network card. While the traffic is used up, reset the counter or allow more instead."""
+    """Connect the public network card.
+
+    While the traffic is used up, reset the counter or allow more instead. Does nothing to one that is connected.
+    Refused with 409 when the instance has no public card, or when its traffic is used up.
+    """
     kit.say("The public network is connected.")
     return traffic.connect(instances.get(instance_id), actor=kit.actor(), by_operator=True)
 
 
 @admin.post("/instance/<instance_id>/network/public/disable", op="disable_public_network", can=WRITE)
 def disable_any(instance_id):
-    """Cut off the public network card. The machine goes on running."""
+    """Cut off the public network card.
+
+    The machine goes on running. It stays cut off until an operator connects it. Open connections end. Refused with 409
+    when the instance has no public card.
+    """
     traffic.disconnect(instances.get(instance_id), actor=kit.actor())
     kit.say("The public network is cut off.")

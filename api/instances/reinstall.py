@@ -36,8 +36,12 @@ def reinstall(body, instance_id):
     "/instance/<instance_id>/reinstall", op="reinstall", can="admin:instances:write", body=ReinstallIn, out=DEPLOYING
 )
 def reinstall_any(body, instance_id):
-    """Install an operating system anew. Any account's keys and scripts may be named. Refused with
-    `protection_enabled`."""
+    """Install an operating system anew.
+
+    Any account's keys and scripts may be named. Refused with `protection_enabled`. What is on the first disk is lost;
+    addresses and volumes stay. Also refused (409) with `suspended`, `task_running`, `rescue_active`, `already_active`
+    (a live session) or `has_snapshots`.
+    """
     task, password = instances.reinstall(instances.get(instance_id), actor=kit.actor(), **body)
     kit.say(BEGUN)
     return {"task_id": task.id, **({"password": password} if password else {})}

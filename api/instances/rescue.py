@@ -69,13 +69,21 @@ def switch(body, instance_id):
 
 @admin.get("/instance/<instance_id>/rescue", op="rescue_show", can="admin:instances:write", out=Shown)
 def look(instance_id):
-    """Show the rescue session of an instance, with its password while it is active."""
+    """Show the rescue session of an instance, with its password while it is active.
+
+    `username` and `password` are null while rescue is not active.
+    """
     return rescue.state(instances.get(instance_id))
 
 
 @admin.post("/instance/<instance_id>/rescue", op="rescue", can="admin:instances:write", body=RescueIn, out=Asked)
 def operate(body, instance_id):
-    """Begin or end rescue. Refusals are those of the user API."""
+    """Begin or end rescue.
+
+    Refusals are those of the user API. `enable: true` starts the instance from the rescue system, with a password in
+    the answer of the read operation; `false` ends it. Refused (409) with `not_stopped`, `suspended`, `not_deployed`,
+    `task_running` or `rescue_unavailable`.
+    """
     task, message, state = switched(instances.get(instance_id), body["enable"], by_operator=True)
     kit.say(message)
     return {"task_id": task and task.id, **state}

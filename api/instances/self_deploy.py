@@ -69,10 +69,12 @@ def deploy(body, instance_id):
     "/instance/<instance_id>/selfdeploy", op="self_deploy", can="admin:instances:write", body=SelfDeployIn, out=WORK
 )
 def operate(body, instance_id):
-    """Boot an ISO with a blank disk. What is on the first disk is lost.
+    """Boot an ISO with a blank disk.
 
-    `iso_id` or `image_id` is the id of an ISO. Refused with `suspended`, `task_running`, `protection_enabled` (409),
-    and with 422 for an unknown id, an image's id, and `iso_url_not_https`.
+    What is on the first disk is lost. It takes the id of an ISO, not of an image. The instance boots the ISO first
+    (`boot` becomes `cdrom,disk`). Refused (409) with `protection_enabled`, `suspended`, `task_running`,
+    `rescue_active`, `already_active` or `has_snapshots`; 422 `iso_url_not_https` for an ISO that hypervisors cannot
+    fetch.
     """
     task = begun(instances.get(instance_id), body)
     kit.say(BOOTS)

@@ -32,7 +32,11 @@ def suspend(instance_id):
 
 @admin.post("/instance/<instance_id>/state/resume", op="resume", can="admin:instances:write", out=WORK)
 def resume(instance_id):
-    """End the suspension of an instance. It gets back the power that it had."""
+    """End the suspension of an instance.
+
+    It gets back the power that it had. Without a suspension nothing is done and there is no task. An instance that was
+    on is started again by the task.
+    """
     task = instances.unsuspend(instances.get(instance_id), actor=kit.actor())
     kit.say(SUSPENSION["resume"] if task else "It is not suspended.")
     return {"task_id": task and task.id}

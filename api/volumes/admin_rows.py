@@ -10,25 +10,39 @@ READ, WRITE = "admin:volumes:read", "admin:volumes:write"
 
 @admin.get("/volumes", op="list", can=READ, query=VolumeQuery, out=kit.rows(AdminVolumeOut))
 def listing(query):
-    """List everybody's volumes, newest first."""
+    """List everybody's volumes, newest first.
+
+    `search` narrows the list to names.
+    """
     return kit.paginate(volumes.listing(**query))
 
 
 @admin.get("/volume/<volume_id>", op="get", can=READ, out=AdminVolumeOut)
 def show(volume_id):
-    """Show a volume with its snapshots."""
+    """Show a volume with its snapshots.
+
+    Its status says whether it can be attached. 404 when there is no such volume.
+    """
     return volumes.get(volume_id)
 
 
 @admin.patch("/volume/<volume_id>/detach", op="detach", can=WRITE, out=AdminVolumeOut)
 def detach(volume_id):
-    """Detach a volume. A running guest has to let it go."""
+    """Detach a volume.
+
+    A running guest has to let it go. What is on it stays. 422 `volume_not_attached` when it is not attached; 409
+    `suspended` or `task_running` for its instance.
+    """
     kit.say("The volume is being detached.")
     return volumes.detach(volumes.get(volume_id), actor=kit.actor(), by_operator=True)
 
 
 @admin.delete("/volume/<volume_id>", op="delete", can=WRITE)
 def delete(volume_id):
-    """Delete a volume with its snapshots. It is detached first."""
+    """Delete a volume with its snapshots.
+
+    It is detached first. What is on it is lost. Refused with 409 `task_running` while a snapshot of it is being worked
+    on, and with the reasons for which the disks of its instance cannot be changed.
+    """
     volumes.delete(volumes.get(volume_id), actor=kit.actor(), by_operator=True)
     kit.say("The volume is being deleted.")

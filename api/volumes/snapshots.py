@@ -72,18 +72,29 @@ def restore(body, volume_id, snapshot_id):
 
 @admin.post(ADMIN, op="snapshot_create", can=WRITE, body=VolumeSnapshotIn, out=QUEUE)
 def admin_create(body, volume_id):
-    """Take a snapshot of a volume."""
+    """Take a snapshot of a volume.
+
+    A task copies it; the snapshot can be used once its status is `available`. 422 `volume_not_available` for a volume
+    that is being worked on, `snapshot_limit`, `storage_not_sufficient`, or under `name` when the name is taken.
+    """
     return take(volumes.get(volume_id), body)
 
 
 @admin.delete(f"{ADMIN}/<snapshot_id>", op="snapshot_delete", can=WRITE, out=QUEUE)
 def admin_delete(volume_id, snapshot_id):
-    """Delete a snapshot of a volume."""
+    """Delete a snapshot of a volume.
+
+    Volumes that were made of it stay. Refused with 409 `task_running` while it is being worked on.
+    """
     return remove(volumes.snapshot_of(volumes.get(volume_id), snapshot_id))
 
 
 @admin.post(f"{ADMIN}/<snapshot_id>/restore", op="snapshot_restore", can=WRITE, body=VolumeRestore, out=QUEUE)
 def admin_restore(body, volume_id, snapshot_id):
-    """Put a snapshot back, or make a new volume of the same owner of it."""
+    """Put a snapshot back, or make a new volume of the same owner of it.
+
+    Put back, the volume must be detached (422 under `mode`) and what was written since is lost; a new volume needs a
+    plan and a location. Refused with 409 `snapshot_not_available` or `task_running`, 422 `storage_not_sufficient`.
+    """
     volume = volumes.get(volume_id)
     return put_back(volumes.snapshot_of(volume, snapshot_id), volume.account, body)
