@@ -12,7 +12,7 @@ from panel.htmx import did, go, render, say
 from panel.paging import Page
 from panel.schemas.accounts import AccountIn, AccountPatch, Promotion, Suspension
 from panel.schemas.base import Text
-from panel.services import accounts, factors, instances, operators, passwords, sign_ins, team, tokens
+from panel.services import account_limits, accounts, factors, instances, operators, passwords, sign_ins, team, tokens
 
 bp = Blueprint("admin_accounts", __name__, url_prefix="/admin/customers")
 READ, WRITE, OPERATORS = "admin:accounts:read", "admin:accounts:write", "admin:operators:write"
@@ -87,7 +87,8 @@ def members(account_id):
 @page_can(READ)
 def settings(account_id):
     account = weighed(account_id)
-    return render("admin/accounts/settings.html", account=account, form=Form(Settings, known=account))
+    form = Form(Settings, known=account)
+    return render("admin/accounts/settings.html", account=account, form=form, limits=account_limits.COUNTED)
 
 
 @bp.post("/<account_id>/settings")
@@ -98,7 +99,8 @@ def change(account_id):
     if form.submit(lambda **data: accounts.update(account, **data)):
         say("The customer is changed.")
         return go(url_for(".settings", account_id=account_id))
-    return render("admin/accounts/settings.html", "form", status=form.status, account=weighed(account_id), form=form)
+    shown = {"account": weighed(account_id), "form": form, "limits": account_limits.COUNTED}
+    return render("admin/accounts/settings.html", "form", status=form.status, **shown)
 
 
 @bp.get("/<account_id>/access")

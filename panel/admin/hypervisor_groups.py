@@ -4,6 +4,7 @@ from decimal import Decimal
 
 from flask import Blueprint, request, url_for
 
+from panel.auth import offered
 from panel.auth.browser import page_can
 from panel.db import session
 from panel.forms import Form
@@ -27,6 +28,18 @@ SWITCHES = {
     "vpngw_enabled": "VPN gateways",
 }
 """What can be closed by itself, in the page's words."""
+FAMILY_OF_SWITCH = {
+    "vpc_enabled": "vpcs",
+    "natgw_enabled": "nat_gateways",
+    "lb_enabled": "load_balancers",
+    "db_enabled": "databases",
+    "microvm_enabled": "microvm",
+    "image_enabled": "images",
+    "autoscaling_enabled": "scaling_groups",
+    "static_ip_enabled": "static_ips",
+    "vpngw_enabled": "vpn_gateways",
+}
+"""The family of resources that a switch closes. A switch of a family that this panel does not have is not shown."""
 UNTOLD = {
     "enabled": True,
     **dict.fromkeys(SWITCHES, True),
@@ -86,16 +99,23 @@ def resolved(data):
 
 
 def form_page(form, group=None):
-    offered = session.execute(catalog.plan_group_names()).all()
     return render(
         "admin/hypervisor_groups/form.html",
         "form",
         status=form.status,
         form=form,
         group=group,
-        offered=offered,
-        switches=SWITCHES.items(),
+        offered=session.execute(catalog.plan_group_names()).all(),
+        switches=switches(),
+        families=offered.used_families(),
     )
+
+
+def switches():
+    """The switches of what exists: name and label."""
+    families = offered.used_families()
+    shown = lambda name: FAMILY_OF_SWITCH.get(name) is None or FAMILY_OF_SWITCH[name] in families  # noqa: E731
+    return [(name, label) for name, label in SWITCHES.items() if shown(name)]
 
 
 @bp.post("/<group_id>/delete")

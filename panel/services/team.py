@@ -9,7 +9,7 @@ from sqlalchemy.orm import joinedload, selectinload
 
 from panel.db import session
 from panel.errors import Conflict, Forbidden, Invalid, NotFound
-from panel.models import Grant, Instance, Member, Project, Role, SignIn, Token
+from panel.models import Account, Grant, Instance, Member, Project, Role, SignIn, Token
 from panel.services import accounts
 from panel.services.lookup import change, refuse_taken
 
@@ -50,6 +50,13 @@ def create_role(access, *, name, permissions, description=None):
     session.add(made)
     session.flush()
     return made
+
+
+def ensure_role(access, *, name, permissions, description=None):
+    """The role with this name, created where the team has none. The lock makes a second request wait."""
+    session.get(Account, access.id, with_for_update={"key_share": True}, populate_existing=True)
+    found = session.scalar(roles(access).where(Role.name == name))
+    return found or create_role(access, name=name, permissions=permissions, description=description)
 
 
 def whole(permissions):

@@ -3,6 +3,7 @@
 from flask import Blueprint, request, url_for
 from sqlalchemy import select
 
+from panel.auth import offered
 from panel.auth.browser import page_can, viewer
 from panel.db import session
 from panel.forms import Form
@@ -16,14 +17,15 @@ from panel.services import invitations, team
 bp = Blueprint("team", __name__, url_prefix="/team")
 VIEW, MANAGE = "account.view", "team.manage"
 PRESETS = {
-    "Look only": [f"{family}.view" for family in FAMILIES],
-    "Operate instances": ["instances.view", "instances.power", "instances.console", "instances.backups"],
-    "Everything but the team": [
-        *(f"{family}.{verb}" for family in FAMILIES for verb in VERBS),
-        *(name for name in SPECIAL if name.startswith("instances.")),
-    ],
+    "Administrator": ("Everything except the team, billing and API tokens.", lambda name: name not in OWNERS_OWN),
+    "Operator": ("See, start, stop and open instances.", lambda name: name in OPERATING),
+    "Read only": ("See everything, change nothing.", lambda name: name.endswith(".view") and name != "billing.view"),
 }
-"""Roles to begin with."""
+"""Roles that every team can use at once: the description, and which of the permissions in use each has."""
+OWNERS_OWN = ("team.manage", "billing.view", "api_tokens.manage")
+OPERATING = ("instances.view", "instances.power", "instances.console")
+PRESET = "preset:"
+"""How the choice of a role names a preset that the team has not used yet."""
 REACHES = (
     ("all", "Everything", "All resources of the account, those that come later too."),
     ("projects", "Projects", "What is in the projects below, now and later."),
@@ -35,7 +37,8 @@ REACHES = (
 @page_can(VIEW)
 def index():
     page = Page(team.listing(viewer(), search=request.args.get("search", "")[:255]))
-    return render("user/team/index.html", "rows", page=page, roles=all_roles(), owner=session.get(Account, viewer().id))
+    found = {"page": page, "roles": all_roles(), "presets": PRESETS, "owner": session.get(Account, viewer().id)}
+    return render("user/team/index.html", "rows", **found)
 
 
 def all_roles():
@@ -52,14 +55,16 @@ def new():
 @page_can(MANAGE)
 def invite():
     form = Form(Invitation)
-    if form.submit(lambda **data: invitations.invite(viewer(), **data)):
+    if form.submit(lambda role_id, **data: invitations.invite(viewer(), role_id=role_named(role_id), **data)):
         say(f"An invitation is on its way to {form.result.email}.")
         return go(url_for(".index"))
     return invite_page(form, "form")
 
 
 def invite_page(form, block=None):
-    return render("user/team/invite.html", block, status=form.status, form=form, **choices())
+    found = choices()
+    found["roles"] += unused_presets()
+    return render("user/team/invite.html", block, status=form.status, form=form, **found)
 
 
 def choices():
@@ -67,14 +72,34 @@ def choices():
     access = viewer()
     instances = select(Instance.id, Instance.display_name).where(access.owns(Instance)).order_by(Instance.display_name)
     projects = select(Project.id, Project.name).where(access.owns(Project)).order_by(Project.name)
-    roles = [(role.id, role.name, too_much(role)) for role in session.scalars(team.roles(access))]
+    roles = [(role.id, role.name, too_much(role.permissions)) for role in session.scalars(team.roles(access))]
     reaches = [(word, *words, word in team.GIVES[access.reach]) for word, *words in REACHES]
     found = {"instances": session.execute(instances).all(), "projects": session.execute(projects).all()}
     return {"roles": roles, "reaches": reaches, **found}
 
 
-def too_much(role):
-    return None if all(viewer().holds(each) for each in role.permissions) else "permits more than your own role"
+def unused_presets():
+    """The presets as choices of a role, without those that the team has a role of that name for."""
+    names = {role.name for role in session.scalars(team.roles(viewer()))}
+    return [(f"{PRESET}{name}", name, too_much(preset(name))) for name in PRESETS if name not in names]
+
+
+def preset(name):
+    """The permissions of a preset, among those that something in this panel asks for."""
+    _, has = PRESETS[name]
+    return sorted(filter(has, offered.used_permissions()))
+
+
+def role_named(role_id):
+    """The id of the chosen role. A preset becomes a role of the team when it is used for the first time."""
+    name = role_id.removeprefix(PRESET)
+    if name == role_id or name not in PRESETS:
+        return role_id
+    return team.ensure_role(viewer(), name=name, description=PRESETS[name][0], permissions=preset(name)).id
+
+
+def too_much(allowed):
+    return None if all(viewer().holds(each) for each in allowed) else "permits more than your own role"
 
 
 @bp.get("/members/<member_id>")
@@ -120,8 +145,10 @@ def remove(member_id):
 @bp.get("/roles/new")
 @page_can(MANAGE)
 def new_role():
-    preset = request.args.get("preset")
-    known = {"name": preset, "permissions": PRESETS[preset]} if preset in PRESETS else {}
+    name = request.args.get("preset")
+    known = {}
+    if name in PRESETS:
+        known = {"name": name, "description": PRESETS[name][0], "permissions": preset(name)}
     return role_page(Form(RoleIn, known=known))
 
 
@@ -154,7 +181,10 @@ def change_role(role_id):
 
 
 def role_page(form, found=None, block=None):
-    words = {"families": FAMILIES, "verbs": VERBS, "special": SPECIAL, "presets": PRESETS, "holds": viewer().holds}
+    used = offered.used_permissions()
+    words = {"used": used, "families": {family: FAMILIES[family] for family in offered.used_families()}}
+    words |= {"verbs": VERBS, "special": {name: text for name, text in SPECIAL.items() if name in used}}
+    words |= {"presets": PRESETS, "holds": viewer().holds}
     return render("user/team/role.html", block, status=form.status, form=form, role=found, **words)
 
 

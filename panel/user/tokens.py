@@ -7,7 +7,7 @@ from marshmallow import fields, validate
 from werkzeug.datastructures import MultiDict
 
 from panel import clock, once
-from panel.auth import permissions, trial
+from panel.auth import offered, permissions, trial
 from panel.auth.browser import page_can, viewer
 from panel.auth.caller import source_address
 from panel.forms import Form
@@ -21,13 +21,14 @@ from panel.services import tokens
 bp = Blueprint("tokens", __name__, url_prefix="/api-tokens")
 MANAGE = "api_tokens.manage"
 
-DEPLOYING = ("instances", "vpcs", "volumes", "security_groups", "static_ips", "ssh_keys", "user_scripts", "projects")
+DEPLOYED = ("instances", "vpcs", "volumes", "security_groups", "static_ips", "ssh_keys", "user_scripts", "projects")
 PRESETS = {
-    "read": ("Read only", [scope for scope in SCOPES if scope.endswith(":read")]),
-    "metrics": ("Metrics only", ["metrics:read"]),
-    "deploy": ("Deploy", [f"{each}:{verb}" for each in DEPLOYING for verb in ("read", "write")] + ["images:read"]),
-    "all": ("Everything", list(SCOPES)),
+    "read": ("Read only", lambda family, verb: verb == "read"),
+    "metrics": ("Metrics only", lambda family, verb: (family, verb) == ("metrics", "read")),
+    "deploy": ("Deploy", lambda family, verb: family in DEPLOYED or (family, verb) == ("images", "read")),
+    "all": ("Everything", lambda family, verb: True),
 }
+"""What the buttons of the form tick: which of the scopes that an operation of this panel needs."""
 HOUR, DAY = 1, 24
 LIVES = ((DAY, "1 day"), (7 * DAY, "7 days"), (30 * DAY, "30 days"), (90 * DAY, "90 days"), (365 * DAY, "1 year"))
 SHORTER = ((HOUR, "1 hour"), *LIVES)
@@ -85,8 +86,15 @@ def create():
     return form_page(form)
 
 
+def preset(key):
+    """The scopes of a preset, in the order of the families."""
+    _, has = PRESETS[key]
+    return [scope for scope in SCOPES if scope in offered.used_scopes() and has(*scope.split(":"))]
+
+
 def form_page(form):
-    around = {"families": FAMILIES, "presets": PRESETS, "lives": LIVES, "held": SCOPES}
+    presets = {key: label for key, (label, _) in PRESETS.items() if preset(key)}
+    around = {"families": FAMILIES, "presets": presets, "lives": LIVES, "held": offered.used_scopes()}
     return render("user/tokens/new.html", "form", status=form.status, form=form, **around)
 
 
@@ -99,9 +107,9 @@ def filled(sent):
     what, _, which = sent["fill"].partition(":")
     made = MultiDict(sent)
     if what == "preset" and which in PRESETS:
-        made.setlist("scopes", PRESETS[which][1])
+        made.setlist("scopes", preset(which))
     if what == "column":
-        column = {scope for scope in SCOPES if scope.endswith(f":{which}")}
+        column = {scope for scope in offered.used_scopes() if scope.endswith(f":{which}")}
         chosen = set(sent.getlist("scopes"))
         made.setlist("scopes", list(chosen - column if column <= chosen else chosen | column))
     if what == "address":

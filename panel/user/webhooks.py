@@ -8,6 +8,7 @@ from werkzeug.datastructures import MultiDict
 
 from panel.auth.browser import page_can, viewer
 from panel.config import ROOT
+from panel.db import Model
 from panel.errors import NotFound
 from panel.forms import Form
 from panel.htmx import did, go, render, say
@@ -38,10 +39,11 @@ class EditForm(WebhookPatch):
 
 @cache
 def groups():
-    """The catalog by groups, as the form shows it."""
-    return {
-        group: [kind for kind in KINDS.values() if kind.kind.startswith(begins)] for group, begins in GROUPS.items()
-    }
+    """The kinds that can happen here, by groups, as the form shows them: those of resources that have a table. The API
+    accepts all of the specification's."""
+    possible = [kind for kind in KINDS.values() if f"{kind.resource}s" in Model.metadata.tables]
+    found = {group: [kind for kind in possible if kind.kind.startswith(begins)] for group, begins in GROUPS.items()}
+    return {group: kinds for group, kinds in found.items() if kinds}
 
 
 @cache

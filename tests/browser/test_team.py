@@ -46,8 +46,8 @@ def newcomer(browser):
 def test_somebody_is_invited_joins_and_sees_what_was_chosen(page, newcomer, running, machines, box, shot):  # noqa: F811
     sign_in(page, running, OWNER)
     page.get_by_role("link", name="Team").first.click()
-    page.get_by_role("link", name="Look only").click()
-    expect(page.get_by_label("Name")).to_have_value("Look only")
+    page.get_by_role("link", name="Read only").click()
+    expect(page.get_by_label("Name")).to_have_value("Read only")
     page.get_by_role("button", name="Add role").click()
     page.get_by_role("link", name="Invite member").first.click()
     page.get_by_label("Email address").fill(GRACE)
