@@ -10,6 +10,7 @@ from flask import current_app, flash, g, make_response, redirect, render_templat
 from markupsafe import Markup
 from werkzeug.exceptions import HTTPException
 
+from panel import jobs
 from panel.db import session
 from panel.errors import Problem
 
@@ -38,9 +39,10 @@ def from_htmx():
     return "HX-Request" in request.headers
 
 
-def say(message, level="success"):
-    """A sentence for the person, shown with the next page or part: `success`, `info`, `warning` or `danger`."""
-    flash(message, level)
+def say(message, level=None):
+    """A sentence for the person, shown with the next page or part: `success`, `info`, `warning` or `danger`. Without a
+    level it is `success`, which has a green tick; what only queued a task is not done yet and is `info`."""
+    flash(message, level or ("info" if jobs.has_queued_tasks() else "success"))
 
 
 def render(template, block=None, *, status=200, **context):
@@ -82,7 +84,7 @@ def from_script():
     return request.headers.get("Accept") == "application/json"
 
 
-def did(message, address, level="success"):
+def did(message, address, level=None):
     """An action was done. htmx stays where it is and the live parts of the page look again; else on to `address`."""
     if from_script():
         return make_response({"message": message})

@@ -98,6 +98,11 @@ def ring_later(task_id):
     bells.task_ids.append(task_id)
 
 
+def has_queued_tasks():
+    """Whether this transaction has handed over a task, so that what was asked for is not done yet."""
+    return any(isinstance(call, Bells) and call.task_ids for call in session.info.get("on_commit", []))
+
+
 def outcome(task, seconds):
     """Waits for the end of a task. Returns its row as it is when the time is over at the latest."""
     return awaited(task, lambda: not task.open, seconds)

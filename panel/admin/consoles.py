@@ -25,7 +25,7 @@ def index():
 @page_can(WRITE)
 def close(console_id):
     consoles.close(consoles.get(console_id), CLOSED)
-    return did("The console is being closed.", url_for(".index"))
+    return did("The console is being closed.", url_for(".index"), "info")
 
 
 @bp.post("/instances/<instance_id>/console")

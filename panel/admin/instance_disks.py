@@ -20,7 +20,7 @@ WRITE = "admin:instances:write"
 def add(instance_id):
     instance, form = instances.get(instance_id), Form(DiskIn)
     if form.submit(lambda **wanted: disks.add(instance, actor=actor(), **wanted)):
-        return did("The disk is being made.", at(instance, "storage"))
+        return did("New disk requested.", at(instance, "storage"))
     return again(instance_id, form, adding=form)
 
 
@@ -29,7 +29,9 @@ def add(instance_id):
 def grow(instance_id):
     instance, form = instances.get(instance_id), Form(Growth)
     if form.submit(lambda disk_id, new_size: disks.resize(disks.get(instance, disk_id), size=new_size, actor=actor())):
-        return did("The disk is being grown." if form.result else "It has that size already.", at(instance, "storage"))
+        return did(
+            "Growth of the disk requested." if form.result else "It has that size already.", at(instance, "storage")
+        )
     return again(instance_id, form, growing=form)
 
 

@@ -23,11 +23,11 @@ bp = Blueprint("admin_instances", __name__, url_prefix="/admin/instances")
 instance_pages.stand(bp, operating=True)
 READ, WRITE = "admin:instances:read", "admin:instances:write"
 DONE = {
-    "start": "{} starts.",
-    "stop": "{} stops.",
-    "shutdown": "{} is asked to shut down.",
-    "restart": "{} restarts.",
-    "poweroff": "{} is powered off.",
+    "start": "Start requested.",
+    "stop": "Stop requested.",
+    "shutdown": "Shut down requested.",
+    "restart": "Restart requested.",
+    "poweroff": "Power off requested.",
 }
 ACTIONS = (
     ("start", "Start", "player-play"),
@@ -39,7 +39,7 @@ ACTIONS = (
     ("destroy", "Destroy", "trash"),
 )
 """What the bar offers for ticked rows."""
-SUSPENSION = {"suspend": "{} is suspended and being turned off.", "resume": "{} is no longer suspended."}
+SUSPENSION = {"suspend": "{} is suspended. Power off requested.", "resume": "{} is no longer suspended."}
 CLOSED = {
     "hypervisor_down": "{} does not answer",
     "hypervisor_maintenance": "{} is in maintenance",
@@ -173,7 +173,7 @@ def power(instance_id, action):
     done = DONE.get(action) or abort(404)
     instance = instances.get(instance_id)
     task = instances.act(instance, action, actor=actor(), by_operator=True)
-    words = done.format(instance.display_name) if task else f"{instance.display_name} is so already."
+    words = done if task else f"{instance.display_name} is so already."
     return did(words, url_for(".show", instance_id=instance.id))
 
 

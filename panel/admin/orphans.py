@@ -38,7 +38,7 @@ def index(hypervisor_id):
 def discover(hypervisor_id):
     hypervisor = hypervisors.get(hypervisor_id)
     orphans.discover(hypervisor, actor=actor())
-    return did(f"{hypervisor.name} is being looked at.", url_for(".index", hypervisor_id=hypervisor.id))
+    return did(f"{hypervisor.name} is being looked at.", url_for(".index", hypervisor_id=hypervisor.id), "info")
 
 
 @bp.post("/hypervisors/<hypervisor_id>/orphans/<machine_id>/remove")

@@ -80,11 +80,11 @@ def show(task_id):
 @page_can(WRITE)
 def cancel(task_id):
     task = tasks.cancel(tasks.get(task_id))
-    return did("The task is being cancelled.", url_for(".show", task_id=task.id))
+    return did("Cancellation requested.", url_for(".show", task_id=task.id), "info")
 
 
 @bp.post("/<task_id>/mark-failed")
 @page_can(WRITE)
 def mark_failed(task_id):
     task = tasks.mark_failed(tasks.get(task_id))
-    return did("The task is being closed.", url_for(".show", task_id=task.id))
+    return did("The task ends as failed at its next step.", url_for(".show", task_id=task.id), "info")

@@ -110,7 +110,7 @@ def add(set_id):
         return shown(set_id, form, "entries")
     made, wrong = form.result
     sentence = f"{len(made)} added." + "".join(f" {cidr}: {message}" for cidr, message in wrong[:5])
-    return did(sentence, url_for(".show", set_id=set_id), "warning" if wrong else "success")
+    return did(sentence, url_for(".show", set_id=set_id), "warning" if wrong else None)
 
 
 @PAGES.page("POST", "/<set_id>/entry/<entry_id>/delete", can=MANAGE)

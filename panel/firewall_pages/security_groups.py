@@ -2,6 +2,7 @@
 
 from flask import request, url_for
 
+from panel import jobs
 from panel.auth.browser import actor, viewer
 from panel.db import session
 from panel.forms import Form
@@ -124,24 +125,29 @@ def delete(group_id):
 def add_rule(group_id):
     group, form = changeable(group_id), Form(SecurityRuleIn)
     if form.submit(lambda **data: security_groups.add_rule(group, asker(), actor=actor(), **data)):
-        return did("The rule is added.", url_for(".show", group_id=group_id))
+        return did(with_update("Rule added."), url_for(".show", group_id=group_id))
     return shown(group_id, form, "rule")
 
 
 @PAGES.page("POST", "/<group_id>/rule/<rule_id>/delete", can=MANAGE)
 def remove_rule(group_id, rule_id):
     security_groups.remove_rule(changeable(group_id), rule_id, actor=actor())
-    return did("The rule is removed.", url_for(".show", group_id=group_id))
+    return did(with_update("Rule removed."), url_for(".show", group_id=group_id))
 
 
 @PAGES.page("POST", "/<group_id>/attach", can=MANAGE)
 def attach(group_id):
-    return move(group_id, security_groups.attach, "The instances are in the group.")
+    return move(group_id, security_groups.attach, "Added to the security group.")
 
 
 @PAGES.page("POST", "/<group_id>/detach", can=MANAGE)
 def detach(group_id):
-    return move(group_id, security_groups.detach, "The instance is not in the group any more.")
+    return move(group_id, security_groups.detach, "Removed from the security group.")
+
+
+def with_update(sentence):
+    """The sentence, and that the instances' firewalls follow, where this change has queued an update of them."""
+    return f"{sentence} Firewall update requested." if jobs.has_queued_tasks() else sentence
 
 
 def move(group_id, way, sentence):
@@ -152,4 +158,4 @@ def move(group_id, way, sentence):
     address = url_for(f"{area()}instances.tab", instance_id=back, tab="network") if back else here
     if not request.form.getlist("instance_ids"):
         return did("Choose an instance first.", address, "warning")
-    return did(sentence if moved else " ".join(form.errors.values()), address, "success" if moved else "danger")
+    return did(with_update(sentence) if moved else " ".join(form.errors.values()), address, None if moved else "danger")

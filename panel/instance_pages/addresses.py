@@ -8,9 +8,9 @@ from panel.schemas.network import AddressesIn, ReverseNameIn
 from panel.services.instances import ips
 
 DONE = {
-    "add": "The address is the instance's. The guest has to take it up.",
-    "remove": "The address is released.",
-    "set-primary": "The address is the primary one.",
+    "add": "Address added. The guest has to be configured for it.",
+    "remove": "Address released.",
+    "set-primary": "Primary address changed.",
 }
 
 
@@ -19,7 +19,7 @@ def change_ips(instance_id):
     instance, form = found(instance_id), Form(AddressesIn)
     done = form.submit(lambda **data: ips.change(instance, actor=actor(), by_operator=operating(), **data))
     words = DONE[form.value("action")] if done else " ".join(form.errors.values())
-    return did(words, at(instance, "network"), "success" if done else "danger")
+    return did(words, at(instance, "network"), None if done else "danger")
 
 
 @page("GET", "/<instance_id>/ip/<address_id>", can="instances.view")

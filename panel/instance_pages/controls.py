@@ -11,21 +11,24 @@ class Control:
     action: str
     label: str
     symbol: str
-    done: str
     useless: str
     """The state in which it would change nothing."""
     question: str | None = None
     danger: bool = False
 
+    @property
+    def requested(self):
+        """What the person is told: the task is queued, nothing has happened yet."""
+        return f"{self.label} requested."
+
 
 CONTROLS = (
-    Control("start", "Start", "player-play", "{} starts.", "running"),
-    Control("restart", "Restart", "rotate-clockwise", "{} restarts.", "", "Restart {}? Its guest is asked to reboot."),
+    Control("start", "Start", "player-play", "running"),
+    Control("restart", "Restart", "rotate-clockwise", "", "Restart {}? Its guest is asked to reboot."),
     Control(
         "shutdown",
         "Shut down",
         "power",
-        "{} is asked to shut down.",
         "stopped",
         "Shut down {}? Its guest is asked to end by itself.",
     ),
@@ -33,7 +36,6 @@ CONTROLS = (
         "poweroff",
         "Power off",
         "plug",
-        "{} is powered off.",
         "stopped",
         "Power {} off at once? It is like pulling the plug: what the guest has not saved is lost.",
         danger=True,

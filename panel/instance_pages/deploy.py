@@ -45,7 +45,7 @@ def deploy(instance_id):
     if form.submit(lambda **data: install(instance, **data)):
         if form.result:
             once.keep(instance.id, form.result)
-        say(f"{instance.display_name} is being deployed.", "info")
+        say("Deployment requested.", "info")
         return go(at(instance, "overview"))
     return deploy_page(found(instance_id), form, "form")
 

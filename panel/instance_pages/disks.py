@@ -8,9 +8,9 @@ from panel.instance_pages.sides import at, found, operating, page
 from panel.services import disks
 
 DONE = {
-    "attach": "The disk is being attached.",
-    "detach": "The disk is being detached.",
-    "delete": "The disk is being deleted.",
+    "attach": "Attachment of the disk requested.",
+    "detach": "Detachment of the disk requested.",
+    "delete": "Deletion of the disk requested.",
 }
 
 

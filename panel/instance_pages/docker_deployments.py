@@ -16,15 +16,15 @@ from panel.services import docker_deployments as deployments
 from panel.services.docker_deployments import reach
 
 FOLDER = "user/instances/docker"
-DEPLOYS = "{} is being deployed."
+DEPLOYS = "Deployment of {} requested."
 DONE = {
-    "start": "{} starts.",
-    "stop": "{} stops.",
-    "restart": "{} restarts.",
+    "start": "Start of {} requested.",
+    "stop": "Stop of {} requested.",
+    "restart": "Restart of {} requested.",
     "retry": DEPLOYS,
-    "check": "Somebody looks at {}.",
+    "check": "Check of {} requested.",
 }
-REMOVED = "{} is removed. Data in its volumes stays on the machine."
+REMOVED = "Removal of {} requested. Data in its volumes stays on the instance."
 STAYS = "{} is removed. Its containers stay on the disk of the machine until that can be reached, and are removed then."
 
 
@@ -32,7 +32,7 @@ STAYS = "{} is removed. Its containers stay on the disk of the machine until tha
 def install_docker(instance_id):
     instance = found(instance_id)
     docker_support.install(instance, actor=actor(), by_operator=operating())
-    return did("Docker is being installed.", at(instance, "apps"), "info")
+    return did("Installation of Docker requested.", at(instance, "apps"), "info")
 
 
 @page("GET", "/<instance_id>/apps/catalog", can="instances.view")

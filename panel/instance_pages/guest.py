@@ -16,7 +16,7 @@ def reset_password(instance_id):
     asked = reachability.check_guest(instance, by_operator=operating())
     _, password = instances.reset_password(instance, actor=actor(), since=asked, by_operator=operating())
     once.keep(instance.id, password)
-    say("The password is being set.", "info")
+    say("New root password requested.", "info")
     return go(at(instance, "overview"))
 
 
@@ -30,7 +30,7 @@ def push_keys(instance_id):
         return instances.push_keys(instance, account=asker(), actor=actor(), **data)
 
     if form.submit(push):
-        say("The keys are being put into the guest.", "info")
+        say("Installation of the keys requested.", "info")
         return go(at(instance, "overview"))
     tab = shown(instance_id, "settings", pushing=form)
     return render(TEMPLATES[area()], "settings", status=form.status, **tab)

@@ -66,7 +66,7 @@ def mount(instance_id, slot):
     iso = named()
     reachability.check_node(instance.hypervisor)
     instances.mount(instance, slot, iso, actor=actor(), by_operator=operating())
-    return did(f"{iso.name} is being inserted.", back(instance))
+    return did(f"Insertion of {iso.name} requested.", back(instance))
 
 
 @page("POST", "/<instance_id>/drive/<slot>/unmount", can="instances.manage")
@@ -74,7 +74,7 @@ def unmount(instance_id, slot):
     instance = found(instance_id)
     reachability.check_node(instance.hypervisor)
     task = instances.unmount(instance, slot, actor=actor(), by_operator=operating())
-    return did("The drive is being emptied." if task else "The drive is empty already.", back(instance))
+    return did("Ejection requested." if task else "The drive is empty already.", back(instance))
 
 
 @page("POST", "/<instance_id>/self-deploy", can="instances.manage")
@@ -84,14 +84,14 @@ def install(instance_id):
         raise Invalid("The name that you typed is not the name of this instance. Nothing was done.")
     iso = named()
     self_deploy(instance, iso_id=iso.id, account=asker(), actor=actor())
-    return did(f"The instance boots {iso.name}.", back(instance))
+    return did(f"Installation from {iso.name} requested.", back(instance))
 
 
 @page("POST", "/<instance_id>/rescue/<switch>", can="instances.manage")
 def rescue_it(instance_id, switch):
     instance = found(instance_id)
     task = rescue.switch(instance, switch == "on", actor=actor(), by_operator=operating())
-    words = "The rescue system is being started." if switch == "on" else "The rescue ends."
+    words = "Start of the rescue system requested." if switch == "on" else "End of the rescue requested."
     return did(words if task else "It is so already.", back(instance))
 
 
@@ -103,4 +103,4 @@ def capture(instance_id):
     except ValidationError:
         raise Invalid("Give the image a name.") from None
     image = captures.capture(instance, name=name, actor=actor())
-    return did(f"The image {image.name} is being made.", back(instance))
+    return did(f"Image {image.name} requested.", back(instance))

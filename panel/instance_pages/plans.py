@@ -19,7 +19,7 @@ def change_plan(instance_id):
     instance, form = found(instance_id), Form(PlanChange)
     by = {"actor": actor(), "by_operator": operating()}
     if form.submit(lambda plan_id: instances.change_plan(instance, plan_id=plan_id, **by)):
-        say("The plan is changed. The disk is being grown.")
+        say("Plan changed. Growth of the disk requested.")
         return go(at(instance, "overview"))
     return plan_page(found(instance_id), form)
 

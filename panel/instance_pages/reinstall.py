@@ -34,7 +34,7 @@ def reinstall(instance_id):
     if form.submit(lambda **data: begin(instance, **data)):
         if form.result:
             once.keep(instance.id, form.result)
-        say(f"{instance.display_name} is being reinstalled.", "info")
+        say("Reinstall requested.", "info")
         return go(at(instance, "overview"))
     return form_page(found(instance_id), form, "form")
 

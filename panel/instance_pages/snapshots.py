@@ -11,9 +11,9 @@ from panel.schemas.snapshots import SnapshotIn
 from panel.services import forges, snapshots
 
 DONE = {
-    "enable": "The live session is being created.",
-    "commit": "The changes are being kept.",
-    "discard": "The changes are being thrown away.",
+    "enable": "Start of the test session requested.",
+    "commit": "Commit of the changes requested.",
+    "discard": "Discard of the changes requested.",
 }
 
 
@@ -31,7 +31,7 @@ def forge(instance_id, action):
 def take(instance_id):
     instance, form = found(instance_id), Form(SnapshotIn)
     if form.submit(lambda **wanted: snapshots.create(instance, actor=actor(), **wanted)):
-        say("The snapshot is being taken.")
+        say("Snapshot requested.")
         return go(at(instance, "snapshots"))
     tab = shown(instance_id, "snapshots", form=form)
     return render(TEMPLATES[area()], "live", status=form.status, **tab)
@@ -41,5 +41,5 @@ def take(instance_id):
 def use_snapshot(instance_id, name, action):
     instance = found(instance_id)
     getattr(snapshots, action)(snapshots.get(instance, name), actor=actor())
-    words = {"rollback": "The instance returns to the snapshot.", "delete": "The snapshot is being deleted."}
+    words = {"rollback": "Rollback requested.", "delete": "Deletion of the snapshot requested."}
     return did(words[action], at(instance, "snapshots"))

@@ -37,7 +37,7 @@ def show(task_id):
 @page_can("instances.manage")
 def cancel(task_id):
     task = tasks.cancel(tasks.get(task_id, viewer()))
-    return did("The task is being cancelled.", url_for(".show", task_id=task.id))
+    return did("Cancellation requested.", url_for(".show", task_id=task.id), "info")
 
 
 @bp.get("/tray")

@@ -111,19 +111,19 @@ def attach(volume_id):
     def to(volume, **wanted):
         return volumes.attach(volume, account=viewer(), **wanted)
 
-    return submitted(volume_id, "attaching", VolumeAttach, to, "The volume is being attached.")
+    return submitted(volume_id, "attaching", VolumeAttach, to, "Attachment of the volume requested.")
 
 
 @bp.post("/<volume_id>/resize")
 @page_can(MANAGE)
 def resize(volume_id):
-    return submitted(volume_id, "resizing", VolumeResize, volumes.resize, "The plan is changed.")
+    return submitted(volume_id, "resizing", VolumeResize, volumes.resize, "Growth of the volume requested.")
 
 
 @bp.post("/<volume_id>/snapshot")
 @page_can(MANAGE)
 def snapshot(volume_id):
-    return submitted(volume_id, "taking", VolumeSnapshotIn, volumes.snapshot, "The snapshot is being taken.")
+    return submitted(volume_id, "taking", VolumeSnapshotIn, volumes.snapshot, "Snapshot requested.")
 
 
 @bp.post("/<volume_id>/detach")
@@ -131,7 +131,7 @@ def snapshot(volume_id):
 def detach(volume_id):
     usage.gate(viewer())
     volumes.detach(mine(volume_id), actor=actor())
-    return did("The volume is being detached.", url_for(".show", volume_id=volume_id))
+    return did("Detachment of the volume requested.", url_for(".show", volume_id=volume_id))
 
 
 @bp.post("/<volume_id>/delete")
@@ -155,5 +155,5 @@ def use_snapshot(volume_id, snapshot_id, action):
         place = {"volume_plan_id": found.volume.plan_id, "hypervisor_group_id": found.volume.group_id}
         how = {"mode": "in_place"} if action == "restore" else {"mode": "new_volume", **place}
         volumes.restore(found, account=viewer(), actor=actor(), **VolumeRestore().load(how))
-    words = {"restore": "The snapshot is being put back.", "copy": "A volume is being made of the snapshot."}
-    return did(words.get(action, "The snapshot is being deleted."), url_for(".show", volume_id=volume_id))
+    words = {"restore": "Restore requested.", "copy": "New volume from the snapshot requested."}
+    return did(words.get(action, "Deletion of the snapshot requested."), url_for(".show", volume_id=volume_id))

@@ -140,7 +140,7 @@ def send_test(subscription_id):
     found = subscriptions.get(subscription_id, viewer())
     form = Form(TestIn)
     if form.submit(lambda kind: subscriptions.send_test(found, kind)):
-        return did("The test event is on its way.", url_for(".show", subscription_id=subscription_id))
+        return did("Test event requested.", url_for(".show", subscription_id=subscription_id), "info")
     return show_page(subscription_id, form)
 
 
@@ -197,4 +197,4 @@ def redeliver(subscription_id, delivery_id):
     found = subscriptions.get(subscription_id, viewer())
     subscriptions.redeliver(found, subscriptions.delivery(found, delivery_id))
     address = url_for(".delivery", subscription_id=subscription_id, delivery_id=delivery_id)
-    return did("The delivery is on its way again.", address)
+    return did("Delivery requested.", address, "info")

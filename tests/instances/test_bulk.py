@@ -202,7 +202,7 @@ def test_ticked_rows_have_a_bar(browse, fleet, work, who, path):
     assert f'name="ids" value="{fleet[0].id}" form="bulk"' in listed
     page = browser.post(f"{path}/bulk", data={"ids": ids(*fleet[:2]), "action": "poweroff", "tag": ""})
     assert page.status_code == 200
-    assert "2 instances done, 0 refused" in page.text
+    assert "requested for 2 instances." in page.text
     work()
     assert [instance.state for instance in fleet] == ["stopped", "stopped", "running"]
 
@@ -220,7 +220,7 @@ def test_destroying_many_needs_the_number(browse, fleet, work, who, path):
     work()
     assert {instance.state for instance in fleet} == {"running"}
     page = browser.post(f"{path}/bulk", data={**data, "typed": "3"}).text
-    assert "2 instances done, 1 refused" in page
+    assert "Destroy requested for 2 instances, 1 refused." in page
     assert "protected" in page
     work()
     assert "m2" in browser.get(path).text

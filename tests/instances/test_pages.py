@@ -222,7 +222,7 @@ def test_power(browse, cast, work):
     page = f"/instances/{made.id}"
     answer = browser.post(f"{page}/power/poweroff", headers=PART)
     assert (answer.status_code, answer.headers["HX-Trigger"], answer.headers["HX-Reswap"]) == (200, "changed", "none")
-    assert "is powered off" in answer.text
+    assert "Power off requested." in answer.text
     work()
     assert made.state == "stopped"
     refused = browser.post(f"{page}/power/restart")

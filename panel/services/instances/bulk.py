@@ -23,16 +23,16 @@ NEEDS = {
 OPERATORS = (*NEEDS, "suspend", "unsuspend")
 
 SAID = {
-    "start": "It starts.",
-    "stop": "It stops.",
-    "shutdown": "It is asked to shut down.",
-    "restart": "It restarts.",
-    "poweroff": "It is powered off.",
-    "destroy": "It is being destroyed.",
-    "suspend": "It is suspended: it is being turned off.",
-    "unsuspend": "It is no longer suspended.",
-    "add_tag": "The tag is added.",
-    "remove_tag": "The tag is removed.",
+    "start": "Start requested.",
+    "stop": "Stop requested.",
+    "shutdown": "Shut down requested.",
+    "restart": "Restart requested.",
+    "poweroff": "Power off requested.",
+    "destroy": "Destroy requested.",
+    "suspend": "Suspended. Power off requested.",
+    "unsuspend": "No longer suspended.",
+    "add_tag": "Tag added.",
+    "remove_tag": "Tag removed.",
 }
 SO_ALREADY = "It is so already."
 

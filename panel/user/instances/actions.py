@@ -17,7 +17,7 @@ def power(instance_id, action):
     control = next((each for each in CONTROLS if each.action == action), None) or abort(404)
     instance = found(instance_id)
     task = instances.act(instance, action, actor=actor())
-    message = control.done.format(instance.display_name) if task else "It is so already."
+    message = control.requested if task else f"{instance.display_name} is already {control.useless}."
     return did(message, url_for(".show", instance_id=instance.id))
 
 

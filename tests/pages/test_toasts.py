@@ -1,0 +1,68 @@
+"""What people are told after an action: only what is true when it is said (finding M3)."""
+
+import pytest
+
+from panel import jobs
+from panel.db import session
+from panel.services import security_groups
+from tests.instances.test_pages import deployed
+from tests.test_pages import PART
+
+
+@pytest.fixture
+def instance(cast, work):
+    return deployed(cast, work)
+
+
+@pytest.mark.parametrize(
+    ("area", "action", "sentence"),
+    [
+        ("", "restart", "Restart requested."),
+        ("", "poweroff", "Power off requested."),
+        ("", "shutdown", "Shut down requested."),
+        ("/admin", "restart", "Restart requested."),
+        ("/admin", "stop", "Stop requested."),
+    ],
+)
+def test_a_queued_action_is_requested_and_has_no_green_tick(browse, instance, area, action, sentence):
+    browser = browse("admin" if area else "owner")
+    answer = browser.post(f"{area}/instances/{instance.id}/power/{action}", headers=PART)
+    assert sentence in answer.text
+    assert "alert-info" in answer.text
+    assert "alert-success" not in answer.text
+
+
+def test_what_is_done_in_the_request_has_the_tick(browse, instance):
+    answer = browse("owner").post(f"/instances/{instance.id}/tags", data={"tags": "prod"}, headers=PART)
+    assert "alert-success" in answer.text
+
+
+def test_a_bulk_action_says_what_was_requested(browse, instance):
+    sent = {"ids": [instance.id], "action": "restart"}
+    page = browse("owner").post("/instances/bulk", data=sent).text
+    assert "Restart requested for 1 instance." in page
+    assert "refused" not in page
+    assert "text-green" not in page
+    page = browse("owner").post("/instances/bulk", data={"ids": [instance.id], "action": "add_tag", "tag": "x"}).text
+    assert "Add tag done for 1 instance." in page.replace(" “x”", "")
+    assert "text-green" in page
+
+
+def test_a_group_says_that_firewalls_follow(browse, cast, instance):
+    group = security_groups.create(cast.owner, name="web")
+    session.commit()
+    rule = {"direction": "ingress", "protocol": "tcp", "ip_version": "ipv4", "port_range_min": "22"}
+    rule["port_range_max"] = "22"
+    browser, address = browse("owner"), f"/security-groups/{group.id}"
+    answer = browser.post(f"{address}/rules", data=rule, headers=PART)
+    assert "Firewall update requested" not in answer.text  # nobody has the group
+    assert "alert-success" in answer.text
+    answer = browser.post(f"{address}/attach", data={"instance_ids": instance.id}, headers=PART)
+    assert "Added to the security group. Firewall update requested." in answer.text
+    assert "alert-info" in answer.text
+
+
+def test_a_transaction_knows_whether_it_queued_a_task(world, cast):
+    assert not jobs.has_queued_tasks()
+    cast.instance()
+    assert not jobs.has_queued_tasks()
