@@ -99,6 +99,11 @@ def http(error: HTTPException):
     return made
 
 
+def outage(status, message):
+    """The database is away, full or busy: no fault of the request."""
+    return answer(status, f"{message} Tell support this id if it stays: {g.get('request_id')}.")
+
+
 def crash(error: Exception):
     """A fault of ours. The request's id is all that leaves; the rest is in the log."""
     session.rollback()

@@ -16,7 +16,8 @@ from consoles import routes as sockets
 from panel import admin, assets, db, frame, health, htmx, jobs, limits, mail
 from panel.auth import rates, trail
 from panel.config import ROOT, Config
-from panel.db import session
+from panel.database_errors import find_outage
+from panel.db import may_have_committed, session
 from panel.errors import Conflict, Invalid, NotFound, Problem, TooMany
 from panel.services.webhooks import targets
 from panel.user import (
@@ -88,6 +89,12 @@ PAGES = (
 """The table of contents of the pages: every module of panel.auth, panel.user and panel.admin that has a blueprint."""
 
 log = structlog.get_logger()
+OUTAGE_RETRY_SECONDS = 10
+NOT_SAVED = "The panel's database is not available at the moment. Nothing was changed. Try again in a few seconds."
+OUTCOME_UNKNOWN = (
+    "The panel's database failed while your change was being saved, so it may or may not have been made. Check before"
+    " you repeat it."
+)
 LARGEST_BODY = 4 * 1024 * 1024
 
 
@@ -105,9 +112,14 @@ class Json(JSONProvider):
         return self._app.response_class(body, mimetype="application/json")
 
 
+class Panel(Flask):
+    def log_exception(self, exc_info):
+        """Say nothing: `failure` logs, an outage of the database in one line."""
+
+
 def create_app(config: Config) -> Flask:
     """The web application: both APIs and every page."""
-    app = Flask("panel", template_folder=ROOT / "templates", static_folder=None)
+    app = Panel("panel", template_folder=ROOT / "templates", static_folder=None)
     app.json = Json(app)
     app.url_map.strict_slashes = False
     app.url_map.merge_slashes = False
@@ -153,7 +165,9 @@ def begin():
 
 
 def conclude(response):
-    """Ends the transaction: an answer that is a failure keeps nothing."""
+    """Ends the transaction: an answer that is a failure keeps nothing. When the database cannot keep the changes, the
+    framework has `failure` answer and calls this again."""
+    trail.write_refusal()
     if response.status_code < 400:
         trail.keep()
         session.commit()
@@ -179,6 +193,7 @@ def conclude(response):
 def failure(error):
     """Every failure, in the dialect of the path that was asked for."""
     surface = api.errors if api.errors.dialect(request.path) else htmx
+    error = getattr(error, "original_exception", None) or error  # what the framework wraps was raised by us
     if isinstance(error, IntegrityError):  # two did the same at once, and the database let one of them
         log.warning("request_collided")
         error = Conflict("Something else was done at the same moment. Look again, and repeat it if it is still needed.")
@@ -187,4 +202,20 @@ def failure(error):
         if isinstance(error, TooMany):
             answer.headers["Retry-After"] = error.seconds
         return answer
-    return surface.http(error) if isinstance(error, HTTPException) else surface.crash(error)
+    if isinstance(error, HTTPException):
+        return surface.http(error)
+    return unavailable(surface, error) or surface.crash(error)
+
+
+def unavailable(surface, error):
+    """The answer while the database is away, full or busy; None for every other error. Clients repeat a 503, so it is
+    one only where surely nothing was saved."""
+    if (outage := find_outage(error)) is None:
+        return None
+    unsure = may_have_committed(outage)
+    session.rollback()
+    log.error("database_unavailable", problem=outage.problem, detail=outage.detail, saved="unknown" if unsure else "no")
+    answer = make_response(surface.outage(500 if unsure else 503, OUTCOME_UNKNOWN if unsure else NOT_SAVED))
+    if not unsure:
+        answer.headers["Retry-After"] = OUTAGE_RETRY_SECONDS
+    return answer

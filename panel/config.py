@@ -3,7 +3,6 @@
 import ipaddress
 import os
 import re
-import secrets
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -12,8 +11,55 @@ ROOT = Path(__file__).resolve().parent.parent
 MAIL_SERVER = re.compile(r"(smtp|smtps|smtp\+starttls)://([^/@\s]+@)?([\w.-]+|\[[0-9a-fA-F:.]+\])(:[0-9]{1,5})?/?")
 
 
+DATABASE_ADDRESS = re.compile(r"sqlite:///.+|postgresql\+psycopg://.*")
+REDIS_ADDRESS = re.compile(r"(redis|rediss)://.*|unix:///.+")
+MAIL_SENDER = re.compile(r"[^\r\n]*[^\s@<]@[^\s@<>]+>?")
+BIND_ADDRESS = re.compile(r"unix:.+|([\w.-]*|\[[0-9a-fA-F:.]*\]):([0-9]{1,5})")
+
+
 class ConfigError(Exception):
     """A setting is unknown or unusable; the message says which and what is expected."""
+
+
+def is_public_url(url):
+    """Return whether paths can be added to the address: scheme, host and perhaps a port, nothing behind them."""
+    try:
+        parts = urlsplit(url)
+        has_port = parts.port is None or parts.port > 0
+    except ValueError:
+        return False
+    is_plain = not re.search(r"[\s@?#]", url) and parts.path in ("", "/")
+    return parts.scheme in ("http", "https") and bool(parts.hostname) and has_port and is_plain
+
+
+def is_bind_address(bind):
+    found = BIND_ADDRESS.fullmatch(bind)
+    return bool(found) and (found[2] is None or 0 < int(found[2]) < 65536)
+
+
+def is_secret_key(keys):
+    return not keys or all(key.strip() for key in keys.split(","))
+
+
+SETTING_RULES = (
+    ("public_url", "like https://panel.example.com: http or https, a host, no path", is_public_url),
+    ("bind", "like 127.0.0.1:8000, [::]:8000 or unix:/path", is_bind_address),
+    ("database_url", "like sqlite:////path/panel.db or postgresql://user@host/db", DATABASE_ADDRESS.fullmatch),
+    ("redis_url", "like redis://host:6379/0, rediss://host:6379/0 or unix:///path", REDIS_ADDRESS.fullmatch),
+    ("secret_key", "one or more keys with commas between them, none of them empty", is_secret_key),
+    ("web_workers", "at least 1", bool),
+    ("web_threads", "at least 1", bool),
+    ("workers", "at least 1", bool),
+    ("worker_threads", "at least 1", bool),
+    ("currency", "three capital letters, like EUR", re.compile("[A-Z]{3}").fullmatch),
+    (
+        "mail_url",
+        "like smtp://host:25, smtps://host or smtp+starttls://user:pass@host",
+        lambda url: not url or MAIL_SERVER.fullmatch(url),
+    ),
+    ("mail_from", "an e-mail address, like panel@example.com", MAIL_SENDER.fullmatch),
+)
+"""What each setting must look like, checked before any process uses it."""
 
 
 @dataclass(frozen=True)
@@ -48,17 +94,19 @@ class Config:
         put("data_dir", Path(self.data_dir).resolve())
         if not self.database_url:
             put("database_url", f"sqlite:///{self.data_dir / 'panel.db'}")
-        if self.database_url.startswith("postgresql://"):
-            put("database_url", self.database_url.replace("postgresql://", "postgresql+psycopg://", 1))
+        for scheme in ("postgresql://", "postgres://"):
+            if self.database_url.startswith(scheme):
+                put("database_url", self.database_url.replace(scheme, "postgresql+psycopg://", 1))
         if not self.redis_url:
             put("redis_url", f"unix://{self.data_dir / 'redis.sock'}")
             put("embedded_redis", True)
         if not self.mail_from:
-            put("mail_from", f"panel@{urlsplit(self.public_url).hostname or 'localhost'}")
-        if self.mail_url and not MAIL_SERVER.fullmatch(self.mail_url):
-            raise ConfigError(
-                "PANEL_MAIL_URL must be like smtp://host:25, smtps://host or smtp+starttls://user:pass@host."
-            )
+            host = urlsplit(self.public_url).hostname if is_public_url(self.public_url) else "localhost"
+            put("mail_from", f"panel@{host}")
+        for name, expected, is_valid in SETTING_RULES:
+            if not is_valid(getattr(self, name)):
+                raise ConfigError(f"PANEL_{name.upper()} must be {expected}.")
+        check_certificates(self.webhook_ca)
         put("proxies", networks("PANEL_TRUSTED_PROXIES", self.trusted_proxies))
         put("webhook_networks", networks("PANEL_WEBHOOK_ALLOWED_NETWORKS", self.webhook_allowed_networks))
 
@@ -81,7 +129,18 @@ class Config:
 
 
 def load(environ=os.environ) -> Config:
-    """The configuration of this process. An unknown PANEL_ name stops the start: it is a typing mistake."""
+    """The configuration of this process, with the installation's secret key."""
+    values = read_environment(environ)
+    config = Config(**values)
+    if config.secret_key:
+        return config
+    from panel import secret_keys  # it needs what is above
+
+    return Config(**values | {"secret_key": secret_keys.read_or_create(config)})
+
+
+def read_environment(environ=os.environ) -> dict:
+    """The settings as they are given. An unknown PANEL_ name stops the start: it is a typing mistake."""
     known = {f"PANEL_{f.name.upper()}": f for f in fields(Config)}
     values = {}
     for name, text in environ.items():
@@ -91,16 +150,44 @@ def load(environ=os.environ) -> Config:
         if name not in known and plain not in known:
             raise ConfigError(f"{name} is not a setting. Known: {', '.join(sorted(known))} (each also as …_FILE).")
         if name not in known:
-            text = Path(text).read_text().strip()
+            if plain in environ:
+                raise ConfigError(f"Both {plain} and {name} are set. Remove one of them.")
+            text = read_setting_file(name, text)
         values[known[plain if name not in known else name].name] = parse(name, text)
-    config = Config(**values)
-    return config if config.secret_key else Config(**values, secret_key=kept_secret(config.data_dir))
+    return values
+
+
+def read_setting_file(name, path):
+    try:
+        return Path(path).read_text().strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{name}: {path} cannot be read: {getattr(error, 'strerror', error)}.") from None
+
+
+def check_certificates(pem):
+    """Refuse what no TLS connection could use as certificates, with a hint when it is the path of a file."""
+    if not pem:
+        return
+    if len(pem) < 4096 and "\n" not in pem and Path(pem).exists():
+        raise ConfigError(
+            "PANEL_WEBHOOK_CA must hold the certificates themselves (PEM). To name a file, set"
+            f" PANEL_WEBHOOK_CA_FILE={pem}"
+        )
+    import ssl  # only for who sets this
+
+    try:
+        ssl.create_default_context(cadata=pem)
+    except (ssl.SSLError, ValueError) as error:
+        detail = getattr(error, "reason", None) or error
+        raise ConfigError(
+            f"PANEL_WEBHOOK_CA must hold certificates as text (PEM, -----BEGIN CERTIFICATE-----): {detail}."
+        ) from None
 
 
 def parse(name, text):
     kind = next(f.type for f in fields(Config) if f"PANEL_{f.name.upper()}" in (name, name.removesuffix("_FILE")))
     if kind in (int, "int"):
-        if not text.isdigit():
+        if not re.fullmatch(r"[0-9]{1,9}", text):
             raise ConfigError(f"{name} must be a whole number, not {text!r}.")
         return int(text)
     if kind in (bool, "bool"):
@@ -115,16 +202,3 @@ def networks(name, text):
         return tuple(ipaddress.ip_network(each.strip()) for each in text.split(",") if each.strip())
     except ValueError as error:
         raise ConfigError(f"{name}: {error}") from None
-
-
-def kept_secret(data_dir):
-    """The key of an installation that was given none: made at the first start and kept beside the data."""
-    path = data_dir / "secret_key"
-    data_dir.mkdir(parents=True, exist_ok=True)
-    try:
-        fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    except FileExistsError:
-        return path.read_text()
-    with os.fdopen(fd, "w") as file:
-        file.write(secrets.token_urlsafe(48))
-    return path.read_text()

@@ -132,11 +132,18 @@ session = db.session
 Model = db.Model
 
 
+POSTGRESQL_OPTIONS = {
+    "pool_size": 20,
+    "pool_recycle": 600,
+    "connect_args": {"connect_timeout": 5, "tcp_user_timeout": 20_000},  # a host that is gone says nothing
+}
+
+
 def bind(app: flask.Flask, config: Config):
     """Gives a Flask application the database of this configuration."""
     app.config["SQLALCHEMY_DATABASE_URI"] = config.database_url
     app.config["SQLALCHEMY_ENGINE_OPTIONS"] = (
-        {"connect_args": {"timeout": 15}} if config.sqlite else {"pool_size": 20, "pool_recycle": 600}
+        {"connect_args": {"timeout": 15}} if config.sqlite else POSTGRESQL_OPTIONS
     ) | {"hide_parameters": True}  # values are not for logs
     Secret.keys = MultiFernet([Fernet(key) for key in fernet_keys(config.secret_key)])
     db.init_app(app)
@@ -168,9 +175,18 @@ def on_commit(call):
     session.info.setdefault("on_commit", []).append(call)
 
 
+@event.listens_for(Engine, "commit")
+def note_commit_begun(_):
+    """From here until the database answers nobody knows whether the request's changes are saved."""
+    if flask.has_request_context() and not only_reads():
+        flask.g.commits_begun = flask.g.get("commits_begun", 0) + 1
+
+
 @event.listens_for(Session, "after_commit")
 def committed(current):
     if not current.in_nested_transaction():
+        if flask.has_request_context() and not only_reads():
+            flask.g.commits_done = flask.g.get("commits_begun", 0)
         for call in current.info.pop("on_commit", []):
             call()
 
@@ -205,6 +221,12 @@ def begin_sqlite(connection):
     if connection.dialect.name == "sqlite":
         reads = connection.get_execution_options().get("reads") or only_reads()
         connection.exec_driver_sql("begin" if reads else "begin immediate")
+
+
+def may_have_committed(outage):
+    """Return whether something that this request wrote is saved, or may be: then no client may simply repeat it."""
+    begun, done = flask.g.get("commits_begun", 0), flask.g.get("commits_done", 0)
+    return done > 0 or (begun > done and not outage.is_commit_refused)
 
 
 def reading():

@@ -138,12 +138,18 @@ def crash(error: Exception):
     return failed(500, "The fault is ours and it was noted. If it stays, tell support the id below.")
 
 
+def outage(status, message):
+    """The database is away, full or busy: the page shows nobody's name, because nobody can be looked up."""
+    g.is_database_unavailable = True
+    return failed(status, message)
+
+
 def failed(status, message):
     """A failure as a page; for a part, as a message beside the page that stays as it is."""
     if from_script():
         return make_response({"message": message, "reason": None}, status)
     if wants_part():
-        text = f"{message} ({g.get('request_id')})" if status == 500 else message
+        text = f"{message} ({g.get('request_id')})" if status >= 500 else message
         say(text, "danger")
         answer = make_response(toasts(), quiet(status))
         answer.headers["HX-Reswap"] = "none"

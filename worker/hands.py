@@ -13,6 +13,7 @@ import structlog
 from sqlalchemy import update
 
 from panel import clock
+from panel.database_errors import log_failure
 from panel.db import new_id, session
 from panel.models import Task
 from worker import claims, task, together
@@ -47,8 +48,8 @@ class Hands:
                 else:
                     module, name = function.rsplit(".", 1)
                     getattr(import_module(module), name)(*args)
-        except Exception:
-            log.exception("call_failed", function=function)
+        except Exception as error:
+            log_failure(log, "call_failed", error, function=function)
 
     def run(self, *task_ids):
         name = f"{self.worker}-{next(self.numbers)}"
@@ -70,8 +71,8 @@ class Hands:
                     mine = update(Task).where(claims.UNDER_WAY, Task.worker.in_(names))
                     session.execute(mine.values(heartbeat_at=clock.now()))
                     session.commit()
-            except Exception:
-                log.exception("heartbeat_failed")
+            except Exception as error:
+                log_failure(log, "heartbeat_failed", error)
 
     def put_down(self):
         """Takes no more and finishes what is in hand; heartbeats go on meanwhile."""

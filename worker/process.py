@@ -3,6 +3,7 @@
 import logging
 import os
 import signal
+import sys
 import threading
 import time
 from contextlib import suppress
@@ -14,7 +15,7 @@ from redis.retry import Retry
 from rq import SimpleWorker
 
 from panel import jobs, mail
-from panel.config import Config
+from panel.config import Config, ConfigError
 from panel.db import bare_app, new_id
 from panel.logs import setup
 from panel.services import workers
@@ -88,9 +89,10 @@ def prepare(config: Config):
     return bare_app(config)
 
 
-def work(config: Config):
-    """Hears bells until a signal, then finishes what is in hand. A second one drops it: another worker begins anew."""
-    app = prepare(config)
+def work(config: Config, check=lambda app: app):
+    """Hears bells until a signal, then finishes what is in hand. A second one drops it: another worker begins anew.
+    `check` raises ConfigError when the process must not use the database."""
+    app = check(prepare(config))
     mine = hands.hands = hands.Hands(app, config.worker_threads)
     sender.sender = sender.Sender(app).start()
     ended = threading.Event()
@@ -152,18 +154,20 @@ def say_alive(name, ended):
         workers.left(name)
 
 
-def schedule(config: Config):
+def schedule(config: Config, check=lambda app: app):
     """Rings what is due and listens to nodes until SIGTERM."""
-    Schedule(prepare(config)).run()
+    Schedule(check(prepare(config))).run()
 
 
-def run(part, config: Config):
+def run(part, *given):
     """Runs a part to its end and leaves at once. Python's own end would wait for locks that threads held when they were
     stopped, for a node or for Redis, and so for ever."""
     status = 1
     try:
-        part(config)
+        part(*given)
         status = 0
+    except ConfigError as error:
+        print(f"Error: {error}", file=sys.stderr, flush=True)
     except Exception:
         log.exception("process_crashed")
     finally:

@@ -14,6 +14,7 @@ from redis.lock import Lock
 from sqlalchemy import select
 
 from panel import jobs
+from panel.database_errors import log_failure
 from panel.db import session
 from panel.models import Hypervisor
 from worker import agents, hypervisors
@@ -88,8 +89,8 @@ class Schedule:
         try:
             with self.app.app_context():
                 call()
-        except Exception:
-            log.exception("schedule_failed")  # the database may be away for a moment: the next time comes
+        except Exception as error:
+            log_failure(log, "schedule_failed", error)  # the database may be away for a moment: the next time comes
 
     def leads(self):
         if self.lead.owned():
@@ -138,8 +139,8 @@ class Eye:
                     part()
             except NodeError as error:
                 log.debug("watch_ended", node=self.hypervisor_id, detail=error.detail)  # looking tells people
-            except Exception:
-                log.exception("watch_failed", node=self.hypervisor_id)
+            except Exception as error:
+                log_failure(log, "watch_failed", error, node=self.hypervisor_id)
             self.closed.wait(5)
 
     def listen(self):

@@ -20,6 +20,7 @@ from sqlalchemy.orm import Session
 from sqlalchemy.orm.attributes import set_committed_value
 
 from panel import clock
+from panel.database_errors import log_failure
 from panel.db import session
 from panel.errors import Problem
 from panel.models import Task, TaskLog
@@ -147,9 +148,9 @@ def run(task_id, worker):
             session.rollback()
             log.warning("task_taken_away")
             return
-        except DATABASE_AWAY:
+        except DATABASE_AWAY as error:
             session.rollback()
-            log.exception("task_dropped")  # nothing can be written: the sweep hands it to another worker
+            log_failure(log, "task_dropped", error)  # nothing can be written: the sweep hands it to another worker
             return
     if not work.nobody_waits:
         claims.ring_waiting(row)

@@ -14,6 +14,7 @@ import structlog
 from sqlalchemy import bindparam, select, update
 
 from panel import clock, jobs
+from panel.database_errors import log_failure
 from panel.db import session
 from panel.models import Task, TaskLog
 from worker import claims
@@ -74,9 +75,9 @@ def carry(works):
     try:
         done = KINDS[kind].together.body(works, until=time.monotonic() + PATIENCE)
         waited_for = end(done) if done else ()
-    except Exception:
+    except Exception as error:
         session.rollback()
-        log.warning("not_together", kind=kind, exc_info=True)
+        log_failure(log, "not_together", error, kind=kind)
         return []
     log.info("tasks_ended", kind=kind, count=len(done))
     for work in done:
@@ -107,6 +108,6 @@ def give_back(task_ids, worker):
     try:
         session.execute(ours.values(status="queued", attempt=0, worker=None, started_at=None, stage="Waiting"))
         session.commit()
-    except DATABASE_AWAY:
+    except DATABASE_AWAY as error:
         session.rollback()
-        log.exception("tasks_dropped")
+        log_failure(log, "tasks_dropped", error)

@@ -24,7 +24,8 @@ MEANINGS = {
     413: "The body is larger than 4 MiB.",
     422: "Something in the request is not as it must be. `errors` says what, field by field.",
     429: "Too many requests. Wait for the seconds in `Retry-After`.",
-    503: "Something this needs does not answer at the moment. Nothing was changed; try again later.",
+    503: "Something this needs, the database or a hypervisor, does not answer at the moment. Nothing was changed; try"
+    " again later.",
 }
 EXAMPLES = {
     400: {"message": "The body must be a JSON object."},
@@ -45,7 +46,7 @@ OPERATORS = {401: {"message": "Unauthorized!"}, 403: {"message": "Unauthorized!"
 
 HEADERS = {
     "Retry-After": {
-        "description": "Seconds until the next request counts.",
+        "description": "Seconds until the next request may succeed.",
         "schema": {"type": "integer", "examples": [12]},
     }
 }
@@ -74,6 +75,7 @@ def possible(operation, path, method, invalid):
         yield 409
     if invalid:
         yield 422
+    yield 503
 
 
 def responses(surface):
@@ -84,7 +86,8 @@ def responses(surface):
         words = EXAMPLES[status] | (OPERATORS.get(status, {}) if surface == "ADMIN" else {})
         content = {"schema": schema, "example": {"success": False, **words}}
         found[name] = {"description": MEANINGS[status], "content": {"application/json": content}}
-    found["TooMany"]["headers"] = {"Retry-After": {"$ref": "#/components/headers/Retry-After"}}
+    for name in ("TooMany", "Unavailable"):
+        found[name]["headers"] = {"Retry-After": {"$ref": "#/components/headers/Retry-After"}}
     return found
 
 

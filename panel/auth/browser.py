@@ -55,7 +55,9 @@ def person(secret):
 
 
 def me():
-    """The account of the person who looks at this page, or None when nobody is signed in."""
+    """The account of the person who looks at this page, or None when nobody is signed in or can be looked up."""
+    if g.get("is_database_unavailable"):
+        return None
     return current_user.account if current_user and current_user.is_authenticated else None
 
 

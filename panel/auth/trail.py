@@ -1,6 +1,6 @@
 """From a request to the audit log: who acted, from where, on what."""
 
-from flask import after_this_request, g, request
+from flask import g, request
 
 from panel.auth import browser
 from panel.auth.caller import source_address
@@ -22,16 +22,18 @@ def keep():
 
 
 def refused(email):
-    """Writes down a sign-in that was refused, although its request keeps nothing: for a wrong password, a wrong code or
-    a passkey that is not known."""
-    facts = where()
+    """Has a sign-in that was refused written down, although its request keeps nothing: for a wrong password, a wrong
+    code or a passkey that is not known."""
+    g.refused_sign_in = email, where()
 
-    @after_this_request
-    def write(response):
+
+def write_refusal():
+    """Writes down the sign-in that this request refused, if it did, in a transaction of its own."""
+    if refusal := g.pop("refused_sign_in", None):
+        email, facts = refusal
         session.rollback()
         audit.refused_sign_in(email, **facts)
         session.commit()
-        return response
 
 
 def ids():

@@ -1,6 +1,7 @@
 """The command `panel`: runs the parts of an installation and operates it."""
 
 import gc
+import sys
 from importlib import import_module
 
 import click
@@ -50,6 +51,18 @@ class Commands(click.Group):
             raise click.ClickException(error.detail) from None
         except (ConfigError, Problem) as error:
             raise click.ClickException(str(error)) from None
+        except Exception as error:
+            raise outage_of(error) or error from None
+
+
+def outage_of(error):
+    """Return the sentence that ends a command while the database is away, full or busy; None for other errors."""
+    if "sqlalchemy" not in sys.modules:
+        return None
+    from panel.database_errors import find_outage
+
+    outage = find_outage(error)
+    return outage and click.ClickException(f"The database is not available ({outage.problem}): {outage.detail}")
 
 
 @click.group(cls=Commands)

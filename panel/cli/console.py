@@ -4,12 +4,12 @@ import click
 
 from consoles.process import run
 from consoles.records import Records
-from panel.config import load
+from panel.cli import start
 from worker.process import prepare
 
 
 @click.command()
 def command():
     """Carry consoles until SIGTERM. One on each machine that serves the web, with the same data directory."""
-    config = load()
-    run(config.console_socket, Records(prepare(config)))
+    config = start.begin()
+    run(config.console_socket, Records(start.check(prepare(config))))

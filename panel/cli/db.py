@@ -2,10 +2,13 @@
 
 import click
 import flask_migrate
+from flask import current_app
 
 import panel.models  # noqa: F401  (Alembic compares with every table)
-from panel.config import load
-from panel.db import allow_migrations, bare_app
+from panel import schema, startup
+from panel.cli import start
+from panel.data_files import umask
+from panel.db import allow_migrations, bare_app, session
 from panel.logs import setup
 
 
@@ -13,19 +16,31 @@ from panel.logs import setup
 @click.pass_context
 def command(ctx):
     """Upgrade, downgrade and check the database."""
-    config = load()
-    config.data_dir.mkdir(parents=True, exist_ok=True)
+    config = start.begin()
     setup(config.json_logs)
     app = bare_app(config)
     allow_migrations(app)
     ctx.with_resource(app.app_context())
+    check_known_revision()
+
+
+def check_known_revision():
+    """Say what can be done about a database of another version, where Alembic would only name its revision."""
+    schema.check_known(session.connection())
+    session.rollback()
+
+
+def upgrade_tables(revision="head"):
+    """Bring the tables up, and write down which secret key encrypts what they hold."""
+    flask_migrate.upgrade(revision=revision)
+    startup.record_installation(current_app)
 
 
 @command.command()
 @click.argument("revision", default="head")
 def upgrade(revision):
     """Bring the tables up to this version. Without effect when they are."""
-    flask_migrate.upgrade(revision=revision)
+    upgrade_tables(revision)
     click.echo("The tables are up to date.", err=True)
 
 
@@ -46,4 +61,5 @@ def check():
 @click.argument("message")
 def migrate(message):
     """Write a migration for what the models say beyond the tables. The database must be up to date."""
-    flask_migrate.migrate(message=message)
+    with umask(0o022):  # a file of the checkout
+        flask_migrate.migrate(message=message)

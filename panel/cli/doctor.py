@@ -1,26 +1,26 @@
 """`panel doctor`: looks at everything the installation needs, and says how to mend what is wrong."""
 
 import shutil
-import stat
 import sys
 from importlib.util import find_spec
 from smtplib import SMTPException
 from urllib.parse import urlsplit
 
 import click
-from alembic.migration import MigrationContext
-from alembic.script import ScriptDirectory
 from redis import RedisError
 from sqlalchemy import func, select
 from sqlalchemy.exc import SQLAlchemyError
 
 from consoles import wire
-from panel import clock, jobs
+from panel import clock, jobs, schema
 from panel.cli.up import ready
-from panel.config import ROOT, load
+from panel.config import ROOT, ConfigError, load
+from panel.data_files import find_exposed
+from panel.database_probe import write_probe_row
 from panel.db import db, session
 from panel.models import Hypervisor, Image, Mail
 from panel.services import overview, workers
+from panel.startup import check_secret_keys, is_readable, sample_encrypted_values
 from worker import hypervisors as nodes
 from worker import mail as sending
 from worker.nodes.base import NodeError
@@ -53,23 +53,36 @@ def data_directory(config):
     return f"{config.data_dir}, {free // 1024**3} GiB free"
 
 
+def data_files(config):
+    """Nobody but the panel's user may read its own files."""
+    if exposed := find_exposed(config.data_dir):
+        names = ", ".join(str(path) for path in exposed[:5]) + (" …" if len(exposed) > 5 else "")
+        raise Wrong(f"Others may read {names}. Restart the panel, or run: chmod go-rwx on them, as their owner.")
+    return "readable by the panel's user only"
+
+
 def secret_key(config):
-    file = config.data_dir / "secret_key"
-    if file.exists() and stat.S_IMODE(file.stat().st_mode) & 0o077:
-        raise Wrong(f"Others may read {file}. Run: chmod 600 {file}")
+    """It is long enough, and opens what the database has encrypted."""
     if min(len(key) for key in config.secret_key.split(",")) < 32:
         raise Wrong("The secret key is short. Put 32 random characters into PANEL_SECRET_KEY, before the old one.")
-    return "kept to the panel"
+    try:
+        check_secret_keys(config)
+    except ConfigError as error:
+        raise Wrong(str(error)) from None
+    unreadable = [name for name, value in sample_encrypted_values() if not is_readable(value)]
+    if unreadable:
+        raise Wrong(f"It does not open {', '.join(unreadable)}. Add the older keys to PANEL_SECRET_KEY, behind it.")
+    return "opens what the database has encrypted"
 
 
 def database(config):
     try:
-        found = MigrationContext.configure(session.connection()).get_current_heads()
+        schema.check_current(session.connection())
+        write_probe_row(session.get_bind())
+    except ConfigError as error:
+        raise Wrong(str(error)) from None
     except SQLAlchemyError as error:
         raise Wrong(f"The database does not answer ({error.__cause__}). Look at PANEL_DATABASE_URL.") from None
-    wanted = ScriptDirectory(str(ROOT / "panel" / "migrations")).get_heads()
-    if set(found) != set(wanted):
-        raise Wrong("The tables are not those of this version. Run: panel db upgrade")
     return db.engine.dialect.name
 
 
@@ -80,7 +93,8 @@ def redis(config):
         start = "Start it with `panel up`." if config.embedded_redis else "Look at PANEL_REDIS_URL."
         raise Wrong(f"Redis does not answer ({error}). {start}") from None
     same_time("Redis", seconds)
-    return "answers"
+    version = jobs.connection.info("server")["redis_version"]
+    return f"{version}, of the panel's own, on a socket of its user" if config.embedded_redis else version
 
 
 def same_clock(config):
@@ -192,8 +206,9 @@ def local_hypervisor(config):
 CHECKS = {
     "Python": python,
     "Data": data_directory,
-    "Secret key": secret_key,
+    "Files": data_files,
     "Database": database,
+    "Secret key": secret_key,
     "Redis": redis,
     "Clock": same_clock,
     "Mail": mail,

@@ -5,6 +5,7 @@ from importlib import import_module
 import click
 
 from panel.cli.installation import opened
+from panel.data_files import umask
 from panel.db import session
 from panel.errors import Problem
 from panel.services import catalog
@@ -35,7 +36,10 @@ def make(kind, data_dir, log=click.echo):
     guest = import_module(f"worker.guests.{kind}")
     if lacking := guest.missing():
         raise Problem(" ".join(lacking))
-    built = guest.build(data_dir / "images" / f"{kind}.qcow2", cache=data_dir / "cache", log=log)
+    (data_dir / "images").mkdir(exist_ok=True)
+    with umask(0o022):  # what is built is the guest's
+        built = guest.build(data_dir / "images" / f"{kind}.qcow2", cache=data_dir / "cache", log=log)
+    built.path.chmod(0o600)
     catalog.register_image(
         name=built.name,
         label=built.label,

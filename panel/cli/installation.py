@@ -5,7 +5,7 @@ from contextlib import contextmanager
 import click
 from sqlalchemy.exc import OperationalError, ProgrammingError
 
-from panel.config import load
+from panel.cli import start
 from panel.db import session
 from panel.services import audit
 from worker.process import prepare
@@ -15,7 +15,7 @@ from worker.process import prepare
 def opened():
     """Its database and nodes, as `panel web` and `panel worker` see them. What the block changed is kept when it ends
     without an error."""
-    config = load()
+    config = start.begin()
     with prepare(config).app_context():
         try:
             yield config

@@ -2,11 +2,11 @@
 
 import click
 
-from panel.config import load
+from panel.cli import start
 from worker.process import run, schedule
 
 
 @click.command()
 def command():
     """Ring what is due and listen to nodes. Run two for safety: one leads, the other waits."""
-    run(schedule, load())
+    run(schedule, start.begin(), start.check)

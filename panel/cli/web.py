@@ -9,9 +9,12 @@ from gunicorn.app.base import BaseApplication
 from gunicorn.glogging import Logger
 
 from panel.app import create_app
-from panel.cli import unreadable
-from panel.config import Config, load
+from panel.cli import start, unreadable
+from panel.config import Config
+from panel.database_probe import get_probe
+from panel.db import bare_app, db
 from panel.logs import setup
+from panel.startup import check_installation
 
 SLOWEST = 10
 """Seconds that a client may pause inside a request or an answer. Who pauses longer is dropped: each such client holds
@@ -30,8 +33,8 @@ class Logs(Logger):
 
 
 class Server(BaseApplication):
-    def __init__(self, panel_config: Config):
-        self.panel_config = panel_config
+    def __init__(self, panel_config: Config, is_checked):
+        self.panel_config, self.is_checked = panel_config, is_checked
         super().__init__(prog="panel web")
 
     def load_config(self):
@@ -52,7 +55,9 @@ class Server(BaseApplication):
             self.cfg.set(name, value)
 
     def load(self):
-        return create_app(self.panel_config)
+        app = create_app(self.panel_config)
+        get_probe(app).start(is_checked=self.is_checked)
+        return app
 
 
 def limit_pauses(server):
@@ -64,9 +69,19 @@ def limit_pauses(server):
             listener.sock.setsockopt(socket.SOL_SOCKET, option, struct.pack("ll", SLOWEST, 0))
 
 
+def check_before_fork(config):
+    """Check the installation once for all web processes, which must not share its connection."""
+    app = bare_app(config)
+    try:
+        return check_installation(app)
+    finally:
+        with app.app_context():
+            db.engine.dispose()
+
+
 @click.command()
 def command():
     """Serve the panel until SIGTERM; requests under way are finished."""
-    config = load()
+    config = start.begin()
     setup(config.json_logs)
-    Server(config).run()
+    Server(config, check_before_fork(config)).run()

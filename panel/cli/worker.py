@@ -2,11 +2,11 @@
 
 import click
 
-from panel.config import load
+from panel.cli import start
 from worker.process import run, work
 
 
 @click.command()
 def command():
     """Carry out tasks until SIGTERM, then finish those in hand. Any number may run, on any machine."""
-    run(work, load())
+    run(work, start.begin(), start.check)

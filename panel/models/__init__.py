@@ -15,6 +15,7 @@ from panel.models.guests import GuestReport
 from panel.models.hypervisors import Hypervisor, HypervisorGroup, Storage
 from panel.models.image_catalog import CatalogImage
 from panel.models.images import Image, ImageCopy
+from panel.models.installation import InstallationValue
 from panel.models.instances import Disk, Instance, Interface
 from panel.models.ip_sets import IpSet, IpSetEntry
 from panel.models.isos import Iso, MediaDownload
@@ -62,6 +63,7 @@ __all__ = [
     "HypervisorGroup",
     "Image",
     "ImageCopy",
+    "InstallationValue",
     "Instance",
     "InstanceMetric",
     "Interface",

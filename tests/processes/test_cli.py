@@ -111,6 +111,6 @@ def test_the_doctor_finds_what_is_missing(installation):
     (installation.data_dir / "secret_key").chmod(0o644)
     installation.panel("db", "downgrade", "base")
     found = installation.panel("doctor", status=1)
-    for name in ("Secret key", "Database", "Redis", "Processes", "Web", "Images", "Hypervisors"):
+    for name in ("Files", "Secret key", "Database", "Redis", "Processes", "Web", "Images", "Hypervisors"):
         assert f"WRONG {name}: " in found, name
     assert "panel db upgrade" in found

@@ -8,6 +8,7 @@ from itertools import count
 
 import structlog
 
+from panel.database_errors import log_failure
 from panel.db import new_id, session
 from panel.services.webhooks import sending
 from worker.webhooks.line import trust
@@ -55,8 +56,8 @@ class Sender:
             try:
                 with self.app.app_context():
                     self.look()
-            except Exception:
-                log.exception("webhooks_wait")  # the database may be away for a moment
+            except Exception as error:
+                log_failure(log, "webhooks_wait", error)  # the database may be away for a moment
                 self.stopped.wait(2)
 
     def look(self):
@@ -83,8 +84,8 @@ class Sender:
         try:
             with self.app.app_context():
                 run.serve(self.stopped.is_set)
-        except Exception:
-            log.exception("webhook_failed", subscription_id=run.subscription_id)  # its lease ends by itself
+        except Exception as error:
+            log_failure(log, "webhook_failed", error, subscription_id=run.subscription_id)  # its lease ends by itself
         finally:
             run.line.close()
             self.runs[quick].discard(run)

@@ -1,0 +1,25 @@
+"""What every process of the panel does first: settings, rights of its files, and whether it may use the database."""
+
+from panel.config import Config, ConfigError, load
+from panel.data_files import protect
+
+
+def begin() -> Config:
+    """Return the settings of this process, whose new files are its user's alone from here on."""
+    config = load()
+    try:
+        config.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+        protect(config.data_dir)
+    except OSError as error:
+        raise ConfigError(f"PANEL_DATA_DIR {config.data_dir} cannot be used: {error.strerror}.") from None
+    return config
+
+
+def check(app):
+    """Raise ConfigError when version or secret key do not fit the database; else begin to watch the database."""
+    from panel.database_probe import get_probe
+    from panel.startup import check_installation
+
+    is_checked = check_installation(app)
+    get_probe(app).start(is_checked=is_checked)
+    return app

@@ -1,0 +1,62 @@
+"""The modes of the panel's own files: only its user may read them, because they hold secrets and personal data."""
+
+import os
+import stat
+from contextlib import contextmanager
+from pathlib import Path
+
+UMASK = 0o077
+HYPERVISOR_FOLDERS = ("hypervisor", "disks")
+"""Folders of a local hypervisor that may lie in the data directory. Their modes are the hypervisor's own business."""
+
+SHARED_FOLDERS = (*HYPERVISOR_FOLDERS, "cache")
+
+
+def own_files(data_dir: Path):
+    """Yield the data directory and everything in it that is the panel's own, without following links."""
+    yield data_dir
+    for directory, folders, files in os.walk(data_dir):
+        if Path(directory) == data_dir:
+            folders[:] = [name for name in folders if name not in SHARED_FOLDERS]
+        for name in (*folders, *files):
+            path = Path(directory, name)
+            if not path.is_symlink():
+                yield path
+
+
+def allowed_mode(path: Path, data_dir: Path):
+    """Return the rights that others may have at most. QEMU's user passes through a data directory that holds disks."""
+    holds_disks = path == data_dir and any((data_dir / name).exists() for name in HYPERVISOR_FOLDERS)
+    return 0o711 if holds_disks else 0o700
+
+
+def find_exposed(data_dir: Path):
+    """Return the files that others than their owner have rights to."""
+    return [path for path, mode in modes(data_dir) if mode & ~allowed_mode(path, data_dir)]
+
+
+def protect(data_dir: Path):
+    """Take from others what rights they have to files of this user, as earlier versions left them."""
+    os.umask(UMASK)
+    for path, mode in modes(data_dir):
+        allowed = allowed_mode(path, data_dir)
+        if mode & ~allowed and path.stat().st_uid == os.geteuid():
+            path.chmod(mode & allowed)
+
+
+def modes(data_dir):
+    for path in own_files(data_dir):
+        try:
+            yield path, stat.S_IMODE(path.stat().st_mode)
+        except FileNotFoundError:  # a file that ended meanwhile
+            continue
+
+
+@contextmanager
+def umask(mask):
+    """Use another mask inside the block, for files that are not the panel's own. Only where no other thread works."""
+    before = os.umask(mask)
+    try:
+        yield
+    finally:
+        os.umask(before)

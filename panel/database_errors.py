@@ -1,0 +1,80 @@
+"""Which database errors are an outage: the database or its disk is away, full or busy, and no code is at fault."""
+
+from typing import NamedTuple
+
+from sqlalchemy.exc import DBAPIError, PendingRollbackError, TimeoutError
+
+SQLITE_PROBLEMS = {5: "busy", 6: "busy", 8: "read-only", 10: "disk error", 13: "disk full", 14: "away"}
+"""By primary result code: BUSY, LOCKED, READONLY, IOERR, FULL, CANTOPEN."""
+
+POSTGRESQL_PROBLEMS = {
+    "08": "away",
+    "25006": "read-only",
+    "40001": "busy",
+    "40P01": "busy",
+    "53": "overloaded",
+    "53100": "disk full",
+    "53300": "too many connections",
+    "55P03": "busy",
+    "57P": "shutting down",
+    "58": "disk error",
+}
+"""By SQLSTATE, or by how it begins."""
+
+REFUSED_COMMITS = {"busy", "read-only", "disk full", "too many connections", "overloaded"}
+"""Problems that a database reports after it has rolled a commit back, or not begun it. After any other one nobody knows
+whether the commit was done."""
+
+LOST_CONNECTION_CODE = "8s2b"
+"""SQLAlchemy's code for a transaction that cannot go on because its connection was lost."""
+
+
+class Outage(NamedTuple):
+    problem: str
+    detail: str
+
+    @property
+    def is_commit_refused(self):
+        return self.problem in REFUSED_COMMITS
+
+
+def find_outage(error):
+    """Return what kind of outage the error, or one that it was raised from, reports; None for every other error."""
+    while error is not None:
+        if problem := classify(error):
+            return Outage(problem, " ".join(str(getattr(error, "orig", error)).split())[:300])
+        error = getattr(error, "original_exception", None) or error.__cause__
+    return None
+
+
+def classify(error):
+    if isinstance(error, TimeoutError):
+        return "overloaded"  # every connection of the pool was in use
+    if isinstance(error, PendingRollbackError):
+        return "away" if error.code == LOST_CONNECTION_CODE else None
+    if not isinstance(error, DBAPIError) or error.orig is None:
+        return None
+    if (code := getattr(error.orig, "sqlite_errorcode", None)) is not None:
+        return SQLITE_PROBLEMS.get(code & 0xFF)
+    if type(error.orig).__module__.startswith("psycopg"):
+        return classify_postgresql(error)
+    return "away" if error.connection_invalidated else None
+
+
+def classify_postgresql(error):
+    state = getattr(error.orig, "sqlstate", None)
+    if state:
+        return next(
+            (POSTGRESQL_PROBLEMS[state[:size]] for size in (5, 3, 2) if state[:size] in POSTGRESQL_PROBLEMS), None
+        )
+    # Without a state the server did not answer: it refused the connection, or closed it.
+    is_lost = error.connection_invalidated or type(error.orig).__name__ in ("OperationalError", "ConnectionTimeout")
+    return "away" if is_lost else None
+
+
+def log_failure(log, event, error, **facts):
+    """Log an outage in one line, and every other error, which is a fault of the program, with its traceback."""
+    if outage := find_outage(error):
+        log.warning(event, database=outage.problem, detail=outage.detail, **facts)
+    else:
+        log.error(event, exc_info=error, **facts)

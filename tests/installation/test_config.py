@@ -1,0 +1,51 @@
+"""Settings that nothing could work with stop the start, with a sentence (C11, E7 of the acceptance)."""
+
+import pytest
+
+from panel.config import Config, ConfigError, load
+
+WRONG = {
+    "PANEL_PUBLIC_URL": ("panel.example.com", "ftp://x", "https://", "https://h/path", "https://u@h", "http://[::1"),
+    "PANEL_BIND": ("8000", "localhost", "127.0.0.1:0", "127.0.0.1:70000", "host:http"),
+    "PANEL_DATABASE_URL": ("mysql://h/d", "sqlite://", "/var/panel.db"),
+    "PANEL_REDIS_URL": ("localhost:6379", "http://h", "unix://"),
+    "PANEL_SECRET_KEY": ("new,,old", ","),
+    "PANEL_WEB_WORKERS": ("0", "-1", "two", "٣"),
+    "PANEL_WEB_THREADS": ("0",),
+    "PANEL_WORKERS": ("0",),
+    "PANEL_WORKER_THREADS": ("0",),
+    "PANEL_CURRENCY": ("euro", "€"),
+    "PANEL_MAIL_URL": ("localhost:25",),
+    "PANEL_MAIL_FROM": ("panel", "a@b\nBcc: x@y"),
+    "PANEL_WEBHOOK_CA": ("junk", "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----"),
+    "PANEL_WEBHOOK_CA_FILE": ("/does/not/exist",),
+}
+
+
+@pytest.mark.parametrize(("name", "value"), [(name, value) for name, values in WRONG.items() for value in values])
+def test_a_wrong_setting_is_named(tmp_path, name, value):
+    with pytest.raises(ConfigError, match=name):
+        load({"PANEL_DATA_DIR": str(tmp_path), "PANEL_SECRET_KEY": "test", name: value})
+
+
+def test_a_path_in_place_of_certificates_gets_a_hint(tmp_path):
+    path = tmp_path / "ca.pem"
+    path.write_text("-----BEGIN CERTIFICATE-----")
+    with pytest.raises(ConfigError, match=f"PANEL_WEBHOOK_CA_FILE={path}"):
+        Config(data_dir=tmp_path, secret_key="test", webhook_ca=str(path))
+
+
+def test_certificates_are_taken(tmp_path, library_authority):
+    assert Config(data_dir=tmp_path, secret_key="test", webhook_ca=library_authority.pem).webhook_ca
+
+
+def test_a_setting_and_its_file_are_not_given_both(tmp_path):
+    (tmp_path / "key").write_text("abc")
+    environ = {"PANEL_DATA_DIR": str(tmp_path), "PANEL_SECRET_KEY": "a", "PANEL_SECRET_KEY_FILE": str(tmp_path / "key")}
+    with pytest.raises(ConfigError, match="Remove one of them"):
+        load(environ)
+
+
+@pytest.mark.parametrize("bind", ["127.0.0.1:8000", "[::]:80", ":8000", "unix:/run/panel.sock", "localhost:1"])
+def test_usual_addresses_are_taken(tmp_path, bind):
+    assert Config(data_dir=tmp_path, secret_key="test", bind=bind, database_url="postgres://p@h/d").bind == bind

@@ -1,0 +1,148 @@
+"""While the database is away, full or busy, answers are 503 with an id, where nothing was saved (A5, F5, F6)."""
+
+import sqlite3
+
+import psycopg
+import pytest
+from flask import g
+from sqlalchemy.exc import OperationalError
+
+from panel import app as product
+from panel.database_errors import find_outage
+from panel.db import RequestSession
+
+
+def sqlite_error(code):
+    error = sqlite3.OperationalError("the disk's own words")
+    error.sqlite_errorcode = code
+    return OperationalError("insert into x", {}, error)
+
+
+def postgresql_error(state, words="terminating"):
+    error = psycopg.errors.lookup(state)(words) if state else psycopg.OperationalError(words)
+    return OperationalError("insert into x", {}, error)
+
+
+PROBLEMS = [
+    (sqlite_error(sqlite3.SQLITE_BUSY), "busy"),
+    (sqlite_error(sqlite3.SQLITE_BUSY_SNAPSHOT), "busy"),
+    (sqlite_error(sqlite3.SQLITE_LOCKED), "busy"),
+    (sqlite_error(sqlite3.SQLITE_FULL), "disk full"),
+    (sqlite_error(sqlite3.SQLITE_IOERR_WRITE), "disk error"),
+    (sqlite_error(sqlite3.SQLITE_READONLY), "read-only"),
+    (sqlite_error(sqlite3.SQLITE_ERROR), None),
+    (postgresql_error(None, "connection refused"), "away"),
+    (postgresql_error("57P01"), "shutting down"),
+    (postgresql_error("57P03"), "shutting down"),
+    (postgresql_error("53300"), "too many connections"),
+    (postgresql_error("53100"), "disk full"),
+    (postgresql_error("53200"), "overloaded"),
+    (postgresql_error("40P01"), "busy"),
+    (postgresql_error("25006"), "read-only"),
+    (postgresql_error("42P01"), None),
+    (ValueError("no database"), None),
+]
+
+
+@pytest.mark.parametrize(("error", "problem"), PROBLEMS)
+def test_outages_are_told_from_faults(error, problem):
+    found = find_outage(error)
+    assert (found and found.problem) == problem
+
+
+@pytest.fixture
+def broken(world, monkeypatch):
+    """Commits fail with an error; what the answers log is kept."""
+
+    def fail_with(error, at="commit"):
+        def fail(*_, **__):
+            raise error
+
+        monkeypatch.setattr(RequestSession, at, fail)
+
+    return fail_with
+
+
+NAME = {"name": "Fleet"}
+
+
+def test_a_write_that_was_not_saved_may_be_repeated(as_, broken):
+    """ENV-14, F5: 503, Retry-After, an id, JSON in the dialect of the path."""
+    broken(sqlite_error(sqlite3.SQLITE_BUSY))
+    for who, path, body in (("owner", "/api/projects", NAME), ("admin", "/api/v1/users", {"email": "n@example.com"})):
+        answer = as_(who, "POST", path, json=body)
+        assert answer.status_code == 503, answer.json
+        assert answer.headers["Retry-After"] == "10"
+        assert answer.json["success"] is False
+        assert "Nothing was changed" in answer.json["message"]
+        assert answer.headers["X-Request-Id"] in answer.json["message"]
+        assert "locked" not in answer.text
+
+
+def test_a_full_disk_is_told_in_our_words(as_, broken):
+    """F6: the error comes when the transaction ends, after the view has answered."""
+    broken(sqlite_error(sqlite3.SQLITE_FULL))
+    answer = as_("owner", "POST", "/api/projects", json=NAME)
+    assert answer.status_code == 503
+    assert answer.headers["X-Request-Id"] in answer.json["message"]
+
+
+def test_a_commit_without_an_answer_is_not_to_be_repeated(as_, broken, monkeypatch):
+    """The connection was lost while the database saved: 500 with an id, no Retry-After."""
+    monkeypatch.setattr(product, "may_have_committed", lambda outage: not outage.is_commit_refused)
+    broken(postgresql_error(None, "server closed the connection unexpectedly"))
+    answer = as_("owner", "POST", "/api/projects", json=NAME)
+    assert answer.status_code == 500
+    assert "Retry-After" not in answer.headers
+    assert "may or may not" in answer.json["message"]
+    assert answer.headers["X-Request-Id"] in answer.json["message"]
+
+
+def test_when_a_commit_may_have_been_done(world):
+    from panel.database_errors import Outage
+    from panel.db import may_have_committed, note_commit_begun
+
+    lost, refused = Outage("away", ""), Outage("disk full", "")
+    with world.test_request_context(method="POST"):
+        assert not may_have_committed(lost)
+        note_commit_begun(None)
+        assert may_have_committed(lost)
+        assert not may_have_committed(refused)
+        g.commits_done = 1
+        assert may_have_committed(refused)
+    vars(g).clear()
+    with world.test_request_context(method="GET"):
+        note_commit_begun(None)
+        assert not may_have_committed(lost)
+
+
+def test_pages_say_it_without_the_database(browse, broken):
+    """The page shows nobody's name: whoever asks cannot be looked up."""
+    browser = browse("owner")
+    broken(sqlite_error(sqlite3.SQLITE_FULL))
+    broken(sqlite_error(sqlite3.SQLITE_FULL), at="execute")
+    answer = browser.get("/projects")
+    assert answer.status_code == 503
+    assert answer.headers["Retry-After"] == "10"
+    assert answer.headers["X-Request-Id"] in answer.text
+    assert "Nothing was changed" in answer.text
+
+
+def test_one_line_is_logged(as_, broken, monkeypatch):
+    logged = []
+    monkeypatch.setattr(product.log, "error", lambda event, **facts: logged.append((event, facts["problem"])))
+    monkeypatch.setattr(product.Flask, "log_exception", lambda *_: logged.append("traceback"))
+    broken(sqlite_error(sqlite3.SQLITE_BUSY))
+    as_("owner", "POST", "/api/projects", json=NAME)
+    assert logged == [("database_unavailable", "busy")]
+
+
+def test_documents_name_it(app):
+    from api.docs import described
+
+    for surface in ("USER", "ADMIN"):
+        document = described(app, surface)
+        for methods in document["paths"].values():
+            for operation in methods.values():
+                assert not isinstance(operation, dict) or "503" in operation.get("responses", {"503": ""})
+        assert "Retry-After" in document["components"]["responses"]["Unavailable"]["headers"]

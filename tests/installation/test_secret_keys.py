@@ -1,0 +1,118 @@
+"""A wrong or missing secret key is noticed, and no new one appears beside a filled database (F3)."""
+
+import sqlite3
+from contextlib import contextmanager
+
+import pytest
+
+from panel import schema, startup
+from panel.config import Config, ConfigError, load
+from panel.db import allow_migrations, bare_app, db, session
+from panel.models import Account, InstallationValue
+
+
+@contextmanager
+def installation(tmp_path, keys):
+    """The database of a data directory, as a process with these keys opens it."""
+    app = bare_app(Config(data_dir=tmp_path, secret_key=keys))
+    allow_migrations(app)
+    with app.app_context():
+        yield app
+        session.rollback()
+        db.engine.dispose()
+
+
+@pytest.fixture(autouse=True)
+def keys_of_the_cast(app):
+    from panel.db import Secret
+
+    before = Secret.keys
+    yield
+    Secret.keys = before
+
+
+@pytest.fixture
+def filled(tmp_path):
+    import flask_migrate
+
+    with installation(tmp_path, "old" * 20) as app:
+        flask_migrate.upgrade()
+        startup.record_installation(app)
+    return tmp_path
+
+
+def test_another_key_is_refused(filled):
+    with installation(filled, "old" * 20) as app:
+        assert startup.check_installation(app)
+    with installation(filled, "new" * 20) as app, pytest.raises(ConfigError, match="secret key is wrong"):
+        startup.check_installation(app)
+
+
+def test_keys_are_rotated_and_every_one_in_use_is_needed(filled):
+    for keys in ("b" * 40 + "," + "old" * 20, "c" * 40 + "," + "b" * 40 + "," + "old" * 20):
+        with installation(filled, keys) as app:
+            assert startup.check_installation(app)
+    for keys in ("c" * 40 + "," + "b" * 40, "c" * 40 + "," + "old" * 20):
+        with installation(filled, keys) as app, pytest.raises(ConfigError, match="wrong or incomplete"):
+            startup.check_installation(app)
+
+
+def test_an_installation_of_an_earlier_version_is_judged_by_what_it_has_encrypted(filled):
+    with installation(filled, "old" * 20):
+        session.add(Account(email="ada@example.com", password_hash="x", totp_secret="a secret"))
+        session.execute(InstallationValue.__table__.delete())
+        session.commit()
+    with installation(filled, "new" * 20) as app, pytest.raises(ConfigError, match="secret key is wrong"):
+        startup.check_installation(app)
+    with installation(filled, "old" * 20) as app:
+        assert startup.check_installation(app)
+
+
+def test_no_key_is_made_beside_a_filled_database(filled):
+    with pytest.raises(ConfigError, match="No new key was made"):
+        load({"PANEL_DATA_DIR": str(filled)})
+    assert not (filled / "secret_key").exists()
+
+
+def test_a_new_installation_gets_a_key_of_its_own(tmp_path):
+    environ = {"PANEL_DATA_DIR": str(tmp_path / "new")}
+    made = load(environ).secret_key
+    assert len(made) >= 48
+    assert load(environ).secret_key == made
+    assert (tmp_path / "new" / "secret_key").stat().st_mode & 0o777 == 0o600
+    (tmp_path / "new" / "secret_key").write_text("")
+    with pytest.raises(ConfigError, match="is empty"):
+        load(environ)
+
+
+def test_no_key_is_made_while_the_database_is_away(tmp_path):
+    environ = {"PANEL_DATA_DIR": str(tmp_path), "PANEL_DATABASE_URL": f"postgresql://x@/x?host={tmp_path}"}
+    with pytest.raises(ConfigError, match="does not say whether it is new"):
+        load(environ)
+
+
+def test_a_database_of_an_unknown_revision_is_explained(filled):
+    """F2: no traceback and no bare revision."""
+    with sqlite3.connect(filled / "panel.db") as database:
+        database.execute("update alembic_version set version_num = '382ff56878d3'")
+    with installation(filled, "old" * 20) as app, pytest.raises(ConfigError, match=r"382ff56878d3.*fresh"):
+        startup.check_installation(app)
+
+
+def test_a_database_that_is_behind_or_empty_is_explained(filled, tmp_path):
+    with sqlite3.connect(filled / "panel.db") as database:
+        database.execute("update alembic_version set version_num = 'ec4a282d50b5'")
+    with installation(filled, "old" * 20) as app, pytest.raises(ConfigError, match="panel db upgrade"):
+        startup.check_installation(app)
+    (tmp_path / "empty").mkdir()
+    with installation(tmp_path / "empty", "old" * 20) as app, pytest.raises(ConfigError, match="no tables"):
+        startup.check_installation(app)
+
+
+def test_revisions_are_those_that_alembic_finds():
+    from alembic.script import ScriptDirectory
+
+    scripts = ScriptDirectory(str(schema.ROOT / "panel" / "migrations"))
+    every, newest = schema.known_revisions()
+    assert every == {script.revision for script in scripts.walk_revisions()}
+    assert newest == set(scripts.get_heads())

@@ -1,0 +1,144 @@
+"""A database that is held, full or stopped: answers, /readyz and logs say so, and every process recovers by itself."""
+
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from contextlib import contextmanager
+from pathlib import Path
+
+import psutil
+import pytest
+
+from panel import database_probe
+from tests import postgres
+from tests.processes.conftest import Customer, Installation, wait_for
+
+pytestmark = pytest.mark.processes
+
+FULL_DISK_MIB = 12
+
+
+def test_a_write_waits_for_a_held_database_and_is_then_refused(installation, customer):
+    """A5, F5: another process holds SQLite's write lock."""
+    installation.start("web")
+    wait_for(installation.answers, "the web server")
+    database = sqlite3.connect(installation.data_dir / "panel.db", isolation_level=None)
+    database.execute("begin immediate")
+    status, answer = installation.call("POST", "/api/projects", {"name": "Fleet"}, customer.token)
+    assert (status, answer["success"]) == (503, False)
+    assert "Nothing was changed" in answer["message"]
+    assert installation.call("GET", "/api/projects", token=customer.token)[0] == 200
+    database.execute("rollback")
+    assert installation.call("POST", "/api/projects", {"name": "Fleet"}, customer.token)[0] == 200
+    assert "Traceback" not in installation.log("web")
+
+
+def crash(directory):
+    """Kill every process of the server whose data lie in the directory, and wait until they are gone."""
+    pid = int((directory / "data" / "postmaster.pid").read_text().splitlines()[0])
+    server = psutil.Process(pid)
+    server.send_signal(signal.SIGQUIT)
+    psutil.wait_procs([server], 30)
+
+
+def test_postgresql_is_stopped_and_started_again(tmp_path):
+    """F5: requests, workers, schedule and console go on without a restart."""
+    with postgres.server() as address:
+        directory = Path(address.rpartition("=")[2])
+        installation = Installation(
+            tmp_path, PANEL_DATABASE_URL=address, PANEL_WEB_WORKERS="1", PANEL_WORKERS="1", PANEL_SECRET_KEY="k" * 40
+        )
+        try:
+            installation.panel("setup", "--simulated")
+            token = installation.panel("token", "user", "--email", "customer@example.com").strip()
+            customer = Customer(installation, token)
+            installation.up()
+            before = {process.pid for process in installation.everything()}
+            crash(directory)
+            write = lambda: installation.call("POST", "/api/projects", {"name": "Fleet"}, customer.token)  # noqa: E731
+            status, answer = write()
+            assert (status, answer["success"]) == (503, False)
+            assert wait_for(lambda: installation.call("GET", "/readyz")[0] == 503, "the truth")
+            assert installation.call("GET", "/readyz")[1]["parts"]["database"] != "ok"
+            with restarted(directory):
+                wait_for(installation.ready, "all to be ready again")
+                assert write()[0] == 200
+                customer.finished(customer.deploy()[1])
+                assert {process.pid for process in installation.everything()} == before
+                assert "Traceback" not in installation.log()
+        finally:
+            installation.end()
+
+
+@contextmanager
+def restarted(directory):
+    owner = postgres.unprivileged() | {"cwd": directory, "stdin": subprocess.DEVNULL}
+    options = ["-k", directory, "-c", "listen_addresses=", "-c", "fsync=off"]
+    with (directory / "log").open("a") as log:
+        process = subprocess.Popen(
+            [postgres.programs() / "postgres", "-D", directory / "data", *options], stderr=log, stdout=log, **owner
+        )
+    try:
+        postgres.answers(process, directory)
+        yield
+    finally:
+        process.send_signal(signal.SIGINT)
+        process.wait()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root mounts")
+def test_a_full_disk(tmp_path):
+    """F6: the data directory is a small disk, mounted where only the test's processes see it."""
+    command = ["unshare", "--mount", "--net", sys.executable, "-m", __name__, str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, cwd=Path(__file__).parents[2])
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def fill(directory):
+    """Take what room the disk has left, so that nothing can be written any more."""
+    with (directory / "filler").open("wb", buffering=0) as file:
+        try:
+            for size in (1 << 20, 1 << 12, 1):
+                try:
+                    while True:
+                        file.write(b"x" * size)
+                except OSError:
+                    continue
+        finally:
+            os.fsync(file.fileno())
+
+
+def try_a_full_disk(directory):
+    subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
+    subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={FULL_DISK_MIB}m", "tmpfs", directory], check=True)
+    installation = Installation(directory, PANEL_WEB_WORKERS="1")
+    try:
+        installation.panel("db", "upgrade")
+        installation.panel("user", "create", "--email", "ada@example.com", "--password", "a long test password")
+        token = installation.panel("token", "user", "--email", "ada@example.com").strip()
+        installation.start("web")
+        wait_for(installation.answers, "the web server")
+        write = lambda: installation.call("POST", "/api/projects", {"name": "Fleet"}, token)  # noqa: E731
+        assert write()[0] == 200
+        fill(directory)
+        answers = [write() for _ in range(20)]
+        refused = [answer for status, answer in answers if status == 503]
+        assert refused, answers
+        assert {status for status, _ in answers} <= {200, 503}
+        assert all("Nothing was changed" in answer["message"] for answer in refused)
+        time.sleep(database_probe.PROBE_INTERVAL_SECONDS + 2)
+        assert "disk full" in installation.call("GET", "/readyz")[1]["parts"]["database"]
+        assert "WRONG Data" in installation.panel("doctor", status=1)
+        (directory / "filler").unlink()
+        assert write()[0] == 200
+        wait_for(lambda: installation.call("GET", "/readyz")[1]["parts"]["database"] == "ok", "the truth")
+        assert "Traceback" not in installation.log("web")
+    finally:
+        installation.end()
+
+
+if __name__ == "__main__":
+    try_a_full_disk(Path(sys.argv[1]))
