@@ -52,24 +52,23 @@ def classify(error):
         return "overloaded"  # every connection of the pool was in use
     if isinstance(error, PendingRollbackError):
         return "away" if error.code == LOST_CONNECTION_CODE else None
-    if not isinstance(error, DBAPIError) or error.orig is None:
-        return None
-    if (code := getattr(error.orig, "sqlite_errorcode", None)) is not None:
+    if isinstance(error, DBAPIError) and error.connection_invalidated and not getattr(error.orig, "sqlstate", None):
+        return "away"
+    return classify_driver_error(error.orig if isinstance(error, DBAPIError) else error)
+
+
+def classify_driver_error(error):
+    """Name the problem that SQLite's or PostgreSQL's driver reports, also where it was asked without SQLAlchemy."""
+    if (code := getattr(error, "sqlite_errorcode", None)) is not None:
         return SQLITE_PROBLEMS.get(code & 0xFF)
-    if type(error.orig).__module__.startswith("psycopg"):
-        return classify_postgresql(error)
-    return "away" if error.connection_invalidated else None
-
-
-def classify_postgresql(error):
-    state = getattr(error.orig, "sqlstate", None)
-    if state:
+    if not type(error).__module__.startswith("psycopg"):
+        return None
+    if state := getattr(error, "sqlstate", None):
         return next(
             (POSTGRESQL_PROBLEMS[state[:size]] for size in (5, 3, 2) if state[:size] in POSTGRESQL_PROBLEMS), None
         )
     # Without a state the server did not answer: it refused the connection, or closed it.
-    is_lost = error.connection_invalidated or type(error.orig).__name__ in ("OperationalError", "ConnectionTimeout")
-    return "away" if is_lost else None
+    return "away" if type(error).__name__ in ("OperationalError", "ConnectionTimeout") else None
 
 
 def log_failure(log, event, error, **facts):

@@ -43,6 +43,11 @@ class Question:
         pooled = engine.raw_connection()
         try:
             found = ask(pooled.driver_connection, written, value, engine.dialect.name)
+        except engine.dialect.loaded_dbapi.Error as error:
+            if engine.dialect.is_disconnect(error, pooled.driver_connection, None):
+                pooled.invalidate(error)
+                engine.dispose(close=False)  # its other connections were lost with this one
+            raise
         finally:
             pooled.close()
         if found is None:

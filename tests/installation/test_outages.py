@@ -41,6 +41,8 @@ PROBLEMS = [
     (postgresql_error("25006"), "read-only"),
     (postgresql_error("42P01"), None),
     (ValueError("no database"), None),
+    (sqlite_error(sqlite3.SQLITE_BUSY).orig, "busy"),
+    (postgresql_error(None, "the connection is lost").orig, "away"),
 ]
 
 

@@ -121,7 +121,8 @@ def try_a_full_disk(directory):
         token = installation.panel("token", "user", "--email", "ada@example.com").strip()
         installation.start("web")
         wait_for(installation.answers, "the web server")
-        write = lambda: installation.call("POST", "/api/projects", {"name": "Fleet"}, token)  # noqa: E731
+        names = (f"Fleet {number}" for number in range(100))
+        write = lambda: installation.call("POST", "/api/projects", {"name": next(names)}, token)  # noqa: E731
         assert write()[0] == 200
         fill(directory)
         answers = [write() for _ in range(20)]
