@@ -90,7 +90,7 @@ def hand_over(environ, path, note):
 
 
 def client_socket(environ):
-    connection = environ.get("gunicorn.socket") or environ.get("werkzeug.socket")
+    connection = environ.get("panel.connection") or environ.get("werkzeug.socket")
     if connection is None:
         raise Unavailable("This web server cannot carry consoles: run the panel with `panel web`.")
     if isinstance(connection, ssl.SSLSocket):
@@ -99,8 +99,11 @@ def client_socket(environ):
 
 
 def let_go(connection):
-    """The server keeps its socket object, but behind the descriptor is a dead end from now on: what it shuts down,
-    drains and closes is not the client's connection."""
+    """The server does nothing more with the connection. `panel web` forgets it. Werkzeug keeps its socket object, but
+    behind the descriptor is a dead end from now on: what it shuts down, drains and closes is not the client's."""
+    if not isinstance(connection, socket.socket):
+        connection.release()
+        return
     dead, other = socket.socketpair()
     with dead, other:
         os.dup2(dead.fileno(), connection.fileno(), inheritable=False)
@@ -112,6 +115,6 @@ class HandedOver(Response):
     default_status = 101
 
     def __call__(self, environ, start_response):
-        if "gunicorn.socket" in environ:
-            raise StopIteration  # for gunicorn: close without a word
-        raise ConnectionAbortedError("The connection was handed over.")  # the same for werkzeug
+        if "werkzeug.socket" in environ:
+            raise ConnectionAbortedError("The connection was handed over.")  # it closes without a word
+        return super().__call__(environ, start_response)

@@ -72,6 +72,16 @@ class Config:
     bind: str = field(default="127.0.0.1:8000", metadata={"help": "where the web server listens"})
     web_workers: int = field(default=2, metadata={"help": "web processes"})
     web_threads: int = field(default=8, metadata={"help": "requests a web process serves at once"})
+    web_head_seconds: int = field(
+        default=30, metadata={"help": "how long the head of a request may take to arrive, in seconds"}
+    )
+    web_incomplete_heads_per_address: int = field(
+        default=0,
+        metadata={
+            "help": "connections with an incomplete request head that one address may have to a web process; 0: any "
+            "number. Trusted proxies may have any number"
+        },
+    )
     workers: int = field(default=2, metadata={"help": "worker processes of `panel up`"})
     worker_threads: int = field(default=8, metadata={"help": "tasks a worker process carries at once"})
     currency: str = field(default="EUR", metadata={"help": "the currency prices are shown in"})

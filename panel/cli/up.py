@@ -80,7 +80,7 @@ def alone(config):
 
 
 def check_free(bind):
-    """Says at once what gunicorn would find out for every attempt."""
+    """Says at once what the web server would find out for every attempt."""
     if connects(address(bind)):
         raise ConfigError(f"Something listens on {bind} already. Stop it, or set PANEL_BIND and PANEL_PUBLIC_URL.")
 

@@ -248,7 +248,7 @@ class Vanished(threading.Thread):
         note = self.site.spend()
         mine, other = viewer.pair()
         with other:
-            handoff.hand_over({"gunicorn.socket": other, "HTTP_SEC_WEBSOCKET_KEY": viewer.KEY}, self.site.socket, note)
+            handoff.hand_over({"werkzeug.socket": other, "HTTP_SEC_WEBSOCKET_KEY": viewer.KEY}, self.site.socket, note)
         made = viewer.Viewer(mine)
         assert made.hear_answer() == 101
         assert made.sign_in(PASSWORD) is None

@@ -181,7 +181,7 @@ def bare_database(directory, rows, token):
 
 
 class serving:
-    """A gunicorn of its own with one process of four threads."""
+    """A web server of its own with one process of four threads."""
 
     target = "tests.bench.apps:panel()"
 
@@ -197,18 +197,7 @@ class serving:
         with socket.socket() as chosen:
             chosen.bind(("127.0.0.1", 0))
             self.port = chosen.getsockname()[1]
-        command = [
-            "gunicorn",
-            "-k",
-            "gthread",
-            "-w",
-            "1",
-            "--threads",
-            "4",
-            "-b",
-            f"127.0.0.1:{self.port}",
-            self.target,
-        ]
+        command = ["tests.bench.serve", str(self.port), self.target]
         environment = {**os.environ, **self.environment}
         self.process = subprocess.Popen([sys.executable, "-m", *command], env=environment, stderr=subprocess.DEVNULL)
         while True:

@@ -19,7 +19,7 @@ from panel.errors import Unavailable
 from tests.consoles import network, viewer, vnc
 from tests.consoles.conftest import PASSWORD, until
 from tests.consoles.screen.conftest import NOISE, echo, reset, wait
-from tests.consoles.test_handoff import start_gunicorn, stop
+from tests.consoles.test_handoff import start_web, stop
 
 ROOT = Path(__file__).parents[2]
 
@@ -155,7 +155,7 @@ def open_screen(path, server):
     """As the web does it; the browser's end and the web's."""
     mine, other = viewer.pair()
     target = {"host": server.host, "port": server.port, "password": PASSWORD, "node_password": "nodepass"}
-    environ = {"gunicorn.socket": other, "HTTP_SEC_WEBSOCKET_KEY": viewer.KEY}
+    environ = {"werkzeug.socket": other, "HTTP_SEC_WEBSOCKET_KEY": viewer.KEY}
     try:
         handoff.hand_over(environ, path, {"kind": "screen", "id": "s1", "target": target})
     except Unavailable:
@@ -197,7 +197,7 @@ def test_a_reload_of_the_web_does_not_touch_consoles(machine_apart, tmp_path):
         path = Path(directory) / "consoles.sock"
         environment = {**os.environ, "CONSOLES": str(path), "NODE": str(machine_apart.port)}
         with running(path, tmp_path):
-            web = start_gunicorn(listener, environment)
+            web = start_web(listener, environment)
             browser = through(listener)
             before = workers(web)
             web.send_signal(signal.SIGHUP)

@@ -1,4 +1,4 @@
-"""From an HTTP request to a screen, through the real web servers: gunicorn as `panel web` runs it, and werkzeug's."""
+"""From an HTTP request to a screen, through real web servers: that of `panel web`, and werkzeug's."""
 
 import os
 import socket
@@ -18,17 +18,6 @@ from consoles.pump import Pump
 from panel.errors import TooMany, Unavailable
 from tests.consoles import viewer, vnc, web
 from tests.consoles.conftest import PASSWORD, until
-
-GUNICORN = (
-    "-m",
-    "gunicorn",
-    "-k",
-    "gthread",
-    "--threads",
-    "2",
-    "--no-control-socket",
-    "tests.consoles.web:from_environment()",
-)
 
 
 def echo(connection):
@@ -64,17 +53,17 @@ def environment(path, machine):
 
 
 @pytest.fixture(scope="module")
-def gunicorn(environment):
+def panel_web(environment):
     """Where it listens. It takes what waits there once it has started."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
-        process = start_gunicorn(listener, environment)
+        process = start_web(listener, environment)
         yield listener.getsockname()
         stop(process)
 
 
-def start_gunicorn(listener, environment):
+def start_web(listener, environment):
     number = listener.fileno()
-    command = [sys.executable, *GUNICORN, "-b", f"fd://{number}", "--graceful-timeout", "2", "--log-level", "warning"]
+    command = [sys.executable, "-m", "tests.consoles.web", str(number)]
     return subprocess.Popen(command, pass_fds=[number], env=environment, cwd=Path(web.__file__).parents[2])
 
 
@@ -93,7 +82,7 @@ def werkzeug(path, machine):
     del os.environ["CONSOLES"], os.environ["NODE"]
 
 
-@pytest.fixture(params=["gunicorn", "werkzeug"])
+@pytest.fixture(params=["panel_web", "werkzeug"])
 def server(request):
     return request.getfixturevalue(request.param)
 
@@ -114,8 +103,8 @@ def seat(server):
 
 def body(seat):
     """The answer's text, when it was not a WebSocket."""
-    headers = dict(line.split(b": ", 1) for line in seat.head.split(b"\r\n")[1:])
-    while len(seat.buffer) < int(headers[b"Content-Length"]):
+    headers = dict(line.lower().split(b": ", 1) for line in seat.head.split(b"\r\n")[1:])
+    while len(seat.buffer) < int(headers[b"content-length"]):
         seat.more()
     return seat.buffer.decode()
 
@@ -235,7 +224,7 @@ def test_too_many_is_429(seat, consoles, monkeypatch):
 
 def test_the_end_of_the_web_server_is_not_that_of_its_consoles(environment, consoles):
     with socket.create_server(("127.0.0.1", 0)) as listener:
-        process = start_gunicorn(listener, environment)
+        process = start_web(listener, environment)
         with socket.create_connection(listener.getsockname(), 20) as connection:
             browser = viewer.Viewer(connection, "binary")
             assert browser.request() == 101
@@ -252,12 +241,12 @@ def test_where_connections_cannot_be_handed_over(path):
     with socket.socket() as plain:
         wrapped = context.wrap_socket(plain, server_hostname="panel", do_handshake_on_connect=False)
         with wrapped, pytest.raises(Unavailable, match="TLS must end in front"):
-            handoff.hand_over({"gunicorn.socket": wrapped}, path, {})
+            handoff.hand_over({"werkzeug.socket": wrapped}, path, {})
 
 
 def test_a_limit_is_told_with_its_reason(consoles, path):
     mine, other = viewer.pair()
-    environ = {"gunicorn.socket": other, "HTTP_SEC_WEBSOCKET_KEY": viewer.KEY}
+    environ = {"werkzeug.socket": other, "HTTP_SEC_WEBSOCKET_KEY": viewer.KEY}
     note = {"kind": "screen", "id": "s", "labels": {"account": "ada"}, "limits": {"account": 0}, "target": {}}
     note["target"] = {"host": "127.0.0.1", "port": 1, "password": "p", "node_password": ""}
     with mine, other:

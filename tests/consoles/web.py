@@ -1,11 +1,15 @@
 """A web application that does nothing but hand connections over, as the panel's own views do."""
 
 import os
+import socket
+import sys
 
 from flask import Flask, request
 
 from consoles import handoff
 from panel.errors import Problem
+from panel.web.protocol import ConnectionLimits
+from panel.web.server import Parent, serve
 
 PUBLIC_URL = "https://panel.example.com"
 
@@ -39,3 +43,11 @@ def from_environment():
     target = {"host": "127.0.0.1", "port": int(os.environ["NODE"]), "password": "onceonly", "node_password": "nodepass"}
     note = {"kind": "screen", "id": "s", "labels": {"account": "ada"}, "limits": {"account": 30}, "target": target}
     return make_app(os.environ["CONSOLES"], note)
+
+
+def work(listener, beat):
+    serve(from_environment(), listener, threads=2, body_max_bytes=4096, limits=ConnectionLimits(), beat=beat)
+
+
+if __name__ == "__main__":
+    Parent(socket.socket(fileno=int(sys.argv[1])), 1, work).run()

@@ -51,7 +51,7 @@ def test_a_stop_finishes_the_request_under_way(installation, customer):
         request = pool.submit(customer.call, "POST", "/api/ssh-key/generate", {"name": "late", "algorithm": "ed25519"})
         wait_for(lambda: accepted(installation), "the request to arrive")
         up.send_signal(signal.SIGTERM)
-        wait_for(lambda: "Handling signal: term" in installation.log(), "the web server to be asked")
+        wait_for(lambda: "web_stopping" in installation.log(), "the web server to be asked")
         assert not request.done()
         database.execute("rollback")
         assert request.result()["success"]

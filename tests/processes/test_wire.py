@@ -9,15 +9,18 @@ from contextlib import suppress
 import pytest
 
 from panel.app import LARGEST_BODY
-from panel.cli.web import SLOWEST
 from tests.processes.conftest import wait_for
 
 pytestmark = pytest.mark.processes
+
+AT_ONCE_SECONDS = 5
+"""Below each of the server's own timeouts."""
 
 POST = b"POST /api/ssh-keys HTTP/1.1\r\nHost: x\r\n"
 BROKEN = {
     "no request at all": b"GARBAGE\r\n\r\n",
     "the greeting of TLS": bytes.fromhex("16030100a5010000a10303") + b"\x00" * 200,
+    "bytes that are no text in the path": b"GET /api/instance/\xff\xfe\x80 HTTP/1.1\r\nHost: x\r\n\r\n",
     "NULs": b"\x00" * 5000 + b"\r\n\r\n",
     "a version that is none": b"GET /healthz HTTP/9.9\r\nHost: x\r\n\r\n",
     "a method that is none": b"GE T /healthz HTTP/1.1\r\nHost: x\r\n\r\n",
@@ -34,7 +37,6 @@ BROKEN = {
     "a coding that is none": POST + b"Transfer-Encoding: nosuch\r\n\r\n",
 }
 ODD = {
-    "bytes that are no text in the path": (b"GET /api/instance/\xff\xfe\x80 HTTP/1.1\r\nHost: x\r\n\r\n", 401),
     "NUL in the path": (b"GET /api/instance/%00 HTTP/1.1\r\nHost: x\r\n\r\n", 404),
     "an address instead of a path": (b"GET http://evil.example/api/connect HTTP/1.1\r\nHost: x\r\n\r\n", 401),
     "a host that is none": (b"GET /api/connect HTTP/1.1\r\nHost: a b/\\\xff\r\n\r\n", 401),
@@ -106,7 +108,7 @@ def test_under_api_v1_also_what_cannot_be_read_is_refused_in_an_envelope(web, st
         heard = say(web, b"POST %s HTTP/1.1\r\nHost: x\r\n%s\r\n\r\n" % (start.encode(), header))
         head, _, body = heard.partition(b"\r\n\r\n")
         assert status(heard) == expected, (header[:40], heard[:300])
-        assert b"X-Api-Envelope: v1" in head
+        assert b"x-api-envelope: v1" in head.lower()
         found = json.loads(body)
         assert (found.keys(), found["success"]) == ({"success", "message"}, False)
     assert status(say(web, b"GET %s?%s HTTP/1.1\r\n\r\n" % (start.encode(), b"a" * 5000))) == 414
@@ -117,8 +119,8 @@ def test_programs_of_customers_get_json_and_browsers_a_page(web):
     for path, kind in (("/api/connect", b"application/json"), ("/version", b"application/json"), ("/", b"text/html")):
         heard = say(web, b"GET %s HTTP/1.1\r\nHost: x\r\nA: %s\r\n\r\n" % (path.encode(), b"a" * 9000))
         assert status(heard) == 431
-        assert b"Content-Type: " + kind in heard
-        assert b"X-Api-Envelope" not in heard
+        assert b"content-type: " + kind in heard.lower()
+        assert b"x-api-envelope" not in heard.lower()
 
 
 def test_bodies_in_pieces(web, fresh):
@@ -149,14 +151,14 @@ def test_lengths_that_are_not_true(web, fresh):
     ],
     ids=["header", "body"],
 )
-def test_those_who_never_finish_are_dropped(web, begun):
-    """More of them than there are threads: others wait until the server has had enough, and not longer."""
-    lines = [connected(web) for _ in range(10)]
+def test_those_who_never_finish_hold_nobody_up(web, begun):
+    """Finding F1: more of them than there are threads, and others are answered while they wait."""
+    lines = [connected(web) for _ in range(30)]
     for line in lines:
         line.sendall(begun)
     began = time.monotonic()
-    wait_for(web.answers, "a thread that is free again")
-    assert time.monotonic() - began > SLOWEST / 2
+    assert all(web.answers() for _ in range(10))
+    assert time.monotonic() - began < AT_ONCE_SECONDS
     for line in lines:
         line.close()
 

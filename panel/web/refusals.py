@@ -1,0 +1,60 @@
+"""Answers to what never becomes a request of the application: unreadable, too large or too slow requests. Below `/api`
+they speak the dialect of the path (specification 7.1), as far as a path could be read."""
+
+import http
+import json
+from typing import NamedTuple
+from urllib.parse import urlsplit
+
+from api.errors import dialect
+
+
+class Refusal(NamedTuple):
+    status: int
+    message: str
+
+
+BAD_REQUEST = Refusal(400, "This is no valid HTTP request.")
+BODY_INCOMPLETE = Refusal(400, "The request ended before its body was complete.")
+TIMED_OUT = Refusal(408, "The request took too long to arrive.")
+TARGET_TOO_LONG = Refusal(414, "The address is too long.")
+UNKNOWN_EXPECTATION = Refusal(417, "The Expect header asks for what is not known here.")
+HEAD_TOO_LARGE = Refusal(431, "The headers are too large, or too many.")
+CRASHED = Refusal(500, "Something went wrong inside the panel.")
+UNKNOWN_CODING = Refusal(501, "The body comes in a coding that is not known here.")
+PAGE = "<!doctype html><html><head><title>{reason}</title></head><body><h1>{reason}</h1>{message}</body></html>\n"
+
+
+def target_path(target: bytes) -> str:
+    """Return the path of a request target, or an empty text when none can be made out."""
+    try:
+        return urlsplit(target.decode("latin-1")).path
+    except ValueError:
+        return ""
+
+
+def content(refusal: Refusal, path: str):
+    """Return the headers and the body of the answer, in the dialect of the path."""
+    spoken = dialect(path)
+    if spoken:
+        kind, body = "application/json", json.dumps({"success": False, "message": refusal.message})
+    else:
+        kind = "text/html; charset=utf-8"
+        body = PAGE.format(reason=http.HTTPStatus(refusal.status).phrase, message=refusal.message)
+    headers = {
+        "Content-Type": kind,
+        "Content-Length": str(len(body)),
+        "Cache-Control": "no-store",
+        "X-Content-Type-Options": "nosniff",
+    }
+    if spoken == "admin":
+        headers["X-Api-Envelope"] = "v1"
+    return headers, body.encode()
+
+
+def serialize(refusal: Refusal, path: str) -> bytes:
+    """Return the whole answer as it goes over the connection, which is closed after it."""
+    headers, body = content(refusal, path)
+    lines = [f"HTTP/1.1 {refusal.status} {http.HTTPStatus(refusal.status).phrase}", "Connection: close"]
+    lines += [f"{name}: {value}" for name, value in headers.items()]
+    return "\r\n".join([*lines, "", ""]).encode() + body

@@ -1,0 +1,21 @@
+"""One web process of four threads: `python -m tests.bench.serve PORT MODULE:FUNCTION`."""
+
+import signal
+import sys
+from importlib import import_module
+
+from panel.app import LARGEST_BODY
+from panel.web.protocol import ConnectionLimits
+from panel.web.server import open_listener, serve
+
+
+def main(port, target):
+    module, function = target.removesuffix("()").split(":")
+    application = getattr(import_module(module), function)()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    listener = open_listener(f"127.0.0.1:{port}")
+    serve(application, listener, threads=4, body_max_bytes=LARGEST_BODY, limits=ConnectionLimits())
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
