@@ -4,7 +4,7 @@ import sqlalchemy as sa
 from alembic import op
 
 revision = 'ef5d0150b4f1'
-down_revision = 'ade61bd56b26'
+down_revision = '2720bfa8ea61'
 
 
 def upgrade():
