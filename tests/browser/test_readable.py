@@ -9,7 +9,7 @@ from playwright.sync_api import expect
 from sqlalchemy import select
 from waitress import create_server
 
-from panel import limits
+from panel import clock, limits
 from panel.admin import NAVIGATION
 from panel.app import create_app
 from panel.db import session
