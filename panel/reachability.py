@@ -9,11 +9,14 @@ from sqlalchemy import select
 from panel import clock, jobs
 from panel.db import session
 from panel.errors import Conflict, Unavailable
-from panel.models import Hypervisor, Instance
+from panel.models import GuestReport, Hypervisor, Instance
 from panel.services import instances
 
 CHECK_SECONDS = 10
 """How long a request waits for a worker's look. What did not answer by then counts as silent."""
+
+REPORT_SECONDS = 3
+"""How long a request waits for the first report of a guest. Most answer within a tenth of a second."""
 
 
 def check_guest(instance, *, by_operator=False):
@@ -30,6 +33,26 @@ def check_node(hypervisor):
     """The same for calls that need the node only."""
     if hypervisor.status == "up":
         wait_for_look(hypervisor, clock.now())
+
+
+def wait_for_report(instance):
+    """Has a guest asked for its report that made none since it was turned on, and waits a moment for it."""
+    found = instances.report(instance)
+    made = found is not None and instance.power_at is not None and found.at >= instance.power_at
+    if made or instances.unreachable(instance, by_operator=True) not in (None, "agent_unavailable"):
+        return
+    asked, instance_id = clock.now(), instance.id
+    facts = select(GuestReport.at, Instance.agent_checked_at).select_from(Instance)
+    facts = facts.outerjoin(GuestReport, GuestReport.instance_id == Instance.id).where(Instance.id == instance_id)
+
+    def is_asked():
+        return any(is_since(moment, asked) for moment in session.execute(facts).first() or ())
+
+    session.commit()
+    jobs.call("worker.agents.report", instance.hypervisor_id, instance_id)
+    jobs.wait_until(is_asked, REPORT_SECONDS)
+    if found:
+        session.refresh(found)
 
 
 def wait_for_look(hypervisor, asked, instance=None):

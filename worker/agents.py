@@ -155,7 +155,10 @@ def report(hypervisor_id, instance_id):
         addresses = node.agent_addresses(instance_id)
         filesystems = mounted(node, instance_id)
     except NodeError as error:
-        return log.info("guest_not_asked", instance=instance_id, detail=error.detail)
+        log.info("guest_not_asked", instance=instance_id, detail=error.detail)
+        if isinstance(error, AgentSilent):
+            note([instance_id], False, at)
+        return session.rollback()
     if session.get(Instance, instance_id) is not None:
         rows = [
             {"ip": ip, "family": ipaddress.ip_address(ip).version, "mac": mac.lower()}

@@ -11,7 +11,7 @@ from api.instances.rows import mine
 from panel import reachability
 from panel.schemas.base import about
 from panel.schemas.guests import GuestAddressOut, GuestFilesystemOut, PushKeysIn, ResetPasswordIn
-from panel.services import instances, ssh_keys
+from panel.services import instances, ssh_keys, watched_instances
 
 PASSWORD = fields.String(**about("The new password of root. Shown once.", "kX2v…"))
 RESET = kit.Schema.from_dict({"password": PASSWORD, "task_id": TASK_ID}, name="PasswordReset")
@@ -96,7 +96,7 @@ def push_keys(body, instance_id):
 def guest_ips(instance_id):
     """List the addresses that the guest itself reports.
 
-    As its agent said last; empty when it never did.
+    As its agent said last; one that said nothing since it was turned on is asked. Empty when its agent does not answer.
     """
     instance = mine(instance_id)
     page = said(instance, "addresses")
@@ -116,12 +116,14 @@ def guest_ips(instance_id):
 def guest_filesystems(instance_id):
     """List the file systems of the guest and how full they are.
 
-    As its agent said last; empty when it never did.
+    As its agent said last; one that said nothing since it was turned on is asked. Empty when its agent does not answer.
     """
     return said(mine(instance_id), "filesystems")
 
 
 def said(instance, what):
     """What the guest reported."""
+    watched_instances.mark(instance)
+    reachability.wait_for_report(instance)
     report = instances.report(instance)
     return kit.part([Row(**each, reported_at=report.at) for each in getattr(report, what)] if report else [])

@@ -236,6 +236,21 @@ def test_what_the_guest_says_is_shown_with_its_time(as_, running):
     assert root["reported_at"]
 
 
+def test_a_guest_that_has_just_booted_is_asked(as_, cast, work, node, monkeypatch):
+    """C11: its addresses are told as soon as its agent answers, not only after the next look at all guests."""
+    monkeypatch.setattr(reachability, "REPORT_SECONDS", 0)
+    made = cast.instance()
+    as_("owner", "POST", f"/api/instance/{made.id}/deploy", json={"image_id": cast.image.id})
+    work()
+    paths = [f"/api/instance/{made.id}/guest-{what}" for what in ("ips", "filesystems")]
+    node.set_guest(made.id, agent=False)
+    assert [as_("owner", "GET", path).json["total"] for path in paths] == [0, 0]
+    node.set_guest(made.id)
+    assert [as_("owner", "GET", path).json["total"] for path in paths] == [2, 1]
+    node.set_guest(made.id, agent=False)
+    assert as_("owner", "GET", paths[0]).json["total"] == 2
+
+
 def test_a_guest_that_never_said_anything(as_, cast):
     path = f"/api/instance/{cast.instance().id}/guest-ips"
     empty = as_("owner", "GET", path).json
