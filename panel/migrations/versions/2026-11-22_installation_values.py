@@ -4,7 +4,7 @@ import sqlalchemy as sa
 from alembic import op
 
 revision = '8924a65d71d6'
-down_revision = 'ade61bd56b26'
+down_revision = 'ef5d0150b4f1'
 
 
 def upgrade():
