@@ -11,7 +11,7 @@ import pytest
 from lxml import etree
 
 from worker.nodes.base import AgentSilent, Disk, Full, Machine, Missing, Nic, Refused, Unreachable
-from worker.nodes.libvirt import filters, firewall, kvm, xml
+from worker.nodes.libvirt import cards, chipset, filters, firewall, hotplug, kvm, machines, xml
 from worker.nodes.libvirt.connection import with_batch_mode
 from worker.nodes.libvirt.errors import meaning
 
@@ -59,11 +59,97 @@ def test_drives_wait_for_media_and_the_seed_is_never_booted():
     found = described(media={"seed": SEED, "primary": ISO}, boot=("cdrom", "disk", "network"))
     drives = {d.find("target").get("dev"): d for d in found.iterfind("devices/disk[@device='cdrom']")}
     media = {dev: drive.find("source").get("file") for dev, drive in drives.items() if drive.find("source") is not None}
-    assert media == {"hda": "/pool/seed", "hdc": "/pool/iso"}
-    assert set(drives) == {"hda", "hdc", "hdd"}
+    assert media == {"sda": "/pool/seed", "sdb": "/pool/iso"}
+    assert set(drives) == {"sda", "sdb", "sdc"}
     boots = sorted(found.iter("boot"), key=lambda boot: int(boot.get("order")))
-    assert [boot.xpath("string(../target/@dev | ../mac/@address)") for boot in boots] == ["hdc", "hdd", "vda", NIC.mac]
+    assert [boot.xpath("string(../target/@dev | ../mac/@address)") for boot in boots] == ["sdb", "sdc", "vda", NIC.mac]
     assert found.find("os/boot") is None
+
+
+def test_new_machines_are_q35_with_ports_for_what_comes_later():
+    """Acceptance E, guest XML: q35, root ports, optical drives on virtio-scsi, USB tablet, I/O thread, timers."""
+    found = described()
+    assert found.find("os/type").get("machine") == "q35"
+    ports = found.findall("devices/controller[@model='pcie-root-port']")
+    assert len(ports) == chipset.FIXED_PORTS + chipset.SPARE_PORTS + len(MACHINE.disks) + len(MACHINE.nics)
+    assert buses(found) == ["scsi", "scsi", "scsi"]
+    assert found.find("devices/controller[@type='scsi']").get("model") == "virtio-scsi"
+    targets = found.xpath("devices/disk[@device='cdrom']/address/@target")
+    assert targets == ["0", "1", "2"], "guests number units of one target backwards"
+    assert found.find("devices/input[@type='tablet']").get("bus") == "usb"
+    driver = found.find("devices/disk[@device='disk']/driver")
+    assert dict(driver.attrib) == {**xml.DISK_DRIVER, "iothread": "1"}
+    assert {"cache", "io", "discard", "detect_zeroes"} <= set(driver.keys())
+    assert found.findtext("iothreads") == "1"
+    timers = {timer.get("name"): timer for timer in found.iterfind("clock/timer")}
+    assert timers["rtc"].get("tickpolicy") == "catchup"
+    assert timers["hpet"].get("present") == "no"
+
+
+def buses(found):
+    return [drive.find("target").get("bus") for drive in found.iterfind("devices/disk[@device='cdrom']")]
+
+
+@pytest.mark.parametrize(
+    ("existing", "secure_boot", "expected", "drives"),
+    [
+        ("", False, "q35", ["scsi", "scsi", "scsi"]),
+        ("pc-i440fx-6.2", False, "pc-i440fx-6.2", ["ide", "ide", "ide"]),
+        ("pc", False, "pc", ["ide", "ide", "ide"]),
+        ("pc-q35-7.1", False, "pc-q35-7.1", ["scsi", "scsi", "scsi"]),
+        ("pc-q35-7.1", True, "pc-q35-7.1", ["scsi", "sata", "sata"]),
+        ("pc-i440fx-6.2", True, "q35", ["scsi", "sata", "sata"]),
+        ("microvm", False, "q35", ["scsi", "scsi", "scsi"]),
+    ],
+)
+def test_an_existing_machine_keeps_its_type(existing, secure_boot, expected, drives):
+    """Issue 12, 2: existing machines keep theirs. With secure boot only q35 will do."""
+    description = xml.domain(replace(MACHINE, secure_boot=secure_boot), PATHS, False, True, True, existing=existing)
+    found = etree.fromstring(description)
+    assert found.find("os/type").get("machine") == expected
+    assert buses(found) == drives
+
+
+class OffDomain:
+    """A machine whose disk lies on a file system without direct I/O."""
+
+    def __init__(self):
+        self.description, self.starts = xml.domain(MACHINE, PATHS, False, False, False), 0
+
+    def XMLDesc(self, flags):
+        return self.description
+
+    def UUIDString(self):
+        return MACHINE.id
+
+    def isActive(self):
+        return False
+
+    def create(self):
+        self.starts += 1
+        if "cache='none'" in self.description.replace('"', "'"):
+            raise libvirt.libvirtError("Could not open '/pool/system': filesystem does not support O_DIRECT")
+
+    def attachDeviceFlags(self, description, flags):
+        self.description = description
+        self.create()
+
+    def lookupByUUIDString(self, machine_id):
+        return self
+
+    def defineXML(self, description):
+        self.description = description
+
+
+def test_a_disk_without_direct_io_uses_the_page_cache(monkeypatch):
+    monkeypatch.setattr(cards, "macs", lambda domain: set())
+    domain = OffDomain()
+    machines.start(domain, MACHINE.id)
+    driver = etree.fromstring(domain.description).find("devices/disk[@device='disk']/driver")
+    assert (driver.get("cache"), driver.get("io"), driver.get("detect_zeroes")) == ("writeback", "threads", "unmap")
+    assert domain.starts == 2
+    hotplug.attach_to(domain, xml.disk(1, "/pool/more", {}, "more"), 0)
+    assert etree.fromstring(domain.description).find("driver").get("cache") == "writeback"
 
 
 def test_speed_limits_are_the_guests_and_only_where_the_node_can():
@@ -81,13 +167,15 @@ def test_a_card_is_bound_to_its_addresses():
         return sorted((p.get("name"), p.get("value")) for p in reference)
 
     assert described().find("devices/interface/filterref").get("filter") == firewall.name_of(NIC.mac)
-    assert bound() == [("IPV4", "10.0.0.2"), ("IPV6", "fd00::2")]
+    own = ("LINK_LOCAL", "fe80::5054:ff:fe00:1")
+    assert bound() == [("IPV4", "10.0.0.2"), ("IPV6", "fd00::2"), own]
     assert bound(addresses=("10.0.0.2", "10.0.0.3")) == [
         ("IPV4", "10.0.0.2"),
         ("IPV4", "10.0.0.3"),
         ("IPV6", "::"),
+        own,
     ]
-    assert bound(addresses=()) == [("IPV4", "0.0.0.0"), ("IPV6", "::")]
+    assert bound(addresses=()) == [("IPV4", "0.0.0.0"), ("IPV6", "::"), own]
     assert described(guarded=False).find("devices/interface/filterref") is None
 
 

@@ -1,10 +1,7 @@
 """The firmware of a machine, and what the node keeps of it beside the definition.
 
-Without more it is a BIOS on the machine type `pc`. Secure boot needs UEFI, whose variables (Microsoft's keys among
-them) lie in flash memory that only system management mode may write, and so the machine type `q35`. That one has no
-IDE, and Debian's cloud kernel has no driver for its SATA drives: the seed lies in a SCSI drive there, and media, which
-installers of every system have to find, in SATA ones. Its PCI Express slots have to be there before something can be
-plugged in.
+Without more it is a BIOS. Secure boot needs UEFI, whose variables (Microsoft's keys among them) lie in flash memory
+that only system management mode may write.
 """
 
 import contextlib
@@ -14,14 +11,7 @@ from lxml import etree
 from lxml.builder import E
 
 from worker.nodes.base import Machine, Refused
-
-BIOS_SLOTS = {"seed": "hda", "primary": "hdc", "secondary": "hdd"}
-"""The optical drives. The seed comes first, so that a boot order never depends on it being there."""
-
-UEFI_SLOTS = {"seed": "sda", "primary": "sdb", "secondary": "sdc"}
-
-SPARE = 16
-"""Slots for disks and volumes that are attached while the machine runs."""
+from worker.nodes.libvirt import chipset
 
 SECURE = "enum[@name='firmware']/value/text() | loader[@supported='yes']/enum[@name='secure']/value/text()"
 
@@ -50,42 +40,17 @@ def check(machine: Machine, there: bool):
         raise Refused("The hypervisor cannot give the machine secure boot.", f"no firmware for machine {machine.id}")
 
 
-def parts(machine: Machine) -> list[etree._Element]:
+def parts(machine: Machine, machine_type: str) -> list[etree._Element]:
     """Its `os` and `features`."""
     if machine.secure_boot:
-        return secure_parts()
-    return [E.os(E.type("hvm", arch="x86_64", machine="pc")), E.features(E.acpi(), E.apic())]
+        return secure_parts(machine_type)
+    return [E.os(E.type("hvm", arch="x86_64", machine=machine_type)), E.features(E.acpi(), E.apic())]
 
 
-def secure_parts() -> list[etree._Element]:
+def secure_parts(machine_type: str = chipset.Q35) -> list[etree._Element]:
     wanted = [E.feature(enabled="yes", name=name) for name in ("enrolled-keys", "secure-boot")]
-    system = E.os(E.type("hvm", arch="x86_64", machine="q35"), E.firmware(*wanted), firmware="efi")
+    system = E.os(E.type("hvm", arch="x86_64", machine=machine_type), E.firmware(*wanted), firmware="efi")
     return [system, E.features(E.acpi(), E.apic(), E.smm(state="on"))]
-
-
-def controllers(machine: Machine) -> list[etree._Element]:
-    if not machine.secure_boot:
-        return []
-    slots = SPARE + len(machine.disks) + len(machine.nics)
-    ports = [E.controller(type="pci", model="pcie-root-port") for _ in range(slots)]
-    return [
-        E.controller(type="pci", index="0", model="pcie-root"),
-        *ports,
-        E.controller(type="scsi", model="virtio-scsi"),
-    ]
-
-
-def slots(machine: Machine) -> dict[str, str]:
-    return UEFI_SLOTS if machine.secure_boot else BIOS_SLOTS
-
-
-def names(slot: str) -> tuple[str, str]:
-    """What the drive of that slot may be called: with either firmware."""
-    return BIOS_SLOTS[slot], UEFI_SLOTS[slot]
-
-
-def bus(device: str) -> str:
-    return "ide" if device.startswith("h") else "scsi" if device == UEFI_SLOTS["seed"] else "sata"
 
 
 def forget(connection: libvirt.virConnect, machine_id: str, name: str):

@@ -8,7 +8,7 @@ from lxml import etree
 from worker.nodes.base import Disk, Refused
 from worker.nodes.libvirt import pools, xml
 from worker.nodes.libvirt.errors import repeat_when_off
-from worker.nodes.libvirt.machines import find
+from worker.nodes.libvirt.machines import NO_DIRECT_IO, find
 
 PATIENCE = 30
 """Seconds that a guest has to let a disk go."""
@@ -28,7 +28,23 @@ def add(domain, disk: Disk, path: str):
         if path not in found:
             used = {each.find("target").get("dev") for each in found.values()}
             number = next(n for n in range(1, 1000) if xml.disk_name(n) not in used)
-            domain.attachDeviceFlags(xml.text(xml.disk(number, path, {}, disk.name)), view)
+            attached = xml.disk(number, path, {}, disk.name, has_iothread(domain, view))
+            attach_to(domain, attached, view)
+
+
+def attach_to(domain, attached, view: int):
+    try:
+        domain.attachDeviceFlags(xml.text(attached), view)
+    except libvirt.libvirtError as error:
+        if NO_DIRECT_IO not in str(error):
+            raise
+        attached.find("driver").attrib.update(xml.PAGE_CACHE)
+        domain.attachDeviceFlags(xml.text(attached), view)
+
+
+def has_iothread(domain, view: int) -> bool:
+    """Machines that were defined by earlier releases have none."""
+    return etree.fromstring(description(domain, view)).findtext("iothreads", "0") != "0"
 
 
 def detach(connection, machine_id: str, pool: str, name: str):
@@ -62,9 +78,12 @@ def views(domain) -> tuple[int, ...]:
 
 def devices(domain, view: int) -> dict[str, etree._Element]:
     """The machine's drives by file; empty ones by their letter."""
-    kept = libvirt.VIR_DOMAIN_XML_INACTIVE if view == KEPT else 0
     found = {}
-    for each in etree.fromstring(domain.XMLDesc(kept)).iterfind("devices/disk"):
+    for each in etree.fromstring(description(domain, view)).iterfind("devices/disk"):
         source = each.find("source")
         found[each.find("target").get("dev") if source is None else source.get("file")] = each
     return found
+
+
+def description(domain, view: int) -> str:
+    return domain.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE if view == KEPT else 0)

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import libvirt
 import structlog
+from lxml import etree
 
 from worker.nodes.base import Machine, overlay_of
 from worker.nodes.libvirt import cards, firewall, firmware, seen, xml
@@ -18,6 +19,10 @@ FIREWALL_ATTEMPTS = 4
 the start. The next attempt finds it in order."""
 
 
+NO_DIRECT_IO = "O_DIRECT"
+"""In QEMU's words when the file system of a disk cannot go past the host's page cache."""
+
+
 def find(connection: libvirt.virConnect, machine_id: str) -> libvirt.virDomain:
     return connection.lookupByUUIDString(machine_id)
 
@@ -26,7 +31,7 @@ def define(connection, machine: Machine, kvm: bool, limits: bool, guarded: bool,
     """`notes` are further elements of its metadata."""
     paths = {disk: find_disk(connection, disk).path() for disk in (*machine.disks, *machine.media.values())}
     paths |= overlaid(connection, machine.disks)
-    description = xml.domain(machine, paths, kvm, limits, guarded, notes)
+    description = xml.domain(machine, paths, kvm, limits, guarded, notes, existing_type(connection, machine.id))
     if guarded:
         firewall.define(connection, machine.nics)
     try:
@@ -36,6 +41,14 @@ def define(connection, machine: Machine, kvm: bool, limits: bool, guarded: bool,
         if earlier in (None, machine.name):
             raise
         define_renamed(connection, machine, earlier, description)
+
+
+def existing_type(connection, machine_id: str) -> str:
+    """The machine type of the present definition, its version included; nothing where there is none."""
+    with absent_is_fine():
+        described = find(connection, machine_id).XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE)
+        return etree.fromstring(described).find("os/type").get("machine", "")
+    return ""
 
 
 def overlaid(connection, disks) -> dict:
@@ -75,9 +88,24 @@ def start(connection, machine_id: str):
                 domain.create()
             return
         except libvirt.libvirtError as error:
+            if NO_DIRECT_IO in str(error) and use_page_cache(connection, domain):
+                continue
             if error.get_error_domain() != libvirt.VIR_FROM_FIREWALL or attempt == FIREWALL_ATTEMPTS:
                 raise
             log.info("firewall_busy", machine=machine_id, attempt=attempt, detail=str(error))
+
+
+def use_page_cache(connection, domain) -> bool:
+    """Defines the machine's disks with the host's page cache, for a file system that cannot do without. Says whether
+    anything changed."""
+    description = etree.fromstring(domain.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE | libvirt.VIR_DOMAIN_XML_SECURE))
+    drivers = description.findall("devices/disk/driver[@cache='none']")
+    for driver in drivers:
+        driver.attrib.update(xml.PAGE_CACHE)
+    if drivers:
+        log.info("page_cache_used", machine=domain.UUIDString())
+        connection.defineXML(xml.text(description))
+    return bool(drivers)
 
 
 def is_on(connection, machine_id: str) -> bool:
@@ -115,7 +143,9 @@ def resume(connection, machine_id: str):
         domain.resume()
 
 
-def delete(connection, machine_id: str):
+def delete(connection, machine_id: str) -> set[str]:
+    """Returns the hardware addresses of its cards."""
+    macs: set[str] = set()
     with absent_is_fine():
         domain = find(connection, machine_id)
         macs, name = cards.macs(domain), domain.name()
@@ -123,6 +153,7 @@ def delete(connection, machine_id: str):
         domain.undefineFlags(firmware.FORGET)
         firmware.forget(connection, machine_id, name)
         firewall.forget(connection, macs)
+    return macs
 
 
 @contextlib.contextmanager

@@ -6,7 +6,7 @@ import libvirt
 from lxml import etree
 
 from worker.nodes.base import Disk, Progress
-from worker.nodes.libvirt import firmware, xml
+from worker.nodes.libvirt import chipset, xml
 from worker.nodes.libvirt.errors import absent_is_fine
 from worker.nodes.libvirt.machines import find
 from worker.nodes.libvirt.pools import CHUNK, create, delete_disk, find_disk, lookup, upload
@@ -63,13 +63,13 @@ def change(connection, machine_id: str, slot: str, disk: Disk | None):
     machine.updateDeviceFlags(drive(stored, slot, path), libvirt.VIR_DOMAIN_AFFECT_CONFIG | forced)
 
 
-DRIVES = "devices/disk[@device='cdrom'][target/@dev=$bios or target/@dev=$uefi]"
+DRIVES = "devices/disk[@device='cdrom'][target/@dev=$ide or target/@dev=$scsi]"
 
 
 def drive(description: str, slot: str, path: str | None) -> str:
     """The optical drive as the machine has it, with another medium."""
-    bios, uefi = firmware.names(slot)
-    [found] = etree.fromstring(description).xpath(DRIVES, bios=bios, uefi=uefi)
+    ide, scsi = chipset.drive_names(slot)
+    [found] = etree.fromstring(description).xpath(DRIVES, ide=ide, scsi=scsi)
     for part in ("source", "backingStore"):
         for element in found.findall(part):
             found.remove(element)

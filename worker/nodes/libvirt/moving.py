@@ -13,7 +13,7 @@ import libvirt
 from lxml import etree
 
 from worker.nodes.base import Machine
-from worker.nodes.libvirt import cards, firewall, firmware, variables, xml
+from worker.nodes.libvirt import cards, chipset, firewall, firmware, variables, xml
 from worker.nodes.libvirt.machines import find
 from worker.nodes.libvirt.pools import create, delete_disk, find_disk
 from worker.nodes.libvirt.xml import raw
@@ -36,7 +36,7 @@ def move(connection, target, machine: Machine, limits: bool):
     media = {
         drive: find_disk(target, medium).path()
         for slot, medium in machine.media.items()
-        for drive in firmware.names(slot)
+        for drive in chipset.drive_names(slot)
     }
     devices = disk_devices(domain)
     common = all(same_base(connection, target, device, path) for device, path in zip(devices, paths, strict=True))

@@ -6,7 +6,7 @@ from lxml import etree
 from lxml.builder import E, ElementMaker
 
 from worker.nodes.base import Machine, Nic
-from worker.nodes.libvirt import firewall, firmware, tpm
+from worker.nodes.libvirt import chipset, firewall, firmware, tpm
 
 NAMESPACE = "urn:panel:machine:1"
 MARK = ElementMaker(namespace=NAMESPACE, nsmap={"panel": NAMESPACE})
@@ -42,16 +42,13 @@ def raw(name: str, size: int) -> str:
 # --- machines
 
 
-def domain(machine: Machine, paths: Mapping, kvm: bool, limits: bool, guarded: bool, notes=()) -> str:
-    """A machine. `paths` says where its disks and media lie, `notes` go into its metadata; the rest is what the node
-    can do.
-
-    The machine type is `pc` where nothing needs another: its optical drives are IDE, which every system has a driver
-    for (Debian's cloud kernel has none for the SATA drives of `q35`, and would not find its seed), and its one PCI bus
-    takes disks and cards while the machine runs, without slots prepared for them.
-    """
+def domain(machine: Machine, paths: Mapping, kvm: bool, limits: bool, guarded: bool, notes=(), existing="") -> str:
+    """A machine. `paths` says where its disks and media lie, `notes` go into its metadata, `existing` is the machine
+    type of its present definition; the rest is what the node can do."""
     memory = str(machine.memory_mb)
-    order, slots = boot_order(machine), firmware.slots(machine)
+    kind = chipset.machine_type(machine, existing)
+    drives = chipset.drives(kind)
+    order = boot_order(machine, drives)
     return text(
         E.domain(
             E.name(machine.name),
@@ -60,18 +57,23 @@ def domain(machine: Machine, paths: Mapping, kvm: bool, limits: bool, guarded: b
             E.memory(memory, unit="MiB"),
             E.currentMemory(memory, unit="MiB"),
             E.vcpu(str(machine.cpu_cores)),
-            *firmware.parts(machine),
+            E.iothreads("1"),
+            *firmware.parts(machine, kind),
             E.cpu(*topology(machine), mode="host-passthrough" if kvm else "maximum"),
-            E.clock(offset="utc"),
+            clock(),
             E.on_reboot("restart"),
             E.devices(
-                *firmware.controllers(machine),
+                *chipset.controllers(machine, kind),
                 *(disk(n, paths[d], order, d.name) for n, d in enumerate(machine.disks)),
-                *(drive(slots[slot], paths.get(machine.media.get(slot)), order) for slot in slots),
+                *(
+                    drive(name, chipset.drive_bus(slot, machine, kind), paths.get(machine.media.get(slot)), order)
+                    for slot, name in drives.items()
+                ),
                 *(card(n, nic, order, limits, guarded) for n, nic in enumerate(machine.nics)),
                 E.serial(E.target(port="0"), type="pty"),
                 E.console(E.target(type="serial", port="0"), type="pty"),
                 E.channel(E.target(type="virtio", name="org.qemu.guest_agent.0"), type="unix"),
+                E.input(type="tablet", bus="usb"),
                 E.memballoon(E.stats(period="10"), model="virtio"),
                 E.rng(E.backend("/dev/urandom", model="random"), model="virtio"),
                 E.video(E.model(type="vga", vram="16384")),
@@ -83,6 +85,17 @@ def domain(machine: Machine, paths: Mapping, kvm: bool, limits: bool, guarded: b
     )
 
 
+def clock() -> etree._Element:
+    """A guest that was not given the processor gets the ticks of its real-time clock later, so that its time does not
+    fall behind; those of the old timer are spread. The HPET, which costs much to emulate, is left out."""
+    return E.clock(
+        E.timer(name="rtc", tickpolicy="catchup"),
+        E.timer(name="pit", tickpolicy="delay"),
+        E.timer(name="hpet", present="no"),
+        offset="utc",
+    )
+
+
 def topology(machine: Machine) -> list[etree._Element]:
     if machine.topology is None:
         return []
@@ -90,12 +103,11 @@ def topology(machine: Machine) -> list[etree._Element]:
     return [E.topology(sockets=sockets, dies="1", cores=cores, threads=threads)]
 
 
-def boot_order(machine: Machine) -> dict[str, int]:
+def boot_order(machine: Machine, drives: Mapping[str, str]) -> dict[str, int]:
     """Which device is tried when. The seed's drive is never booted from."""
-    slots = firmware.slots(machine)
     devices = {
         "disk": ["vda"] if machine.disks else [],
-        "cdrom": [slots["primary"], slots["secondary"]],
+        "cdrom": [drives["primary"], drives["secondary"]],
         "network": ["nic0"] if machine.nics else [],
     }
     return {device: n for n, device in enumerate((d for kind in machine.boot for d in devices[kind]), start=1)}
@@ -105,11 +117,25 @@ def booted(device: str, order: Mapping[str, int]) -> list:
     return [E.boot(order=str(order[device]))] if device in order else []
 
 
-def disk(number: int, path: str, order, name: str) -> etree._Element:
+DISK_DRIVER = {
+    "name": "qemu",
+    "type": "qcow2",
+    "cache": "none",
+    "io": "native",
+    "discard": "unmap",
+    "detect_zeroes": "unmap",
+}
+"""What a guest has read or written does not lie in the host's memory, too, and zeros take no room."""
+
+PAGE_CACHE = {"cache": "writeback", "io": "threads"}
+"""Instead, where the file system of a pool knows nothing else."""
+
+
+def disk(number: int, path: str, order, name: str, iothread=True) -> etree._Element:
     """The guest finds it as /dev/disk/by-id/virtio-, its name: virtio disks show 20 characters."""
     device = disk_name(number)
     return E.disk(
-        E.driver(name="qemu", type="qcow2", discard="unmap"),
+        E.driver(DISK_DRIVER | ({"iothread": "1"} if iothread else {})),
         E.source(file=path),
         E.target(dev=device, bus="virtio"),
         E.serial(name.partition(".")[0][:20]),
@@ -125,17 +151,25 @@ def disk_name(number: int) -> str:
     return disk_name(number // 26 - 1) + letters if number >= 26 else f"vd{letters}"
 
 
-def drive(device: str, path: str | None, order) -> etree._Element:
+def drive(device: str, bus: str, path: str | None, order) -> etree._Element:
     """An optical drive, empty when there is nothing to lie in it, so that a medium can be inserted later."""
     return E.disk(
         E.driver(name="qemu", type="raw"),
         *([E.source(file=path)] if path else []),
-        E.target(dev=device, bus=firmware.bus(device)),
+        E.target(dev=device, bus=bus),
+        *scsi_target(device, bus),
         E.readonly(),
         *booted(device, order),
         type="file",
         device="cdrom",
     )
+
+
+def scsi_target(device: str, bus: str) -> list:
+    """A target of its own: guests number those in order, but the units of one target backwards."""
+    if bus != "scsi":
+        return []
+    return [E.address(type="drive", controller="0", bus="0", target=str(ord(device[-1]) - ord("a")), unit="0")]
 
 
 def card(number: int, nic: Nic, order, limits: bool, guarded: bool) -> etree._Element:

@@ -1,0 +1,79 @@
+"""Machine types on a real libvirt: what exists keeps its own, with everything that depends on it."""
+
+import io
+import uuid
+from dataclasses import replace
+
+import libvirt
+import pytest
+from lxml import etree
+
+from worker.nodes.base import Disk, Machine, NodeSpec, Power
+from worker.nodes.libvirt import LibvirtNode, chipset
+
+pytestmark = pytest.mark.guest
+MiB = 1024**2
+
+
+@pytest.fixture
+def node(hypervisor, tmp_path):
+    node = LibvirtNode(NodeSpec("node", "node", "libvirt", hypervisor.uri), tmp_path)
+    node.prepare_pool("types", str(hypervisor.directory / "types"))
+    yield node
+    node.close()
+
+
+@pytest.fixture
+def earlier(node, monkeypatch):
+    """A machine as an earlier release defined it, and a medium."""
+    machine = Machine(str(uuid.uuid4()), "earlier", 1, 64, (Disk("types", "earlier", 16 * MiB),))
+    node.create_disk(machine.disks[0])
+    with monkeypatch.context() as patch:
+        patch.setattr(chipset, "machine_type", lambda machine, existing="": "pc-i440fx-6.2")
+        node.define(machine)
+    yield machine
+    node.delete(machine.id)
+    for name in ("earlier", "more", "medium.iso"):
+        node.delete_disk("types", name)
+
+
+def described(hypervisor, machine):
+    line = libvirt.open(hypervisor.uri)
+    found = etree.fromstring(line.lookupByUUIDString(machine.id).XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE))
+    line.close()
+    return found
+
+
+def test_a_machine_that_exists_keeps_its_type(hypervisor, node, earlier):
+    """Issue 12, 2: new machines are q35, existing ones keep theirs, also when they are defined again for a rescue, a
+    reinstall or a change of plan. Disks and media come and go as before."""
+    node.define(replace(earlier, memory_mb=96, boot=("cdrom", "disk")))
+    found = described(hypervisor, earlier)
+    assert found.find("os/type").get("machine") == "pc-i440fx-6.2"
+    drives = [each.find("target").get("dev") for each in found.iterfind("devices/disk[@device='cdrom']")]
+    assert drives == ["hda", "hdc", "hdd"]
+    more, medium = Disk("types", "more", 16 * MiB), io.BytesIO(bytes(MiB))
+    node.create_disk(more)
+    node.start(earlier.id)
+    node.set_media(earlier.id, "primary", node.put_medium("types", "medium.iso", medium, MiB))
+    node.attach_disk(earlier.id, more)
+    assert node.power(earlier.id) is Power.on
+    node.power_off(earlier.id)
+    node.define(replace(earlier, secure_boot=True))
+    assert described(hypervisor, earlier).find("os/type").get("machine").startswith("pc-q35-")
+
+
+def test_a_new_machine_takes_as_many_devices_as_there_are_ports(hypervisor, node):
+    """Every port that is spare takes a disk while the machine runs."""
+    disks = [Disk("types", f"many{number}", MiB) for number in range(chipset.SPARE_PORTS + 1)]
+    for disk in disks:
+        node.create_disk(disk)
+    machine = Machine(str(uuid.uuid4()), "many", 1, 64, tuple(disks[:1]))
+    node.define(machine)
+    node.start(machine.id)
+    for disk in disks[1:]:
+        node.attach_disk(machine.id, disk)
+    assert len(described(hypervisor, machine).findall("devices/disk[@device='disk']")) == len(disks)
+    node.delete(machine.id)
+    for disk in disks:
+        node.delete_disk("types", disk.name)

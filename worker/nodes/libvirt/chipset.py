@@ -1,0 +1,73 @@
+"""The machine type of a machine, and what follows from it: the buses of its optical drives and its PCI slots.
+
+New machines are `q35`. Its PCI Express slots have to be there before something can be plugged in, so ports are defined
+in advance. Its optical drives are on virtio-scsi: Debian's cloud kernel has no driver for SATA and would not find its
+seed. With secure boot only the seed is there, and the media are on SATA, because the installers that ask for secure
+boot bring no virtio drivers.
+
+A machine keeps the type that it was first defined with, its version included: a guest system may not start on other
+hardware. Those of earlier releases are `pc` (i440FX) with IDE drives.
+"""
+
+import re
+
+from lxml import etree
+from lxml.builder import E
+
+from worker.nodes.base import Machine
+
+Q35 = "q35"
+
+I440FX_TYPE = re.compile(r"pc(-i440fx-[\w.]+)?")
+Q35_TYPE = re.compile(r"(pc-)?q35(-[\w.]+)?")
+
+IDE_DRIVES = {"seed": "hda", "primary": "hdc", "secondary": "hdd"}
+"""The optical drives. The seed comes first, so that a boot order never depends on it being there."""
+
+SCSI_DRIVES = {"seed": "sda", "primary": "sdb", "secondary": "sdc"}
+
+FIXED_PORTS = 5
+"""Ports for the serial channel, the balloon, the random numbers, the SCSI and the USB controller."""
+
+SPARE_PORTS = 16
+"""Ports for what is attached while the machine runs. An instance has at most 16 disks and volumes."""
+
+
+def machine_type(machine: Machine, existing: str = "") -> str:
+    """The type to define the machine with. `existing` is that of its present definition."""
+    if Q35_TYPE.fullmatch(existing) or (I440FX_TYPE.fullmatch(existing) and not machine.secure_boot):
+        return existing
+    return Q35
+
+
+def is_q35(machine_type: str) -> bool:
+    return bool(Q35_TYPE.fullmatch(machine_type))
+
+
+def drives(machine_type: str) -> dict[str, str]:
+    """The names of the optical drives by slot."""
+    return SCSI_DRIVES if is_q35(machine_type) else IDE_DRIVES
+
+
+def drive_names(slot: str) -> tuple[str, str]:
+    """What the drive of that slot may be called: with either type."""
+    return IDE_DRIVES[slot], SCSI_DRIVES[slot]
+
+
+def drive_bus(slot: str, machine: Machine, machine_type: str) -> str:
+    if not is_q35(machine_type):
+        return "ide"
+    return "sata" if machine.secure_boot and slot != "seed" else "scsi"
+
+
+def controllers(machine: Machine, machine_type: str) -> list[etree._Element]:
+    if not is_q35(machine_type):
+        return []
+    count = FIXED_PORTS + SPARE_PORTS + len(machine.disks) + len(machine.nics)
+    ports = [E.controller(type="pci", model="pcie-root-port") for _ in range(count)]
+    return [
+        E.controller(type="pci", index="0", model="pcie-root"),
+        *ports,
+        E.controller(type="scsi", model="virtio-scsi"),
+        E.controller(type="usb", model="qemu-xhci"),
+    ]
