@@ -15,8 +15,8 @@ unexport PYTHONDONTWRITEBYTECODE
 
 PYTHON_PACKAGES := python3 python3-venv python3-dev
 LIBVIRT_PACKAGES := gcc libvirt-dev pkg-config
-HYPERVISOR_PACKAGES := dnsmasq-base ebtables iproute2 iptables libvirt-daemon-system mount qemu-system-x86 qemu-utils \
-	util-linux
+HYPERVISOR_PACKAGES := dnsmasq-base ebtables iproute2 iptables libvirt-daemon-system mount nftables qemu-system-x86 \
+	qemu-utils util-linux
 FIRMWARE_PACKAGES := ovmf swtpm swtpm-tools
 IMAGE_PACKAGES := cpio dpkg e2fsprogs fdisk grub-common grub-pc-bin kmod mmdebstrap mtools
 LOCAL_PACKAGES := $(LIBVIRT_PACKAGES) $(HYPERVISOR_PACKAGES) $(FIRMWARE_PACKAGES) $(IMAGE_PACKAGES)

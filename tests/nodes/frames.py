@@ -49,8 +49,9 @@ def udp(port: int, to=9) -> bytes:
     return struct.pack("!HHHH", port, to, 12, 0) + bytes(4)
 
 
-def icmpv6(kind: int) -> bytes:
-    return struct.pack("!BBHI", kind, 0, 0, 0) + bytes(16)
+def icmpv6(kind: int, about="::") -> bytes:
+    """A message of neighbour discovery about that address."""
+    return struct.pack("!BBHI", kind, 0, 0, 0) + packed(about)
 
 
 class Listener:
@@ -78,6 +79,14 @@ class Listener:
         self.ended.set()
         self.thread.join()
         self.socket.close()
+
+    def advertised(self) -> set[str]:
+        """The addresses that neighbour advertisements were about."""
+        return {
+            str(ipaddress.ip_address(frame[62:78]))
+            for frame in self.frames
+            if int.from_bytes(frame[12:14]) == IPV6 and frame[20] == ICMPV6 and frame[54] == 136
+        }
 
     def senders(self) -> set[str]:
         """The MACs and IP addresses that frames came from."""

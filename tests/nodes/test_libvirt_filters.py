@@ -17,7 +17,7 @@ from lxml.builder import E
 
 from tests.nodes.frames import ICMPV6, RARP, UDP, VLAN, Listener, arp, ethernet, icmpv6, ipv4, ipv6, udp
 from worker.nodes.base import Nic
-from worker.nodes.libvirt import filters
+from worker.nodes.libvirt import filters, firewall, neighbours
 
 pytestmark = pytest.mark.guest
 
@@ -35,8 +35,9 @@ PASSES = {
     "ipv6": ipv6(OWN, OWN6, UDP, udp(1000)),
     "ping over ipv6": ipv6(OWN, OWN6, ICMPV6, icmpv6(128)),
     "neighbour solicitation": ipv6(OWN, LINK_LOCAL, ICMPV6, icmpv6(135)),
-    "neighbour advertisement": ipv6(OWN, LINK_LOCAL, ICMPV6, icmpv6(136)),
-    "neighbour advertisement from its address": ipv6(OWN, OWN6, ICMPV6, icmpv6(136)),
+    "neighbour advertisement": ipv6(OWN, LINK_LOCAL, ICMPV6, icmpv6(136, LINK_LOCAL)),
+    "neighbour advertisement from its address": ipv6(OWN, OWN6, ICMPV6, icmpv6(136, OWN6)),
+    "neighbour advertisement for its prefix": ipv6(OWN, OWN6, ICMPV6, icmpv6(136, "fd01::7")),
     "router solicitation": ipv6(OWN, LINK_LOCAL, ICMPV6, icmpv6(133)),
     "multicast listener report": ipv6(OWN, LINK_LOCAL, ICMPV6, icmpv6(143)),
     "duplicate address detection": ipv6(OWN, "::", ICMPV6, icmpv6(135)),
@@ -52,6 +53,11 @@ DROPPED = {
     "ipv4 from another's address": ipv4(OWN, OTHER4, udp(1000)),
     "ipv6 from another's address": ipv6(OWN, OTHER6, UDP, udp(1000)),
     "neighbour solicitation from another's address": ipv6(OWN, OTHER6, ICMPV6, icmpv6(135)),
+    "neighbour solicitation from another's link-local address": ipv6(OWN, "fe80::1", ICMPV6, icmpv6(135)),
+    "neighbour advertisement from another's link-local address": ipv6(OWN, "fe80::1", ICMPV6, icmpv6(136, OWN6)),
+    "neighbour advertisement for another's address": ipv6(OWN, OWN6, ICMPV6, icmpv6(136, OTHER6)),
+    "neighbour advertisement for another's link-local address": ipv6(OWN, LINK_LOCAL, ICMPV6, icmpv6(136, "fe80::1")),
+    "neighbour advertisement beside its prefix": ipv6(OWN, OWN6, ICMPV6, icmpv6(136, "fd02::7")),
     "traffic from a link-local address": ipv6(OWN, "fe80::1", UDP, udp(1000)),
     "dhcp server": ipv4(OWN, OWN4, udp(67, 68)),
     "dhcpv6 server": ipv6(OWN, OWN6, UDP, udp(547, 546)),
@@ -75,11 +81,14 @@ class Port:
     @contextlib.contextmanager
     def guarded(self):
         owner = E.owner(E.name("test"), E.uuid(str(uuid.uuid4())))
-        reference = filters.reference(Nic(OWN, "public", (OWN4, OWN4_TOO, OWN6)))
+        nic = Nic(OWN, "public", (OWN4, OWN4_TOO, OWN6), prefixes=("fd01::/64",))
+        reference = filters.reference(nic)
+        neighbours.allow([nic])
         binding = E.filterbinding(owner, E.portdev(name=self.name), E.mac(address=OWN), reference)
         bound = self.connection.nwfilterBindingCreateXML(etree.tostring(binding, encoding="unicode"))
         yield
         bound.delete()
+        neighbours.forget([OWN])
 
     def arrive(self, frames: dict[str, bytes]) -> set[str]:
         """Which of the frames come through. One that passes is sent last: what has not come before it never will."""
@@ -122,6 +131,66 @@ def test_what_is_the_guests_own_passes(port):
 def test_everything_else_is_dropped(port):
     with port.guarded():
         assert port.arrive(DROPPED) == set()
+
+
+def test_a_real_guest_cannot_answer_for_a_neighbour(hypervisor, started):
+    """Acceptance E, guest XML: neighbour discovery. The guest takes part in an anycast address that is not its own: it
+    answers who asks for it, from its own address."""
+    guest, bridge = started, hypervisor.network.bridge
+    stolen, own = "fd99:7::100", guest.machine.nics[0].addresses[1]
+    subprocess.run(["ip", "-6", "route", "replace", f"{stolen}/128", "dev", bridge], check=True)
+    assert guest.says("echo 1 >/proc/sys/net/ipv6/conf/all/forwarding; ip addr add fd99:7::101/126 dev eth0; sleep 2")
+    with Listener(guest.tap) as left, Listener(bridge) as arrived:
+        limit = time.monotonic() + 30
+        while not (stolen in left.advertised() and own in arrived.advertised()):
+            assert time.monotonic() < limit, (left.advertised(), arrived.advertised())
+            subprocess.run(["ip", "-6", "neigh", "flush", "dev", bridge], check=True, capture_output=True)
+            with socket.socket(socket.AF_INET6, socket.SOCK_DGRAM) as asking:
+                for address in (stolen, own):
+                    asking.sendto(b"", (address, 9))
+            time.sleep(0.5)
+    assert stolen not in arrived.advertised()
+    assert guest.says("echo 0 >/proc/sys/net/ipv6/conf/all/forwarding; ip addr del fd99:7::101/126 dev eth0")
+
+
+def test_the_rules_come_back_from_what_libvirt_keeps(port):
+    """After a start of the host the packet filter is empty."""
+    nic = Nic(OWN, "public", (OWN4, OWN6), prefixes=("fd01::/64",))
+    firewall.define(port.connection, [nic])
+    neighbours.allow([nic])
+    written = rules(OWN)
+    assert "@th,64,64 0xfd01000000000000 accept" in written
+    assert len(written.splitlines()) > 5
+    neighbours.forget([OWN])
+    assert rules(OWN) == ""
+    neighbours.restore(port.connection)
+    assert rules(OWN) == written
+    neighbours.forget([OWN])
+    firewall.forget(port.connection, [OWN])
+
+
+def rules(mac):
+    command = ["nft", "list", "chain", *neighbours.TABLE.split(), neighbours.chain_name(mac)]
+    return subprocess.run(command, capture_output=True, text=True).stdout
+
+
+def test_a_card_of_an_earlier_release_gets_the_present_guard(port):
+    nic = Nic(OWN, "public", (OWN4, OWN6))
+    earlier = etree.fromstring(filters.guard())
+    earlier.set("name", filters.EARLIER_NAME)
+    earlier.find("uuid").text = str(uuid.uuid4())
+    port.connection.nwfilterDefineXML(etree.tostring(earlier, encoding="unicode"))
+    card = etree.fromstring(firewall.describe(nic))
+    card.find("filterref").set("filter", filters.EARLIER_NAME)
+    card.find("filterref").remove(card.find("filterref/parameter[@name='LINK_LOCAL']"))
+    port.connection.nwfilterDefineXML(etree.tostring(card, encoding="unicode"))
+    for _ in range(2):
+        firewall.renew(port.connection, [OWN, OTHER])
+    kept = etree.fromstring(port.connection.nwfilterLookupByName(firewall.name_of(OWN)).XMLDesc()).find("filterref")
+    assert kept.get("filter") == filters.NAME
+    assert kept.xpath("string(parameter[@name='LINK_LOCAL']/@value)") == LINK_LOCAL
+    firewall.forget(port.connection, [OWN])
+    port.connection.nwfilterLookupByName(filters.EARLIER_NAME).undefine()
 
 
 def test_counters_are_the_guests(started):

@@ -23,6 +23,7 @@ from worker.nodes.libvirt import (
     machines,
     media,
     moving,
+    neighbours,
     overlays,
     pools,
     screens,
@@ -55,6 +56,7 @@ class LibvirtNode(Node):
         self.lines = Lines(spec.uri)
         self.pings = agents.Pings(self.lines)
         self.circuit = Circuit(spec.name)
+        self.filters_neighbours = neighbours.is_possible(spec.uri)
         self.cards = seen.Cards()
         self.facts: facts.Facts | None = None
         """What the node can do. It is found out again after the node was lost: it may have been changed or repaired."""
@@ -170,6 +172,7 @@ class LibvirtNode(Node):
         tpm.check(machine, found.tpm)
         firmware.check(machine, found.secure_boot)
         define = define or machines.define
+        self._allow_neighbours(found, machine.nics)
         define(connection, machine, found.accelerated, found.bandwidth_limits, found.address_filters)
 
     def set_cards(self, machine_id, nics):
@@ -177,7 +180,12 @@ class LibvirtNode(Node):
 
     def _set_cards(self, connection, machine_id, nics):
         self.facts = found = self.facts or facts.find_out(connection)
+        self._allow_neighbours(found, nics)
         cards.change(connection, machine_id, nics, found.bandwidth_limits, found.address_filters)
+
+    def _allow_neighbours(self, found, nics):
+        if self.filters_neighbours and found.address_filters:
+            neighbours.allow(nics)
 
     def power(self, machine_id):
         return self.call("look at the machine", SOON, machines.power, machine_id)
@@ -207,7 +215,12 @@ class LibvirtNode(Node):
         self.call("resume the machine", A_WHILE, machines.resume, machine_id)
 
     def delete(self, machine_id):
-        self.call("delete the machine", A_WHILE, machines.delete, machine_id)
+        self.call("delete the machine", A_WHILE, self._delete, machine_id)
+
+    def _delete(self, connection, machine_id):
+        macs = machines.delete(connection, machine_id)
+        if self.filters_neighbours:
+            neighbours.forget(macs)
 
     def move(self, machine, target, progress=None):
         """It takes as long as the guest's memory and disks do: the deadline counts from when the move was last seen."""
@@ -217,6 +230,7 @@ class LibvirtNode(Node):
             nonlocal watch
             with target.lines.one() as there, self.lines.one() as line:
                 target.facts = target.facts or facts.find_out(there)  # which also brings the filters that cards name
+                target._allow_neighbours(target.facts, machine.nics)
                 watch = moving.Watch(line, machine.id, progress)
                 try:
                     with watch:

@@ -5,12 +5,13 @@ lets pass from a guest:
 
 * ARP that speaks for one of its IPv4 addresses (or for none, which is how a guest asks whether an address is taken);
 * IPv4 and IPv6 from one of its addresses, but no answers of a DHCP server and no router advertisements;
-* neighbour discovery from a link-local address, and from none when it asks whether an address is taken (redirects,
-  which count only when they come from a link-local address, are not among these kinds);
+* neighbour discovery from one of its addresses or from the link-local address that follows from its MAC, and from
+  none when it asks whether an address is taken (redirects, which count only when they come from a link-local address,
+  are not among these kinds);
 * the announcement QEMU makes for it after a migration (RARP).
 
-Everything else is dropped. What it cannot see is the inside of a neighbour advertisement: a guest may still claim a
-neighbour's IPv6 address there, but it cannot send from it.
+Everything else is dropped. What libvirt cannot see is the inside of a neighbour advertisement: `neighbours` looks
+there.
 """
 
 import ipaddress
@@ -20,9 +21,13 @@ from lxml.builder import E
 
 from worker.nodes.base import Nic
 
-NAME = "panel-guard"
-UUID = "a2f4b0c3-5f0e-4c5b-9d0e-6a1f6f0d7c11"
-"""Fixed, so that a later release can replace the rules while machines run."""
+NAME = "panel-guard-2"
+UUID = "0d4c5ff2-6cf3-4e52-a4a5-2b8f4b9f2f6e"
+"""Fixed, so that a later release can replace the rules while machines run. One that asks the cards for another
+parameter needs another name, because the cards that are in use do not have it."""
+
+EARLIER_NAME = "panel-guard"
+"""The filter of earlier releases, which knew no `LINK_LOCAL`."""
 
 NO_ADDRESS = {4: "0.0.0.0", 6: "::"}
 """Fills a list that would be empty: libvirt would go and learn the guest's address from what it sends."""
@@ -33,7 +38,7 @@ def rule(action: str, priority: int, *matches):
 
 
 def guard() -> str:
-    discovery = {"protocol": "icmpv6", "srcipaddr": "fe80::", "srcipmask": "10"}
+    discovery = {"protocol": "icmpv6", "srcipaddr": "$LINK_LOCAL"}
     # The numbers behind two lists in one rule let libvirt combine them; else it wants both to be of one length.
     rules = (
         rule("drop", -900, E.mac(match="no", srcmacaddr="$MAC")),
@@ -59,4 +64,12 @@ def reference(nic: Nic):
     for address in nic.addresses:
         listed[ipaddress.ip_address(address).version].append(address)
     values = [(f"IPV{v}", address) for v, found in listed.items() for address in found or [NO_ADDRESS[v]]]
+    values.append(("LINK_LOCAL", link_local(nic.mac)))
     return E.filterref(*(E.parameter(name=name, value=value) for name, value in values), filter=NAME)
+
+
+def link_local(mac: str) -> str:
+    """The address that a guest makes of its MAC (RFC 4291, appendix A)."""
+    octets = bytes.fromhex(mac.replace(":", ""))
+    identifier = bytes([octets[0] ^ 2]) + octets[1:3] + b"\xff\xfe" + octets[3:]
+    return str(ipaddress.IPv6Address(b"\xfe\x80" + bytes(6) + identifier))

@@ -99,10 +99,30 @@ def define(connection, nics: Iterable[Nic]):
         connection.nwfilterDefineXML(describe(nic))
 
 
+def renew(connection, macs: Iterable[str]):
+    """Hangs the present guard on cards whose filter an earlier release wrote."""
+    for mac in macs:
+        found = lookup(connection, mac)
+        tree = None if found is None else etree.fromstring(found.XMLDesc())
+        reference = None if tree is None else tree.find(f"filterref[@filter='{filters.EARLIER_NAME}']")
+        if reference is not None:
+            reference.set("filter", filters.NAME)
+            reference.append(E.parameter(name="LINK_LOCAL", value=filters.link_local(mac)))
+            connection.nwfilterDefineXML(filters.guard())
+            connection.nwfilterDefineXML(etree.tostring(tree, encoding="unicode"))
+
+
 def forget(connection, macs: Iterable[str]):
     for mac in macs:
-        try:
-            connection.nwfilterLookupByName(name_of(mac)).undefine()
-        except libvirt.libvirtError as error:
-            if error.get_error_code() != libvirt.VIR_ERR_NO_NWFILTER:
-                raise
+        if (found := lookup(connection, mac)) is not None:
+            found.undefine()
+
+
+def lookup(connection, mac: str):
+    """The filter of the card, or None."""
+    try:
+        return connection.nwfilterLookupByName(name_of(mac))
+    except libvirt.libvirtError as error:
+        if error.get_error_code() != libvirt.VIR_ERR_NO_NWFILTER:
+            raise
+        return None

@@ -82,6 +82,7 @@ def power(connection, machine_id: str):
 
 def start(connection, machine_id: str):
     domain = find(connection, machine_id)
+    firewall.renew(connection, cards.macs(domain))
     for attempt in range(1, FIREWALL_ATTEMPTS + 1):
         try:
             with fine_when(domain.isActive):

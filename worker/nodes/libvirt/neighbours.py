@@ -1,0 +1,108 @@
+"""What a guest may say of IPv6 neighbours, where the hypervisor is this machine.
+
+A neighbour advertisement names the address it is about inside the packet, where libvirt's filters cannot look. So the
+kernel's packet filter does (nftables, before libvirt's own rules): an advertisement from a card passes when it is about
+one of the guest's addresses or its link-local address. The chains belong to hardware addresses, which `filters` ties to
+their cards. Other hosts are reached through libvirt only and lack this.
+"""
+
+import ipaddress
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Iterable
+from urllib.parse import urlsplit
+
+import structlog
+from lxml import etree
+
+from worker.nodes.base import Nic
+from worker.nodes.libvirt.filters import link_local
+
+log = structlog.get_logger()
+
+TABLE = "bridge panel-neighbours"
+
+BEFORE_LIBVIRT = -310
+"""Priority of the chain; libvirt's rules are at -300."""
+
+COMMON = f"""\
+add table {TABLE}
+add map {TABLE} cards {{ type ether_addr : verdict; }}
+add chain {TABLE} guests {{ type filter hook prerouting priority {BEFORE_LIBVIRT}; }}
+flush chain {TABLE} guests
+add rule {TABLE} guests icmpv6 type nd-neighbor-advert ether saddr vmap @cards
+"""
+
+PATH = "/usr/local/sbin:/usr/sbin:/sbin:/usr/local/bin:/usr/bin:/bin"
+
+FILTER_NAME = re.compile(r"panel-([0-9a-f]{12})")
+"""Those of cards (`firewall.name_of`)."""
+
+
+def is_possible(uri: str) -> bool:
+    """Whether the node of that address is this machine, and its packet filter can be changed."""
+    address = urlsplit(uri)
+    here = address.scheme in ("qemu", "qemu+unix") and not address.hostname
+    return here and os.geteuid() == 0 and shutil.which("nft", path=PATH) is not None
+
+
+def allow(nics: Iterable[Nic]):
+    """After success the cards may advertise their own addresses and no others."""
+    cards = {nic.mac: (*nic.addresses, *nic.prefixes) for nic in nics}
+    if cards:
+        load(COMMON + "".join(card_rules(mac, addresses) for mac, addresses in cards.items()))
+
+
+def card_rules(mac: str, addresses: Iterable[str]) -> str:
+    chain = chain_name(mac)
+    networks = map(ipaddress.ip_network, (*addresses, link_local(mac)))
+    rules = [f"add rule {TABLE} {chain} {target(each)} accept\n" for each in networks if each.version == 6]
+    return (
+        f"add chain {TABLE} {chain}\nflush chain {TABLE} {chain}\n"
+        + "".join(rules)
+        + f"add rule {TABLE} {chain} drop\nadd element {TABLE} cards {{ {mac} : goto {chain} }}\n"
+    )
+
+
+def target(network: ipaddress.IPv6Network) -> str:
+    """Matches the address that an advertisement is about: 128 bits, 64 bits after the start of ICMPv6."""
+    if not network.prefixlen:
+        return ""
+    bits = int(network.network_address) >> (128 - network.prefixlen)
+    return f"@th,64,{network.prefixlen} {bits:#x}"
+
+
+def forget(macs: Iterable[str]):
+    for mac in macs:
+        chain = chain_name(mac)
+        present = card_rules(mac, ())  # what is not there cannot be deleted
+        load(f"{COMMON}{present}delete element {TABLE} cards {{ {mac} }}\ndelete chain {TABLE} {chain}\n")
+
+
+def restore(connection):
+    """Brings back the rules of all cards after a start of this machine. libvirt kept their addresses."""
+    nics = []
+    for kept in connection.listAllNWFilters():
+        if found := FILTER_NAME.fullmatch(kept.name()):
+            tree = etree.fromstring(kept.XMLDesc())
+            mac = ":".join(re.findall("..", found[1]))
+            addresses = tuple(tree.xpath("filterref/parameter[@name='IPV4' or @name='IPV6']/@value"))
+            accepted = tree.xpath("rule[@action='accept'][@direction='out']/ipv6[@srcipaddr][@srcipmask]")
+            prefixes = tuple(f"{each.get('srcipaddr')}/{each.get('srcipmask')}" for each in accepted)
+            nics.append(Nic(mac, "", addresses, prefixes=prefixes))
+    allow(nics)
+
+
+def chain_name(mac: str) -> str:
+    return f"card-{mac.replace(':', '').lower()}"
+
+
+def load(script: str):
+    """All of it at once or nothing."""
+    done = subprocess.run(
+        ["nft", "-f", "-"], env={"PATH": PATH, "LC_ALL": "C"}, input=script, capture_output=True, text=True, timeout=30
+    )
+    if done.returncode:
+        log.warning("neighbour_rules_refused", detail=done.stderr.strip()[-500:])
