@@ -1,6 +1,9 @@
 # ruff: noqa: F811  (fixtures are arguments)
 """What every driver promises about snapshots of machines."""
 
+import json
+import subprocess
+
 import pytest
 
 from tests.nodes.test_contract import (  # noqa: F401  (fixtures)
@@ -59,6 +62,20 @@ def test_with_the_memory_the_guest_goes_on(node, guest):
     if type(node).__name__ == "LibvirtNode":
         assert node.agent_run(guest.id, ["cat", "/proc/sys/kernel/random/boot_id"]).output == boot
     node.delete_snapshot(guest.id, "memory")
+
+
+def test_memory_is_kept_only_where_it_was_asked_for(lab, node, guest):
+    """Acceptance E11: a snapshot without the memory has none in the disk either."""
+    if type(node).__name__ != "LibvirtNode":
+        pytest.skip("a simulated disk has no memory in it")
+    node.take_snapshot(guest.id, "disks")
+    node.take_snapshot(guest.id, "memory", memory=True)
+    command = ["qemu-img", "info", "--force-share", "--output=json", f"{lab.pool_path}/{guest.disks[0].name}"]
+    found = json.loads(subprocess.run(command, check=True, capture_output=True).stdout)["snapshots"]
+    kept = {each["name"]: each["vm-state-size"] > 0 for each in found}
+    assert (kept["disks"], kept["memory"]) == (False, True)
+    for name in ("disks", "memory"):
+        node.delete_snapshot(guest.id, name)
 
 
 def test_disks_of_a_machine_that_is_off(node, guest):

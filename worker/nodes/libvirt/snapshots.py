@@ -1,8 +1,15 @@
-"""Snapshots inside the machine's own disks (qcow2 keeps them): all disks at one moment, and the memory if it runs."""
+"""Snapshots inside the machine's own disks (qcow2 keeps them): all disks at one moment, and the memory if it is wanted.
+
+libvirt itself keeps the memory in every snapshot of a machine that runs. So one without it is taken by QEMU's monitor,
+and libvirt is given its description, which is that of a machine that is off.
+"""
 
 import contextlib
+import json
+import time
 
 import libvirt
+import libvirt_qemu
 from lxml import etree
 from lxml.builder import E
 
@@ -11,6 +18,7 @@ from worker.nodes.libvirt import xml
 from worker.nodes.libvirt.errors import absent_is_fine
 from worker.nodes.libvirt.machines import find, power_off
 
+KEPT = libvirt.VIR_DOMAIN_XML_INACTIVE | libvirt.VIR_DOMAIN_XML_SECURE
 RUNNING, PAUSED = libvirt.VIR_DOMAIN_SNAPSHOT_REVERT_RUNNING, libvirt.VIR_DOMAIN_SNAPSHOT_REVERT_PAUSED
 
 
@@ -22,19 +30,62 @@ def take(connection, machine_id: str, name: str, memory: bool):
         raise Refused("A machine with secure boot cannot take snapshots.", f"machine {machine_id}")
     if (earlier := lookup(domain, name)) is not None:
         earlier.delete()
-    with at_rest(domain, wanted=not memory):
+    if memory or not domain.isActive():
         domain.snapshotCreateXML(xml.text(E.domainsnapshot(E.name(name))))
+    else:
+        take_disks(domain, name)
+
+
+def take_disks(domain, name: str):
+    """All disks of a running machine at one moment, without its memory."""
+    with at_rest(domain):
+        data = [{"device": node, "name": name} for node in disk_nodes(domain)]
+        monitor(domain, "transaction", actions=[{"type": "blockdev-snapshot-internal-sync", "data": d} for d in data])
+    try:
+        domain.snapshotCreateXML(described(domain, name), libvirt.VIR_DOMAIN_SNAPSHOT_CREATE_REDEFINE)
+    except libvirt.libvirtError:
+        for each in data:
+            monitor(domain, "blockdev-snapshot-delete-internal-sync", **each)
+        raise
+
+
+def disk_nodes(domain) -> list[str]:
+    """QEMU's names of the machine's disks."""
+    inserted = [each.get("inserted") for each in monitor(domain, "query-block")]
+    return [each["node-name"] for each in inserted if each and not each["ro"] and each["drv"] == "qcow2"]
+
+
+def monitor(domain, command: str, **arguments):
+    said = libvirt_qemu.qemuMonitorCommand(domain, json.dumps({"execute": command, "arguments": arguments}), 0)
+    answer = json.loads(said)
+    if "error" in answer:
+        raise Refused("The hypervisor could not take the snapshot.", f"{command}: {answer['error']}")
+    return answer["return"]
+
+
+def described(domain, name: str) -> str:
+    definition = etree.fromstring(domain.XMLDesc(KEPT))
+    disks = definition.xpath("devices/disk[@device='disk']/target/@dev")
+    return xml.text(
+        E.domainsnapshot(
+            E.name(name),
+            E.state("shutoff"),
+            E.creationTime(str(int(time.time()))),
+            E.memory(snapshot="no"),
+            E.disks(*(E.disk(name=disk, snapshot="internal") for disk in disks)),
+            definition,
+        )
+    )
 
 
 @contextlib.contextmanager
-def at_rest(domain, wanted: bool):
+def at_rest(domain):
     """The guest's file systems are at rest meanwhile, where its agent can bring that about: without the memory they are
     all that will be left."""
     frozen = False
-    if wanted and domain.isActive():
-        with contextlib.suppress(libvirt.libvirtError):
-            domain.fsFreeze()
-            frozen = True
+    with contextlib.suppress(libvirt.libvirtError):
+        domain.fsFreeze()
+        frozen = True
     try:
         yield
     finally:
