@@ -1,0 +1,110 @@
+"""Machine types compared: boot time, memory on the host, disk throughput in the guest.
+
+    python -m tests.bench.machines [ROUNDS]
+
+`before` is the machine of earlier releases (i440FX, IDE drives, libvirt's defaults), `now` that of this one.
+"""
+
+import contextlib
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+import uuid
+from pathlib import Path
+from unittest import mock
+
+from lxml.builder import E
+
+from panel.config import ROOT
+from tests.hypervisor import unused_network
+from worker.guests import tiny
+from worker.nodes.base import AgentSilent, Disk, GiB, Image, Machine, Nic, NodeSpec, Seed
+from worker.nodes.libvirt import LibvirtNode, chipset, local, xml
+
+SEED = Seed('{"instance-id": "one", "local-hostname": "bench"}', "#cloud-config\n{}", '{"version": 2}')
+WRITE = "dd if=/dev/shm/data of=/root/data bs=1M conv=fsync 2>/dev/null"
+READ = "echo 3 >/proc/sys/vm/drop_caches; dd if=/root/data of=/dev/null bs=1M 2>/dev/null"
+MEGABYTES = 64
+
+DEFAULTS = {"name": "qemu", "type": "qcow2", "discard": "unmap"}
+VARIANTS = {
+    "before": ("pc", DEFAULTS, lambda: E.clock(offset="utc")),
+    "now": ("", xml.DISK_DRIVER, xml.clock),
+    "now, page cache": ("", xml.DISK_DRIVER | {"cache": "writeback", "io": "threads"}, xml.clock),
+}
+
+
+@contextlib.contextmanager
+def node():
+    with tempfile.TemporaryDirectory(prefix="bench", dir="/tmp") as place:
+        directory = Path(place) / "h"
+        network = unused_network()
+        made = LibvirtNode(NodeSpec("bench", "bench", "libvirt", local.start(directory, network)), Path(place))
+        try:
+            made.prepare_pool("bench", str(directory / "disks"))
+            built = tiny.build(Path(place) / "tiny.qcow2", cache=(ROOT / "var/cache").resolve(), log=lambda *_: None)
+            made.put_image("bench", Image("tiny.qcow2", built.path, built.size))
+            made.directory, made.network = directory, network
+            yield made
+        finally:
+            made.close()
+            local.stop(directory)
+
+
+def measure(node, kind, driver, clock):
+    number = uuid.uuid4()
+    disk, seed = Disk("bench", f"{number}", GiB), node.write_seed("bench", f"{number}.iso", SEED)
+    node.create_disk(disk, Image("tiny.qcow2", Path(), 0))
+    four = node.network.gateway4.split("/")[0]
+    nic = Nic("52:54:00:00:99:01", "public", (f"{four}9",))
+    machine = Machine(str(number), "bench", 1, 256, (disk,), (nic,), {"seed": seed})
+    chosen = (lambda machine, existing="": kind) if kind else chipset.machine_type
+    with (
+        mock.patch.object(chipset, "machine_type", chosen),
+        mock.patch.object(xml, "DISK_DRIVER", driver),
+        mock.patch.object(xml, "clock", clock),
+    ):
+        node.define(machine)
+    node.start(machine.id)
+    began = time.monotonic()
+    while not answers(node, machine.id):
+        time.sleep(0.05)
+    figures = {"boot s": time.monotonic() - began}
+    [pid] = (node.directory / "run" / "qemu").glob("bench.pid")
+    status = Path(f"/proc/{int(pid.read_text())}/status").read_text()
+    figures["RSS MiB"] = int(status.partition("VmRSS:")[2].split()[0]) / 1024
+    run = lambda script: node.agent_run(machine.id, ["sh", "-c", script], deadline=120)  # noqa: E731
+    run(f"dd if=/dev/urandom of=/dev/shm/data bs=1M count={MEGABYTES} 2>/dev/null")
+    for name, script in (("write MiB/s", WRITE), ("read MiB/s", READ)):
+        began = time.monotonic()
+        assert run(script).exit_code == 0
+        figures[name] = MEGABYTES / (time.monotonic() - began)
+    node.delete(machine.id)
+    for name in (disk.name, seed.name):
+        node.delete_disk("bench", name)
+    return figures
+
+
+def answers(node, machine_id):
+    with contextlib.suppress(AgentSilent):
+        node.agent_ping(machine_id)
+        return True
+    return False
+
+
+def main(rounds=2):
+    found = {name: [] for name in VARIANTS}
+    with node() as made:
+        for _ in range(rounds):
+            for name, variant in VARIANTS.items():
+                found[name].append(measure(made, *variant))
+    load = subprocess.run(["uptime"], capture_output=True, text=True).stdout.rpartition("average")[2]
+    print(f"{rounds} rounds, load{load.strip()}")
+    for name, rows in found.items():
+        print(f"{name:18}", "  ".join(f"{key} {statistics.median(row[key] for row in rows):7.1f}" for key in rows[0]))
+
+
+if __name__ == "__main__":
+    main(*map(int, sys.argv[1:]))
