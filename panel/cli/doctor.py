@@ -196,11 +196,16 @@ def local_hypervisor(config):
     """Whether this machine could be one, and how fast. A panel of other machines' hypervisors does without."""
     if not find_spec("libvirt"):
         return "not possible: libvirt-python is not installed (it needs gcc, pkg-config and libvirt-dev)"
+    from panel.cli import doctor_hypervisor
     from worker.nodes.libvirt import local
 
     if lacking := local.missing():
         return f"not possible: {' '.join(lacking)}"
-    return f"possible. {local.verdict(config.data_dir / 'hypervisor').sentence}"
+    directory = config.data_dir / "hypervisor"
+    holds, wrong = doctor_hypervisor.look(directory)
+    if wrong:
+        raise Wrong(" ".join(wrong))
+    return f"possible. {local.verdict(directory).sentence} {'; '.join(holds)}."
 
 
 CHECKS = {

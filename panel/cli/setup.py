@@ -114,7 +114,9 @@ def hypervisor(location, data_dir, simulated):
     except Problem as reason:
         tell(f"This machine is no hypervisor: {reason}")
         return found or add(location, "simulated", "simulated", "simulated://", "/disks")
-    return found or add(location, "this-machine", "libvirt", local_uri(data_dir), str(data_dir / "disks"))
+    return found or add(
+        location, "this-machine", "libvirt", local_uri(data_dir), str(data_dir / "hypervisor" / "disks")
+    )
 
 
 def local_uri(data_dir):

@@ -81,15 +81,15 @@ def simulated_lab(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def libvirt_lab(hypervisor_uri, tiny_image, tmp_path_factory):
+def libvirt_lab(hypervisor, tiny_image, tmp_path_factory):
     path = tmp_path_factory.mktemp("libvirt")
-    spec = NodeSpec("node", "node", "libvirt", hypervisor_uri)
+    spec = NodeSpec("node", "node", "libvirt", hypervisor.uri)
     return Laboratory(
         node=driver("libvirt")(spec, path),
         reach=lambda: driver("libvirt")(spec, path),
         image=Image("system.qcow2", tiny_image, tiny_image.stat().st_size),
         network="public",
-        pool_path=str(path / "pool"),
+        pool_path=str(hypervisor.directory / "contract"),
         signs_in=password_in_shadow,
         admits=lambda node, machine_id, screen, password: viewer.admitted(screen, password),
     )

@@ -72,9 +72,9 @@ def impatient(monkeypatch):
 
 
 @pytest.fixture
-def node(wire, tmp_path):
+def node(hypervisor, wire, tmp_path):
     node = LibvirtNode(NodeSpec("node", "node", "libvirt", wire.uri), tmp_path)
-    node.prepare_pool("line", str(tmp_path / "pool"))
+    node.prepare_pool("line", str(hypervisor.directory / "line"))
     yield node
     node.close()
 

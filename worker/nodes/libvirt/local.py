@@ -4,17 +4,15 @@ It is a private libvirtd. All it keeps (sockets, state, settings, logs) lies bel
 shows it that directory's folders as /run/libvirt, /var/lib/libvirt and so on, so a libvirtd of the system is not
 touched. Only the bridge of its network is in common with the rest of the machine, and its name can be chosen.
 
-The daemon is detached: it and its guests outlive the panel that started it. They run as root because pools may lie
-below anybody's home directory; QEMU drops root's capabilities and has its system calls filtered.
+The daemon is detached: it and its guests outlive the panel that started it. The daemon runs as root, its guests as an
+unprivileged user (`confinement`).
 """
 
 import contextlib
 import fcntl
 import os
 import shutil
-import signal
 import subprocess
-import time
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
@@ -22,7 +20,8 @@ from pathlib import Path
 import libvirt
 import structlog
 
-from worker.nodes.libvirt import bridged, kvm
+from worker.nodes.libvirt import bridged, confinement, kvm, neighbours
+from worker.nodes.libvirt.daemon import end, processes
 from worker.nodes.libvirt.public import PublicNetwork, ensure
 
 log = structlog.get_logger()
@@ -34,6 +33,7 @@ NEEDED = {
     "ip": "iproute2",
     "iptables": "iptables",
     "ebtables": "ebtables",
+    "nft": "nftables",
     "unshare": "util-linux",
     "mount": "mount",
     "dnsmasq": "dnsmasq-base",
@@ -65,12 +65,6 @@ log_outputs = "3:file:/var/log/libvirt/libvirtd.log"
 """
 
 QEMU_CONF = """\
-user = "root"
-group = "root"
-dynamic_ownership = 0
-remember_owner = 0
-security_driver = "none"
-namespaces = []
 stdio_handler = "file"
 vnc_listen = "127.0.0.1"
 remote_display_port_min = {first_screen}
@@ -81,17 +75,40 @@ SCREENS = 100
 """Ports for the guests' screens. Each hypervisor has a range of its own: two that look for a free one at the same
 moment would find the same."""
 
-# Run inside a mount namespace of its own: $1 is the directory, $2 the host's UUID, $3 whether KVM works.
+# Run inside a mount namespace of its own: $1 is the directory, $2 the host's UUID, $3 what guests get of KVM (`yes`:
+# the host's device, `no`: none, a number: a device of its own for the group of that number). What follows are
+# directories to cover (`confinement`), each with the paths that stay visible in it: `cover DIR keep PATH keep PATH`.
 # Where KVM does not work libvirtd gets a /dev without it: binding something over /dev/kvm would make libvirt ask QEMU
 # for its capabilities again at every definition, which takes half a minute. Without systemd, libvirt makes control
 # groups by the guests' numbers and names, which two daemons may share, so each daemon gets a branch of its own.
 SPACE = """
 mount --make-rprivate /
+directory=$1 host=$2 kvm=$3
+shift 3
+uncover() {{
+    [ -z "$covered" ] || {{ mount -o remount,ro,mode=711 "$covered" && umount -l /run/libvirt; }}
+}}
+mkdir -p /run/libvirt
+covered=
+while [ $# -gt 0 ]; do
+    if [ "$1" = cover ]; then
+        uncover
+        covered=$2
+        mount --rbind "$covered" /run/libvirt
+        mount -t tmpfs -o mode=711 tmpfs "$covered"
+    else
+        mkdir -p "$2"
+        mount --rbind "/run/libvirt/${{2#"$covered"/}}" "$2"
+    fi
+    shift 2
+done
+uncover
+set -- "$directory" "$host" "$kvm"
 for pair in {folders}; do
     mkdir -p "${{pair#*:}}"
     mount --bind "$1/${{pair%%:*}}" "${{pair#*:}}"
 done
-if [ "$3" = no ]; then
+if [ "$3" != yes ]; then
     mkdir -p "$1/dev"
     mount -t tmpfs -o mode=755 tmpfs "$1/dev"
     mkdir "$1/dev/net" "$1/dev/pts" "$1/dev/shm"
@@ -99,7 +116,12 @@ if [ "$3" = no ]; then
         touch "$1/dev/$device"
         mount --bind "/dev/$device" "$1/dev/$device"
     done
-    ln -s pts/ptmx "$1/dev/ptmx"
+    if [ "$3" != no ]; then
+        mknod -m 660 "$1/dev/kvm" c 10 232
+        chgrp "$3" "$1/dev/kvm"
+    fi
+    # The one in pts may be closed to all but root.
+    mknod -m 666 "$1/dev/ptmx" c 5 2 2>/dev/null || ln -s pts/ptmx "$1/dev/ptmx"
     ln -s /proc/self/fd "$1/dev/fd"
     mount --rbind /dev/pts "$1/dev/pts"
     mount --rbind /dev/shm "$1/dev/shm"
@@ -150,11 +172,15 @@ def start(directory: Path, network: PublicNetwork = PublicNetwork(), programs=PR
     """After success the hypervisor runs, its network `public` too, and the address to reach it is returned. When it ran
     already nothing is done. Raises `NoHypervisor`."""
     directory = Path(directory).resolve()
-    with alone(directory), contextlib.closing(reach(directory) or launch(directory, programs)) as connection:
-        try:
-            ensure(connection, network)
-        except libvirt.libvirtError as error:
-            raise NoHypervisor(f"The network {network.name} could not be made: {error}") from error
+    with alone(directory):
+        # A daemon of an earlier release knows no confinement. It is started anew; its guests go on meanwhile.
+        running = reach(directory) if confinement.remembered(directory) else None
+        with contextlib.closing(running or launch(directory, programs)) as connection:
+            try:
+                ensure(connection, network)
+                neighbours.restore(connection)
+            except libvirt.libvirtError as error:
+                raise NoHypervisor(f"The network {network.name} could not be made: {error}") from error
     bridged.pass_to_filter()
     return uri(directory)
 
@@ -208,16 +234,36 @@ def outlived(directory: Path) -> bool:
 
 
 def launch(directory: Path, programs=PROGRAMS) -> libvirt.virConnect:
+    """Starts the daemon at the strictest level of confinement under which a machine starts."""
     if lacking := missing():
         raise NoHypervisor(" ".join(lacking))
     if len(str(directory)) > LONGEST:
         raise NoHypervisor(f"The path {directory} is too long for the address of a socket.")
     works = verdict(directory).works
-    end(processes(directory, guests=False))  # one that is about to end, or hangs
-    lay_out(directory)
-    command = ["unshare", "--mount", "sh", "-eufc", SPACE, "sh", str(directory), host_uuid(directory)]
+    for level in confinement.levels():
+        end(processes(directory, guests=False))  # one that is about to end, or hangs
+        lay_out(directory, level)
+        connection, refused = run_daemon(directory, level, works, programs)
+        if connection is not None and not (refused := confinement.try_level(connection, directory, works)):
+            found = confinement.describe(connection, level)
+            confinement.remember(directory, found)
+            log.info("local_hypervisor_started", directory=str(directory), kvm=works, **vars(found))
+            return connection
+        if connection is not None:
+            connection.close()
+        log.warning("confinement_refused", namespaces=level.namespaces, user=level.user.name, detail=refused)
+    raise NoHypervisor(f"libvirtd did not start: {refused} (see {directory / 'log' / 'libvirtd.log'})")
+
+
+def run_daemon(directory: Path, level: confinement.Level, works_with_kvm: bool, programs: str):
+    """A connection to the daemon, or None and what it printed."""
+    covers = []
+    for covered, kept in confinement.covered(confinement.storage_paths(directory), level.user).items():
+        covers += ["cover", str(covered), *(word for path in kept for word in ("keep", str(path)))]
+    device = kvm_device(level.user) if works_with_kvm else "no"
+    command = ["unshare", "--mount", "sh", "-eufc", SPACE, "sh", str(directory), host_uuid(directory), device]
     said = subprocess.run(
-        [*command, "yes" if works else "no"],
+        [*command, *covers],
         env={"PATH": programs, "LC_ALL": "C"},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
@@ -225,27 +271,31 @@ def launch(directory: Path, programs=PROGRAMS) -> libvirt.virConnect:
         text=True,
         start_new_session=True,
         cwd="/",
+        umask=0o022,
     )
-    connection = None if said.returncode else reach(directory)
-    if connection is None:
-        raise NoHypervisor(f"libvirtd did not start: {said.stdout.strip()} (see {directory / 'log' / 'libvirtd.log'})")
-    log.info("local_hypervisor_started", directory=str(directory), kvm=works)
-    return connection
+    return None if said.returncode else reach(directory), said.stdout.strip()
 
 
-def lay_out(directory: Path):
+def kvm_device(user: confinement.QemuUser) -> str:
+    """`yes` where QEMU's user can open the host's device; else the group for a device of its own."""
+    return "yes" if user.can_open(Path("/dev/kvm")) else str(user.gid)
+
+
+def lay_out(directory: Path, level: confinement.Level):
     """The folders and settings. What the daemon noted of running guests holds for one boot only."""
     booted = directory / "boot_id"
     if not booted.exists() or booted.read_text() != kvm.boot_id():
         shutil.rmtree(directory / "run", ignore_errors=True)
         booted.write_text(kvm.boot_id())
+    directory.chmod(0o711)
     for name in (*FOLDERS, "lib/dnsmasq"):  # the last is a folder of the package, where networks keep their state
         (directory / name).mkdir(mode=0o755, exist_ok=True)
+        (directory / name).chmod(0o755)
     identity = host_uuid(directory)
     first = 10_000 + uuid.UUID(identity).int % 220 * SCREENS  # below the ports that the kernel hands out
     ports = {"first_screen": first, "last_screen": first + SCREENS - 1}
     (directory / "etc" / "libvirtd.conf").write_text(DAEMON_CONF.format(uuid=identity))
-    (directory / "etc" / "qemu.conf").write_text(QEMU_CONF.format(**ports))
+    (directory / "etc" / "qemu.conf").write_text(level.settings() + QEMU_CONF.format(**ports))
 
 
 def host_uuid(directory: Path) -> str:
@@ -254,31 +304,3 @@ def host_uuid(directory: Path) -> str:
     if not file.exists():
         file.write_text(str(uuid.uuid4()))
     return file.read_text()
-
-
-def processes(directory: Path, guests=True) -> set[int]:
-    """The daemon and its guests: processes from its pid files that do see this directory as /run/libvirt, so that a
-    number that went to another process is left alone."""
-    found = set()
-    run = directory / "run"
-    for file in (run / "libvirtd.pid", *(run.glob("qemu/*.pid") if guests else ())):
-        with contextlib.suppress(OSError, ValueError):
-            pid = int(file.read_text())
-            if os.path.samestat(os.stat(f"/proc/{pid}/root/run/libvirt"), run.stat()):
-                found.add(pid)
-    return found
-
-
-def end(pids: set[int], patience=10.0):
-    tell(pids, signal.SIGTERM)
-    limit = time.monotonic() + patience
-    while any(os.path.exists(f"/proc/{pid}/root") for pid in pids):  # a dead process that nobody waits for has none
-        if time.monotonic() > limit:
-            return tell(pids, signal.SIGKILL)
-        time.sleep(0.02)
-
-
-def tell(pids: set[int], what: signal.Signals):
-    for pid in pids:
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(pid, what)

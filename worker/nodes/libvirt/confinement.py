@@ -1,0 +1,232 @@
+"""What keeps QEMU of the local hypervisor apart from the rest of this machine.
+
+Three things, each where the machine allows it: an unprivileged user, a mount namespace for each machine (libvirt gives
+QEMU a /dev of its own) and a security driver (AppArmor or SELinux). The daemon is started with the strictest level
+first; a level counts when a probe machine with a disk starts under it, else the next one is tried.
+
+The data directory of the panel is closed to everybody but its owner, and so may be the directories above it. QEMU has
+to reach its disks below it all the same. Therefore the daemon runs in a mount namespace where the first directory that
+QEMU's user cannot search is covered by an empty, read-only file system in which only the storage appears, at its usual
+path. The panel's own files do not exist for the daemon and its machines.
+"""
+
+import contextlib
+import grp
+import json
+import os
+import pwd
+import shutil
+import subprocess
+import uuid
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import libvirt
+import structlog
+from lxml import etree
+from lxml.builder import E
+
+from worker.nodes.libvirt import kvm
+
+log = structlog.get_logger()
+
+USERS = ("libvirt-qemu", "qemu")
+"""Users that distributions make for QEMU."""
+
+OWN_USER = "panel-qemu"
+"""Made where the distribution has none."""
+
+SECURITY_MODULES = {"apparmor": Path("/sys/kernel/security/apparmor"), "selinux": Path("/sys/fs/selinux/enforce")}
+
+PROBE_DISK_BYTES = 65_536
+
+FILE = "confinement.json"
+
+
+@dataclass(frozen=True)
+class QemuUser:
+    name: str
+    uid: int
+    gid: int
+    groups: tuple[int, ...] = ()
+
+    def can_search(self, directory: Path) -> bool:
+        return self._may(directory.stat(), 0o1)
+
+    def can_open(self, device: Path) -> bool:
+        return self._may(device.stat(), 0o6)
+
+    def _may(self, facts: os.stat_result, bits: int) -> bool:
+        if self.uid == 0:
+            return True
+        if facts.st_uid == self.uid:
+            bits <<= 6
+        elif facts.st_gid in (self.gid, *self.groups):
+            bits <<= 3
+        return facts.st_mode & bits == bits
+
+
+ROOT = QemuUser("root", 0, 0)
+
+
+@dataclass(frozen=True)
+class Level:
+    """How far QEMU is confined. `security_driver` is empty where libvirt shall choose."""
+
+    user: QemuUser
+    namespaces: bool
+    security_driver: str
+
+    def settings(self) -> str:
+        """Lines of qemu.conf. Files belong to QEMU's user while a machine uses them, as libvirt does by itself."""
+        lines = [
+            f'user = "{self.user.name}"',
+            f'group = "+{self.user.gid}"',
+            f"dynamic_ownership = {int(self.user.uid != 0)}",
+            "remember_owner = 0",
+            f"namespaces = {json.dumps(['mount'] if self.namespaces else [])}",
+        ]
+        if self.security_driver:
+            lines.append(f'security_driver = "{self.security_driver}"')
+        return "".join(f"{line}\n" for line in lines)
+
+
+@dataclass(frozen=True)
+class Confinement:
+    """What was found to work."""
+
+    user: str
+    namespaces: bool
+    security_driver: str
+    """`apparmor`, `selinux` or `none`."""
+
+
+def find_user() -> QemuUser | None:
+    for name in (*USERS, OWN_USER):
+        with contextlib.suppress(KeyError):
+            found = pwd.getpwnam(name)
+            return QemuUser(name, found.pw_uid, found.pw_gid, tuple(os.getgrouplist(name, found.pw_gid)))
+    return None
+
+
+def ensure_user() -> QemuUser:
+    """QEMU's user, made where there is none. Root where that fails."""
+    if (found := find_user()) is None and (useradd := shutil.which("useradd", path="/usr/sbin:/sbin:/usr/bin")):
+        groups = ["--groups", "kvm"] if has_group("kvm") else []
+        words = ("--system", "--user-group", "--no-create-home", "--home-dir", "/nonexistent")
+        subprocess.run([useradd, *words, "--shell", "/usr/sbin/nologin", *groups, OWN_USER], capture_output=True)
+        found = find_user()
+    return found or ROOT
+
+
+def has_group(name: str) -> bool:
+    with contextlib.suppress(KeyError):
+        return bool(grp.getgrnam(name))
+    return False
+
+
+def security_module() -> str:
+    """The kernel's module that libvirt could use: `apparmor`, `selinux` or nothing."""
+    return next((name for name, sign in SECURITY_MODULES.items() if sign.exists()), "")
+
+
+def levels() -> list[Level]:
+    """From the strictest on. Root is the last resort: `panel doctor` complains about it."""
+    user = ensure_user()
+    drivers = ("", "none") if security_module() else ("none",)
+    found = [Level(user, namespaces, driver) for driver in drivers for namespaces in (True, False)]
+    return found if user is ROOT else [*found, Level(ROOT, False, "none")]
+
+
+# --- what the daemon sees of the file system
+
+
+def covered(paths: Iterable[Path], user: QemuUser) -> dict[Path, list[Path]]:
+    """The directories to cover, each with the storage that stays visible in it."""
+    found: dict[Path, list[Path]] = {}
+    for path in paths:
+        if (first := unsearchable_ancestor(path, user)) is not None:
+            found.setdefault(first, []).append(path)
+    return found
+
+
+def unsearchable_ancestor(path: Path, user: QemuUser) -> Path | None:
+    """The one nearest to the root."""
+    return next((parent for parent in reversed(path.parents) if not user.can_search(parent)), None)
+
+
+def storage_paths(directory: Path) -> list[Path]:
+    """The hypervisor's directory and those of its pools that lie elsewhere."""
+    found = [directory]
+    for path in pool_paths(directory):
+        if path.is_dir() and not any(path.is_relative_to(kept) for kept in found):
+            found.append(path)
+    return found
+
+
+def pool_paths(directory: Path) -> list[Path]:
+    """The directories of the hypervisor's pools, as libvirt keeps them."""
+    found = []
+    for file in sorted((directory / "etc" / "storage").glob("*.xml")):
+        with contextlib.suppress(etree.XMLSyntaxError):
+            if path := etree.parse(file).findtext("target/path"):
+                found.append(Path(path))
+    return found
+
+
+# --- whether a level works
+
+
+def try_level(connection: libvirt.virConnect, directory: Path, works_with_kvm: bool) -> str:
+    """Starts a machine with a disk, and ends it. Returns why that failed, or nothing."""
+    disk = directory / f"probe-{uuid.uuid4()}.img"
+    disk.touch(mode=0o600)
+    os.truncate(disk, PROBE_DISK_BYTES)
+    flags = libvirt.VIR_DOMAIN_START_PAUSED | libvirt.VIR_DOMAIN_START_AUTODESTROY
+    try:
+        connection.createXML(probe_machine(disk, works_with_kvm), flags).destroy()
+    except libvirt.libvirtError as error:
+        return str(error)
+    finally:
+        disk.unlink(missing_ok=True)
+    return ""
+
+
+def probe_machine(disk: Path, works_with_kvm: bool) -> str:
+    described = E.domain(
+        E.name(disk.stem),
+        E.memory("16", unit="MiB"),
+        E.os(E.type("hvm", arch="x86_64", machine="q35")),
+        E.devices(
+            E.disk(
+                E.driver(name="qemu", type="raw"),
+                E.source(file=str(disk)),
+                E.target(dev="vda", bus="virtio"),
+                type="file",
+            ),
+            E.serial(E.target(port="0"), type="pty"),
+        ),
+        type="kvm" if works_with_kvm else "qemu",
+    )
+    return etree.tostring(described, encoding="unicode")
+
+
+def describe(connection: libvirt.virConnect, level: Level) -> Confinement:
+    """What libvirt itself says of its security drivers; every level has one for owners of files (`dac`)."""
+    models = etree.fromstring(connection.getCapabilities()).xpath("host/secmodel/model/text()")
+    driver = next((model for model in models if model in SECURITY_MODULES), "none")
+    return Confinement(level.user.name, level.namespaces, driver)
+
+
+def remember(directory: Path, found: Confinement):
+    (directory / FILE).write_text(json.dumps({"boot_id": kvm.boot_id(), **asdict(found)}))
+
+
+def remembered(directory: Path) -> Confinement | None:
+    """What was found since this machine's last start."""
+    with contextlib.suppress(OSError, ValueError, TypeError):
+        values = json.loads((directory / FILE).read_text())
+        if values.pop("boot_id") == kvm.boot_id():
+            return Confinement(**values)
+    return None
