@@ -1,12 +1,16 @@
 """What the guest agent does and says on a real guest: passwords, keys, addresses, file systems; and when it is away."""
 
 import subprocess
+import time
 
 import pytest
 
 from tests.processes.conftest import wait_for
 
 pytestmark = pytest.mark.guest
+
+NOTICED_SECONDS = 15
+"""Until when an agent that hangs is noticed, of an instance that somebody looks at."""
 
 
 @pytest.fixture(scope="module")
@@ -61,22 +65,51 @@ def test_a_key_is_pushed_into_the_running_guest(lab, guest, tmp_path):
         lab.key = first
 
 
-def test_an_agent_that_was_stopped_refuses_until_it_is_back(lab, guest):
-    """INS-64, INS-66"""
-    ip = guest["primary_public_ip"]["ip"]
-    lab.ssh(ip, "mv /usr/sbin/qemu-ga /usr/sbin/away; killall qemu-ga")
+def agent(lab, guest):
+    """What somebody who looks at the instance is told of its agent."""
+    return lab.admin("GET", f"/instance/{guest['id']}/metrics")["agent"]
+
+
+def is_available(lab, guest):
+    return agent(lab, guest)["available"]
+
+
+def refuses_resets(lab, guest):
     paths = {lab.token: f"/api/instance/{guest['id']}/reset-password"}
     paths[lab.operator] = f"/api/v1/instance/{guest['id']}/resetPassword"
-
-    def refused():
-        status, answer = lab.at.call("POST", paths[lab.token], {}, lab.token)
-        return answer if status == 409 else None
-
-    assert wait_for(refused, "the panel to notice")["reason"] == "agent_unavailable"
     for token, path in paths.items():
         status, answer = lab.at.call("POST", path, {}, token)
         assert (status, answer["reason"], "data" in answer) == (409, "agent_unavailable", False)
+
+
+def test_an_agent_that_hangs_is_noticed_and_changes_nothing_later(lab, guest):
+    """INS-64, INS-66, INS-96, E2"""
+    ip = guest["primary_public_ip"]["ip"]
+    answer = lab.call("POST", f"/api/instance/{guest['id']}/reset-password", {"password": "the old one"})["data"]
+    lab.finished(answer["task_id"])
+    wait_for(lambda: is_available(lab, guest), "the agent to be seen")
+    lab.ssh(ip, "kill -STOP $(pidof qemu-ga)")
+    began = time.monotonic()
+    wait_for(lambda: not is_available(lab, guest), "the panel to notice that the agent hangs")
+    noticed = time.monotonic() - began
+    assert agent(lab, guest) == {"available": False, "reason": "agent_not_reporting"}
+    assert noticed < NOTICED_SECONDS, f"noticed after {noticed:.1f} s"
+    before = lab.call("GET", f"/api/instance/{guest['id']}/tasks")["total"]
+    refuses_resets(lab, guest)
+    assert lab.call("GET", f"/api/instance/{guest['id']}/tasks")["total"] == before
+    lab.ssh(ip, "kill -CONT $(pidof qemu-ga)")
+    wait_for(lambda: is_available(lab, guest), "the agent to go on")
+    assert kept(lab, guest, "the old one")
+
+
+def test_an_agent_that_was_stopped_refuses_until_it_is_back(lab, guest):
+    """INS-64, INS-66, E2: at once, however long nobody has looked."""
+    ip = guest["primary_public_ip"]["ip"]
+    lab.ssh(ip, "mv /usr/sbin/qemu-ga /usr/sbin/away; killall qemu-ga")
+    refuses_resets(lab, guest)
+    wait_for(lambda: not is_available(lab, guest), "the panel to show it")
+    path = f"/api/instance/{guest['id']}/reset-password"
     lab.ssh(ip, "mv /usr/sbin/away /usr/sbin/qemu-ga")
-    answer = wait_for(lambda: lab.at.call("POST", paths[lab.token], {}, lab.token)[1].get("data"), "the agent")
+    answer = wait_for(lambda: lab.at.call("POST", path, {}, lab.token)[1].get("data"), "the agent")
     lab.finished(answer["task_id"])
     assert kept(lab, guest, answer["password"])
