@@ -2,7 +2,7 @@
 
 from marshmallow import ValidationError, fields, validate
 
-from panel.schemas.base import In, Int, Out, Text, Time, about
+from panel.schemas.base import In, Int, Name, Out, Text, Time, about
 
 ID = "0199c0a8-7d3e-7c4e-9d3c-0d2f8a5b6c7d"
 MOMENT = "2026-01-02T03:04:05.678Z"
@@ -63,7 +63,7 @@ class DeployAppIn(Deploying):
 
 
 class DeployComposeIn(Deploying):
-    app_name = Text(least=1, most=64, required=True, **about("What people call it.", "Shop"))
+    app_name = Name(most=64, required=True, **about("What people call it.", "Shop"))
     compose_url = Text(
         least=1,
         most=2048,

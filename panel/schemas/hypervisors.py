@@ -5,7 +5,7 @@ from urllib.parse import parse_qsl, urlsplit
 
 from marshmallow import fields, validate
 
-from panel.schemas.base import Bool, In, Int, Number, Out, PageQuery, Patch, Text, Time, about
+from panel.schemas.base import Bool, In, Int, Name, Number, Out, PageQuery, Patch, Text, Time, about
 from panel.schemas.catalog import ID
 from panel.schemas.hypervisor_group_settings import GroupSettingsIn, GroupSettingsOut
 from panel.schemas.words import DRIVERS, HYPERVISOR_STATUSES
@@ -50,8 +50,8 @@ class GroupRef(Out):
 
 
 class HypervisorGroupIn(GroupSettingsIn):
-    name = Text(most=64, least=1, required=True, **about("A short name, unique.", "fsn1"))
-    display_name = Text(least=1, **about("What customers see; by default the name.", "Falkenstein"))
+    name = Name(most=64, required=True, **about("A short name, unique.", "fsn1"))
+    display_name = Name(**about("What customers see; by default the name.", "Falkenstein"))
     country = Text(rules=[COUNTRY], **about("ISO 3166 code, or empty.", "DE"))
     plan_groups = fields.List(
         Text(most=36), validate=validate.Length(max=200), **about("Ids of the plan groups that are offered here.", [ID])
@@ -59,7 +59,7 @@ class HypervisorGroupIn(GroupSettingsIn):
 
 
 class HypervisorGroupPatch(Patch, HypervisorGroupIn):
-    name = Text(most=64, least=1, **about("A short name, unique.", "fsn1"))
+    name = Name(most=64, **about("A short name, unique.", "fsn1"))
 
 
 class HypervisorGroupOut(GroupSettingsOut):
@@ -169,7 +169,7 @@ class HypervisorSettings(In):
 
 
 class HypervisorIn(HypervisorSettings):
-    name = Text(most=64, least=1, required=True, **about("Its name, unique.", "node-1"))
+    name = Name(most=64, required=True, **about("Its name, unique.", "node-1"))
     hypervisor_group_id = Text(most=36, required=True, **about("Its group.", ID))
     driver = fields.String(
         load_default="libvirt", validate=validate.OneOf(DRIVERS), **about("How it is spoken to.", "libvirt")
@@ -185,7 +185,7 @@ class HypervisorIn(HypervisorSettings):
 class HypervisorPatch(Patch, HypervisorSettings):
     """`{maintenance: true}` alone is enough to take a node out of service."""
 
-    name = Text(most=64, least=1, **about("Its name, unique.", "node-1"))
+    name = Name(most=64, **about("Its name, unique.", "node-1"))
     hypervisor_group_id = Text(most=36, **about("Its group; only while no instance is on it.", ID))
     uri = Text(least=1, **about("Where it is reached.", "qemu+ssh://root@node-1/system"))
 

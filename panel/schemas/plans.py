@@ -2,7 +2,7 @@
 
 from marshmallow import fields, validate
 
-from panel.schemas.base import Bool, In, Int, Number, PageQuery, Patch, Text, Time, about
+from panel.schemas.base import Bool, In, Int, Name, Number, PageQuery, Patch, Text, Time, about
 from panel.schemas.catalog import ID, LocationOut, PlanGroupOut, PlanOut
 from panel.schemas.hypervisors import GroupRef
 from panel.schemas.words import OVERAGES
@@ -13,7 +13,7 @@ class AdminLocationOut(LocationOut):
 
 
 class PlanGroupFields(In):
-    display_name = Text(least=1, **about("What customers see; by default the name.", "Standard"))
+    display_name = Name(**about("What customers see; by default the name.", "Standard"))
     position = Int(0, 10_000, **about("Where it stands in the list: small numbers first.", 10))
     enabled = Bool(**about("Off: none of its plans can be chosen.", True))
     hypervisor_groups = fields.List(
@@ -22,11 +22,11 @@ class PlanGroupFields(In):
 
 
 class PlanGroupIn(PlanGroupFields):
-    name = Text(most=64, least=1, required=True, **about("A short name, unique.", "standard"))
+    name = Name(most=64, required=True, **about("A short name, unique.", "standard"))
 
 
 class PlanGroupPatch(Patch, PlanGroupFields):
-    name = Text(most=64, least=1, **about("A short name, unique.", "standard"))
+    name = Name(most=64, **about("A short name, unique.", "standard"))
 
 
 class AdminPlanGroupOut(PlanGroupOut):
@@ -55,7 +55,7 @@ class PlanFields(In):
 
 
 def name(**options):
-    return Text(most=64, least=1, **options, **about("Unique in its group.", "S"))
+    return Name(most=64, **options, **about("Unique in its group.", "S"))
 
 
 def cpu_cores(**options):

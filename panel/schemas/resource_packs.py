@@ -2,7 +2,7 @@
 
 from marshmallow import fields, validate
 
-from panel.schemas.base import Bool, In, Int, Number, Out, PageQuery, Patch, Text, Time, about
+from panel.schemas.base import Bool, In, Int, Name, Number, Out, PageQuery, Patch, Text, Time, about
 from panel.schemas.catalog import ID
 from panel.schemas.instances import InstanceIn
 
@@ -25,14 +25,14 @@ class PackFields(In):
 
 class PackIn(PackFields):
     user_id = Text(most=36, required=True, **about("Whose it is.", ID))
-    name = Text(most=64, least=1, required=True, **NAME)
+    name = Name(most=64, required=True, **NAME)
     cpu_cores = Int(1, 100_000, required=True, **CORES)
     ram = Int(1, 2**31 - 1, required=True, **RAM)
     storage = Int(1, 2**31 - 1, required=True, **STORAGE)
 
 
 class PackPatch(Patch, PackFields):
-    name = Text(most=64, least=1, **NAME)
+    name = Name(most=64, **NAME)
     cpu_cores = Int(1, 100_000, **CORES)
     ram = Int(1, 2**31 - 1, **RAM)
     storage = Int(1, 2**31 - 1, **STORAGE)

@@ -4,7 +4,7 @@ import ipaddress
 
 from marshmallow import ValidationError, fields, validate
 
-from panel.schemas.base import Bool, In, Int, Out, PageQuery, Patch, Text, Time, about
+from panel.schemas.base import Bool, In, Int, Name, Out, PageQuery, Patch, Text, Time, about
 from panel.schemas.catalog import ID
 from panel.schemas.hypervisors import GroupRef
 from panel.schemas.words import ADDRESS_USES, SUBNET_KINDS
@@ -83,7 +83,7 @@ def nameservers(**options):
 
 
 class SubnetIn(In):
-    name = Text(most=64, least=1, required=True, **about("Its name, unique.", "fsn1-public-4"))
+    name = Name(most=64, required=True, **about("Its name, unique.", "fsn1-public-4"))
     hypervisor_group_id = Text(most=36, required=True, **about("The group whose machines use it.", ID))
     kind = fields.String(load_default="public", validate=validate.OneOf(SUBNET_KINDS), **about(KIND, "public"))
     cidr = Cidr(required=True, **about("The range; IPv4 at most a /16.", "203.0.113.0/24"))
@@ -94,7 +94,7 @@ class SubnetIn(In):
 
 
 class SubnetPatch(Patch):
-    name = Text(most=64, least=1, **about("Its name, unique.", "fsn1-public-4"))
+    name = Name(most=64, **about("Its name, unique.", "fsn1-public-4"))
     nameservers = nameservers()
     enabled = Bool(**about("Whether new machines get addresses of it.", False))
 

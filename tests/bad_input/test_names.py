@@ -3,7 +3,18 @@
 import pytest
 from marshmallow import ValidationError
 
-from panel.schemas import captures, images, instances, isos, orphans, volumes
+from panel.schemas import (
+    captures,
+    hypervisors,
+    images,
+    instances,
+    isos,
+    orphans,
+    plans,
+    resource_packs,
+    subnets,
+    volumes,
+)
 from panel.schemas.base import Name
 
 FIELDS = [
@@ -12,6 +23,13 @@ FIELDS = [
     (instances.Rename, "display_name"),
     (instances.Rename, "name"),
     (orphans.AdoptionIn, "display_name"),
+    (plans.PlanIn, "name"),
+    (plans.PlanGroupIn, "display_name"),
+    (hypervisors.HypervisorGroupIn, "name"),
+    (hypervisors.HypervisorGroupIn, "display_name"),
+    (hypervisors.HypervisorIn, "name"),
+    (resource_packs.PackIn, "name"),
+    (subnets.SubnetIn, "name"),
     (captures.CaptureIn, "name"),
     (captures.ImageRename, "name"),
     (images.ImagePatch, "label"),
