@@ -5,14 +5,14 @@ from sqlalchemy.orm import joinedload, selectinload
 
 from panel.db import session
 from panel.errors import NotFound
-from panel.models import Volume, VolumeSnapshot
+from panel.models import Task, Volume, VolumeSnapshot
 
 SHOWN = (
     joinedload(Volume.group),
     joinedload(Volume.plan),
     joinedload(Volume.instance),
     joinedload(Volume.account),
-    joinedload(Volume.latest_task),
+    joinedload(Volume.latest_task).load_only(Task.kind, Task.status),
     selectinload(Volume.snapshots),
 )
 
