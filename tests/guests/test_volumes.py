@@ -46,3 +46,33 @@ def test_a_volume_and_its_snapshot(lab):
     assert (show()["status"], show()["instance_id"]) == ("available", None)
     lab.call("DELETE", path)
     wait_for(lambda: lab.at.call("GET", path, token=lab.token)[0] == 404, "the end of the volume")
+
+
+def test_a_delete_while_the_machine_is_powered_off(lab, hypervisor):
+    """Acceptance C2: the volume is gone for the customer at once, and soon from the node, whatever QEMU says."""
+    import libvirt
+
+    lab.admin("POST", "/system/settings", {"billing_enabled": True})
+    group = lab.admin("POST", "/volume/plan-groups", {"name": "hdd"})["id"]
+    plan = lab.admin("POST", "/volume/plans", {"name": "small", "volume_plan_group_id": group, "size": 1})["id"]
+    pool = libvirt.open(hypervisor.uri).storagePoolLookupByName("default")
+
+    def on_node():
+        pool.refresh()
+        return [name for name in pool.listVolumes() if name.startswith("v") and name.endswith(".qcow2")]
+
+    instance = lab.create()
+    lab.install(instance, ssh_keys=[lab.key_id])
+    wanted = {"name": "data", "volume_plan_id": plan, "hypervisor_group_id": lab.location}
+    path = f"/api/storage/volume/{lab.call('POST', '/api/storage/volumes', wanted)['volume']['id']}"
+    wait_for(lambda: lab.call("GET", path)["volume"]["status"] == "available", "the volume")
+    attached = lab.call("POST", f"{path}/attach", {"instance_id": instance["id"]})["volume"]
+    assert attached["pending"]["operation"] == "volume_attach"
+    wait_for(lambda: lab.call("GET", path)["volume"]["pending"] is None, "the attach")
+    lab.call("POST", f"{path}/detach")
+    lab.call("DELETE", path)
+    lab.call("POST", f"/api/instance/{instance['id']}/power/poweroff")
+    assert lab.at.call("GET", path, token=lab.token)[0] == 404
+    wait_for(lambda: not on_node(), "the end of the disk")
+    assert lab.at.call("GET", path, token=lab.token)[0] == 404
+    lab.destroy(instance)
