@@ -11,6 +11,9 @@ ROOT = Path(__file__).resolve().parent.parent
 MAIL_SERVER = re.compile(r"(smtp|smtps|smtp\+starttls)://([^/@\s]+@)?([\w.-]+|\[[0-9a-fA-F:.]+\])(:[0-9]{1,5})?/?")
 
 
+RESTORE_MARKER = "restore-in-progress"
+"""The file in the data directory that exists while a backup takes the place of an installation."""
+
 DATABASE_ADDRESS = re.compile(r"sqlite:///.+|postgresql\+psycopg://.*")
 REDIS_ADDRESS = re.compile(r"(redis|rediss)://.*|unix:///.+")
 MAIL_SENDER = re.compile(r"[^\r\n]*[^\s@<]@[^\s@<>]+>?")
@@ -142,6 +145,11 @@ def load(environ=os.environ) -> Config:
     """The configuration of this process, with the installation's secret key."""
     values = read_environment(environ)
     config = Config(**values)
+    if (config.data_dir / RESTORE_MARKER).exists():
+        raise ConfigError(
+            "Restoring a backup was interrupted, so database and key may not belong together. Run"
+            " `panel backup restore FILE --force` again."
+        )
     if config.secret_key:
         return config
     from panel import secret_keys  # it needs what is above

@@ -6,10 +6,10 @@ from contextlib import contextmanager
 from pathlib import Path
 
 UMASK = 0o077
-HYPERVISOR_FOLDERS = ("hypervisor", "disks")
-"""Folders of a local hypervisor that may lie in the data directory. Their modes are the hypervisor's own business."""
-
-SHARED_FOLDERS = (*HYPERVISOR_FOLDERS, "cache")
+OTHERS_RIGHTS = 0o077
+SHARED_FOLDERS = ("hypervisor", "disks", "cache")
+"""Folders of a local hypervisor and of image builds. Their modes are their own business: nobody else passes the data
+directory above them."""
 
 
 def own_files(data_dir: Path):
@@ -24,24 +24,17 @@ def own_files(data_dir: Path):
                 yield path
 
 
-def allowed_mode(path: Path, data_dir: Path):
-    """Return the rights that others may have at most. QEMU's user passes through a data directory that holds disks."""
-    holds_disks = path == data_dir and any((data_dir / name).exists() for name in HYPERVISOR_FOLDERS)
-    return 0o711 if holds_disks else 0o700
-
-
 def find_exposed(data_dir: Path):
     """Return the files that others than their owner have rights to."""
-    return [path for path, mode in modes(data_dir) if mode & ~allowed_mode(path, data_dir)]
+    return [path for path, mode in modes(data_dir) if mode & OTHERS_RIGHTS]
 
 
 def protect(data_dir: Path):
     """Take from others what rights they have to files of this user, as earlier versions left them."""
     os.umask(UMASK)
     for path, mode in modes(data_dir):
-        allowed = allowed_mode(path, data_dir)
-        if mode & ~allowed and path.stat().st_uid == os.geteuid():
-            path.chmod(mode & allowed)
+        if mode & OTHERS_RIGHTS and path.stat().st_uid == os.geteuid():
+            path.chmod(mode & ~OTHERS_RIGHTS)
 
 
 def modes(data_dir):

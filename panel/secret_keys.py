@@ -8,9 +8,6 @@ from hashlib import sha256
 
 from panel.config import Config, ConfigError
 
-RESTORE_MARKER = "restore-in-progress"
-"""The file in the data directory that exists while a backup is being restored."""
-
 
 def key_file(config: Config):
     return config.data_dir / "secret_key"
@@ -18,7 +15,6 @@ def key_file(config: Config):
 
 def read_or_create(config: Config):
     """Return the key of an installation whose environment names none; make it where there is nothing to encrypt yet."""
-    refuse_interrupted_restore(config)
     file = key_file(config)
     try:
         if not file.exists():
@@ -45,14 +41,6 @@ def create(file):
             os.link(temporary, file)
     finally:
         os.unlink(temporary)
-
-
-def refuse_interrupted_restore(config):
-    if (config.data_dir / RESTORE_MARKER).exists():
-        raise ConfigError(
-            "Restoring a backup was interrupted, so database and key may not belong together. Run"
-            " `panel backup restore FILE --force` again."
-        )
 
 
 def refuse_filled_database(config):

@@ -17,8 +17,11 @@ import structlog
 
 log = structlog.get_logger()
 
-LONGEST_PAUSE = 30
-SETTLED = 20
+LONGEST_PAUSE = 15
+LONGEST_PAUSE_WITHOUT_SIBLING = 2
+"""Seconds that a part waits at most while no other part does the same work."""
+
+SETTLED = 10
 """Seconds after which a part counts as well started, so that its next end is not one of a series."""
 
 TOGETHER = 1
@@ -33,7 +36,8 @@ class Failed(Exception):
 
 
 class Part:
-    """One child process, in a process group of its own. One that `answers` has its standard output kept to be read."""
+    """One child process, in a process group of its own. One that `answers` has its standard output kept to be read.
+    Parts with the same command are siblings: each does the other's work."""
 
     def __init__(self, name, *command, answers=False):
         self.name, self.command, self.answers = name, command, answers
@@ -73,10 +77,11 @@ class Part:
         with suppress(ProcessLookupError):
             os.killpg(self.process.pid, signal.SIGKILL)
 
-    def put_off(self):
-        """Says in how many seconds to start again: none, and more each time it does not live long."""
+    def put_off(self, has_sibling):
+        """Says in how many seconds to start again: none at first, then more each time it does not live long."""
         self.failures = self.failures + 1 if time.monotonic() - self.started < SETTLED else 1
-        pause = min(LONGEST_PAUSE, 2 ** (self.failures - 1) - 1)
+        longest = LONGEST_PAUSE if has_sibling else LONGEST_PAUSE_WITHOUT_SIBLING
+        pause = min(longest, 2 ** (self.failures - 2)) if self.failures > 1 else 0
         self.due = time.monotonic() + pause
         return pause
 
@@ -126,9 +131,13 @@ class Supervisor:
         if part.process and part.due is None:
             self.close(part)
             part.kill()  # what it started may still hold the port
-            log.warning("part_ended", part=part.name, code=part.process.returncode, again_in=part.put_off())
+            pause = part.put_off(self.has_running_sibling(part))
+            log.warning("part_ended", part=part.name, code=part.process.returncode, again_in=pause)
         if part.due is None or time.monotonic() >= part.due:
             self.start(part)
+
+    def has_running_sibling(self, part):
+        return any(other.running for other in self.kept if other is not part and other.command == part.command)
 
     def stop(self, *parts):
         """Returns when these have ended. They may take the time they need, until a second signal."""

@@ -19,6 +19,7 @@ COMMANDS = (
     "console",
     "setup",
     "doctor",
+    "backup",
     "db",
     "user",
     "token",

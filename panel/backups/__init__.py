@@ -1,0 +1,1 @@
+"""Backups: one encrypted file with database, secret key and settings, from which another machine goes on."""

@@ -1,0 +1,98 @@
+"""Making a backup of the running installation."""
+
+import hashlib
+import io
+import json
+import os
+import tarfile
+import tempfile
+from contextlib import contextmanager
+from dataclasses import fields
+from pathlib import Path
+
+from sqlalchemy import select
+
+import panel
+from panel import clock
+from panel.backups import archive, databases
+from panel.config import Config, read_environment
+from panel.db import session
+from panel.errors import Problem
+from panel.models import Image
+
+MANIFEST, KEY, SETTINGS, DATABASE = "manifest.json", "secret_key", "settings.json", "database"
+OF_THE_MACHINE = {"data_dir", "database_url", "redis_url", "secret_key", "bind"}
+"""Settings that say where the panel runs. They are not in a backup; the key is a file of its own."""
+
+
+def create(config: Config, target: Path, passphrase):
+    """Write the backup under its name once it is whole. Return its manifest."""
+    if target.exists():
+        raise Problem(f"{target} exists already. Name a new file.")
+    with working_directory(config) as directory:
+        revisions, counts = databases.copy_database(config, directory / DATABASE)
+        manifest = {
+            "made_at": clock.now().isoformat(),
+            "panel": panel.__version__,
+            "database": "sqlite" if config.sqlite else "postgresql",
+            "database_sha256": hash_of(directory / DATABASE),
+            "revisions": revisions,
+            "rows": counts,
+            "images": list_images(),
+        }
+        temporary = target.with_name(f".{target.name}.part")
+        try:
+            with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
+                write(file, passphrase, manifest, config, directory / DATABASE)
+                file.flush()
+                os.fsync(file.fileno())
+            os.link(temporary, target)
+        finally:
+            temporary.unlink(missing_ok=True)
+    return manifest
+
+
+def write(file, passphrase, manifest, config, database):
+    sealed = archive.Writer(file, passphrase)
+    with tarfile.open(fileobj=sealed, mode="w|") as tar:
+        add(tar, MANIFEST, json.dumps(manifest, indent=1).encode())
+        add(tar, KEY, config.secret_key.encode())
+        add(tar, SETTINGS, json.dumps(portable_settings(), indent=1, default=str).encode())
+        tar.add(database, DATABASE)
+    sealed.finish()
+
+
+def add(tar, name, content):
+    member = tarfile.TarInfo(name)
+    member.size = len(content)
+    tar.addfile(member, io.BytesIO(content))
+
+
+def portable_settings():
+    """Return what the environment sets, but for what belongs to the machine, by the names of the environment."""
+    given = read_environment()
+    names = [field.name for field in fields(Config) if field.name in given and field.name not in OF_THE_MACHINE]
+    return {f"PANEL_{name.upper()}": value for name, value in ((name, given[name]) for name in names)}
+
+
+def list_images():
+    """Return the files of images that the database names. They are large and are copied by other means."""
+    rows = session.execute(
+        select(Image.name, Image.filename, Image.size, Image.sha256)
+        .where(Image.filename != "")
+        .order_by(Image.filename)
+    )
+    return [dict(row._mapping) for row in rows]
+
+
+@contextmanager
+def working_directory(config):
+    """A directory beside the panel's own files, which nobody else may read, for as long as the block lasts."""
+    config.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=config.data_dir, prefix=".backup-") as directory:
+        yield Path(directory)
+
+
+def hash_of(file):
+    with file.open("rb") as opened:
+        return hashlib.file_digest(opened, "sha256").hexdigest()

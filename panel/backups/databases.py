@@ -1,0 +1,118 @@
+"""Copies of the database, taken while the panel works, and put back.
+
+SQLite: its own online backup. PostgreSQL: pg_dump and pg_restore, in one transaction each.
+"""
+
+import os
+import shutil
+import sqlite3
+import subprocess
+from contextlib import closing
+from pathlib import Path
+
+from sqlalchemy import make_url, text
+
+from panel.config import Config
+from panel.db import db
+from panel.errors import Problem
+
+NO_PROGRAM = "The program {} is missing. Install PostgreSQL's client of the server's version (postgresql-client)."
+
+
+def sqlite_path(config: Config):
+    return Path(make_url(config.database_url).database)
+
+
+def count_rows(connection):
+    """Return how many rows each table has, as one transaction sees them."""
+    tables = connection.execute(text(LIST_TABLES[connection.dialect.name])).scalars().all()
+    return {name: connection.execute(text(f'select count(*) from "{name}"')).scalar() for name in sorted(tables)}
+
+
+LIST_TABLES = {
+    "sqlite": "select name from sqlite_master where type = 'table' and name not like 'sqlite_%'",
+    "postgresql": "select tablename from pg_tables where schemaname = 'public'",
+}
+
+
+def copy_database(config: Config, target: Path):
+    """Write a consistent copy, and return its revision and how many rows each of its tables has."""
+    return copy_sqlite(config, target) if config.sqlite else copy_postgresql(config, target)
+
+
+def copy_sqlite(config, target):
+    with closing(sqlite3.connect(sqlite_path(config))) as source, closing(sqlite3.connect(target)) as copy:
+        source.backup(copy)
+        copy.execute("pragma journal_mode = delete")
+    return inspect_sqlite(target)
+
+
+def inspect_sqlite(file):
+    """Return revision and counts of a copy, after SQLite itself has looked at all of it."""
+    with closing(sqlite3.connect(f"file:{file}?mode=ro", uri=True)) as copy:
+        try:
+            if (found := copy.execute("pragma integrity_check").fetchone()[0]) != "ok":
+                raise Problem(f"The database in the backup is damaged: {found}")
+            names = [row[0] for row in copy.execute(LIST_TABLES["sqlite"])]
+            counts = {name: copy.execute(f'select count(*) from "{name}"').fetchone()[0] for name in sorted(names)}
+            revisions = [row[0] for row in copy.execute("select version_num from alembic_version")]
+        except sqlite3.DatabaseError as error:
+            raise Problem(f"The database in the backup cannot be read: {error}") from None
+    return revisions, counts
+
+
+def copy_postgresql(config, target):
+    with db.engine.connect().execution_options(isolation_level="REPEATABLE READ") as connection:
+        snapshot = connection.execute(text("select pg_export_snapshot()")).scalar()
+        revisions = connection.execute(text("select version_num from alembic_version")).scalars().all()
+        counts = count_rows(connection)
+        run(
+            "pg_dump", config, "--format=custom", "--no-owner", "--no-acl", f"--snapshot={snapshot}", f"--file={target}"
+        )
+    return list(revisions), counts
+
+
+def count_dumped_rows(file):
+    """Return how many rows each table has in PostgreSQL's dump."""
+    program = find_program("pg_restore")
+    words = [program, "--data-only", "--file=-", str(file)]
+    counts, table = {}, None
+    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
+        for line in process.stdout:
+            if table is None and line.startswith(b"COPY "):
+                table = line.split()[1].decode().rpartition(".")[2].strip('"')
+                counts[table] = 0
+            elif table is not None and line == b"\\.\n":
+                table = None
+            elif table is not None:
+                counts[table] += 1
+    if process.returncode:
+        raise Problem("The database in the backup cannot be read by pg_restore.")
+    return counts
+
+
+def restore_postgresql(config, file):
+    """Put a dump back in one transaction: all of it or nothing."""
+    words = ("--single-transaction", "--exit-on-error", "--clean", "--if-exists", "--no-owner", "--no-acl")
+    run("pg_restore", config, *words, file)
+
+
+def run(name, config, *words):
+    """Run one of PostgreSQL's programs for the panel's database. The password is not among the words, which all see."""
+    url = make_url(config.database_url).set(drivername="postgresql")
+    environ = dict(os.environ) | ({"PGPASSWORD": url.password} if url.password else {})
+    address = url.set(password=None).render_as_string(hide_password=False)
+    done = subprocess.run(
+        [find_program(name), f"--dbname={address}", *map(str, words)], env=environ, capture_output=True, text=True
+    )
+    if done.returncode:
+        raise Problem(f"{name} failed: {done.stderr.strip()[-1000:]}")
+
+
+def find_program(name):
+    if program := shutil.which(name):
+        return program
+    versions = sorted(Path("/usr/lib/postgresql").glob(f"*/bin/{name}"), key=lambda path: int(path.parts[-3]))
+    if not versions:
+        raise Problem(NO_PROGRAM.format(name))
+    return str(versions[-1])

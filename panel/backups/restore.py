@@ -1,0 +1,154 @@
+"""Checking a backup, and putting it in the place of an installation: all of it or nothing."""
+
+import json
+import os
+import shutil
+import tarfile
+from pathlib import Path
+from typing import NamedTuple
+
+from cryptography.fernet import Fernet, InvalidToken, MultiFernet
+
+from panel import schema
+from panel.backups import archive, databases
+from panel.backups.create import DATABASE, KEY, MANIFEST, SETTINGS, hash_of, working_directory
+from panel.config import RESTORE_MARKER, Config
+from panel.data_files import protect
+from panel.db import fernet_keys
+from panel.errors import Problem
+from panel.secret_keys import is_database_filled, key_file
+
+PARTS = {MANIFEST, KEY, SETTINGS, DATABASE}
+RESTORED_SETTINGS = "restored-settings.json"
+REPLACED = "before-restore"
+
+
+class Backup(NamedTuple):
+    """A backup that was read to its end: every seal matched."""
+
+    manifest: dict
+    secret_key: str
+    settings: dict
+    database: Path
+
+
+def read(file: Path, passphrase, directory: Path) -> Backup:
+    """Unpack a backup into the directory and check all that can be known about it."""
+    with file.open("rb") as opened:
+        sealed = archive.Reader(opened, passphrase)
+        try:
+            with tarfile.open(fileobj=sealed, mode="r|") as tar:
+                for member in tar:
+                    if member.name not in PARTS or not member.isreg():
+                        raise Problem(f"The backup has an unknown part: {member.name!r}.")
+                    with (directory / member.name).open("wb") as target:
+                        shutil.copyfileobj(tar.extractfile(member), target)
+            while sealed.read(archive.CHUNK_BYTES):
+                pass
+        except tarfile.TarError as error:
+            raise Problem(f"The backup cannot be read: {error}") from None
+    if missing := [name for name in sorted(PARTS) if not (directory / name).exists()]:
+        raise Problem(f"The backup lacks {', '.join(missing)}.")
+    manifest, settings = (json.loads((directory / name).read_text()) for name in (MANIFEST, SETTINGS))
+    backup = Backup(manifest, (directory / KEY).read_text(), settings, directory / DATABASE)
+    check(backup)
+    return backup
+
+
+def check(backup):
+    """Compare the database in the backup with what the manifest says of it."""
+    manifest = backup.manifest
+    if hash_of(backup.database) != manifest["database_sha256"]:
+        raise Problem("The database in the backup is not the one that its list of contents names.")
+    if manifest["database"] == "sqlite":
+        revisions, counts = databases.inspect_sqlite(backup.database)
+    else:
+        revisions, counts = manifest["revisions"], databases.count_dumped_rows(backup.database)
+    differing = [name for name in manifest["rows"] if counts.get(name) != manifest["rows"][name]]
+    if revisions != manifest["revisions"] or differing:
+        raise Problem(f"Tables differ from what was backed up: {', '.join(differing) or 'alembic_version'}.")
+
+
+def restore(config: Config, file: Path, passphrase, *, is_forced=False):
+    """Put the backup in the place of this installation. Return its manifest and the images whose files are missing."""
+    with working_directory(config) as directory:
+        backup = read(file, passphrase, directory)
+        check_target(config, backup, is_forced)
+        if not config.sqlite:
+            databases.restore_postgresql(config, backup.database)
+        marker = config.data_dir / RESTORE_MARKER
+        marker.write_text("")
+        os.sync()
+        replace_files(config, directory)
+        os.sync()
+        marker.unlink()
+    return backup, missing_images(config, backup.manifest["images"])
+
+
+def replace_files(config, directory):
+    """Put key, database and settings in their places. Until all are there the marker keeps every process from them."""
+    if not config.secret_key:
+        set_aside(key_file(config))
+        replace_file(directory / KEY, key_file(config))
+    if config.sqlite:
+        place = databases.sqlite_path(config)
+        for suffix in ("", "-wal", "-shm"):
+            set_aside(place.with_name(place.name + suffix))
+        place.parent.mkdir(parents=True, exist_ok=True)
+        replace_file(directory / DATABASE, place)
+    replace_file(directory / SETTINGS, config.data_dir / RESTORED_SETTINGS)
+    protect(config.data_dir)
+
+
+def check_target(config, backup, is_forced):
+    """Raise before anything is changed, when the backup does not fit this version, database or key."""
+    kind = "sqlite" if config.sqlite else "postgresql"
+    if backup.manifest["database"] != kind:
+        raise Problem(f"The backup is of {backup.manifest['database']}, but PANEL_DATABASE_URL names {kind}.")
+    if not set(backup.manifest["revisions"]) <= schema.known_revisions()[0]:
+        raise Problem("The backup was made by a newer version of the panel. Restore it with that version.")
+    if config.secret_key and not opens(config.secret_key, backup.secret_key):
+        raise Problem(
+            "PANEL_SECRET_KEY is set and is not the backup's key. Unset it, and the key of the backup is written to"
+            f" {key_file(config)}."
+        )
+    is_filled = is_database_filled(config) or key_file(config).exists()
+    if is_filled and not is_forced and not (config.data_dir / RESTORE_MARKER).exists():
+        raise Problem("There is an installation here already. With --force the backup takes its place.")
+
+
+def opens(keys, backed_up):
+    """Return whether the configured keys read what the backup's keys have encrypted."""
+    configured = MultiFernet([Fernet(key) for key in fernet_keys(keys)])
+    try:
+        for key in fernet_keys(backed_up):
+            configured.decrypt(Fernet(key).encrypt(b"test"))
+    except InvalidToken:
+        return False
+    return True
+
+
+def set_aside(file: Path):
+    """Keep what a backup replaces under another name, until the next restore."""
+    old = file.with_name(f"{REPLACED}-{file.name}")
+    old.unlink(missing_ok=True)
+    if file.exists():
+        os.replace(file, old)
+
+
+def replace_file(source: Path, target: Path):
+    """Put a file in the place of another one, also where they lie on different disks."""
+    temporary = target.with_name(f".{target.name}.restored")
+    shutil.copyfile(source, temporary)
+    temporary.chmod(0o600)
+    os.replace(temporary, target)
+
+
+def missing_images(config, images):
+    """Return the files of images that must be copied to this machine."""
+    folder = config.data_dir / "images"
+    return [
+        image
+        for image in images
+        if not (folder / image["filename"]).exists() or (folder / image["filename"]).stat().st_size != image["size"]
+    ]

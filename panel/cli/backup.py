@@ -1,0 +1,96 @@
+"""`panel backup`: one encrypted file from which this or another machine goes on."""
+
+from pathlib import Path
+
+import click
+
+from panel.backups import create as making
+from panel.backups import restore as restoring
+from panel.backups.archive import MIN_PASSPHRASE_LENGTH
+from panel.cli import start
+from panel.cli.up import alone
+from panel.config import Config, read_environment
+from panel.data_files import protect
+from panel.db import bare_app, session
+from panel.errors import Problem
+from panel.logs import setup
+from panel.startup import check_installation
+
+passphrase_file = click.option(
+    "--passphrase-file",
+    type=click.Path(exists=True, dir_okay=False, allow_dash=True),
+    help="File with the passphrase (- for standard input); without it you are asked.",
+)
+BACKUP_FILE = click.Path(path_type=Path, dir_okay=False)
+
+
+@click.group()
+def command():
+    """Back up the installation, check a backup, and go on from one."""
+
+
+@command.command()
+@click.argument("file", type=BACKUP_FILE)
+@passphrase_file
+def create(file, passphrase_file):
+    """Write database, secret key and settings into FILE, encrypted. The panel may run meanwhile."""
+    config = start.begin()
+    setup(config.json_logs)
+    passphrase = read_passphrase(passphrase_file, is_new=True)
+    app = bare_app(config)
+    if not check_installation(app):
+        raise Problem("The database does not answer, so there is nothing to back up.")
+    with app.app_context():
+        manifest = making.create(config, file.absolute(), passphrase)
+        session.rollback()
+    click.echo(f"{file}: {summary(manifest)}")
+    click.echo("Not in it, copy them by other means:")
+    for image in manifest["images"]:
+        click.echo(f"  {config.data_dir / 'images' / image['filename']}  sha256 {image['sha256']}")
+
+
+@command.command()
+@click.argument("file", type=BACKUP_FILE)
+@passphrase_file
+def verify(file, passphrase_file):
+    """Read FILE to its end and compare what is in it: seals, database, revision, rows."""
+    passphrase = read_passphrase(passphrase_file)
+    config = Config(**read_environment())
+    with making.working_directory(config) as directory:
+        manifest = restoring.read(file, passphrase, directory).manifest
+    click.echo(f"{file} is whole: {summary(manifest)}")
+
+
+@command.command()
+@click.argument("file", type=BACKUP_FILE)
+@passphrase_file
+@click.option("--force", is_flag=True, help="Take the place of an installation that is here.")
+def restore(file, passphrase_file, force):
+    """Go on from FILE on this machine. The panel must not run."""
+    passphrase = read_passphrase(passphrase_file)
+    config = Config(**read_environment())
+    config.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+    protect(config.data_dir)
+    with alone(config), bare_app(config).app_context():
+        backup, missing = restoring.restore(config, file, passphrase, is_forced=force)
+    click.echo(f"Restored: {summary(backup.manifest)}")
+    if backup.settings:
+        names = ", ".join(backup.settings)
+        click.echo(f"Set again, as {config.data_dir / restoring.RESTORED_SETTINGS} has them: {names}")
+    for image in missing:
+        click.echo(f"Copy to {config.data_dir / 'images' / image['filename']}: sha256 {image['sha256']}")
+    click.echo("Then run: panel db upgrade, panel up, panel doctor")
+
+
+def read_passphrase(file, is_new=False):
+    if file:
+        with click.open_file(file) as opened:
+            return opened.readline().rstrip("\n")
+    words = f"Passphrase (at least {MIN_PASSPHRASE_LENGTH} characters)" if is_new else "Passphrase"
+    return click.prompt(words, hide_input=True, confirmation_prompt=is_new)
+
+
+def summary(manifest):
+    rows, tables = sum(manifest["rows"].values()), len(manifest["rows"])
+    revision = ", ".join(manifest["revisions"])
+    return f"{manifest['database']}, {rows} rows in {tables} tables, revision {revision}, of {manifest['made_at']}"

@@ -1,0 +1,78 @@
+"""The encrypted file of a backup: whole and unchanged, or refused (F3)."""
+
+import io
+import os
+
+import pytest
+
+from panel.backups import archive
+from panel.errors import Problem
+
+PASSPHRASE = "correct horse battery"
+
+
+@pytest.fixture(autouse=True)
+def cheap_keys(monkeypatch):
+    monkeypatch.setattr(archive, "SCRYPT_COST", {"n": 2**14, "r": 8, "p": 1})
+    monkeypatch.setattr(archive, "CHUNK_BYTES", 1000)
+
+
+def sealed(content):
+    file = io.BytesIO()
+    writer = archive.Writer(file, PASSPHRASE)
+    for start in range(0, len(content), 777):
+        writer.write(content[start : start + 777])
+    writer.finish()
+    return file.getvalue()
+
+
+def opened(data, passphrase=PASSPHRASE):
+    reader = io.BufferedReader(archive.Reader(io.BytesIO(data), passphrase))
+    return reader.read()
+
+
+@pytest.mark.parametrize("size", [0, 1, 999, 1000, 1001, 2000, 5432])
+def test_what_goes_in_comes_out(size):
+    content = os.urandom(size)
+    data = sealed(content)
+    assert opened(data) == content
+    assert content not in data or size < 2
+
+
+def test_every_change_is_noticed():
+    data = sealed(os.urandom(3500))
+    begin = data.index(b"\n", len(archive.MAGIC)) + 1
+    chunk = 1000 + archive.TAG_BYTES
+    changed = bytearray(data)
+    changed[begin + 1500] ^= 1
+    swapped = (
+        data[:begin] + data[begin + chunk : begin + 2 * chunk] + data[begin : begin + chunk] + data[begin + 2 * chunk :]
+    )
+    header = data.replace(b'"p": 1', b'"p":  1')
+    for broken in (changed, swapped, header, data[:-1], data[: begin + 2 * chunk], data[:begin], data + b"x"):
+        with pytest.raises(Problem):
+            opened(bytes(broken))
+
+
+def test_another_passphrase_opens_nothing():
+    with pytest.raises(Problem, match="passphrase"):
+        opened(sealed(b"secret"), "wrong horse battery")
+
+
+def test_a_header_cannot_ask_for_all_memory():
+    data = sealed(b"secret").replace(b'"n": 16384', b'"n": 1073741824')
+    with pytest.raises(Problem, match="key derivation"):
+        opened(data)
+
+
+@pytest.mark.parametrize(
+    "junk", [b"", b"SQLite format 3\0", archive.MAGIC, archive.MAGIC + b"{}\n", archive.MAGIC + b"[]\n"]
+)
+def test_other_files_are_refused(junk):
+    with pytest.raises(Problem):
+        opened(junk)
+
+
+def test_a_short_passphrase_is_refused():
+    with pytest.raises(Problem, match="at least 12"):
+        archive.Writer(io.BytesIO(), "short")

@@ -1,0 +1,128 @@
+"""A backup of a running panel, from which another machine goes on (F3)."""
+
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from panel.data_files import find_exposed
+from tests import postgres
+from tests.processes.conftest import Customer, Installation, wait_for
+
+pytestmark = pytest.mark.processes
+
+PASSPHRASE = "correct horse battery staple"
+
+
+@pytest.fixture
+def words(tmp_path_factory):
+    file = tmp_path_factory.mktemp("operator") / "passphrase"
+    file.write_text(PASSPHRASE + "\n")
+    return file.with_name("panel.backup"), ("--passphrase-file", str(file))
+
+
+def test_the_move_to_another_machine(installation, customer, words, tmp_path_factory):
+    file, passphrase = words
+    installation.up()
+    instance, task = customer.deploy()
+    customer.finished(task)
+    made = installation.panel("backup", "create", str(file), *passphrase)
+    assert "simulated.qcow2  sha256" in made
+    assert file.stat().st_mode & 0o777 == 0o600
+    secret_key = (installation.data_dir / "secret_key").read_bytes()
+    assert secret_key not in file.read_bytes()
+    assert "is whole" in installation.panel("backup", "verify", str(file), *passphrase)
+    assert "runs already" in installation.panel("backup", "restore", str(file), *passphrase, status=1)
+    installation.end()
+
+    other = Installation(tmp_path_factory.mktemp("other"), PANEL_WEB_WORKERS="1", PANEL_WORKERS="1")
+    try:
+        restored = other.panel("backup", "restore", str(file), *passphrase)
+        assert "Copy to" in restored
+        assert (other.data_dir / "secret_key").read_bytes() == secret_key
+        assert sorted(path.name for path in other.data_dir.iterdir() if path.name.startswith(".")) == []
+        moved = Customer(other, customer.token)
+        other.start("web")
+        wait_for(other.answers, "the web server")
+        assert moved.call("GET", f"/api/instance/{instance}")["id"] == instance
+        assert moved.call("POST", "/api/projects", {"name": "After the move"})["success"]
+        assert "Secret key: opens what the database has encrypted" in other.panel("doctor", status=1)
+    finally:
+        other.end()
+
+
+def test_nothing_is_replaced_unasked_and_nothing_by_halves(installation, words):
+    file, passphrase = words
+    installation.panel("backup", "create", str(file), *passphrase)
+    assert "exists already" in installation.panel("backup", "create", str(file), *passphrase, status=1)
+    before = (installation.data_dir / "secret_key").read_bytes()
+    assert "--force" in installation.panel("backup", "restore", str(file), *passphrase, status=1)
+    broken = file.with_name("broken")
+    broken.write_bytes(file.read_bytes()[:-20])
+    for command in ("verify", "restore"):
+        options = ("--force",) if command == "restore" else ()
+        assert "damaged" in installation.panel("backup", command, str(broken), *passphrase, *options, status=1)
+    assert (installation.data_dir / "secret_key").read_bytes() == before
+    (installation.data_dir / "restore-in-progress").write_text("")
+    assert "interrupted" in installation.panel("image", "list", status=1)
+    assert "Restored" in installation.panel("backup", "restore", str(file), *passphrase, "--force")
+    assert "simulated" in installation.panel("image", "list")
+
+
+def test_the_same_on_postgresql(words, tmp_path):
+    file, passphrase = words
+    with postgres.server() as first:
+        source = Installation(tmp_path / "first", PANEL_DATABASE_URL=first)
+        source.panel("setup", "--simulated")
+        made = source.panel("backup", "create", str(file), *passphrase)
+        assert "postgresql" in made
+        assert "is whole" in source.panel("backup", "verify", str(file), *passphrase)
+        images = source.panel("image", "list")
+    with postgres.server() as second:
+        target = Installation(tmp_path / "second", PANEL_DATABASE_URL=second)
+        target.panel("backup", "restore", str(file), *passphrase)
+        assert target.panel("image", "list") == images
+        assert target.panel("db", "upgrade") == ""
+        assert "--force" in target.panel("backup", "restore", str(file), *passphrase, status=1)
+        target.panel("backup", "restore", str(file), *passphrase, "--force")
+        assert target.panel("image", "list") == images
+
+
+def test_a_key_that_is_lost_is_noticed_everywhere(installation):
+    """F3: no process starts, and no new key is made beside the data."""
+    key = Path(installation.data_dir, "secret_key")
+    words = key.read_text()
+    key.unlink()
+    for command in ("up", "web", "worker", "schedule", "console", "doctor"):
+        assert "No new key was made" in installation.panel(command, status=1), command
+    assert not key.exists()
+    key.write_text("another key that is as long as it must be for a panel")
+    for command in ("up", "web", "worker", "schedule", "console"):
+        assert "The secret key is wrong" in installation.panel(command, status=1), command
+    assert "WRONG Secret key: The secret key is wrong" in installation.panel("doctor", status=1)
+    key.write_text(words)
+    installation.panel("db", "upgrade")
+
+
+def test_a_database_of_an_unknown_version(installation):
+    """F2: a sentence for every command, no traceback."""
+    with sqlite3.connect(installation.data_dir / "panel.db") as database:
+        database.execute("update alembic_version set version_num = '382ff56878d3'")
+    for command in (("db", "upgrade"), ("db", "check"), ("up",), ("web",), ("worker",), ("schedule",), ("console",)):
+        said = installation.panel(*command, status=1)
+        assert "cannot use the database" in said, command
+        assert "Traceback" not in said, command
+
+
+def test_files_are_the_users_alone(installation):
+    """F4: what an earlier version left readable is not after the next start, and doctor looks."""
+    (installation.data_dir / "panel.db").chmod(0o644)
+    (installation.data_dir / "images").chmod(0o755)
+    installation.data_dir.chmod(0o755)
+    assert "WRONG Files" in installation.panel("doctor", status=1)
+    installation.up()
+    assert find_exposed(installation.data_dir) == []
+    for name in ("panel.db", "panel.db-wal", "secret_key", "redis.sock", "consoles.sock", "images", "simulated"):
+        assert (installation.data_dir / name).stat().st_mode & 0o077 == 0, name
+    assert installation.data_dir.stat().st_mode & 0o777 == 0o700
+    assert "All is well." in installation.panel("doctor")
