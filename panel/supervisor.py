@@ -18,7 +18,7 @@ import structlog
 log = structlog.get_logger()
 
 LONGEST_PAUSE = 15
-LONGEST_PAUSE_WITHOUT_SIBLING = 2
+LONGEST_PAUSE_WITHOUT_SIBLING = 4
 """Seconds that a part waits at most while no other part does the same work."""
 
 SETTLED = 10
