@@ -17,7 +17,7 @@ from panel.cli.up import ready
 from panel.config import ROOT, ConfigError, load
 from panel.data_files import find_exposed
 from panel.database_probe import write_probe_row
-from panel.db import db, session
+from panel.db import db, reading, session
 from panel.models import Hypervisor, Image, Mail
 from panel.services import overview, workers
 from panel.startup import check_secret_keys, is_readable, sample_encrypted_values
@@ -78,6 +78,7 @@ def secret_key(config):
 def database(config):
     try:
         schema.check_current(session.connection())
+        session.rollback()  # which held SQLite's lock
         write_probe_row(session.get_bind())
     except ConfigError as error:
         raise Wrong(str(error)) from None
@@ -169,6 +170,7 @@ def images(config):
 
 def hypervisors(config):
     """Every hypervisor answers this process. The workers may see it otherwise, if they run elsewhere."""
+    reading()
     rows = session.scalars(select(Hypervisor).order_by(Hypervisor.name)).all()
     silent = []
     for row in rows:
@@ -244,6 +246,6 @@ def command(ctx):
             except (SQLAlchemyError, RedisError, OSError):
                 wrong += 1
                 click.echo(f"WRONG {name}: could not be looked at. Mend what is wrong above first.")
-                session.rollback()
+            session.rollback()
     click.echo("All is well." if not wrong else f"{wrong} things are wrong." if wrong > 1 else "One thing is wrong.")
     ctx.exit(1 if wrong else 0)

@@ -1,0 +1,70 @@
+"""How what cannot be had is refused (specification 4.1, 7.2)."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+import panel
+from panel.db import session
+from panel.models import Hypervisor
+from panel.services import catalog
+
+SOURCES = [file for part in ("services", "../api") for file in (Path(panel.__file__).parent / part).rglob("*.py")]
+
+CAPACITY_REASONS = {
+    "docker_limit",
+    "hypervisor_not_available",
+    "ipv4_not_available",
+    "ipv6_not_available",
+    "limit_reached",
+    "resources_not_sufficient",
+    "snapshot_limit",
+    "storage_not_sufficient",
+}
+CAPACITY_WORDS = ("not enough", "no room", "is full", "has no free")
+
+
+@pytest.mark.parametrize("path", ["/api/v1/instance/{}/change-plan", "/api/instance/{}/change-plan"])
+def test_a_plan_that_is_not_offered_or_does_not_fit(as_, cast, path):
+    """ENV-15, ENV-16, ENV-17, ERR-08: never 200; a chosen 422 does not say that it was mapped."""
+    who = "admin" if "v1" in path else "owner"
+    machine = cast.instance()
+    machine.deployed = True
+    larger = catalog.create_plan(cast.plan.group, name="L", cpu_cores=2, ram=1024, storage=20, price=8)
+    session.commit()
+
+    def change():
+        answer = as_(who, "POST", path.format(machine.id), json={"plan_id": larger.id})
+        assert answer.json["success"] is False
+        assert "X-Failure-Status-Mapped" not in answer.headers
+        return answer.status_code, answer.json.get("reason"), list(answer.json["errors"])
+
+    session.get(Hypervisor, machine.hypervisor_id).memory_mb = 600
+    session.commit()
+    assert change() == (422, "resources_not_sufficient", ["plan_id"])
+    larger.enabled = False
+    session.commit()
+    assert change() == (422, None, ["plan_id"])
+
+
+@pytest.mark.parametrize("who", ["billing", "admin"])
+def test_creation_without_capacity(as_, cast, who):
+    """ERR-08: for programs of billing systems and operators too."""
+    session.get(Hypervisor, cast.node.id).memory_mb = 100
+    session.commit()
+    paths = {"billing": "/api/v1/billing/instances", "admin": "/api/v1/instances"}
+    body = {"user_id": cast.owner.id, "location_id": cast.location.id, "plan_id": cast.plan.id}
+    answer = as_(who, "POST", paths[who], json=body)
+    assert (answer.status_code, answer.json["reason"]) == (422, "resources_not_sufficient")
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path)[-40:])
+def test_capacity_refusals_are_422(path):
+    """ERR-08: whatever says that there is not enough of something is refused as Invalid, not as Conflict or Problem."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Raise) and isinstance(node.exc, ast.Call) and isinstance(node.exc.func, ast.Name):
+            texts = {each.value for each in ast.walk(node.exc) if isinstance(each, ast.Constant)}
+            sentences = [text for text in texts if isinstance(text, str)]
+            of_capacity = texts & CAPACITY_REASONS or any(word in text for text in sentences for word in CAPACITY_WORDS)
+            assert not of_capacity or node.exc.func.id in ("Invalid", "Refused"), (path, node.lineno)
