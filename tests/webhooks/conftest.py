@@ -72,8 +72,8 @@ def send(world, authority):
             *sending.claim("test", quick=False, most=100),
         ]:
             session.commit()
-            for subscription_id, host in claimed:
-                Run(subscription_id, host, "test", context).serve()
+            for subscription in claimed:
+                Run(subscription, "test", context).serve()
         session.commit()
         session.expire_all()
 

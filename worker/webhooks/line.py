@@ -33,12 +33,13 @@ class Line:
     def __init__(self, url, context):
         self.url, self.context = url, context
         self.connection = None
-        self.late_at = float("inf")
+        self.began_at = self.late_at = float("inf")
 
     def post(self, payload, headers):
         """Returns the status and how the answer begins. Raises Failed. The status decides: what is wrong with the body
         of an answer does not matter."""
-        self.late_at = time.monotonic() + WHOLE
+        self.began_at = time.monotonic()
+        self.late_at = self.began_at + WHOLE
         try:
             self.reach()
             answer = self.ask(payload, headers)
@@ -47,7 +48,7 @@ class Line:
             self.close()
             raise
         finally:
-            self.late_at = float("inf")
+            self.began_at = self.late_at = float("inf")
 
     def reach(self):
         """Connects, unless it is still connected. It goes to an address that was just found to be public."""

@@ -17,15 +17,25 @@ WRITE = 0.5
 MANY, FEW = 200, 20
 """Deliveries of one turn: few when the first may be the last."""
 
+STALLED_AFTER_SECONDS = 0.4
+"""An attempt that takes longer waits for its receiver. Others get their turn meanwhile."""
+
 SHOWN = 2048
 """Bytes of an answer that are kept."""
 
 
 class Run:
-    def __init__(self, subscription_id, host, holder, context, quick=False):
-        self.subscription_id, self.host, self.holder, self.quick = subscription_id, host, holder, quick
+    def __init__(self, subscription, holder, context, quick=False):
+        """`subscription` is a row that `sending.claim` returned."""
+        self.subscription_id, self.account_id, self.host = subscription
+        self.holder, self.quick = holder, quick
         self.line = Line("", context)
         self.held, self.outcomes, self.written = None, [], 0.0
+
+    @property
+    def is_stalled(self):
+        """Return whether the receiver keeps this run waiting."""
+        return time.monotonic() > self.line.began_at + STALLED_AFTER_SECONDS
 
     def serve(self, stopping=lambda: False):
         """Ends with the first attempt that fails: what comes after it may wait for its turn. A receiver that took

@@ -1,5 +1,8 @@
-"""Sends what is due to webhooks, from every worker process. There are threads for receivers that answer at once, and
-others for those that do not, or never did so far: these delay nobody but each other."""
+"""Send what is due to webhooks, from every worker process.
+
+There are threads for receivers that answer at once, and more for those that do not, or have not been tried so far. No
+account gets more than a share of the latter. A run whose receiver stalls counts as one of the latter, whatever it was.
+"""
 
 import threading
 import time
@@ -16,8 +19,8 @@ from worker.webhooks.run import Run
 
 log = structlog.get_logger()
 
-THREADS = 16
-"""For each of the two kinds of receivers."""
+QUICK_THREADS, SLOW_THREADS = 16, 128
+"""For receivers that answer at once, and for others. They are started when they are needed."""
 
 LOOK = 0.5
 RENEW = 10.0
@@ -25,12 +28,12 @@ RENEW = 10.0
 
 
 class Sender:
-    def __init__(self, app, threads=THREADS):
+    def __init__(self, app, quick_threads=QUICK_THREADS, slow_threads=SLOW_THREADS):
         self.app, self.name, self.numbers = app, f"sender-{new_id()}", count(1)
         self.context = trust(app.extensions["config"].webhook_ca)
-        self.threads = threads
-        self.pools = {quick: ThreadPoolExecutor(threads, thread_name_prefix="webhook") for quick in (True, False)}
-        self.runs = {True: set(), False: set()}
+        self.quick_threads, self.slow_threads = quick_threads, slow_threads
+        self.pool = ThreadPoolExecutor(quick_threads + slow_threads, thread_name_prefix="webhook")
+        self.runs = set()
         self.woken, self.stopped = threading.Event(), threading.Event()
         self.renewed = time.monotonic()
         self.eye = threading.Thread(target=self.keep, name="webhooks", daemon=True)
@@ -42,13 +45,12 @@ class Sender:
     def put_down(self):
         """Begins no more attempts; those that are under way end and are written down."""
         self.stopped.set()
-        for pool in self.pools.values():
-            pool.shutdown()
+        self.pool.shutdown()
         self.woken.set()
         self.eye.join()
 
     def keep(self):
-        while not self.stopped.is_set() or any(self.runs.values()):
+        while not self.stopped.is_set() or self.runs:
             self.woken.wait(LOOK)
             self.woken.clear()
             for run in self.under_way():
@@ -66,21 +68,28 @@ class Sender:
             sending.renew([run.holder for run in self.under_way()])
             session.commit()
         for quick in (True, False):
-            free = self.threads - len(self.runs[quick])
-            if free and not self.stopped.is_set():
+            free = self.free_threads(quick)
+            if free > 0 and not self.stopped.is_set():
                 self.begin(quick, free)
+
+    def free_threads(self, quick):
+        """Return how many runs of this kind may begin."""
+        running = self.under_way()
+        slow = sum(run.is_stalled or not run.quick for run in running)
+        if not quick:
+            return self.slow_threads - slow
+        return min(self.quick_threads + slow, self.quick_threads + self.slow_threads) - len(running)
 
     def begin(self, quick, free):
         holder = f"{self.name}-{next(self.numbers)}"  # never used again: a lease that was lost stays lost
-        serving = [run.host for run in self.under_way()]
-        claimed = sending.claim(holder, quick=quick, most=free, serving=serving)
+        claimed = sending.claim(holder, quick=quick, most=free, running=self.under_way())
         session.commit()
-        for subscription_id, host in claimed:
-            run = Run(subscription_id, host, holder, self.context, quick)
-            self.runs[quick].add(run)
-            self.pools[quick].submit(self.carry, run, quick)
+        for subscription in claimed:
+            run = Run(subscription, holder, self.context, quick)
+            self.runs.add(run)
+            self.pool.submit(self.carry, run)
 
-    def carry(self, run, quick):
+    def carry(self, run):
         try:
             with self.app.app_context():
                 run.serve(self.stopped.is_set)
@@ -88,11 +97,11 @@ class Sender:
             log_failure(log, "webhook_failed", error, subscription_id=run.subscription_id)  # its lease ends by itself
         finally:
             run.line.close()
-            self.runs[quick].discard(run)
+            self.runs.discard(run)
             self.woken.set()
 
     def under_way(self):
-        return [*self.runs[True], *self.runs[False]]
+        return list(self.runs)
 
 
 sender: Sender | None = None

@@ -8,7 +8,7 @@ from collections import Counter
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
-from sqlalchemy import Row, and_, bindparam, case, exists, or_, select, text, update
+from sqlalchemy import Row, and_, bindparam, case, exists, func, or_, select, text, update
 
 from panel import clock, jobs
 from panel.db import on_commit, session
@@ -32,7 +32,10 @@ REST = timedelta(seconds=1)
 """Between two turns of a receiver that does not take anything."""
 
 PER_HOST = 4
-"""Subscriptions of one receiver that a worker process serves at once."""
+"""Subscriptions of one receiver that a worker process serves at once, without those whose receiver stalls."""
+
+SHARE = 4
+"""An account is served by at most one in so many of the threads that are free, for receivers that are slow or new."""
 
 KEPT = 10
 """Attempts that a delivery remembers. There are more than five when it was sent again by hand."""
@@ -92,39 +95,61 @@ def ring(_=None):
     on_commit(lambda: jobs.call("worker.webhooks.look"))
 
 
-def claim(holder, *, quick, most, serving=()):
-    """Leases up to `most` subscriptions with something due: those that wait longest to be served. `serving` are the
-    hosts that this process serves already, each as often as it does. Returns pairs of id and host."""
-    now, hosts = clock.now(), Counter(serving)
+def claim(holder, *, quick, most, running=()):
+    """Lease up to `most` subscriptions with something due and return their rows: id, account_id, host.
+
+    Every account gets its first one before any gets its second, and those that wait longest come first. `running` is
+    what this process serves already. `most` is the number of free threads.
+    """
+    now = clock.now()
+    hosts = Counter(run.host for run in running if not run.is_stalled)
+    accounts = Counter(run.account_id for run in running if run.is_stalled or not run.quick)
+    chosen = []
+    served = [] if quick else [each for each, count in accounts.items() if count >= max(1, most // SHARE)]
+    for row in session.execute(candidates(quick, hosts, served, most, now)):
+        share = max(1, (most - len(chosen)) // SHARE)
+        in_share = quick or accounts[row.account_id] < share
+        if in_share and len(chosen) < most and hosts[row.host] < PER_HOST:
+            hosts[row.host] += 1
+            accounts[row.account_id] += 1
+            chosen.append(row)
+    return lease(chosen, holder, now) if chosen else []
+
+
+def candidates(quick, hosts, served, most, now):
+    """Select the subscriptions that may be served, of each account in turn but those `served` enough."""
+    turn = (WebhookSubscription.held_until.nulls_first(), WebhookSubscription.id)
+    position = func.row_number().over(partition_by=WebhookSubscription.account_id, order_by=turn)
     full = [host for host, count in hosts.items() if count >= PER_HOST]
-    found = select(WebhookSubscription.id, WebhookSubscription.host).where(
+    found = select(WebhookSubscription.id, WebhookSubscription.account_id, WebhookSubscription.host).where(
         WebhookSubscription.quick.is_(quick),
-        or_(WebhookSubscription.held_by.is_(None), WebhookSubscription.held_until <= now),
+        is_free(now),
         WebhookSubscription.host.not_in(full),
+        WebhookSubscription.account_id.not_in(served),
         exists().where(WebhookDelivery.subscription_id == WebhookSubscription.id, due(now)),
     )
-    first = found.order_by(WebhookSubscription.held_until.nulls_first(), WebhookSubscription.id).limit(most)
-    chosen = []
-    for row in session.execute(first.with_for_update(skip_locked=True, key_share=True)):
-        hosts[row.host] += 1
-        if hosts[row.host] <= PER_HOST:
-            chosen.append(row)
-    if chosen:
-        lease([row.id for row in chosen], holder, now)
-    return chosen
+    return found.order_by(position, *turn).limit(most * SHARE)
+
+
+def is_free(now):
+    return or_(WebhookSubscription.held_by.is_(None), WebhookSubscription.held_until <= now)
 
 
 def due(now):
     return and_(WAITING, WebhookDelivery.due_at <= now)
 
 
-def lease(subscription_ids, holder, now):
+def lease(rows, holder, now):
+    """Lease those that nobody else leases at this moment, and return their rows."""
+    mine = select(WebhookSubscription.id).where(WebhookSubscription.id.in_([row.id for row in rows]), is_free(now))
+    ids = set(session.scalars(mine.order_by(WebhookSubscription.id).with_for_update(skip_locked=True, key_share=True)))
     session.execute(
         update(WebhookSubscription)
-        .where(WebhookSubscription.id.in_(subscription_ids))
+        .where(WebhookSubscription.id.in_(ids))
         .values(held_by=holder, held_until=now + LEASE, updated_at=WebhookSubscription.updated_at)
         .execution_options(synchronize_session=False)
     )
+    return [row for row in rows if row.id in ids]
 
 
 def renew(holders):
