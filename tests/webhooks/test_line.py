@@ -148,3 +148,34 @@ def test_a_connection_that_the_receiver_closed_is_made_anew(receiver, authority)
     assert line.post(b"{}", {})[0] == 204
     assert receiver.connections == 2
     line.close()
+
+
+def answer_interim(*interim, final=b"HTTP/1.1 204 No Content\r\n\r\n"):
+    """Return what a handler of a receiver does: answers that are not final, and then the last one."""
+
+    def write(handler):
+        for code in interim:
+            handler.wfile.write(b"HTTP/1.1 %d Wait\r\nLink: </style.css>\r\n\r\n" % code)
+        handler.wfile.write(final)
+
+    return write
+
+
+@pytest.mark.parametrize("interim", [(100,), (102,), (103,), (199,), (102, 103, 100, 102)])
+def test_interim_answers_are_skipped(certificate, authority, laboratory, interim):
+    """Finding B4: what follows 102 Processing or 103 Early Hints is the answer; the connection is used again."""
+    receiver = Receiver(certificate, answer=answer_interim(*interim))
+    line = Line(receiver.url(), trust(authority.pem))
+    assert [line.post(b"{}", {})[0] for _ in range(3)] == [204] * 3
+    assert receiver.connections == 1
+    line.close()
+    receiver.close()
+
+
+def test_interim_answers_have_an_end(certificate, authority, laboratory):
+    """Finding B4: a receiver that sends nothing else has not answered."""
+    receiver = Receiver(certificate, answer=answer_interim(*[102] * 200))
+    line = Line(receiver.url(), trust(authority.pem))
+    with pytest.raises(Failed, match="not HTTP"):
+        line.post(b"{}", {})
+    receiver.close()

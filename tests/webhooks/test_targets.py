@@ -51,6 +51,24 @@ def test_what_is_not_public_https_is_refused(line, url):
         targets.addresses(url)
 
 
+SPECIAL_NETWORKS = [
+    "0.0.0.0/8", "10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "169.254.0.0/16", "172.16.0.0/12", "192.0.0.0/24",
+    "192.0.2.0/24", "192.88.99.0/24", "192.168.0.0/16", "198.18.0.0/15", "198.51.100.0/24", "203.0.113.0/24",
+    "224.0.0.0/4", "240.0.0.0/4", "::/128", "::1/128", "::ffff:0:0/104", "64:ff9b:1::/48", "100::/64", "100:0:0:1::/64",
+    "2001::/23", "2001:db8::/32", "2002::/16", "3fff::/20", "5f00::/16", "fc00::/7", "fe80::/10", "fec0::/10",
+    "ff00::/8",
+]  # fmt: skip
+"""IANA's registries of special-purpose addresses, without what is globally reachable, and of multicast (2026)."""
+
+
+@pytest.mark.parametrize("text", SPECIAL_NETWORKS)
+def test_no_special_network_is_public(text):
+    """Finding B5: 3fff::/20 was taken for public."""
+    network = ip_network(text)
+    for ip in (network[0], network[1 % network.num_addresses], network[network.num_addresses // 2], network[-1]):
+        assert not targets.public(ip), ip
+
+
 @pytest.mark.parametrize(
     ("url", "target"),
     [

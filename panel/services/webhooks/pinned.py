@@ -4,6 +4,7 @@ import socket
 import ssl
 import time
 from contextlib import suppress
+from http.client import HTTPException, HTTPResponse
 
 import certifi
 from urllib3.connection import HTTPSConnection
@@ -11,6 +12,8 @@ from urllib3.util import connection as sockets
 
 CONNECT = 5.0
 """Seconds for a connection (specification, section 8)."""
+
+MAX_INTERIM_ANSWERS = 100
 
 
 def trust(pem=""):
@@ -21,9 +24,29 @@ def trust(pem=""):
     return context
 
 
+class FinalResponse(HTTPResponse):
+    """The final answer to a request: interim ones (1xx) before it are skipped, as RFC 9110 15.2 demands."""
+
+    def begin(self):
+        super().begin()
+        for _ in range(MAX_INTERIM_ANSWERS):
+            if not self.is_interim():
+                return
+            self.headers = self.msg = None  # begin again, with what follows on the connection
+            super().begin()
+        if self.is_interim():
+            raise HTTPException("There were too many interim answers.")
+
+    def is_interim(self):
+        """Return whether another answer follows. After 101 something else than HTTP would."""
+        return 100 <= self.status < 200 and self.status != 101
+
+
 class Pinned(HTTPSConnection):
     """Connects to one of the given addresses; nobody asks for the name's addresses again. The name is what the
     certificate has to be for."""
+
+    response_class = FinalResponse
 
     def __init__(self, target, found, context):
         super().__init__(target.host, target.port, timeout=CONNECT, ssl_context=context)

@@ -30,6 +30,8 @@ SCREENS = range(5900, 6000)
 GLOBAL = ipaddress.ip_network("2000::/3")
 TRANSLATED = ipaddress.ip_network("64:ff9b::/96")
 RELAYS = ipaddress.ip_network("192.88.99.0/24")
+RESERVED_NETWORKS = tuple(map(ipaddress.ip_network, ("192.0.0.0/24", "2001::/23", "3fff::/20")))
+"""Special networks that `ipaddress` takes for global, wholly or in some Python versions; 3fff::/20 is of RFC 9637."""
 
 NOT_PUBLIC = "It leads to {}, which is not a public address. Only the public internet can be reached."
 
@@ -139,6 +141,8 @@ def inside(ip):
 
 def public(ip):
     """Whether an address is one of the public internet. IPv6 forms that carry an IPv4 address are what they carry."""
+    if any(ip in network for network in RESERVED_NETWORKS):
+        return False
     if ip.version == 4:
         return ip.is_global and not ip.is_multicast and ip not in RELAYS
     if carried := ip.ipv4_mapped or (ip in TRANSLATED and ipaddress.IPv4Address(int(ip) & 0xFFFFFFFF)):
