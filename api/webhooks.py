@@ -1,16 +1,33 @@
-"""Webhooks: addresses of customers that are told of events (specification 4.6)."""
+"""Webhooks: addresses of customers that are told of events (specification 4.6), and everybody's for operators."""
 
 from marshmallow import fields
 
 from api import kit
 from panel.schemas.base import PageQuery, about
-from panel.schemas.webhooks import KINDS, DeliveryOut, KindOut, TestIn, WebhookIn, WebhookOut, WebhookPatch
+from panel.schemas.webhooks import (
+    KINDS,
+    AdminWebhookOut,
+    AdminWebhookQuery,
+    AttemptOut,
+    DeliveryOut,
+    DeliveryQuery,
+    KindOut,
+    TestIn,
+    WebhookIn,
+    WebhookOut,
+    WebhookPatch,
+)
 from panel.services.webhooks import subscriptions
 
 user = kit.User("webhook", __name__, description="Webhooks")
+admin = kit.Admin("webhook", __name__, description="Webhooks of users")
+READ = "admin:accounts:read"
 
 KIND_LIST = kit.Done.from_dict(
     {"data": fields.Nested(KindOut, many=True, **about("The catalog."))}, name="EventKinds"
+)()
+ATTEMPT_LIST = kit.Done.from_dict(
+    {"data": fields.Nested(AttemptOut, many=True, **about("The attempts, newest first."))}, name="DeliveryAttempts"
 )()
 
 
@@ -38,6 +55,10 @@ def create(body):
     """Subscribe to events.
 
     An account has at most 20 subscriptions. The address must be https and lead to public addresses only.
+
+    Events are delivered at least once. The first attempts are made in the order of the events. A delivery that fails
+    is tried again after 10 s, 60 s, 5 min and 15 min, and later events are delivered meanwhile: an older event can
+    arrive after a newer one. Compare `event.created_at` where the order matters.
     """
     made = subscriptions.create(kit.account(), **body)
     return {"message": "The subscription is made.", "webhook_subscription": made}
@@ -85,16 +106,33 @@ def delete(subscription_id):
     "/webhook-subscription/<subscription_id>/deliveries",
     op="deliveries",
     can="webhooks.view",
-    query=PageQuery,
+    query=DeliveryQuery,
     out=kit.page(DeliveryOut),
 )
-def deliveries(subscription_id):
+def deliveries(query, subscription_id):
     """List the deliveries of a subscription, newest first.
 
-    They are kept for 7 days, as long as their events.
+    They are kept for 7 days, as long as their events. Each event is one delivery with up to 5 attempts; the answer has
+    the response code, the duration and the error of the last one. `attempt` finds the delivery of an attempt by the
+    value of its header `X-Hypervisor-Delivery`.
     """
     found = subscriptions.get(subscription_id, kit.account())
-    return kit.paginate(subscriptions.deliveries(found))
+    return kit.paginate(subscriptions.deliveries(found, **query))
+
+
+@user.get(
+    "/webhook-subscription/<subscription_id>/delivery/<delivery_id>/attempts",
+    op="attempts",
+    can="webhooks.view",
+    out=ATTEMPT_LIST,
+)
+def attempts(subscription_id, delivery_id):
+    """List the attempts of a delivery, newest first.
+
+    The last 10 are kept; there are more than 5 when the delivery was sent again.
+    """
+    found = subscriptions.get(subscription_id, kit.account())
+    return {"message": None, "data": subscriptions.attempts(subscriptions.delivery(found, delivery_id))}
 
 
 @user.post(
@@ -129,3 +167,37 @@ def redeliver(subscription_id, delivery_id):
     found = subscriptions.get(subscription_id, kit.account())
     again = subscriptions.redeliver(found, subscriptions.delivery(found, delivery_id))
     return {"message": "The delivery is on its way again.", "delivery": again}
+
+
+@admin.get("/webhook-subscriptions", op="list", can=READ, query=AdminWebhookQuery, out=kit.rows(AdminWebhookOut))
+def everybodys(query):
+    """List the webhook subscriptions of all accounts, newest first.
+
+    For support. The secrets are not part of the answer.
+    """
+    return kit.paginate(subscriptions.everybodys(**query))
+
+
+@admin.get("/webhook-subscription/<subscription_id>", op="get", can=READ, out=AdminWebhookOut)
+def show_any(subscription_id):
+    """Show the webhook subscription of an account.
+
+    For support. The secret is not part of the answer. Answers 404 when there is no such subscription.
+    """
+    return subscriptions.get(subscription_id)
+
+
+@admin.get(
+    "/webhook-subscription/<subscription_id>/deliveries",
+    op="deliveries",
+    can=READ,
+    query=DeliveryQuery,
+    out=kit.rows(DeliveryOut),
+)
+def deliveries_of_any(query, subscription_id):
+    """List the deliveries of a subscription, newest first.
+
+    For support. They are kept for 7 days; bodies and answers are not shown. `attempt` finds the delivery of an attempt
+    by the value of its header `X-Hypervisor-Delivery`. Answers 404 when there is no such subscription.
+    """
+    return kit.paginate(subscriptions.deliveries(subscriptions.get(subscription_id), **query))

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from marshmallow import ValidationError, fields, post_load, validate
 
-from panel.schemas.base import Bool, In, Out, Patch, Text, Time, about
+from panel.schemas.base import Bool, In, Name, Out, PageQuery, Patch, Text, Time, about
 
 ID = "0199c0a8-7d3e-7c4e-9d3c-0d2f8a5b6c7d"
 EVENT_ID = "0199c0a8-8a11-7d02-8f61-2b9d4e6a7c10"
@@ -76,7 +76,7 @@ class EventKind(fields.String):
 
 
 def name(**options):
-    return Text(least=1, most=255, **options, **about("To tell subscriptions apart.", "Inventory"))
+    return Name(most=255, **options, **about("To tell subscriptions apart.", "Inventory"))
 
 
 def url(**options):
@@ -169,6 +169,38 @@ class DeliveryOut(Out):
     error = fields.String(allow_none=True, **about("Why the last attempt failed, in a sentence; or null.", None))
     test = fields.Boolean(**about("Whether it was sent to try the receiver, without an event behind it.", False))
     created_at = Time(**about("When it was made.", WHEN))
+
+
+class AdminWebhookOut(WebhookOut):
+    """A customer's subscription, for operators. The secret is not shown to them either."""
+
+    user_id = fields.String(attribute="account_id", **about("Whose subscription it is.", ID))
+    disabled_at = Time(
+        allow_none=True, **about("When too many failures disabled it; null when a person did, or nobody.", None)
+    )
+    created_at = Time(**about("When it was created.", WHEN))
+
+
+class AdminWebhookQuery(PageQuery):
+    user_id = Text(most=36, **about("Only the subscriptions of this account.", ID))
+    search = Text(**about("Part of a name or of the address.", "hooks.example.com"))
+
+
+class DeliveryQuery(PageQuery):
+    attempt = fields.UUID(
+        **about("Only the delivery with this attempt: the value of the header `X-Hypervisor-Delivery`.", ID)
+    )
+
+
+class AttemptOut(Out):
+    id = fields.String(**about("The attempt: the value of its header `X-Hypervisor-Delivery`.", ID))
+    at = Time(**about("When it began.", WHEN))
+    status = fields.String(**about("`delivered` or `failed`.", "delivered"))
+    response_code = fields.Integer(
+        allow_none=True, **about("The HTTP status of the receiver's answer; null: there was none.", 200)
+    )
+    duration_ms = fields.Integer(allow_none=True, **about("How long it took, in milliseconds.", 84))
+    error = fields.String(allow_none=True, **about("Why it failed, in a sentence; or null.", None))
 
 
 class KindOut(Out):

@@ -1,6 +1,9 @@
 """Webhook subscriptions of an account, and what became of their deliveries (specification 2.4, 4.6)."""
 
-from sqlalchemy import func, select
+from datetime import datetime
+from typing import NamedTuple
+
+from sqlalchemy import Text, cast, func, or_, select
 from sqlalchemy.orm import defer, joinedload
 
 from panel import clock
@@ -17,13 +20,38 @@ FULL = f"An account has at most {MOST} webhook subscriptions. Delete one that yo
 FOREIGN = "There is no such cluster in this account: {}."
 
 
+class Attempt(NamedTuple):
+    id: str
+    """What the receiver sees as X-Hypervisor-Delivery."""
+    at: datetime
+    response_code: int | None
+    duration_ms: int
+    error: str | None
+
+    @property
+    def status(self):
+        return "failed" if self.error else "delivered"
+
+
 def listing(access):
     found = select(WebhookSubscription).where(access.owns(WebhookSubscription))
     return found.order_by(WebhookSubscription.id.desc())
 
 
-def get(subscription_id, access):
-    query = listing(access).where(WebhookSubscription.id == subscription_id)
+def everybodys(user_id=None, search=None):
+    """Select the subscriptions of all accounts, newest first."""
+    found = select(WebhookSubscription).order_by(WebhookSubscription.id.desc())
+    if user_id:
+        found = found.where(WebhookSubscription.account_id == user_id)
+    if search:
+        words = (WebhookSubscription.name, WebhookSubscription.url)
+        found = found.where(or_(*(word.icontains(search, autoescape=True) for word in words)))
+    return found
+
+
+def get(subscription_id, access=None):
+    """Return the subscription; with `access`, one of its own."""
+    query = (listing(access) if access else everybodys()).where(WebhookSubscription.id == subscription_id)
     subscription = session.scalar(query.execution_options(populate_existing=True))  # senders count beside us
     if subscription is None:
         raise NotFound("No such webhook subscription.")
@@ -74,10 +102,11 @@ def clusters(access):
     return set()
 
 
-def deliveries(subscription, status=None):
-    """Newest first, without the bodies of answers, which may be long."""
+def deliveries(subscription, status=None, attempt=None):
+    """Newest first, without the bodies of answers, which may be long. `attempt` is the id of one of the attempts."""
     found = select(WebhookDelivery).where(WebhookDelivery.subscription_id == subscription.id)
     found = found.where(WebhookDelivery.status == status) if status else found
+    found = found.where(cast(WebhookDelivery.tries, Text).contains(f'"{attempt}"')) if attempt else found
     return found.order_by(WebhookDelivery.id.desc()).options(defer(WebhookDelivery.tries))
 
 
@@ -91,6 +120,14 @@ def delivery(subscription, delivery_id):
     if found is None:
         raise NotFound("No such delivery.")
     return found
+
+
+def attempts(delivery):
+    """Return the attempts of a delivery that are recorded, newest first."""
+    return [
+        Attempt(each["id"], datetime.fromisoformat(each["at"]), each["code"], each["duration_ms"], each["error"])
+        for each in reversed(delivery.tries)
+    ]
 
 
 def held(subscription, delivery):

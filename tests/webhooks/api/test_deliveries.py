@@ -4,9 +4,9 @@ import pytest
 from sqlalchemy import func, select
 
 from panel import clock
-from panel.db import session
+from panel.db import new_id, session
 from panel.models import Event, Instance, WebhookDelivery
-from tests.webhooks.api.conftest import delivered, item
+from tests.webhooks.api.conftest import SECRET, UNKNOWN, delivered, item
 
 pytestmark = pytest.mark.usefixtures("unlimited")
 
@@ -82,3 +82,42 @@ def test_a_real_instance_reaches_a_subscription_of_its_account_only(make, as_, c
     rows = as_("owner", "GET", item(mine["id"], "deliveries")).json["data"]
     assert [(row["event_kind"], row["status"]) for row in rows] == [("instance.created", "pending")]
     assert as_("outsider", "GET", item(others["id"], "deliveries")).json["total"] == 0
+
+
+def tried(code=None, error=None, **facts):
+    """An attempt as a delivery remembers it."""
+    at = "2026-01-02T03:04:05.678901+00:00"
+    return {"id": new_id(), "at": at, "code": code, "duration_ms": 84, "error": error, "body": SECRET, **facts}
+
+
+def test_an_attempt_is_found_by_its_delivery_id(make, as_):
+    """WHK-55, finding B7: the receiver logs X-Hypervisor-Delivery, which names an attempt."""
+    made, other = make(), make()
+    failed, arrived = tried(500, "The receiver answered 500."), tried(204)
+    row = delivered(made["id"], attempts=2, tries=[failed, arrived])
+    delivered(made["id"], tries=[tried(204)])
+    for attempt in (failed, arrived):
+        answer = as_("owner", "GET", item(made["id"], f"deliveries?attempt={attempt['id']}")).json
+        assert [each["id"] for each in answer["data"]] == [row.id]
+        assert as_("owner", "GET", item(other["id"], f"deliveries?attempt={attempt['id']}")).json["total"] == 0
+    assert as_("owner", "GET", item(made["id"], f"deliveries?attempt={UNKNOWN}")).json["total"] == 0
+    refused = as_("owner", "GET", item(made["id"], "deliveries?attempt=%25"))
+    assert (refused.status_code, list(refused.json["errors"])) == (422, ["attempt"])
+
+
+def test_attempts_of_a_delivery(make, as_):
+    """WHK-55, DLV-40, finding B7: each with status, response code and duration."""
+    made, other = make(), make()
+    failed, silent, arrived = tried(500, "It answered 500."), tried(None, "It was silent."), tried(204)
+    row = delivered(made["id"], attempts=3, tries=[failed, silent, arrived])
+    answer = as_("owner", "GET", item(made["id"], "delivery", row.id, "attempts"))
+    assert SECRET not in answer.text
+    common = {"at": "2026-01-02T03:04:05.678901Z", "duration_ms": 84}
+    assert answer.json["data"] == [
+        {"id": arrived["id"], "status": "delivered", "response_code": 204, "error": None, **common},
+        {"id": silent["id"], "status": "failed", "response_code": None, "error": "It was silent.", **common},
+        {"id": failed["id"], "status": "failed", "response_code": 500, "error": "It answered 500.", **common},
+    ]
+    for path in (item(made["id"], "delivery", UNKNOWN, "attempts"), item(other["id"], "delivery", row.id, "attempts")):
+        assert as_("owner", "GET", path).status_code == 404
+    assert as_("outsider", "GET", item(made["id"], "delivery", row.id, "attempts")).status_code == 404

@@ -141,3 +141,12 @@ def test_values_of_wrong_types(refuse, field):
 
 def test_unknown_fields_are_named(refuse):
     refuse("consecutive_failures", consecutive_failures=0)
+
+
+@pytest.mark.parametrize("name", [" ", "   ", "\u00a0", "a\u202eb"])
+def test_blank_names_are_refused(make, refuse, as_, name):
+    """WHK-09, finding B6: on create and on change; spaces at the ends do not count."""
+    refuse("name", name=name)
+    made = make(name="  Inventory ")
+    assert made["name"] == "Inventory"
+    refuse("name", path=item(made["id"]), method="PATCH", name=name)
