@@ -116,7 +116,7 @@ def go(address):
 def problem(error: Problem):
     session.rollback()
     if from_script():
-        return make_response({"message": error.message, "reason": error.reason}, error.status)
+        return make_response({"success": False, "message": error.message, "reason": error.reason}, error.status)
     if error.status == 401:
         return go(url_for("sign_in.show", next=wanted()))
     if error.reason == "second_factor_required" and not wants_part():
@@ -147,7 +147,7 @@ def outage(status, message):
 def failed(status, message):
     """A failure as a page; for a part, as a message beside the page that stays as it is."""
     if from_script():
-        return make_response({"message": message, "reason": None}, status)
+        return make_response({"success": False, "message": message, "reason": None}, status)
     if wants_part():
         text = f"{message} ({g.get('request_id')})" if status >= 500 else message
         say(text, "danger")

@@ -85,7 +85,7 @@ def hit(name, key, most, seconds=MINUTE, reading=None) -> Window:
     used = math.floor(previous * previous_left / seconds) + current
     frees = [previous_left % (seconds / previous)] if previous else []
     frees += [current_left - seconds] if current else []
-    return Window(taken, max(0, most - used), int(min(frees, default=0)) + 1, read)
+    return Window(taken, max(0, most - used), min(seconds, int(min(frees, default=0)) + 1), read)
 
 
 def take(key, most, seconds, reading):

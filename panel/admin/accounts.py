@@ -11,7 +11,7 @@ from panel.forms import Form
 from panel.htmx import did, go, render, say
 from panel.paging import Page
 from panel.schemas.accounts import AccountIn, AccountPatch, Promotion, Suspension
-from panel.schemas.base import Text
+from panel.schemas.base import Name
 from panel.services import account_limits, accounts, factors, instances, operators, passwords, sign_ins, team, tokens
 
 bp = Blueprint("admin_accounts", __name__, url_prefix="/admin/customers")
@@ -26,8 +26,8 @@ ROLES = (
 class Settings(AccountPatch):
     """On the page a name that is emptied is meant to be empty."""
 
-    first_name = Text(most=100, load_default="")
-    last_name = Text(most=100, load_default="")
+    first_name = Name(least=0, most=100, load_default="")
+    last_name = Name(least=0, most=100, load_default="")
 
 
 @bp.get("")

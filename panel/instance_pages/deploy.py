@@ -8,7 +8,7 @@ from panel.forms import Form
 from panel.htmx import go, render, say
 from panel.instance_pages.choices import choices
 from panel.instance_pages.sides import asker, at, found, operating, page, require, whose
-from panel.schemas.base import In, Text
+from panel.schemas.base import In, Name
 from panel.schemas.instances import DeployIn
 from panel.schemas.ssh_keys import Line
 from panel.services import instances, ssh_keys
@@ -17,7 +17,7 @@ from panel.services import instances, ssh_keys
 class NewKey(In):
     """A key that is added on the way."""
 
-    key_name = Text(most=32)
+    key_name = Name(least=0, most=32)
     public_key = Line(most=16384)
 
 

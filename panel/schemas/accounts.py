@@ -2,7 +2,7 @@
 
 from marshmallow import Schema, fields, validate
 
-from panel.schemas.base import Bool, In, Int, Out, PageQuery, Patch, Text, Time, about
+from panel.schemas.base import Bool, In, Int, Name, Out, PageQuery, Patch, Text, Time, about
 from panel.schemas.catalog import ID
 from panel.schemas.instances import known_zone
 from panel.schemas.words import OPERATOR_ROLES, PASSWORD_MAX_LENGTH, PASSWORD_MIN_LENGTH
@@ -75,9 +75,9 @@ class AccountIn(In):
         allow_none=True,
         **about(f"{PASSWORD_RULE} Without one the person cannot sign in on the pages yet.", "correct horse battery"),
     )
-    first_name = Text(most=100, **about("First name.", "Ada"))
-    last_name = Text(most=100, **about("Last name.", "Lovelace"))
-    company_name = Text(allow_none=True, **about("Company.", None))
+    first_name = Name(least=0, most=100, **about("First name.", "Ada"))
+    last_name = Name(least=0, most=100, **about("Last name.", "Lovelace"))
+    company_name = Name(least=0, allow_none=True, **about("Company.", None))
     timezone = fields.String(validate=known_zone, **about("Time zone in which times are shown.", "Europe/Berlin"))
 
 
@@ -96,9 +96,9 @@ class AccountPatch(AccountLimits):
     """What operators may change. What is not sent stays."""
 
     email = Email(**about("Email address, unique.", "ada@example.com"))
-    first_name = Text(most=100, **about("First name.", "Ada"))
-    last_name = Text(most=100, **about("Last name.", "Lovelace"))
-    company_name = Text(allow_none=True, **about("Company.", None))
+    first_name = Name(least=0, most=100, **about("First name.", "Ada"))
+    last_name = Name(least=0, most=100, **about("Last name.", "Lovelace"))
+    company_name = Name(least=0, allow_none=True, **about("Company.", None))
     timezone = fields.String(validate=known_zone, **about("Time zone in which times are shown.", "Europe/Berlin"))
     self_provisioning = Bool(**about("Unbilled provisioning: never charged by the panel.", True))
 

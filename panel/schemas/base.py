@@ -16,6 +16,7 @@ NOT_IN_NAMES = re.compile(
     "\u2028\u2029"  # line and paragraph separator
     "\u200b\u2060\ufeff]"  # spaces without width
 )
+QUERY_INTEGER = re.compile(r"-?[0-9]{1,18}", re.ASCII)
 LABEL = re.compile(r"[A-Za-z0-9_]([A-Za-z0-9_]|-(?!-))*", re.ASCII)
 
 
@@ -212,9 +213,18 @@ PLAIN = {
 """Kinds of fields whose values in our objects already are what JSON shows."""
 
 
+class QueryInt(fields.Integer):
+    """A whole number in a query string, in ASCII digits."""
+
+    def _deserialize(self, value, attr, data, **kwargs):
+        if not (isinstance(value, str) and QUERY_INTEGER.fullmatch(value)):
+            raise ValidationError("Must be a whole number.")
+        return int(value)
+
+
 class PageQuery(Schema):
-    page = fields.Integer(load_default=1, validate=validate.Range(1, 10**6), metadata={"description": "Page number."})
-    per_page = fields.Integer(
+    page = QueryInt(load_default=1, validate=validate.Range(1, 10**6), metadata={"description": "Page number."})
+    per_page = QueryInt(
         load_default=100, validate=validate.Range(1, 100), metadata={"description": "Rows a page, 1 to 100."}
     )
 

@@ -3,7 +3,7 @@
 from marshmallow import ValidationError, fields, validate, validates_schema
 
 from panel.schemas.accounts import AccountIn, Email
-from panel.schemas.base import Bool, In, Int, Out, PageQuery, Patch, Text, Time, about
+from panel.schemas.base import Bool, In, Int, Name, Out, PageQuery, Patch, Text, Time, about
 from panel.schemas.catalog import ID
 from panel.schemas.instances import AdminInstanceOut, DeployIn, InstanceIn, known_zone
 
@@ -46,9 +46,9 @@ class CustomerIn(AccountIn):
 class CustomerPatch(Patch):
     external_id = external_id()
     email = Email(**about("Email address, unique.", "ada@example.com"))
-    first_name = Text(most=100, **about("First name.", "Ada"))
-    last_name = Text(most=100, **about("Last name.", "Lovelace"))
-    company_name = Text(allow_none=True, **about("Company.", None))
+    first_name = Name(least=0, most=100, **about("First name.", "Ada"))
+    last_name = Name(least=0, most=100, **about("Last name.", "Lovelace"))
+    company_name = Name(least=0, allow_none=True, **about("Company.", None))
     timezone = fields.String(validate=known_zone, **about("Time zone in which times are shown.", "Europe/Berlin"))
     self_provisioning = Bool(**about("Unbilled provisioning: never charged by the panel.", True))
 

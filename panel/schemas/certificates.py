@@ -4,7 +4,7 @@ import re
 
 from marshmallow import ValidationError, fields, validate, validates_schema
 
-from panel.schemas.base import Hostname, In, Out, PageQuery, Patch, Text, Time, about
+from panel.schemas.base import Hostname, In, Name, Out, PageQuery, Patch, Text, Time, about
 
 ID = "0199c0a8-7d3e-7c4e-9d3c-0d2f8a5b6c7d"
 TYPES = ("manual", "letsencrypt")
@@ -149,7 +149,7 @@ class CertificateIn(In):
 
 
 class CertificatePatch(Patch):
-    name = Text(least=1, **about("What people call it.", "shop.example.com"))
+    name = Name(**about("What people call it.", "shop.example.com"))
     certificate = certificate()
     chain = chain()
     private_key = private_key()

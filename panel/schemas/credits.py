@@ -13,11 +13,11 @@ AMOUNT = re.compile(r"-?[0-9]{1,8}(\.[0-9]{1,6})?", re.ASCII)
 
 
 class Amount(fields.Decimal):
-    """Money in whole cents: a JSON number, or a text like "12.50" from clients that keep away from binary fractions."""
+    """Money in whole cents: a JSON number."""
 
     def _deserialize(self, value, attr, data, **kwargs):
-        if isinstance(value, bool) or not AMOUNT.fullmatch(str(value)):
-            raise ValidationError("Must be an amount like 12.50.")
+        if not isinstance(value, int | float) or isinstance(value, bool) or not AMOUNT.fullmatch(str(value)):
+            raise ValidationError("Must be a number like 12.50.")
         amount = Decimal(str(value))
         if amount != amount.quantize(Decimal("0.01")):
             raise ValidationError("Must be whole cents.")

@@ -94,7 +94,7 @@ class StorageOut(StorageRow):
 
 class StorageIn(In):
     hypervisor_id = Text(most=36, required=True, **about("The hypervisor it is on.", ID))
-    name = Text(most=64, least=1, rules=[SLUG], required=True, **about("Unique on the hypervisor.", "ssd"))
+    name = Name(most=64, rules=[SLUG], required=True, **about("Unique on the hypervisor.", "ssd"))
     path = Text(rules=[FOLDER], required=True, **about("A folder on the hypervisor; it is made.", "/srv/ssd"))
     enabled = Bool(**about("Whether new disks may be placed there.", True))
     overcommit = Number(0.1, 100, **about("How many times its capacity may be promised.", 1.0))

@@ -2,7 +2,7 @@
 
 from marshmallow import fields, validate
 
-from panel.schemas.base import In, Out, PageQuery, Patch, Text, Time, about
+from panel.schemas.base import In, Name, Out, PageQuery, Patch, Text, Time, about
 from panel.schemas.catalog import ID
 from panel.schemas.words import IP_VERSIONS
 
@@ -49,7 +49,7 @@ class AdminIpSetOut(AdminIpSetRow, IpSetOut):
 
 
 class IpSetIn(In):
-    name = Text(least=1, required=True, **NAME)
+    name = Name(required=True, **NAME)
     ip_version = version(required=True)
     description = Text(load_default=None, allow_none=True, **NOTE)
 
@@ -61,7 +61,7 @@ class AdminIpSetIn(IpSetIn):
 
 
 class IpSetPatch(Patch):
-    name = Text(least=1, **NAME)
+    name = Name(**NAME)
     description = Text(allow_none=True, **NOTE)
     ip_version = version()
 

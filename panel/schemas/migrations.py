@@ -2,7 +2,7 @@
 
 from marshmallow import INCLUDE, Schema, fields, validate
 
-from panel.schemas.base import Bool, In, Out, PageQuery, Text, Time, about
+from panel.schemas.base import Bool, In, Number, Out, PageQuery, Text, Time, about
 from panel.schemas.catalog import ID
 
 STATUSES = ("active", "completed", "failed", "cancelled")
@@ -51,7 +51,7 @@ class MoveIn(In):
     with_local_disks = Bool(**about("Accepted; disks always move with the machine.", True))
     with_conntrack_state = Bool(**about("Accepted and ignored.", False))
     targetstorage = Text(**about("Accepted and ignored: the target's roomiest storage is taken.", "default"))
-    bwlimit = fields.Float(**about("Accepted and ignored.", 0))
+    bwlimit = Number(**about("Accepted and ignored.", 0))
     migration_network = Text(**about("Accepted and ignored.", "10.0.0.0/24"))
 
 

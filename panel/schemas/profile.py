@@ -2,15 +2,15 @@
 
 from marshmallow import fields, validate
 
-from panel.schemas.base import Out, Patch, Text, Time, about
+from panel.schemas.base import Name, Out, Patch, Time, about
 from panel.schemas.catalog import ID
 from panel.schemas.instances import known_zone
 
 
 class ProfilePatch(Patch):
-    first_name = Text(most=100, **about("First name.", "Ada"))
-    last_name = Text(most=100, **about("Last name.", "Lovelace"))
-    company_name = Text(allow_none=True, **about("Company.", None))
+    first_name = Name(least=0, most=100, **about("First name.", "Ada"))
+    last_name = Name(least=0, most=100, **about("Last name.", "Lovelace"))
+    company_name = Name(least=0, allow_none=True, **about("Company.", None))
     timezone = fields.String(validate=known_zone, **about("Time zone in which times are shown.", "Europe/Berlin"))
 
 

@@ -2,7 +2,7 @@
 
 from marshmallow import Schema, fields, validate
 
-from panel.schemas.base import In, Out, Patch, Text, Time, about
+from panel.schemas.base import In, Name, Out, Patch, Text, Time, about
 from panel.schemas.catalog import ID
 
 KINDS = ("instance", "volume")
@@ -13,9 +13,7 @@ def name(**options):
     rules = [
         validate.Regexp(r"(?i)\A[a-z0-9 ._-]+\Z", error="Only letters, digits, spaces, dots, hyphens and underscores.")
     ]
-    return Text(
-        most=64, least=1, rules=rules, **options, **about("What people call it, unique in the account.", "Web shop")
-    )
+    return Name(most=64, rules=rules, **options, **about("What people call it, unique in the account.", "Web shop"))
 
 
 def description():

@@ -3,7 +3,7 @@
 from marshmallow import fields, validate
 
 from panel.schemas.accounts import PASSWORD_RULE, AccountPassword
-from panel.schemas.base import In, Out, Text, Time, about
+from panel.schemas.base import In, Name, Out, Text, Time, about
 from panel.schemas.words import PASSWORD_MAX_LENGTH
 
 ID = "0199c0a8-0000-7000-8000-000000000001"
@@ -26,7 +26,7 @@ class CodeIn(In):
 
 
 class PasskeyIn(In):
-    name = Text(required=True, least=1, most=64, **about("To tell passkeys apart.", "Laptop"))
+    name = Name(required=True, most=64, **about("To tell passkeys apart.", "Laptop"))
     credential = fields.Dict(
         required=True, **about("What the browser answered: the credential as `toJSON()` writes it.", {"id": "Xa0…"})
     )

@@ -4,7 +4,7 @@ import ipaddress
 
 from marshmallow import ValidationError, fields, validate, validates_schema
 
-from panel.schemas.base import In, Int, Out, PageQuery, Patch, Text, Time, about
+from panel.schemas.base import In, Int, Name, Out, PageQuery, Patch, Text, Time, about
 from panel.schemas.catalog import ID
 from panel.schemas.words import DIRECTIONS, IP_VERSIONS, PROTOCOLS
 
@@ -68,7 +68,7 @@ class AdminSecurityGroupOut(AdminSecurityGroupRow, SecurityGroupOut):
 
 
 class SecurityGroupIn(In):
-    name = Text(least=1, required=True, **NAME)
+    name = Name(required=True, **NAME)
     description = Text(load_default=None, allow_none=True, **NOTE)
 
 
@@ -79,7 +79,7 @@ class AdminSecurityGroupIn(SecurityGroupIn):
 
 
 class SecurityGroupPatch(Patch):
-    name = Text(least=1, **NAME)
+    name = Name(**NAME)
     description = Text(allow_none=True, **NOTE)
 
 

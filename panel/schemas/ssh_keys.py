@@ -2,7 +2,7 @@
 
 from marshmallow import ValidationError, fields, validate, validates_schema
 
-from panel.schemas.base import In, Int, Out, PageQuery, Text, Time, about
+from panel.schemas.base import In, Int, Name, Out, PageQuery, Text, Time, about
 
 
 class Line(Text):
@@ -17,7 +17,7 @@ class Line(Text):
 
 def name(**options):
     rules = [validate.Regexp(r"(?i)^[a-z0-9 .-]+$", error="Only letters, digits, spaces, dots and hyphens.")]
-    return Text(most=32, least=1, rules=rules, **options, **about("A label, unique in the account.", "laptop"))
+    return Name(most=32, rules=rules, **options, **about("A label, unique in the account.", "laptop"))
 
 
 class SshKeyIn(In):

@@ -4,7 +4,7 @@ import ipaddress
 
 from marshmallow import ValidationError, fields, validate
 
-from panel.schemas.base import Bool, In, Int, Name, Out, PageQuery, Patch, Text, Time, about
+from panel.schemas.base import Bool, In, Int, Name, Out, PageQuery, Patch, QueryInt, Text, Time, about
 from panel.schemas.catalog import ID
 from panel.schemas.hypervisors import GroupRef
 from panel.schemas.words import ADDRESS_USES, SUBNET_KINDS
@@ -167,6 +167,6 @@ class SubnetAddressQuery(AddressQuery):
 class WholeQuery(PageQuery):
     """Paging for a list that is complete unless a part of it is asked for."""
 
-    per_page = fields.Integer(
+    per_page = QueryInt(
         validate=validate.Range(1, 100), metadata={"description": "Rows a page, 1 to 100; by default all of them."}
     )

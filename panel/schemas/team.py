@@ -3,7 +3,7 @@
 from marshmallow import Schema, ValidationError, fields, validate, validates_schema
 
 from panel.schemas.accounts import Email
-from panel.schemas.base import In, Out, Patch, Text, Time, about
+from panel.schemas.base import In, Name, Out, Patch, Text, Time, about
 from panel.schemas.catalog import ID
 from panel.schemas.words import FAMILIES, REACHES
 
@@ -34,7 +34,7 @@ class PermissionOut(Schema):
 
 
 def name(**options):
-    return Text(most=64, least=1, **options, **about("What the team calls it, unique in the account.", "On call"))
+    return Name(most=64, **options, **about("What the team calls it, unique in the account.", "On call"))
 
 
 def permissions(**options):

@@ -5,7 +5,7 @@ from datetime import UTC
 
 from marshmallow import ValidationError, fields, validate
 
-from panel.schemas.base import Bool, In, Int, Out, PageQuery, Patch, Text, Time, about
+from panel.schemas.base import Bool, In, Int, Name, Out, PageQuery, Patch, Time, about
 from panel.schemas.words import FAMILIES, SCOPES
 
 ID = "0199c0a8-7d3e-7c4e-9d3c-0d2f8a5b6c7d"
@@ -80,7 +80,7 @@ def allowed_ips(**options):
 
 
 def name(**options):
-    return Text(least=1, most=64, **options, **about("To tell tokens apart.", "CI of the shop"))
+    return Name(most=64, **options, **about("To tell tokens apart.", "CI of the shop"))
 
 
 class TokenIn(In):

@@ -2,7 +2,7 @@
 
 from marshmallow import fields
 
-from panel.schemas.base import In, Out, Patch, Text, Time, about
+from panel.schemas.base import In, Name, Out, Patch, Text, Time, about
 
 ID = "0199c0a8-7d3e-7c4e-9d3c-0d2f8a5b6c7d"
 MOST = 65536
@@ -18,7 +18,7 @@ class Script(Text):
 
 def parts(required):
     return {
-        "name": Text(least=1, required=required, **about("A label.", "web server")),
+        "name": Name(required=required, **about("A label.", "web server")),
         "type": Text(
             most=50,
             least=1,

@@ -8,7 +8,7 @@ from panel.auth.browser import leave, me, page_can
 from panel.forms import Form
 from panel.htmx import go, render, say
 from panel.schemas.accounts import AccountPassword
-from panel.schemas.base import In, Text
+from panel.schemas.base import In, Name
 from panel.schemas.instances import known_zone
 from panel.schemas.words import PASSWORD_MAX_LENGTH
 from panel.services import accounts, invitations
@@ -17,8 +17,8 @@ bp = Blueprint("invitations", __name__, url_prefix="/invitation")
 
 
 class AcceptForm(In):
-    first_name = Text(required=True, least=1, most=100)
-    last_name = Text(most=100, load_default="")
+    first_name = Name(required=True, most=100)
+    last_name = Name(least=0, most=100, load_default="")
     password = AccountPassword(required=True)
     again = fields.String(required=True, validate=validate.Length(1, PASSWORD_MAX_LENGTH))
     timezone = fields.String(validate=known_zone)

@@ -7,7 +7,7 @@ from panel.auth import permissions
 from panel.auth.browser import me, page_can
 from panel.forms import Form
 from panel.htmx import go, render, say
-from panel.schemas.base import In, Text
+from panel.schemas.base import In, Name
 from panel.schemas.instances import ZONES
 from panel.services import accounts
 
@@ -15,9 +15,9 @@ bp = Blueprint("profile", __name__, url_prefix="/profile")
 
 
 class ProfileForm(In):
-    first_name = Text(most=100, load_default="")
-    last_name = Text(most=100, load_default="")
-    company_name = Text(allow_none=True)
+    first_name = Name(least=0, most=100, load_default="")
+    last_name = Name(least=0, most=100, load_default="")
+    company_name = Name(least=0, allow_none=True)
     timezone = fields.String(
         required=True, validate=validate.OneOf(ZONES, error="Choose a time zone like Europe/Berlin.")
     )

@@ -14,7 +14,7 @@ from panel.db import session
 from panel.forms import Form
 from panel.htmx import did, go, render, say
 from panel.schemas.accounts import AccountPassword
-from panel.schemas.base import In, Text
+from panel.schemas.base import In, Name, Text
 from panel.schemas.words import PASSWORD_MAX_LENGTH
 from panel.services import devices, factors, passkeys, passwords, sign_ins, throttle
 from panel.user.sign_in import Credential
@@ -43,12 +43,12 @@ class CodeForm(In):
 
 
 class PasskeyForm(In):
-    name = Text(required=True, least=1, most=64)
+    name = Name(required=True, most=64)
     password = Password
 
 
 class NewPasskey(In):
-    name = Text(required=True, least=1, most=64)
+    name = Name(required=True, most=64)
     credential = Credential
 
 

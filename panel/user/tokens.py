@@ -38,14 +38,14 @@ class TokenForm(TokenIn):
     class Meta(TokenIn.Meta):
         exclude = ("expires_at",)
 
-    hours = fields.Integer(load_default=None, validate=validate.OneOf([hours for hours, _ in LIVES]))
+    hours = fields.Integer(strict=True, load_default=None, validate=validate.OneOf([hours for hours, _ in LIVES]))
 
 
 class EditForm(TokenPatch):
     class Meta(TokenPatch.Meta):
         exclude = ("expires_at",)
 
-    hours = fields.Integer(validate=validate.OneOf([hours for hours, _ in SHORTER]))
+    hours = fields.Integer(strict=True, validate=validate.OneOf([hours for hours, _ in SHORTER]))
 
 
 class TrialForm(In):
