@@ -4,12 +4,19 @@ from importlib import import_module
 
 import flask_smorest
 from flask import Flask
+from werkzeug.routing import BaseConverter
 
 import panel
 from api import docs, errors
 
 USER = "USER"
 ADMIN = "ADMIN"
+
+
+class IdConverter(BaseConverter):
+    """Ids in paths: UUIDs as text."""
+
+    regex = "[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}"
 
 
 class UserApi(flask_smorest.Api):
@@ -43,6 +50,7 @@ def resources():
 def register(app: Flask):
     """Adds both surfaces to the application and returns their two OpenAPI builders."""
     built = {}
+    app.url_map.converters["id"] = IdConverter
     for kind, api, title in ((USER, UserApi, "User API"), (ADMIN, AdminApi, "Admin API")):
         app.config |= {
             f"{kind}_API_TITLE": title,
@@ -50,6 +58,7 @@ def register(app: Flask):
             f"{kind}_OPENAPI_VERSION": "3.1.0",
         }
         built[kind] = api(app, config_prefix=kind, spec_kwargs={"security": [{"bearer": []}]})
+        built[kind].register_converter(IdConverter, lambda converter: {"type": "string", "format": "uuid"})
         built[kind].spec.components.security_scheme("bearer", {"type": "http", "scheme": "bearer"})
     for module in resources():
         for surface, kind in (("user", USER), ("admin", ADMIN), ("billing", ADMIN)):

@@ -14,7 +14,7 @@ KEY = {
     "schema": {"type": "string", "minLength": 1, "maxLength": 255},
     "example": "payment-1042",
 }
-BOOKED_ONCE = {"once": False, "parameters": [KEY]}
+BOOKED_ONCE = {"once": False, "idempotency_key": KEY}
 """The ledger keeps the keys itself, for ever and by account."""
 
 

@@ -11,6 +11,7 @@ A list is asked for a page at a time: `query` then derives from PageQuery, and t
 select.
 """
 
+import re
 from functools import cache, wraps
 
 import flask_smorest
@@ -43,6 +44,8 @@ __all__ = [
 ]
 
 
+ID_SEGMENT = re.compile(r"<(\w+_id)>")
+
 CSV = {"type": "string", "description": "A line of names, then a line for each row (RFC 4180)."}
 """The `out` of an operation that answers with a table (panel.downloads): in both dialects the table alone."""
 
@@ -52,6 +55,8 @@ class Resource(flask_smorest.Blueprint):
 
     ARGUMENTS_PARSER = Parser()
     surface = prefix = ""
+    repeatable = ("POST",)
+    """Methods whose `Idempotency-Key` is honoured (api.repeats)."""
 
     def __init__(self, name, module, **options):
         self.resource = name
@@ -73,12 +78,15 @@ class Resource(flask_smorest.Blueprint):
         billed=False,
         writes=False,
         once=True,
+        idempotency_key=None,
         **options,
     ):
         """Registers an operation. `also` lists further paths that are served the same but not documented; tokens of
         `unscoped_kind` need no scope for it; `budget` is the rate limit that it counts in (panel.auth.rates);
         one that is `billed` is shut while billing is off (specification 7.2, `billing_disabled`); a GET that `writes`
-        has to say so (panel.db); a POST is carried out `once` for each `Idempotency-Key` (api.repeats)."""
+        has to say so (panel.db); what is `repeatable` is carried out `once` for each
+        `Idempotency-Key` (api.repeats); an operation that looks after that itself documents its own
+        `idempotency_key`."""
 
         def register(view):
             asked = paged(view, query, self.surface) if query and issubclass(query, PageQuery) else view
@@ -89,24 +97,31 @@ class Resource(flask_smorest.Blueprint):
                 served = self.arguments(query(), location="query")(served)
             scope = self.scope(rule, *options["methods"])
             facts = {"x-permission": can} | ({"x-scope": scope} if scope else {})
+            key = idempotency_key
             operation = f"{self.surface}.{self.resource}.{op}"
             if billed:
                 served, facts = gated(served), {**facts, "x-billed": True}
-            described = options
-            if once and options["methods"] == ["POST"]:
-                served, described = repeats.once(served), {**options, "parameters": [repeats.DOCUMENTED]}
+            if once and options["methods"][0] in self.repeatable:
+                served, key = repeats.once(served), repeats.DOCUMENTED
+            if key:
+                facts["x-idempotency-key"] = key
             served = self.doc(operationId=operation, **facts)(served)
             served = guard(can, scope, unscoped_kind, operation, budget, writes)(served)
             endpoint = f"{op}".replace(".", "_")
-            super(Resource, self).route(rule, tags=[self.resource], endpoint=endpoint, **described)(served)
+            super(Resource, self).route(with_ids(rule), tags=[self.resource], endpoint=endpoint, **options)(served)
             for number, path in enumerate(also):
-                self.record(alias(path, f"{self.name}_{endpoint}_{number}", served, options["methods"]))
+                self.record(alias(with_ids(path), f"{self.name}_{endpoint}_{number}", served, options["methods"]))
             return view
 
         return register
 
     def scope(self, rule, method):
         """The scope that a token needs, if tokens of this surface have any."""
+
+
+def with_ids(rule):
+    """Accept only UUIDs where ids are: another word is no id of the thing that lies a level above."""
+    return ID_SEGMENT.sub(r"<id:\1>", rule)
 
 
 def gated(view):
@@ -138,6 +153,7 @@ class Admin(Resource):
     """The operators' dialect: {success, message, data}, always."""
 
     surface, prefix = "admin", "/api/v1"
+    repeatable = ("POST", "PUT", "PATCH", "DELETE")
 
     @staticmethod
     def _prepare_response_content(data):

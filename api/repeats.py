@@ -1,4 +1,4 @@
-"""A POST with an `Idempotency-Key` that is sent again is not carried out again: it gets the answer of the first."""
+"""A request with an `Idempotency-Key` that is sent again is not carried out again: it gets the answer of the first."""
 
 from functools import wraps
 from hashlib import sha256

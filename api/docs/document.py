@@ -44,6 +44,8 @@ def finished(app, surface):
         shared = operations.pop("parameters", [])
         for method, operation in operations.items():
             operation["parameters"] = [explained(each) for each in shared + operation.get("parameters", [])]
+            if key := operation.pop("x-idempotency-key", None):
+                operation["parameters"].append(key)
             operation["tags"] = [heading(*operation["operationId"].split(".")[:2])]
             say_what_it_needs(operation)
             if surface == "ADMIN":

@@ -73,7 +73,7 @@ def possible(operation, path, method, invalid):
         yield 404
     if method != "get":
         yield 409
-    if invalid:
+    if invalid or any(each.get("name") == "Idempotency-Key" for each in operation["parameters"]):
         yield 422
     yield 503
 
