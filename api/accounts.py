@@ -37,7 +37,10 @@ def profile():
 
 @user.patch("/profile", op="update", can=permissions.ANY_USER, body=ProfilePatch, out=kit.keyed("data", ProfileOut))
 def change_profile(body):
-    """Change name, company and time zone."""
+    """Change name, company and time zone.
+
+    Only what is sent changes. Also while the account is suspended.
+    """
     accounts.update(accounts.get(kit.account().person_id), **body)
     return {"message": "The profile is changed.", "data": described()}
 
@@ -133,8 +136,9 @@ def delete_association(account_id, membership_id):
 def suspend(body, account_id):
     """Suspend a user, and with an owner the team.
 
-    The person can sign in and read the reason, and do nothing else. Instances go on running: suspend those that must
-    not. Repeated, it only changes the reason.
+    The person can sign in, read the reason and what there is, change their own profile and look after their own
+    security: password, second factor, passkeys, sessions, removing tokens. Every other change answers 403
+    `account_suspended`. Instances go on running: suspend those that must not. Repeated, it only changes the reason.
     """
     account = accounts.suspend(accounts.get(account_id), body["reason"])
     kit.say("The user is suspended.")

@@ -68,8 +68,8 @@ def branches(query):
 
 FITTING = {
     "type": "object",
-    "description": "The distributions, each with its images.",
-    "properties": {"Debian": {"type": "array", "items": ImageOut}},
+    "description": "A key for each distribution, as the images name it, with its images.",
+    "properties": {},
     "additionalProperties": {"type": "array", "items": {"$ref": "#/components/schemas/ImageOut"}},
 }
 

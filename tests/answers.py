@@ -4,12 +4,16 @@ ENV-01, ENV-02, ENV-03, ENV-12, ENV-16, ENV-17, ENV-18, ENV-32, ERR-01, ERR-02, 
 """
 
 import re
+from functools import cache
 
 from flask.testing import FlaskClient
 
+from api.docs import described
 from api.errors import dialect
 from tests import audited
 
+ALIAS = re.compile(r"_\d+$")
+"""What the endpoints of further paths of an operation end with."""
 ENVELOPE = {"success", "message", "data", "meta", "errors", "reason"}
 HTML = {
     "X-Content-Type-Options": "nosniff",
@@ -28,6 +32,7 @@ class Client(FlaskClient):
         asked = answer.request
         try:
             check(asked.method, asked.path, answer)
+            only_documented_keys(self.application, asked.method, asked.path, answer)
             audited.check(asked.method, asked.path, answer)
         except AssertionError as error:
             raise AssertionError(f"{asked.method} {asked.path}: {answer.status} {answer.data[:500]}") from error
@@ -111,3 +116,50 @@ def page(answer):
     for tag in re.findall(r"<script\b[^>]*>", answer.text):
         assert f'nonce="{allowed}"' in tag, tag
     assert not re.search(r"<[a-z][^>]*\son[a-z]+=", answer.text)
+
+
+@cache
+def documented(app, surface):
+    """The documented answers of each endpoint, and the document's schemas."""
+    with app.app_context():
+        document = described(app, surface)
+    found = {}
+    for operations in document["paths"].values():
+        for operation in operations.values():
+            kind, resource, op = operation["operationId"].split(".", 2)
+            found[f"{kind}_{resource}.{op.replace('.', '_')}"] = operation["responses"]
+    return found, document["components"]["schemas"]
+
+
+def only_documented_keys(app, method, path, answer):
+    """Fail for a successful answer with a key that its schema does not name."""
+    if answer.mimetype != "application/json" or answer.status_code >= 300 or method in ("HEAD", "OPTIONS"):
+        return
+    endpoint, _ = app.url_map.bind("localhost").match(path, method)
+    endpoint = ALIAS.sub("", endpoint)
+    surface = "USER" if endpoint.startswith("user_") else "ADMIN"
+    operations, schemas = documented(app, surface)
+    if endpoint in operations:
+        content = operations[endpoint].get(str(answer.status_code), {}).get("content", {})
+        schema = content.get("application/json", {}).get("schema", {})
+        unknown = list(unknown_keys(answer.json, schema, schemas))
+        assert unknown == [], f"keys that the document does not name: {unknown}"
+
+
+def unknown_keys(value, schema, schemas, where=""):
+    if "$ref" in schema:
+        schema = schemas[schema["$ref"].rsplit("/", 1)[1]]
+    for kind in ("allOf", "anyOf", "oneOf"):
+        for part in schema.get(kind, ()):
+            yield from unknown_keys(value, part, schemas, where)
+    if isinstance(value, list):
+        for each in value[:3]:
+            yield from unknown_keys(each, schema.get("items", {}), schemas, f"{where}[]")
+    elif isinstance(value, dict) and "properties" in schema:
+        further = schema.get("additionalProperties")
+        for key, each in value.items():
+            named = schema["properties"].get(key, further if isinstance(further, dict) else None)
+            if named is None and not further:
+                yield f"{where}.{key}"
+            elif named:
+                yield from unknown_keys(each, named, schemas, f"{where}.{key}")

@@ -117,7 +117,7 @@ def test_a_body_that_says_failure_is_a_400_and_keeps_nothing(as_, cast, monkeypa
 
     monkeypatch.setattr("panel.services.tasks.cancel", renamed)
     monkeypatch.setattr("panel.services.tasks.get", lambda *_: None)
-    answer = as_("admin", "POST", "/api/v1/task/x/cancel")
+    answer = as_("admin", "POST", "/api/v1/task/0199c0a8-0000-7000-8000-000000000000/cancel")
     assert (answer.status_code, answer.headers["X-Failure-Status-Mapped"]) == (400, "1")
     assert answer.json == {**{name: RETURNED[name] for name in RETURNED if name != "left"}, "data": {"left": 1}}
     assert instance.display_name != "changed"

@@ -86,7 +86,8 @@ def delete(account_id):
 def suspend(body, account_id):
     """Suspend a user.
 
-    The user can still sign in and read why, and do nothing else. Instances go on: suspend each of them.
+    The user can still sign in, read why, change the own profile and look after the own security, which includes
+    removing tokens. Every other change answers 403 `account_suspended`. Instances go on: suspend each of them.
     """
     kit.say("The user is suspended.")
     return weighed(accounts.suspend(customers.get(account_id), **body))

@@ -1,5 +1,6 @@
 """What a token may do, without doing it: the answer of the check that stands on every route (panel.auth.caller)."""
 
+import re
 from dataclasses import dataclass
 
 from flask import current_app
@@ -11,6 +12,10 @@ from panel.errors import NotFound
 from panel.services import tokens
 from panel.services.access import Access
 
+PLACEHOLDER = re.compile(r"\{\w*_?id\}")
+SOME_ID = "0199c0a8-7d3e-7c4e-9d3c-0d2f8a5b6c7d"
+"""Stands for any id: people write paths with `{id}`."""
+CONVERTED = re.compile(r"<(?:\w+:)?(\w+)>")
 UNKNOWN = "This is no valid token of this account."
 
 
@@ -50,7 +55,7 @@ def known(token_id, viewer):
 def door_at(method, path):
     """What the operation of the customers' API at this path asks for."""
     try:
-        endpoint, _ = current_app.url_map.bind("").match(path, method=method)
+        endpoint, _ = current_app.url_map.bind("").match(PLACEHOLDER.sub(SOME_ID, path), method=method)
     except HTTPException:
         endpoint = None
     door = doors().get(endpoint)
@@ -75,7 +80,7 @@ def operations():
     found = doors()
     rules = [rule for rule in current_app.url_map.iter_rules() if rule.endpoint in found]
     written = {
-        f"{method} {rule.rule.replace('<', '{').replace('>', '}')}"
+        " ".join((method, CONVERTED.sub(r"{\1}", rule.rule)))
         for rule in rules
         for method in rule.methods - {"HEAD", "OPTIONS"}
     }

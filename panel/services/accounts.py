@@ -96,8 +96,8 @@ def rename_member(account, email):
 
 
 def suspend(account, reason=None):
-    """The person can sign in and read why, and do nothing else. What the account owns goes on running: an operator
-    stops it thing by thing, so that an account suspended by mistake loses nothing."""
+    """The person can sign in, read, and change their own profile and security. What the account owns goes on running:
+    an operator stops it thing by thing, so that an account suspended by mistake loses nothing."""
     if account.suspended_at is None:
         operators.keep_one(account)
         account.suspended_at = clock.now()

@@ -65,6 +65,22 @@ def test_a_suspended_person_signs_in_and_reads_why(as_, cast, browse, do):
     assert as_("owner", "GET", "/api/profile").json["data"]["status"] == 1
 
 
+def test_a_suspended_person_looks_after_profile_and_security(as_, cast, do):
+    """Acceptance A6: what may leak can still be closed; everything else waits."""
+    row = as_("owner", "POST", "/api/api-tokens", json={"name": "leaked", "scopes": ["instances:read"]}).json
+    do("owner", "suspend")
+    assert as_("owner", "PATCH", "/api/profile", json={"first_name": "Ada"}).status_code == 200
+    assert as_("owner", "DELETE", f"/api/api-token/{row['api_token']['id']}").status_code == 200
+    body = {"current_password": PASSWORD, "new_password": "staple battery horse"}
+    assert as_("owner", "POST", "/api/profile/password", json=body).status_code == 200
+    for path, sent in (
+        ("/api/api-tokens", {"name": "new", "scopes": ["instances:read"]}),
+        ("/api/projects", {"name": "new"}),
+    ):
+        refused = as_("owner", "POST", path, json=sent)
+        assert (refused.status_code, refused.json["reason"]) == (403, "account_suspended"), path
+
+
 def test_the_list_is_filtered(as_, cast, do):
     do("outsider", "suspend")
     emails = lambda query: {row["email"] for row in as_("admin", "GET", f"{PEOPLE}s?{query}").json["data"]}  # noqa: E731

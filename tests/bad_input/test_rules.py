@@ -83,7 +83,10 @@ def test_hostnames_are_checked_by_one_rule(bodies):
     for send, fields in bodies:
         for name in fields:
             if HOSTNAMES.fullmatch(name):
+                unchanged = "leaves it unchanged" in fields[name]["description"]
                 for value in WRONG_NAMES:
+                    if value == "" and unchanged:
+                        continue
                     answer = named(send(**{name: value}), name)
                     assert "must be a valid hostname" in answer.json["errors"][name][0]
                     asked += 1

@@ -8,7 +8,7 @@ from sqlalchemy import select
 
 from panel import clock
 from panel.db import session
-from panel.models import Account, Instance, Mail, Storage, Task
+from panel.models import Account, Instance, Mail, Storage, Subnet, Task
 from panel.services import instances
 from tests.cast import PASSWORD
 from tests.test_architecture import operations
@@ -171,6 +171,34 @@ def test_capacity_refusals_are_at_the_top_level(api, order):
     answer = api("POST", "/instances", json=order)
     assert (answer.status_code, answer.json["success"]) == (422, False)
     assert answer.json["reason"] == "storage_not_sufficient"
+
+
+@pytest.mark.parametrize(
+    ("reason", "plan", "taken"),
+    [
+        ("storage_not_sufficient", {"storage": 10**6}, None),
+        ("ipv4_not_available", {}, "v4"),
+        ("ipv6_not_available", {}, "v6"),
+        ("ipv6_subnet_not_available", {"ipv6_prefixes": 1}, None),
+        ("private_ipv4_not_available", {"private_ipv4": 1}, None),
+    ],
+)
+def test_each_capacity_reason(api, as_, cast, order, reason, plan, taken):
+    """BIL-02: the five reasons at top level, on every surface that creates instances; nothing is kept."""
+    for name, value in plan.items():
+        setattr(cast.plan, name, value)
+    for subnet in session.scalars(select(Subnet).where(Subnet.name == taken)):
+        subnet.enabled = False
+    session.commit()
+    wanted = {"location_id": cast.location.id, "plan_id": cast.plan.id}
+    for answer in (
+        api("POST", "/instances", json=order),
+        as_("admin", "POST", "/api/v1/instances", json={**wanted, "user_id": cast.owner.id}),
+        as_("owner", "POST", "/api/cloud-service/instances", json=wanted),
+        as_("owner", "POST", "/api/self-provisioning/instances", json=wanted),
+    ):
+        assert (answer.status_code, answer.json["success"], answer.json["reason"]) == (422, False, reason), answer.text
+    assert session.scalar(select(Instance.id)) is None
 
 
 def test_an_instance_is_suspended_and_comes_back(api, as_, cast, work, node):
