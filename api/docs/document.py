@@ -79,6 +79,7 @@ PARTS = {
     "domain_name": ("The machine's name on the hypervisor.", "old-web"),
     "app_slug": ("Which app of the catalog.", "nginx"),
     "app_action": ("`start`, `stop`, `restart` or `remove`.", "restart"),
+    "switch": ("`enable` or `disable`.", "enable"),
     "action": ("`mount` or `insert`, `unmount` or `eject`.", "mount"),
 }
 """Parts of paths that are words."""

@@ -5,12 +5,21 @@ from marshmallow import fields
 from api import kit
 from api.instances import admin, user
 from api.instances.rows import mine
+from panel.errors import NotFound
 from panel.schemas.base import about
 from panel.schemas.instances import AddressOut, InterfaceOut
 from panel.schemas.network import AddressesIn, BandwidthIn, BandwidthOut, ReverseNameIn
 from panel.services import instances
-from panel.services.instances import ips, traffic
+from panel.services.instances import ips, second_card, traffic
 
+SECOND_CARD = {
+    "enable": (second_card.enable, "The instance has a second network card."),
+    "disable": (second_card.disable, "The instance has no second network card."),
+}
+InstanceNetwork = kit.Schema.from_dict(
+    {"interfaces": fields.List(fields.Nested(InterfaceOut), **about("The network cards, the first one first."))},
+    name="InstanceNetwork",
+)
 IPS = fields.List(fields.Nested(AddressOut), **about("The addresses that it was about."))
 READ, WRITE = "admin:instances:read", "admin:instances:write"
 DONE = {
@@ -152,6 +161,27 @@ def enable_any(instance_id):
     """
     kit.say("The public network is connected.")
     return traffic.connect(instances.get(instance_id), actor=kit.actor(), by_operator=True)
+
+
+@admin.post(
+    "/instance/<instance_id>/network/<switch>/secondary", op="secondary_network", can=WRITE, out=InstanceNetwork
+)
+def switch_secondary_network(instance_id, switch):
+    """Add or remove the second network card of an instance.
+
+    `enable` adds a card with the next free private IPv4 address of the location; the machine has it from its next
+    start on, and the guest takes it up by its own configuration or with the next deploy. Repeated, it changes nothing.
+    `disable` removes the card and frees its addresses. Refused (409) with `not_stopped` while the instance runs and
+    with `task_running` while it is rebuilt or moved, (422) with `private_ipv4_not_available` when the location has no
+    private address left. Another word than the two is a 404.
+    """
+    instance = instances.get(instance_id)
+    if switch not in SECOND_CARD:
+        raise NotFound("No such action. There are enable and disable.")
+    act, message = SECOND_CARD[switch]
+    act(instance)
+    kit.say(message)
+    return instance
 
 
 @admin.post("/instance/<instance_id>/network/public/disable", op="disable_public_network", can=WRITE)

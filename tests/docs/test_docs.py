@@ -236,6 +236,7 @@ DELETE /api/v1/user/{id}/association/{id}
 DELETE /api/v1/security-group/{id}/rules/{id}
 DELETE /api/security-group/{id}/rules/{id}
 POST /api/image/{id}/retry
+POST /api/v1/instance/{id}/network/enable/secondary
 GET /api/instance/{id}/vnc
 POST /api/v1/billing/instance/{id}/power/start
 POST /api/v1/billing/instance/{id}/power/stop
