@@ -66,6 +66,7 @@ def pages():
         plan_groups,
         plans,
         resource_packs,
+        search,
         security_groups,
         settings,
         storages,
@@ -79,6 +80,7 @@ def pages():
 
     return (
         overview,
+        search,
         hypervisors,
         orphans,
         migrations,

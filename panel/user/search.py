@@ -9,6 +9,7 @@ from panel.services import dashboard
 
 bp = Blueprint("search", __name__)
 MOST = 8
+SEARCHED = "Names, host names and the start of an address are searched."
 KINDS = {
     "instance": ("Instances", "server", lambda row: url_for("instances.show", instance_id=row.id)),
     "project": ("Projects", "folder", lambda row: url_for("projects.show", project_id=row.id)),
@@ -30,7 +31,7 @@ ACTIONS = (
 @page_can(permissions.ANY_USER)
 def show():
     words = request.args.get("q", "").strip()[:255]
-    return render("user/search/show.html", "found", words=words, groups=list(groups(words)))
+    return render("user/search/show.html", "found", words=words, groups=list(groups(words)), searched=SEARCHED)
 
 
 def groups(words):
