@@ -10,7 +10,7 @@ from panel.auth import browser
 from panel.db import session
 from panel.instance_pages import sides
 from panel.models import Account
-from panel.services import sign_ins
+from panel.services import settings, sign_ins, usage
 from panel.user.tasks import latest
 
 
@@ -43,6 +43,8 @@ def prepare(app):
         "exact": lambda moment: figures.exact(moment, zone()),
         "hour": lambda moment: figures.hour(moment, zone()),
         "second": lambda moment: figures.second(moment, zone()),
+        "charged": charged,
+        "operator_area": sides.operating,
         "money": lambda amount: figures.money(amount, config.currency),
     }
     words = ("duration", "size", "mib", "gib", "rate", "traffic", "transfer", "plural")
@@ -57,6 +59,12 @@ class Macros:
 
     def __getattr__(self, name):
         return getattr(self.environment.get_template("ui.html").module, name)
+
+
+def charged():
+    """Whether what the page shows costs something: prices are shown only then."""
+    free = not sides.operating() and browser.me() and browser.viewer().unbilled
+    return settings.get().billing_enabled and not free
 
 
 def zone():
@@ -82,7 +90,7 @@ class Frame:
         """The groups with the pages that the person may see."""
         table = admin.NAVIGATION if self.operating else user.NAVIGATION
         for group, *pages in table:
-            shown = [page for page in pages if browser.may(page[3])]
+            shown = [page for page in pages if self.is_offered(page)]
             if shown:
                 yield group, shown
 
@@ -90,13 +98,24 @@ class Frame:
         """The pages of both sides whose name has these words, as rows of the search."""
         for table, side in ((user.NAVIGATION, ""), (admin.NAVIGATION, "Admin")):
             for label, symbol, endpoint, permission in (page for _, *pages in table for page in pages):
-                if words.lower() in label.lower() and browser.may(permission):
+                page = (label, symbol, endpoint, permission)
+                if words.lower() in label.lower() and self.is_offered(page):
                     yield symbol, label, side, url_for(endpoint)
+
+    def is_offered(self, page):
+        """Whether the person may see the page, and what it is for can be used."""
+        _, _, endpoint, permission = page
+        return browser.may(permission) and (endpoint not in user.BILLED_PAGES or usage.is_open(browser.viewer()))
 
     @property
     def home(self):
         """The first page of the area that is open."""
         return browser.home() if self.operating else url_for("overview.show")
+
+    @property
+    def search(self):
+        """Where the palette searches: operators' pages search the whole platform."""
+        return url_for("admin_search.show" if self.operating else "search.show")
 
     @property
     def areas(self):

@@ -3,6 +3,7 @@
 htmx 4 says in `HX-Request-Type` what it wants: `partial` gets one block of the same template, the rest the page.
 """
 
+import json
 import re
 
 import structlog
@@ -18,6 +19,9 @@ log = structlog.get_logger()
 
 OURS = re.compile(r"/(?![/\\])[!-\[\]-~]*")
 HOST = re.compile(r"^https?://[^/?#]*")
+
+CONFIRMATION = "typed"
+"""The field in which a person types a name to confirm what cannot be undone."""
 
 TITLES = {
     403: "You may not do this",
@@ -121,7 +125,10 @@ def problem(error: Problem):
         return go(url_for("sign_in.show", next=wanted()))
     if error.reason == "second_factor_required" and not wants_part():
         return go(url_for("security.show"))
-    return failed(error.status, error.message)
+    fields = dict(error.fields)
+    if "name" in fields and CONFIRMATION in request.form:  # the API calls what is typed to confirm `name`
+        fields[CONFIRMATION] = fields["name"]
+    return failed(error.status, error.message, fields)
 
 
 def http(error: HTTPException):
@@ -144,10 +151,16 @@ def outage(status, message):
     return failed(status, message)
 
 
-def failed(status, message):
-    """A failure as a page; for a part, as a message beside the page that stays as it is."""
+def failed(status, message, fields=None):
+    """A failure as a page; for a part, as a message beside the page that stays as it is. What a person typed to confirm
+    gets its message at the field: app.js puts it there."""
     if from_script():
         return make_response({"success": False, "message": message, "reason": None}, status)
+    if wants_part() and CONFIRMATION in (fields or {}):
+        answer = make_response("", quiet(status))
+        answer.headers["HX-Reswap"] = "none"
+        answer.headers["HX-Trigger"] = json.dumps({"field-error": {CONFIRMATION: fields[CONFIRMATION][0]}})
+        return answer
     if wants_part():
         text = f"{message} ({g.get('request_id')})" if status >= 500 else message
         say(text, "danger")

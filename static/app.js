@@ -134,8 +134,11 @@ for (const tab of document.querySelectorAll(".tab.active")) {
 // Search and command palette.
 function openPalette() {
   const query = find("#palette-query");
-  if (!query || find("#palette").open) return;
-  find("#palette").showModal();
+  const palette = find("#palette");
+  if (!query || palette.open) return;
+  const opener = document.activeElement === document.body ? find("#search-open") : document.activeElement;
+  palette.addEventListener("close", () => opener?.focus(), { once: true });
+  palette.showModal();
   query.select();
   htmx.trigger(query, "look");
 }
@@ -178,3 +181,60 @@ const leave = (line) => line.matches?.(".toast-line:not(.alert-danger)") && setT
 new MutationObserver((changes) => changes.forEach((change) => change.addedNodes.forEach(leave))).observe(find("#toasts"), {
   childList: true,
 });
+
+// A name that was typed to confirm and is wrong: the message stands at its field, which gets the focus.
+document.addEventListener("field-error", ({ target, detail }) => {
+  const form = target.closest("form");
+  for (const [name, text] of Object.entries(detail)) {
+    const field = form?.elements[name];
+    if (!field) continue;
+    clearFieldError(field);
+    const note = document.createElement("div");
+    note.className = "invalid-feedback d-block";
+    note.id = `${field.id}-error`;
+    note.textContent = text;
+    (field.closest(".field-line") || field).after(note);
+    field.classList.add("is-invalid");
+    field.setAttribute("aria-invalid", "true");
+    field.setAttribute("aria-describedby", note.id);
+    field.focus();
+    field.select();
+  }
+});
+function clearFieldError(field) {
+  document.getElementById(`${field.id}-error`)?.remove();
+  field.classList.remove("is-invalid");
+  for (const name of ["aria-invalid", "aria-describedby"]) field.removeAttribute(name);
+}
+document.addEventListener("input", ({ target }) => {
+  if (document.getElementById(`${target.id}-error`)) clearFieldError(target);
+});
+
+// The focus stays where it was: a button that is disabled while its request runs, or replaced by the answer, loses it.
+let focused = null;
+document.addEventListener("focusin", ({ target }) => (focused = target));
+document.addEventListener("htmx:finally:request", (event) => {
+  if (!isPoll(event)) setTimeout(restoreFocus);
+});
+function restoreFocus() {
+  const active = document.activeElement;
+  if (!focused || (active && active !== document.body) || find("dialog[open]")) return;
+  const same = focused.isConnected ? focused : focused.id && document.getElementById(focused.id);
+  const form = focused.closest("form[id]");
+  const around = same ? same.closest(".btn-list, form, section, tr") : form && document.getElementById(form.id);
+  const next = around && find("input:not([type=hidden]):enabled, button:enabled, a[href], select:enabled, textarea:enabled", around);
+  for (const place of [same, next, find("#main")]) {
+    place?.focus({ preventScroll: true });
+    if (place && document.activeElement === place) return;
+  }
+}
+
+// The count in the title is that of the list, also after a filter.
+function showTotal() {
+  const title = find(".page-title .count");
+  const list = find("#rows");
+  if (!title || !list) return;
+  const pager = find("[data-total]", list);
+  if (pager || find(".empty", list)) title.textContent = Number(pager?.dataset.total || 0).toLocaleString("en-US");
+}
+document.addEventListener("htmx:after:swap", showTotal);

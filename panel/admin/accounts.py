@@ -182,7 +182,8 @@ def promote(account_id):
 def delete(account_id):
     account = theirs(account_id)
     if request.form.get("typed", "").strip().lower() != account.email:
-        raise Invalid(f"Type {account.email} to confirm. Nothing was removed.")
+        wrong = f"Type {account.email} to confirm. Nothing was removed."
+        raise Invalid(wrong, typed=wrong)
     if account == me():
         raise Invalid("You cannot remove yourself.")
     accounts.remove(account)

@@ -194,7 +194,8 @@ def suspension(instance_id, action):
 def destroy(instance_id):
     """The name has to be typed: everything on its disks is lost."""
     instance = instances.get(instance_id)
-    if request.form.get("name", "").strip() != instance.name:
-        raise Invalid(f"Type {instance.name} to confirm. Nothing was destroyed.")
+    if request.form.get("typed", "").strip() != instance.name:
+        wrong = f"Type {instance.name} to confirm. Nothing was destroyed."
+        raise Invalid(wrong, typed=wrong)
     task = instances.destroy(instance, actor=actor(), by_operator=True)
     return go(url_for("admin_tasks.show", task_id=task.id))

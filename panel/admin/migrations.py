@@ -80,7 +80,8 @@ def form_page(instance, form):
 def evacuate(hypervisor_id):
     """The name has to be typed: every machine of the host moves."""
     hypervisor = hypervisors.get(hypervisor_id)
-    if request.form.get("name", "").strip() != hypervisor.name:
-        raise Invalid(f"Type {hypervisor.name} to confirm. Nothing was moved.")
+    if request.form.get("typed", "").strip() != hypervisor.name:
+        wrong = f"Type {hypervisor.name} to confirm. Nothing was moved."
+        raise Invalid(wrong, typed=wrong)
     task = migrations.evacuate(hypervisor, actor=actor())
     return go(url_for("admin_tasks.show", task_id=task.id))

@@ -46,7 +46,7 @@ def discover(hypervisor_id):
 def remove(hypervisor_id, machine_id):
     """The name has to be typed: what the machine holds in memory is lost. Its disks stay."""
     hypervisor = hypervisors.get(hypervisor_id)
-    task = orphans.remove(hypervisor, machine_id, name=request.form.get("name", ""), actor=actor())
+    task = orphans.remove(hypervisor, machine_id, name=request.form.get("typed", ""), actor=actor())
     return go(url_for("admin_tasks.show", task_id=task.id))
 
 

@@ -21,7 +21,8 @@ def choices(form, instance=None):
     """Everything for the form as it is filled in. With an instance, place and size are settled."""
     owner = whose(instance) if instance else viewer()
     locations = session.scalars(catalog.locations(owner)).all()
-    location = instance.group if instance else picked(locations, form.value("location_id"), lambda it: it.is_available)
+    full = set() if instance else instances.full_locations(locations)
+    location = instance.group if instance else chosen_location(locations, form.value("location_id"), full)
     offered = plans(location) if location and not instance else []
     short = instances.shortages(location, offered) if offered else {}
     plan = instance or picked(offered, form.value("plan_id"), lambda it: not short[it])
@@ -32,6 +33,7 @@ def choices(form, instance=None):
     return {
         "locations": locations,
         "location": location,
+        "full": full,
         "plans": groups(offered, lambda it: it.group.display_name),
         "short": short,
         "plan": plan,
@@ -49,6 +51,16 @@ def choices(form, instance=None):
 
 def plans(location):
     return session.scalars(catalog.plans(location).options(contains_eager(Plan.group))).all()
+
+
+def chosen_location(locations, location_id, full):
+    """The location that was chosen; else the first with room, else the first that is up."""
+    if any(row.id == location_id for row in locations):
+        return picked(locations, location_id, lambda row: row.is_available)
+    with_room = [row for row in locations if row.id not in full]
+    return picked(with_room, None, lambda row: row.is_available) or picked(
+        locations, None, lambda row: row.is_available
+    )
 
 
 def picked(rows, row_id, fits):

@@ -81,7 +81,8 @@ def unmount(instance_id, slot):
 def install(instance_id):
     instance = found(instance_id)
     if request.form.get("typed", "").strip() != instance.display_name and instance.deployed:
-        raise Invalid("The name that you typed is not the name of this instance. Nothing was done.")
+        wrong = "That is not the name of this instance. Nothing was done."
+        raise Invalid(wrong, typed=wrong)
     iso = named()
     self_deploy(instance, iso_id=iso.id, account=asker(), actor=actor())
     return did(f"Installation from {iso.name} requested.", back(instance))

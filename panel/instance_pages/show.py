@@ -18,7 +18,7 @@ from panel.paging import Page
 from panel.schemas.guests import PushKeysIn
 from panel.schemas.instances import InstanceSettings
 from panel.schemas.words import KEYMAPS
-from panel.services import disks, events, instances, metrics, projects, ssh_keys, tasks, watched_instances
+from panel.services import disks, events, instances, metrics, projects, ssh_keys, tasks, usage, watched_instances
 
 TEMPLATES = {"": "user/instances/show.html", "admin_": "admin/instances/show.html"}
 """The page of each side; what differs is around the tabs."""
@@ -98,6 +98,7 @@ def shown(instance_id, tab, **more):
         lately = session.scalars(events.listing(asker(), resource_id=instance.id).limit(LATEST)).all()
         context["lines"] = told(lately, linked=not operating())
     if tab == "storage":
+        context["volumes_offered"] = not operating() and may("volumes.view") and usage.is_open(viewer())
         context["no_disks"] = instances.WORDS.get(disks.why_not(instance, by_operator=operating()))
     if tab == "snapshots":
         context |= kept.shown(instance)

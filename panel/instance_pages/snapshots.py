@@ -3,10 +3,12 @@
 from flask import abort, request
 
 from panel.auth.browser import actor
+from panel.errors import Invalid
 from panel.forms import Form
 from panel.htmx import did, go, render, say
 from panel.instance_pages.show import TEMPLATES, shown
 from panel.instance_pages.sides import area, at, found, page
+from panel.schemas.base import In, Text
 from panel.schemas.snapshots import SnapshotIn
 from panel.services import forges, snapshots
 
@@ -37,9 +39,39 @@ def take(instance_id):
     return render(TEMPLATES[area()], "live", status=form.status, **tab)
 
 
-@page("POST", "/<instance_id>/snapshots/<name>/<any(rollback, delete):action>", can="instances.manage")
-def use_snapshot(instance_id, name, action):
+@page("POST", "/<instance_id>/snapshots/<name>/delete", can="instances.manage")
+def delete_snapshot(instance_id, name):
     instance = found(instance_id)
-    getattr(snapshots, action)(snapshots.get(instance, name), actor=actor())
-    words = {"rollback": "Rollback requested.", "delete": "Deletion of the snapshot requested."}
-    return did(words[action], at(instance, "snapshots"))
+    snapshots.delete(snapshots.get(instance, name), actor=actor())
+    return did("Deletion of the snapshot requested.", at(instance, "snapshots"))
+
+
+class RollbackForm(In):
+    typed = Text(required=True)
+
+
+@page("GET", "/<instance_id>/snapshots/<name>/rollback", can="instances.manage")
+def choose_rollback(instance_id, name):
+    return rollback_page(found(instance_id), name, Form(RollbackForm))
+
+
+@page("POST", "/<instance_id>/snapshots/<name>/rollback", can="instances.manage")
+def rollback(instance_id, name):
+    """The snapshot's name has to be typed: everything that was written since is lost."""
+    instance, form = found(instance_id), Form(RollbackForm)
+    if form.submit(lambda typed: roll_back(snapshots.get(instance, name), typed)):
+        say("Rollback requested.")
+        return go(at(instance, "snapshots"))
+    return rollback_page(instance, name, form, "form")
+
+
+def roll_back(snapshot, typed):
+    if typed.strip() != snapshot.name:
+        raise Invalid("Nothing was done.", typed="That is not the name of this snapshot.")
+    return snapshots.rollback(snapshot, actor=actor())
+
+
+def rollback_page(instance, name, form, block=None):
+    snapshot = snapshots.get(instance, name)
+    facts = {"instance": instance, "snapshot": snapshot, "tasks_since": snapshots.tasks_since(snapshot)}
+    return render("user/instances/rollback.html", block, status=form.status, form=form, **facts)

@@ -49,6 +49,20 @@ def plans(group, plan_group_id=None):
     return query.where(Plan.plan_group_id == plan_group_id) if plan_group_id else query
 
 
+def plans_by_location(groups):
+    """The plans that can be bought in each of these locations, by the location's id."""
+    found = {group.id: [] for group in groups}
+    query = (
+        select(group_plan_groups.c.group_id, Plan)
+        .join(PlanGroup, PlanGroup.id == group_plan_groups.c.plan_group_id)
+        .join(Plan, Plan.plan_group_id == PlanGroup.id)
+        .where(group_plan_groups.c.group_id.in_(found), PlanGroup.enabled, Plan.enabled)
+    )
+    for group_id, plan in session.execute(query):
+        found[group_id].append(plan)
+    return found
+
+
 def plan(group, plan_id, field="plan_id"):
     found = session.scalar(plans(group).where(Plan.id == plan_id))
     if found is None:
@@ -226,12 +240,12 @@ def register_image(*, name, **facts):
     return found
 
 
-def open_nodes(group):
-    """Hypervisors of a location on which a new machine may be placed."""
+def open_nodes(*groups):
+    """Hypervisors of these locations on which a new machine may be placed."""
     return (
         select(Hypervisor)
         .where(
-            Hypervisor.group_id == group.id,
+            Hypervisor.group_id.in_([group.id for group in groups]),
             Hypervisor.status == "up",
             Hypervisor.deploy_enabled,
             ~Hypervisor.locked,

@@ -1,6 +1,6 @@
 """Snapshots of whole instances: take one, return to it, delete it."""
 
-from sqlalchemy import select
+from sqlalchemy import func, select
 
 from panel import clock, jobs
 from panel.db import session
@@ -29,6 +29,14 @@ def get(instance, name):
     if found is None:
         raise NotFound("The instance has no such snapshot.")
     return found
+
+
+def tasks_since(snapshot):
+    """How many tasks have changed the instance since the snapshot was taken."""
+    query = select(func.count()).where(
+        Task.resource_id == snapshot.instance_id, Task.status == "completed", Task.created_at > snapshot.created_at
+    )
+    return session.scalar(query)
 
 
 def refuse_while_kept(instance):

@@ -98,8 +98,13 @@ def latest(resource_id):
 
 def gate(access):
     """Raises while billing is off for the whole platform, but for unbilled accounts: what costs something is shut."""
-    if not settings.get().billing_enabled and not access.unbilled:
+    if not is_open(access):
         raise Forbidden("Billing is switched off here, so this cannot be used.", reason="billing_disabled")
+
+
+def is_open(access):
+    """Whether the account can use what costs something."""
+    return settings.get().billing_enabled or access.unbilled
 
 
 def hour_of(moment):

@@ -2,6 +2,9 @@
 
 from panel.auth import permissions
 
+BILLED_PAGES = ("volumes.index",)
+"""Pages of what can be used only while billing is on, or by an unbilled account (specification 7.2)."""
+
 NAVIGATION = (
     # group, then for each page: label, icon, endpoint, permission
     (

@@ -119,8 +119,8 @@ def test_the_page(browse, cast, stranger, lost, node, work):
     shown = operator.get(page).text
     for word in ("old-web", lost.display_name, "Define anew"):
         assert word in shown
-    assert operator.post(f"{page}/{STRANGER}/remove", data={"name": "x"}).status_code == 422
-    assert operator.post(f"{page}/{STRANGER}/remove", data={"name": "old-web"}).status_code == 303
+    assert operator.post(f"{page}/{STRANGER}/remove", data={"typed": "x"}).status_code == 422
+    assert operator.post(f"{page}/{STRANGER}/remove", data={"typed": "old-web"}).status_code == 303
     assert operator.post(f"/admin/instances/{lost.id}/repair").status_code == 303
     work()
     assert session.get(Hypervisor, cast.node.id, populate_existing=True).strangers == []

@@ -135,9 +135,9 @@ def test_destroying_asks_for_the_name(operator, cast, work):
     instance = cast.instance()
     page = operator.get(f"{INSTANCES}/{instance.id}/settings").text
     assert f'placeholder="Type {instance.name}"' in page
-    refused = operator.post(f"{INSTANCES}/{instance.id}/destroy", data={"name": "shop"})
+    refused = operator.post(f"{INSTANCES}/{instance.id}/destroy", data={"typed": "shop"})
     assert (refused.status_code, "Nothing was destroyed" in refused.text) == (422, True)
-    answer = operator.post(f"{INSTANCES}/{instance.id}/destroy", data={"name": f" {instance.name} "})
+    answer = operator.post(f"{INSTANCES}/{instance.id}/destroy", data={"typed": f" {instance.name} "})
     assert answer.headers["Location"].startswith("/admin/tasks/")
     work()
     assert session.query(Instance).count() == 0
@@ -149,7 +149,7 @@ def test_a_protected_instance_is_not_destroyed(operator, cast):
     instances.update(instance, protection_enabled=True)
     session.commit()
     assert "It is protected" in operator.get(f"{INSTANCES}/{instance.id}/settings").text
-    answer = operator.post(f"{INSTANCES}/{instance.id}/destroy", data={"name": instance.name})
+    answer = operator.post(f"{INSTANCES}/{instance.id}/destroy", data={"typed": instance.name})
     assert (answer.status_code, "protected" in answer.text) == (409, True)
 
 

@@ -233,7 +233,7 @@ def test_an_image_of_a_customers_machine_is_the_customers(operator, cast, machin
 
 
 def test_a_page_that_was_open_goes_back_to_the_list(operator, machine, place, work):
-    operator.post(f"{place}/destroy", data={"name": machine.name})
+    operator.post(f"{place}/destroy", data={"typed": machine.name})
     work()
     gone = operator.get(place, headers=PART)
     assert gone.headers["HX-Redirect"] == "/admin/instances"

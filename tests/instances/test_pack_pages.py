@@ -6,7 +6,7 @@ from sqlalchemy import select
 
 from panel.db import session
 from panel.models import Instance
-from panel.services import resource_packs
+from panel.services import resource_packs, settings
 from tests.instances.test_pages import wanted
 from tests.instances.test_resource_packs import create, pack  # noqa: F401  (fixtures)
 from tests.team.conftest import VIEWS, joined  # noqa: F401  (a fixture)
@@ -112,8 +112,10 @@ def test_a_pack_that_is_used_up_says_so(browse, cast, pack):  # noqa: F811
 
 def test_the_overview_counts_no_price_for_what_a_pack_pays(browse, pack, create):  # noqa: F811
     def price():
-        return re.search(r">([^<]*\d)</span><span[^>]*>a month for all of them", browse("owner").get("/").text).group(1)
+        return re.search(r">([^<]*\d)</span><span[^>]*>total per month", browse("owner").get("/").text).group(1)
 
+    settings.update({"billing_enabled": True})
+    session.commit()
     assert create().status_code == 200  # its own plan's price counts
     before = price()
     made = pack(price=40)

@@ -44,8 +44,8 @@ def test_what_cannot_be_chosen_says_why(operator, machine, second):
 def test_a_hypervisor_is_emptied_when_its_name_was_typed(operator, cast, machine, second):
     page = f"/admin/hypervisors/{cast.node.id}"
     assert "Move every instance away" in operator.get(f"{page}/instances").text
-    assert operator.post(f"{page}/evacuate", data={"name": "node"}).status_code == 422
+    assert operator.post(f"{page}/evacuate", data={"typed": "node"}).status_code == 422
     assert not session.get(Hypervisor, cast.node.id).maintenance
-    assert operator.post(f"{page}/evacuate", data={"name": "node-1"}).status_code == 303
+    assert operator.post(f"{page}/evacuate", data={"typed": "node-1"}).status_code == 303
     assert session.get(Hypervisor, cast.node.id).maintenance
     assert again(machine).migrating

@@ -235,7 +235,13 @@ def test_the_page(browse, machine, work, guest):
     assert kept.vmstate is True
     refused = owner.post(f"{path}/take", data={"snapname": "one"})
     assert (refused.status_code, "This name is taken." in refused.text) == (422, True)
-    assert owner.post(f"{path}/one/rollback").status_code == 303
+    page = owner.get(f"{path}/one/rollback").text  # finding m29: the typed name, and what is lost in numbers
+    assert "Snapshot taken" in page
+    assert "1 disk" in page
+    wrong = owner.post(f"{path}/one/rollback", data={"typed": "two"})
+    assert (wrong.status_code, 'id="wrong-typed"' in wrong.text) == (422, True)
+    assert guest.read() == "after"
+    assert owner.post(f"{path}/one/rollback", data={"typed": "one"}).status_code == 303
     work()
     assert guest.read() == "before"
     assert owner.post(f"{path}/one/delete").status_code == 303

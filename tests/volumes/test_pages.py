@@ -51,7 +51,7 @@ def test_who_may_what(browse, volume):
 def test_while_billing_is_off(browse, volume, place):
     settings.update({"billing_enabled": False})
     session.commit()
-    assert "Volumes are closed" in browse("owner").get("/volumes").text
+    assert "Volumes cannot be used at the moment" in browse("owner").get("/volumes").text
     assert browse("owner").post("/volumes/new", data={"name": "x", **place}).status_code == 403
 
 

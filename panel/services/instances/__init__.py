@@ -6,7 +6,7 @@ from panel.services.instances.bulk import NEEDS as BULK_NEEDS
 from panel.services.instances.bulk import chosen, each
 from panel.services.instances.bulk import counts as bulk_counts
 from panel.services.instances.bulk import status as bulk_status
-from panel.services.instances.create import create, shortages
+from panel.services.instances.create import create, full_locations, shortages
 from panel.services.instances.drives import mount, unmount
 from panel.services.instances.first_boot import misfit
 from panel.services.instances.guest import push_keys, report, reset_password, unreachable
@@ -51,6 +51,7 @@ __all__ = [
     "destroy",
     "disks",
     "each",
+    "full_locations",
     "get",
     "last_deploy",
     "listing",

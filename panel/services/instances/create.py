@@ -1,6 +1,7 @@
 """Making the row of an instance: a place, a disk, an interface and addresses are promised, or nothing is."""
 
 import secrets
+from copy import copy
 
 from panel import events
 from panel.db import session
@@ -72,6 +73,18 @@ def shortages(group, plans):
     return reasons
 
 
+def full_locations(groups):
+    """The ids of the locations that offer plans none of which fits any more. However many there are, the number of
+    queries is the same."""
+    room = Room(session.scalars(catalog.open_nodes(*groups)).all())
+    full = set()
+    for group_id, plans in catalog.plans_by_location(groups).items():
+        here = room.within(group_id)
+        if here.hosts and plans and not any(here.has_space(plan) for plan in plans):
+            full.add(group_id)
+    return full
+
+
 class Room:
     """What is left on hypervisors."""
 
@@ -86,6 +99,18 @@ class Room:
             for host in hosts
             for storage in host.storages
         }
+
+    def within(self, group_id):
+        """The part of it that one location has."""
+        part = copy(self)
+        part.hosts = [host for host in self.hosts if host.group_id == group_id]
+        return part
+
+    def has_space(self, plan):
+        try:
+            return bool(roomiest(self, plan))
+        except Invalid:
+            return False
 
 
 def roomiest(room, plan):

@@ -26,7 +26,8 @@ def power(instance_id, action):
 def destroy(instance_id):
     instance = found(instance_id, even_suspended=True)
     if request.form.get("typed", "").strip() != instance.display_name:
-        raise Invalid("The name that you typed is not the name of this instance. Nothing was destroyed.")
+        wrong = "That is not the name of this instance. Nothing was destroyed."
+        raise Invalid(wrong, typed=wrong)
     instances.destroy(instance, actor=actor())
     say(f"{instance.display_name} is being destroyed.", "info")
     return go(url_for(".show", instance_id=instance_id))

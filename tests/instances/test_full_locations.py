@@ -1,0 +1,64 @@
+"""Locations without room in the form for a new instance (finding M9)."""
+
+from lxml import html
+
+from panel.db import session
+from panel.models import HypervisorGroup, PlanGroup
+from panel.services import hypervisors, instances
+from worker import hypervisors as nodes
+
+FULL = "This location is full at the moment."
+
+
+def fill(cast):
+    cast.node.memory_overcommit = 0.0
+    session.commit()
+
+
+def second_location(name="other"):
+    location = hypervisors.create_group(name=name, display_name=name.capitalize(), country="DE")
+    location.plan_groups = session.query(PlanGroup).all()
+    node = hypervisors.create(location, name=f"{name}-node", driver="simulated", uri="simulated://", storage_path="/d")
+    session.commit()
+    nodes.check(node.id)
+    return location
+
+
+def chosen(page):
+    return html.fromstring(page).xpath("//input[@name='location_id'][@checked]/@value")
+
+
+def test_a_full_location_says_so(browse, cast):
+    fill(cast)
+    page = browse("owner").get("/instances/new").text
+    assert page.count(FULL) == 2  # at the card and in the summary
+    assert "Nothing can be created yet" not in page
+    card = html.fromstring(page).xpath(f"//label[contains(@class, 'off')][contains(., '{FULL}')]")
+    assert len(card) == 1
+
+
+def test_a_full_location_is_not_preselected_where_another_has_room(browse, cast):
+    other = second_location("zeta")
+    assert chosen(browse("owner").get("/instances/new").text) == [cast.location.id]
+    fill(cast)
+    assert chosen(browse("owner").get("/instances/new").text) == [other.id]
+    sent = {"location_id": cast.location.id, "look": "1"}
+    assert chosen(browse("owner").post("/instances/new", data=sent).text) == [cast.location.id]
+
+
+def test_a_location_without_plans_is_not_called_full(world, cast):
+    cast.location.plan_groups = []
+    fill(cast)
+    assert instances.full_locations([cast.location]) == set()
+
+
+def test_many_locations_cost_as_many_queries_as_one(world, cast, queries):
+    queries.clear()
+    instances.full_locations(session.query(HypervisorGroup).all())
+    one = len(queries)
+    for number in range(5):
+        second_location(f"more{number}")
+    groups = session.query(HypervisorGroup).all()
+    queries.clear()
+    instances.full_locations(groups)
+    assert len(queries) <= one + 1

@@ -1,0 +1,37 @@
+"""A name that is typed to confirm: what is wrong stands at the field (finding m4)."""
+
+import json
+
+import pytest
+
+from tests.instances.test_pages import deployed
+from tests.test_pages import PART
+
+
+@pytest.mark.parametrize(
+    ("who", "path"),
+    [
+        ("owner", "/instances/{instance}/destroy"),
+        ("admin", "/admin/instances/{instance}/destroy"),
+        ("admin", "/admin/hypervisors/{node}/evacuate"),
+        ("admin", "/admin/customers/{outsider}/delete"),
+    ],
+)
+def test_a_wrong_name_is_an_error_at_its_field(browse, cast, work, who, path):
+    instance = deployed(cast, work)
+    path = path.format(instance=instance.id, node=cast.node.id, outsider=cast.outsider.id)
+    answer = browse(who).post(path, data={"typed": "nonsense"}, headers=PART)
+    error = json.loads(answer.headers["HX-Trigger"])["field-error"]
+    assert list(error) == ["typed"]
+    assert "toast-line" not in answer.text
+    whole = browse(who).post(path, data={"typed": "nonsense"})
+    assert whole.status_code == 422
+    assert error["typed"] in whole.text.replace("&#39;", "'")
+
+
+def test_hints_of_the_api_name_the_route_of_the_area(browse, cast, work):
+    """Finding m28: operators were shown the customers' route."""
+    instance = deployed(cast, work)
+    for who, area, route in (("owner", "", "/api/instance/"), ("admin", "/admin", "/api/v1/instance/")):
+        page = browse(who).get(f"{area}/instances/{instance.id}/apps").text
+        assert f"<code>POST {route}{instance.id}/docker" in page

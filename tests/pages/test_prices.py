@@ -1,0 +1,52 @@
+"""While nothing is charged no page names a price, and what needs billing is not offered (findings M7, m0)."""
+
+import pytest
+
+from panel.db import session
+from panel.services import settings
+from tests.instances.test_pages import deployed
+
+
+@pytest.fixture
+def billing(world):
+    def switch(on):
+        settings.update({"billing_enabled": on})
+        session.commit()
+
+    return switch
+
+
+@pytest.mark.parametrize("on", [True, False])
+def test_prices_are_shown_only_while_something_is_charged(browse, cast, work, billing, on):
+    instance = deployed(cast, work)
+    billing(on)
+    for path in ("/", "/instances/new", f"/instances/{instance.id}", f"/instances/{instance.id}/change-plan"):
+        page = browse("owner").get(path).text
+        assert ("€" in page) == on, path
+    assert ("at the moment" in browse("owner").get("/instances/new").text) != on
+
+
+def test_an_unbilled_account_sees_no_prices(browse, cast, billing):
+    billing(True)
+    cast.owner.self_provisioning = True
+    session.commit()
+    assert "€" not in browse("owner").get("/instances/new").text
+
+
+@pytest.mark.parametrize("on", [True, False])
+def test_volumes_are_offered_only_while_they_can_be_used(browse, cast, work, billing, on):
+    instance = deployed(cast, work)
+    billing(on)
+    browser = browse("owner")
+    assert ('href="/volumes"' in browser.get("/").text) == on
+    assert ('href="/volumes"' in browser.get("/search?q=volu").text) == on
+    assert ("Attach a volume" in browser.get(f"/instances/{instance.id}/storage").text) == on
+
+
+def test_a_direct_visit_explains_why_volumes_cannot_be_used(browse, billing):
+    billing(False)
+    for path in ("/volumes", "/volumes/new"):
+        page = browse("owner").get(path).text
+        assert "Volumes cannot be used at the moment" in page
+        assert "Billing is switched off" in page
+    assert 'name="volume_plan_id"' not in browse("owner").get("/volumes/new").text
