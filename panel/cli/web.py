@@ -8,7 +8,7 @@ from panel.database_probe import get_probe
 from panel.db import bare_app, db
 from panel.logs import setup
 from panel.startup import check_installation
-from panel.web.protocol import ConnectionLimits
+from panel.web.limits import ConnectionLimits
 from panel.web.server import Parent, StartFailed, open_listener, raise_file_limit, serve
 
 

@@ -5,56 +5,24 @@ what neither does: a deadline for the whole head, a limit for pauses, limits for
 refusals in the dialect of the path, answers to clients that half-close, and upgrades whose socket is given away.
 """
 
-import asyncio
 import functools
-import ipaddress
-from collections import Counter
-from dataclasses import dataclass, field
 
 import httptools
 import structlog
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from panel.web import refusals
+from panel.web.limits import (
+    EARLY_MAX_BYTES,
+    HEAD_MAX_BYTES,
+    HEAD_MAX_FIELDS,
+    HEADER_MAX_BYTES,
+    PIPELINED_MAX_REQUESTS,
+    TARGET_MAX_BYTES,
+    ConnectionLimits,
+)
 
 log = structlog.get_logger()
-
-BODY_PAUSE_SECONDS = 10
-"""How long a client may send nothing inside a body."""
-
-KEEP_ALIVE_SECONDS = 15
-"""How long an unused connection stays open."""
-
-WRITE_STALL_SECONDS = 30
-"""How long a client may take nothing of an answer."""
-
-DRAIN_SECONDS = 30
-"""How long the rest of a request that was answered early is read, so that its client can read the answer."""
-
-TARGET_MAX_BYTES = 4094
-HEADER_MAX_BYTES = 8190
-HEAD_MAX_BYTES = 128 * 1024
-HEAD_MAX_FIELDS = 100
-PIPELINED_MAX_REQUESTS = 128
-EARLY_MAX_BYTES = 64 * 1024
-
-
-@dataclass
-class ConnectionLimits:
-    """What the connections of a process share."""
-
-    head_seconds: float = 30
-    incomplete_heads_per_address: int = 0
-    trusted_proxies: tuple = ()
-    incomplete_heads: Counter = field(default_factory=Counter)
-
-    def is_exempt(self, address):
-        try:
-            found = ipaddress.ip_address(address)
-        except ValueError:
-            return True
-        found = getattr(found, "ipv4_mapped", None) or found
-        return any(found in network for network in self.trusted_proxies)
 
 
 class ConnectionProtocol(HttpToolsProtocol):
@@ -95,20 +63,16 @@ class ConnectionProtocol(HttpToolsProtocol):
 
     def count_incomplete_head(self):
         """Count this connection with its address, and close it when there are too many."""
-        most = self.limits.incomplete_heads_per_address
-        if not most or self.is_counted or not self.client or self.limits.is_exempt(self.client[0]):
-            return
-        self.is_counted = True
-        self.limits.incomplete_heads[self.client[0]] += 1
-        if self.limits.incomplete_heads[self.client[0]] > most:
-            self.transport.abort()
+        has_cap = self.limits.incomplete_heads_per_address and self.client
+        if has_cap and not self.is_counted and not self.limits.is_exempt(self.client[0]):
+            self.is_counted = True
+            if not self.limits.count_head(self.client[0]):
+                self.transport.abort()
 
     def forget_incomplete_head(self):
         if self.is_counted:
             self.is_counted = False
-            self.limits.incomplete_heads[self.client[0]] -= 1
-            if not self.limits.incomplete_heads[self.client[0]]:
-                del self.limits.incomplete_heads[self.client[0]]
+            self.limits.forget_head(self.client[0])
 
     def data_received(self, data):
         if self.timeout_keep_alive_task:
@@ -304,60 +268,17 @@ class ConnectionProtocol(HttpToolsProtocol):
         if self.transport.can_write_eof():
             self.transport.write_eof()
 
-    # --- time
-
-    def expire(self, now):
-        """End what has taken too long. Called about every second."""
-        if self.has_stalled(now):
-            self.transport.abort()
-        elif self.transport.is_closing():
-            return
-        elif self.drain_started_at is not None:
-            if now - self.drain_started_at > DRAIN_SECONDS or now - self.last_data_at > BODY_PAUSE_SECONDS:
-                self.transport.abort()
-        elif self.head_started_at is not None:
-            if now - self.head_started_at > self.limits.head_seconds:
-                self.end_late_head()
-        elif not self.body_complete:
-            if now - self.last_data_at > BODY_PAUSE_SECONDS and not self.flow.read_paused:
-                self.refuse(refusals.TIMED_OUT)
-        elif self.is_idle() and now - self.last_data_at > KEEP_ALIVE_SECONDS:
-            self.transport.close()
-
-    def end_late_head(self):
-        self.head_started_at = None
-        if self.is_reading_head:
-            self.refuse(refusals.TIMED_OUT)
-        else:
-            self.transport.close()
-
-    def has_stalled(self, now):
-        unsent = self.transport.get_write_buffer_size()
-        if not unsent or unsent != self.unsent_bytes:
-            self.unsent_bytes, self.stalled_since = unsent, now
-        return now - self.stalled_since > WRITE_STALL_SECONDS
-
     # --- giving the socket away
 
     def fileno(self):
-        """Return the client's socket. Raise BlockingIOError when bytes of it are already, or still, in this process."""
-        if self.early_data or self.transport.get_write_buffer_size():
+        """Return the client's socket. Raise BlockingIOError unless all that came is the request of a WebSocket."""
+        if self.early_data != b"" or self.transport.get_write_buffer_size():
             raise BlockingIOError("The client sent data before the connection was upgraded.")
         return self.transport.get_extra_info("socket").fileno()
 
     def release(self):
         """Forget the socket, which another process has now. Nothing is sent: closing it here ends nothing."""
         self.is_handed_over = True
-
-
-async def expire_connections(connections):
-    """End, about every second, what has taken too long."""
-    loop = asyncio.get_running_loop()
-    while True:
-        await asyncio.sleep(1)
-        now = loop.time()
-        for connection in tuple(connections):
-            connection.expire(now)
 
 
 def protocol_factory(limits):

@@ -16,7 +16,9 @@ import structlog
 import uvicorn
 
 from panel.web.application import Application
-from panel.web.protocol import KEEP_ALIVE_SECONDS, ConnectionLimits, expire_connections, protocol_factory
+from panel.web.expiry import expire_connections
+from panel.web.limits import KEEP_ALIVE_SECONDS, ConnectionLimits
+from panel.web.protocol import protocol_factory
 from panel.web.wsgi import ThreadedWsgi
 
 log = structlog.get_logger()

@@ -5,7 +5,7 @@ import sys
 from importlib import import_module
 
 from panel.app import LARGEST_BODY
-from panel.web.protocol import ConnectionLimits
+from panel.web.limits import ConnectionLimits
 from panel.web.server import open_listener, serve
 
 

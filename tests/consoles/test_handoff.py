@@ -185,6 +185,18 @@ def test_only_pages_of_the_panel_may_ask(seat, consoles, origin, status):
         assert "only from pages of the panel" in body(browser)
 
 
+@pytest.mark.parametrize("server", ["panel_web"], indirect=True)
+def test_what_a_client_sends_before_the_answer_goes_to_nobody(seat, consoles):
+    """A WebSocket begins with the answer. What came before it would be lost with the hand-over, so it is refused, and
+    the connection goes on with requests."""
+    browser = seat()
+    upgrade = browser.build_request()
+    browser.connection.sendall(upgrade + b"GET /ping HTTP/1.1\r\nHost: panel\r\n\r\n")
+    assert browser.hear_answer() == 503
+    assert "Consoles are not available" in body(browser)
+    assert not consoles.lines
+
+
 def test_without_a_console_process_the_answer_is_a_sentence(seat, path):
     assert not path.exists()
     browser = seat()

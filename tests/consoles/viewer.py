@@ -44,6 +44,10 @@ class Viewer:
 
     def request(self, path="/vnc/", host="panel", **headers):
         """Asks for a WebSocket; the status line's number."""
+        self.connection.sendall(self.build_request(path, host, **headers))
+        return self.hear_answer()
+
+    def build_request(self, path="/vnc/", host="panel", **headers):
         lines = {
             "Host": host,
             "Upgrade": "websocket",
@@ -55,8 +59,7 @@ class Viewer:
             lines["Sec-WebSocket-Protocol"] = self.protocol
         lines |= {name.replace("_", "-"): value for name, value in headers.items()}
         text = "".join(f"{name}: {value}\r\n" for name, value in lines.items() if value is not None)
-        self.connection.sendall(f"GET {path} HTTP/1.1\r\n{text}\r\n".encode())
-        return self.hear_answer()
+        return f"GET {path} HTTP/1.1\r\n{text}\r\n".encode()
 
     def hear_answer(self):
         while b"\r\n\r\n" not in self.buffer:

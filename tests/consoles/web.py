@@ -8,7 +8,7 @@ from flask import Flask, request
 
 from consoles import handoff
 from panel.errors import Problem
-from panel.web.protocol import ConnectionLimits
+from panel.web.limits import ConnectionLimits
 from panel.web.server import Parent, serve
 
 PUBLIC_URL = "https://panel.example.com"

@@ -12,7 +12,7 @@ import time
 from flask import Flask, Response, jsonify, request, stream_with_context
 
 from panel.web.application import AsyncRoute
-from panel.web.protocol import ConnectionLimits
+from panel.web.limits import ConnectionLimits
 from panel.web.server import Parent, raise_file_limit, serve
 
 BODY_MAX_BYTES = 2 * 1024 * 1024
