@@ -36,7 +36,11 @@ def declared_packages():
 @cache
 def undeclared_error(path):
     """Return why a fresh machine may lack the program at this path, or None."""
-    if os.path.basename(path) in OPTIONAL or os.path.realpath(path).startswith(OWN_FOLDERS):
+    if (
+        os.path.basename(path) in OPTIONAL
+        or path.startswith(OWN_FOLDERS)
+        or os.path.realpath(path).startswith(OWN_FOLDERS)
+    ):
         return None
     owners = [owner for name in spellings(path) for owner in dpkg("dpkg-query", "-S", name).splitlines()]
     owners = {owner.split(":")[0] for owner in owners if not owner.startswith("diversion ")}
