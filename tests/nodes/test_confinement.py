@@ -9,6 +9,7 @@ from pathlib import Path
 import libvirt
 import pytest
 
+from panel import data_files
 from panel.cli import doctor_hypervisor
 from tests.hypervisor import unused_network
 from worker.nodes.base import Disk, Machine, NodeSpec, Power
@@ -163,3 +164,18 @@ def test_machines_of_an_installation_of_before_go_on_and_are_found_again(own):
     guest = (own / "run/qemu/m.pid").read_text()
     assert os.stat(f"/proc/{guest}").st_uid == confinement.find_user().uid
     node.close()
+
+
+def test_the_data_directory_is_closed_also_where_disks_lie_in_it(tmp_path):
+    """Issue 12, 7: the panel's own files in 0700 directories; the hypervisor's folders keep their modes."""
+    (tmp_path / "hypervisor").mkdir(mode=0o711)
+    (tmp_path / "panel.db").touch(mode=0o644)
+    tmp_path.chmod(0o711)
+    assert data_files.find_exposed(tmp_path) == [tmp_path, tmp_path / "panel.db"]
+    before = os.umask(0o022)
+    try:
+        data_files.protect(tmp_path)
+    finally:
+        os.umask(before)
+    assert tmp_path.stat().st_mode & 0o777 == 0o700
+    assert (tmp_path / "hypervisor").stat().st_mode & 0o777 == 0o711
