@@ -21,7 +21,10 @@ OPTIONAL = {
     "php": "its webhook sample is skipped without it",
     "go": "its webhook sample is skipped without it",
 }
-OWN_FOLDERS = tuple(os.path.realpath(folder) for folder in (sys.prefix, sys.base_prefix, tempfile.gettempdir(), ROOT))
+OWN_FOLDERS = tuple(
+    os.path.realpath(folder)
+    for folder in (sys.prefix, sys.base_prefix, tempfile.gettempdir(), ROOT, ROOT / "var" / "cache")
+)
 state = {"checking": False}
 
 
