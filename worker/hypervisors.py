@@ -145,7 +145,7 @@ def compare(hypervisor_id, known, machines, asked):
     news = {}
     for instance in known:
         machine = machines.get(instance.id)
-        power = machine and word(machine.power)
+        power = machine and shown(instance, machine.power, at_work)
         if not instance.migrating and (differs(instance, power) or thawed(instance, machine, at_work)):
             news[instance.id] = power
     session.commit()
@@ -176,6 +176,14 @@ def thawed(instance, machine, at_work):
 def word(power):
     """A machine that is paused counts as on."""
     return "off" if power is Power.off else "on"
+
+
+def shown(instance, power, at_work):
+    """What a machine counts as for its row. Tasks start a machine that is off paused, to merge its overlays: no guest
+    runs in it."""
+    if power is Power.paused and instance.power == "off" and instance.id in at_work:
+        return "off"
+    return word(power)
 
 
 def tell(instance, power, at, at_work):
@@ -261,7 +269,7 @@ def changed(hypervisor_id, instance_id, power):
     power = present(node_of(hypervisor_id), instance_id)
     for instance in seen.fresh(instance_id):
         if instance.hypervisor_id == hypervisor_id and not instance.migrating:
-            tell(instance, power and word(power), asked, at_work)
+            tell(instance, power and shown(instance, power, at_work), asked, at_work)
     session.commit()
 
 

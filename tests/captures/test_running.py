@@ -5,12 +5,13 @@ import pytest
 
 from panel.db import session
 from panel.errors import Conflict
-from panel.models import Image, Task
+from panel.models import Event, Image, Task
 from panel.services.instances import ties
 from tests.forges.conftest import guest, machine  # noqa: F401  (fixtures)
 from tests.forges.test_faults import by_another_worker
 from tests.worker.conftest import at, die  # noqa: F401  (fixtures)
-from worker.nodes.base import overlay_of
+from worker import hypervisors
+from worker.nodes.base import Power, overlay_of
 from worker.nodes.simulated import overlays
 
 STEPS = ["lay_overlays", "copy_disk", "merge_overlay", "read_disk", "delete_disk"]
@@ -109,6 +110,27 @@ def test_it_is_powered_off_in_between(as_, make, node, machine, guest, work, at,
     assert left(node, machine) == []
     node.start(machine.id)
     assert guest.read() == "before"
+
+
+def test_merging_does_not_count_as_running(as_, make, node, machine, work, at, monkeypatch):
+    """A machine that went off meanwhile is started paused for that: its owner is not told that it ran."""
+
+    def merging():
+        with monkeypatch.context() as patched:
+            patched.setattr(type(node), "power", lambda self, machine_id: Power.paused)
+            hypervisors.changed(machine.hypervisor_id, machine.id, Power.on)
+
+    def powered_off():
+        node.power_off(machine.id)
+        hypervisors.refresh(machine.hypervisor_id)
+
+    make()
+    with at("copy_disk", powered_off), at("merge_overlay", merging):
+        work()
+    events = session.query(Event).filter_by(kind="instance.status_changed", resource_id=machine.id).order_by(Event.id)
+    assert [event.data["status"] for event in events][-1:] == ["stopped"]
+    assert machine.state == "stopped"
+    assert [event.data["status"] for event in events].count("running") <= 1
 
 
 def test_it_is_cancelled_in_between(as_, make, node, machine, guest, work, at):
