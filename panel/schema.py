@@ -9,6 +9,8 @@ from panel.config import ROOT, ConfigError
 
 REVISION = re.compile(r"^(revision|down_revision) = (?:['\"](\w+)['\"]|None)", re.MULTILINE)
 
+NEWEST_TABLE = "installation_values"
+
 
 @cache
 def known_revisions():
@@ -45,6 +47,8 @@ def check_known(connection):
 def check_current(connection):
     """Raise ConfigError unless the tables are exactly those of this version."""
     found = check_known(connection)
+    if not found and inspect(connection).has_table(NEWEST_TABLE):
+        return  # made from the models themselves, as tests and benchmarks do
     if not found:
         raise ConfigError("The database has no tables yet. Run: panel setup (or panel db upgrade)")
     if found != known_revisions()[1]:

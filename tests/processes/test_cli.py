@@ -108,8 +108,8 @@ def test_setup_leaves_alone_what_is_there(installation):
 
 def test_the_doctor_finds_what_is_missing(installation):
     (installation.data_dir / "images" / "simulated.qcow2").unlink()
-    (installation.data_dir / "secret_key").chmod(0o644)
     installation.panel("db", "downgrade", "base")
+    (installation.data_dir / "secret_key").chmod(0o644)
     found = installation.panel("doctor", status=1)
     for name in ("Files", "Secret key", "Database", "Redis", "Processes", "Web", "Images", "Hypervisors"):
         assert f"WRONG {name}: " in found, name
