@@ -1,23 +1,24 @@
 """Security groups: rules, and the instances that they hold for."""
 
-from flask import request, url_for
+from flask import abort, request, url_for
 
 from panel import jobs
 from panel.auth.browser import actor, viewer
 from panel.db import session
+from panel.firewall_pages import rule_form
+from panel.firewall_pages.rule_form import PRESETS, USUAL, RuleForm, add_rules
 from panel.forms import Form
 from panel.htmx import did, go, render, say
 from panel.instance_pages.sides import Pages, area, asker, may, operating
 from panel.paging import Page
 from panel.schemas.base import Text
-from panel.schemas.security_groups import Members, SecurityGroupIn, SecurityGroupPatch, SecurityRuleIn
+from panel.schemas.security_groups import Members, SecurityGroupIn, SecurityGroupPatch
 from panel.services import ip_sets, owners, security_groups
 
 PAGES = Pages()
 VIEW, MANAGE, DELETE = "security_groups.view", "security_groups.manage", "security_groups.delete"
 MOST = 500
 """How many instances the form offers to add."""
-USUAL = {"direction": "ingress", "protocol": "tcp", "ip_version": "ipv4"}
 
 
 class Owned(SecurityGroupIn):
@@ -67,7 +68,7 @@ def form_page(form, group=None):
 
 @PAGES.page("GET", "/<group_id>", can=VIEW)
 def show(group_id):
-    return shown(group_id, Form(SecurityRuleIn, known=USUAL), "live")
+    return shown(group_id, Form(RuleForm, known=USUAL), "live")
 
 
 def shown(group_id, form, block):
@@ -85,6 +86,7 @@ def shown(group_id, form, block):
         "group_choices": [(each.id, each.name) for each in groups if owner or each.is_global],
         "set_choices": [(each.id, f"{each.name} ({each.ip_version})") for each in sets if owner or each.is_global],
         "no": no_change(group),
+        "presets": PRESETS,
         "owner": operating() and owner,
     }
     return render("user/security_groups/show.html", block, status=form.status, **context)
@@ -123,10 +125,20 @@ def delete(group_id):
 
 @PAGES.page("POST", "/<group_id>/rules", can=MANAGE)
 def add_rule(group_id):
-    group, form = changeable(group_id), Form(SecurityRuleIn)
-    if form.submit(lambda **data: security_groups.add_rule(group, asker(), actor=actor(), **data)):
-        return did(with_update("Rule added."), url_for(".show", group_id=group_id))
+    group, form = changeable(group_id), Form(RuleForm)
+    if form.submit(lambda **data: add_rules(group, asker(), actor=actor(), **data)):
+        words = "Rule added." if len(form.result) == 1 else f"{len(form.result)} rules added."
+        return did(with_update(words), url_for(".show", group_id=group_id))
     return shown(group_id, form, "rule")
+
+
+@PAGES.page("POST", "/<group_id>/presets/<preset>", can=MANAGE)
+def add_preset(group_id, preset):
+    """Adds the rules of a preset, for both IP versions."""
+    if preset not in PRESETS:
+        abort(404)
+    rule_form.add_preset(changeable(group_id), asker(), preset, actor=actor())
+    return did(with_update(f"{PRESETS[preset][0]} allowed."), url_for(".show", group_id=group_id))
 
 
 @PAGES.page("POST", "/<group_id>/rule/<rule_id>/delete", can=MANAGE)
@@ -137,7 +149,26 @@ def remove_rule(group_id, rule_id):
 
 @PAGES.page("POST", "/<group_id>/attach", can=MANAGE)
 def attach(group_id):
+    """Asks first when nothing could reach an instance any more."""
+    group, ids = found(group_id), request.form.getlist("instance_ids")
+    if request.form.get("add") == "ssh":
+        rule_form.add_preset(changeable(group_id), asker(), "ssh", actor=actor())
+    elif "confirmed" not in request.form and closed_instances(group, ids):
+        return go(url_for(".confirm_attach", group_id=group_id, instance_ids=ids, back=request.form.get("back")))
     return move(group_id, security_groups.attach, "Added to the security group.")
+
+
+@PAGES.page("GET", "/<group_id>/attach", can=MANAGE)
+def confirm_attach(group_id):
+    group, ids = found(group_id), request.args.getlist("instance_ids")
+    context = {"group": group, "ids": ids, "closed": closed_instances(group, ids), "no": no_change(group)}
+    return render("user/security_groups/attach.html", back=request.args.get("back", ""), **context)
+
+
+def closed_instances(group, ids):
+    """The instances that the group would close, of those that the person may see."""
+    seen = {instance.id for instance in security_groups.visible(ids, asker())}
+    return [instance for instance in security_groups.closed_by(group, ids) if instance.id in seen]
 
 
 @PAGES.page("POST", "/<group_id>/detach", can=MANAGE)

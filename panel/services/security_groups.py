@@ -4,7 +4,7 @@ Callers have been authorised; with an account only its own and the platform's gr
 changed. Instances of the account may be put into both.
 """
 
-from sqlalchemy import func, select
+from sqlalchemy import func, or_, select
 from sqlalchemy.orm import joinedload
 
 from panel.db import session
@@ -126,7 +126,7 @@ def add_rule(group, account=None, *, actor, **facts):
         if found.ip_version != facts["ip_version"]:
             raise Invalid("The set is of the other version.", ip_set_id=f"It holds {found.ip_version} networks.")
     existing = rules(group)
-    if any(all(getattr(rule, field) == facts.get(field) for field in SAME) for rule in existing):
+    if has_rule(group, facts):
         raise Invalid("The group has this rule already.", direction="There is a rule like this already.")
     if len(existing) >= MOST_RULES:
         raise Invalid("The group is full.", direction=f"A group has at most {MOST_RULES} rules.")
@@ -136,6 +136,29 @@ def add_rule(group, account=None, *, actor, **facts):
     session.expire(group, ["rules"])
     firewall.changed(groups=[group.id], actor=actor)
     return rule
+
+
+def has_rule(group, facts):
+    """Whether the group has a rule that does the same."""
+    return any(all(getattr(rule, field) == facts.get(field) for field in SAME) for rule in rules(group))
+
+
+def closed_by(group, instance_ids):
+    """Of these instances those that nothing could reach any more, were they put into the group: it has no rule for
+    inbound traffic, and no other group of theirs has one."""
+    ingress = select(SecurityRule.group_id).where(SecurityRule.direction == "ingress")
+    if session.scalar(ingress.where(SecurityRule.group_id == group.id).limit(1)):
+        return []
+    members = SecurityGroupMember
+    spared = select(members.instance_id).where(or_(members.group_id == group.id, members.group_id.in_(ingress)))
+    query = select(Instance).where(Instance.id.in_(instance_ids), Instance.id.not_in(spared))
+    return session.scalars(query.order_by(Instance.display_name)).all()
+
+
+def visible(instance_ids, account=None):
+    """Those of the instances that the account may see; operators see all."""
+    query = select(Instance).where(Instance.id.in_(instance_ids))
+    return session.scalars(query.where(account.owns(Instance)) if account else query).all()
 
 
 def refuse_foreign(group, other, field):

@@ -51,8 +51,7 @@ def test_a_bulk_action_says_what_was_requested(browse, instance):
 def test_a_group_says_that_firewalls_follow(browse, cast, instance):
     group = security_groups.create(cast.owner, name="web")
     session.commit()
-    rule = {"direction": "ingress", "protocol": "tcp", "ip_version": "ipv4", "port_range_min": "22"}
-    rule["port_range_max"] = "22"
+    rule = {"direction": "ingress", "protocol": "tcp", "ip_version": "ipv4", "ports": "22"}
     browser, address = browse("owner"), f"/security-groups/{group.id}"
     answer = browser.post(f"{address}/rules", data=rule, headers=PART)
     assert "Firewall update requested" not in answer.text  # nobody has the group

@@ -70,8 +70,8 @@ def test_a_group_of_the_platform_from_its_making_to_its_end(operator, browse, ca
     sound(operator.get(f"{place}/edit"))
     rule = {"direction": "ingress", "protocol": "tcp", "ip_version": "ipv4"}
     wrong = operator.post(f"{place}/rules", data=rule, headers=PART)
-    assert ("<html" in wrong.text, "wrong-port_range_min" in wrong.text) == (False, True)
-    operator.post(f"{place}/rules", data={**rule, "port_range_min": "22", "port_range_max": "22"})
+    assert ("<html" in wrong.text, "wrong-ports" in wrong.text) == (False, True)
+    operator.post(f"{place}/rules", data={**rule, "ports": "22"})
     assert "22" in sound(operator.get(place))
     assert "SSH only" in browse("owner").get("/security-groups").text
     operator.post(f"{place}/edit", data={"name": "SSH"})
@@ -90,7 +90,7 @@ def test_for_a_customer_it_offers_what_is_the_customers(operator, cast, groups):
     assert (instance.id in page, foreign.id in page) == (True, False)
     assert (groups["platform"].id in page, groups["theirs"].id in page) == (True, False)
     place = f"{GROUPS}/{groups['mine'].id}"
-    operator.post(f"{place}/attach", data={"instance_ids": [instance.id]})
+    operator.post(f"{place}/attach", data={"instance_ids": [instance.id], "confirmed": "1"})
     assert len(session.get(SecurityGroup, groups["mine"].id).members) == 1
     operator.post(f"{place}/attach", data={"instance_ids": [foreign.id]})
     assert len(session.get(SecurityGroup, groups["mine"].id).members) == 1

@@ -12,8 +12,7 @@ RULE = {
     "direction": "ingress",
     "protocol": "tcp",
     "ip_version": "ipv4",
-    "port_range_min": "80",
-    "port_range_max": "443",
+    "ports": "80-443",
 }
 EMPTY = {"cidr": "", "remote_group_id": "", "ip_set_id": "", "description": ""}
 
@@ -72,13 +71,14 @@ def test_rules_are_added_and_removed(browse, group):
 def test_instances_join_and_leave_from_both_sides(browse, cast, group):
     browser, place = browse("owner"), f"{GROUPS}/{group.id}"
     one, two = cast.instance(display_name="One"), cast.instance(display_name="Two")
-    browser.post(f"{place}/attach", data={"instance_ids": [one.id, two.id]})
+    browser.post(f"{place}/attach", data={"instance_ids": [one.id, two.id], "confirmed": "1"})
     assert browser.get(place).text.count('<tr id="instance-') == 2
     tab = f"/instances/{one.id}/network"
     assert f'href="{place}"' in browser.get(tab).text
     assert browser.post(f"{place}/detach", data={"instance_ids": one.id, "back": one.id}).headers["Location"] == tab
     assert "everything may reach it" in browser.get(tab).text
-    assert browser.post(f"{place}/attach", data={"instance_ids": one.id, "back": one.id}).headers["Location"] == tab
+    again = {"instance_ids": one.id, "back": one.id, "confirmed": "1"}
+    assert browser.post(f"{place}/attach", data=again).headers["Location"] == tab
     assert len(session.scalars(select(SecurityGroupMember)).all()) == 2
     empty = browser.post(f"{place}/attach", data={}, follow_redirects=True)
     assert "Choose an instance first" in empty.text
@@ -95,7 +95,7 @@ def test_what_is_the_platforms_can_be_seen_and_not_changed(browse, cast, platfor
     assert 'action="' + f'{place}/rules"' not in page
     assert browser.post(f"{place}/rules", data={**RULE, **EMPTY}).status_code == 403
     assert browser.post(f"{place}/delete").status_code == 403
-    browser.post(f"{place}/attach", data={"instance_ids": cast.instance().id})
+    browser.post(f"{place}/attach", data={"instance_ids": cast.instance().id, "confirmed": "1"})
     assert session.scalar(select(SecurityGroupMember)) is not None
     kept = session.scalar(select(IpSet))
     assert browser.get(f"{SETS}/{kept.id}").status_code == 200
