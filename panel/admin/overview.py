@@ -35,11 +35,12 @@ def show():
     running = tasks.listing(status="open")
     lately = overview.failed_since(midnight())
     failed, failures = count(lately), session.scalars(lately.limit(MOST)).all()
+    rooms = overview.capacity()
     return render(
         "admin/overview/show.html",
         "live",
-        items=attention(failed, failures),
-        rooms=overview.capacity(),
+        items=attention(failed, failures, rooms),
+        rooms=rooms,
         states=overview.states(),
         work=session.scalars(running.limit(MOST)).all(),
         working=count(running),
@@ -69,9 +70,9 @@ class Item:
     address: str
 
 
-def attention(failed, failures):
+def attention(failed, failures, rooms):
     """Everything of that kind, the worst first."""
-    return sorted(findings(failed, failures), key=lambda item: LEVELS.index(item.level))
+    return sorted([*findings(failed, failures), *capacity_findings(rooms)], key=lambda item: LEVELS.index(item.level))
 
 
 def findings(failed, failures):
@@ -85,6 +86,7 @@ def findings(failed, failures):
         text = f"The last one: {failures[0].resource_name}: {failures[0].error}"
         title = f"{plural(failed, 'task')} failed today"
         yield Item("danger", "circle-x", title, text, url_for("admin_tasks.index", status="failed"))
+    yield from customer_failures()
     for instance in session.scalars(overview.lost_instances().limit(MOST)):
         address = url_for("admin_instances.show", instance_id=instance.id)
         title = f"{instance.name} is missing on its hypervisor"
@@ -108,6 +110,36 @@ def findings(failed, failures):
         title = f"{plural(len(node.strangers), 'unknown machine')} on {node.name}"
         names = ", ".join(stranger["name"] for stranger in node.strangers[:3])
         yield Item("info", "help-circle", title, f"On the host, but no instance of this panel: {names}.", page_of(node))
+
+
+def customer_failures():
+    """One entry for all that failed in customers' guests or because of what they entered, grouped."""
+    groups = overview.customer_failures(midnight())
+    if groups:
+        title = f"{plural(sum(count for *_, count in groups), 'failed task')} in customers' guests today"
+        text = " · ".join(f"{error} ({count})" for _, error, count in groups[:3])
+        yield Item("info", "users", title, text, url_for("admin_tasks.failed"))
+
+
+def capacity_findings(rooms):
+    """Locations that are full or nearly so, and hypervisors that are slow for lack of KVM."""
+    full = overview.full_locations(rooms)
+    for room in full:
+        resource, percent = overview.fullest(room)
+        text = f"No plan fits any more: {percent:.0f} % of the {resource} is allocated. Add a hypervisor."
+        yield Item("danger", "server-off", f"{room.group.display_name} is full", text, location_address(room))
+    for room in rooms:
+        resource, percent = overview.fullest(room)
+        if room not in full and room.group.enabled and percent >= overview.NEARLY_FULL_PERCENT:
+            title = f"{room.group.display_name} is nearly full"
+            text = f"{percent:.0f} % of the {resource} is allocated."
+            yield Item("warning", "server", title, text, location_address(room))
+    for node in session.scalars(overview.unaccelerated_nodes().limit(MOST)):
+        yield Item("warning", "server", f"{node.name} runs without KVM", node.acceleration_note, page_of(node))
+
+
+def location_address(room):
+    return url_for("admin_hypervisors.index", group=room.group.id)
 
 
 def silent(node):

@@ -3,13 +3,14 @@
 from dataclasses import dataclass
 
 from redis import RedisError
-from sqlalchemy import case, func, select
+from sqlalchemy import and_, case, func, or_, select
 
 from panel.db import session
 from panel.models import Address, Disk, Hypervisor, HypervisorGroup, Instance, Storage, Subnet, Task, Volume
 from panel.schemas.words import STATES
-from panel.services import hypervisors, subnets, workers
+from panel.services import hypervisors, instances, subnets, workers
 
+NEARLY_FULL_PERCENT = 90
 SCARCE = 10
 """Address space or a disk is running out when this share of it, in percent, or less is free."""
 
@@ -97,9 +98,50 @@ def lost_instances():
 
 
 def failed_since(moment):
-    """Tasks that were asked for since then and failed, newest first. Ids begin with their time, so no index is needed
-    but the one they have."""
-    return select(Task).where(Task.id >= first_id(moment), Task.status == "failed").order_by(Task.id.desc())
+    """Tasks that were asked for since then and failed because of the platform, newest first. Ids begin with their time,
+    so no index is needed but the one they have."""
+    failed = select(Task).where(Task.id >= first_id(moment), Task.status == "failed")
+    return failed.where(~BY_CUSTOMER).order_by(Task.id.desc())
+
+
+CUSTOMER_ERROR_CLASSES = ("AgentSilent", "Unfetched", "Superseded")
+"""Failures whose cause is in a customer's guest or in what a customer entered."""
+BY_CUSTOMER = and_(
+    Task.account_id.is_not(None),
+    or_(func.coalesce(Task.error_class, "").in_(CUSTOMER_ERROR_CLASSES), Task.resource_type == "certificate"),
+)
+
+
+def customer_failures(moment):
+    """What failed since then because of customers' guests and entries: kind of task, sentence, count; most first."""
+    count = func.count()
+    query = select(Task.kind, func.max(Task.error), count).where(Task.id >= first_id(moment), Task.status == "failed")
+    query = query.where(BY_CUSTOMER).group_by(Task.kind, Task.error_class).order_by(count.desc())
+    return session.execute(query).all()
+
+
+def unaccelerated_nodes():
+    """Hypervisors that have answered and have no hardware acceleration."""
+    known = Hypervisor.version.is_not(None), Hypervisor.driver != "simulated", ~Hypervisor.accelerated
+    return select(Hypervisor).where(*known).order_by(Hypervisor.name)
+
+
+def full_locations(rooms):
+    """The rooms of open locations in which no offered plan fits any more."""
+    open_rooms = [room for room in rooms if room.group.enabled and room.nodes]
+    full = instances.full_locations([room.group for room in open_rooms])
+    return [room for room in open_rooms if room.group.id in full]
+
+
+def fullest(room):
+    """Of what a location has the most used resource, and its share in percent."""
+    shares = {
+        "processor": (room.cpu_promised, room.cpu_cores),
+        "memory": (room.ram_promised, room.ram),
+        "storage": (room.storage_promised, room.storage),
+    }
+    found = {name: 100 * (given or 0) / there for name, (given, there) in shares.items() if there}
+    return max(found.items(), key=lambda share: share[1], default=("processor", 0))
 
 
 def first_id(moment):

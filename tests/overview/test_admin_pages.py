@@ -9,7 +9,7 @@ from uuid_utils import uuid7
 
 from panel import clock
 from panel.db import session
-from panel.models import DockerDeployment, Hypervisor, Instance, Iso, Storage, Subnet, Task
+from panel.models import DockerDeployment, Hypervisor, Instance, Iso, Snapshot, Storage, Subnet, Task
 from panel.services import (
     audit,
     instances,
@@ -85,12 +85,17 @@ def test_every_page_opens(app, browse, cast, work, node):
         "admin_volume_plans": {"group_id": plan.volume_plan_group_id, "plan_id": plan.id},
     }
     session.commit()
+    facts = {"name": "before", "status": "available", "cpu_cores": 1, "ram": 512, "disk_ids": []}
+    session.add(Snapshot(instance_id=deployed.id, **facts))
+    session.commit()
     opened, browser = 0, browse("admin")
     for rule in app.url_map.iter_rules():
         if rule.rule.startswith("/admin") and "GET" in rule.methods and not rule.rule.endswith("/secrets"):
             known = ids | others.get(rule.endpoint.partition(".")[0], {})
             if rule.endpoint == "admin_instances.reinstalling" or "<deployment_id>" in rule.rule:
                 known["instance_id"] = deployed.id
+            if rule.endpoint == "admin_instances.choose_rollback":
+                known |= {"instance_id": deployed.id, "name": "before"}
             address = re.sub(r"<(\w+)>", lambda match: known[match[1]], rule.rule)  # noqa: B023
             answer = browser.get(address)
             assert answer.status_code == 200, address
