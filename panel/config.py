@@ -71,7 +71,7 @@ class Config:
     database_url: str = field(default="", metadata={"help": "SQLAlchemy address; empty: SQLite in the data directory"})
     redis_url: str = field(default="", metadata={"help": "Redis for the queue; empty: an embedded one"})
     secret_key: str = field(default="", metadata={"help": "signs cookies and encrypts secrets; empty: made once"})
-    public_url: str = field(default="http://127.0.0.1:8000", metadata={"help": "the address people type"})
+    public_url: str = field(default="http://localhost:8000", metadata={"help": "the address people type"})
     bind: str = field(default="127.0.0.1:8000", metadata={"help": "where the web server listens"})
     web_workers: int = field(default=2, metadata={"help": "web processes"})
     web_threads: int = field(default=8, metadata={"help": "requests a web process serves at once"})

@@ -3,10 +3,11 @@
 from flask import Blueprint, request, url_for
 from sqlalchemy import select
 
-from panel.auth.browser import page_can, viewer
+from panel.auth.browser import page_can, refusal, viewer
 from panel.db import session
 from panel.htmx import did, render
-from panel.models import Instance
+from panel.instance_pages.controls import CONTROLS
+from panel.models import Image, Instance, Iso, MediaDownload, Volume
 from panel.paging import Page
 from panel.schemas.words import TASK_STATUSES
 from panel.services import tasks
@@ -30,7 +31,36 @@ def index():
 @page_can("instances.view")
 def show(task_id):
     task = tasks.get(task_id, viewer())
-    return render("user/tasks/show.html", "live", task=task, there=there([task]))
+    return render("user/tasks/show.html", "live", task=task, there=there([task]), **follow_up(task))
+
+
+LINKS = {
+    "volume": ("Volume", "database", "volumes.show", "volume_id", Volume),
+    "iso": ("ISOs", "disc", "isos.index", None, Iso),
+    "image": ("Images", "copy", "images.index", None, Image),
+}
+"""The page of what a task was for, by the type of the resource: label, icon, page, the name of its id."""
+POWER = {f"instance_{control.action}": control.action for control in CONTROLS}
+
+
+def follow_up(task):
+    """Where the resource of a task is, and how a failed one can be repeated: only what can be requested again as it
+    was. A power action and the download of an ISO can."""
+    found = {"links": [], "retry": None, "no_retry": None, "next_attempt": None}
+    label, symbol, endpoint, argument, model = LINKS.get(task.resource_type, (None,) * 5)
+    row = model and session.get(model, task.resource_id)
+    if row and row.account_id == viewer().id:
+        found["links"] = [(label, url_for(endpoint, **({argument: row.id} if argument else {})), symbol)]
+    if task.status != "failed":
+        return found
+    if task.kind in POWER and there([task]):
+        found["retry"] = url_for("instances.power", instance_id=task.resource_id, action=POWER[task.kind])
+        found["no_retry"] = refusal("instances.power")
+    if row and task.resource_type == "iso":
+        found["retry"], found["no_retry"] = url_for("isos.retry", iso_id=row.id), refusal("isos.manage")
+        waiting = select(MediaDownload.next_attempt_at).where(MediaDownload.iso_id == row.id)
+        found["next_attempt"] = session.scalar(waiting.order_by(MediaDownload.next_attempt_at).limit(1))
+    return found
 
 
 @bp.post("/<task_id>/cancel")

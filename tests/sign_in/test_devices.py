@@ -30,7 +30,7 @@ def test_an_unknown_browser_is_reported_but_not_the_very_first(browse, sign_in, 
     text = mail.get_body(("plain",)).get_content()
     assert "Firefox on Linux" in text
     assert "203.0.113.9" in text
-    assert "http://127.0.0.1:8000/profile/security" in text
+    assert "http://localhost:8000/profile/security" in text
 
 
 def test_a_wrong_password_makes_no_browser_known(browse, sign_in, cast, mails):

@@ -32,7 +32,7 @@ def test_create_shows_the_value_once_and_it_works(browse, as_, cast):
     assert (answer.status_code, answer.headers["Location"]) == (303, f"/api-tokens/{token.id}/made")
     page = browser.get(answer.headers["Location"])
     value = re.search(r'id="value"[^>]* value="(pu_[^"]+)"', page.text)[1]
-    assert f"curl -H &#39;Authorization: Bearer {value}&#39; http://127.0.0.1:8000/api/connect" in page.text
+    assert f"curl -H &#39;Authorization: Bearer {value}&#39; http://localhost:8000/api/connect" in page.text
     assert (token.scopes, token.allowed_ips) == (["metrics:read", "account:read"], ["127.0.0.0/8"])
     assert (token.expires_at - clock.now()).total_seconds() > 23 * 3600
     assert browser.get(answer.headers["Location"]).headers["Location"] == f"/api-tokens/{token.id}"
