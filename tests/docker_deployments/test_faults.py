@@ -103,7 +103,7 @@ FILES = [
     (cut_off, "The connection broke"),
     (without_end, "The compose file is larger than 256 KiB."),
     (to("https://10.0.0.1/compose.yaml"), "which is not a public address"),
-    (to("http://127.0.0.1/compose.yaml"), "must begin with https://"),
+    (to("http://127.0.0.1/compose.yaml"), "without https"),
     (to("/compose.yaml"), "from one address to the next without an end"),
 ]
 
