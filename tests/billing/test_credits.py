@@ -37,7 +37,7 @@ def test_credit_is_given_and_listed(as_, cast, given):
     made = given(25.5, description="Bank transfer", reference="INV-1").json["data"]
     assert (made["amount"], made["balance_after"], made["kind"], made["reference"]) == (25.5, 25.5, "credit", "INV-1")
     assert made["actor"] == "API token test"
-    given("4.50", kind="refund")
+    given(4.5, kind="refund")
     given(-10, kind="adjustment")
     assert as_("admin", "GET", f"/api/v1/billing/user/{cast.owner.id}").status_code == 403
     shown = as_("billing", "GET", f"/api/v1/billing/user/{cast.owner.id}").json["data"]
@@ -92,7 +92,7 @@ def test_a_change_is_booked_as_the_difference(as_, cast, given):
 
 def test_the_same_key_books_once(as_, cast, given):
     key = {"Idempotency-Key": "payment-1"}
-    first, again = given(10, headers=key), given("10.00", headers=key)
+    first, again = given(10, headers=key), given(10.0, headers=key)
     assert (first.status_code, first.json) == (again.status_code, again.json)
     other = given(11, headers=key)
     assert other.status_code == 422
