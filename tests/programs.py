@@ -18,6 +18,7 @@ SEARCH_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 OPTIONAL = {
     "node": "the Makefile installs it from PyPI where it is missing",
     "npm": "the Makefile installs it from PyPI where it is missing",
+    "python3": "the interpreter of the tests, wherever it is",
     "php": "its webhook sample is skipped without it",
     "go": "its webhook sample is skipped without it",
 }

@@ -218,7 +218,7 @@ def test_the_firewall_offers_what_is_the_owners_and_the_platforms(operator, cast
         True,
         False,
     )
-    data = {"instance_ids": machine.id, "back": machine.id}
+    data = {"instance_ids": machine.id, "back": machine.id, "confirmed": "1"}
     answer = operator.post(f"/admin/security-groups/{groups['own'].id}/attach", data=data)
     assert answer.headers["Location"] == f"{place}/network"
     assert len(session.get(SecurityGroup, groups["own"].id).members) == 1

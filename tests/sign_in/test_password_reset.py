@@ -26,7 +26,7 @@ def link(browse, mails):
     def asked(email="owner@example.com"):
         assert ask(browse(), email).status_code == 303
         text = mails(email)[-1].get_body(("plain",)).get_content()
-        address = re.search(r"Choose a new password: http://127\.0\.0\.1:8000(\S+)", text)
+        address = re.search(r"Choose a new password: http://localhost:8000(\S+)", text)
         return address[1]
 
     return asked

@@ -80,6 +80,6 @@ def link(letters):
 
     def read(address="grace@example.com"):
         text = letters(address)[-1].get_body(("plain",)).get_content()
-        return re.search(r"Accept the invitation: http://127\.0\.0\.1:8000(\S+)", text)[1]
+        return re.search(r"Accept the invitation: http://localhost:8000(\S+)", text)[1]
 
     return read
