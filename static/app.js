@@ -212,7 +212,9 @@ document.addEventListener("input", ({ target }) => {
 
 // The focus stays where it was: a button that is disabled while its request runs, or replaced by the answer, loses it.
 let focused = null;
-document.addEventListener("focusin", ({ target }) => (focused = target));
+document.addEventListener("focusin", ({ target }) => {
+  if (target instanceof HTMLElement) focused = target;
+});
 document.addEventListener("htmx:finally:request", (event) => {
   if (!isPoll(event)) setTimeout(restoreFocus);
 });
