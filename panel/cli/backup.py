@@ -1,5 +1,6 @@
 """`panel backup`: one encrypted file from which this or another machine goes on."""
 
+from contextlib import contextmanager
 from pathlib import Path
 
 import click
@@ -21,7 +22,17 @@ passphrase_file = click.option(
     type=click.Path(exists=True, dir_okay=False, allow_dash=True),
     help="File with the passphrase (- for standard input); without it you are asked.",
 )
-BACKUP_FILE = click.Path(path_type=Path, dir_okay=False)
+NEW_FILE = click.Path(path_type=Path, dir_okay=False)
+BACKUP_FILE = click.Path(path_type=Path, dir_okay=False, exists=True)
+
+
+@contextmanager
+def reported_file_errors():
+    """End the command with a sentence where a file or directory cannot be used."""
+    try:
+        yield
+    except OSError as error:
+        raise click.ClickException(f"{error.filename or 'A file'}: {error.strerror}.") from None
 
 
 @click.group()
@@ -30,7 +41,7 @@ def command():
 
 
 @command.command()
-@click.argument("file", type=BACKUP_FILE)
+@click.argument("file", type=NEW_FILE)
 @passphrase_file
 def create(file, passphrase_file):
     """Write database, secret key and settings into FILE, encrypted. The panel may run meanwhile."""
@@ -40,7 +51,7 @@ def create(file, passphrase_file):
     app = bare_app(config)
     if not check_installation(app):
         raise Problem("The database does not answer, so there is nothing to back up.")
-    with app.app_context():
+    with app.app_context(), reported_file_errors():
         manifest = making.create(config, file.absolute(), passphrase)
         session.rollback()
     click.echo(f"{file}: {summary(manifest)}")
@@ -56,7 +67,7 @@ def verify(file, passphrase_file):
     """Read FILE to its end and compare what is in it: seals, database, revision, rows."""
     passphrase = read_passphrase(passphrase_file)
     config = Config(**read_environment())
-    with making.working_directory(config) as directory:
+    with reported_file_errors(), making.working_directory(config) as directory:
         manifest = restoring.read(file, passphrase, directory).manifest
     click.echo(f"{file} is whole: {summary(manifest)}")
 
@@ -71,7 +82,7 @@ def restore(file, passphrase_file, force):
     config = Config(**read_environment())
     config.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
     protect(config.data_dir)
-    with alone(config), bare_app(config).app_context():
+    with reported_file_errors(), alone(config), bare_app(config).app_context():
         backup, missing = restoring.restore(config, file, passphrase, is_forced=force)
     click.echo(f"Restored: {summary(backup.manifest)}")
     if backup.settings:

@@ -69,6 +69,16 @@ def test_nothing_is_replaced_unasked_and_nothing_by_halves(installation, words):
     assert "simulated" in installation.panel("image", "list")
 
 
+def test_a_file_that_cannot_be_used_is_named(installation, words):
+    """Finding of the second acceptance: a missing file or directory is a sentence, not a traceback."""
+    passphrase, directory = words[1], words[0].parent / "missing"
+    missing = str(directory / "backup")
+    for command, status in (("create", 1), ("verify", 2), ("restore", 2)):
+        output = installation.panel("backup", command, missing, *passphrase, status=status)
+        assert "Traceback" not in output
+        assert str(directory) in output
+
+
 def test_the_same_on_postgresql(words, tmp_path):
     file, passphrase = words
     with postgres.server() as first:
