@@ -49,4 +49,5 @@ def test_a_direct_visit_explains_why_volumes_cannot_be_used(browse, billing):
         page = browse("owner").get(path).text
         assert "Volumes cannot be used at the moment" in page
         assert "Billing is switched off" in page
+    assert "Create volume" not in browse("owner").get("/volumes").text
     assert 'name="volume_plan_id"' not in browse("owner").get("/volumes/new").text
