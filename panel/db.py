@@ -1,5 +1,6 @@
 """The database: one session a request or task step, typed models, and what must wait for the commit."""
 
+import json
 from base64 import urlsafe_b64encode
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -8,6 +9,7 @@ from functools import cache
 from hashlib import sha256
 
 import flask
+import orjson
 from cryptography.fernet import Fernet, MultiFernet
 from flask_sqlalchemy import SQLAlchemy
 from flask_sqlalchemy.session import Session as BoundSession
@@ -139,12 +141,20 @@ POSTGRESQL_OPTIONS = {
 }
 
 
+def parse_json(text):
+    """Read a JSON column. What only Python's own reader takes (NaN, half of a surrogate pair) may have been saved."""
+    try:
+        return orjson.loads(text)
+    except orjson.JSONDecodeError:
+        return json.loads(text)
+
+
 def bind(app: flask.Flask, config: Config):
     """Gives a Flask application the database of this configuration."""
     app.config["SQLALCHEMY_DATABASE_URI"] = config.database_url
     app.config["SQLALCHEMY_ENGINE_OPTIONS"] = (
         {"connect_args": {"timeout": 15}} if config.sqlite else POSTGRESQL_OPTIONS
-    ) | {"hide_parameters": True}  # values are not for logs
+    ) | {"hide_parameters": True, "json_deserializer": parse_json}  # values are not for logs
     Secret.keys = MultiFernet([Fernet(key) for key in fernet_keys(config.secret_key)])
     db.init_app(app)
 
