@@ -155,7 +155,10 @@ class Call:
         return b"".join([*self.written, *parts, chunk]), more
 
     def pull(self):
-        """Return the next bytes of the answer, and whether more come. What has no length is sent as it comes."""
+        """Return the next bytes of the answer, and whether more come. What has no length is sent as it comes.
+
+        The last bytes end the call, on the same thread: another turn on one costs as much as a small answer.
+        """
         parts, size = [], 0
         least = RESPONSE_CHUNK_BYTES if self.has_length else 1
         for part in self.chunks:
@@ -163,11 +166,13 @@ class Call:
             size += len(part)
             if size >= least:
                 return b"".join(parts), True
+        self.close()
         return b"".join(parts), False
 
     def close(self):
-        if hasattr(self.response, "close"):
-            self.response.close()
+        response, self.response = self.response, None
+        if hasattr(response, "close"):
+            response.close()
 
     @property
     def has_length(self):
