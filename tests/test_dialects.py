@@ -1,8 +1,10 @@
 """Both dialects: envelopes, errors, paging, bad input (specification 4.1, 7)."""
 
+import json
+
 import pytest
 
-from panel.db import session
+from panel.db import parse_json, session
 from panel.errors import Conflict, Forbidden, Invalid, NotFound, Problem, Unavailable
 from panel.services import settings
 from tests.test_architecture import operations
@@ -255,3 +257,8 @@ def test_two_who_do_the_same_at_once_are_told_so(as_, monkeypatch):
     second = as_("owner", "POST", "/api/projects", json={"name": "shop"})
     assert (second.status_code, second.json["success"]) == (409, False)
     assert "constraint" not in second.text.lower()
+
+
+@pytest.mark.parametrize("text", ["NaN", '"\\ud83d"'])
+def test_json_that_only_python_reads_stays_readable(text):
+    assert json.dumps(parse_json(text)) == text
