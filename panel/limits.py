@@ -6,12 +6,13 @@ panel that nobody may use because its counter is lost would be worse than one th
 
 import ipaddress
 import math
+import threading
 import time
 from typing import NamedTuple
 
 import structlog
 from limits import RateLimitItemPerMinute
-from limits.storage import MemoryStorage, RedisStorage
+from limits.storage import RedisStorage
 from redis import RedisError
 from redis.backoff import NoBackoff
 from redis.exceptions import NoScriptError
@@ -22,6 +23,8 @@ log = structlog.get_logger()
 MINUTE = 60
 PAUSE = 5
 """Seconds in which a Redis that did not answer is not asked again."""
+MAX_LOCAL_WINDOWS = 100_000
+"""Keys that one process counts at most while Redis is away."""
 PATIENCE = 0.25
 """Seconds that a request waits for Redis at most: then it is counted here."""
 
@@ -55,11 +58,35 @@ class Shared(RedisStorage):
         return bool(taken), int(previous or 0), lefts[0], int(current or 0), lefts[1], read[0] if read else None
 
 
-class Alone(MemoryStorage):
-    """Counts in this process."""
+class Alone:
+    """Counts in this process. The library's storage would start a thread for every hit, to forget old ones."""
+
+    def __init__(self):
+        self.now = time.time
+        self.lock, self.windows = threading.Lock(), {}
+        """By key: the window's number, the hits in it and in the one before, and when they stop to count."""
 
     def take(self, key, most, seconds):
-        return self.acquire_sliding_window_entry(key, most, seconds), *self.get_sliding_window(key, seconds), None
+        now = self.now()
+        number, passed = divmod(now, seconds)
+        with self.lock:
+            last, used, before, _ = self.windows.get(key, (number, 0, 0, 0))
+            if last != number:
+                used, before = 0, used if last == number - 1 else 0
+            left = seconds - passed if before else 0.0
+            taken = math.floor(before * left / seconds + used) < most
+            used += taken
+            self.windows[key] = number, used, before, now + seconds - passed + seconds
+            if len(self.windows) > MAX_LOCAL_WINDOWS:
+                self.forget_old(now)
+        return taken, before, left, used, 2 * seconds - passed, None
+
+    def forget_old(self, now):
+        kept = {key: window for key, window in self.windows.items() if window[3] > now}
+        self.windows = kept if len(kept) < MAX_LOCAL_WINDOWS / 2 else {}
+
+    def reset(self):
+        self.windows.clear()
 
 
 shared: Shared | None = None

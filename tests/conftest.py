@@ -13,7 +13,6 @@ from pathlib import Path
 import pytest
 from argon2 import PasswordHasher
 from flask import g
-from limits.storage import memory
 from sqlalchemy import event, inspect
 
 from panel import jobs, limits
@@ -50,7 +49,7 @@ def app(config):
     hypervisors.data_dir = config.data_dir
     jobs.call = ring
     app = create_app(config)
-    memory.time = counted
+    limits.alone.now = counted.time
     limits.connect("")
     app.testing = True
     app.test_client_class = answers.Client

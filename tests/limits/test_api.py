@@ -1,6 +1,7 @@
 """Rate limits of both APIs: per token, sliding, as operators set them (decision NS-12)."""
 
 import ipaddress
+import threading
 
 import pytest
 
@@ -124,3 +125,13 @@ def test_a_hit_is_counted_by_name_and_key(world):
     assert limits.hit("a", "x", 2)[:2] == (False, 0)
     assert limits.hit("a", "y", 2).allowed
     assert limits.hit("b", "x", 2).allowed
+
+
+def test_counting_here_starts_no_thread_and_forgets(world, later, monkeypatch):
+    monkeypatch.setattr(limits, "MAX_LOCAL_WINDOWS", 10)
+    threads = threading.active_count()
+    for number in range(10):
+        limits.hit("a", number, 2)
+    later(120)
+    assert limits.hit("a", "x", 2).allowed
+    assert (len(limits.alone.windows), threading.active_count()) == (1, threads)
