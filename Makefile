@@ -20,7 +20,7 @@ HYPERVISOR_PACKAGES := dnsmasq-base ebtables iproute2 iptables libvirt-daemon-sy
 FIRMWARE_PACKAGES := ovmf swtpm swtpm-tools
 IMAGE_PACKAGES := cpio dpkg e2fsprogs fdisk grub-common grub-pc-bin kmod mmdebstrap mtools
 LOCAL_PACKAGES := $(LIBVIRT_PACKAGES) $(HYPERVISOR_PACKAGES) $(FIRMWARE_PACKAGES) $(IMAGE_PACKAGES)
-TEST_PACKAGES := chromium iputils-ping libvirt-clients openssh-client openssh-server openssl pebble postgresql
+TEST_PACKAGES := chromium iputils-ping libvirt-clients openssh-client openssh-server openssl pebble postgresql postgresql-client
 LIGHT := not guest and not browser and not processes
 SLOWEST := --durations=30 --durations-min=10
 
