@@ -212,9 +212,7 @@ document.addEventListener("input", ({ target }) => {
 
 // The focus stays where it was: a button that is disabled while its request runs, or replaced by the answer, loses it.
 let focused = null;
-document.addEventListener("focusin", ({ target }) => {
-  if (target instanceof HTMLElement) focused = target;
-});
+document.addEventListener("focusin", ({ target }) => (focused = target));
 document.addEventListener("htmx:finally:request", (event) => {
   if (!isPoll(event)) setTimeout(restoreFocus);
 });
@@ -225,9 +223,9 @@ function restoreFocus() {
   const form = focused.closest("form[id]");
   const around = same ? same.closest(".btn-list, form, section, tr") : form && document.getElementById(form.id);
   const next = around && find("input:not([type=hidden]):enabled, button:enabled, a[href], select:enabled, textarea:enabled", around);
-  for (const place of [same, next, find("#main")]) {
-    place?.focus({ preventScroll: true });
-    if (place && document.activeElement === place) return;
+  for (const place of [same, next, find("#main")].filter(Boolean)) {
+    place.focus({ preventScroll: true });
+    if (document.activeElement === place) return;
   }
 }
 
