@@ -11,6 +11,7 @@ from panel import admin, clock, user
 from panel.app import PAGES
 from panel.auth import permissions
 from panel.db import session
+from panel.services import settings
 
 UNKNOWN = "0199c0a8-0000-7000-8000-000000000000"
 PART = {"HX-Request": "true", "HX-Request-Type": "partial"}
@@ -252,6 +253,7 @@ LISTS = {
 @pytest.mark.parametrize("address", LISTS)
 def test_who_may_only_look_sees_in_an_empty_list_what_is_needed_to_add(browse, address):
     """In the page and in the part: as the first thing, and again where the list would be."""
+    settings.update({"billing_enabled": True})  # volumes are offered
     whole, part = browse("viewer").get(address).text, browse("viewer").get(address, headers=PART).text
     for text, times in ((whole, 2), (part, 1)):
         disabled = re.findall(r'<span title="([^"]+)"><button class="btn btn-primary" type="button" disabled>', text)
