@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from flask import g
 from marshmallow import Schema, fields
-from sqlalchemy import func
+from sqlalchemy import bindparam, func
 
 from panel.db import session
 from panel.schemas.base import PageQuery, about
@@ -96,11 +96,14 @@ def paged(view, query, surface):
 
 def paginate(query, page=None):
     """The page that was asked for of a select, with its figures: one question to the database, but for a page beyond
-    the end."""
+    the end. PostgreSQL sees the number of rows itself: for one that it cannot see it would plan each question anew."""
     page = page or g.page
     count = query.with_only_columns(func.count(), maintain_column_froms=True).order_by(None)
     asked = query.add_columns(count.scalar_subquery().label("total"))
-    found = session.execute(asked.limit(page.size).offset(page.skipped)).all()
+    asked = asked.limit(bindparam("per_page", page.size, literal_execute=True))
+    if page.skipped:
+        asked = asked.offset(page.skipped)
+    found = session.execute(asked).all()
     total = found[0].total if found else 0 if page.number == 1 else session.scalar(count)
     if found and len(found[0]) == 2:
         found = [row[0] for row in found]
