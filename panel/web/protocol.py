@@ -6,6 +6,7 @@ refusals in the dialect of the path, answers to clients that half-close, and upg
 """
 
 import functools
+import re
 
 import httptools
 import structlog
@@ -23,6 +24,9 @@ from panel.web.limits import (
 )
 
 log = structlog.get_logger()
+
+HOST = re.compile(rb"([\w.~%-]+|\[[0-9A-Fa-f:.]+\])(:\d*)?")
+"""A name or an address, and a port (RFC 9110 7.2). Sub-delimiters, which no name has, are left out."""
 
 
 class ConnectionProtocol(HttpToolsProtocol):
@@ -172,10 +176,10 @@ class ConnectionProtocol(HttpToolsProtocol):
         self.keeps_alive, self.cycle.keep_alive = self.cycle.keep_alive, True
 
     def check_head(self):
-        version, hosts = self.parser.get_http_version(), 0
+        version, hosts = self.parser.get_http_version(), []
         for name, value in self.headers:
             if name == b"host":
-                hosts += 1
+                hosts.append(value)
             elif name == b"transfer-encoding":
                 if version != "1.1":
                     self.reject(refusals.BAD_REQUEST)
@@ -183,8 +187,10 @@ class ConnectionProtocol(HttpToolsProtocol):
                     self.reject(refusals.UNKNOWN_CODING)
             elif name == b"expect" and value.strip().lower() != b"100-continue":
                 self.reject(refusals.UNKNOWN_EXPECTATION)
-        if version not in ("1.0", "1.1") or hosts > 1 or self.parser.get_method() == b"CONNECT":
+        if version not in ("1.0", "1.1") or self.parser.get_method() == b"CONNECT":
             self.reject(refusals.BAD_REQUEST)
+        if len(hosts) > 1 or (version == "1.1" and not hosts) or not all(map(HOST.fullmatch, hosts)):
+            self.reject(refusals.BAD_HOST)
         if not self.url.startswith(b"/"):  # a whole address, whose path may be missing
             parsed = httptools.parse_url(self.url)
             self.url = (parsed.path or b"/") + (b"?" + parsed.query if parsed.query else b"")

@@ -15,6 +15,7 @@ class Refusal(NamedTuple):
 
 
 BAD_REQUEST = Refusal(400, "This is no valid HTTP request.")
+BAD_HOST = Refusal(400, "The request needs one Host header with the panel's address.")
 BODY_INCOMPLETE = Refusal(400, "The request ended before its body was complete.")
 TIMED_OUT = Refusal(408, "The request took too long to arrive.")
 TARGET_TOO_LONG = Refusal(414, "The address is too long.")

@@ -39,7 +39,7 @@ BROKEN = {
 ODD = {
     "NUL in the path": (b"GET /api/instance/%00 HTTP/1.1\r\nHost: x\r\n\r\n", 404),
     "an address instead of a path": (b"GET http://evil.example/api/connect HTTP/1.1\r\nHost: x\r\n\r\n", 401),
-    "a host that is none": (b"GET /api/connect HTTP/1.1\r\nHost: a b/\\\xff\r\n\r\n", 401),
+    "a host that is none": (b"GET /api/connect HTTP/1.1\r\nHost: a b/\\\xff\r\n\r\n", 400),
     "a whole path from somewhere else": (b"GET /healthz HTTP/1.1\r\nHost: x\r\nSCRIPT_NAME: /evil\r\n\r\n", 200),
     "a header with bytes above 127": (b"GET /api/connect HTTP/1.1\r\nHost: x\r\nAuthorization: \xff\xe9\r\n\r\n", 401),
 }
