@@ -28,6 +28,8 @@ log = structlog.get_logger()
 HOST = re.compile(rb"([\w.~%-]+|\[[0-9A-Fa-f:.]+\])(:\d*)?")
 """A name or an address, and a port (RFC 9110 7.2). Sub-delimiters, which no name has, are left out."""
 
+REQUEST_LINE = re.compile(rb"[\w!#$%&'*+.^`|~-]+ (\S+) HTTP/1\.[01]\r\n")
+
 
 class ConnectionProtocol(HttpToolsProtocol):
     def __init__(self, *args, limits: ConnectionLimits, **options):
@@ -95,6 +97,8 @@ class ConnectionProtocol(HttpToolsProtocol):
             self.start_head()
         try:
             self.parse(data)
+        except httptools.HttpParserInvalidMethodError:
+            self.refuse_method(data)
         except httptools.HttpParserError:
             self.refuse(self.refusal or refusals.BAD_REQUEST)
         else:
@@ -245,6 +249,14 @@ class ConnectionProtocol(HttpToolsProtocol):
         """Stop the parser: whatever called it answers with the refusal."""
         self.refusal = refusal
         raise ValueError(refusal.message)
+
+    def refuse_method(self, data):
+        """Refuse a method that the parser does not know. Its path, which says the dialect, is read from the data, if
+        this does not begin with another request."""
+        line = REQUEST_LINE.match(data) if self.is_idle() else None
+        if line:
+            self.url = line[1]
+        self.refuse(refusals.UNKNOWN_METHOD if line else refusals.BAD_REQUEST)
 
     def refuse(self, refusal):
         """Answer the request that cannot be read, after those before it, and take no further ones."""

@@ -23,6 +23,7 @@ UNKNOWN_EXPECTATION = Refusal(417, "The Expect header asks for what is not known
 HEAD_TOO_LARGE = Refusal(431, "The headers are too large, or too many.")
 CRASHED = Refusal(500, "Something went wrong inside the panel.")
 UNKNOWN_CODING = Refusal(501, "The body comes in a coding that is not known here.")
+UNKNOWN_METHOD = Refusal(501, "This method is not known here.")
 PAGE = "<!doctype html><html><head><title>{reason}</title></head><body><h1>{reason}</h1>{message}</body></html>\n"
 
 

@@ -123,6 +123,15 @@ def test_programs_of_customers_get_json_and_browsers_a_page(web):
         assert b"x-api-envelope" not in heard.lower()
 
 
+@pytest.mark.parametrize("method", [b"FOO", b"get", b"GETS"])
+def test_unknown_methods_are_refused_in_the_dialect_of_the_path(web, method):
+    """ERR-12"""
+    for path, kind in ((b"/api/instances", b"application/json"), (b"/", b"text/html")):
+        heard = say(web, b"%s %s HTTP/1.1\r\nHost: x\r\n\r\n" % (method, path))
+        assert (status(heard), b"content-type: " + kind in heard.lower()) == (501, True)
+    assert status(say(web, b"PROPFIND /api/instances HTTP/1.1\r\nHost: x\r\n\r\n")) == 405
+
+
 def test_bodies_in_pieces(web, fresh):
     start = POST + b"Authorization: Bearer %s\r\nTransfer-Encoding: chunked\r\n" % fresh[1].encode()
     closing = start + b"Connection: close\r\n\r\n"
