@@ -281,7 +281,7 @@ class ConnectionProtocol(HttpToolsProtocol):
             return
         self.is_refused, self.drain_started_at = True, self.loop.time()
         self.forget_incomplete_head()
-        log.info("request_refused", status=refusal.status, reason=refusal.message, address=(self.client or ("",))[0])
+        log.debug("request_refused", status=refusal.status, reason=refusal.message, address=(self.client or ("",))[0])
         self.transport.write(refusals.serialize(refusal, refusals.target_path(getattr(self, "url", b""))))
         if self.transport.can_write_eof():
             self.transport.write_eof()

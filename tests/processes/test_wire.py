@@ -87,6 +87,7 @@ def test_what_is_no_request(web):
         assert b"evil" not in heard
     process = web.running[0]
     assert process.is_running()
+    assert "request_refused" not in web.log("web")  # nobody fills the logs with what is no request
 
 
 REFUSED = {
