@@ -15,6 +15,8 @@ from panel.services import instances
 CHECK_SECONDS = 10
 """How long a request waits for a worker's look. What did not answer by then counts as silent."""
 
+NOT_REACHED = "No worker was free to look at the node, or it answers too slowly. Try again in a minute."
+
 REPORT_SECONDS = 3
 """How long a request waits for the first report of a guest. Most answer within a tenth of a second."""
 
@@ -62,8 +64,10 @@ def wait_for_look(hypervisor, asked, instance=None):
     jobs.call("worker.reachability.look", hypervisor.id, agent_of)
     jobs.wait_until(lambda: is_looked_at(hypervisor.id, agent_of, asked), CHECK_SECONDS)
     session.refresh(hypervisor)
-    if hypervisor.status != "up" or not is_since(hypervisor.seen_at, asked):
+    if hypervisor.status != "up":
         raise Unavailable(instances.WORDS["hypervisor_unreachable"], reason="hypervisor_unreachable")
+    if not is_since(hypervisor.seen_at, asked):
+        raise Unavailable(NOT_REACHED, reason="hypervisor_unreachable")
     if instance:
         session.refresh(instance)
         if instance.agent_down or not is_since(instance.agent_checked_at, asked):
