@@ -37,6 +37,12 @@ def check_node(hypervisor):
         wait_for_look(hypervisor, clock.now())
 
 
+def check_source(migration):
+    """The same for a migration that is tried again or rolled back. Its instance may have been destroyed."""
+    if migration.instance:
+        check_node(migration.instance.hypervisor)
+
+
 def wait_for_report(instance):
     """Has a guest asked for its report that made none since it was turned on, and waits a moment for it."""
     found = instances.report(instance)
