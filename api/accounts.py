@@ -125,8 +125,9 @@ def delete_association(account_id, membership_id):
     """End a membership in a team.
 
     The user is the member or the team's owner; of an invitation that was not accepted, the owner. `membership_id` is in
-    the user object. Sessions and tokens of the member end at once. What the member made stays the owner's. An account
-    that the invitation made is removed too, unless it owns something or a billing system knows it.
+    the user object, those of open invitations in its `invitations`. Sessions and tokens of the member end at once. What
+    the member made stays the owner's. An account that the invitation made is removed too, unless it owns something or a
+    billing system knows it.
     """
     team.remove(team.membership(accounts.get(account_id), membership_id))
     kit.say("The membership is ended.")

@@ -89,7 +89,9 @@ def restart(migration_id):
     A new migration to the same hypervisor. Refused with 409 when it has not failed, and for the reasons for which a
     move is refused.
     """
-    return begun(migrations.restart(migrations.get(migration_id), actor=kit.actor()))
+    found = migrations.get(migration_id)
+    reachability.check_source(found)
+    return begun(migrations.restart(found, actor=kit.actor()))
 
 
 @admin.post("/migration/<migration_id>/rollback", op="rollback", can=WRITE, out=Moving)
@@ -99,7 +101,9 @@ def rollback(migration_id):
     A new migration back. Refused with 409 when the instance is elsewhere by now or was destroyed, and for the reasons
     for which a move is refused.
     """
-    return begun(migrations.rollback(migrations.get(migration_id), actor=kit.actor()))
+    found = migrations.get(migration_id)
+    reachability.check_source(found)
+    return begun(migrations.rollback(found, actor=kit.actor()))
 
 
 @admin.post("/migration/<migration_id>/complete", op="complete", can=WRITE, out=Asked)

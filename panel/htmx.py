@@ -117,10 +117,15 @@ def go(address):
     return answer
 
 
+def refused(status, message, reason=None):
+    """A failure for a script of a page."""
+    return make_response({"success": False, "message": message} | ({"reason": reason} if reason else {}), status)
+
+
 def problem(error: Problem):
     session.rollback()
     if from_script():
-        return make_response({"success": False, "message": error.message, "reason": error.reason}, error.status)
+        return refused(error.status, error.message, error.reason)
     if error.status == 401:
         return go(url_for("sign_in.show", next=wanted()))
     if error.reason == "second_factor_required" and not wants_part():
@@ -155,7 +160,7 @@ def failed(status, message, fields=None):
     """A failure as a page; for a part, as a message beside the page that stays as it is. What a person typed to confirm
     gets its message at the field: app.js puts it there."""
     if from_script():
-        return make_response({"success": False, "message": message, "reason": None}, status)
+        return refused(status, message)
     if wants_part() and CONFIRMATION in (fields or {}):
         answer = make_response("", quiet(status))
         answer.headers["HX-Reswap"] = "none"

@@ -20,6 +20,8 @@ from panel.models import Task
 
 log = structlog.get_logger()
 connection: Redis | None = None
+can_be_heard = True
+"""False in a command beside which no worker can run."""
 
 TOGETHER = 16
 """Tasks that one bell tells of at most, and of how many bells a command makes before they tell of several: one hand of
@@ -31,7 +33,8 @@ LOOK = 0.05
 
 def connect(redis_url):
     """Names the Redis that carries the bells. A dead one must not hold up a request: no retries, short waits."""
-    global connection
+    global connection, can_be_heard
+    can_be_heard = True
     connection = Redis.from_url(redis_url, socket_timeout=2, socket_connect_timeout=2, retry=Retry(NoBackoff(), 0))
     return connection
 
@@ -46,6 +49,8 @@ def ring(*task_ids):
 
 
 def call(function, *args):
+    if not can_be_heard:
+        return
     try:
         queue().enqueue("worker.hands.take", function, *args, result_ttl=0, failure_ttl=3600, job_timeout=-1)
     except (RedisError, OSError) as error:

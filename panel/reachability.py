@@ -15,6 +15,8 @@ from panel.services import instances
 CHECK_SECONDS = 10
 """How long a request waits for a worker's look. What did not answer by then counts as silent."""
 
+NOT_REACHED = "No worker was free to look at the node, or it answers too slowly. Try again in a minute."
+
 REPORT_SECONDS = 3
 """How long a request waits for the first report of a guest. Most answer within a tenth of a second."""
 
@@ -33,6 +35,12 @@ def check_node(hypervisor):
     """The same for calls that need the node only."""
     if hypervisor.status == "up":
         wait_for_look(hypervisor, clock.now())
+
+
+def check_source(migration):
+    """The same for a migration that is tried again or rolled back. Its instance may have been destroyed."""
+    if migration.instance:
+        check_node(migration.instance.hypervisor)
 
 
 def wait_for_report(instance):
@@ -62,8 +70,10 @@ def wait_for_look(hypervisor, asked, instance=None):
     jobs.call("worker.reachability.look", hypervisor.id, agent_of)
     jobs.wait_until(lambda: is_looked_at(hypervisor.id, agent_of, asked), CHECK_SECONDS)
     session.refresh(hypervisor)
-    if hypervisor.status != "up" or not is_since(hypervisor.seen_at, asked):
+    if hypervisor.status != "up":
         raise Unavailable(instances.WORDS["hypervisor_unreachable"], reason="hypervisor_unreachable")
+    if not is_since(hypervisor.seen_at, asked):
+        raise Unavailable(NOT_REACHED, reason="hypervisor_unreachable")
     if instance:
         session.refresh(instance)
         if instance.agent_down or not is_since(instance.agent_checked_at, asked):

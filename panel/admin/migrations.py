@@ -40,6 +40,8 @@ def index():
 def afterwards(migration_id, action):
     act, words = AFTERWARDS.get(action) or abort(404)
     row = migrations.get(migration_id)
+    if action in ("restart", "rollback"):
+        reachability.check_source(row)
     act(row) if action == "stop" else act(row, actor=actor())
     return did(words.format(row.instance_name), url_for(".index"))
 

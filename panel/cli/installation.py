@@ -1,10 +1,12 @@
 """The installation that a command works on."""
 
 from contextlib import contextmanager
+from pathlib import Path
 
 import click
 from sqlalchemy.exc import OperationalError, ProgrammingError
 
+from panel import jobs
 from panel.cli import start
 from panel.db import session
 from panel.services import audit
@@ -17,6 +19,8 @@ def opened():
     without an error."""
     config = start.begin()
     with prepare(config).app_context():
+        if config.embedded_redis and not Path(config.redis_url.removeprefix("unix://")).exists():
+            jobs.can_be_heard = False  # `panel up` does not run; its sweep finds the rows when it starts
         try:
             yield config
             session.commit()

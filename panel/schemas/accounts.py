@@ -46,6 +46,12 @@ class Caps(Out):
     max_kubernetes_snapshots_per_cluster = cap("Snapshots of one Kubernetes cluster")
 
 
+class OpenInvitation(Out):
+    membership_id = fields.String(**about("The membership that acceptance makes; it ends the invitation too.", ID))
+    email = fields.String(**about("Where the invitation was sent to.", "grace@example.com"))
+    invited_at = Time(**about("When it was last sent.", "2026-01-02T03:04:05.678Z"))
+
+
 class AccountOut(Caps):
     id = fields.String(**about("User id.", ID))
     email = fields.String(**about("Email address, unique.", "ada@example.com"))
@@ -57,6 +63,9 @@ class AccountOut(Caps):
     operator_role = fields.String(allow_none=True, validate=validate.OneOf(OPERATOR_ROLES), **ROLE)
     owner_id = fields.String(allow_none=True, **about("In whose team the person is; null for nobody's.", None))
     membership_id = fields.String(allow_none=True, **about("The membership in that team; null without one.", None))
+    invitations = fields.Nested(
+        OpenInvitation, many=True, **about("Invitations to the person's team that nobody has accepted yet.")
+    )
     external_id = fields.String(allow_none=True, **about("What the billing system calls the user.", "client-1042"))
     self_provisioning = fields.Boolean(**about("Unbilled provisioning: never charged by the panel.", False))
     two_factor_enabled = fields.Boolean(**about("Whether codes of an authenticator are asked for.", False))

@@ -1,5 +1,7 @@
 """People who sign in."""
 
+from collections import defaultdict
+
 from argon2 import PasswordHasher
 from argon2.exceptions import InvalidHashError, VerificationError
 from sqlalchemy import case, func, or_, select
@@ -42,14 +44,20 @@ def get(account_id, field=None):
 
 
 def weigh(accounts):
-    """Notes on each row how many `instances` the person has, and in whose team the person is, as `owner` and
-    `membership_id`."""
+    """Notes on each row how many `instances` the person has, in whose team the person is, as `owner` and
+    `membership_id`, and the person's open `invitations`."""
     ids = [account.id for account in accounts]
     counts = select(Instance.account_id, func.count()).where(Instance.account_id.in_(ids))
     found = dict(session.execute(counts.group_by(Instance.account_id)).all())
     teams = select(Member.account_id, Member.id, Account).join(Account, Account.id == Member.owner_id)
     teams = {row[0]: row[1:] for row in session.execute(teams.where(Member.account_id.in_(ids)))}
+    invited = select(Member.owner_id, Member.id.label("membership_id"), Member.email, Member.invited_at)
+    invited = session.execute(invited.where(Member.owner_id.in_(ids), Member.account_id.is_(None)).order_by(Member.id))
+    invitations = defaultdict(list)
+    for row in invited:
+        invitations[row.owner_id].append(row)
     for account in accounts:
+        account.invitations = invitations[account.id]
         account.instances = found.get(account.id, 0)
         account.membership_id, account.owner = teams.get(account.id, (None, None))
         account.owner_id = account.owner and account.owner.id

@@ -1,6 +1,7 @@
 """Tasks as people see them."""
 
-from sqlalchemy import select, update
+from sqlalchemy import exists, or_, select, update
+from sqlalchemy.orm import aliased
 
 from panel import clock, jobs
 from panel.db import on_commit, session
@@ -13,10 +14,10 @@ GIVEN_UP = "An operator gave it up."
 
 
 def listing(account=None, *, status=None, resource_id=None, hypervisor_id=None, kind=None, search=None):
-    """Newest first. With an account, only the work on its resources."""
-    query = select(Task).order_by(Task.id.desc())
+    """Newest first. With an account, only the work on its resources, and of a deletion only the latest attempt."""
+    query = visible(account).order_by(Task.id.desc())
     if account:
-        query = query.where(account.owns(Task))
+        query = query.where(or_(Task.kind != "volume_delete", ~retried()))
     if status:
         query = query.where(Task.status.in_(OPEN) if status == "open" else Task.status == status)
     if resource_id:
@@ -30,13 +31,24 @@ def listing(account=None, *, status=None, resource_id=None, hypervisor_id=None, 
     return query
 
 
+def visible(account):
+    return select(Task).where(account.owns(Task)) if account else select(Task)
+
+
+def retried():
+    """The condition that a later task does the same to the same resource."""
+    later = aliased(Task)
+    return exists().where(later.resource_id == Task.resource_id, later.kind == Task.kind, later.id > Task.id)
+
+
 def kinds():
     """The kinds of tasks that are on record, for a choice."""
     return session.scalars(select(Task.kind).distinct().order_by(Task.kind)).all()
 
 
 def get(task_id, account=None, *, resource_id=None):
-    task = session.scalar(listing(account, resource_id=resource_id).where(Task.id == task_id))
+    query = visible(account).where(Task.id == task_id)
+    task = session.scalar(query.where(Task.resource_id == resource_id) if resource_id else query)
     if task is None:
         raise NotFound("No such task.")
     return task

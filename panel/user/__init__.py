@@ -5,6 +5,9 @@ from panel.auth import permissions
 BILLED_PAGES = ("volumes.index",)
 """Pages of what can be used only while billing is on, or by an unbilled account (specification 7.2)."""
 
+BILLED_FAMILIES = ("volumes",)
+"""The families of permissions that open nothing else."""
+
 NAVIGATION = (
     # group, then for each page: label, icon, endpoint, permission
     (

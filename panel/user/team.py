@@ -12,7 +12,8 @@ from panel.models import Account, Instance, Project
 from panel.paging import Page
 from panel.schemas.team import SPECIAL, VERBS, Invitation, MemberPatch, RoleIn, RolePatch
 from panel.schemas.words import FAMILIES
-from panel.services import invitations, team
+from panel.services import invitations, team, usage
+from panel.user import BILLED_FAMILIES
 
 bp = Blueprint("team", __name__, url_prefix="/team")
 VIEW, MANAGE = "account.view", "team.manage"
@@ -181,8 +182,10 @@ def change_role(role_id):
 
 
 def role_page(form, found=None, block=None):
-    used = offered.used_permissions()
-    words = {"used": used, "families": {family: FAMILIES[family] for family in offered.used_families()}}
+    closed = () if usage.is_open(viewer()) else BILLED_FAMILIES
+    used = {name for name in offered.used_permissions() if name.partition(".")[0] not in closed}
+    families = [family for family in offered.used_families() if family not in closed]
+    words = {"used": used, "families": {family: FAMILIES[family] for family in families}}
     words |= {"verbs": VERBS, "special": {name: text for name, text in SPECIAL.items() if name in used}}
     words |= {"presets": PRESETS, "holds": viewer().holds}
     return render("user/team/role.html", block, status=form.status, form=form, role=found, **words)

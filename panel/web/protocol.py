@@ -6,6 +6,7 @@ refusals in the dialect of the path, answers to clients that half-close, and upg
 """
 
 import functools
+import re
 
 import httptools
 import structlog
@@ -23,6 +24,11 @@ from panel.web.limits import (
 )
 
 log = structlog.get_logger()
+
+HOST = re.compile(rb"([\w.~%-]+|\[[0-9A-Fa-f:.]+\])(:\d*)?")
+"""A name or an address, and a port (RFC 9110 7.2). Sub-delimiters, which no name has, are left out."""
+
+REQUEST_LINE = re.compile(rb"[\w!#$%&'*+.^`|~-]+ (\S+) HTTP/1\.[01]\r\n")
 
 
 class ConnectionProtocol(HttpToolsProtocol):
@@ -91,6 +97,8 @@ class ConnectionProtocol(HttpToolsProtocol):
             self.start_head()
         try:
             self.parse(data)
+        except httptools.HttpParserInvalidMethodError:
+            self.refuse_method(data)
         except httptools.HttpParserError:
             self.refuse(self.refusal or refusals.BAD_REQUEST)
         else:
@@ -172,10 +180,10 @@ class ConnectionProtocol(HttpToolsProtocol):
         self.keeps_alive, self.cycle.keep_alive = self.cycle.keep_alive, True
 
     def check_head(self):
-        version, hosts = self.parser.get_http_version(), 0
+        version, hosts = self.parser.get_http_version(), []
         for name, value in self.headers:
             if name == b"host":
-                hosts += 1
+                hosts.append(value)
             elif name == b"transfer-encoding":
                 if version != "1.1":
                     self.reject(refusals.BAD_REQUEST)
@@ -183,8 +191,10 @@ class ConnectionProtocol(HttpToolsProtocol):
                     self.reject(refusals.UNKNOWN_CODING)
             elif name == b"expect" and value.strip().lower() != b"100-continue":
                 self.reject(refusals.UNKNOWN_EXPECTATION)
-        if version not in ("1.0", "1.1") or hosts > 1 or self.parser.get_method() == b"CONNECT":
+        if version not in ("1.0", "1.1") or self.parser.get_method() == b"CONNECT":
             self.reject(refusals.BAD_REQUEST)
+        if len(hosts) > 1 or (version == "1.1" and not hosts) or not all(map(HOST.fullmatch, hosts)):
+            self.reject(refusals.BAD_HOST)
         if not self.url.startswith(b"/"):  # a whole address, whose path may be missing
             parsed = httptools.parse_url(self.url)
             self.url = (parsed.path or b"/") + (b"?" + parsed.query if parsed.query else b"")
@@ -240,6 +250,14 @@ class ConnectionProtocol(HttpToolsProtocol):
         self.refusal = refusal
         raise ValueError(refusal.message)
 
+    def refuse_method(self, data):
+        """Refuse a method that the parser does not know. Its path, which says the dialect, is read from the data, if
+        this does not begin with another request."""
+        line = REQUEST_LINE.match(data) if self.is_idle() else None
+        if line:
+            self.url = line[1]
+        self.refuse(refusals.UNKNOWN_METHOD if line else refusals.BAD_REQUEST)
+
     def refuse(self, refusal):
         """Answer the request that cannot be read, after those before it, and take no further ones."""
         if self.transport.is_closing():
@@ -263,7 +281,7 @@ class ConnectionProtocol(HttpToolsProtocol):
             return
         self.is_refused, self.drain_started_at = True, self.loop.time()
         self.forget_incomplete_head()
-        log.info("request_refused", status=refusal.status, reason=refusal.message, address=(self.client or ("",))[0])
+        log.debug("request_refused", status=refusal.status, reason=refusal.message, address=(self.client or ("",))[0])
         self.transport.write(refusals.serialize(refusal, refusals.target_path(getattr(self, "url", b""))))
         if self.transport.can_write_eof():
             self.transport.write_eof()

@@ -15,6 +15,7 @@ class Refusal(NamedTuple):
 
 
 BAD_REQUEST = Refusal(400, "This is no valid HTTP request.")
+BAD_HOST = Refusal(400, "The request needs one Host header with the panel's address.")
 BODY_INCOMPLETE = Refusal(400, "The request ended before its body was complete.")
 TIMED_OUT = Refusal(408, "The request took too long to arrive.")
 TARGET_TOO_LONG = Refusal(414, "The address is too long.")
@@ -22,6 +23,7 @@ UNKNOWN_EXPECTATION = Refusal(417, "The Expect header asks for what is not known
 HEAD_TOO_LARGE = Refusal(431, "The headers are too large, or too many.")
 CRASHED = Refusal(500, "Something went wrong inside the panel.")
 UNKNOWN_CODING = Refusal(501, "The body comes in a coding that is not known here.")
+UNKNOWN_METHOD = Refusal(501, "This method is not known here.")
 PAGE = "<!doctype html><html><head><title>{reason}</title></head><body><h1>{reason}</h1>{message}</body></html>\n"
 
 

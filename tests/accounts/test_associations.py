@@ -2,6 +2,7 @@
 
 import pytest
 
+from panel import clock
 from panel.db import session
 from panel.models import Member
 
@@ -23,6 +24,18 @@ def test_either_side_names_the_membership(as_, cast, membership, side):
     assert as_("admin", "DELETE", path(getattr(cast, side), membership)).status_code == 200
     assert as_("member", "GET", "/api/connect").status_code == 401
     assert session.query(Member).filter_by(id=membership.id).count() == 0
+
+
+def test_an_open_invitation_is_found_and_ended(as_, cast, membership):
+    open_ = Member(owner_id=cast.owner.id, email="g@example.com", role_id=membership.role_id, invited_at=clock.now())
+    session.add(open_)
+    session.commit()
+    users = as_("admin", "GET", "/api/v1/users").json["data"]
+    for shown in (as_("admin", "GET", f"/api/v1/user/{cast.owner.id}").json["data"], *users):
+        found = [(each["membership_id"], each["email"]) for each in shown["invitations"]]
+        assert found == ([(open_.id, "g@example.com")] if shown["id"] == cast.owner.id else [])
+    assert as_("admin", "DELETE", path(cast.owner, open_)).status_code == 200
+    assert as_("admin", "GET", f"/api/v1/user/{cast.owner.id}").json["data"]["invitations"] == []
 
 
 def test_somebody_elses_membership_is_not_there(as_, cast, membership):

@@ -234,7 +234,7 @@ def unreadable(page, site, paths):
 def test_rules_keep_their_direction_on_a_phone(site, opened):
     page = opened("phone")
     page.goto(site.url + site.thing["group"])
-    for direction in ("Coming in", "Going out"):
+    for direction in ("Inbound", "Outbound"):
         expect(page.locator("caption", has_text=direction)).to_be_visible()
 
 

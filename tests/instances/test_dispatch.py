@@ -1,7 +1,5 @@
 """The operators' create with a deploy: whether it reached the node is said truthfully (specification 7.2)."""
 
-from dataclasses import replace
-
 import pytest
 
 from panel import jobs
@@ -34,13 +32,8 @@ def nobody(monkeypatch):
 
 
 @pytest.fixture
-def node(node):
-    before = node.options
-    node.options = replace(before, deadline=0.01)
-    yield node
-    node.options = before
-    node.clear()
-    node.ping()
+def node(short_deadline_node):
+    return short_deadline_node
 
 
 def rows():

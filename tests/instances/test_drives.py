@@ -1,7 +1,5 @@
 """Mounting ISOs in instances and ejecting them."""
 
-from dataclasses import replace
-
 import pytest
 
 from panel.db import session
@@ -41,17 +39,6 @@ def drive(as_, instance):
         return as_(who, "POST", f"{base}/instance/{instance.id}/iso/{slot}/{verb}", json=body)
 
     return act
-
-
-@pytest.fixture
-def quick(node):
-    """Calls that meet silence do not wait long; what is broken in a test is mended after it."""
-    before = node.options
-    node.options = replace(before, deadline=0.01)
-    yield node
-    node.options = before
-    node.clear()
-    node.ping()
 
 
 @pytest.fixture
@@ -204,7 +191,9 @@ def test_an_old_iso_without_https_is_refused(drive, shown, who):
 
 
 @pytest.mark.parametrize("marked_down", [True, False])
-def test_an_eject_that_cannot_be_dispatched_changes_nothing(drive, shown, instance, iso, work, quick, marked_down):
+def test_an_eject_that_cannot_be_dispatched_changes_nothing(
+    drive, shown, instance, iso, work, short_deadline_node, marked_down
+):
     """ISO-12, ERR-10, E3: also before the node is marked as down."""
     drive("mount", iso_id=iso.id)
     work()
@@ -212,7 +201,7 @@ def test_an_eject_that_cannot_be_dispatched_changes_nothing(drive, shown, instan
         session.get(Hypervisor, instance.hypervisor_id).status = "down"
         session.commit()
     else:
-        quick.fault("*", "silent")
+        short_deadline_node.fault("*", "silent")
     before = session.query(Task).count()
     for verb, body in (("unmount", {}), ("mount", {"iso_id": iso.id})):
         answer = drive(verb, **body)

@@ -43,9 +43,9 @@ def test_in_no_group_everything_passes_but_mail(cast, shown):
     session.commit()
     for who in ("owner", "viewer", "admin"):
         incoming, mail, rest = shown(instance, who)
-        assert (incoming[:2], incoming[-1]) == (["Everything", "Coming in"], "Passes")
-        assert (mail[:3], mail[-1]) == (["TCP", "Going out", "25"], "Shut")
-        assert (rest[:2], rest[-1]) == (["Everything", "Going out"], "Passes")
+        assert (incoming[:2], incoming[-1]) == (["Everything", "Inbound"], "Passes")
+        assert (mail[:3], mail[-1]) == (["TCP", "Outbound", "25"], "Shut")
+        assert (rest[:2], rest[-1]) == (["Everything", "Outbound"], "Passes")
 
 
 def test_each_rule_names_its_groups_and_the_rest_has_its_row(as_, deployed, group, shown):  # noqa: F811
@@ -56,7 +56,7 @@ def test_each_rule_names_its_groups_and_the_rest_has_its_row(as_, deployed, grou
     assert (web[4].count(","), web[5]) == (1, "Passes")
     assert ping[0].startswith("ICMP")
     assert (rest[0], rest[5]) == ("Everything else", "Shut")
-    assert (out[1], out[4], out[5]) == ("Going out", "No group has a rule for going out", "Passes")
+    assert (out[1], out[4], out[5]) == ("Outbound", "No group has an outbound rule", "Passes")
     answer = as_("owner", "GET", f"/api/instance/{instance.id}/firewall").json["firewall"]
     found = [[each["id"] for each in rule["security_groups"]] for rule in answer["rules"]]
     assert sorted(map(sorted, found)) == sorted([sorted([one, two]), [two], [], []])
@@ -72,9 +72,9 @@ def test_with_rules_for_going_out_the_rest_stays_in(cast, deployed, group, shown
     group(out, instances=[instance])
     found = shown(instance)
     assert [(row[0], row[1], row[5]) for row in found] == [
-        ("Everything else", "Coming in", "Shut"),
-        ("Everything IPv4", "Going out", "Passes"),
-        ("Everything else", "Going out", "Shut"),
+        ("Everything else", "Inbound", "Shut"),
+        ("Everything IPv4", "Outbound", "Passes"),
+        ("Everything else", "Outbound", "Shut"),
     ]
     assert found[1][3].startswith("10.0.0.0/24, 10.2.0.0/24, 10.4.0.0/24, 10.6.0.0/24 and 2 more 10.8.0.0/24")
 

@@ -109,10 +109,15 @@ def test_a_node_that_does_not_answer_refuses(as_, running, node, work, who, mark
 
 
 @pytest.mark.parametrize(
-    ("seen_by_worker", "status", "reason"),
-    [(None, 503, "hypervisor_unreachable"), ("node", 409, "agent_unavailable")],
+    ("seen_by_worker", "status", "reason", "said"),
+    [
+        (None, 503, "hypervisor_unreachable", "No worker was free"),
+        ("node", 409, "agent_unavailable", "The guest agent"),
+    ],
 )
-def test_who_does_not_answer_in_time_counts_as_silent(as_, running, work, monkeypatch, seen_by_worker, status, reason):
+def test_who_does_not_answer_in_time_counts_as_silent(
+    as_, running, work, monkeypatch, seen_by_worker, status, reason, said
+):
     """INS-64, INS-65: the request waits for workers and for what they look at, for a while."""
     monkeypatch.setattr(reachability, "CHECK_SECONDS", 0)
 
@@ -124,6 +129,7 @@ def test_who_does_not_answer_in_time_counts_as_silent(as_, running, work, monkey
     with monkeypatch.context() as patched:
         patched.setattr(reachability.jobs, "call", look)
         answer = reset(as_, "owner", running)
+    assert answer.json["message"].startswith(said)
     refuses(answer, status, reason, work)
 
 

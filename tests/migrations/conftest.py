@@ -17,14 +17,8 @@ def simulated(world, row):
 
 
 @pytest.fixture
-def node(node):
-    """Calls that meet silence do not wait long; what is broken in a test is mended after it."""
-    before = node.options
-    node.options = replace(before, deadline=0.01)
-    yield node
-    node.options = before
-    node.clear()
-    node.ping()
+def node(short_deadline_node):
+    return short_deadline_node
 
 
 @pytest.fixture

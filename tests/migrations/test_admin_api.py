@@ -166,6 +166,24 @@ def test_a_move_is_stopped_tried_again_and_rolled_back(as_, cast, machine, move,
     assert node.power(machine.id) == "on"
 
 
+@pytest.mark.parametrize("word", ["restart", "rollback"])
+@pytest.mark.parametrize("by_page", [False, True])
+def test_a_silent_node_refuses_another_move(as_, browse, machine, move, node, other, work, word, by_page):
+    """ERR-10: before anybody has marked the node as down."""
+    row = move()
+    if word == "restart":
+        as_("admin", "POST", f"/api/v1/migration/{row.id}/stop")
+    work()
+    (node if word == "restart" else other).fault("*", "silent")
+    if by_page:
+        answer = browse("admin").post(f"/admin/migrations/{row.id}/{word}")
+    else:
+        answer = as_("admin", "POST", f"/api/v1/migration/{row.id}/{word}")
+        assert answer.json["reason"] == "hypervisor_unreachable"
+    assert answer.status_code == 503
+    assert len(as_("admin", "GET", MIGRATIONS).json["data"]) == 1
+
+
 def test_a_hypervisor_is_emptied(as_, cast, machine, second):
     answer = as_("admin", "POST", f"/api/v1/hypervisor/{cast.node.id}/evacuate")
     assert (answer.status_code, answer.json["data"]["refused"]) == (200, {})

@@ -40,6 +40,7 @@ def test_volumes_are_offered_only_while_they_can_be_used(browse, cast, work, bil
     browser = browse("owner")
     assert ('href="/volumes"' in browser.get("/").text) == on
     assert ('href="/volumes"' in browser.get("/search?q=volu").text) == on
+    assert ('value="volumes.view" aria-label' in browser.get("/team/roles/new").text) == on
     assert ("Attach a volume" in browser.get(f"/instances/{instance.id}/storage").text) == on
 
 

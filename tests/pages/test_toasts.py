@@ -65,3 +65,10 @@ def test_a_transaction_knows_whether_it_queued_a_task(world, cast):
     assert not jobs.has_queued_tasks()
     cast.instance()
     assert not jobs.has_queued_tasks()
+
+
+def test_a_script_is_told_a_reason_only_where_there_is_one(browse, instance):
+    script = {"Accept": "application/json"}
+    missing = browse("owner").post("/instances/none/console", headers=script)
+    assert missing.status_code == 404
+    assert missing.json.keys() == {"success", "message"}

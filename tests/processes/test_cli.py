@@ -6,7 +6,7 @@ import subprocess
 
 import pytest
 
-from tests.processes.conftest import PATIENCE, wait_for
+from tests.processes.conftest import PATIENCE, Installation, wait_for
 
 pytestmark = pytest.mark.processes
 
@@ -98,6 +98,13 @@ def test_hypervisors(installation):
     assert installation.panel("node", "check", "second").startswith("second is up")
     assert installation.panel("node", "fault", "second", "*", "silent") == "*: silent (all calls)\n"
     assert installation.panel("node", "fault", "second", "clear") == ""
+
+
+def test_setup_alone_warns_of_nothing(tmp_path):
+    """Where nothing runs yet nobody can be notified."""
+    new = Installation(tmp_path)
+    done = subprocess.run(new.command(["setup", "--simulated"]), env=new.env, capture_output=True, text=True)
+    assert (done.returncode, "warning" in done.stderr) == (0, False), done.stderr
 
 
 def test_setup_leaves_alone_what_is_there(installation):

@@ -39,7 +39,7 @@ BROKEN = {
 ODD = {
     "NUL in the path": (b"GET /api/instance/%00 HTTP/1.1\r\nHost: x\r\n\r\n", 404),
     "an address instead of a path": (b"GET http://evil.example/api/connect HTTP/1.1\r\nHost: x\r\n\r\n", 401),
-    "a host that is none": (b"GET /api/connect HTTP/1.1\r\nHost: a b/\\\xff\r\n\r\n", 401),
+    "a host that is none": (b"GET /api/connect HTTP/1.1\r\nHost: a b/\\\xff\r\n\r\n", 400),
     "a whole path from somewhere else": (b"GET /healthz HTTP/1.1\r\nHost: x\r\nSCRIPT_NAME: /evil\r\n\r\n", 200),
     "a header with bytes above 127": (b"GET /api/connect HTTP/1.1\r\nHost: x\r\nAuthorization: \xff\xe9\r\n\r\n", 401),
 }
@@ -87,6 +87,7 @@ def test_what_is_no_request(web):
         assert b"evil" not in heard
     process = web.running[0]
     assert process.is_running()
+    assert "request_refused" not in web.log("web")  # nobody fills the logs with what is no request
 
 
 REFUSED = {
@@ -121,6 +122,15 @@ def test_programs_of_customers_get_json_and_browsers_a_page(web):
         assert status(heard) == 431
         assert b"content-type: " + kind in heard.lower()
         assert b"x-api-envelope" not in heard.lower()
+
+
+@pytest.mark.parametrize("method", [b"FOO", b"get", b"GETS"])
+def test_unknown_methods_are_refused_in_the_dialect_of_the_path(web, method):
+    """ERR-12"""
+    for path, kind in ((b"/api/instances", b"application/json"), (b"/", b"text/html")):
+        heard = say(web, b"%s %s HTTP/1.1\r\nHost: x\r\n\r\n" % (method, path))
+        assert (status(heard), b"content-type: " + kind in heard.lower()) == (501, True)
+    assert status(say(web, b"PROPFIND /api/instances HTTP/1.1\r\nHost: x\r\n\r\n")) == 405
 
 
 def test_bodies_in_pieces(web, fresh):

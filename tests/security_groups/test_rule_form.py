@@ -1,5 +1,7 @@
 """Rules in one line, presets, and the question before an instance is cut off (finding M10)."""
 
+import re
+
 import pytest
 from sqlalchemy import select
 
@@ -88,6 +90,7 @@ def test_a_group_that_cuts_an_instance_off_asks_first(browse, cast, group, place
     asked = browser.post(f"{place}/attach", data=sent)
     page = browser.get(asked.headers["Location"]).text
     assert WARNING in page
+    assert re.search(r'<section [^>]*aria-describedby="question" tabindex="-1" autofocus>', page)
     assert "Add a rule for SSH" in page
     assert session.scalar(select(SecurityGroupMember)) is None
     browser.post(f"{place}/attach", data={**sent, "confirmed": "1", "add": "ssh"})

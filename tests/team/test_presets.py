@@ -8,7 +8,7 @@ from panel.auth import offered
 from panel.db import session
 from panel.models import Member, Role
 from panel.schemas.team import PERMISSIONS
-from panel.services import team
+from panel.services import settings, team
 from panel.user.team import PRESETS, preset
 
 TEAM = "/team"
@@ -56,6 +56,8 @@ def test_presets_give_nothing_that_is_the_owners_or_does_not_exist(world):
 
 def test_the_form_offers_the_permissions_that_something_asks_for(browse):
     """Finding M6: 14 of 26 rows had no operation."""
+    settings.update({"billing_enabled": True})
+    session.commit()
     page = browse("owner").get(f"{TEAM}/roles/new").text
     shown = set(re.findall(r'type="checkbox" name="permissions" value="([^"]+)"', page))
     assert shown == offered.used_permissions()

@@ -71,6 +71,26 @@ def test_attempts_become_rarer(call, attached, work, node):  # noqa: F811
     assert session.get(Volume, attached.id) is None
 
 
+def test_customers_see_one_task_of_a_deletion(call, as_, browse, attached, work, node):  # noqa: F811
+    """Operators see each attempt. The task that the request has named stays where it is."""
+    node.fault("delete_disk", "refuse", 2)
+    call("DELETE", f"volume/{attached.id}")
+    first = attached.task_id
+    for _ in range(2):
+        work()
+        later(attached)
+    work()
+
+    def listed(who, path):
+        return [row["status"] for row in as_(who, "GET", path).json["data"] if row["kind"] == "volume_delete"]
+
+    assert listed("owner", "/api/tasks") == ["completed"]
+    assert listed("owner", "/api/tasks?status=failed") == []
+    assert listed("admin", "/api/v1/tasks") == ["completed", "failed", "failed"]
+    assert as_("owner", "GET", f"/api/task/{first}").json["task"]["status"] == "failed"
+    assert first not in browse("owner").get("/tasks").text
+
+
 def test_a_deletion_whose_task_was_lost_goes_on(call, attached, work, on_node):  # noqa: F811
     """Also volumes that an earlier version left in `deleting`."""
     volume_id = attached.id

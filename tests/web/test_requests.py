@@ -40,6 +40,15 @@ AMBIGUOUS = {
     "a length with an underscore": POST + b"Content-Length: 1_0\r\n\r\n0123456789",
     "an empty length": POST + b"Content-Length:\r\n\r\n",
     "two hosts": POST + b"Host: y\r\n\r\n",
+    "no host": b"POST /api/x HTTP/1.1\r\n\r\n",
+    "an empty host": b"POST /api/x HTTP/1.1\r\nHost:\r\n\r\n",
+    "a host with a space": b"POST /api/x HTTP/1.1\r\nHost: a b\r\n\r\n",
+    "a host with a path": b"POST /api/x HTTP/1.1\r\nHost: x/api\r\n\r\n",
+    "a host with a user": b"POST /api/x HTTP/1.1\r\nHost: a@x\r\n\r\n",
+    "a list of hosts": b"POST /api/x HTTP/1.1\r\nHost: x, y\r\n\r\n",
+    "a port that is no number": b"POST /api/x HTTP/1.1\r\nHost: x:http\r\n\r\n",
+    "an address without brackets": b"POST /api/x HTTP/1.1\r\nHost: fd88::1\r\n\r\n",
+    "a bad host in HTTP/1.0": b"POST /api/x HTTP/1.0\r\nHost: a b\r\n\r\n",
     "no version": b"GET /api/x\r\n\r\n",
     "chunks in HTTP/1.0": b"POST /api/x HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
     "chunked twice": POST + b"Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
@@ -242,6 +251,11 @@ def test_the_environment_is_that_of_wsgi(server):
     }
     assert shown.items() >= wanted.items()
     assert not {"HTTP_PROXY", "HTTP_SCRIPT_NAME", "HTTP_CONTENT_LENGTH"} & shown.keys()
+
+
+@pytest.mark.parametrize("host", ["x", "panel.example:8000", "127.0.0.1:80", "[fd88::1]:8000", "[::1]", "a_b-c.d.:"])
+def test_hosts_are_names_or_addresses_with_or_without_a_port(server, host):
+    assert server.call(f"GET /a HTTP/1.1\r\nHost: {host}\r\n\r\n".encode())[1]["environ"]["HTTP_HOST"] == host
 
 
 def test_targets_may_be_whole_addresses(server):

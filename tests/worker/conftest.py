@@ -1,7 +1,6 @@
 """What tests of the workers need: machines on order, workers that die, a sweep whose time they hold in hand."""
 
 from contextlib import contextmanager
-from dataclasses import replace
 
 import pytest
 from sqlalchemy import select
@@ -14,14 +13,8 @@ from worker.nodes.simulated import SimulatedNode
 
 
 @pytest.fixture
-def node(node):
-    """Calls that meet silence do not wait long; what is broken in a test is mended after it."""
-    before = node.options
-    node.options = replace(before, deadline=0.01)
-    yield node
-    node.options = before
-    node.clear()
-    node.ping()
+def node(short_deadline_node):
+    return short_deadline_node
 
 
 @pytest.fixture
