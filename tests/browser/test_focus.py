@@ -68,3 +68,26 @@ def test_the_frame_is_called_what_it_shows(site, opened):  # noqa: F811
         for place in (".navbar-brand", "#search-open", ".person"):
             assert page.locator(place).get_attribute("aria-label") is None
         assert page.locator(".nav-section-title").first.evaluate(CONTRAST) >= 4.5
+
+
+def test_every_entry_of_the_navigation_can_be_reached(site, opened):  # noqa: F811
+    """The list is longer than many screens: it scrolls by itself, also beside a page that does not."""
+    page = opened("screen", who="admin")
+    page.goto(f"{site.url}/admin/migrations")
+    last = page.locator(".navbar-vertical a.nav-link").last
+    expect(last).not_to_be_in_viewport()
+    page.mouse.move(100, 500)
+    page.mouse.wheel(0, 2000)
+    expect(last).to_be_in_viewport()
+
+
+@pytest.mark.parametrize(("who", "path"), [("owner", "/webhooks/new"), ("owner", "media"), ("admin", "settings")])
+def test_links_within_sentences_are_told_from_the_words(site, opened, who, path):  # noqa: F811
+    """WCAG 1.4.1: by more than their colour."""
+    page = opened("screen", who=who)
+    instance = ("/admin" if who == "admin" else "") + site.thing["instance"]
+    page.goto(site.url + (path if path.startswith("/") else f"{instance}/{path}"))
+    links = page.locator("main").locator("p > a:not(.btn), .form-hint > a").all()
+    assert links
+    for link in links:
+        assert "underline" in link.evaluate("link => getComputedStyle(link).textDecorationLine")
