@@ -11,6 +11,7 @@ from ipaddress import ip_address
 import pytest
 
 from panel.services.webhooks import targets
+from panel.services.webhooks.pinned import Pinned
 from tests.webhooks.receiver import Receiver, Silence
 from worker.webhooks.line import Failed, Line, trust
 
@@ -60,11 +61,13 @@ def test_how_long_an_attempt_may_take(full, certificate, authority, laboratory):
     handshake = Silence(trickle)
     headers = drip(certificate, b"HTTP/1.1 200 OK\r\nX: ", b"y")
     body = drip(certificate, b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n", b"z")
+    endless = drip(certificate, b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n", b"z")
     tries = [
         (full, "The receiver could not be reached within 5 seconds.", 5),
         (silent.port, "The receiver did not answer within 20 seconds.", 20),
         (headers.port, "The attempt was cut off because it took longer than 30 seconds.", 30),
         (body.port, 200, 30),
+        (endless.port, 200, 30),
     ]
     lines = [Line(f"https://127.0.0.1:{port}/", context) for port in (*(each[0] for each in tries), handshake.port)]
     stopped = threading.Event()
@@ -83,7 +86,7 @@ def test_how_long_an_attempt_may_take(full, certificate, authority, laboratory):
     for (_, expected, seconds), (said, took) in zip(tries, measured, strict=True):
         assert said == expected
         assert seconds - 0.2 <= took <= seconds + 3, expected
-    for each in (silent, handshake, headers, body):
+    for each in (silent, handshake, headers, body, endless):
         each.close()
 
 
@@ -148,6 +151,50 @@ def test_a_connection_that_the_receiver_closed_is_made_anew(receiver, authority)
     assert line.post(b"{}", {})[0] == 204
     assert receiver.connections == 2
     line.close()
+
+
+@pytest.mark.parametrize(
+    ("head", "body", "is_kept"),
+    [
+        ("Content-Length: 2", b"ok", True),
+        ("Transfer-Encoding: chunked", b"2\r\nok\r\n0\r\n\r\n", True),
+        ("Transfer-Encoding: chunked", b"2\r\nok\r\nzz\r\n", False),
+        ("Content-Length: 70000", b"x" * 70000, False),
+        ("Content-Length: 2\r\nConnection: close", b"ok", False),
+        ("Connection: close", b"ok", False),
+    ],
+)
+def test_a_connection_is_used_again_after_a_whole_answer(receiver, authority, head, body, is_kept):
+    def answer(handler):
+        handler.wfile.write(b"HTTP/1.1 200 OK\r\n%s\r\n\r\n%s" % (head.encode(), body))
+        handler.close_connection = head == "Connection: close"  # its end is that of the body
+
+    receiver.answers = [answer, 204]
+    line = Line(receiver.url(), trust(authority.pem))
+    assert [line.post(b"{}", {})[0] for _ in range(2)] == [200, 204]
+    assert receiver.connections == (1 if is_kept else 2)
+    line.close()
+
+
+@pytest.mark.parametrize(
+    ("host", "port", "name"),
+    [
+        ("example.com", 443, "example.com"),
+        ("example.com", 8443, "example.com:8443"),
+        ("2606:4700::1", 443, "[2606:4700::1]"),
+    ],
+)
+def test_a_request_names_the_host_and_is_one_write(host, port, name):
+    one, other = socket.socketpair()
+    connection = Pinned(targets.Target(host, port, "/a?b=c"), [], trust())
+    connection.sock = one
+    other.sendall(b"HTTP/1.1 204 No Content\r\n\r\n")
+    assert connection.post("/a?b=c", {"X-One": "1"}, b"{}").status == 204
+    head, body = other.recv(65536).split(b"\r\n\r\n")
+    assert head.decode().splitlines() == ["POST /a?b=c HTTP/1.1", f"Host: {name}", "Content-Length: 2", "X-One: 1"]
+    assert body == b"{}"
+    other.close()
+    connection.close()
 
 
 def answer_interim(*interim, final=b"HTTP/1.1 204 No Content\r\n\r\n"):

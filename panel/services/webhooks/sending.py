@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 from typing import NamedTuple
 
 from sqlalchemy import Row, and_, bindparam, case, exists, func, or_, select, text, update
+from sqlalchemy.orm import Bundle
 
 from panel import clock, jobs
 from panel.db import on_commit, session
@@ -42,7 +43,8 @@ KEPT = 10
 
 WAITING = text(f"webhook_deliveries.{UNDER_WAY}")
 
-EVENT = (
+EVENT = Bundle(
+    "event",
     Event.id,
     Event.kind,
     Event.created_at,
@@ -52,7 +54,8 @@ EVENT = (
     Event.severity,
     Event.message,
 )
-DELIVERY = (
+DELIVERY = Bundle(
+    "delivery",
     WebhookDelivery.id,
     WebhookDelivery.account_id,
     WebhookDelivery.event_id,
@@ -189,12 +192,10 @@ def held(subscription_id, holder):
 
 def batch(subscription_id, most):
     """What is due, each with its event, in the order in which it happened: what failed before goes first."""
-    query = select(*DELIVERY).where(WebhookDelivery.subscription_id == subscription_id, due(clock.now()))
-    rows = session.execute(query.order_by(WebhookDelivery.id).limit(most)).all()
-    known = select(*EVENT).where(Event.id.in_([row.event_id for row in rows if row.event_id]))
-    events = {event.id: event for event in session.execute(known)}
-    told = [(row, events.get(row.event_id) if row.event_id else samples.event(row)) for row in rows]
-    return [(row, event) for row, event in told if event]  # one may just have had its seven days
+    query = select(DELIVERY, EVENT).outerjoin_from(WebhookDelivery, Event)
+    waiting = query.where(WebhookDelivery.subscription_id == subscription_id, due(clock.now()))
+    rows = session.execute(waiting.order_by(WebhookDelivery.id).limit(most))
+    return [(delivery, event if delivery.event_id else samples.event(delivery)) for delivery, event in rows]
 
 
 def write_down(subscription_id, outcomes):
