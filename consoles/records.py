@@ -30,8 +30,6 @@ NAMED = 15.0
 
 AT_ONCE = 50
 
-OPERATES = "admin:instances:write"
-
 
 class Records:
     """Kept by two threads of its own, so that nothing that carries bytes waits for the database."""
@@ -103,16 +101,12 @@ class Records:
         ids = [line.labels["session"] for line in self.carried.now()]
         named = time.monotonic() >= self.named_at
         for some in (ids[start : start + AT_ONCE] for start in range(0, len(ids), AT_ONCE)):
-            for session_id, because in consoles.unwelcome(some, may_operate).items():
+            for session_id, because in consoles.unwelcome(some, permissions.may_open_consoles).items():
                 self.carried.close({"session": session_id}, endings.CLOSED.saying(because))
             if named:
                 consoles.seen(some)
                 self.named_at = time.monotonic() + NAMED
         session.commit()
-
-
-def may_operate(role):
-    return permissions.operator_may(role, OPERATES)
 
 
 def tell(facts):

@@ -4,7 +4,6 @@ nothing; the first one that is gets the session."""
 from flask import Blueprint, Response, current_app, request
 
 from consoles import handoff
-from consoles.records import may_operate
 from panel.auth import permissions, source_address
 from panel.auth.browser import page_can
 from panel.db import session, writing
@@ -45,7 +44,7 @@ def carry(kind, secret):
     handoff.check_handshake(request.environ)
     handoff.check_origin(request.environ, config.public_url)
     with writing():
-        session_id = consoles.spend(kind, secret, source_address(), may_operate)
+        session_id = consoles.spend(kind, secret, source_address(), permissions.may_open_consoles)
         note = consoles.note(consoles.get(session_id))
         session.commit()
         try:

@@ -115,7 +115,7 @@ class Config:
             put("embedded_redis", True)
         if not self.mail_from:
             host = urlsplit(self.public_url).hostname if is_public_url(self.public_url) else "localhost"
-            put("mail_from", f"panel@{host}")
+            put("mail_from", f"panel@{mail_domain(host)}")
         for name, expected, is_valid in SETTING_RULES:
             if not is_valid(getattr(self, name)):
                 raise ConfigError(f"PANEL_{name.upper()} must be {expected}.")
@@ -213,6 +213,15 @@ def parse(name, text):
             raise ConfigError(f"{name} must be 1 or 0, not {text!r}.")
         return text.lower() in ("1", "true", "yes")
     return text
+
+
+def mail_domain(host):
+    """The host as it stands behind the @ of a mail address: IP addresses stand in brackets (RFC 5321, 4.1.3)."""
+    try:
+        address = ipaddress.ip_address(host)
+    except ValueError:
+        return host
+    return f"[{address}]" if address.version == 4 else f"[IPv6:{address}]"
 
 
 def networks(name, text):

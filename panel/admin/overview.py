@@ -27,6 +27,11 @@ NEEDED = (
     (Image, "Build an image", "Machines are made from it.", "admin_images.index"),
 )
 """What a new installation lacks, in the order in which it is needed."""
+CUSTOMERS_FAILURES = {
+    "guests": ("failed task", "in customers' guests"),
+    "downloads": ("failed download", "of customers"),
+    "certificates": ("failed order", "of customers' certificates"),
+}
 
 
 @bp.get("")
@@ -113,12 +118,13 @@ def findings(failed, failures):
 
 
 def customer_failures():
-    """One entry for all that failed in customers' guests or because of what they entered, grouped."""
-    groups = overview.customer_failures(midnight())
-    if groups:
-        title = f"{plural(sum(count for *_, count in groups), 'failed task')} in customers' guests today"
-        text = " · ".join(f"{error} ({count})" for _, error, count in groups[:3])
-        yield Item("info", "users", title, text, url_for("admin_tasks.failed"))
+    """What failed in customers' guests or because of what they entered: one entry for each of `CUSTOMERS_FAILURES`."""
+    found = overview.customer_failures(midnight())
+    for what, (noun, whose) in CUSTOMERS_FAILURES.items():
+        if groups := found.get(what):
+            title = f"{plural(sum(count for _, count in groups), noun)} {whose} today"
+            text = " · ".join(f"{error} ({count})" for error, count in groups[:3])
+            yield Item("info", "users", title, text, url_for("admin_tasks.failed"))
 
 
 def capacity_findings(rooms):

@@ -145,3 +145,8 @@ def of_operator(permission):
 def operator_may(role, permission):
     """Whether an operator with this role may; None is not an operator."""
     return (permission == ANY_ADMIN and role is not None) or permission in OPERATOR_ROLES.get(role, ())
+
+
+def may_open_consoles(role):
+    """Whether an operator with this role may open consoles of everybody's machines."""
+    return operator_may(role, "admin:instances:write")

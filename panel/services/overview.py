@@ -104,20 +104,29 @@ def failed_since(moment):
     return failed.where(~BY_CUSTOMER).order_by(Task.id.desc())
 
 
-CUSTOMER_ERROR_CLASSES = ("AgentSilent", "Unfetched", "Superseded")
+DOWNLOAD_ERROR_CLASSES = ("Unfetched", "Superseded")
+CUSTOMER_ERROR_CLASSES = ("AgentSilent", *DOWNLOAD_ERROR_CLASSES)
 """Failures whose cause is in a customer's guest or in what a customer entered."""
 BY_CUSTOMER = and_(
     Task.account_id.is_not(None),
     or_(func.coalesce(Task.error_class, "").in_(CUSTOMER_ERROR_CLASSES), Task.resource_type == "certificate"),
 )
+FAILED_WHAT = case(
+    (Task.resource_type == "certificate", "certificates"),
+    (Task.error_class.in_(DOWNLOAD_ERROR_CLASSES), "downloads"),
+    else_="guests",
+)
 
 
 def customer_failures(moment):
-    """What failed since then because of customers' guests and entries: kind of task, sentence, count; most first."""
-    count = func.count()
-    query = select(Task.kind, func.max(Task.error), count).where(Task.id >= first_id(moment), Task.status == "failed")
-    query = query.where(BY_CUSTOMER).group_by(Task.kind, Task.error_class).order_by(count.desc())
-    return session.execute(query).all()
+    """What failed since then because of customers' guests and entries: `certificates`, `downloads` or `guests` → pairs
+    of sentence and count, most first."""
+    count, what = func.count(), FAILED_WHAT.label("what")
+    query = select(what, Task.error, count).where(Task.id >= first_id(moment), Task.status == "failed", BY_CUSTOMER)
+    found = {}
+    for word, *counted in session.execute(query.group_by(what, Task.error).order_by(count.desc(), Task.error)):
+        found.setdefault(word, []).append(counted)
+    return found
 
 
 def unaccelerated_nodes():

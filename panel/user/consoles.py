@@ -28,7 +28,7 @@ def new_screen(instance_id):
 def screen(secret):
     """The page stands alone: whoever has its address may open the screen, once (specification 4.13)."""
     row = consoles.find("screen", secret)
-    if row is None or row.state != "fresh":
+    if row is None or row.state != "fresh" or consoles.unwelcome([row.id], permissions.may_open_consoles):
         return render("console/closed.html", status=404, anew=row and anew(row))
     return screen_page(row, secret)
 

@@ -7,8 +7,8 @@ import psutil
 from sqlalchemy import select
 
 from consoles import wire
-from consoles.records import may_operate
 from panel.app import create_app
+from panel.auth.permissions import may_open_consoles
 from panel.config import Config
 from panel.db import session
 from panel.models import Instance
@@ -86,9 +86,8 @@ class Site:
         """The note that the web gives the console process for a new session."""
         (secret,) = self.mint(1)
         with self.app.app_context():
-            note = consoles.note(
-                consoles.get(consoles.spend("screen", secret, ipaddress.ip_address("127.0.0.1"), may_operate))
-            )
+            address = ipaddress.ip_address("127.0.0.1")
+            note = consoles.note(consoles.get(consoles.spend("screen", secret, address, may_open_consoles)))
             session.commit()
             return note
 

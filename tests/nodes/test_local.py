@@ -1,16 +1,18 @@
 """The hypervisor that the panel starts on its own machine."""
 
 import os
+import re
 import signal
 import socket
+import subprocess
 import uuid
 from pathlib import Path
 
 import pytest
 
 from tests.hypervisor import unused_network
-from worker.nodes.base import Disk, Machine, NodeSpec, Power
-from worker.nodes.libvirt import LibvirtNode, local
+from worker.nodes.base import Disk, Machine, Nic, NodeSpec, Power
+from worker.nodes.libvirt import LibvirtNode, local, neighbours
 
 
 def test_what_is_missing_is_named_with_its_package(monkeypatch):
@@ -73,6 +75,32 @@ def test_guests_outlive_the_daemon_and_nothing_outlives_a_stop(own):
     local.start(own, network)
     assert [(seen.id, seen.power) for seen in node.machines()] == [(machine.id, Power.off)]
     node.close()
+
+
+@pytest.mark.guest
+def test_a_stop_takes_the_rules_of_its_own_cards_away_and_a_start_brings_them_back(own):
+    network = unused_network()
+    node = LibvirtNode(NodeSpec("node", "node", "libvirt", local.start(own, network)), own)
+    nic, anothers = Nic("52:54:00:0a:0c:01", "public", ("fd00::31",)), Nic("52:54:00:0a:0c:02", "public", ("fd00::32",))
+    machine = Machine(str(uuid.uuid4()), "m", 1, 64, (), (nic,))
+    node.define(machine)
+    node.start(machine.id)
+    neighbours.allow([anothers])
+    assert {nic.mac, anothers.mac} <= cards_with_rules()
+    local.stop(own)
+    assert cards_with_rules() & {nic.mac, anothers.mac} == {anothers.mac}
+    local.start(own, network)
+    assert nic.mac in cards_with_rules()
+    node.delete(machine.id)
+    assert nic.mac not in cards_with_rules()
+    neighbours.forget([anothers.mac])
+    node.close()
+
+
+def cards_with_rules():
+    command = ["nft", "list", "map", *neighbours.TABLE.split(), "cards"]
+    listed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    return set(re.findall(r"[0-9a-f:]{17}", listed))
 
 
 @pytest.mark.guest

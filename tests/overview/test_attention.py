@@ -21,8 +21,8 @@ def shown(browse):
     return lambda: attention(browse("admin").get("/admin").text)
 
 
-def fail(cast, kind, error, error_class, account=True):
-    task = Task(id=new_id(), kind=kind, resource_type="instance", resource_id=new_id(), resource_name="x")
+def fail(cast, kind, error, error_class, account=True, resource_type="instance"):
+    task = Task(id=new_id(), kind=kind, resource_type=resource_type, resource_id=new_id(), resource_name="x")
     task.account_id, task.lock, task.actor, task.arguments = (account and cast.owner.id) or None, "light", "t", {}
     task.status, task.error, task.error_class, task.finished_at = "failed", error, error_class, clock.now()
     session.add(task)
@@ -61,6 +61,27 @@ def test_customers_errors_are_counted_apart(shown, cast):
     assert "failed today" not in text
     fail(cast, "instance_start", "The hypervisor refused.", "Refused")
     assert "1 task failed today" in shown()
+
+
+def test_one_sentence_appears_once_whatever_kinds_of_task_it_ended(shown, cast):
+    silent = "The guest agent does not answer."
+    for kind in ("instance_ssh_session", "instance_password", "instance_password"):
+        fail(cast, kind, silent, "AgentSilent")
+    text = shown()
+    assert "3 failed tasks in customers&#39; guests today" in text
+    assert text.count(silent) == 1
+    assert f"{silent} (3)" in text
+
+
+def test_failed_downloads_and_certificates_are_not_told_as_in_guests(shown, cast):
+    fail(cast, "media_download", "The server answers 404.", "Unfetched")
+    fail(cast, "media_download", "Another attempt took its place.", "Superseded")
+    fail(cast, "certificate_order", "The name is unknown.", "Refused", resource_type="certificate")
+    text = shown()
+    assert "2 failed downloads of customers today" in text
+    assert "The server answers 404. (1)" in text
+    assert "1 failed order of customers&#39; certificates today" in text
+    assert "guests" not in text
 
 
 def test_a_download_of_the_platform_that_fails_is_the_platforms(world, cast):

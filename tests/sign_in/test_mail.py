@@ -31,7 +31,7 @@ class Box:
     """What a mail server took. It says no as often as it is told to."""
 
     def __init__(self):
-        self.mails, self.refusals, self.users = [], [], []
+        self.mails, self.senders, self.refusals, self.users = [], [], [], []
 
     async def handle_RCPT(self, server, session, envelope, address, options):
         if self.refusals:
@@ -41,6 +41,7 @@ class Box:
 
     async def handle_DATA(self, server, session, envelope):
         self.mails.append(email.message_from_bytes(envelope.content, policy=email.policy.default))
+        self.senders.append(envelope.mail_from)
         return "250 OK"
 
     def authenticate(self, server, session, envelope, mechanism, data):
@@ -280,3 +281,23 @@ def test_the_sender_is_of_the_public_address_unless_it_is_said(tmp_path):
     made = Config(data_dir=tmp_path, public_url="https://panel.example.com:8443")
     assert made.mail_from == "panel@panel.example.com"
     assert Config(data_dir=tmp_path, mail_from="me@example.com").mail_from == "me@example.com"
+
+
+@pytest.mark.parametrize(
+    ("url", "sender"),
+    [
+        ("http://192.0.2.10:8000", "panel@[192.0.2.10]"),
+        ("https://[2001:db8::1]", "panel@[IPv6:2001:db8::1]"),
+    ],
+)
+def test_the_sender_at_an_ip_address_stands_in_brackets(server, work, monkeypatch, tmp_path, url, sender):
+    box = server()
+    made = Config(data_dir=tmp_path, public_url=url).mail_from
+    assert made == sender
+    monkeypatch.setattr(mail, "config", replace(mail.config, mail_from=made))
+    row = post()
+    work()
+    (got,) = box.mails
+    assert got["From"] == sender
+    assert got["Message-ID"] == f"<{row.id}@{sender.removeprefix('panel@')}>"
+    assert box.senders == [sender]

@@ -87,6 +87,22 @@ def test_an_unspent_session_is_refused_once_its_right_has_ended(unspent, running
     assert session.get(ConsoleSession, session_id).spent_at is None
 
 
+@pytest.mark.parametrize("end", [revoke_token, suspend_instance, suspend_account, turn_screen_off])
+def test_the_page_of_an_unspent_session_is_closed_once_its_right_has_ended(unspent, browse, running, end):
+    """Neither the machine's name nor the password of its screen is told."""
+    session_id, secret = unspent()
+    password, name = session.get(ConsoleSession, session_id).password, running.display_name
+    path = f"/console/{secret}"
+    assert password in browse().get(path).text
+    end(session.get(ConsoleSession, session_id), running)
+    session.commit()
+    page = browse().get(path)
+    assert page.status_code == 404
+    assert "This console cannot be opened again" in page.text
+    assert password not in page.text
+    assert name not in page.text
+
+
 @pytest.mark.parametrize(
     ("kind", "end", "because"),
     [

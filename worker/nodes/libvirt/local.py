@@ -186,7 +186,8 @@ def start(directory: Path, network: PublicNetwork = PublicNetwork(), programs=PR
 
 
 def stop(directory: Path):
-    """After success neither the daemon nor a guest of it runs, and its network is gone. What it keeps on disk stays."""
+    """After success neither the daemon nor a guest of it runs, and its network is gone, with the rules of its cards.
+    What it keeps on disk stays."""
     directory = Path(directory).resolve()
     if not directory.exists():
         return
@@ -197,6 +198,7 @@ def stop(directory: Path):
         if connection is not None:
             with contextlib.closing(connection):
                 clear(connection)
+                neighbours.forget_all(connection)
         end(processes(directory))
         for branch in Path("/sys/fs/cgroup").glob(f"*/{host_uuid(directory)}"):
             for group, _, _ in os.walk(branch, topdown=False):

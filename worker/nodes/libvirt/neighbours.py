@@ -84,15 +84,25 @@ def forget(macs: Iterable[str]):
 def restore(connection):
     """Brings back the rules of all cards after a start of this machine. libvirt kept their addresses."""
     nics = []
+    for mac, kept in filters_of_cards(connection):
+        tree = etree.fromstring(kept.XMLDesc())
+        addresses = tuple(tree.xpath("filterref/parameter[@name='IPV4' or @name='IPV6']/@value"))
+        accepted = tree.xpath("rule[@action='accept'][@direction='out']/ipv6[@srcipaddr][@srcipmask]")
+        prefixes = tuple(f"{each.get('srcipaddr')}/{each.get('srcipmask')}" for each in accepted)
+        nics.append(Nic(mac, "", addresses, prefixes=prefixes))
+    allow(nics)
+
+
+def forget_all(connection):
+    """Takes away the rules of all cards of this hypervisor. `restore` brings them back."""
+    forget(mac for mac, _ in filters_of_cards(connection))
+
+
+def filters_of_cards(connection):
+    """Pairs of a card's hardware address and what libvirt keeps of its filter."""
     for kept in connection.listAllNWFilters():
         if found := FILTER_NAME.fullmatch(kept.name()):
-            tree = etree.fromstring(kept.XMLDesc())
-            mac = ":".join(re.findall("..", found[1]))
-            addresses = tuple(tree.xpath("filterref/parameter[@name='IPV4' or @name='IPV6']/@value"))
-            accepted = tree.xpath("rule[@action='accept'][@direction='out']/ipv6[@srcipaddr][@srcipmask]")
-            prefixes = tuple(f"{each.get('srcipaddr')}/{each.get('srcipmask')}" for each in accepted)
-            nics.append(Nic(mac, "", addresses, prefixes=prefixes))
-    allow(nics)
+            yield ":".join(re.findall("..", found[1])), kept
 
 
 def chain_name(mac: str) -> str:
