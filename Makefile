@@ -73,7 +73,7 @@ test: local installed browser-files $(VENV)/developing  ## Run every test, on SQ
 	@$(call apt,$(LOCAL_PACKAGES)) || { echo "The tests start real machines: as root, apt install $(LOCAL_PACKAGES)"; exit 1; }
 	@$(call apt,$(TEST_PACKAGES)) || { echo "The tests need more: as root, apt install $(TEST_PACKAGES)"; exit 1; }
 	pytest -n auto -m "$(LIGHT)"
-	@$(PY) -m tests.packages
+	@$(PY) -m tests.support.prefetch_packages
 	@$(MAKE) --no-print-directory -j3 --output-sync=target guest-tests other-tests node-tests postgres-tests
 
 # These wait a good deal, so three run side by side. Each one's output appears when it has ended. Hypervisors of one network
@@ -91,7 +91,7 @@ other-tests:
 	$(APART) pytest -m "not guest and (browser or processes)" $(SLOWEST)
 
 postgres-tests:
-	$(PY) -m tests.postgres pytest -n auto -m "$(LIGHT)"
+	$(PY) -m tests.support.postgres pytest -n auto -m "$(LIGHT)"
 
 test-clean:  ## Do `make run` and the whole CI run inside a minimal Debian root, where nothing else is installed
 	@$(call apt,mmdebstrap util-linux) || { echo "As root: apt install mmdebstrap util-linux"; exit 1; }

@@ -31,11 +31,11 @@ class AdminApi(UserApi):
 
 
 CUSTOMERS = (
-    "connect instances tasks catalog captures isos ssh_keys user_scripts security_groups ip_sets projects usage "
+    "connect instances tasks catalog image_captures isos ssh_keys user_scripts security_groups ip_sets projects usage "
     "profile dashboard team tokens volumes certificates webhooks activity"
 )
 OPERATORS = (
-    "hypervisor_groups group_grants hypervisors orphans migrations hypervisor_storages locations plan_groups plans "
+    "hypervisor_groups group_grants hypervisors unmanaged_machines migrations hypervisor_storages locations plan_groups plans "
     "images image_groups subnets ips accounts user_ssh_keys sessions impersonations credits billing "
     "resource_packs settings failed_jobs audit"
 )

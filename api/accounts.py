@@ -6,8 +6,8 @@ from secrets import token_urlsafe
 from flask import current_app
 
 from api import kit
-from panel.auth import entry, permissions
-from panel.errors import Conflict
+from panel.auth import login, permissions
+from panel.core.errors import Conflict
 from panel.schemas.accounts import (
     AccountIn,
     AccountOut,
@@ -164,7 +164,7 @@ def reset_password(account_id):
     It is in this answer and nowhere else. Every session of the person ends; tokens stay.
     """
     password = token_urlsafe(15)
-    passwords.change(accounts.get(account_id), password, entry.source())
+    passwords.change(accounts.get(account_id), password, login.source())
     kit.say("The password is changed, and every session is ended.")
     return {"password": password}
 
@@ -178,7 +178,7 @@ def disable_two_factor(account_id):
     account = accounts.get(account_id)
     if not factors.any_of(account):
         raise Conflict("The user has no second factor.", reason="two_factor_disabled")
-    factors.reset(account, entry.source())
+    factors.reset(account, login.source())
     kit.say("The second factors are removed.")
     return weighed(account)
 

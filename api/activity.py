@@ -1,10 +1,10 @@
 """A customer's own audit trail."""
 
 from api import kit
-from panel import downloads
 from panel.auth import permissions
 from panel.schemas.audit import AuditFilter, AuditOut, AuditQuery
 from panel.services import audit
+from panel.web import csv_export
 
 user = kit.User("activity", __name__, description="Who did what")
 
@@ -27,4 +27,4 @@ def export(query):
     The newest 100,000 rows. Values that a spreadsheet would take for a formula begin with an apostrophe.
     """
     found = audit.told(audit.listing(kit.account(), **query))
-    return downloads.table("activity", audit.EXPORTED, audit.exported(found))
+    return csv_export.table("activity", audit.EXPORTED, audit.exported(found))

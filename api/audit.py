@@ -2,9 +2,9 @@
 
 from api import kit
 from api.connect import admin as system
-from panel import downloads
 from panel.schemas.audit import AdminAuditOut, AuditFilter, AuditQuery
 from panel.services import audit
+from panel.web import csv_export
 
 READ = "admin:audit:read"
 
@@ -25,4 +25,4 @@ def export(query):
     The newest 100,000 rows, without the envelope. Values that a spreadsheet would take for a formula begin with an
     apostrophe.
     """
-    return downloads.table("audit", audit.EXPORTED, audit.exported(audit.rows(audit.listing(**query))))
+    return csv_export.table("audit", audit.EXPORTED, audit.exported(audit.rows(audit.listing(**query))))

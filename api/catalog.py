@@ -6,7 +6,7 @@ from operator import attrgetter
 from marshmallow import Schema, fields, validate
 
 from api import kit
-from panel.db import session
+from panel.core.db import session
 from panel.schemas.base import about
 from panel.schemas.catalog import ImageBranch, ImageOut, LocationOut, PlanGroupOut, PlanOut
 from panel.services import catalog, instances

@@ -1,6 +1,6 @@
 """Credit: the ledgers of customers, as operators keep them."""
 
-from api import kit, repeats
+from api import idempotency, kit
 from panel.schemas.credits import AdminCreditIn, CreditOut, CreditPatch, CreditQuery
 from panel.services import accounts, credits
 
@@ -8,7 +8,7 @@ admin = kit.Admin("credit", __name__, description="Customers' credit")
 READ, WRITE = "admin:billing:read", "admin:billing:write"
 KEY = {
     "in": "header",
-    "name": repeats.HEADER,
+    "name": idempotency.HEADER,
     "description": "At most 255 characters. The same key with the same body is booked once and answered alike; with "
     "another body it is refused with 422.",
     "schema": {"type": "string", "minLength": 1, "maxLength": 255},
@@ -50,7 +50,7 @@ def create(body):
     """
     owner = accounts.get(body.pop("user_id"), "user_id")
     kit.say("The amount is booked.")
-    return credits.give(owner, actor=kit.actor(), key=repeats.key(), **body)
+    return credits.give(owner, actor=kit.actor(), key=idempotency.key(), **body)
 
 
 @admin.patch("/cloud-service/credit/<entry_id>", op="update", can=WRITE, body=CreditPatch, out=CreditOut)

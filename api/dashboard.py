@@ -4,7 +4,7 @@ from marshmallow import Schema, fields, validate
 
 from api import kit
 from panel.auth import permissions
-from panel.db import session
+from panel.core.db import session
 from panel.schemas.base import about
 from panel.schemas.catalog import ID
 from panel.schemas.instances import InstanceRow

@@ -8,8 +8,8 @@ from marshmallow import Schema, fields
 from sqlalchemy.exc import SQLAlchemyError
 from werkzeug.exceptions import HTTPException
 
-from panel.db import session
-from panel.errors import Problem
+from panel.core.db import session
+from panel.core.errors import Problem
 
 log = structlog.get_logger()
 

@@ -15,7 +15,7 @@ from panel.schemas.hypervisors import (
     InstanceStats,
     Ipv4Stats,
 )
-from panel.services import hypervisors, lost_hypervisors, overview, subnets
+from panel.services import hypervisor_removal, hypervisors, overview, subnets
 from panel.services.metrics.hosts import of_host
 
 admin = kit.Admin("hypervisor", __name__, description="Hypervisors")
@@ -94,7 +94,7 @@ def give_up(body, hypervisor_id):
     more. Nothing is changed on the host. Refused with `hypervisor_up` while it answers and with `task_running` while a
     machine is being moved from it or to it.
     """
-    lost_hypervisors.give_up(hypervisors.get(hypervisor_id), actor=kit.actor(), **body)
+    hypervisor_removal.give_up(hypervisors.get(hypervisor_id), actor=kit.actor(), **body)
     kit.say("The hypervisor and everything that was on it are removed.")
 
 

@@ -6,11 +6,11 @@ from operator import attrgetter
 from marshmallow import Schema, fields, validate
 
 from api import kit
-from panel.db import session
+from panel.core.db import session
 from panel.schemas.base import about
 from panel.schemas.catalog import ImageOut
+from panel.schemas.constants import PURPOSES
 from panel.schemas.images import AdminImageRow
-from panel.schemas.words import PURPOSES
 from panel.services import catalog, instances
 
 admin = kit.Admin("image_group", __name__, description="Images by distribution")

@@ -1,7 +1,7 @@
 """Addresses of every subnet."""
 
 from api import kit
-from panel.errors import Conflict
+from panel.core.errors import Conflict
 from panel.schemas.network import ReverseNameIn
 from panel.schemas.subnets import AddressIn, AddressPatch, AddressQuery, SubnetAddressOut
 from panel.services import subnets

@@ -18,10 +18,10 @@ import flask_smorest
 from flask import g
 from marshmallow import Schema, fields
 
-from api import repeats
-from api.bodies import Parser
+from api import idempotency
 from api.errors import outspoken
 from api.paging import Meta, Page, Rows, page, paged, paginate, part, plain, rows
+from api.request_parsing import Parser
 from panel.auth import can as guard
 from panel.auth import permissions
 from panel.schemas.base import PageQuery, about
@@ -47,7 +47,7 @@ __all__ = [
 ID_SEGMENT = re.compile(r"<(\w+_id)>")
 
 CSV = {"type": "string", "description": "A line of names, then a line for each row (RFC 4180)."}
-"""The `out` of an operation that answers with a table (panel.downloads): in both dialects the table alone."""
+"""The `out` of an operation that answers with a table (panel.web.csv_export): in both dialects the table alone."""
 
 
 class Resource(flask_smorest.Blueprint):
@@ -56,7 +56,7 @@ class Resource(flask_smorest.Blueprint):
     ARGUMENTS_PARSER = Parser()
     surface = prefix = ""
     repeatable = ("POST",)
-    """Methods whose `Idempotency-Key` is honoured (api.repeats)."""
+    """Methods whose `Idempotency-Key` is honoured (api.idempotency)."""
 
     def __init__(self, name, module, **options):
         self.resource = name
@@ -82,10 +82,10 @@ class Resource(flask_smorest.Blueprint):
         **options,
     ):
         """Registers an operation. `also` lists further paths that are served the same but not documented; tokens of
-        `unscoped_kind` need no scope for it; `budget` is the rate limit that it counts in (panel.auth.rates);
+        `unscoped_kind` need no scope for it; `budget` is the rate limit that it counts in (panel.ratelimit.api_budget);
         one that is `billed` is shut while billing is off (specification 7.2, `billing_disabled`); a GET that `writes`
         has to say so (panel.db); what is `repeatable` is carried out `once` for each
-        `Idempotency-Key` (api.repeats); an operation that looks after that itself documents its own
+        `Idempotency-Key` (api.idempotency); an operation that looks after that itself documents its own
         `idempotency_key`."""
 
         def register(view):
@@ -102,7 +102,7 @@ class Resource(flask_smorest.Blueprint):
             if billed:
                 served, facts = gated(served), {**facts, "x-billed": True}
             if once and options["methods"][0] in self.repeatable:
-                served, key = repeats.once(served), repeats.DOCUMENTED
+                served, key = idempotency.once(served), idempotency.DOCUMENTED
             if key:
                 facts["x-idempotency-key"] = key
             served = self.doc(operationId=operation, **facts)(served)

@@ -7,8 +7,7 @@ from marshmallow import fields
 from api import kit
 from api.hypervisors import admin as nodes
 from api.instances import admin as rows
-from api.instances.admin_rows import named
-from panel import reachability
+from api.instances.admin_instances import named
 from panel.schemas.base import about
 from panel.schemas.migrations import (
     Evacuation,
@@ -20,9 +19,10 @@ from panel.schemas.migrations import (
     PrecheckOut,
     PrecheckQuery,
 )
-from panel.schemas.orphans import Asked
 from panel.schemas.tasks import TaskLogOut
+from panel.schemas.unmanaged_machines import Asked
 from panel.services import hypervisors, instances, migrations
+from panel.workflows import reachability
 
 admin = kit.Admin("migration", __name__, description="Migrations")
 READ, WRITE = "admin:instances:read", "admin:instances:write"

@@ -7,7 +7,7 @@ from flask import g
 from marshmallow import Schema, fields
 from sqlalchemy import bindparam, func
 
-from panel.db import session
+from panel.core.db import session
 from panel.schemas.base import PageQuery, about
 
 

@@ -9,13 +9,14 @@ from flask import g
 from marshmallow import fields
 
 from api import kit
-from panel.auth import entry, permissions
-from panel.db import session
-from panel.errors import NotFound
+from panel.auth import login, permissions
+from panel.core.db import session
+from panel.core.errors import NotFound
 from panel.models import Account
+from panel.ratelimit import sign_in
 from panel.schemas.base import about
 from panel.schemas.security import CodeIn, PasskeyIn, PasskeyOut, PasswordChange, PasswordConfirmed, SignInOut
-from panel.services import factors, passkeys, passwords, sign_ins, throttle
+from panel.services import factors, passkeys, passwords, sessions
 
 user = kit.User("profile", __name__, description="The person behind the token")
 CODES = fields.List(
@@ -35,7 +36,7 @@ def me():
 def confirmed(password, field="password"):
     """The person, once the password has shown who it is."""
     person = me()
-    throttle.own_password(g.caller.token_id)
+    sign_in.own_password(g.caller.token_id)
     passwords.check(person, password, field)
     return person
 
@@ -48,7 +49,7 @@ def change_password(body):
     browser ends. Tokens stay.
     """
     person = confirmed(body["current_password"], "current_password")
-    passwords.change(person, body["new_password"], entry.source(), field="new_password")
+    passwords.change(person, body["new_password"], login.source(), field="new_password")
     return {"message": "The password is changed, and every session is ended."}
 
 
@@ -90,8 +91,8 @@ def confirm(body):
     From now on, signing in with the password needs a code as well.
     """
     person = me()
-    throttle.code(person, None)
-    codes = factors.confirm(person, body["code"], entry.source())
+    sign_in.code(person, None)
+    codes = factors.confirm(person, body["code"], login.source())
     return {"message": "Two-factor authentication is on. Keep the recovery codes.", "recovery_codes": codes}
 
 
@@ -100,7 +101,7 @@ def confirm(body):
 )
 def disable(body):
     """Turn two-factor authentication off."""
-    factors.disable(confirmed(body["password"]), entry.source())
+    factors.disable(confirmed(body["password"]), login.source())
     return {"message": "Two-factor authentication is off."}
 
 
@@ -116,7 +117,7 @@ def recovery_codes(body):
 
     Older ones count no more.
     """
-    codes = factors.renew_codes(confirmed(body["password"]), entry.source())
+    codes = factors.renew_codes(confirmed(body["password"]), login.source())
     return {"message": "Keep the codes: they are not shown again.", "recovery_codes": codes}
 
 
@@ -139,7 +140,7 @@ def passkey_options(body):
     The options are for the browser's WebAuthn. Its answer and the state go to `POST /api/profile/passkeys`.
     """
     person = confirmed(body["password"])
-    options, challenge = passkeys.ask_new(person, entry.site())
+    options, challenge = passkeys.ask_new(person, login.site())
     return {"message": "Ask the browser.", "options": options, "state": passkeys.seal(person, challenge)}
 
 
@@ -158,8 +159,8 @@ def add_passkey(body):
         name=body["name"],
         credential=json.dumps(body["credential"]),
         challenge=passkeys.unseal(person, body["state"]),
-        site=entry.site(),
-        source=entry.source(),
+        site=login.site(),
+        source=login.source(),
     )
     return {"message": "The passkey is added.", "recovery_codes": codes}
 
@@ -174,19 +175,19 @@ def add_passkey(body):
 def remove_passkey(body, passkey_id):
     """Remove a passkey."""
     person = confirmed(body["password"])
-    passkeys.remove(passkeys.get(person, passkey_id), entry.source())
+    passkeys.remove(passkeys.get(person, passkey_id), login.source())
     return {"message": "The passkey is removed."}
 
 
 @user.get("/profile/sessions", op="sessions", can=permissions.ANY_USER, query=kit.PageQuery, out=kit.page(SignInOut))
 def list_sessions():
     """List the browsers that are signed in."""
-    return kit.paginate(sign_ins.listing(me()))
+    return kit.paginate(sessions.listing(me()))
 
 
 @user.delete("/profile/session/<session_id>", op="session_delete", can=permissions.PERSONAL, out=kit.done())
 def end_session(session_id):
     """Sign a browser out."""
-    if not sign_ins.end_one(me(), session_id):
+    if not sessions.end_one(me(), session_id):
         raise NotFound("No such session.")
     return {"message": "The session is ended."}

@@ -3,7 +3,7 @@
 from marshmallow import fields
 
 from api import kit
-from panel.db import session
+from panel.core.db import session
 from panel.schemas.base import about
 from panel.schemas.security_groups import (
     AdminSecurityGroupIn,

@@ -2,7 +2,7 @@
 
 from api import kit
 from panel.schemas.sessions import AdminSessionOut, SessionQuery
-from panel.services import sign_ins
+from panel.services import sessions
 
 admin = kit.Admin("session", __name__, description="Signed-in browsers")
 
@@ -13,7 +13,7 @@ def listing(query):
 
     With the address and the program of each.
     """
-    return kit.paginate(sign_ins.everybodys(**query))
+    return kit.paginate(sessions.everybodys(**query))
 
 
 @admin.delete("/session/<session_id>", op="delete", can="admin:accounts:write")
@@ -22,5 +22,5 @@ def delete(session_id):
 
     Tokens stay. It counts at once. 404 for a session that has ended.
     """
-    sign_ins.end_any(session_id)
+    sessions.end_any(session_id)
     kit.say("The session is ended.")

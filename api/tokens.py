@@ -6,6 +6,7 @@ from marshmallow import fields
 from api import kit
 from panel.auth import permissions
 from panel.schemas.base import about
+from panel.schemas.constants import FAMILIES
 from panel.schemas.tokens import (
     AccountTokenOut,
     FamilyOut,
@@ -17,7 +18,6 @@ from panel.schemas.tokens import (
     TokenPatch,
     TokenQuery,
 )
-from panel.schemas.words import FAMILIES
 from panel.services import accounts, impersonations, tokens
 
 user = kit.User("token", __name__, description="API tokens")

@@ -4,7 +4,7 @@ from flask import current_app
 from marshmallow import fields
 
 from api import kit
-from panel import clock
+from panel.core import clock
 from panel.schemas.base import about
 from panel.schemas.usage import AccountUsageOut, UsageOut, UsageQuery, UsageTotals
 from panel.services import accounts, credits, usage

@@ -2,9 +2,9 @@
 
 import sys
 
-from consoles.process import run
-from panel.config import load
-from panel.logs import setup
+from consoles.server import run
+from panel.core.config import load
+from panel.core.logs import setup
 
 if __name__ == "__main__":
     setup(load().json_logs)

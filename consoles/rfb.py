@@ -15,7 +15,7 @@ import struct
 from cryptography.hazmat.decrepit.ciphers.algorithms import TripleDES
 from cryptography.hazmat.primitives.ciphers import Cipher, modes
 
-from consoles.endings import LOST, NOT_ADMITTED, REFUSED
+from consoles.close_codes import LOST, NOT_ADMITTED, REFUSED
 
 BROWSER, NODE = "browser", "node"
 

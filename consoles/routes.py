@@ -3,11 +3,11 @@ nothing; the first one that is gets the session."""
 
 from flask import Blueprint, Response, current_app, request
 
-from consoles import handoff
+from consoles import fd_passing
 from panel.auth import permissions, source_address
-from panel.auth.browser import page_can
-from panel.db import session, writing
-from panel.errors import Problem
+from panel.auth.browser_session import page_can
+from panel.core.db import session, writing
+from panel.core.errors import Problem
 from panel.services import consoles
 
 bp = Blueprint("sockets", __name__)
@@ -41,16 +41,16 @@ def carry(kind, secret):
     """Gives the connection to the console process. The session is spent before that, so that of two connections at the
     same moment one gets it, and given back when nobody can carry it."""
     config = current_app.extensions["config"]
-    handoff.check_handshake(request.environ)
-    handoff.check_origin(request.environ, config.public_url)
+    fd_passing.check_handshake(request.environ)
+    fd_passing.check_origin(request.environ, config.public_url)
     with writing():
         session_id = consoles.spend(kind, secret, source_address(), permissions.may_open_consoles)
         note = consoles.note(consoles.get(session_id))
         session.commit()
         try:
-            handoff.hand_over(request.environ, config.console_socket, note)
+            fd_passing.hand_over(request.environ, config.console_socket, note)
         except Problem:
             consoles.give_back(session_id)
             session.commit()
             raise
-    return handoff.HandedOver()
+    return fd_passing.HandedOver()

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import paramiko
 
-from consoles.endings import NOT_ADMITTED, REFUSED, UNREACHABLE, Ending
+from consoles.close_codes import NOT_ADMITTED, REFUSED, UNREACHABLE, Ending
 
 logging.getLogger("paramiko").setLevel(logging.CRITICAL)  # it logs tracebacks of whatever a peer does
 

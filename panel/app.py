@@ -13,14 +13,14 @@ from werkzeug.exceptions import HTTPException
 import api
 import api.errors
 from consoles import routes as sockets
-from panel import admin, assets, db, frame, health, htmx, jobs, limits, mail
-from panel.auth import rates, trail
-from panel.config import ROOT, Config
-from panel.database_errors import find_outage
-from panel.db import may_have_committed, session
-from panel.errors import Conflict, Invalid, NotFound, Problem, TooMany
-from panel.services.webhooks import targets
-from panel.user import (
+from panel.auth import audit_context
+from panel.core import db, jobs, mail
+from panel.core.config import ROOT, Config
+from panel.core.database_errors import find_outage
+from panel.core.db import may_have_committed, session
+from panel.core.errors import Conflict, Invalid, NotFound, Problem, TooMany
+from panel.pages import admin
+from panel.pages.customer import (
     acme,
     activity,
     billing,
@@ -51,6 +51,9 @@ from panel.user import (
     volumes,
     webhooks,
 )
+from panel.ratelimit import api_budget, windows
+from panel.services.webhooks import url_policy
+from panel.web import assets, health, htmx, layout
 
 PAGES = (
     assets,
@@ -86,7 +89,7 @@ PAGES = (
     sockets,
     *admin.pages(),
 )
-"""The table of contents of the pages: every module of panel.auth, panel.user and panel.admin that has a blueprint."""
+"""The table of contents of the pages: every module of panel.auth, panel.pages.customer and panel.pages.admin that has a blueprint."""
 
 log = structlog.get_logger()
 OUTAGE_RETRY_SECONDS = 10
@@ -136,16 +139,16 @@ def create_app(config: Config) -> Flask:
     }
     db.bind(app, config)
     jobs.connect(config.redis_url)
-    limits.connect(config.redis_url)
+    windows.connect(config.redis_url)
     mail.configure(config)
-    targets.configure(config)
+    url_policy.configure(config)
     app.extensions["openapi"] = api.register(app)
     app.register_blueprint(health.bp)
     for pages in PAGES:
         app.register_blueprint(pages.bp)
     app.before_request(begin)
     app.after_request(conclude)
-    frame.prepare(app)
+    layout.prepare(app)
     Compress(app)
     app.register_error_handler(Problem, failure)
     app.register_error_handler(HTTPException, failure)
@@ -155,7 +158,7 @@ def create_app(config: Config) -> Flask:
 
 def begin():
     g.request_id = secrets.token_hex(8)
-    trail.begin()
+    audit_context.begin()
     structlog.contextvars.bind_contextvars(request_id=g.request_id)
     odd = b"%00" in request.query_string  # databases have no such texts
     if odd and api.errors.dialect(request.path):
@@ -167,9 +170,9 @@ def begin():
 def conclude(response):
     """Ends the transaction: an answer that is a failure keeps nothing. When the database cannot keep the changes, the
     framework has `failure` answer and calls this again."""
-    trail.write_refusal()
+    audit_context.write_refusal()
     if response.status_code < 400:
-        trail.keep()
+        audit_context.keep()
         session.commit()
     else:
         session.rollback()
@@ -178,7 +181,7 @@ def conclude(response):
     if spoken == "admin":
         response.headers["X-Api-Envelope"] = "v1"
     if spoken:
-        rates.tell(response)
+        api_budget.tell(response)
         repeats = request.method == "GET" and not g.get("writes")
         if repeats and response.status_code == 200 and not response.is_streamed:
             response.headers["Cache-Control"] = "private, no-cache"

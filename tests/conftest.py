@@ -15,16 +15,24 @@ from argon2 import PasswordHasher
 from flask import g
 from sqlalchemy import event, inspect
 
-from panel import jobs, limits
 from panel.app import create_app
-from panel.config import Config
-from panel.db import db, new_id, session
-from panel.services import accounts, settings, sign_ins
-from tests import answers, audited
-from tests import cast as people
-from worker import hypervisors, nodes, process, task, together  # noqa: F401  (process registers the task bodies)
+from panel.core import jobs
+from panel.core.config import Config
+from panel.core.db import db, new_id, session
+from panel.ratelimit import windows
+from panel.services import accounts, sessions, settings
+from tests.support import audit_assertions, response_assertions
+from tests.support import cast as people
+from worker import nodes
+from worker.engine import batch, main, runner  # noqa: F401  (process registers the task bodies)
+from worker.sync import node_sync
 
-pytest_plugins = ["tests.hypervisor", "tests.laboratory", "tests.library", "tests.programs"]
+pytest_plugins = [
+    "tests.support.local_hypervisor",
+    "tests.support.installation",
+    "tests.support.file_server",
+    "tests.support.programs",
+]
 
 CONFIGURED = {name: os.environ.pop(name) for name in list(os.environ) if name.startswith("PANEL_")}
 
@@ -46,13 +54,13 @@ def config(tmp_path_factory):
 @pytest.fixture(scope="session")
 def app(config):
     """The product, with an empty database and the cast in it."""
-    hypervisors.data_dir = config.data_dir
+    node_sync.data_dir = config.data_dir
     jobs.call = ring
     app = create_app(config)
-    limits.alone.now = counted.time
-    limits.connect("")
+    windows.alone.now = counted.time
+    windows.connect("")
     app.testing = True
-    app.test_client_class = answers.Client
+    app.test_client_class = response_assertions.Client
     with app.app_context():
         db.drop_all()
         db.create_all()
@@ -86,15 +94,19 @@ bells = []
 """What was rung for: Redis is not part of these tests."""
 
 
-AT_ONCE = {"worker.reachability.look", "worker.docker_deployments.check_support", "worker.agents.report"}
+AT_ONCE = {
+    "worker.sync.reachability.look",
+    "worker.tasks.docker_deployments.check_support",
+    "worker.sync.guest_agents.report",
+}
 """What requests wait for is done at once, as workers with nothing else to do would."""
 
 
 def ring(function, *args):
     if function in AT_ONCE:
-        before = list(getattr(audited.written, "tables", ()))
+        before = list(getattr(audit_assertions.written, "tables", ()))
         call(function, *args)
-        audited.written.tables = before  # it was not the request that wrote
+        audit_assertions.written.tables = before  # it was not the request that wrote
     else:
         bells.append((function, args))
 
@@ -108,8 +120,8 @@ def work_off():
     """Answers every bell, and those that ring meanwhile."""
     while bells:
         function, args = bells.pop(0)
-        if function == "worker.task.run":
-            task.run(*args, "test-worker") if len(args) == 1 else together.run(args, f"test-worker {new_id()}")
+        if function == "worker.engine.runner.run":
+            runner.run(*args, "test-worker") if len(args) == 1 else batch.run(args, f"test-worker {new_id()}")
         else:
             call(function, *args)
 
@@ -128,7 +140,7 @@ def undone(app):
         settings.forget()
         settings.get()  # remembered, so that tests may count queries
         counted.begin()
-        limits.connect("")
+        windows.connect("")
         try:
             yield app
         finally:
@@ -266,7 +278,7 @@ def queries(world, monkeypatch):
     event.remove(db.engine, "before_cursor_execute", note)
 
 
-class Browser(answers.Client):
+class Browser(response_assertions.Client):
     """Sends what browsers send with a form of the page's own. Each request begins with an empty `g`, as in production
     (here the test's own context is around it), and the test's rows are read anew after each answer."""
 
@@ -285,7 +297,7 @@ def browse(world, cast):
         browser = Browser(world, world.response_class)
         browser.environ_base |= {"HTTP_SEC_FETCH_SITE": "same-origin", "REMOTE_ADDR": "127.0.0.1"}
         if who:
-            secret = sign_ins.start(getattr(cast, who), ip="127.0.0.1", user_agent="test")
+            secret = sessions.start(getattr(cast, who), ip="127.0.0.1", user_agent="test")
             session.commit()
             with browser.session_transaction() as cookie:
                 cookie["_user_id"] = secret

@@ -9,13 +9,14 @@ from datetime import timedelta
 import pytest
 from sqlalchemy import select
 
-from panel import clock, reachability
 from panel.auth import permissions
-from panel.db import session
+from panel.core import clock
+from panel.core.db import session
 from panel.models import DockerDeployment, Image, Instance, Iso, Member, Passkey, SignIn, Token, Volume, VolumeSnapshot
-from panel.services import resource_packs, settings, sign_ins, tokens, volume_plans
-from tests.cast import PASSWORD
+from panel.services import resource_packs, sessions, settings, tokens, volume_plans
+from panel.workflows import reachability
 from tests.certificates.conftest import made as certificate
+from tests.support.cast import PASSWORD
 from tests.test_architecture import SURFACES, operations
 
 UNKNOWN = "0199c0a8-0000-7000-8000-000000000000"
@@ -312,7 +313,7 @@ def ids(as_, cast):
     captured, iso = library(cast.owner)
     passkey = Passkey(account_id=cast.owner.id, name="k", credential_id="c", public_key="p", sign_count=0)
     session.add(passkey)
-    sign_ins.start(cast.owner, ip="127.0.0.1", user_agent="test")
+    sessions.start(cast.owner, ip="127.0.0.1", user_agent="test")
     session.commit()
     hook = {"name": "h", "url": "https://1.1.1.1/", "secret": "s" * 16, "event_kinds": ["*"]}
     subscription = made("webhook-subscriptions", **hook)["webhook_subscription"]["id"]

@@ -10,8 +10,9 @@ import api
 import panel
 from api.docs import described
 from panel.auth import permissions
-from worker import nodes, process
-from worker.kinds import KINDS
+from worker import nodes
+from worker.engine import main
+from worker.engine.registry import KINDS
 from worker.nodes.base import Node
 
 ROOT = Path(panel.__file__).parent.parent
@@ -49,7 +50,7 @@ def test_services_flush_and_never_commit():
 
 
 def test_every_task_kind_that_is_enqueued_has_a_body():
-    assert process.BODIES
+    assert main.BODIES
     actions = {"deploy", "start", "stop", "shutdown", "restart", "poweroff", "destroy"}
     assert {f"instance_{action}" for action in actions} <= KINDS.keys()
 

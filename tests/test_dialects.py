@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from panel.db import parse_json, session
-from panel.errors import Conflict, Forbidden, Invalid, NotFound, Problem, Unavailable
+from panel.core.db import parse_json, session
+from panel.core.errors import Conflict, Forbidden, Invalid, NotFound, Problem, Unavailable
 from panel.services import settings
 from tests.test_architecture import operations
 
@@ -236,7 +236,7 @@ def test_an_unknown_path_never_redirects(as_):
 
 
 def test_a_crash_logs_no_local_variables(as_, monkeypatch, capfd):
-    from panel import logs
+    from panel.core import logs
 
     def broken(*_, **__):
         hidden = "a password in a variable"

@@ -1,7 +1,7 @@
 """What the headers of every answer say: who may keep it, frame it, send it on; and whom we believe about a request.
 
 That pages have their policy and answers of the APIs are not kept is looked at for each answer of the suite
-(tests.answers); here are walks over all of them, and what only some installations have.
+(tests.support.response_assertions); here are walks over all of them, and what only some installations have.
 """
 
 import ipaddress
@@ -13,9 +13,9 @@ from hypothesis import strategies as any_
 
 from api.docs import described
 from panel.app import LARGEST_BODY, create_app
-from tests import answers, apart, crawl
-from tests.bad_input.odd import filled
-from tests.cast import PASSWORD
+from tests.support import isolated_app, link_crawler, response_assertions
+from tests.support.cast import PASSWORD
+from tests.support.malformed_input import filled
 from tests.test_architecture import operations
 
 SOME = settings(
@@ -28,7 +28,7 @@ UNKNOWN = "0199c0a8-0000-7000-8000-000000000000"
 @pytest.mark.parametrize(("who", "start"), [("owner", "/"), ("admin", "/admin"), (None, "/sign-in")])
 def test_every_page_is_sealed(browse, cast, who, start):
     cast.instance()
-    seen = list(crawl.pages(browse(who), start))
+    seen = list(link_crawler.pages(browse(who), start))
     assert len(seen) > (10 if who else 0)
     for path, answer in seen:
         assert answer.status_code in (200, 303), path
@@ -110,9 +110,9 @@ class TestHttps:
     @pytest.fixture
     def secure(self, tmp_path):
         settings = {"public_url": "https://panel.example.com", "redis_url": "redis://127.0.0.1:1"}
-        with apart.installation(tmp_path, make=create_app, **settings) as app:
+        with isolated_app.installation(tmp_path, make=create_app, **settings) as app:
             app.testing = True
-            app.test_client_class = answers.Client
+            app.test_client_class = response_assertions.Client
             yield app
 
     def test_browsers_are_told_to_stay_with_https_and_cookies_too(self, secure):
@@ -180,7 +180,7 @@ def test_nobody_is_sent_elsewhere(browse, start, rest):
 
 
 def only_to_us(answer):
-    """`tests.answers` has looked that the address is one of our own."""
+    """`tests.support.response_assertions` has looked that the address is one of our own."""
     assert answer.status_code == 404 or {"Location", "HX-Redirect"} & set(answer.headers.keys()), answer.status
 
 

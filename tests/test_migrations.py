@@ -7,9 +7,9 @@ import pytest
 from sqlalchemy import JSON, MetaData, create_engine, insert, inspect, make_url, text
 
 import panel.models  # noqa: F401
-from panel import clock
-from panel.config import Config
-from panel.db import allow_migrations, bare_app, db
+from panel.core import clock
+from panel.core.config import Config
+from panel.core.db import allow_migrations, bare_app, db
 from tests.conftest import CONFIGURED
 
 FIRST = "ec4a282d50b5"

@@ -7,10 +7,11 @@ from importlib import import_module
 
 import pytest
 
-from panel import admin, clock, user
 from panel.app import PAGES
 from panel.auth import permissions
-from panel.db import session
+from panel.core import clock
+from panel.core.db import session
+from panel.pages import admin, customer
 from panel.services import settings
 
 UNKNOWN = "0199c0a8-0000-7000-8000-000000000000"
@@ -34,7 +35,7 @@ def test_every_page_names_a_permission(app):
 
 
 def test_every_module_with_pages_is_registered():
-    for package in (user, admin):
+    for package in (customer, admin):
         for found in pkgutil.iter_modules(package.__path__, f"{package.__name__}."):
             module = import_module(found.name)
             assert not hasattr(module, "bp") or module in PAGES, found.name
@@ -160,7 +161,7 @@ def test_a_crash_names_the_request(app, browse, monkeypatch):
     def crash(*_, **__):
         raise RuntimeError("the database's secret")
 
-    monkeypatch.setattr("panel.user.overview.latest", crash)
+    monkeypatch.setattr("panel.pages.customer.overview.latest", crash)
     answer = browse("owner").get("/")
     assert answer.status_code == 500
     assert answer.headers["X-Request-Id"] in answer.text

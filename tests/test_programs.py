@@ -4,7 +4,7 @@ import subprocess
 
 import pytest
 
-from tests import programs
+from tests.support import programs
 
 
 def test_a_declared_and_a_required_program_pass():

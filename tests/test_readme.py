@@ -5,10 +5,10 @@ from pathlib import Path
 
 import panel
 from panel.cli import COMMANDS
-from panel.config import Config
-from worker.guests import debian, disk, packages, tiny
-from worker.guests.tiny import boot
-from worker.nodes.libvirt import local
+from panel.core.config import Config
+from worker.images import debian, disk, packages, tiny
+from worker.images.tiny import boot
+from worker.nodes.libvirt import private_daemon
 
 ROOT = Path(panel.__file__).parent.parent
 
@@ -31,6 +31,6 @@ def test_make_installs_what_a_local_hypervisor_and_its_images_need():
     installed = {
         word for line in makefile.splitlines() if "_PACKAGES := " in line for word in line.split(":=")[1].split()
     }
-    needed = {*local.PACKAGES, *disk.PROGRAMS.values(), *packages.PROGRAMS.values(), *boot.PROGRAMS.values()}
+    needed = {*private_daemon.PACKAGES, *disk.PROGRAMS.values(), *packages.PROGRAMS.values(), *boot.PROGRAMS.values()}
     assert needed <= installed
     assert tiny.missing() == debian.missing() == []

@@ -8,7 +8,7 @@ from api.instances.suspension import SUSPENSION, WORK
 from panel.auth import permissions
 from panel.schemas.billing import OrderIn, OrderOut, RentedInstanceOut, SsoIn, SsoOut, TerminateIn
 from panel.schemas.instances import PlanChange
-from panel.services import customers, instances, sso
+from panel.services import billing_users, instances, sso
 
 billing = kit.Billing("instance", __name__, description="Instances of the billing system")
 MAY = permissions.BILLING
@@ -23,7 +23,7 @@ def create(body):
     `ipv4_not_available`, `ipv6_not_available`, `ipv6_subnet_not_available`, `private_ipv4_not_available`,
     `hypervisor_not_available`. Nothing is kept of a refused request.
     """
-    owner = customers.get(body.pop("user_id"), "user_id")
+    owner = billing_users.get(body.pop("user_id"), "user_id")
     system = {name: body.pop(name) for name in SYSTEM if name in body}
     made = instances.create(owner, actor=kit.actor(), billing_mode="external", **body)
     answer = {"instance_id": made.id, "task_id": None, "password": None}
@@ -129,4 +129,4 @@ def sign_in_link(body, instance_id):
     instance = instances.get(instance_id)
     kit.say("The link is made.")
     leads_to = url_for("instances.show", instance_id=instance.id)
-    return sso.make(customers.get(instance.account_id), leads_to=leads_to, **body)
+    return sso.make(billing_users.get(instance.account_id), leads_to=leads_to, **body)

@@ -2,14 +2,14 @@
 
 from flask import url_for
 
-from api import kit, repeats
+from api import idempotency, kit
 from api.credits import BOOKED_ONCE
 from api.usage import REPORT, reported
 from panel.auth import permissions
 from panel.schemas.billing import CustomerIn, CustomerOut, CustomerPatch, CustomerQuery, SsoIn, SsoOut, SuspendIn
 from panel.schemas.credits import CreditIn, CreditOut
 from panel.schemas.usage import UsageQuery
-from panel.services import accounts, credits, customers, sso
+from panel.services import accounts, billing_users, credits, sso
 
 connect = kit.Billing("connect", __name__, description="Confirming a billing token")
 billing = kit.Billing("user", __name__, description="Users of the billing system")
@@ -31,7 +31,7 @@ def listing(query):
 
     Without either every customer is listed, newest first. Operators are not customers.
     """
-    found = kit.paginate(customers.listing(**query))
+    found = kit.paginate(billing_users.listing(**query))
     accounts.weigh(found["__rows__"])
     return found
 
@@ -44,7 +44,7 @@ def create(body):
     to choose one.
     """
     kit.say("The user is there.")
-    return weighed(customers.provision(**body))
+    return weighed(billing_users.provision(**body))
 
 
 @billing.get("/user/<account_id>", op="get", can=MAY, out=CustomerOut)
@@ -53,7 +53,7 @@ def show(account_id):
 
     404 for operators and unknown ids.
     """
-    return weighed(customers.get(account_id))
+    return weighed(billing_users.get(account_id))
 
 
 def weighed(account):
@@ -68,7 +68,7 @@ def update(body, account_id):
     another user has it.
     """
     kit.say("The user is changed.")
-    return weighed(customers.update(customers.get(account_id), **body))
+    return weighed(billing_users.update(billing_users.get(account_id), **body))
 
 
 @billing.delete("/user/<account_id>", op="delete", can=MAY)
@@ -78,7 +78,7 @@ def delete(account_id):
     Refused with 409 `owns_resources` while there is something, such as an instance. The ledger and the usage records
     stay.
     """
-    accounts.remove(customers.get(account_id))
+    accounts.remove(billing_users.get(account_id))
     kit.say("The user is removed.")
 
 
@@ -90,7 +90,7 @@ def suspend(body, account_id):
     removing tokens. Every other change answers 403 `account_suspended`. Instances go on: suspend each of them.
     """
     kit.say("The user is suspended.")
-    return weighed(accounts.suspend(customers.get(account_id), **body))
+    return weighed(accounts.suspend(billing_users.get(account_id), **body))
 
 
 @billing.post("/user/<account_id>/unsuspend", op="unsuspend", can=MAY, out=CustomerOut)
@@ -100,7 +100,7 @@ def unsuspend(account_id):
     The user may act again at once; instances that were suspended stay so. Does nothing to a user who is not suspended.
     """
     kit.say("The user is no longer suspended.")
-    return weighed(accounts.unsuspend(customers.get(account_id)))
+    return weighed(accounts.unsuspend(billing_users.get(account_id)))
 
 
 @billing.post("/user/<account_id>/credits", op="add_credit", can=MAY, body=CreditIn, out=CreditOut, **BOOKED_ONCE)
@@ -110,7 +110,7 @@ def add_credit(body, account_id):
     With an `Idempotency-Key` a repeated request is booked once and answered alike.
     """
     kit.say("The amount is booked.")
-    return credits.give(customers.get(account_id), actor=kit.actor(), key=repeats.key(), **body)
+    return credits.give(billing_users.get(account_id), actor=kit.actor(), key=idempotency.key(), **body)
 
 
 @billing.get("/user/<account_id>/usage", op="usage", can=MAY, query=UsageQuery, out=REPORT)
@@ -119,7 +119,7 @@ def usage(query, account_id):
 
     `month` is a calendar month in UTC, by default the current one.
     """
-    return reported(customers.get(account_id), **query)
+    return reported(billing_users.get(account_id), **query)
 
 
 @billing.post("/user/<account_id>/sso", op="sso", can=MAY, body=SsoIn, out=SsoOut)
@@ -129,4 +129,4 @@ def sign_in_link(body, account_id):
     It works once and leads to the user's first page. A second factor, if the user has one, is asked for as always.
     """
     kit.say("The link is made.")
-    return sso.make(customers.get(account_id), leads_to=url_for("overview.show"), **body)
+    return sso.make(billing_users.get(account_id), leads_to=url_for("overview.show"), **body)

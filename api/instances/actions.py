@@ -4,7 +4,7 @@ from marshmallow import fields
 
 from api import kit
 from api.instances import user
-from api.instances.rows import mine
+from api.instances.customer import mine
 from panel.schemas.base import about
 from panel.schemas.instances import DeployIn
 from panel.schemas.tasks import TaskLogOut, TaskOut, TaskQuery

@@ -4,15 +4,15 @@ from marshmallow import fields
 
 from api import kit
 from api.instances import admin, user
-from api.instances.rows import mine
-from panel.auth import trail
-from panel.db import session
-from panel.errors import Forbidden, Problem
-from panel.figures import plural
+from api.instances.customer import mine
+from panel.auth import audit_context
+from panel.core.db import session
+from panel.core.errors import Forbidden, Problem
 from panel.schemas.base import about
 from panel.schemas.bulk import AdminBulkIn, BulkIn, BulkOut, BulkRefused, TagsIn
 from panel.schemas.instances import InstanceOut
 from panel.services import instances
+from panel.web.formatting import plural
 
 DONE = kit.Done.from_dict({"data": fields.Nested(BulkOut, **about("What became of each."))}, name="BulkDone")()
 
@@ -82,6 +82,6 @@ def kept(lines, sentence, told):
     status = instances.bulk_status(lines)
     if status == 200:
         return sentence
-    trail.keep()
+    audit_context.keep()
     session.commit()
     raise Problem(sentence, status=status, extra=told)

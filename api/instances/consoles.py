@@ -7,12 +7,12 @@ from flask import current_app
 
 from api import kit
 from api.instances import admin, user
-from api.instances.rows import mine
-from panel import screens, shells
-from panel.auth import trail
-from panel.errors import Unavailable
+from api.instances.customer import mine
+from panel.auth import audit_context
+from panel.core.errors import Unavailable
 from panel.schemas.consoles import ScreenIn, ScreenOut, ShellOut, ShellSession, VncOut
 from panel.services import consoles, instances
+from panel.workflows import ssh_console, vnc_console
 
 CONSOLE = "instances.console"
 OPERATE = "admin:instances:write"
@@ -50,7 +50,7 @@ def need_address():
 
 def screen(instance, expires_in=consoles.SCREEN_LASTS, by_operator=False):
     need_address()
-    row, secret = screens.opened(instance, trail.holder(), by_operator=by_operator, expires_in=expires_in)
+    row, secret = vnc_console.opened(instance, audit_context.holder(), by_operator=by_operator, expires_in=expires_in)
     return {
         "url": socket_url(f"/vnc/?session={secret}"),
         "console_url": f"{public_url()}/console/{secret}",
@@ -60,7 +60,7 @@ def screen(instance, expires_in=consoles.SCREEN_LASTS, by_operator=False):
 
 
 def shell(instance):
-    row, token, task = shells.opened(instance, trail.holder())
+    row, token, task = ssh_console.opened(instance, audit_context.holder())
     return {
         "token": token,
         "session_id": row.id,

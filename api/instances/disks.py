@@ -5,7 +5,7 @@ from marshmallow import fields
 from api import kit
 from api.instances import admin, user
 from api.instances.actions import TASK_ID
-from api.instances.rows import mine
+from api.instances.customer import mine
 from api.instances.suspension import WORK
 from panel.schemas.base import about
 from panel.schemas.disks import DiskIn, DiskPatch

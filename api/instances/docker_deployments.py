@@ -1,13 +1,13 @@
 """Container apps in the guests of customers' instances."""
 
 from api import kit
-from api.instances import docker_answers as answers
+from api.instances import docker_schemas as answers
 from api.instances import user
-from api.instances.docker_answers import ONE, PATH, one
-from api.instances.rows import mine
-from panel import docker_logs
+from api.instances.customer import mine
+from api.instances.docker_schemas import ONE, PATH, one
 from panel.schemas.docker_deployments import DeployAppIn, DeployComposeIn, DockerAppOut
 from panel.services import docker_apps
+from panel.workflows import docker_logs
 
 VIEW, MANAGE, CONSOLE = "instances.view", "instances.manage", "instances.console"
 

@@ -2,7 +2,7 @@
 
 from api import kit
 from api.instances import user
-from api.instances.rows import mine
+from api.instances.customer import mine
 from panel.auth import also_needs
 from panel.schemas.firewall import FirewallOut
 from panel.services import firewall_view

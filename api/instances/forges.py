@@ -5,7 +5,7 @@ from marshmallow import fields
 from api import kit
 from api.instances import admin, user
 from api.instances.actions import TASK_ID
-from api.instances.rows import mine
+from api.instances.customer import mine
 from panel.schemas.base import about
 from panel.schemas.forges import ForgeIn, ForgeOut, ForgeState
 from panel.services import forges, instances

@@ -7,11 +7,11 @@ from marshmallow import fields
 from api import kit
 from api.instances import admin, user
 from api.instances.actions import TASK_ID
-from api.instances.rows import mine
-from panel import reachability
+from api.instances.customer import mine
 from panel.schemas.base import about
 from panel.schemas.guests import GuestAddressOut, GuestFilesystemOut, PushKeysIn, ResetPasswordIn
 from panel.services import instances, ssh_keys, watched_instances
+from panel.workflows import reachability
 
 PASSWORD = fields.String(**about("The new password of root. Shown once.", "kX2v…"))
 RESET = kit.Schema.from_dict({"password": PASSWORD, "task_id": TASK_ID}, name="PasswordReset")

@@ -1,7 +1,7 @@
 """What instances use, now and over time."""
 
 from api.instances import admin, user
-from api.instances.rows import mine
+from api.instances.customer import mine
 from panel.schemas.metrics import MetricsNow, MetricsQuery, MetricsSeries
 from panel.services import instances, metrics, watched_instances
 

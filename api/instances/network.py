@@ -4,17 +4,17 @@ from marshmallow import fields
 
 from api import kit
 from api.instances import admin, user
-from api.instances.rows import mine
-from panel.errors import NotFound
+from api.instances.customer import mine
+from panel.core.errors import NotFound
 from panel.schemas.base import about
 from panel.schemas.instances import AddressOut, InterfaceOut
 from panel.schemas.network import AddressesIn, BandwidthIn, BandwidthOut, ReverseNameIn
 from panel.services import instances
-from panel.services.instances import ips, second_card, traffic
+from panel.services.instances import ips, second_interface, traffic
 
 SECOND_CARD = {
-    "enable": (second_card.enable, "The instance has a second network card."),
-    "disable": (second_card.disable, "The instance has no second network card."),
+    "enable": (second_interface.enable, "The instance has a second network card."),
+    "disable": (second_interface.disable, "The instance has no second network card."),
 }
 InstanceNetwork = kit.Schema.from_dict(
     {"interfaces": fields.List(fields.Nested(InterfaceOut), **about("The network cards, the first one first."))},

@@ -3,7 +3,7 @@
 from api import kit
 from api.instances import admin, user
 from api.instances.actions import TASK_ID
-from api.instances.rows import mine
+from api.instances.customer import mine
 from panel.schemas.instances import PlanChange
 from panel.services import instances
 

@@ -3,8 +3,8 @@
 from api import kit
 from api.instances import admin, user
 from api.instances.actions import PASSWORD, TASK_ID
-from api.instances.admin_rows import DEPLOYING
-from api.instances.rows import mine
+from api.instances.admin_instances import DEPLOYING
+from api.instances.customer import mine
 from panel.schemas.instances import ReinstallIn
 from panel.services import instances
 

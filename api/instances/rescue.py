@@ -5,7 +5,7 @@ from marshmallow import fields
 from api import kit
 from api.instances import admin, user
 from api.instances.actions import TASK_ID
-from api.instances.rows import mine
+from api.instances.customer import mine
 from panel.schemas.base import Bool, In, Time, about
 from panel.services import instances
 from panel.services.instances import rescue

@@ -5,10 +5,10 @@ from marshmallow import ValidationError, validates_schema
 from api import kit
 from api.instances import admin, user
 from api.instances.actions import TASK_ID
-from api.instances.rows import mine
+from api.instances.customer import mine
 from api.instances.suspension import WORK
-from panel.db import session
-from panel.errors import Invalid
+from panel.core.db import session
+from panel.core.errors import Invalid
 from panel.models import Image
 from panel.schemas.base import Hostname, In, Text, about
 from panel.schemas.catalog import ID

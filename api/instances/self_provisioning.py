@@ -5,13 +5,13 @@ from marshmallow import fields
 from api import kit
 from api.instances import user
 from api.instances.actions import TASK_ID, destroy
-from api.instances.rows import CREATED
-from panel.db import session
+from api.instances.customer import CREATED
+from panel.core.db import session
 from panel.schemas.base import about
 from panel.schemas.instances import InstanceOut
 from panel.schemas.resource_packs import PackedInstanceIn, PackOut
 from panel.services import instances, resource_packs
-from panel.services.instances.packed import create as create_packed
+from panel.services.instances.self_provisioning import create as create_packed
 
 USED = kit.Schema.from_dict(
     {

@@ -5,7 +5,7 @@ from marshmallow import fields
 from api import kit
 from api.instances import user
 from api.instances.actions import TASK_ID
-from api.instances.rows import mine
+from api.instances.customer import mine
 from panel.schemas.base import about
 from panel.schemas.snapshots import RollbackIn, SnapName, SnapshotIn, SnapshotOut
 from panel.services import snapshots

@@ -5,4 +5,4 @@ from api import kit
 user = kit.User("volume", __name__, description="Volumes")
 admin = kit.Admin("volume", __name__, description="Volumes")
 
-from api.volumes import admin_rows, plans, rows, snapshots  # noqa: E402, F401  (they add their routes to the two above)
+from api.volumes import admin_volumes, customer, plans, snapshots  # noqa: E402, F401  (they add their routes to the two above)

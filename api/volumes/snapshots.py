@@ -4,7 +4,7 @@ from marshmallow import fields
 
 from api import kit
 from api.volumes import admin, user
-from api.volumes.rows import ITEM, MANAGE, mine
+from api.volumes.customer import ITEM, MANAGE, mine
 from panel.schemas.base import Out, about
 from panel.schemas.volumes import ID, VolumeRestore, VolumeSnapshotIn
 from panel.services import volumes

@@ -4,9 +4,9 @@ Three things must agree before a customer's program may act: the scope of its to
 permission of the person it acts for (named by the route), and the address it calls from.
 """
 
-from panel.schemas import words
+from panel.schemas import constants
 
-FAMILIES = tuple(words.FAMILIES)
+FAMILIES = tuple(constants.FAMILIES)
 """The 26 scope families (specification 5.3)."""
 
 OWNERS = {
@@ -45,7 +45,7 @@ WITHIN_VPC = {"nat-gateway": "nat_gateways", "vpn-gateway": "vpn_gateways"}
 BY_SEGMENT = {segment: family for family, segments in OWNERS.items() for segment in segments.split()}
 READING = ("GET", "HEAD", "OPTIONS")
 
-USER = words.SCOPES
+USER = constants.SCOPES
 """The scopes of tokens. `:write` does not include `:read`."""
 
 VERBS = ("view", "manage", "delete")

@@ -14,7 +14,7 @@ from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from cryptography.hazmat.primitives.kdf.scrypt import Scrypt
 
-from panel.errors import Problem
+from panel.core.errors import Problem
 
 MAGIC = b"PANEL-BACKUP-1\n"
 CHUNK_BYTES = 1024 * 1024

@@ -13,11 +13,11 @@ from pathlib import Path
 from sqlalchemy import select
 
 import panel
-from panel import clock
 from panel.backups import archive, databases
-from panel.config import Config, read_environment
-from panel.db import session
-from panel.errors import Problem
+from panel.core import clock
+from panel.core.config import Config, read_environment
+from panel.core.db import session
+from panel.core.errors import Problem
 from panel.models import Image
 
 MANIFEST, KEY, SETTINGS, DATABASE = "manifest.json", "secret_key", "settings.json", "database"

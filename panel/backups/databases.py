@@ -12,9 +12,9 @@ from pathlib import Path
 
 from sqlalchemy import make_url, text
 
-from panel.config import Config
-from panel.db import db
-from panel.errors import Problem
+from panel.core.config import Config
+from panel.core.db import db
+from panel.core.errors import Problem
 
 NO_PROGRAM = "The program {} is missing. Install PostgreSQL's client of the server's version (postgresql-client)."
 

@@ -9,14 +9,14 @@ from typing import NamedTuple
 
 from cryptography.fernet import Fernet, InvalidToken, MultiFernet
 
-from panel import schema
 from panel.backups import archive, databases
 from panel.backups.create import DATABASE, KEY, MANIFEST, SETTINGS, hash_of, working_directory
-from panel.config import RESTORE_MARKER, Config
-from panel.data_files import protect
-from panel.db import fernet_keys
-from panel.errors import Problem
-from panel.secret_keys import is_database_filled, key_file
+from panel.core import schema_revision
+from panel.core.config import RESTORE_MARKER, Config
+from panel.core.data_files import protect
+from panel.core.db import fernet_keys
+from panel.core.errors import Problem
+from panel.core.secret_keys import is_database_filled, key_file
 
 PARTS = {MANIFEST, KEY, SETTINGS, DATABASE}
 RESTORED_SETTINGS = "restored-settings.json"
@@ -105,7 +105,7 @@ def check_target(config, backup, is_forced):
     kind = "sqlite" if config.sqlite else "postgresql"
     if backup.manifest["database"] != kind:
         raise Problem(f"The backup is of {backup.manifest['database']}, but PANEL_DATABASE_URL names {kind}.")
-    if not set(backup.manifest["revisions"]) <= schema.known_revisions()[0]:
+    if not set(backup.manifest["revisions"]) <= schema_revision.known_revisions()[0]:
         raise Problem("The backup was made by a newer version of the panel. Restore it with that version.")
     if config.secret_key and not opens(config.secret_key, backup.secret_key):
         raise Problem(

@@ -7,8 +7,8 @@ from importlib import import_module
 import click
 
 import panel
-from panel.config import ConfigError
-from panel.errors import Problem
+from panel.core.config import ConfigError
+from panel.core.errors import Problem
 from worker.nodes.base import NodeError
 
 COMMANDS = (
@@ -60,7 +60,7 @@ def outage_of(error):
     """Return the sentence that ends a command while the database is away, full or busy; None for other errors."""
     if "sqlalchemy" not in sys.modules:
         return None
-    from panel.database_errors import find_outage
+    from panel.core.database_errors import find_outage
 
     outage = find_outage(error)
     return outage and click.ClickException(f"The database is not available ({outage.problem}): {outage.detail}")

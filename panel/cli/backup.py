@@ -10,12 +10,12 @@ from panel.backups import restore as restoring
 from panel.backups.archive import MIN_PASSPHRASE_LENGTH
 from panel.cli import start
 from panel.cli.up import alone
-from panel.config import Config, read_environment
-from panel.data_files import protect
-from panel.db import bare_app, session
-from panel.errors import Problem
-from panel.logs import setup
-from panel.startup import check_installation
+from panel.core.config import Config, read_environment
+from panel.core.data_files import protect
+from panel.core.db import bare_app, session
+from panel.core.errors import Problem
+from panel.core.logs import setup
+from panel.core.startup_checks import check_installation
 
 passphrase_file = click.option(
     "--passphrase-file",

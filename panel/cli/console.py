@@ -2,10 +2,10 @@
 
 import click
 
-from consoles.process import run
-from consoles.records import Records
+from consoles.server import run
+from consoles.session_store import Records
 from panel.cli import start
-from worker.process import prepare
+from worker.engine.main import prepare
 
 
 @click.command()

@@ -5,11 +5,11 @@ import flask_migrate
 from flask import current_app
 
 import panel.models  # noqa: F401  (Alembic compares with every table)
-from panel import schema, startup
 from panel.cli import start
-from panel.data_files import umask
-from panel.db import allow_migrations, bare_app, session
-from panel.logs import setup
+from panel.core import schema_revision, startup_checks
+from panel.core.data_files import umask
+from panel.core.db import allow_migrations, bare_app, session
+from panel.core.logs import setup
 
 
 @click.group()
@@ -26,14 +26,14 @@ def command(ctx):
 
 def check_known_revision():
     """Say what can be done about a database of another version, where Alembic would only name its revision."""
-    schema.check_known(session.connection())
+    schema_revision.check_known(session.connection())
     session.rollback()
 
 
 def upgrade_tables(revision="head"):
     """Bring the tables up, and write down which secret key encrypts what they hold."""
     flask_migrate.upgrade(revision=revision)
-    startup.record_installation(current_app)
+    startup_checks.record_installation(current_app)
 
 
 @command.command()

@@ -11,21 +11,21 @@ from redis import RedisError
 from sqlalchemy import func, select
 from sqlalchemy.exc import SQLAlchemyError
 
-from consoles import wire
-from panel import clock, jobs, schema
+from consoles import ipc
 from panel.cli.up import ready
-from panel.config import ROOT, ConfigError, load
-from panel.data_files import find_exposed
-from panel.database_probe import write_probe_row
-from panel.db import db, reading, session
+from panel.core import clock, jobs, schema_revision
+from panel.core.config import ROOT, ConfigError, load
+from panel.core.data_files import find_exposed
+from panel.core.database_probe import write_probe_row
+from panel.core.db import db, reading, session
+from panel.core.startup_checks import check_secret_keys, is_readable, sample_encrypted_values
 from panel.models import Hypervisor, Image, Mail
 from panel.services import overview, workers
-from panel.startup import check_secret_keys, is_readable, sample_encrypted_values
-from worker import hypervisors as nodes
-from worker import mail as sending
+from worker.engine.main import prepare
+from worker.engine.scheduler import LEADING
 from worker.nodes.base import NodeError
-from worker.process import prepare
-from worker.schedule import LEADING
+from worker.sync import node_sync as nodes
+from worker.tasks import mail as sending
 
 LEAST_FREE = 1024**3
 LARGEST_DRIFT = 5
@@ -77,7 +77,7 @@ def secret_key(config):
 
 def database(config):
     try:
-        schema.check_current(session.connection())
+        schema_revision.check_current(session.connection())
         session.rollback()  # which held SQLite's lock
         write_probe_row(session.get_bind())
     except ConfigError as error:
@@ -137,7 +137,7 @@ def parts(config):
 def consoles(config):
     """The console process of this machine, which only machines that serve the web need."""
     try:
-        carried = wire.ask(config.console_socket, {"do": "list"})["open"]
+        carried = ipc.ask(config.console_socket, {"do": "list"})["open"]
     except (OSError, ValueError):
         raise Wrong(
             "No console process answers, so screens and shells cannot be opened. Run `panel console`."
@@ -199,15 +199,15 @@ def local_hypervisor(config):
     if not find_spec("libvirt"):
         return "not possible: libvirt-python is not installed (it needs gcc, pkg-config and libvirt-dev)"
     from panel.cli import doctor_hypervisor
-    from worker.nodes.libvirt import local
+    from worker.nodes.libvirt import private_daemon
 
-    if lacking := local.missing():
+    if lacking := private_daemon.missing():
         return f"not possible: {' '.join(lacking)}"
     directory = config.data_dir / "hypervisor"
     holds, wrong = doctor_hypervisor.look(directory)
     if wrong:
         raise Wrong(" ".join(wrong))
-    return f"possible. {local.verdict(directory).sentence} {'; '.join(holds)}."
+    return f"possible. {private_daemon.verdict(directory).sentence} {'; '.join(holds)}."
 
 
 CHECKS = {

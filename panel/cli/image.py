@@ -4,12 +4,12 @@ from importlib import import_module
 
 import click
 
-from panel.cli.installation import opened
-from panel.data_files import umask
-from panel.db import session
-from panel.errors import Problem
+from panel.cli.context import opened
+from panel.core.data_files import umask
+from panel.core.db import session
+from panel.core.errors import Problem
 from panel.services import catalog
-from worker.guests.programs import BuildFailed
+from worker.images.commands import BuildFailed
 
 KINDS = ("tiny", "debian")
 
@@ -33,7 +33,7 @@ def build(kind):
 
 def make(kind, data_dir, log=click.echo):
     """Builds one of our images and registers it."""
-    guest = import_module(f"worker.guests.{kind}")
+    guest = import_module(f"worker.images.{kind}")
     if lacking := guest.missing():
         raise Problem(" ".join(lacking))
     (data_dir / "images").mkdir(exist_ok=True)

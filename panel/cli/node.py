@@ -3,15 +3,15 @@
 import click
 from sqlalchemy import select
 
-from panel.cli.installation import opened
-from panel.config import load
-from panel.db import session
-from panel.errors import Problem
+from panel.cli.context import opened
+from panel.core.config import load
+from panel.core.db import session
+from panel.core.errors import Problem
 from panel.models import Hypervisor, HypervisorGroup
 from panel.services import hypervisors
-from worker import hypervisors as nodes
 from worker.nodes import DRIVERS
-from worker.nodes.simulated.faults import KINDS
+from worker.nodes.simulated.fault_injection import KINDS
+from worker.sync import node_sync as nodes
 
 
 @click.group()
@@ -65,9 +65,9 @@ def stop():
     directory = load().data_dir / "hypervisor"
     if not directory.exists():
         raise Problem("This machine has no hypervisor of its own.")
-    from worker.nodes.libvirt import local
+    from worker.nodes.libvirt import private_daemon
 
-    local.stop(directory)
+    private_daemon.stop(directory)
 
 
 @command.command()

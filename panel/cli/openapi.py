@@ -6,7 +6,7 @@ import click
 
 from api.docs import described
 from panel.app import create_app
-from panel.config import ROOT, Config
+from panel.core.config import ROOT, Config
 
 FOLDER = ROOT / "api" / "openapi"
 

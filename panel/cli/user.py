@@ -2,12 +2,12 @@
 
 import click
 
-from panel.cli.asking import Asked
-from panel.cli.installation import acting
-from panel.errors import Problem
-from panel.schemas.words import OPERATOR_ROLES
+from panel.cli.context import acting
+from panel.cli.prompts import Asked
+from panel.core.errors import Problem
+from panel.schemas.constants import OPERATOR_ROLES
 from panel.services import accounts, audit, factors, passwords
-from panel.services.alerts import Source
+from panel.services.security_notifications import Source
 
 HERE = Source("the panel's own machine")
 

@@ -4,12 +4,12 @@ import click
 
 from panel.app import LARGEST_BODY, create_app
 from panel.cli import start
-from panel.database_probe import get_probe
-from panel.db import bare_app, db
-from panel.logs import setup
-from panel.startup import check_installation
-from panel.web.limits import ConnectionLimits
-from panel.web.server import Parent, StartFailed, open_listener, raise_file_limit, serve
+from panel.core.database_probe import get_probe
+from panel.core.db import bare_app, db
+from panel.core.logs import setup
+from panel.core.startup_checks import check_installation
+from panel.server.connection_limits import ConnectionLimits
+from panel.server.server import Parent, StartFailed, open_listener, raise_file_limit, serve
 
 
 def check_before_fork(config):

@@ -3,7 +3,7 @@
 import click
 
 from panel.cli import start
-from worker.process import run, work
+from worker.engine.main import run, work
 
 
 @click.command()

@@ -13,6 +13,7 @@ from panel.models.forges import Forge
 from panel.models.group_grants import GroupGrant
 from panel.models.guests import GuestReport
 from panel.models.hypervisors import Hypervisor, HypervisorGroup, Storage
+from panel.models.idempotency import Repeat
 from panel.models.image_catalog import CatalogImage
 from panel.models.images import Image, ImageCopy
 from panel.models.installation import InstallationValue
@@ -24,7 +25,6 @@ from panel.models.metrics import InstanceMetric
 from panel.models.migrations import Migration
 from panel.models.plans import Plan, PlanGroup
 from panel.models.projects import Project
-from panel.models.repeats import Repeat
 from panel.models.rescues import Rescue
 from panel.models.resource_packs import ResourcePack
 from panel.models.security_groups import SecurityGroup, SecurityGroupMember, SecurityRule

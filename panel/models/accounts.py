@@ -6,7 +6,7 @@ from decimal import Decimal
 from sqlalchemy import ForeignKey, String, Text
 from sqlalchemy.orm import Mapped, mapped_column, relationship
 
-from panel.db import Dated, Model, Money, Secret
+from panel.core.db import Dated, Model, Money, Secret
 
 LIMITS = (
     "max_certificates",

@@ -3,7 +3,7 @@
 from sqlalchemy import ForeignKey, String, Text
 from sqlalchemy.orm import Mapped, mapped_column
 
-from panel.db import Dated, Model, Secret
+from panel.core.db import Dated, Model, Secret
 
 
 class AcmeAccount(Dated, Model):

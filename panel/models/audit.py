@@ -6,8 +6,8 @@ from sqlalchemy import JSON, Index, String, or_, text
 from sqlalchemy.ext.hybrid import hybrid_property
 from sqlalchemy.orm import Mapped, mapped_column
 
-from panel import clock
-from panel.db import Model, new_id, only_added
+from panel.core import clock
+from panel.core.db import Model, new_id, only_added
 from panel.schemas.audit import PLATFORM
 
 ACTED_AS = text("impersonator is not null")
@@ -48,7 +48,7 @@ class AuditEntry(Model):
     object_id: Mapped[str | None] = mapped_column(String(64))
     object_name: Mapped[str | None]
     changes: Mapped[dict] = mapped_column(JSON, default=dict)
-    """What became of the object (panel.services.audit.touched), without values: those may be secret."""
+    """What became of the object (panel.services.audit.change_tracking), without values: those may be secret."""
 
     also: Mapped[list] = mapped_column(JSON, default=list)
     """Further objects that it was done to, in words."""

@@ -9,8 +9,8 @@ from decimal import Decimal
 from sqlalchemy import Index, String, text
 from sqlalchemy.orm import Mapped, mapped_column
 
-from panel import clock
-from panel.db import Dated, Model, Money, new_id, only_added
+from panel.core import clock
+from panel.core.db import Dated, Model, Money, new_id, only_added
 
 
 class Rental(Dated, Model):

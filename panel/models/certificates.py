@@ -5,8 +5,8 @@ from datetime import datetime, timedelta
 from sqlalchemy import JSON, ForeignKey, Index, String, Text
 from sqlalchemy.orm import Mapped, mapped_column
 
-from panel import clock
-from panel.db import Dated, Model, Secret
+from panel.core import clock
+from panel.core.db import Dated, Model, Secret
 
 WARNING = timedelta(days=30)
 """Before its end a certificate counts as expiring (specification 2.9)."""

@@ -5,8 +5,8 @@ from datetime import datetime
 from sqlalchemy import JSON, BigInteger, ForeignKey, Index, String, Text, text
 from sqlalchemy.orm import Mapped, mapped_column, relationship
 
-from panel import clock
-from panel.db import Dated, Model, Secret
+from panel.core import clock
+from panel.core.db import Dated, Model, Secret
 from panel.models.instances import Instance
 
 OPEN = "spent_at is not null and ended_at is null"

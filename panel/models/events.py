@@ -5,8 +5,8 @@ from datetime import datetime
 from sqlalchemy import JSON, ForeignKey, Index, String, Text, text
 from sqlalchemy.orm import Mapped, mapped_column
 
-from panel import clock
-from panel.db import Model, new_id
+from panel.core import clock
+from panel.core.db import Model, new_id
 
 UNSPREAD = "spread_at is null"
 

@@ -3,7 +3,7 @@
 from sqlalchemy import ForeignKey, Index
 from sqlalchemy.orm import Mapped, mapped_column, relationship
 
-from panel.db import Dated, Model
+from panel.core.db import Dated, Model
 from panel.models.accounts import Account
 from panel.models.hypervisors import HypervisorGroup
 

@@ -5,7 +5,7 @@ from datetime import datetime
 from sqlalchemy import JSON, ForeignKey
 from sqlalchemy.orm import Mapped, mapped_column
 
-from panel.db import Model
+from panel.core.db import Model
 
 
 class GuestReport(Model):

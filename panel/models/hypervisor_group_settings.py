@@ -5,7 +5,7 @@ from decimal import Decimal
 from sqlalchemy import String
 from sqlalchemy.orm import Mapped, mapped_column
 
-from panel.db import Money
+from panel.core.db import Money
 
 SERVICES = (
     "public_networking",

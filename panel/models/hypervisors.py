@@ -5,7 +5,7 @@ from datetime import datetime
 from sqlalchemy import JSON, BigInteger, Column, ForeignKey, Index, String, Table, Text
 from sqlalchemy.orm import Mapped, mapped_column, relationship
 
-from panel.db import Dated, Model
+from panel.core.db import Dated, Model
 from panel.models.hypervisor_group_settings import GroupSettings
 
 group_plan_groups = Table(

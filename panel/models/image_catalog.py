@@ -5,7 +5,7 @@ from datetime import date
 from sqlalchemy import BigInteger, String, Text
 from sqlalchemy.orm import Mapped, mapped_column
 
-from panel.db import Dated, Model
+from panel.core.db import Dated, Model
 
 
 class CatalogImage(Dated, Model):

@@ -5,7 +5,7 @@ from datetime import date, datetime
 from sqlalchemy import BigInteger, ForeignKey, Index, String, Text, text
 from sqlalchemy.orm import Mapped, mapped_column, relationship
 
-from panel.db import Dated, Model
+from panel.core.db import Dated, Model
 from panel.models.hypervisors import Storage
 
 

@@ -3,7 +3,7 @@
 from sqlalchemy import String, Text
 from sqlalchemy.orm import Mapped, mapped_column
 
-from panel.db import Model
+from panel.core.db import Model
 
 
 class InstallationValue(Model):

@@ -7,8 +7,8 @@ from sqlalchemy import JSON, BigInteger, ForeignKey, Index, String, Text, case, 
 from sqlalchemy.ext.hybrid import hybrid_property
 from sqlalchemy.orm import Mapped, column_property, foreign, mapped_column, relationship
 
-from panel import clock
-from panel.db import Dated, Model, Secret
+from panel.core import clock
+from panel.core.db import Dated, Model, Secret
 from panel.models.accounts import Account
 from panel.models.hypervisors import Hypervisor, HypervisorGroup, Storage
 from panel.models.images import Image

@@ -6,8 +6,8 @@ from datetime import datetime
 from sqlalchemy import Index, String
 from sqlalchemy.orm import Mapped, mapped_column
 
-from panel import clock
-from panel.db import Dated, Model, Secret
+from panel.core import clock
+from panel.core.db import Dated, Model, Secret
 
 
 class Mail(Dated, Model):

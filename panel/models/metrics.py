@@ -3,7 +3,7 @@
 from sqlalchemy import REAL, BigInteger, ForeignKey, SmallInteger, String
 from sqlalchemy.orm import Mapped, mapped_column
 
-from panel.db import Model
+from panel.core.db import Model
 
 FIGURES = (
     "cpu_percent",

@@ -5,7 +5,7 @@ from datetime import datetime
 from sqlalchemy import JSON, ForeignKey, Index, String, Text
 from sqlalchemy.orm import Mapped, foreign, mapped_column, relationship, remote
 
-from panel.db import Dated, Model
+from panel.core.db import Dated, Model
 from panel.models.hypervisors import Hypervisor
 from panel.models.instances import Instance
 from panel.models.tasks import Task

@@ -5,7 +5,7 @@ from decimal import Decimal
 from sqlalchemy import ForeignKey, Index, Numeric, String
 from sqlalchemy.orm import Mapped, mapped_column, relationship
 
-from panel.db import Dated, Model
+from panel.core.db import Dated, Model
 from panel.models.hypervisors import HypervisorGroup, group_plan_groups
 
 

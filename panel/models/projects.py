@@ -3,7 +3,7 @@
 from sqlalchemy import ForeignKey, Index, String
 from sqlalchemy.orm import Mapped, mapped_column
 
-from panel.db import Dated, Model
+from panel.core.db import Dated, Model
 
 
 class Project(Dated, Model):

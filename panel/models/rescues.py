@@ -5,7 +5,7 @@ from datetime import datetime
 from sqlalchemy import ForeignKey, String
 from sqlalchemy.orm import Mapped, mapped_column
 
-from panel.db import Model, Secret
+from panel.core.db import Model, Secret
 
 
 class Rescue(Model):

@@ -3,7 +3,7 @@
 from sqlalchemy import JSON, String
 from sqlalchemy.orm import Mapped, mapped_column
 
-from panel.db import Model
+from panel.core.db import Model
 
 
 class Setting(Model):

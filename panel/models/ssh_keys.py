@@ -3,7 +3,7 @@
 from sqlalchemy import ForeignKey, Index, String, Text
 from sqlalchemy.orm import Mapped, mapped_column
 
-from panel.db import Dated, Model
+from panel.core.db import Dated, Model
 
 
 class SshKey(Dated, Model):

@@ -5,7 +5,7 @@ import ipaddress
 from sqlalchemy import JSON, BigInteger, ForeignKey, Index, String
 from sqlalchemy.orm import Mapped, mapped_column, relationship
 
-from panel.db import Dated, Model
+from panel.core.db import Dated, Model
 from panel.models.hypervisors import HypervisorGroup
 
 

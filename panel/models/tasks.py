@@ -5,8 +5,8 @@ from datetime import datetime
 from sqlalchemy import JSON, BigInteger, ForeignKey, Index, String, Text, bindparam, text
 from sqlalchemy.orm import Mapped, mapped_column, relationship
 
-from panel import clock
-from panel.db import Dated, Model, Secret, UtcTime, new_id
+from panel.core import clock
+from panel.core.db import Dated, Model, Secret, UtcTime, new_id
 
 OPEN = ("pending", "queued", "running")
 

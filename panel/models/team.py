@@ -5,8 +5,8 @@ from datetime import datetime, timedelta
 from sqlalchemy import JSON, ForeignKey, Index, String
 from sqlalchemy.orm import Mapped, mapped_column, relationship
 
-from panel import clock
-from panel.db import Dated, Model
+from panel.core import clock
+from panel.core.db import Dated, Model
 from panel.models.accounts import Account
 
 INVITED_FOR = timedelta(days=7)

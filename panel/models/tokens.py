@@ -5,10 +5,10 @@ from datetime import datetime
 from sqlalchemy import JSON, ForeignKey, String
 from sqlalchemy.orm import Mapped, mapped_column, relationship
 
-from panel import clock
-from panel.db import Dated, Model
+from panel.core import clock
+from panel.core.db import Dated, Model
 from panel.models.accounts import Account
-from panel.schemas.words import SCOPES
+from panel.schemas.constants import SCOPES
 
 
 class Token(Dated, Model):

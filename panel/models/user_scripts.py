@@ -3,7 +3,7 @@
 from sqlalchemy import ForeignKey, Index, String
 from sqlalchemy.orm import Mapped, mapped_column, relationship
 
-from panel.db import Dated, Model, Secret
+from panel.core.db import Dated, Model, Secret
 from panel.models.accounts import Account
 
 CLOUD_CONFIG = "#cloud-config"

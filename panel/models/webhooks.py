@@ -6,8 +6,8 @@ from urllib.parse import urlsplit
 from sqlalchemy import JSON, ForeignKey, Index, String, Text, UniqueConstraint, text
 from sqlalchemy.orm import Mapped, mapped_column, relationship, validates
 
-from panel import clock
-from panel.db import Dated, Model, Secret
+from panel.core import clock
+from panel.core.db import Dated, Model, Secret
 from panel.models.events import Event
 
 OPEN = ("pending", "pending_retry")

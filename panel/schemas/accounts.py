@@ -4,8 +4,8 @@ from marshmallow import Schema, fields, validate
 
 from panel.schemas.base import Bool, In, Int, Name, Out, PageQuery, Patch, Text, Time, about
 from panel.schemas.catalog import ID
+from panel.schemas.constants import OPERATOR_ROLES, PASSWORD_MAX_LENGTH, PASSWORD_MIN_LENGTH
 from panel.schemas.instances import known_zone
-from panel.schemas.words import OPERATOR_ROLES, PASSWORD_MAX_LENGTH, PASSWORD_MIN_LENGTH
 
 REASON = about("What the person is told.", "Invoice 1042 is overdue.")
 ROLE = about("`full`, `support` or `read_only`; null for who runs nothing.", "support")

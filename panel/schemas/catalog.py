@@ -3,7 +3,7 @@
 from marshmallow import fields, validate
 
 from panel.schemas.base import Out, about
-from panel.schemas.words import OVERAGES
+from panel.schemas.constants import OVERAGES
 
 ID = "0199c0a8-7d3e-7c4e-9d3c-0d2f8a5b6c7d"
 

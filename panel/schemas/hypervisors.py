@@ -7,8 +7,8 @@ from marshmallow import fields, validate
 
 from panel.schemas.base import Bool, In, Int, Name, Number, Out, PageQuery, Patch, Text, Time, about
 from panel.schemas.catalog import ID
+from panel.schemas.constants import DRIVERS, HYPERVISOR_STATUSES
 from panel.schemas.hypervisor_group_settings import GroupSettingsIn, GroupSettingsOut
-from panel.schemas.words import DRIVERS, HYPERVISOR_STATUSES
 
 SCHEMES = ("qemu", "qemu+tls", "qemu+ssh", "qemu+tcp", "qemu+unix", "qemu+libssh", "qemu+libssh2")
 OPTIONS = re.compile(

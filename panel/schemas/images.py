@@ -5,9 +5,9 @@ from marshmallow import Schema, fields, validate
 from panel.schemas import cloudcfg
 from panel.schemas.base import Bool, In, Int, Name, Out, PageQuery, Patch, Text, Time, about
 from panel.schemas.catalog import ImageOut
+from panel.schemas.constants import PURPOSES
 from panel.schemas.hypervisors import GroupRef
 from panel.schemas.isos import SHA256, DownloadOut
-from panel.schemas.words import PURPOSES
 
 
 class AdminImageRow(ImageOut):

@@ -6,10 +6,10 @@ from marshmallow import ValidationError, fields, post_load, validate, validates_
 
 from panel.schemas import cloudcfg
 from panel.schemas.base import Bool, Hostname, In, Name, Out, PageQuery, Patch, Shape, Text, Time, about
+from panel.schemas.constants import KEYMAPS, STATES, SUBNET_KINDS
 from panel.schemas.forges import ForgeOut
 from panel.schemas.tasks import TaskOut
 from panel.schemas.topology import TopologyOut
-from panel.schemas.words import KEYMAPS, STATES, SUBNET_KINDS
 
 ID = "0199c0a8-7d3e-7c4e-9d3c-0d2f8a5b6c7d"
 ZONES = frozenset(zoneinfo.available_timezones())

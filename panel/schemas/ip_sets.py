@@ -4,7 +4,7 @@ from marshmallow import fields, validate
 
 from panel.schemas.base import In, Name, Out, PageQuery, Patch, Text, Time, about
 from panel.schemas.catalog import ID
-from panel.schemas.words import IP_VERSIONS
+from panel.schemas.constants import IP_VERSIONS
 
 NAME = about("What it is called.", "Offices")
 NOTE = about("A note.", "Those that may reach the database")

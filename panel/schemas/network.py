@@ -3,7 +3,7 @@
 from marshmallow import fields, validate
 
 from panel.schemas.base import Hostname, In, Int, Out, Text, Time, about
-from panel.schemas.words import OVERAGES, SUBNET_KINDS
+from panel.schemas.constants import OVERAGES, SUBNET_KINDS
 
 ACTIONS = ("add", "remove", "set-primary")
 

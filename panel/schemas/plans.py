@@ -4,8 +4,8 @@ from marshmallow import fields, validate
 
 from panel.schemas.base import Bool, In, Int, Name, Number, PageQuery, Patch, Text, Time, about
 from panel.schemas.catalog import ID, LocationOut, PlanGroupOut, PlanOut
+from panel.schemas.constants import OVERAGES
 from panel.schemas.hypervisors import GroupRef
-from panel.schemas.words import OVERAGES
 
 
 class AdminLocationOut(LocationOut):

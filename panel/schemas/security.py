@@ -4,7 +4,7 @@ from marshmallow import fields, validate
 
 from panel.schemas.accounts import PASSWORD_RULE, AccountPassword
 from panel.schemas.base import In, Name, Out, Text, Time, about
-from panel.schemas.words import PASSWORD_MAX_LENGTH
+from panel.schemas.constants import PASSWORD_MAX_LENGTH
 
 ID = "0199c0a8-0000-7000-8000-000000000001"
 PASSWORD = {"required": True, "validate": validate.Length(1, PASSWORD_MAX_LENGTH)}

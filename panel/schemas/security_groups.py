@@ -6,7 +6,7 @@ from marshmallow import ValidationError, fields, validate, validates_schema
 
 from panel.schemas.base import In, Int, Name, Out, PageQuery, Patch, Text, Time, about
 from panel.schemas.catalog import ID
-from panel.schemas.words import DIRECTIONS, IP_VERSIONS, PROTOCOLS
+from panel.schemas.constants import DIRECTIONS, IP_VERSIONS, PROTOCOLS
 
 NAME = about("What it is called.", "Web servers")
 NOTE = about("A note.", "Everything that customers reach")

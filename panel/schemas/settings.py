@@ -38,7 +38,7 @@ def contact(text):
 
 
 class SystemSettings(In):
-    """All settings with their defaults. A new one also gets its place on the page, panel.admin.settings."""
+    """All settings with their defaults. A new one also gets its place on the page, panel.pages.admin.settings."""
 
     vnc_allowed_sources = Networks(
         most=4000,

@@ -6,8 +6,8 @@ from marshmallow import ValidationError, fields, validate
 
 from panel.schemas.base import Bool, In, Int, Name, Out, PageQuery, Patch, QueryInt, Text, Time, about
 from panel.schemas.catalog import ID
+from panel.schemas.constants import ADDRESS_USES, SUBNET_KINDS
 from panel.schemas.hypervisors import GroupRef
-from panel.schemas.words import ADDRESS_USES, SUBNET_KINDS
 
 
 class Ip(Text):

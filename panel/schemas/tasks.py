@@ -3,7 +3,7 @@
 from marshmallow import fields, validate
 
 from panel.schemas.base import Out, PageQuery, Time, about
-from panel.schemas.words import TASK_STATUSES
+from panel.schemas.constants import TASK_STATUSES
 
 
 class TaskLogOut(Out):

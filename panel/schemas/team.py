@@ -5,7 +5,7 @@ from marshmallow import Schema, ValidationError, fields, validate, validates_sch
 from panel.schemas.accounts import Email
 from panel.schemas.base import In, Name, Out, Patch, Text, Time, about
 from panel.schemas.catalog import ID
-from panel.schemas.words import FAMILIES, REACHES
+from panel.schemas.constants import FAMILIES, REACHES
 
 VERBS = {"view": "See", "manage": "Add and change", "delete": "Remove"}
 SPECIAL = {

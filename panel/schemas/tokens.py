@@ -6,7 +6,7 @@ from datetime import UTC
 from marshmallow import ValidationError, fields, validate
 
 from panel.schemas.base import Bool, In, Int, Name, Out, PageQuery, Patch, Time, about
-from panel.schemas.words import FAMILIES, SCOPES
+from panel.schemas.constants import FAMILIES, SCOPES
 
 ID = "0199c0a8-7d3e-7c4e-9d3c-0d2f8a5b6c7d"
 WHEN = "2026-01-02T03:04:05.678Z"

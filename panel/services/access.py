@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from sqlalchemy import and_, func, or_, select
 from sqlalchemy.orm import aliased
 
-from panel.db import session
+from panel.core.db import session
 from panel.models import Account, Event, Grant, Instance, Member, Project, Role, Task, Volume
 
 Owner = aliased(Account)

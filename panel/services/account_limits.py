@@ -2,8 +2,8 @@
 
 from sqlalchemy import func, select
 
-from panel.db import session
-from panel.errors import Invalid
+from panel.core.db import session
+from panel.core.errors import Invalid
 from panel.models import Account, Certificate
 from panel.models.accounts import LIMITS
 

@@ -6,15 +6,15 @@ from argon2 import PasswordHasher
 from argon2.exceptions import InvalidHashError, VerificationError
 from sqlalchemy import case, func, or_, select
 
-from panel import clock
-from panel.db import Model, session
-from panel.errors import Conflict, Invalid
-from panel.figures import plural
+from panel.core import clock
+from panel.core.db import Model, session
+from panel.core.errors import Conflict, Invalid
 from panel.models import Account, Image, Instance, Member
 from panel.models.accounts import LIMITS
-from panel.services import links, operators
-from panel.services.lookup import change, fetch
+from panel.services import one_time_tokens, operators
+from panel.services.crud import change, fetch
 from panel.services.password_rules import refuse_weak_password
+from panel.web.formatting import plural
 
 hasher = PasswordHasher()
 NOBODY = "$argon2id$v=19$m={0.memory_cost},t={0.time_cost},p={0.parallelism}${1:A<22}${1:A<43}".format(hasher, "")
@@ -91,7 +91,7 @@ def update(account, **changes):
         refuse_taken(changes["email"], but=account)
         changes["email"] = changes["email"].strip().lower()
         if changes["email"] != account.email:
-            links.end(account, links.RESET)
+            one_time_tokens.end(account, one_time_tokens.RESET)
             rename_member(account, changes["email"])
     return change(account, {name: value for name, value in changes.items() if value is not None or name not in LIMITS})
 

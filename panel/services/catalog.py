@@ -3,12 +3,12 @@
 from sqlalchemy import and_, func, or_, select
 from sqlalchemy.orm import selectinload
 
-from panel.db import session
-from panel.errors import Conflict, Invalid, NotFound
+from panel.core.db import session
+from panel.core.errors import Conflict, Invalid, NotFound
 from panel.models import Hypervisor, HypervisorGroup, Image, ImageCopy, Instance, Plan, PlanGroup, Storage
 from panel.models.hypervisors import group_plan_groups
 from panel.services import group_grants
-from panel.services.lookup import change, fetch, fetch_all, refuse_taken
+from panel.services.crud import change, fetch, fetch_all, refuse_taken
 
 
 def locations(account=None):

@@ -9,9 +9,9 @@ from hashlib import sha256
 
 from sqlalchemy import func, select, update
 
-from panel import clock
-from panel.db import session
-from panel.errors import Conflict, Invalid, NotFound
+from panel.core import clock
+from panel.core.db import session
+from panel.core.errors import Conflict, Invalid, NotFound
 from panel.models import Account, CreditEntry
 
 GIVEN = ("credit", "adjustment", "refund")

@@ -2,10 +2,10 @@
 
 from sqlalchemy import func
 
-from panel.db import session
-from panel.errors import Invalid
+from panel.core.db import session
+from panel.core.errors import Invalid
 from panel.models import Project, SshKey
-from panel.schemas.words import STATES
+from panel.schemas.constants import STATES
 from panel.services import instances, projects, ssh_keys, tasks, team
 
 KINDS = {

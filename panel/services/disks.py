@@ -2,14 +2,14 @@
 
 from sqlalchemy import select
 
-from panel import jobs
-from panel.db import session
-from panel.errors import Conflict, Invalid, NotFound
+from panel.core import jobs
+from panel.core.db import session
+from panel.core.errors import Conflict, Invalid, NotFound
 from panel.models import Disk, Hypervisor, Storage, Task
 from panel.models.tasks import OPEN
 from panel.services import forges, resource_packs, snapshots
 from panel.services.instances.create import Room
-from panel.services.instances.rules import BUSY, WORDS, refusal
+from panel.services.state_machine import BUSY, WORDS, refusal
 
 MOST = 16
 """Disks that an instance may have."""

@@ -7,11 +7,11 @@ import pyotp
 import segno
 from sqlalchemy import delete, exists, func, or_, select, update
 
-from panel import clock
-from panel.db import session
-from panel.errors import Conflict, Invalid
+from panel.core import clock
+from panel.core.db import session
+from panel.core.errors import Conflict, Invalid
 from panel.models import Account, Passkey, RecoveryCode
-from panel.services import alerts, settings
+from panel.services import security_notifications, settings
 from panel.services.tokens import hashed
 
 STEP = 30
@@ -70,7 +70,7 @@ def confirm(account, code, source):
         raise Invalid("The code is wrong.", code=WRONG_CODE)
     account.two_factor_at = clock.now()
     session.flush()
-    alerts.changed(account, "Two-factor authentication was turned on", source)
+    security_notifications.changed(account, "Two-factor authentication was turned on", source)
     return first_codes(account)
 
 
@@ -80,7 +80,7 @@ def disable(account, source):
     account.totp_secret = account.two_factor_at = account.totp_step = None
     session.flush()
     drop_codes_of_nothing(account)
-    alerts.changed(account, "Two-factor authentication was turned off", source)
+    security_notifications.changed(account, "Two-factor authentication was turned off", source)
 
 
 def plain(code):
@@ -132,7 +132,7 @@ def new_codes(account):
 def renew_codes(account, source):
     if not any_of(account):
         raise Conflict("Recovery codes are for accounts with a second factor. Set one up first.", reason="no_factor")
-    alerts.changed(account, "New recovery codes were made", source)
+    security_notifications.changed(account, "New recovery codes were made", source)
     return new_codes(account)
 
 
@@ -159,4 +159,4 @@ def reset(account, source):
     for model in (Passkey, RecoveryCode):
         session.execute(delete(model).where(model.account_id == account.id))
     session.flush()
-    alerts.changed(account, "Every second factor was removed", source)
+    security_notifications.changed(account, "Every second factor was removed", source)

@@ -5,7 +5,7 @@ from datetime import datetime
 
 from sqlalchemy import func, select, text
 
-from panel.db import session
+from panel.core.db import session
 from panel.models import Task
 
 QUEUE = "tasks"

@@ -16,8 +16,8 @@ from functools import cache
 from sqlalchemy import bindparam, or_, select
 from sqlalchemy.orm import selectinload
 
-from panel import jobs
-from panel.db import session
+from panel.core import jobs
+from panel.core.db import session
 from panel.models import (
     Address,
     Instance,

@@ -1,6 +1,6 @@
 """What the firewall of an instance comes to, to be shown."""
 
-from panel.db import session
+from panel.core.db import session
 from panel.services import firewall
 
 

@@ -2,9 +2,9 @@
 
 from sqlalchemy import or_, select
 
-from panel import clock, jobs
-from panel.db import session
-from panel.errors import Conflict, Invalid
+from panel.core import clock, jobs
+from panel.core.db import session
+from panel.core.errors import Conflict, Invalid
 from panel.models import Forge, Task
 from panel.models.tasks import OPEN
 

@@ -7,8 +7,8 @@ destroyed.
 from sqlalchemy import delete, func, or_, select
 from sqlalchemy.orm import contains_eager
 
-from panel.db import session
-from panel.errors import Invalid
+from panel.core.db import session
+from panel.core.errors import Invalid
 from panel.models import Account, GroupGrant, HypervisorGroup, Instance, Member
 from panel.services import accounts, audit
 

@@ -6,12 +6,12 @@ from types import SimpleNamespace
 from sqlalchemy import func, or_, select, union_all
 from sqlalchemy.orm import selectinload
 
-from panel import clock, jobs
-from panel.db import on_commit, session
-from panel.errors import Conflict, Invalid
+from panel.core import clock, jobs
+from panel.core.db import on_commit, session
+from panel.core.errors import Conflict, Invalid
 from panel.models import Disk, Hypervisor, HypervisorGroup, Instance, Migration, Storage, Subnet, Volume, VolumeSnapshot
 from panel.schemas.hypervisors import uri_fault
-from panel.services.lookup import change, fetch, fetch_all, refuse_taken
+from panel.services.crud import change, fetch, fetch_all, refuse_taken
 
 GiB = 1024**3
 HELD = union_all(
@@ -189,7 +189,7 @@ def delete(hypervisor):
 
 def check(hypervisor):
     """Asks a worker to look at the host: reachable, capabilities, capacity."""
-    on_commit(lambda: jobs.call("worker.hypervisors.check", hypervisor.id))
+    on_commit(lambda: jobs.call("worker.sync.node_sync.check", hypervisor.id))
 
 
 def test(hypervisor):

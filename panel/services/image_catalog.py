@@ -12,11 +12,11 @@ from pathlib import Path
 
 from sqlalchemy import delete, select
 
-from panel.db import session
-from panel.errors import Invalid, NotFound, Problem
+from panel.core.db import session
+from panel.core.errors import Invalid, NotFound, Problem
 from panel.models import CatalogImage, Image
 from panel.services import images
-from panel.services.media import source
+from panel.services.media import remote_file
 
 OWN = Path(__file__).parent / "image_catalog.json"
 FIELDS = (
@@ -98,7 +98,7 @@ def add(*, actor, catalog_id=None, url=None, size=None, **values):
     url = url or (row and row.url)
     if not url:
         raise Invalid("The image is missing.", url="Name a row of the catalog or an address.")
-    source.check(url)
+    remote_file.check(url)
     facts = {name: getattr(row, name) for name in FIELDS if name != "size"} if row else {}
     if row and row.url != url:
         facts["sha256"] = None
@@ -116,8 +116,8 @@ def add(*, actor, catalog_id=None, url=None, size=None, **values):
 
 def asked(url):
     try:
-        return source.size_of(url)
-    except source.Unfetched:
+        return remote_file.size_of(url)
+    except remote_file.Unfetched:
         return None
 
 

@@ -1,17 +1,17 @@
 """The platform's own images: added by address, fetched into the panel's folder, removed."""
 
-from panel import clock
-from panel.db import session
-from panel.errors import Conflict
+from panel.core import clock
+from panel.core.db import session
+from panel.core.errors import Conflict
 from panel.models import Image
-from panel.services import captures
-from panel.services.lookup import refuse_taken
-from panel.services.media import downloads, source
+from panel.services import image_captures
+from panel.services.crud import refuse_taken
+from panel.services.media import downloads, remote_file
 
 
 def create(*, name, url, actor, sha256=None, label=None, size=0, **facts):
     """A new image of the catalog, `downloading` until its file is here."""
-    source.check(url)
+    remote_file.check(url)
     refuse_taken(Image, name, account_id=None)
     image = Image(name=name, label=label or name, url=url, expected_sha256=sha256, size=size or 0, **facts)
     image.status = "downloading"
@@ -50,4 +50,4 @@ def delete(image, *, actor):
     """Takes the image out of the catalog. Instances that were made from it go on."""
     if image.status == "creating":
         raise Conflict("The image is being made. Wait until that has ended.", reason="task_running")
-    captures.delete(image, actor=actor)
+    image_captures.delete(image, actor=actor)

@@ -2,9 +2,9 @@
 
 from datetime import timedelta
 
-from panel import clock
-from panel.errors import Forbidden, Invalid
-from panel.schemas.words import SCOPES
+from panel.core import clock
+from panel.core.errors import Forbidden, Invalid
+from panel.schemas.constants import SCOPES
 from panel.services import accounts, settings, tokens
 
 

@@ -9,11 +9,12 @@ import secrets
 from sqlalchemy import func, select, update
 from sqlalchemy.exc import IntegrityError
 
-from panel import clock, limits, mail
-from panel.db import session
-from panel.errors import Conflict, Invalid, NotFound, TooMany
+from panel.core import clock, mail
+from panel.core.db import session
+from panel.core.errors import Conflict, Invalid, NotFound, TooMany
 from panel.models import Account, Member
 from panel.models.team import INVITED_FOR
+from panel.ratelimit import windows
 from panel.services import accounts, team
 from panel.services.tokens import hashed
 
@@ -52,7 +53,7 @@ def resend(access, member):
 
 
 def post(access, member):
-    window = limits.hit("invitations", access.id, MAILS_PER_MINUTE)
+    window = windows.hit("invitations", access.id, MAILS_PER_MINUTE)
     if not window.allowed:
         raise TooMany(f"Too many invitations. Wait {window.reset} seconds and try again.", seconds=window.reset)
     secret = secrets.token_urlsafe(32)

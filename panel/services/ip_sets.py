@@ -8,11 +8,11 @@ import ipaddress
 
 from sqlalchemy import func, or_, select
 
-from panel.db import session
-from panel.errors import Conflict, Forbidden, Invalid, NotFound
+from panel.core.db import session
+from panel.core.errors import Conflict, Forbidden, Invalid, NotFound
 from panel.models import IpSet, IpSetEntry, SecurityRule
 from panel.services import firewall
-from panel.services.lookup import change
+from panel.services.crud import change
 
 MOST = 250
 """Entries of a set: each becomes a rule of its own on the nodes."""

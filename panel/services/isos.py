@@ -6,12 +6,12 @@ from urllib.parse import urlsplit
 from sqlalchemy import func, or_, select
 from sqlalchemy.orm import selectinload
 
-from panel import jobs
-from panel.db import session
-from panel.errors import Conflict, Invalid, NotFound
+from panel.core import jobs
+from panel.core.db import session
+from panel.core.errors import Conflict, Invalid, NotFound
 from panel.models import Hypervisor, Instance, Iso, MediaDownload, Storage
-from panel.services.lookup import change, refuse_taken
-from panel.services.media import downloads, source
+from panel.services.crud import change, refuse_taken
+from panel.services.media import downloads, remote_file
 
 FILENAME = re.compile(r"[A-Za-z0-9._-]{1,255}")
 MOST_OWN = 20
@@ -49,7 +49,7 @@ def chosen(iso_id, account=None, field="iso_id"):
 def create(account=None, *, url, actor, name=None, filename=None, sha256=None, public=True):
     """Adds an ISO to the library, the platform's when there is no account, and has nodes fetch it: all of them a public
     one, those of the account's instances an own one (others fetch it when it is mounted)."""
-    source.check(url)
+    remote_file.check(url)
     filename = checked(filename or urlsplit(url).path.rpartition("/")[2])
     if account:
         allow_another(account)

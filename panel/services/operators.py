@@ -2,8 +2,8 @@
 
 from sqlalchemy import select
 
-from panel.db import session
-from panel.errors import Conflict
+from panel.core.db import session
+from panel.core.errors import Conflict
 from panel.models import Account, Member
 
 LAST = "This is the last operator who may do everything. Give somebody else the role first."

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from redis import RedisError
 from sqlalchemy import and_, case, func, or_, select
 
-from panel.db import session
+from panel.core.db import session
 from panel.models import Address, Disk, Hypervisor, HypervisorGroup, Instance, Storage, Subnet, Task, Volume
-from panel.schemas.words import STATES
+from panel.schemas.constants import STATES
 from panel.services import hypervisors, instances, subnets, workers
 
 NEARLY_FULL_PERCENT = 90

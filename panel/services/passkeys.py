@@ -17,11 +17,11 @@ from webauthn.helpers.structs import (
     UserVerificationRequirement,
 )
 
-from panel import clock
-from panel.db import Secret, session
-from panel.errors import Invalid, NotFound
+from panel.core import clock
+from panel.core.db import Secret, session
+from panel.core.errors import Invalid, NotFound
 from panel.models import Passkey
-from panel.services import alerts, factors
+from panel.services import factors, security_notifications
 
 LIVES = timedelta(minutes=5)
 """How long a challenge may be answered."""
@@ -144,7 +144,7 @@ def register(account, *, name, credential, challenge: Challenge | None, site, so
         )
     )
     session.flush()
-    alerts.changed(account, "A passkey was added", source)
+    security_notifications.changed(account, "A passkey was added", source)
     return factors.first_codes(account)
 
 
@@ -194,4 +194,4 @@ def remove(passkey, source):
     session.delete(passkey)
     session.flush()
     factors.drop_codes_of_nothing(account)
-    alerts.changed(account, "A passkey was removed", source)
+    security_notifications.changed(account, "A passkey was removed", source)

@@ -4,8 +4,8 @@ import re
 
 from zxcvbn import zxcvbn
 
-from panel.errors import Invalid
-from panel.schemas.words import PASSWORD_MAX_LENGTH, PASSWORD_MIN_LENGTH
+from panel.core.errors import Invalid
+from panel.schemas.constants import PASSWORD_MAX_LENGTH, PASSWORD_MIN_LENGTH
 
 JUDGED_LENGTH = 72
 """How many characters of a password the estimate reads: it takes longer for longer ones."""

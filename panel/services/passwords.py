@@ -2,10 +2,10 @@
 
 from datetime import timedelta
 
-from panel import mail
-from panel.errors import Invalid, NotFound
-from panel.services import accounts, alerts, devices, links, sign_ins
-from panel.services.links import RESET
+from panel.core import mail
+from panel.core.errors import Invalid, NotFound
+from panel.services import accounts, known_devices, one_time_tokens, security_notifications, sessions
+from panel.services.one_time_tokens import RESET
 from panel.services.password_rules import refuse_weak_password
 
 LINK_LIVES = timedelta(minutes=60)
@@ -23,9 +23,9 @@ def change(account, new, source, kept=None, field="password"):
     """Sets a new password, which came in `field`. Every session but `kept` ends: whoever knew the old one may be in one
     of them."""
     accounts.set_password(account, new, field)
-    links.end(account, RESET)
-    sign_ins.end_others(account, kept)
-    alerts.changed(account, "Your password was changed", source)
+    one_time_tokens.end(account, RESET)
+    sessions.end_others(account, kept)
+    security_notifications.changed(account, "Your password was changed", source)
 
 
 def ask_to_reset(email):
@@ -40,14 +40,14 @@ def reset_facts(email):
     account = accounts.by_email(email)
     if account is None:
         return None
-    _, secret = links.make(account, RESET, LINK_LIVES)
+    _, secret = one_time_tokens.make(account, RESET, LINK_LIVES)
     minutes = int(LINK_LIVES.total_seconds() // 60)
     return {"email": account.email, "link": mail.address(f"/reset-password/{secret}"), "minutes": minutes}
 
 
 def opened(secret):
     """The account whose password this link may set."""
-    link = links.find(secret, RESET)
+    link = one_time_tokens.find(secret, RESET)
     if link is None:
         raise NotFound("This link was used, has expired or is not complete. Ask for a new one.")
     return link.account
@@ -58,8 +58,8 @@ def reset(secret, new, source, field="password"):
     known before it is known after it."""
     account = opened(secret)
     refuse_weak_password(new, account.email, field)
-    if links.use(secret, RESET) is None:
+    if one_time_tokens.use(secret, RESET) is None:
         raise NotFound("This link was used already. Ask for a new one.")
-    devices.forget(account)
+    known_devices.forget(account)
     change(account, new, source, field=field)
     return account

@@ -5,7 +5,7 @@ import re
 
 from sqlalchemy import or_, select
 
-from panel.db import session
+from panel.core.db import session
 from panel.models import Account, Address, Hypervisor, Image, Instance, Interface, Plan, PlanGroup, Subnet, Task
 
 SHORTEST_ID = 8

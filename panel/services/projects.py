@@ -3,10 +3,10 @@
 from sqlalchemy import delete as delete_rows
 from sqlalchemy import func, literal, select, union_all
 
-from panel.db import session
-from panel.errors import Invalid, NotFound
+from panel.core.db import session
+from panel.core.errors import Invalid, NotFound
 from panel.models import Grant, Instance, Project, Volume
-from panel.services.lookup import change, refuse_taken
+from panel.services.crud import change, refuse_taken
 
 KINDS = {"instance": Instance, "volume": Volume}
 """What can be in a project, by the word of the wire."""

@@ -8,11 +8,11 @@ from types import SimpleNamespace
 from sqlalchemy import func, select
 from sqlalchemy.orm import joinedload
 
-from panel.db import session
-from panel.errors import Conflict, Invalid, NotFound
+from panel.core.db import session
+from panel.core.errors import Conflict, Invalid, NotFound
 from panel.models import Disk, HypervisorGroup, Instance, ResourcePack
-from panel.services import customers, usage
-from panel.services.lookup import change, fetch
+from panel.services import billing_users, usage
+from panel.services.crud import change, fetch
 
 SIZES = ("cpu_cores", "ram", "storage")
 SHORT = {
@@ -54,7 +54,7 @@ def weigh(packs):
 
 
 def create(*, user_id, name, location_id=None, **facts):
-    owner, group = customers.get(user_id, "user_id"), place(location_id)
+    owner, group = billing_users.get(user_id, "user_id"), place(location_id)
     pack = ResourcePack(account_id=owner.id, group_id=group and group.id, name=name, **facts)
     session.add(pack)
     session.flush()

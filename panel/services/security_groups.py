@@ -7,13 +7,13 @@ changed. Instances of the account may be put into both.
 from sqlalchemy import func, or_, select
 from sqlalchemy.orm import joinedload
 
-from panel.db import session
-from panel.errors import Forbidden, Invalid, NotFound
+from panel.core.db import session
+from panel.core.errors import Forbidden, Invalid, NotFound
 from panel.models import Instance, SecurityGroup, SecurityGroupMember, SecurityRule
 from panel.services import audit, firewall, ip_sets
-from panel.services.instances.rules import refuse_suspended
+from panel.services.crud import change
 from panel.services.ip_sets import reached
-from panel.services.lookup import change
+from panel.services.state_machine import refuse_suspended
 
 MOST_GROUPS, MOST_RULES = 10, 50
 """Groups that an instance may be in, and rules of a group."""

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 from sqlalchemy import select
 
-from panel.db import on_commit, session
+from panel.core.db import on_commit, session
 from panel.models import Setting
 from panel.schemas.settings import SystemSettings
 

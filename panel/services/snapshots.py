@@ -2,13 +2,13 @@
 
 from sqlalchemy import func, select
 
-from panel import clock, jobs
-from panel.db import session
-from panel.errors import Conflict, Invalid, NotFound
+from panel.core import clock, jobs
+from panel.core.db import session
+from panel.core.errors import Conflict, Invalid, NotFound
 from panel.models import Rescue, Snapshot, Task
 from panel.models.tasks import OPEN
 from panel.services import forges
-from panel.services.instances.rules import BUSY, WORDS, refusal
+from panel.services.state_machine import BUSY, WORDS, refusal
 
 MOST = 10
 """Snapshots that an instance may have: each makes its disks slower and larger."""

@@ -8,8 +8,8 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ed25519, rsa
 from sqlalchemy import select
 
-from panel.db import session
-from panel.errors import Invalid, NotFound
+from panel.core.db import session
+from panel.core.errors import Invalid, NotFound
 from panel.models import SshKey
 
 

@@ -2,9 +2,9 @@
 
 from datetime import timedelta
 
-from panel import mail
-from panel.errors import Conflict, NotFound
-from panel.services import accounts, links
+from panel.core import mail
+from panel.core.errors import Conflict, NotFound
+from panel.services import accounts, one_time_tokens
 
 SSO = "sso"
 CLOSED = "This link was used, has expired or is not complete. Go back to where you came from and open it anew."
@@ -15,13 +15,13 @@ def make(account, *, expires_in, leads_to):
     must not become one."""
     if account.is_admin:
         raise Conflict("There are no sign-in links for operators.")
-    link, secret = links.make(account, SSO, timedelta(seconds=expires_in), leads_to)
+    link, secret = one_time_tokens.make(account, SSO, timedelta(seconds=expires_in), leads_to)
     return {"url": mail.address(f"/sso/{secret}"), "expires_at": link.expires_at}
 
 
 def opened(secret):
     """Whom the link signs in. Looking does not use it."""
-    link = links.find(secret, SSO)
+    link = one_time_tokens.find(secret, SSO)
     if link is None:
         raise NotFound(CLOSED)
     return link.account
@@ -29,7 +29,7 @@ def opened(secret):
 
 def use(secret):
     """The account that is to be signed in, and the page to go on to. The link works no more."""
-    link = links.use(secret, SSO)
+    link = one_time_tokens.use(secret, SSO)
     account = link and accounts.get(link.account_id)
     if account is None or account.is_admin:
         raise NotFound(CLOSED)

@@ -6,11 +6,11 @@ from types import SimpleNamespace
 from sqlalchemy import case, func, insert, select
 from sqlalchemy.orm import joinedload
 
-from panel.db import new_id, session
-from panel.errors import Conflict, Invalid
+from panel.core.db import new_id, session
+from panel.core.errors import Conflict, Invalid
 from panel.models import Address, Instance, Interface, Subnet
-from panel.services import prefixes
-from panel.services.lookup import change, fetch, refuse_taken
+from panel.services import ipv6_prefixes
+from panel.services.crud import change, fetch, refuse_taken
 
 LARGEST = 65536
 """IPv4 subnets get a row for each address, so they may not be larger."""
@@ -36,7 +36,7 @@ def create(group, *, name, cidr, gateway=None, nameservers=(), enabled=True, kin
         raise Invalid("The subnet is too large.", cidr="An IPv4 subnet may have at most 65,536 addresses (/16).")
     if gateway and ipaddress.ip_address(gateway) not in network:
         raise Invalid("The gateway is not in the subnet.", gateway=f"Must lie in {network}.")
-    delegated_length = prefixes.length(network, kind, delegated_length)
+    delegated_length = ipv6_prefixes.length(network, kind, delegated_length)
     for other in session.scalars(select(Subnet)):
         if other.family == network.version and other.network.overlaps(network):
             raise Invalid("The subnet overlaps another one.", cidr=f"Overlaps {other.cidr} ({other.name}).")

@@ -3,9 +3,9 @@
 from sqlalchemy import exists, or_, select, update
 from sqlalchemy.orm import aliased
 
-from panel import clock, jobs
-from panel.db import on_commit, session
-from panel.errors import Conflict, NotFound
+from panel.core import clock, jobs
+from panel.core.db import on_commit, session
+from panel.core.errors import Conflict, NotFound
 from panel.models import Task
 from panel.models.tasks import OPEN
 from panel.services import audit

@@ -7,11 +7,11 @@ less, and does not touch who may do more.
 from sqlalchemy import delete, func, or_, select
 from sqlalchemy.orm import joinedload, selectinload
 
-from panel.db import session
-from panel.errors import Conflict, Forbidden, Invalid, NotFound
+from panel.core.db import session
+from panel.core.errors import Conflict, Forbidden, Invalid, NotFound
 from panel.models import Account, Grant, Instance, Member, Project, Role, SignIn, Token
 from panel.services import accounts
-from panel.services.lookup import change, refuse_taken
+from panel.services.crud import change, refuse_taken
 
 NOT_HELD = "You can only give what you may do yourself. Your own role lacks {}."
 GIVES = {"all": ("all", "projects", "chosen"), "projects": ("projects", "chosen"), "chosen": ("chosen",)}

@@ -15,14 +15,14 @@ from sqlalchemy import bindparam, delete, or_, select
 from sqlalchemy.orm import joinedload
 from sqlalchemy.orm.attributes import set_committed_value
 
-from panel import clock, jobs
-from panel.db import on_commit, session
-from panel.errors import Invalid, NotFound
+from panel.core import clock, jobs
+from panel.core.db import on_commit, session
+from panel.core.errors import Invalid, NotFound
+from panel.core.prepared_query import Question
 from panel.models import Account, Token
-from panel.question import Question
-from panel.schemas.words import SCOPES
+from panel.schemas.constants import SCOPES
 from panel.services import access
-from panel.services.lookup import change
+from panel.services.crud import change
 
 PREFIX = {"user": "pu_", "impersonation": "pi_", "admin": "pa_", "billing": "pb_"}
 SHOWN = 8
@@ -257,7 +257,7 @@ def asked(command, *arguments):
 
 def write_down_use():
     """Moves what waits in Redis into the rows. It goes past the session: nothing changes that access depends on
-    (panel.services.recall)."""
+    (panel.services.token_cache)."""
     waiting = jobs.connection.hgetall(WAITING)
     for token_id, noted_use in waiting.items():
         when, ip = orjson.loads(noted_use)

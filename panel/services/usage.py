@@ -17,9 +17,9 @@ from itertools import takewhile
 
 from sqlalchemy import delete, exists, func, insert, select
 
-from panel import clock
-from panel.db import session
-from panel.errors import Forbidden
+from panel.core import clock
+from panel.core.db import session
+from panel.core.errors import Forbidden
 from panel.models import Account, CreditEntry, Rental, UsageHour, UsageMonth
 from panel.services import credits, settings
 

@@ -3,8 +3,8 @@
 from sqlalchemy import or_, select
 from sqlalchemy.orm import joinedload
 
-from panel.db import session
-from panel.errors import Invalid, NotFound
+from panel.core.db import session
+from panel.core.errors import Invalid, NotFound
 from panel.models import Account, UserScript
 from panel.schemas import cloudcfg
 

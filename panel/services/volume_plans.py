@@ -3,10 +3,10 @@
 from sqlalchemy import func, select
 from sqlalchemy.orm import contains_eager
 
-from panel.db import session
-from panel.errors import Conflict
+from panel.core.db import session
+from panel.core.errors import Conflict
 from panel.models import Volume, VolumePlan, VolumePlanGroup
-from panel.services.lookup import change, fetch, refuse_taken
+from panel.services.crud import change, fetch, refuse_taken
 
 
 def groups(search=None):

@@ -8,7 +8,7 @@ import time
 
 from redis import RedisError
 
-from panel import clock, jobs
+from panel.core import clock, jobs
 
 WATCHED_KEY = "panel:watched-instances"
 

@@ -2,7 +2,7 @@
 
 from datetime import timedelta
 
-from panel import clock, jobs
+from panel.core import clock, jobs
 
 BEAT = timedelta(seconds=5)
 SILENCE = 4 * BEAT

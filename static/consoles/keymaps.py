@@ -14,7 +14,7 @@ import json
 import unicodedata
 from pathlib import Path
 
-from panel.schemas.words import KEYMAPS
+from panel.schemas.constants import KEYMAPS
 
 XKB = {
     "ar": "ara", "da": "dk", "de-ch": "ch(de)", "en-gb": "gb", "en-us": "us", "et": "ee", "fr-be": "be",

@@ -4,8 +4,8 @@ import re
 
 import pytest
 
-from panel import clock
-from panel.db import session
+from panel.core import clock
+from panel.core.db import session
 from panel.models import Account
 from panel.services import account_limits, accounts
 from tests.test_pages import PART

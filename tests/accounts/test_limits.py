@@ -2,8 +2,8 @@
 
 import pytest
 
-from panel.db import session
-from panel.errors import Invalid
+from panel.core.db import session
+from panel.core.errors import Invalid
 from panel.models import Account, SshKey
 from panel.models.accounts import LIMITS
 from panel.services import account_limits

@@ -4,11 +4,11 @@ import pytest
 from lxml import html
 
 from panel.auth import permissions
-from panel.db import session
+from panel.core.db import session
 from panel.models import Account
 from panel.services import accounts
-from tests.cast import PASSWORD
-from tests.crawl import own, pages
+from tests.support.cast import PASSWORD
+from tests.support.link_crawler import own, pages
 from tests.test_pages import pages as every_page
 
 

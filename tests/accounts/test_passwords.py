@@ -4,15 +4,15 @@ import pytest
 from flask import url_for
 from zxcvbn.frequency_lists import FREQUENCY_LISTS
 
-from panel import clock
-from panel.db import session
-from panel.errors import Invalid
+from panel.core import clock
+from panel.core.db import session
+from panel.core.errors import Invalid
 from panel.models import Member, Role
-from panel.schemas.words import PASSWORD_MIN_LENGTH
+from panel.schemas.constants import PASSWORD_MIN_LENGTH
 from panel.services import accounts, passwords
 from panel.services.password_rules import is_easy_to_guess, refuse_weak_password
 from panel.services.tokens import hashed
-from tests.cast import PASSWORD
+from tests.support.cast import PASSWORD
 
 EMAIL = "owner@example.com"
 WEAK = ("aaaaaaaaaaaa", "password1234", "123456789012", EMAIL, "abcabcabcabc", "11 characte")

@@ -3,10 +3,10 @@
 import pytest
 from sqlalchemy import select
 
-from panel.db import session
+from panel.core.db import session
 from panel.models import Account, Image, Project, SignIn, Token
 from panel.services import accounts, tokens
-from tests.cast import PASSWORD
+from tests.support.cast import PASSWORD
 
 PEOPLE = "/api/v1/user"
 

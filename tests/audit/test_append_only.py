@@ -5,8 +5,8 @@ import pytest
 from sqlalchemy import text
 from sqlalchemy.exc import DBAPIError
 
-from panel.config import Config
-from panel.db import allow_migrations, bare_app, db, session
+from panel.core.config import Config
+from panel.core.db import allow_migrations, bare_app, db, session
 from panel.services import audit
 from tests.test_migrations import empty  # noqa: F401  (a fixture)
 

@@ -1,13 +1,13 @@
 """Who is written down with what. That every request leaves exactly one entry or none is looked at in all tests, by
-tests/audited.py."""
+tests/support/audit_assertions.py."""
 
 import pytest
 from sqlalchemy import select
 
-from panel.db import db, session
+from panel.core.db import db, session
 from panel.models import Account, AuditEntry, SshKey
 from panel.services import accounts, audit, ssh_keys, tokens
-from panel.services.audit.touched import PARTS
+from panel.services.audit.change_tracking import PARTS
 from tests.test_access import concrete, everything, token_of  # noqa: F401  (a fixture)
 
 READING = ("GET", "HEAD")
@@ -128,7 +128,7 @@ def test_a_crash_leaves_nothing(as_, monkeypatch):
 
 @pytest.mark.parametrize("who", ["owner", "member", "viewer", "admin", "billing", "nobody"])
 def test_every_operation_that_succeeds_leaves_one_entry_and_others_none(as_, cast, everything, who):  # noqa: F811
-    """Of both documents, without bodies and with unknown ids. tests/audited.py looks at those that other tests ask."""
+    """Of both documents, without bodies and with unknown ids. tests/support/audit_assertions.py looks at those that other tests ask."""
     for method, path, operation in everything["USER"] + everything["ADMIN"]:
         before = len(entries())
         answer = as_(who, method, concrete(path))

@@ -3,7 +3,7 @@
 import pytest
 from sqlalchemy import select
 
-from panel.db import session
+from panel.core.db import session
 from panel.models import Account, AuditEntry
 from panel.services import audit
 

@@ -6,7 +6,7 @@ import os
 import pytest
 
 from panel.backups import archive
-from panel.errors import Problem
+from panel.core.errors import Problem
 
 PASSPHRASE = "correct horse battery"
 

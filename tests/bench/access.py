@@ -12,13 +12,13 @@ from pathlib import Path
 
 from panel.app import create_app
 from panel.auth import permissions
-from panel.config import Config
-from panel.db import db, session
+from panel.core.config import Config
+from panel.core.db import db, session
 from panel.services import accounts, settings, tokens
-from tests import postgres
 from tests.bench import rows
 from tests.bench.rows import serving
-from tests.embedded import Redis
+from tests.support import postgres
+from tests.support.redis_server import Redis
 
 ROUNDS = 2000
 QUICK = {"ROUNDS": 5}

@@ -8,9 +8,9 @@ from json import loads
 from flask import Flask, jsonify, request
 
 from api import connect, kit
-from panel import config
 from panel.app import create_app
 from panel.auth import permissions
+from panel.core import config
 
 
 def panel():

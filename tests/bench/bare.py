@@ -11,8 +11,8 @@ from pathlib import Path
 
 from sqlalchemy import bindparam, create_engine, insert, select, update
 
-from panel import clock
-from panel.db import new_id
+from panel.core import clock
+from panel.core.db import new_id
 from panel.models import Disk, Event, Hypervisor, Instance, Storage, Task
 from worker import nodes
 from worker.nodes.base import Disk as Volume

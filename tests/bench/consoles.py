@@ -17,14 +17,13 @@ import threading
 import time
 from pathlib import Path
 
-from consoles import handoff
-from consoles.pump import CHUNK
-from tests import embedded
+from consoles import fd_passing
+from consoles.event_loop import CHUNK
 from tests.bench import stage
 from tests.bench.site import Site, fetch
 from tests.bench.stage import ECHO, PASSWORD, STREAM, Bare, Part
-from tests.consoles import network, viewer
 from tests.processes.conftest import wait_for
+from tests.support import console_client, network_namespace, redis_server
 
 ROUNDS, AMOUNT, WARM = 61, 64 << 20, 8 << 20
 PRESSES = 3000
@@ -49,7 +48,7 @@ QUICK = {
 def bench(report):
     with contextlib.ExitStack() as stack:
         directory = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        redis_url = stack.enter_context(embedded.Redis(directory))
+        redis_url = stack.enter_context(redis_server.Redis(directory))
         node = int(stack.enter_context(Part("node")).said)
         relay = int(stack.enter_context(Part("relay", node)).said)
         site = stack.enter_context(Site(directory, redis_url, node))
@@ -105,7 +104,7 @@ def key_press(report, site, relay):
         one.send(ECHO)
     for round_ in range(PRESSES + 100):
         for (one, more), times in zip(both, taken, strict=True):
-            key, length = one.frame(viewer.BINARY, KEY), len(KEY) + more
+            key, length = one.frame(console_client.BINARY, KEY), len(KEY) + more
             began = time.perf_counter()
             one.connection.sendall(key)
             while length > 0:
@@ -208,7 +207,7 @@ def echoes(one):
     one.send(KEY)
     try:
         return one.read(len(KEY)) == KEY
-    except (viewer.Closed, OSError):
+    except (console_client.Closed, OSError):
         return False
 
 
@@ -229,11 +228,11 @@ class Vanished(threading.Thread):
 
     def watch(self):
         """Seconds until each was dropped."""
-        network.own()
+        network_namespace.own()
         still, streaming = self.open(ECHO), self.open(STREAM)
         names = {still[0]: "still", streaming[0]: "streaming"}
         time.sleep(2)
-        network.breaks()
+        network_namespace.breaks()
         began, taken = time.monotonic(), {}
         while len(taken) < len(names) and time.monotonic() < began + VANISHED_WAIT_SECONDS:
             time.sleep(0.5)
@@ -246,10 +245,12 @@ class Vanished(threading.Thread):
     def open(self, order):
         """The session's id, and its viewer, which must not be forgotten: that would close its connection."""
         note = self.site.spend()
-        mine, other = viewer.pair()
+        mine, other = console_client.pair()
         with other:
-            handoff.hand_over({"werkzeug.socket": other, "HTTP_SEC_WEBSOCKET_KEY": viewer.KEY}, self.site.socket, note)
-        made = viewer.Viewer(mine)
+            fd_passing.hand_over(
+                {"werkzeug.socket": other, "HTTP_SEC_WEBSOCKET_KEY": console_client.KEY}, self.site.socket, note
+            )
+        made = console_client.Viewer(mine)
         assert made.hear_answer() == 101
         assert made.sign_in(PASSWORD) is None
         made.send(order)

@@ -16,10 +16,10 @@ from pathlib import Path
 
 import libvirt
 
-from panel.config import ROOT
-from tests.hypervisor import Hypervisor, unused_network
-from tests.laboratory import laboratory
-from worker.nodes.libvirt import local
+from panel.core.config import ROOT
+from tests.support.installation import laboratory
+from tests.support.local_hypervisor import Hypervisor, unused_network
+from worker.nodes.libvirt import private_daemon
 
 ROUNDS = 8
 QUICK = {"ROUNDS": 1}
@@ -31,12 +31,12 @@ def bench(report):
     cache = ROOT / "var" / "cache"
     cache.mkdir(parents=True, exist_ok=True)
     try:
-        hypervisor = Hypervisor(local.start(directory / "hv", network), directory / "hv", network)
+        hypervisor = Hypervisor(private_daemon.start(directory / "hv", network), directory / "hv", network)
         (directory / "lab").mkdir()
         with laboratory(directory / "lab", hypervisor, cache) as lab:
             panel_times, script_times = in_turn(lab, hypervisor)
     finally:
-        local.stop(directory / "hv")
+        private_daemon.stop(directory / "hv")
     for number, what in enumerate(("running", "the first SSH answer")):
         ours = statistics.median(times[number] for times in panel_times)
         theirs = statistics.median(times[number] for times in script_times)

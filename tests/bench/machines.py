@@ -17,11 +17,11 @@ from unittest import mock
 
 from lxml.builder import E
 
-from panel.config import ROOT
-from tests.hypervisor import unused_network
-from worker.guests import tiny
+from panel.core.config import ROOT
+from tests.support.local_hypervisor import unused_network
+from worker.images import tiny
 from worker.nodes.base import AgentSilent, Disk, GiB, Image, Machine, Nic, NodeSpec, Seed
-from worker.nodes.libvirt import LibvirtNode, chipset, local, xml
+from worker.nodes.libvirt import LibvirtNode, chipset, private_daemon, xml
 
 SEED = Seed('{"instance-id": "one", "local-hostname": "bench"}', "#cloud-config\n{}", '{"version": 2}')
 WRITE = "dd if=/dev/shm/data of=/root/data bs=1M conv=fsync 2>/dev/null"
@@ -41,7 +41,7 @@ def node():
     with tempfile.TemporaryDirectory(prefix="bench", dir="/tmp") as place:
         directory = Path(place) / "h"
         network = unused_network()
-        made = LibvirtNode(NodeSpec("bench", "bench", "libvirt", local.start(directory, network)), Path(place))
+        made = LibvirtNode(NodeSpec("bench", "bench", "libvirt", private_daemon.start(directory, network)), Path(place))
         try:
             made.prepare_pool("bench", str(directory / "disks"))
             built = tiny.build(Path(place) / "tiny.qcow2", cache=(ROOT / "var/cache").resolve(), log=lambda *_: None)
@@ -50,7 +50,7 @@ def node():
             yield made
         finally:
             made.close()
-            local.stop(directory)
+            private_daemon.stop(directory)
 
 
 def measure(node, kind, driver, clock):

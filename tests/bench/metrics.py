@@ -14,15 +14,15 @@ from pathlib import Path
 from sqlalchemy import func, select
 
 from panel.app import create_app
-from panel.config import Config
-from panel.db import db, session
+from panel.core.config import Config
+from panel.core.db import db, session
 from panel.models import Account, Hypervisor, Instance, InstanceMetric, Plan, Subnet
 from panel.models.metrics import FIGURES, STEPS
 from panel.services import metrics
-from tests import postgres
 from tests.bench import rows
-from worker import metrics as measuring
+from tests.support import postgres
 from worker.nodes.base import Power, Seen
+from worker.sync import metrics as measuring
 
 MACHINES, FEW, PERIOD, ROUNDS = 5_000, 200, 15, 12
 QUICK = {"MACHINES": 120, "FEW": 2, "ROUNDS": 3}

@@ -17,21 +17,21 @@ from pathlib import Path
 import psutil
 from sqlalchemy import func, select, update
 
-from panel import jobs
-from panel.config import Config
-from panel.db import bare_app, db, reading, session
+from panel.core import jobs
+from panel.core.config import Config
+from panel.core.db import bare_app, db, reading, session
 from panel.models import Disk, Instance, Plan, Subnet, Task
 from panel.services import accounts, catalog, hypervisors, instances, settings, subnets, tokens
-from tests import embedded, postgres
 from tests.bench import rows
 from tests.bench.site import fetch
 from tests.bench.stage import ROOT, Part
 from tests.processes.conftest import free_port
-from worker import hypervisors as looks
-from worker.machines import seed_beside
+from tests.support import postgres, redis_server
 from worker.nodes.base import Disk as Volume
 from worker.nodes.base import GiB
 from worker.nodes.base import Machine as Definition
+from worker.sync import node_sync as looks
+from worker.tasks.machine_spec import seed_beside
 
 STARTED, LOOKED_AT, WORKERS = 1000, 5000, 2
 QUICK = {"STARTED": 20, "LOOKED_AT": 30, "ASKED": 5}
@@ -45,7 +45,7 @@ def bench(report):
     with postgres.server() as address:
         for name, url in rows.databases(address):
             directory = Path(tempfile.mkdtemp(prefix="bench"))
-            with embedded.Redis(directory) as redis_url:
+            with redis_server.Redis(directory) as redis_url:
                 config = Config(data_dir=directory, database_url=url, secret_key="bench", redis_url=redis_url)
                 jobs.connect(redis_url)
                 looks.data_dir = directory

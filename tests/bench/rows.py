@@ -20,13 +20,13 @@ from unittest import mock
 
 from sqlalchemy import insert, text
 
-from panel import jobs
 from panel.app import create_app
-from panel.config import Config
-from panel.db import db, new_id, session
+from panel.core import jobs
+from panel.core.config import Config
+from panel.core.db import db, new_id, session
 from panel.models import Address, Disk, Instance, Interface, Subnet
 from panel.services import accounts, catalog, hypervisors, settings, subnets, tokens
-from tests import postgres
+from tests.support import postgres
 
 OWN, OTHERS, ROUNDS = 1000, 1_000_000, 300
 BATCH_ROWS = 20_000

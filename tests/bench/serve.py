@@ -5,8 +5,8 @@ import sys
 from importlib import import_module
 
 from panel.app import LARGEST_BODY
-from panel.web.limits import ConnectionLimits
-from panel.web.server import open_listener, serve
+from panel.server.connection_limits import ConnectionLimits
+from panel.server.server import open_listener, serve
 
 
 def main(port, target):

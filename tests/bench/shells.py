@@ -20,13 +20,13 @@ import tempfile
 import time
 from pathlib import Path
 
-from consoles import wire
+from consoles import ipc
 from tests.bench import stage
 from tests.bench.consoles import spread
-from tests.consoles import viewer
-from tests.consoles.guest import new_key
-from tests.consoles.viewer import TEXT
 from tests.processes.conftest import free_port, wait_for
+from tests.support import console_client
+from tests.support.console_client import TEXT
+from tests.support.ssh_guest import new_key
 
 ROUNDS, MEGABYTES = 7, 50
 FLOODS, QUIET = 5, 1.0
@@ -113,17 +113,17 @@ class Carried:
     """A shell in the browser."""
 
     def __init__(self, directory, path, port):
-        mine, other = viewer.pair()
+        mine, other = console_client.pair()
         mine.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         key = (directory / "key").read_text()
         target = {"host": "127.0.0.1", "port": port, "user": getpass.getuser(), "private_key": key}
         note = {"kind": "shell", "id": "bench", "target": target}
-        note["handshake"] = {"key": viewer.KEY, "protocols": ["panel-shell"]}
-        with other, wire.call(path, 5) as line:
-            wire.say(line, {"do": "open", **note}, other.fileno())
-            assert wire.hear(line) == {"ok": True}
-            wire.say(line, {"do": "go"})
-        self.browser = viewer.Viewer(mine)
+        note["handshake"] = {"key": console_client.KEY, "protocols": ["panel-shell"]}
+        with other, ipc.call(path, 5) as line:
+            ipc.say(line, {"do": "open", **note}, other.fileno())
+            assert ipc.hear(line) == {"ok": True}
+            ipc.say(line, {"do": "go"})
+        self.browser = console_client.Viewer(mine)
         assert self.browser.hear_answer() == 101
 
     def type(self, text):

@@ -6,11 +6,11 @@ import ipaddress
 import psutil
 from sqlalchemy import select
 
-from consoles import wire
+from consoles import ipc
 from panel.app import create_app
 from panel.auth.permissions import may_open_consoles
-from panel.config import Config
-from panel.db import session
+from panel.core.config import Config
+from panel.core.db import session
 from panel.models import Instance
 from panel.services import consoles, settings
 from tests.bench import rows
@@ -93,7 +93,7 @@ class Site:
 
     def carried(self):
         """What is open, by its session."""
-        return {console["labels"]["session"]: console for console in wire.ask(self.socket, {"do": "list"})["open"]}
+        return {console["labels"]["session"]: console for console in ipc.ask(self.socket, {"do": "list"})["open"]}
 
     def bytes_out(self):
         return sum(console["bytes_out"] for console in self.carried().values())

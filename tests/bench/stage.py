@@ -15,7 +15,7 @@ import time
 from pathlib import Path
 
 from consoles.rfb import response
-from tests.consoles import viewer, vnc
+from tests.support import console_client, vnc_server
 
 ROOT = Path(__file__).parents[2]
 PASSWORD, NODE_PASSWORD = "onceonly", "nodepass"
@@ -57,7 +57,7 @@ class Part:
 
 
 def node():
-    server = vnc.Server(perform, NODE_PASSWORD)
+    server = vnc_server.Server(perform, NODE_PASSWORD)
     print(server.port, flush=True)
     threading.Event().wait()
 
@@ -113,7 +113,7 @@ def readers(port, *secrets):
 
 def seat(port, secret):
     """A browser before the screen of that session."""
-    made = viewer.Viewer(socket.create_connection(("127.0.0.1", port), 20), "binary")
+    made = console_client.Viewer(socket.create_connection(("127.0.0.1", port), 20), "binary")
     made.connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     assert made.request(f"/vnc/?session={secret}") == 101
     assert made.sign_in(PASSWORD) is None
@@ -126,17 +126,17 @@ class Bare:
     def __init__(self, port):
         self.connection = socket.create_connection(("127.0.0.1", port), 20)
         self.connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        assert vnc.take(self.connection, 12) == b"RFB 003.008\n"
+        assert vnc_server.take(self.connection, 12) == b"RFB 003.008\n"
         self.connection.sendall(b"RFB 003.008\n")
-        (count,) = vnc.take(self.connection, 1)
-        vnc.take(self.connection, count)
+        (count,) = vnc_server.take(self.connection, 1)
+        vnc_server.take(self.connection, count)
         self.connection.sendall(b"\2")
-        self.connection.sendall(response(NODE_PASSWORD, vnc.take(self.connection, 16)))
-        assert vnc.take(self.connection, 4) == b"\0\0\0\0"
+        self.connection.sendall(response(NODE_PASSWORD, vnc_server.take(self.connection, 16)))
+        assert vnc_server.take(self.connection, 4) == b"\0\0\0\0"
         self.connection.sendall(b"\1")
 
     def send(self, data):
-        self.connection.sendall(self.frame(viewer.BINARY, data))
+        self.connection.sendall(self.frame(console_client.BINARY, data))
 
     def frame(self, _, data):
         return data

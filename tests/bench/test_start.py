@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from panel.config import ROOT
+from panel.core.config import ROOT
 from tests.bench import rows, run
 from tests.processes.conftest import PATIENCE
 

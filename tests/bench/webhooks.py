@@ -19,19 +19,19 @@ from ssl import create_default_context
 
 from sqlalchemy import insert, select, update
 
-from panel import clock, events, jobs
 from panel.app import create_app
-from panel.config import Config
-from panel.db import new_id, session
+from panel.core import clock, events, jobs
+from panel.core.config import Config
+from panel.core.db import new_id, session
 from panel.models import Event, Instance, WebhookDelivery, WebhookSubscription
 from panel.services import workers
-from panel.services.webhooks import signing, spreading
-from tests import embedded, postgres
+from panel.services.webhooks import fanout, signing
 from tests.bench import rows
 from tests.bench.receivers import SECRET
 from tests.bench.stage import Part
 from tests.processes.conftest import free_port, wait_for
-from tests.webhooks.receiver import Authority
+from tests.support import postgres, redis_server
+from tests.support.webhook_receiver import Authority
 
 ROUNDS, DELIVERIES, SUBSCRIPTIONS, PROCESSES = 5, 8000, 8, 2
 EVENTS, PAUSE, DEAD = 200, 0.05, 10_000
@@ -44,7 +44,7 @@ def bench(report):
     with contextlib.ExitStack() as stack:
         directory = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         url = stack.enter_context(postgres.server())
-        redis_url = stack.enter_context(embedded.Redis(directory))
+        redis_url = stack.enter_context(redis_server.Redis(directory))
         site = Site(directory, url, redis_url)
         site.receiver = int(stack.enter_context(site.part("receiver", site.certificate)).said)
         with site.app.app_context():
@@ -221,11 +221,11 @@ def memory(report, site):
     for _ in range(EACH):
         site.subscribe(site.url())
     site.happened(MANY_EVENTS)
-    spreading.spread()
+    fanout.spread()
     session.commit()
     tracemalloc.start()
     before, began = tracemalloc.get_traced_memory()[0], time.monotonic()
-    while spreading.spread():
+    while fanout.spread():
         session.commit()
     seconds, most = time.monotonic() - began, tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()

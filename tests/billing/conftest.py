@@ -2,8 +2,8 @@
 
 import pytest
 
-from panel import clock
-from panel.db import session
+from panel.core import clock
+from panel.core.db import session
 from panel.models import Setting
 from panel.services import settings
 

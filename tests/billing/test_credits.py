@@ -8,11 +8,11 @@ import pytest
 from sqlalchemy import func, select, text
 from sqlalchemy.exc import DBAPIError
 
-from panel.db import session
-from panel.errors import Invalid
+from panel.core.db import session
+from panel.core.errors import Invalid
 from panel.models import Account, CreditEntry
 from panel.services import accounts, credits
-from tests.apart import installation
+from tests.support.isolated_app import installation
 
 CREDITS = "/api/v1/cloud-service/credits"
 

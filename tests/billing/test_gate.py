@@ -5,7 +5,7 @@ import pytest
 
 from api import kit
 from panel.app import create_app
-from panel.db import db, session
+from panel.core.db import db, session
 from tests.test_architecture import operations
 
 user = kit.User("gated", __name__, description="What costs something")

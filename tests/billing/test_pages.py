@@ -7,8 +7,8 @@ from decimal import Decimal
 import pytest
 from sqlalchemy import select
 
-from panel import clock
-from panel.db import session
+from panel.core import clock
+from panel.core.db import session
 from panel.models import CreditEntry, UsageMonth
 from panel.services import credits, usage
 

@@ -2,10 +2,10 @@
 
 import threading
 
-from panel.db import session
+from panel.core.db import session
 from panel.models import Account
-from panel.services import customers
-from tests.apart import installation
+from panel.services import billing_users
+from tests.support.isolated_app import installation
 
 HANDS = 6
 
@@ -19,7 +19,7 @@ def test_many_requests_at_once_make_one_user(tmp_path):
             ready.wait()
             with app.app_context():
                 try:
-                    account = customers.provision(
+                    account = billing_users.provision(
                         external_id="c-1", email="new@example.com", password="a long password"
                     )
                     session.commit()

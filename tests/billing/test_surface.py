@@ -6,13 +6,13 @@ from datetime import timedelta
 import pytest
 from sqlalchemy import select
 
-from panel import clock
-from panel.db import session
+from panel.core import clock
+from panel.core.db import session
 from panel.models import Account, Instance, Mail, Storage, Subnet, Task
 from panel.services import instances
-from tests.cast import PASSWORD
+from tests.support.cast import PASSWORD
 from tests.test_architecture import operations
-from worker import usage
+from worker.tasks import usage
 
 API = "/api/v1/billing"
 

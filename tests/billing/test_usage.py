@@ -11,17 +11,17 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from sqlalchemy import func, select
 
-from panel import clock
-from panel.db import new_id, session
+from panel.core import clock
+from panel.core.db import new_id, session
 from panel.models import Account, CreditEntry, Setting, UsageHour, UsageMonth
 from panel.services import accounts, credits, usage
 from panel.services import settings as platform
 from panel.services.usage import hour_of
-from tests.apart import installation
 from tests.conftest import bells
-from worker import tidy
-from worker import usage as counting
-from worker.schedule import Schedule
+from tests.support.isolated_app import installation
+from worker.engine import purge
+from worker.engine.scheduler import Schedule
+from worker.tasks import usage as counting
 
 START = datetime(2026, 1, 20, 22, 15, tzinfo=UTC)
 HOUR = timedelta(hours=1)
@@ -140,7 +140,7 @@ def test_hours_are_removed_in_time_and_months_stay(at, begun, billed, customer):
     at(START + 2 * HOUR)
     counting.count()
     at(START + timedelta(days=401))
-    tidy.tidy()
+    purge.tidy()
     assert session.scalar(select(func.count()).where(UsageHour.account_id == customer.id)) == 0
     assert months(customer)["2026-01"][0] == 2
 
@@ -302,4 +302,4 @@ def test_the_schedule_has_it_counted(world):
         for call, seconds in schedule.calls.items():
             if seconds == 300:
                 call()
-    assert bells == [("worker.usage.count", ())]
+    assert bells == [("worker.tasks.usage.count", ())]

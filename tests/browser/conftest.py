@@ -6,7 +6,7 @@ from contextlib import suppress
 import pytest
 from playwright.sync_api import Error, Page, expect, sync_playwright
 
-from panel.config import ROOT
+from panel.core.config import ROOT
 
 FLAGS = (
     "--no-sandbox --disable-gpu --no-first-run "

@@ -3,7 +3,7 @@
 import pytest
 from playwright.sync_api import expect
 
-from tests.browser.test_readable import opened, site  # noqa: F401
+from tests.browser.test_readability import opened, site  # noqa: F401
 
 pytestmark = pytest.mark.browser
 

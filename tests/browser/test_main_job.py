@@ -3,7 +3,7 @@
 import pytest
 from playwright.sync_api import expect
 
-from tests.laboratory import EMAIL, PASSWORD
+from tests.support.installation import EMAIL, PASSWORD
 
 pytestmark = [pytest.mark.browser, pytest.mark.guest]
 

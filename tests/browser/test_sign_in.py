@@ -13,16 +13,16 @@ from playwright.sync_api import expect
 from sqlalchemy import select
 from waitress import create_server
 
-from panel import limits
 from panel.app import create_app
-from panel.db import session
+from panel.core.db import session
 from panel.models import Account
+from panel.ratelimit import windows
 from panel.services import settings
-from tests.apart import installation
-from tests.cast import PASSWORD
+from tests.login.test_mail import Box
 from tests.processes.conftest import free_port, wait_for
-from tests.sign_in.test_mail import Box
-from worker import mail
+from tests.support.cast import PASSWORD
+from tests.support.isolated_app import installation
+from worker.tasks import mail
 
 pytestmark = pytest.mark.browser
 
@@ -61,7 +61,7 @@ def site(tmp_path):
     smtp.start()
     facts = {"public_url": f"http://localhost:{port}", "mail_url": f"smtp://127.0.0.1:{smtp.port}"}
     with installation(tmp_path, make=create_app, ring=lambda *bell: bells.put(bell), **facts) as app:
-        limits.connect("")
+        windows.connect("")
         server = create_server(app, host="127.0.0.1", port=port, threads=8)
         threading.Thread(target=server.run, daemon=True).start()  # ends with the last connection after close()
         worker = threading.Thread(target=hear, args=(app, bells))
@@ -71,14 +71,14 @@ def site(tmp_path):
         bells.put(None)
         worker.join()
         smtp.stop()
-        limits.connect("")
+        windows.connect("")
 
 
 def hear(app, bells):
     """Sends the mails, as a worker would, until the bell that is none."""
     while bell := bells.get():
         function, *args = bell
-        if function == "worker.mail.send":
+        if function == "worker.tasks.mail.send":
             with app.app_context():
                 mail.send(*args)
 

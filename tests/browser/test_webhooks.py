@@ -8,7 +8,7 @@ from playwright.sync_api import expect
 from panel.services.webhooks.signing import signature
 from tests.browser.test_tokens import CUSTOMER, running, sign_in  # noqa: F401
 from tests.processes.conftest import fresh, installation, wait_for  # noqa: F401
-from tests.webhooks.receiver import Authority, Receiver
+from tests.support.webhook_receiver import Authority, Receiver
 
 pytestmark = [pytest.mark.browser, pytest.mark.processes]
 

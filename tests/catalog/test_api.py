@@ -1,6 +1,6 @@
 """What customers may choose from: the shapes that real clients decode."""
 
-from panel.db import session
+from panel.core.db import session
 from panel.models import Hypervisor, HypervisorGroup, Image, Plan, PlanGroup
 from panel.services import catalog
 

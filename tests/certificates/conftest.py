@@ -9,7 +9,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.x509.oid import NameOID
 
-from panel import clock
+from panel.core import clock
 
 CURVE = ec.SECP256R1()
 SHA256 = hashes.SHA256()

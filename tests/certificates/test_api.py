@@ -6,8 +6,8 @@ import pytest
 from cryptography.hazmat.primitives import hashes
 from sqlalchemy import text
 
-from panel import clock
-from panel.db import session
+from panel.core import clock
+from panel.core.db import session
 from panel.models import Certificate
 from tests.certificates.conftest import made
 

@@ -7,10 +7,10 @@ import pytest
 from sqlalchemy import func, select
 
 from panel.app import create_app
-from panel.db import session
+from panel.core.db import session
 from panel.models import Account, Certificate
-from tests.apart import installation
 from tests.certificates.conftest import made
+from tests.support.isolated_app import installation
 
 
 @pytest.fixture

@@ -6,8 +6,8 @@ from datetime import timedelta
 import pytest
 from sqlalchemy import select
 
-from panel import clock, mail
-from panel.db import session
+from panel.core import clock, mail
+from panel.core.db import session
 from panel.models import Account, Certificate, Task
 from panel.services import settings
 from panel.services.certificates import orders

@@ -10,23 +10,24 @@ from cryptography import x509
 from sqlalchemy import select, text
 from werkzeug.serving import make_server
 
-from panel import clock
 from panel.app import create_app
-from panel.db import new_id, session
+from panel.core import clock
+from panel.core.db import new_id, session
 from panel.models import AcmeAccount, AcmeChallenge, Certificate, Task
 from panel.services import settings
 from panel.services.certificates import orders
-from panel.services.webhooks import targets
-from tests.apart import installation
-from tests.certificates import authority
-from worker import certificates, task
+from panel.services.webhooks import url_policy
+from tests.certificates import acme_server
+from tests.support.isolated_app import installation
+from worker.engine import runner
+from worker.tasks import certificates
 
 pytestmark = pytest.mark.processes
 
 
 @pytest.fixture(scope="module")
 def pebble(tmp_path_factory):
-    with authority.pebble(tmp_path_factory.mktemp("pebble")) as made:
+    with acme_server.pebble(tmp_path_factory.mktemp("pebble")) as made:
         yield made
 
 
@@ -60,13 +61,13 @@ class Site:
     def work(self):
         while self.bells:
             function, args = self.bells.pop(0)
-            assert function == "worker.task.run"
+            assert function == "worker.engine.runner.run"
             for task_id in args:
-                task.run(task_id, new_id())
+                runner.run(task_id, new_id())
         session.rollback()
 
     def ask(self, path, host="shop.example.com"):
-        connection = HTTPConnection(authority.PANEL, self.pebble.port, timeout=60)
+        connection = HTTPConnection(acme_server.PANEL, self.pebble.port, timeout=60)
         connection.request("GET", path, headers={"Host": host})
         answer = connection.getresponse()
         return answer, answer.read().decode()
@@ -78,8 +79,8 @@ def site(tmp_path, pebble, monkeypatch):
     monkeypatch.setattr(certificates, "PAUSE", 0.05)
     ring = lambda function, *args: bells.append((function, args))  # noqa: E731
     with installation(tmp_path, make=create_app, ring=ring) as app:
-        monkeypatch.setattr(targets, "authorities", pebble.pem)
-        server = make_server(authority.PANEL, pebble.port, app, threaded=True)
+        monkeypatch.setattr(url_policy, "authorities", pebble.pem)
+        server = make_server(acme_server.PANEL, pebble.port, app, threaded=True)
         threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
         try:
             with app.app_context():
@@ -159,8 +160,8 @@ def test_an_authority_that_forgot_the_panel_is_told_anew(site):
 
 def test_a_domain_that_leads_elsewhere_fails_in_the_authority_s_words_and_is_tried_again(site):
     """LBA-07"""
-    site.pebble.lead("elsewhere.example.com", authority.STRANGER)
-    with authority.web_server(site.pebble.port, authority.says("something else")):
+    site.pebble.lead("elsewhere.example.com", acme_server.STRANGER)
+    with acme_server.web_server(site.pebble.port, acme_server.says("something else")):
         made = site.order("shop.example.com", "elsewhere.example.com")
         site.work()
     shown = site.show(made)
@@ -171,7 +172,7 @@ def test_a_domain_that_leads_elsewhere_fails_in_the_authority_s_words_and_is_tri
     task_row = site.call("GET", f"/api/task/{shown['task_id']}").json["task"]
     assert (task_row["status"], task_row["error"]) == ("failed", shown["error"])
     assert session.scalar(select(AcmeChallenge.id)) is None
-    site.pebble.lead("elsewhere.example.com", authority.PANEL)
+    site.pebble.lead("elsewhere.example.com", acme_server.PANEL)
     assert site.renew(made).json["certificate"]["status"] == "pending"
     assert site.show(made)["error"] is None
     site.work()
@@ -179,9 +180,9 @@ def test_a_domain_that_leads_elsewhere_fails_in_the_authority_s_words_and_is_tri
 
 
 def test_a_web_server_that_sends_the_authority_on_to_the_panel(site):
-    site.pebble.lead("other.example.com", authority.STRANGER)
+    site.pebble.lead("other.example.com", acme_server.STRANGER)
     panel = f"http://panel.example.net:{site.pebble.port}"
-    with authority.web_server(site.pebble.port, authority.sends_on(panel)):
+    with acme_server.web_server(site.pebble.port, acme_server.sends_on(panel)):
         made = site.order("other.example.com")
         site.work()
     assert site.show(made)["status"] == "active"
@@ -208,8 +209,8 @@ def test_a_renewal_that_fails_keeps_the_old_one_and_comes_back_later(site):
     made = site.order("moved.example.com")
     site.work()
     before = site.show(made)
-    site.pebble.lead("moved.example.com", authority.STRANGER)
-    with authority.web_server(site.pebble.port, authority.says("something else")):
+    site.pebble.lead("moved.example.com", acme_server.STRANGER)
+    with acme_server.web_server(site.pebble.port, acme_server.says("something else")):
         pauses = []
         for _ in range(3):
             site.renew(made)
@@ -219,7 +220,7 @@ def test_a_renewal_that_fails_keeps_the_old_one_and_comes_back_later(site):
     assert (after["status"], after["certificate"]) == ("active", before["certificate"])
     assert "did not match" in after["error"]
     assert [round(each.total_seconds() / 3600) for each in pauses] == [1, 2, 4]
-    site.pebble.lead("moved.example.com", authority.PANEL)
+    site.pebble.lead("moved.example.com", acme_server.PANEL)
     site.renew(made)
     site.work()
     row = site.row(made)
@@ -294,7 +295,7 @@ def test_a_killed_worker_s_order_is_finished_by_another(site, monkeypatch, step)
     lost = session.scalars(select(Task)).one()
     lost.status, lost.worker = "queued", None  # as the sweep does when no heartbeat comes
     session.commit()
-    site.bells.append(("worker.task.run", [lost.id]))
+    site.bells.append(("worker.engine.runner.run", [lost.id]))
     site.work()
     assert site.show(made)["status"] == "active"
     assert leads_up(site.row(made))
@@ -360,7 +361,7 @@ def test_an_authority_that_cannot_be_asked(site, directory, words):
 
 
 def test_an_authority_with_an_unknown_certificate_is_not_talked_to(site, monkeypatch):
-    monkeypatch.setattr(targets, "authorities", "")
+    monkeypatch.setattr(url_policy, "authorities", "")
     made = site.order("shop.example.com")
     site.work()
     assert "SSLError" in site.show(made)["error"]

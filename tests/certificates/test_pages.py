@@ -2,7 +2,7 @@
 
 import pytest
 
-from panel.db import session
+from panel.core.db import session
 from panel.models import Account, Certificate, Task
 from panel.services.certificates import orders
 from tests.certificates.conftest import made

@@ -7,8 +7,8 @@ from cryptography import x509
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import dsa, ec, ed25519, rsa
 
-from panel import clock
-from panel.db import session
+from panel.core import clock
+from panel.core.db import session
 from panel.models import Certificate
 from tests.certificates.conftest import key_pem, made
 

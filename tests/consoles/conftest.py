@@ -5,10 +5,10 @@ import time
 
 import pytest
 
-from consoles import endings
-from consoles.pump import Pump
-from consoles.screen import Screen, Target
-from tests.consoles import viewer, vnc
+from consoles import close_codes
+from consoles.event_loop import Pump
+from consoles.vnc import Screen, Target
+from tests.support import console_client, vnc_server
 
 PASSWORD = "onceonly"
 
@@ -24,7 +24,7 @@ def pump(lives):
     made = Pump(**{"goodbye": 0.5, **lives})
     made.start()
     yield made
-    made.stop(endings.RESTARTING, 0.2)
+    made.stop(close_codes.RESTARTING, 0.2)
     made.join(5)
     assert not made.is_alive()
     assert made.watched.keys() <= {made.wakeup}, "a descriptor is still watched"
@@ -36,7 +36,7 @@ def machine():
     made = []
 
     def make(play, **options):
-        made.append(vnc.Server(play, **options))
+        made.append(vnc_server.Server(play, **options))
         return made[-1]
 
     yield make
@@ -68,10 +68,10 @@ def screen(pump):
     def make(
         server, password=PASSWORD, node_password="nodepass", port=None, small=False, signs_in=True, via=None, **more
     ):
-        mine, other = viewer.pair(small=small)
-        seat = viewer.Viewer(mine)
+        mine, other = console_client.pair(small=small)
+        seat = console_client.Viewer(mine)
         target = Target(server.host, port or server.port, password, node_password, via)
-        line = Screen(other, {"key": viewer.KEY, "protocols": ["binary"]}, target, **more)
+        line = Screen(other, {"key": console_client.KEY, "protocols": ["binary"]}, target, **more)
         session = Session(line, seat)
         line.prepare()
         pump.add(line)

@@ -14,12 +14,12 @@ from pathlib import Path
 import psutil
 import pytest
 
-from consoles import endings, handoff, wire
-from panel.errors import Unavailable
-from tests.consoles import network, viewer, vnc
+from consoles import close_codes, fd_passing, ipc
+from panel.core.errors import Unavailable
 from tests.consoles.conftest import PASSWORD, until
-from tests.consoles.screen.conftest import NOISE, echo, reset, wait
-from tests.consoles.test_handoff import start_web, stop
+from tests.consoles.test_fd_passing import start_web, stop
+from tests.consoles.vnc.conftest import NOISE, echo, reset, wait
+from tests.support import console_client, network_namespace, vnc_server
 
 ROOT = Path(__file__).parents[2]
 
@@ -30,11 +30,11 @@ ROOT = Path(__file__).parents[2]
 @pytest.fixture
 def apart():
     """Runs a function in a network of its own."""
-    if not network.may_be_had():
+    if not network_namespace.may_be_had():
         pytest.skip("a network of its own needs root")
 
     def run(work):
-        network.own()
+        network_namespace.own()
         return work()
 
     with ThreadPoolExecutor(1) as pool:
@@ -54,7 +54,7 @@ def test_a_browser_whose_packets_are_lost_is_dropped(lives, request, apart, play
     def work():
         session = request.getfixturevalue("screen")(request.getfixturevalue("machine")(play))
         began = time.monotonic()
-        network.breaks()
+        network_namespace.breaks()
         session.wait_for("ended")
         assert session.word == "vanished"
         assert time.monotonic() - began < 10
@@ -65,12 +65,12 @@ def test_a_browser_whose_packets_are_lost_is_dropped(lives, request, apart, play
 @pytest.mark.parametrize("typing", [False, True])
 def test_a_node_whose_packets_are_lost_is_told(request, apart, monkeypatch, typing):
     """Whether somebody types or only looks."""
-    monkeypatch.setattr("consoles.screen.NODE_SILENCE", 3)
+    monkeypatch.setattr("consoles.vnc.NODE_SILENCE", 3)
 
     def work():
         server = request.getfixturevalue("machine")(echo)
         session = request.getfixturevalue("screen")(server)
-        network.breaks(server.port)
+        network_namespace.breaks(server.port)
         if typing:
             session.viewer.send(b"hello?")
         assert session.viewer.ended() == (1011, "The connection to the machine was lost.")
@@ -83,7 +83,7 @@ def test_a_node_whose_packets_are_lost_is_told(request, apart, monkeypatch, typi
 def test_the_time_limits_of_the_web_s_sockets_do_not_count(screen, machine, monkeypatch):
     """`panel web` gives a client ten seconds for each step; a person before a screen may look at it for longer."""
     limit = (0).to_bytes(8, "little") + (50_000).to_bytes(8, "little")
-    pair = viewer.pair
+    pair = console_client.pair
 
     def limited(**options):
         mine, other = pair(**options)
@@ -91,7 +91,7 @@ def test_the_time_limits_of_the_web_s_sockets_do_not_count(screen, machine, monk
             other.setsockopt(socket.SOL_SOCKET, option, limit)
         return mine, other
 
-    monkeypatch.setattr(viewer, "pair", limited)
+    monkeypatch.setattr(console_client, "pair", limited)
     session = screen(machine(echo))
     time.sleep(0.5)
     session.viewer.send(b"on")
@@ -117,7 +117,7 @@ def test_a_node_that_is_cut_off_in_the_middle_of_a_picture(screen, machine):
 def test_a_stream_ends_with_a_word_when_the_process_stops(screen, machine, pump):
     session = screen(machine(endless))
     session.viewer.read(1 << 20)
-    pump.stop(endings.RESTARTING, 5)
+    pump.stop(close_codes.RESTARTING, 5)
     assert session.viewer.ended() == (1001, "The panel is being restarted. Open the console again in a moment.")
 
 
@@ -127,7 +127,7 @@ def test_a_stream_ends_with_a_word_when_the_process_stops(screen, machine, pump)
 @pytest.fixture
 def machine_apart():
     """A node that outlives the console process, and shows whether its viewer is there."""
-    server = vnc.Server(echo)
+    server = vnc_server.Server(echo)
     yield server
     server.close()
 
@@ -146,25 +146,25 @@ def running(path, data_dir):
 
 def answers(path):
     try:
-        return wire.ask(path, {"do": "list"}) is not None
+        return ipc.ask(path, {"do": "list"}) is not None
     except OSError:
         return False
 
 
 def open_screen(path, server):
     """As the web does it; the browser's end and the web's."""
-    mine, other = viewer.pair()
+    mine, other = console_client.pair()
     target = {"host": server.host, "port": server.port, "password": PASSWORD, "node_password": "nodepass"}
-    environ = {"werkzeug.socket": other, "HTTP_SEC_WEBSOCKET_KEY": viewer.KEY}
+    environ = {"werkzeug.socket": other, "HTTP_SEC_WEBSOCKET_KEY": console_client.KEY}
     try:
-        handoff.hand_over(environ, path, {"kind": "screen", "id": "s1", "target": target})
+        fd_passing.hand_over(environ, path, {"kind": "screen", "id": "s1", "target": target})
     except Unavailable:
         other.sendall(b"the web's still")
         assert mine.recv(100) == b"the web's still"
         raise
     finally:
         other.close()
-    seat = viewer.Viewer(mine)
+    seat = console_client.Viewer(mine)
     assert seat.hear_answer() == 101
     assert seat.sign_in(PASSWORD) is None
     seat.send(b"hello")
@@ -211,7 +211,7 @@ def test_a_reload_of_the_web_does_not_touch_consoles(machine_apart, tmp_path):
 
 
 def through(listener):
-    browser = viewer.Viewer(socket.create_connection(listener.getsockname(), 20), "binary")
+    browser = console_client.Viewer(socket.create_connection(listener.getsockname(), 20), "binary")
     assert browser.request() == 101
     assert browser.sign_in(PASSWORD) is None
     return browser

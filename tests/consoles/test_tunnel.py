@@ -13,8 +13,8 @@ import pytest
 from consoles import tunnel
 from consoles.rfb import response
 from tests.consoles.conftest import PASSWORD, until
-from tests.consoles.node import Server
-from tests.consoles.screen.conftest import NOISE, digest, echo, pictures
+from tests.consoles.ssh_node import Server
+from tests.consoles.vnc.conftest import NOISE, digest, echo, pictures
 
 SSH = shutil.which("ssh")
 

@@ -6,10 +6,10 @@ import sys
 
 from flask import Flask, request
 
-from consoles import handoff
-from panel.errors import Problem
-from panel.web.limits import ConnectionLimits
-from panel.web.server import Parent, serve
+from consoles import fd_passing
+from panel.core.errors import Problem
+from panel.server.connection_limits import ConnectionLimits
+from panel.server.server import Parent, serve
 
 PUBLIC_URL = "https://panel.example.com"
 
@@ -23,14 +23,14 @@ def make_app(consoles, note):
 
     @app.route("/vnc/", websocket=True)
     def screen():
-        handoff.check_handshake(request.environ)
-        handoff.check_origin(request.environ, PUBLIC_URL)
-        handoff.hand_over(request.environ, consoles, note)
-        return handoff.HandedOver()
+        fd_passing.check_handshake(request.environ)
+        fd_passing.check_origin(request.environ, PUBLIC_URL)
+        fd_passing.hand_over(request.environ, consoles, note)
+        return fd_passing.HandedOver()
 
     @app.route("/vnc/")
     def no_screen():
-        handoff.check_handshake(request.environ)
+        fd_passing.check_handshake(request.environ)
 
     @app.get("/ping")
     def ping():

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.forges.conftest import machine  # noqa: F401  (fixture)
+from tests.live_snapshots.conftest import machine  # noqa: F401  (fixture)
 from worker.nodes.base import GiB
 
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from tests.docker_apps.host import Host
-from worker.guests import detached, docker
+from tests.docker_apps.fake_guest import Host
+from worker.guest import background_job, docker
 from worker.nodes.base import Finished
 
 pytestmark = pytest.mark.guest
@@ -22,21 +22,21 @@ esac
 
 @pytest.fixture
 def host(tmp_path, guest_cache, tiny_image, monkeypatch):
-    monkeypatch.setattr(detached, "FIRST", 0.02)
-    monkeypatch.setattr(detached, "LAST", 0.1)
+    monkeypatch.setattr(background_job, "FIRST", 0.02)
+    monkeypatch.setattr(background_job, "LAST", 0.1)
     return Host(tmp_path, next(guest_cache.glob("bookworm-*/bin/busybox")))
 
 
 def test_long_programs(host):
-    assert detached.run(host, "m", "one", "cat; exit 3", "x" * 40_000 + "\n", most=3) == Finished(3, "xx\n")
-    assert detached.run(host, "m", "one", "true", most=50_000) == Finished(3, "x" * 40_000 + "\n")
+    assert background_job.run(host, "m", "one", "cat; exit 3", "x" * 40_000 + "\n", most=3) == Finished(3, "xx\n")
+    assert background_job.run(host, "m", "one", "true", most=50_000) == Finished(3, "x" * 40_000 + "\n")
 
     def stopped():
         if host.file("/run/panel/two/running").is_symlink():
-            detached.stop(host, "m", "two")
+            background_job.stop(host, "m", "two")
 
-    with pytest.raises(detached.Interrupted):
-        detached.run(host, "m", "two", "sleep 1000", check=stopped)
+    with pytest.raises(background_job.Interrupted):
+        background_job.run(host, "m", "two", "sleep 1000", check=stopped)
 
 
 def test_docker(host):

@@ -5,7 +5,7 @@ import re
 import pytest
 import yaml
 
-from panel.errors import Invalid, NotFound
+from panel.core.errors import Invalid, NotFound
 from panel.services import docker_apps
 
 VARIABLE = re.compile(r"\$\{(\w+)[^}]*\}|\$(\w+)")

@@ -7,7 +7,7 @@ import stat
 import dotenv
 import pytest
 
-from worker.guests import docker
+from worker.guest import docker
 from worker.nodes.base import Refused
 
 COMPOSE = "services:\n  web: {image: 'nginx:1', environment: [X]}\n# $HOME `id` 'é'\n"

@@ -2,14 +2,14 @@
 
 import pytest
 
-from panel import jobs
-from panel.db import session
+from panel.core import jobs
+from panel.core.db import session
 from panel.models import Instance
 from tests.conftest import bells, work_off
 from tests.worker.conftest import at, sweeping  # noqa: F401  (fixtures)
-from worker import agents
 from worker.nodes.simulated.docker import Docker
 from worker.nodes.simulated.guests import Guest
+from worker.sync import guest_agents
 
 COMPOSE = b"""
 services:
@@ -72,7 +72,7 @@ class Dock:
         self.work()
 
     def look_at_agents(self):
-        agents.look(self.row.hypervisor_id)
+        guest_agents.look(self.row.hypervisor_id)
         session.expire_all()
 
 

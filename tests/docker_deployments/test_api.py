@@ -3,7 +3,7 @@
 import pytest
 from sqlalchemy import select
 
-from panel.db import session
+from panel.core.db import session
 from panel.models import DockerDeployment, Task
 from panel.services import docker_apps
 from tests.docker_deployments.conftest import COMPOSE

@@ -5,20 +5,20 @@ from dataclasses import replace
 import pytest
 from sqlalchemy import select
 
-from panel import docker_support
-from panel.db import session
+from panel.core.db import session
 from panel.models import Task
 from panel.services.docker_deployments import compose_file
+from panel.workflows import docker_support
 from tests.docker_deployments.conftest import COMPOSE
-from worker import task as running
-from worker.guests import detached
+from worker.engine import runner as running
+from worker.guest import background_job
 from worker.nodes.simulated.docker import NO_PACKAGE_MANAGER
 
 
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch):
     """A guest that is silent is not asked for long."""
-    monkeypatch.setattr(detached, "PATIENCE", -1.0)
+    monkeypatch.setattr(background_job, "PATIENCE", -1.0)
 
 
 def latest():
@@ -235,7 +235,7 @@ def test_a_deploy_that_is_cancelled(ready, at, monkeypatch):
         session.commit()
 
     told = []
-    monkeypatch.setattr(detached, "stop", lambda *words: told.append(words[1:]))
+    monkeypatch.setattr(background_job, "stop", lambda *words: told.append(words[1:]))
     with at("agent_run", cancel, after=True):
         ready.work()
     failed = ready.find(made["deployment"]["id"])

@@ -2,7 +2,7 @@
 
 import pytest
 
-from panel.db import session
+from panel.core.db import session
 from panel.models import DockerDeployment, SecurityGroupMember
 from panel.services import security_groups
 from tests.docker_deployments.conftest import COMPOSE

@@ -5,11 +5,12 @@ from threading import Barrier
 
 from sqlalchemy import func, select
 
-from panel import clock, reachability
 from panel.app import create_app
-from panel.db import session
+from panel.core import clock
+from panel.core.db import session
 from panel.models import DockerDeployment, DockerEngine, Instance
-from tests.apart import installation
+from panel.workflows import reachability
+from tests.support.isolated_app import installation
 
 
 def test_of_many_at_once_one_is_deployed(tmp_path, monkeypatch):

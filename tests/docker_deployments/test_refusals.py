@@ -2,9 +2,9 @@
 
 import pytest
 
-from panel.db import session
+from panel.core.db import session
 from panel.models import Hypervisor, Instance, Rescue
-from panel.services.docker_deployments import allowed
+from panel.services.docker_deployments import refusals
 
 SIDES = ["owner", "admin"]
 
@@ -105,7 +105,7 @@ def test_one_thing_at_a_time(dock):
 
 
 def test_a_machine_has_so_many_apps(ready, monkeypatch):
-    monkeypatch.setattr(allowed, "MOST", 1)
+    monkeypatch.setattr(refusals, "MOST", 1)
     ready.deploy()
     answer = ready.ask("POST", app_slug="grafana", env_variables={"GRAFANA_ADMIN_PASSWORD": "a word"})
     assert (answer.status_code, answer.json["reason"]) == (422, "docker_limit")

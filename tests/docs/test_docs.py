@@ -10,7 +10,7 @@ from openapi_spec_validator import validate
 
 import panel
 from api.docs import described
-from panel.config import ROOT
+from panel.core.config import ROOT
 from tests.test_architecture import SURFACES, operations
 
 DOCUMENTS = {

@@ -22,15 +22,15 @@ from schemathesis.specs.openapi.checks import (
 )
 
 from api.docs import described
-from panel import jobs
-from panel.config import ROOT
-from panel.db import db, session
+from panel.core import jobs
+from panel.core.config import ROOT
+from panel.core.db import db, session
 from panel.services import instances, ssh_keys
 from panel.services import settings as platform
-from panel.services.webhooks import subscriptions, targets
-from tests import cast as people
+from panel.services.webhooks import subscriptions, url_policy
 from tests.conftest import simulated, work_off
-from worker import task
+from tests.support import cast as people
+from worker.engine import runner
 
 CHECKS = [
     not_a_server_error,
@@ -81,7 +81,7 @@ def ids(cast, documents):
     subscriptions.send_test(subscriptions.create(cast.owner, name="hook", **hook), "instance.created")
     deploy, _ = instances.deploy(instance, account=cast.owner, actor="test", image_id=cast.image.id)
     session.commit()
-    task.run(deploy.id, "test-worker")
+    runner.run(deploy.id, "test-worker")
     platform.update({name: 10**6 for name in vars(platform.get()) if name.startswith("rate_limit_")})
     session.commit()
     found = {}
@@ -103,7 +103,7 @@ def application(shared_world, ids, monkeypatch):
     config, node = shared_world.extensions["config"], simulated(shared_world)
     monkeypatch.setitem(shared_world.extensions, "config", replace(config, public_url="https://panel.example.com"))
     monkeypatch.setattr(node, "options", replace(node.options, boot_seconds=0))
-    monkeypatch.setattr(targets, "resolve", lambda name: [ip_address("1.1.1.1")])
+    monkeypatch.setattr(url_policy, "resolve", lambda name: [ip_address("1.1.1.1")])
     monkeypatch.setattr(jobs.time, "sleep", lambda _: work_off())
     session.remove()
     before = db.engine.begin_nested()

@@ -7,11 +7,11 @@ import pytest
 from marshmallow import Schema, fields
 
 import api
-from panel.db import session
+from panel.core.db import session
 from panel.models import Hypervisor
 from panel.schemas.base import Bool, In, Int, Number, PageQuery, QueryInt
-from panel.schemas.captures import Truth
 from panel.schemas.credits import Amount
+from panel.schemas.image_captures import Truth
 from tests.test_architecture import SURFACES, operations
 
 NUMBERS = (Bool, Int, Number, QueryInt, Truth, Amount)

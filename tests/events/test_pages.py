@@ -1,6 +1,6 @@
 """The activity of an account, on its page and on the overview."""
 
-from panel.db import session
+from panel.core.db import session
 from panel.services import instances
 
 

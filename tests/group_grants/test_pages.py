@@ -1,6 +1,6 @@
 """The page that says who may choose a location."""
 
-from panel.db import session
+from panel.core.db import session
 from panel.models import GroupGrant, HypervisorGroup
 from tests.test_pages import PART, Outline
 

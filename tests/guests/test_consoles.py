@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.guests.person import Person, Shell, moves
-from tests.laboratory import EMAIL, PASSWORD
+from tests.guests.console_user import Person, Shell, moves
 from tests.processes.conftest import wait_for
+from tests.support.installation import EMAIL, PASSWORD
 
 pytestmark = pytest.mark.guest
 

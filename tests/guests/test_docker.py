@@ -9,7 +9,7 @@ from http.client import HTTPException
 
 import pytest
 
-from tests.guests import archive
+from tests.guests import package_archive
 from worker.nodes.base import GiB
 
 pytestmark = pytest.mark.guest
@@ -53,8 +53,8 @@ def in_time(true, what, seconds=1200):
 def server(hypervisor, guest_cache, tmp_path_factory):
     """What the guest would have from the internet."""
     directory = tmp_path_factory.mktemp("served")
-    (directory / "debian").symlink_to(archive.archive(archive.DOCKER, cache=guest_cache))
-    made = archive.Server(hypervisor.network.gateway4.split("/")[0], directory)
+    (directory / "debian").symlink_to(package_archive.archive(package_archive.DOCKER, cache=guest_cache))
+    made = package_archive.Server(hypervisor.network.gateway4.split("/")[0], directory)
     yield made
     made.close()
 
@@ -121,7 +121,7 @@ def docker(guest, server, guest_cache):
     assert guest.ask()["docker_enabled"] is False
     guest.done("POST", "/install")
     assert (guest.ask()["docker_error"], guest.ask()["docker_enabled"]) == (None, True)
-    archive.root_file_system(next(guest_cache.glob("bookworm-*/bin/busybox")), server.directory / "root.tar")
+    package_archive.root_file_system(next(guest_cache.glob("bookworm-*/bin/busybox")), server.directory / "root.tar")
     command = json.dumps(["sh", "-c", SERVES])
     for image in IMAGES:
         guest.run(f"curl -s {server.url}/root.tar | docker import --change 'CMD {command}' - {image}")

@@ -8,9 +8,9 @@ import subprocess
 
 import pytest
 
-from worker.guests import disk, packages, programs, tiny, uefi
-from worker.guests.programs import BuildFailed
-from worker.guests.tiny import boot, tree
+from worker.images import commands, disk, packages, tiny, uefi
+from worker.images.commands import BuildFailed
+from worker.images.tiny import boot, tree
 
 pytestmark = pytest.mark.guest
 
@@ -38,7 +38,7 @@ def command(*words, **options):
 
 def in_guest(raw, request):
     """What debugfs says about the file system in the image."""
-    return command("debugfs", "-R", request, f"{raw}?offset={PARTITION}", env={**os.environ, "PATH": programs.PATH})
+    return command("debugfs", "-R", request, f"{raw}?offset={PARTITION}", env={**os.environ, "PATH": commands.PATH})
 
 
 def test_the_file_is_what_the_catalog_will_say(built):
@@ -118,7 +118,7 @@ def test_building_again_fetches_nothing_and_leaves_readers_their_file(built, gue
 
 
 def test_a_failed_build_says_why_and_leaves_what_was_there(tmp_path, monkeypatch):
-    monkeypatch.setattr(programs, "PATH", str(tmp_path))
+    monkeypatch.setattr(commands, "PATH", str(tmp_path))
     out = tmp_path / "tiny.qcow2"
     out.write_bytes(b"an older image")
     with pytest.raises(BuildFailed, match="mmdebstrap is not installed"):
@@ -151,7 +151,7 @@ def test_without_a_network_last_weeks_packages_serve_on(tmp_path, monkeypatch):
 
 def test_missing_programs_are_named_with_their_packages(tmp_path, monkeypatch):
     assert tiny.missing() == []
-    monkeypatch.setattr(programs, "PATH", str(tmp_path))
+    monkeypatch.setattr(commands, "PATH", str(tmp_path))
     assert "mke2fs is not installed: apt install e2fsprogs." in tiny.missing()
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     assert "as root" in tiny.missing()[-1]

@@ -2,10 +2,10 @@
 
 import pytest
 
-from panel.config import ROOT
-from tests.laboratory import laboratory
-from tests.neighbours import hosts
+from panel.core.config import ROOT
 from tests.processes.conftest import wait_for
+from tests.support.installation import laboratory
+from tests.support.two_hypervisors import hosts
 
 pytestmark = pytest.mark.guest
 

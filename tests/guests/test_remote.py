@@ -5,25 +5,25 @@ import contextlib
 import psutil
 import pytest
 
-from tests import hosts
-from tests.guests.person import Person, moves
-from tests.hypervisor import Hypervisor
-from tests.laboratory import EMAIL, PASSWORD, laboratory
+from tests.guests.console_user import Person, moves
 from tests.processes.conftest import wait_for
+from tests.support import remote_hosts
+from tests.support.installation import EMAIL, PASSWORD, laboratory
+from tests.support.local_hypervisor import Hypervisor
 
 pytestmark = pytest.mark.guest
 
 
 @pytest.fixture(scope="module")
 def host(tmp_path_factory):
-    with hosts.host(tmp_path_factory.mktemp("host")) as made:
+    with remote_hosts.host(tmp_path_factory.mktemp("host")) as made:
         yield made
 
 
 @pytest.fixture(scope="module")
 def remote(host, tmp_path_factory, guest_cache):
     """An installation whose only node is that host, reached by SSH."""
-    path = hosts.client(host, tmp_path_factory.mktemp("client"))
+    path = remote_hosts.client(host, tmp_path_factory.mktemp("client"))
     node = Hypervisor(host.ssh_uri, host.directory, host.network)
     with laboratory(tmp_path_factory.mktemp("remote"), node, guest_cache, PATH=path) as lab:
         yield lab
@@ -69,11 +69,11 @@ def test_a_shell_s_key_is_put_into_a_guest_over_ssh(remote, guest):
 
 
 def test_a_host_that_is_cut_off_is_said(remote, person, guest, host):
-    hosts.run("ip", "link", "set", host.name, "down")
+    remote_hosts.run("ip", "link", "set", host.name, "down")
     try:
         told = person.told(person.mint(guest["id"]))
     finally:
-        hosts.run("ip", "link", "set", host.name, "up")
+        remote_hosts.run("ip", "link", "set", host.name, "up")
     assert "host" in told or "hypervisor" in told
     wait_for(lambda: person.told(person.mint(guest["id"])) is None, "the screen to open again")
 
@@ -82,8 +82,8 @@ def test_a_screen_over_tls(remote, person, guest, host):
     """Screens at the host's loopback cannot be reached so, which is said; those at an address of the host can."""
     remote.admin("PATCH", f"/hypervisor/{remote.node}", {"uri": host.tls_uri})
     assert person.told(person.mint(guest["id"])) == "The screen cannot be reached from the panel."
-    hosts.kill_daemon(host)
-    hosts.start(host, screens=host.address)
+    remote_hosts.kill_daemon(host)
+    remote_hosts.start(host, screens=host.address)
     wait_for(lambda: remote.admin("GET", f"/hypervisor/{remote.node}")["status"] == "up", "the node")
     for action in ("poweroff", "start"):
         remote.power(guest, action)

@@ -5,8 +5,8 @@ from datetime import timedelta
 
 import pytest
 
-from panel import clock
-from panel.db import session
+from panel.core import clock
+from panel.core.db import session
 from panel.models import Hypervisor, HypervisorGroup, Storage
 from panel.services import hypervisors
 from tests.test_pages import PART

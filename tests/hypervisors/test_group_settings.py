@@ -4,11 +4,11 @@ import re
 
 import pytest
 
-from panel.admin.hypervisor_groups import FAMILY_OF_SWITCH
-from panel.auth import offered
-from panel.db import session
+from panel.auth import permissions_in_use
+from panel.core.db import session
 from panel.models import HypervisorGroup, Instance
 from panel.models.hypervisor_group_settings import SERVICES
+from panel.pages.admin.hypervisor_groups import FAMILY_OF_SWITCH
 from panel.schemas.hypervisor_group_settings import ABOUT
 from panel.services import settings, volume_plans
 
@@ -168,7 +168,7 @@ def test_the_page_sets_all_of_it(browse, cast):
     browser, path = browse("admin"), f"/admin/locations/{cast.location.id}"
     shown = set(re.findall(r'name="(\w+)"', browser.get(path).text))
     assert {"public_networking_enabled", "image_enabled", "ipv4_credit_value"} <= shown
-    families = offered.used_families()  # finding M6: nothing is offered that does not exist
+    families = permissions_in_use.used_families()  # finding M6: nothing is offered that does not exist
     for name, family in {**FAMILY_OF_SWITCH, "natgw_credit_value": "nat_gateways", **BACKUPS}.items():
         assert (name in shown) == (family in families), name
     sent = {name: "false" for name in SWITCHES} | {name: str(value) for name, value in TERMS.items()}

@@ -2,9 +2,9 @@
 
 import pytest
 
-from panel.db import session
+from panel.core.db import session
 from panel.models import Image, ImageCopy
-from panel.schemas.words import PURPOSES
+from panel.schemas.constants import PURPOSES
 from panel.services import catalog
 
 UNKNOWN = "0199c0a8-0000-7000-8000-000000000000"

@@ -5,11 +5,12 @@ from datetime import date, timedelta
 
 import pytest
 
-from panel import clock
-from panel.db import session
+from panel.core import clock
+from panel.core.db import session
 from panel.models import CatalogImage, Image, MediaDownload
 from panel.services import image_catalog
-from worker import hypervisors, media
+from worker.sync import node_sync
+from worker.tasks import media_downloads
 
 QCOW2 = b"QFI\xfb" + bytes(20) + (3 * 1024**3).to_bytes(8, "big") + bytes(400)
 FIELDS = """name version publisher_version build_date label status size url filename distro release format purpose
@@ -83,7 +84,7 @@ def test_a_row_is_taken_over_and_deployed(as_, cast, add, shown, row, work):
     image = shown(made)
     assert (image["status"], image["size"], image["min_disk"]) == ("available", len(QCOW2), 3)
     assert image["sha256"] == row.sha256
-    assert (hypervisors.data_dir / "images" / image["filename"]).read_bytes() == QCOW2
+    assert (node_sync.data_dir / "images" / image["filename"]).read_bytes() == QCOW2
     assert as_("owner", "POST", f"/api/instance/{instance.id}/deploy", json=deploy).status_code == 200
     work()
     assert [node["name"] for node in shown(made)["hypervisors"]] == ["node-1"]
@@ -174,7 +175,7 @@ def test_an_operator_adds_an_image_by_address(as_, cast, shown, library, work):
     work()
     assert shown(made)["status"] == "available"
     assert as_("admin", "POST", "/api/v1/images", json=body).json["errors"].keys() == {"name"}
-    path = hypervisors.data_dir / "images" / shown(made)["filename"]
+    path = node_sync.data_dir / "images" / shown(made)["filename"]
     assert path.exists()
     assert as_("admin", "DELETE", f"/api/v1/image/{made['id']}").status_code == 200
     work()
@@ -201,17 +202,17 @@ def test_a_download_that_fails_pauses_and_is_retried(as_, shown, library, work, 
     image = shown(made)
     assert (image["status"], words in image["download_error"]) == ("error", True)
     assert image["download_error_at"]
-    assert not list((hypervisors.data_dir / "images").glob("*.part"))
+    assert not list((node_sync.data_dir / "images").glob("*.part"))
     real, passed = clock.now, [timedelta()]
     monkeypatch.setattr(clock, "now", lambda: real() + passed[0])
     pause = timedelta(minutes=10)
     for attempt in range(2, 11):
         passed[0] += pause - timedelta(seconds=5)
-        media.sweep()
+        media_downloads.sweep()
         work()
         assert len(library.asked) == attempt - 1
         passed[0] += timedelta(seconds=10)
-        media.sweep()
+        media_downloads.sweep()
         work()
         assert len(library.asked) == attempt
         pause = min(2 * pause, timedelta(hours=24))
@@ -233,7 +234,7 @@ def test_deleting_an_image_that_instances_have_leaves_them(as_, cast, work):
     as_("owner", "POST", f"/api/instance/{instance.id}/deploy", json={"image_id": cast.image.id})
     work()
     assert as_("admin", "DELETE", f"/api/v1/image/{cast.image.id}").status_code == 200
-    path = hypervisors.data_dir / "images" / "tiny.qcow2"
+    path = node_sync.data_dir / "images" / "tiny.qcow2"
     content = path.read_bytes()
     work()
     path.write_bytes(content)  # other tests need it
@@ -244,7 +245,7 @@ def test_deleting_an_image_that_instances_have_leaves_them(as_, cast, work):
 
 @pytest.mark.parametrize("text", ["", "{}", "[1]", '[{"key": "a"}]', "null"])
 def test_nonsense_is_no_catalog(text):
-    from panel.errors import Invalid
+    from panel.core.errors import Invalid
 
     with pytest.raises(Invalid):
         image_catalog.parsed(text)

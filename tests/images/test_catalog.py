@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from panel.db import session
+from panel.core.db import session
 from panel.services import settings
-from worker import catalog
+from worker.tasks import image_catalog
 
 ROW = {"key": "own", "label": "Ours", "distro": "Debian", "version": "12", "url": "https://example.com/own.qcow2"}
 
@@ -21,7 +21,7 @@ def read(library):
     def refresh(content):
         settings.update({"image_catalog_url": library.put("/catalog.json", content)})
         session.commit()
-        catalog.refresh()
+        image_catalog.refresh()
 
     return refresh
 
@@ -32,7 +32,7 @@ def test_it_takes_the_place_of_the_panel_s_own(as_, shown, read):
     assert (row["id"], row["size"], row["build_date"]) == ("own", 5, "2026-01-02")
     settings.update({"image_catalog_url": ""})
     session.commit()
-    catalog.refresh()
+    image_catalog.refresh()
     assert "debian-12" in shown()
 
 
@@ -47,5 +47,5 @@ def test_an_address_inside_is_not_asked(shown, read):
     read(json.dumps([ROW]).encode())
     settings.update({"image_catalog_url": "https://10.0.0.1/catalog.json"})
     session.commit()
-    catalog.refresh()
+    image_catalog.refresh()
     assert shown() == ["own"]

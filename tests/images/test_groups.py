@@ -1,6 +1,6 @@
 """Images by distribution."""
 
-from panel.db import session
+from panel.core.db import session
 from panel.models import Image
 
 

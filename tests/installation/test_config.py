@@ -2,7 +2,7 @@
 
 import pytest
 
-from panel.config import Config, ConfigError, load
+from panel.core.config import Config, ConfigError, load
 
 WRONG = {
     "PANEL_PUBLIC_URL": ("panel.example.com", "ftp://x", "https://", "https://h/path", "https://u@h", "http://[::1"),

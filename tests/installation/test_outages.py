@@ -8,8 +8,8 @@ from flask import g
 from sqlalchemy.exc import OperationalError
 
 from panel import app as product
-from panel.database_errors import find_outage
-from panel.db import RequestSession
+from panel.core.database_errors import find_outage
+from panel.core.db import RequestSession
 
 
 def sqlite_error(code):
@@ -101,8 +101,8 @@ def test_a_commit_without_an_answer_is_not_to_be_repeated(as_, broken, monkeypat
 
 
 def test_when_a_commit_may_have_been_done(world):
-    from panel.database_errors import Outage
-    from panel.db import may_have_committed, note_commit_begun
+    from panel.core.database_errors import Outage
+    from panel.core.db import may_have_committed, note_commit_begun
 
     lost, refused = Outage("away", ""), Outage("disk full", "")
     with world.test_request_context(method="POST"):

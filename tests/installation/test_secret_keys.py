@@ -5,9 +5,9 @@ from contextlib import contextmanager
 
 import pytest
 
-from panel import schema, startup
-from panel.config import Config, ConfigError, load
-from panel.db import allow_migrations, bare_app, db, session
+from panel.core import schema_revision, startup_checks
+from panel.core.config import Config, ConfigError, load
+from panel.core.db import allow_migrations, bare_app, db, session
 from panel.models import Account, InstallationValue
 
 
@@ -24,7 +24,7 @@ def installation(tmp_path, keys):
 
 @pytest.fixture(autouse=True)
 def keys_of_the_cast(app):
-    from panel.db import Secret
+    from panel.core.db import Secret
 
     before = Secret.keys
     yield
@@ -37,24 +37,24 @@ def filled(tmp_path):
 
     with installation(tmp_path, "old" * 20) as app:
         flask_migrate.upgrade()
-        startup.record_installation(app)
+        startup_checks.record_installation(app)
     return tmp_path
 
 
 def test_another_key_is_refused(filled):
     with installation(filled, "old" * 20) as app:
-        assert startup.check_installation(app)
+        assert startup_checks.check_installation(app)
     with installation(filled, "new" * 20) as app, pytest.raises(ConfigError, match="secret key is wrong"):
-        startup.check_installation(app)
+        startup_checks.check_installation(app)
 
 
 def test_keys_are_rotated_and_every_one_in_use_is_needed(filled):
     for keys in ("b" * 40 + "," + "old" * 20, "c" * 40 + "," + "b" * 40 + "," + "old" * 20):
         with installation(filled, keys) as app:
-            assert startup.check_installation(app)
+            assert startup_checks.check_installation(app)
     for keys in ("c" * 40 + "," + "b" * 40, "c" * 40 + "," + "old" * 20):
         with installation(filled, keys) as app, pytest.raises(ConfigError, match="wrong or incomplete"):
-            startup.check_installation(app)
+            startup_checks.check_installation(app)
 
 
 def test_an_installation_of_an_earlier_version_is_judged_by_what_it_has_encrypted(filled):
@@ -63,9 +63,9 @@ def test_an_installation_of_an_earlier_version_is_judged_by_what_it_has_encrypte
         session.execute(InstallationValue.__table__.delete())
         session.commit()
     with installation(filled, "new" * 20) as app, pytest.raises(ConfigError, match="secret key is wrong"):
-        startup.check_installation(app)
+        startup_checks.check_installation(app)
     with installation(filled, "old" * 20) as app:
-        assert startup.check_installation(app)
+        assert startup_checks.check_installation(app)
 
 
 def test_no_key_is_made_beside_a_filled_database(filled):
@@ -96,23 +96,23 @@ def test_a_database_of_an_unknown_revision_is_explained(filled):
     with sqlite3.connect(filled / "panel.db") as database:
         database.execute("update alembic_version set version_num = '382ff56878d3'")
     with installation(filled, "old" * 20) as app, pytest.raises(ConfigError, match=r"382ff56878d3.*fresh"):
-        startup.check_installation(app)
+        startup_checks.check_installation(app)
 
 
 def test_a_database_that_is_behind_or_empty_is_explained(filled, tmp_path):
     with sqlite3.connect(filled / "panel.db") as database:
         database.execute("update alembic_version set version_num = 'ec4a282d50b5'")
     with installation(filled, "old" * 20) as app, pytest.raises(ConfigError, match="panel db upgrade"):
-        startup.check_installation(app)
+        startup_checks.check_installation(app)
     (tmp_path / "empty").mkdir()
     with installation(tmp_path / "empty", "old" * 20) as app, pytest.raises(ConfigError, match="no tables"):
-        startup.check_installation(app)
+        startup_checks.check_installation(app)
 
 
 def test_revisions_are_those_that_alembic_finds():
     from alembic.script import ScriptDirectory
 
-    scripts = ScriptDirectory(str(schema.ROOT / "panel" / "migrations"))
-    every, newest = schema.known_revisions()
+    scripts = ScriptDirectory(str(schema_revision.ROOT / "panel" / "migrations"))
+    every, newest = schema_revision.known_revisions()
     assert every == {script.revision for script in scripts.walk_revisions()}
     assert newest == set(scripts.get_heads())

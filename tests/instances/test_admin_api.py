@@ -2,9 +2,9 @@
 
 import pytest
 
-from panel.db import session
+from panel.core.db import session
 from panel.models import Hypervisor
-from panel.schemas.words import KEYMAPS
+from panel.schemas.constants import KEYMAPS
 
 WRITABLE = {
     "display_name": "Shop",

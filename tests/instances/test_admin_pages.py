@@ -4,8 +4,8 @@ import re
 
 import pytest
 
-from panel import jobs
-from panel.db import session
+from panel.core import jobs
+from panel.core.db import session
 from panel.models import Hypervisor, Instance
 from panel.services import hypervisors, instances
 from tests.conftest import work_off

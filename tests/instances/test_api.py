@@ -6,7 +6,7 @@ from itertools import pairwise
 import pytest
 from sqlalchemy import select
 
-from panel.db import session
+from panel.core.db import session
 from panel.models import Address, Event, Hypervisor, Instance, Storage, Subnet, Task
 from panel.services import subnets
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from panel.db import new_id, session
+from panel.core.db import new_id, session
 from panel.models import AuditEntry
 from panel.services import instances
 

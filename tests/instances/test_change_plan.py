@@ -3,7 +3,7 @@
 import pytest
 from sqlalchemy import select
 
-from panel.db import session
+from panel.core.db import session
 from panel.models import Address, Hypervisor, Plan, Rental, Subnet, Task
 from panel.services import catalog, instances, settings
 from worker.nodes.base import GiB

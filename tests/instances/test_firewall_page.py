@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from panel.db import session
+from panel.core.db import session
 from panel.services import ip_sets
 from tests.security_groups.test_api import HTTP
 from tests.security_groups.test_tasks import PING, deployed, group  # noqa: F401  (fixtures)

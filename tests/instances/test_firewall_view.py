@@ -2,7 +2,7 @@
 
 from sqlalchemy import select
 
-from panel.db import session
+from panel.core.db import session
 from panel.models import Member
 from panel.services import tokens
 from tests.security_groups.test_api import HTTP

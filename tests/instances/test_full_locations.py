@@ -2,10 +2,10 @@
 
 from lxml import html
 
-from panel.db import session
+from panel.core.db import session
 from panel.models import HypervisorGroup, PlanGroup
 from panel.services import hypervisors, instances
-from worker import hypervisors as nodes
+from worker.sync import node_sync as nodes
 
 FULL = "This location is full at the moment."
 

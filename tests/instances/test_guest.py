@@ -6,11 +6,11 @@ from datetime import timedelta
 import pytest
 from sqlalchemy import func, select
 
-import worker.reachability
-from panel import reachability
-from panel.db import session
+import worker.sync.reachability
+from panel.core.db import session
 from panel.models import GuestReport, Hypervisor, Instance, Task
-from worker import agents
+from panel.workflows import reachability
+from worker.sync import guest_agents
 
 RESETS = {"owner": "/api/instance/{}/reset-password", "admin": "/api/v1/instance/{}/resetPassword"}
 
@@ -36,7 +36,7 @@ def running(as_, cast, work):
 
 
 def look(instance):
-    agents.look(instance.hypervisor_id)
+    guest_agents.look(instance.hypervisor_id)
     session.expire_all()
 
 
@@ -122,7 +122,7 @@ def test_who_does_not_answer_in_time_counts_as_silent(
     monkeypatch.setattr(reachability, "CHECK_SECONDS", 0)
 
     def look(function, *args):
-        assert function == "worker.reachability.look"
+        assert function == "worker.sync.reachability.look"
         if seen_by_worker:
             worker.reachability.note_node(running.hypervisor_id)
 

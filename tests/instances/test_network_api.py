@@ -5,10 +5,10 @@ from datetime import UTC, datetime
 import pytest
 from sqlalchemy import select
 
-from panel import clock
-from panel.db import session
+from panel.core import clock
+from panel.core.db import session
 from panel.models import Address, Event, Instance, Interface, Task, Traffic
-from worker import traffic
+from worker.sync import traffic
 
 GB = 10**9
 UNKNOWN = "0199c0a8-0000-7000-8000-000000000000"

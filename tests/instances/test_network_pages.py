@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from panel.db import session
+from panel.core.db import session
 from panel.models import Instance, Traffic
 from tests.test_pages import PART, Outline
 

@@ -5,9 +5,9 @@ import re
 import pytest
 from sqlalchemy import select
 
-from panel.db import session
-from panel.instance_pages.show import TABS
+from panel.core.db import session
 from panel.models import Account, AuditEntry, Instance, SecurityGroup, Snapshot, SshKey, Task
+from panel.pages.shared.instances.show import TABS
 from panel.services import instances, security_groups, ssh_keys
 from panel.services.instances import rescue
 from tests.test_pages import PART, Outline

@@ -4,13 +4,13 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from panel import clock
-from panel.db import new_id, session
+from panel.core import clock
+from panel.core.db import new_id, session
 from panel.models import AuditEntry, Grant, Image, Instance, Iso, Member, Rescue, UsageHour, UsageMonth, Volume
 from panel.services import instances, projects, security_groups, settings, snapshots, usage, volume_plans
 from panel.services.instances import ownership
 from tests.test_pages import PART, Outline
-from worker import usage as counting
+from worker.tasks import usage as counting
 
 START = datetime(2031, 1, 20, 22, 15, tzinfo=UTC)
 

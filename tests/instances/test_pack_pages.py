@@ -4,7 +4,7 @@ import re
 
 from sqlalchemy import select
 
-from panel.db import session
+from panel.core.db import session
 from panel.models import Instance
 from panel.services import resource_packs, settings
 from tests.instances.test_pages import wanted

@@ -5,11 +5,11 @@ import re
 import pytest
 from sqlalchemy import select
 
-from panel import clock
-from panel.db import session
+from panel.core import clock
+from panel.core.db import session
 from panel.models import Instance, SshKey, Task
 from panel.services import instances, ssh_keys
-from panel.services.instances import seen
+from panel.services.instances import state_reports
 from tests.test_pages import PART
 
 UNKNOWN = "0199c0a8-0000-7000-8000-000000000000"
@@ -336,7 +336,7 @@ def test_a_paused_guest_is_shown_and_can_be_started(browse, cast, work, who, bas
     machine = deployed(cast, work)
     browser, address = browse(who), f"{base}/instances/{machine.id}"
     assert f'action="{address}/power/start"' not in browser.get(address).text
-    seen.paused(machine, True)
+    state_reports.paused(machine, True)
     session.commit()
     page = browser.get(address).text
     assert "The hypervisor has paused the guest" in page

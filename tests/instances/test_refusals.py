@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 import panel
-from panel.db import session
+from panel.core.db import session
 from panel.models import Hypervisor
 from panel.services import catalog
 

@@ -4,8 +4,8 @@ import pytest
 import yaml
 from sqlalchemy import text
 
-from panel import clock
-from panel.db import session
+from panel.core import clock
+from panel.core.db import session
 from panel.models import Image, Instance, Rescue, Task
 
 PATHS = {"owner": "/api/instance", "admin": "/api/v1/instance"}

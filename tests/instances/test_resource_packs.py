@@ -6,13 +6,13 @@ from datetime import timedelta
 import pytest
 from sqlalchemy import select
 
-from panel import clock
-from panel.db import session
-from panel.errors import Invalid
+from panel.core import clock
+from panel.core.db import session
+from panel.core.errors import Invalid
 from panel.models import Account, HypervisorGroup, Instance, Plan, Rental, UsageHour
 from panel.services import catalog, disks, instances, resource_packs, settings, usage
-from panel.services.instances import packed
-from tests.apart import installation
+from panel.services.instances import self_provisioning
+from tests.support.isolated_app import installation
 
 PACKS, OWN = "/api/v1/self-provisioning/packs", "/api/self-provisioning"
 SIZE = {"cpu_cores": 2, "ram": 1024, "storage": 25}
@@ -209,7 +209,7 @@ def test_two_at_once_do_not_both_take_the_last_of_it(tmp_path):
             ready.wait()
             with app.app_context():
                 try:
-                    packed.create(session.get(Account, owner_id), **wanted)
+                    self_provisioning.create(session.get(Account, owner_id), **wanted)
                     session.commit()
                     results.append("made")
                 except Invalid as error:

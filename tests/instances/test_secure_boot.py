@@ -2,13 +2,13 @@
 
 import pytest
 
-from panel import clock
-from panel.db import session
+from panel.core import clock
+from panel.core.db import session
 from panel.models import Hypervisor, Rescue
 from panel.services import instances
-from panel.services.migrations import place
-from worker import hypervisors
-from worker.machines import machine as described
+from panel.services.migrations import target_selection
+from worker.sync import node_sync
+from worker.tasks.machine_spec import machine as described
 
 BOTH = (("owner", "/api"), ("admin", "/api/v1"))
 
@@ -125,11 +125,11 @@ def test_a_node_that_cannot_secure_is_no_target_for_a_move(cast, secured):
     other = Hypervisor(name="other", **facts)
     session.add(other)
     session.flush()
-    assert "secure boot" in place.misfit(secured, other)
+    assert "secure boot" in target_selection.misfit(secured, other)
     other.secure_boot = True
-    assert place.misfit(secured, other) is None
+    assert target_selection.misfit(secured, other) is None
     secured.tpm_enabled = True
-    assert "TPM" in place.misfit(secured, other)
+    assert "TPM" in target_selection.misfit(secured, other)
 
 
 def test_others_and_viewers_do_not_switch(as_, off):
@@ -141,7 +141,7 @@ def test_others_and_viewers_do_not_switch(as_, off):
 def test_whether_a_node_can_is_what_it_says(as_, cast, node, monkeypatch):
     for number, said in ((0, False), (1, True)):
         monkeypatch.setattr(node, "options", type(node.options)(secure_boot=number))
-        hypervisors.check(cast.node.id)
+        node_sync.check(cast.node.id)
         session.expire_all()
         assert as_("admin", "GET", f"/api/v1/hypervisor/{cast.node.id}").json["data"]["secure_boot"] is said
 

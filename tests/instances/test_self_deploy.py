@@ -2,7 +2,7 @@
 
 import pytest
 
-from panel.db import session
+from panel.core.db import session
 from panel.models import Instance, MediaDownload, Task
 from panel.services import isos
 

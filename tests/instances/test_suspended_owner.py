@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from panel.db import session
+from panel.core.db import session
 from panel.models import Instance
 from panel.services import instances
 from tests.test_architecture import operations

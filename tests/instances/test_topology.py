@@ -7,12 +7,12 @@ import orjson
 import pytest
 from lxml import etree
 
-from panel.db import session
+from panel.core.db import session
 from panel.services import catalog, instances
 from tests.test_pages import PART
-from worker.machines import machine as described
 from worker.nodes.base import Machine
 from worker.nodes.libvirt import xml
+from worker.tasks.machine_spec import machine as described
 
 
 @pytest.fixture

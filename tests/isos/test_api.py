@@ -2,7 +2,7 @@
 
 import pytest
 
-from panel.db import session
+from panel.core.db import session
 from panel.models import Iso, MediaDownload, Task
 
 DIAGNOSTICS = {"download_error", "download_error_at", "download_reset_at"}

@@ -6,14 +6,14 @@ from datetime import timedelta
 
 import pytest
 
-from panel import clock
-from panel.db import session
+from panel.core import clock
+from panel.core.db import session
 from panel.models import Iso, MediaDownload, Task
 from panel.services import hypervisors, isos
-from panel.services.media import downloads, source
+from panel.services.media import downloads, remote_file
 from tests.conftest import bells
-from worker import hypervisors as nodes
-from worker import media
+from worker.sync import node_sync as nodes
+from worker.tasks import media_downloads
 
 HOUR = timedelta(hours=1)
 
@@ -35,7 +35,7 @@ def sweep(world, work):
     """What the schedule rings for, and the work that comes of it."""
 
     def do():
-        media.sweep()
+        media_downloads.sweep()
         work()
 
     return do
@@ -119,7 +119,7 @@ def test_a_retry_begins_anew_beside_an_attempt_that_began_before_it(as_, iso, li
     assert only().task_id != first
     work()
     assert (only().status, len(library.asked)) == ("ready", 1)
-    bells.append(("worker.task.run", (first,)))
+    bells.append(("worker.engine.runner.run", (first,)))
     work()
     assert (only().status, len(library.asked)) == ("ready", 1)
 
@@ -128,7 +128,7 @@ def test_an_attempt_that_was_overtaken_while_it_moved_leaves_nothing(iso, librar
     """ISO-21"""
     library.put(content=b"x" * 600_000)
     done = []
-    moved = media.watched
+    moved = media_downloads.watched
 
     def overtaken(running, download_id):
         tell = moved(running, download_id)
@@ -141,7 +141,7 @@ def test_an_attempt_that_was_overtaken_while_it_moved_leaves_nothing(iso, librar
 
         return progress
 
-    monkeypatch.setattr(media, "watched", overtaken)
+    monkeypatch.setattr(media_downloads, "watched", overtaken)
     work()
     assert only().status == "ready"
     assert [disk.name for disk in node.disks("default")] == [only().volume]
@@ -213,7 +213,7 @@ def test_a_size_that_nobody_knows_or_that_is_too_large_is_refused(iso, library, 
     library.files["/disc.iso"] = unknown
     work()
     assert "does not say how large" in only().error
-    monkeypatch.setattr(source.Source.__init__, "__defaults__", (None, 10))
+    monkeypatch.setattr(remote_file.Source.__init__, "__defaults__", (None, 10))
     library.put()
     downloads.retry(session.get(Iso, iso.id), actor="test")
     session.commit()
@@ -254,7 +254,7 @@ def test_a_server_may_send_us_on_but_not_inside(iso, library, work, sweep):
 
 def test_a_certificate_that_is_not_trusted_is_refused(iso, library, work, monkeypatch):
     library.put()
-    monkeypatch.setattr("panel.services.webhooks.targets.authorities", "")
+    monkeypatch.setattr("panel.services.webhooks.url_policy.authorities", "")
     work()
     assert "certificate" in only().error
     assert library.asked == []
@@ -262,9 +262,9 @@ def test_a_certificate_that_is_not_trusted_is_refused(iso, library, work, monkey
 
 def test_a_server_that_drips_is_given_up(library, monkeypatch):
     library.put(content=b"x" * 100)
-    with source.Source(library.url()) as dripping:
+    with remote_file.Source(library.url()) as dripping:
         monkeypatch.setattr(time, "monotonic", lambda: dripping.began + 61)
-        with pytest.raises(source.Unfetched, match="too slow"):
+        with pytest.raises(remote_file.Unfetched, match="too slow"):
             dripping.read(10)
 
 
@@ -281,7 +281,7 @@ def test_a_worker_that_died_leaves_no_half_of_a_file(iso, library, work, node):
     library.put()
     task = session.get(Task, only().task_id)
     volume = f"iso-{task.id}.iso"
-    node.put_medium("default", volume, source.Source(library.url()), 4000)
+    node.put_medium("default", volume, remote_file.Source(library.url()), 4000)
     task.undo = [["delete_disk", "default", volume]]
     session.commit()
     work()
@@ -296,7 +296,7 @@ def test_only_a_few_are_fetched_at_the_same_time(cast, library, sweep, work):
     bells.clear()
     session.query(MediaDownload).update({"status": "waiting", "next_attempt_at": None})
     session.commit()
-    media.sweep()
+    media_downloads.sweep()
     assert session.query(MediaDownload).filter_by(status="running").count() == downloads.AT_ONCE
     work()
     assert session.query(MediaDownload).filter_by(status="ready").count() == 10, "the end of one begins the next"

@@ -2,7 +2,7 @@
 
 import pytest
 
-from panel.db import session
+from panel.core.db import session
 from panel.models import Image, Instance, Iso, Rescue, Task
 from panel.services import isos
 

@@ -5,11 +5,11 @@ from datetime import timedelta
 import pytest
 from sqlalchemy import select
 
-from panel import clock
-from panel.db import session
+from panel.core import clock
+from panel.core.db import session
 from panel.models import InstanceMetric
 from panel.services import instances
-from worker import hypervisors, metrics
+from worker.sync import metrics, node_sync
 
 
 @pytest.fixture
@@ -48,10 +48,10 @@ def look(cast, time):
     """Looks at all machines of the node, every ten seconds while `seconds` pass."""
 
     def look(seconds=0):
-        hypervisors.refresh(cast.node.id)
+        node_sync.refresh(cast.node.id)
         for _ in range(int(seconds) // 10):
             time.passes(10)
-            hypervisors.refresh(cast.node.id)
+            node_sync.refresh(cast.node.id)
         session.expire_all()
 
     return look

@@ -4,8 +4,8 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from panel import clock
-from panel.db import session
+from panel.core import clock
+from panel.core.db import session
 from panel.schemas.metrics import TIME_RANGES, WORDS
 
 SPANS = {"30m": (1800, 15), "1h": (3600, 15), "12h": (43200, 300), "1d": (86400, 300), "1w": (604800, 3600)}

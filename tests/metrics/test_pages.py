@@ -5,11 +5,12 @@ from datetime import UTC, datetime
 
 import pytest
 
-from panel import charts, clock
-from panel.db import session
+from panel.core import clock
+from panel.core.db import session
 from panel.models import Instance
 from panel.models.metrics import FIGURES
 from panel.services import metrics
+from panel.web import charts
 
 
 @pytest.fixture

@@ -7,11 +7,11 @@ from itertools import pairwise
 import pytest
 from sqlalchemy import delete
 
-from panel.db import session
+from panel.core.db import session
 from panel.models import Instance
 from panel.models.metrics import FIGURES, STEPS
-from worker import hypervisors, metrics
 from worker.nodes.base import Power, Seen
+from worker.sync import metrics, node_sync
 
 
 def test_a_sample_is_kept_for_every_fifteen_seconds(machine, look, rows, time):
@@ -156,6 +156,6 @@ def test_a_machine_destroyed_meanwhile_costs_one_sample_and_no_look(machine, loo
 
     monkeypatch.setattr(metrics.metrics, "write", write)
     time.passes(20)
-    hypervisors.refresh(machine.hypervisor_id)
+    node_sync.refresh(machine.hypervisor_id)
     monkeypatch.undo()
     assert kept == len(rows(machine))

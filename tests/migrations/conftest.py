@@ -4,12 +4,12 @@ from dataclasses import replace
 
 import pytest
 
-from panel.db import session
+from panel.core.db import session
 from panel.models import Hypervisor, Instance, Migration
 from panel.services import hypervisors, instances, migrations
 from tests.conftest import tidy
-from worker import hypervisors as looks
 from worker import nodes
+from worker.sync import node_sync as looks
 
 
 def simulated(world, row):

@@ -3,7 +3,7 @@
 import pytest
 from sqlalchemy import select
 
-from panel.db import session
+from panel.core.db import session
 from panel.models import Instance, Plan, Subnet
 from panel.services import instances, subnets
 from tests.migrations.conftest import again

@@ -2,14 +2,14 @@
 
 import pytest
 
-from panel.db import session
+from panel.core.db import session
 from panel.models import Hypervisor, Task
 from panel.services import migrations, tasks
 from tests.migrations.conftest import again, look
-from worker import migrations as moving
-from worker import task
+from worker.engine import runner
 from worker.nodes.base import Disk, GiB, Power
 from worker.nodes.simulated import SimulatedNode
+from worker.tasks import migrations as moving
 
 
 @pytest.fixture(autouse=True)
@@ -79,7 +79,7 @@ def test_a_target_that_goes_silent_before_it_leaves_the_machine_at_home(machine,
     assert (again(machine).state, ids(node), again(row).status) == ("running", {machine.id}, "failed")
     other.clear()
     for left in session.query(Task).filter(Task.undo_left):
-        task.run(left.id, "sweeper")
+        runner.run(left.id, "sweeper")
     assert disks(other) == set()
 
 
@@ -196,13 +196,13 @@ def test_whoever_takes_over_from_a_dead_worker_brings_it_to_an_end(
     with monkeypatch.context() as patched:
         patched.setattr(SimulatedNode, step, die)
         with pytest.raises(Killed):
-            task.run(row.task_id, "worker that dies")
+            runner.run(row.task_id, "worker that dies")
     session.rollback()
     asked = session.get(Task, row.task_id, populate_existing=True)
     asked.status, asked.worker = "queued", None
     session.commit()
     assert ids(node) | ids(other) == {machine.id}
-    task.run(row.task_id, "worker that lives")
+    runner.run(row.task_id, "worker that lives")
     found = again(machine)
     assert (found.state, found.hypervisor_id) == ("running" if on else "stopped", second.id)
     assert (ids(node), ids(other), again(row).status) == (set(), {machine.id}, "completed")
@@ -217,7 +217,7 @@ def test_an_evacuation_empties_a_hypervisor(machine, cast, node, other, second, 
     parent = migrations.evacuate(again(machine.hypervisor), actor="admin")
     session.commit()
     for row in session.scalars(migrations.listing(parent_task_id=parent.id)).all():
-        task.run(row.task_id, "a worker")
+        runner.run(row.task_id, "a worker")
     work()
     assert (again(machine).hypervisor_id, again(never_made).hypervisor_id) == (second.id, second.id)
     assert again(never_made).disks[0].on.hypervisor_id == second.id

@@ -9,11 +9,11 @@ from pathlib import Path
 import libvirt
 import pytest
 
-from panel import data_files
 from panel.cli import doctor_hypervisor
-from tests.hypervisor import unused_network
+from panel.core import data_files
+from tests.support.local_hypervisor import unused_network
 from worker.nodes.base import Disk, Machine, NodeSpec, Power
-from worker.nodes.libvirt import LibvirtNode, confinement, local, xml
+from worker.nodes.libvirt import LibvirtNode, confinement, private_daemon, xml
 from worker.nodes.libvirt.confinement import Confinement, Level, QemuUser
 
 NOBODY = QemuUser("nobody", 65534, 65534)
@@ -105,7 +105,7 @@ def own(tmp_path_factory):
     directory = tmp_path_factory.mktemp("data") / "hypervisor"
     directory.mkdir()
     yield directory
-    local.stop(directory)
+    private_daemon.stop(directory)
 
 
 @pytest.mark.guest
@@ -113,7 +113,7 @@ def test_qemu_is_an_unprivileged_user_that_sees_its_disks_and_not_the_panel(own)
     """The panel's files lie beside the hypervisor's, in a directory that only its owner can search."""
     own.parent.chmod(0o700)
     (own.parent / "panel.db").write_text("secret")
-    node = LibvirtNode(NodeSpec("node", "node", "libvirt", local.start(own, unused_network())), own)
+    node = LibvirtNode(NodeSpec("node", "node", "libvirt", private_daemon.start(own, unused_network())), own)
     node.prepare_pool("pool", str(own / "disks"))
     machine = Machine(str(uuid.uuid4()), "m", 1, 64, (Disk("pool", "d", MiB),))
     node.create_disk(machine.disks[0])
@@ -147,7 +147,7 @@ def test_machines_of_an_installation_of_before_go_on_and_are_found_again(own):
     network = unused_network()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(confinement, "levels", lambda: [old])
-        node = LibvirtNode(NodeSpec("node", "node", "libvirt", local.start(own, network)), own)
+        node = LibvirtNode(NodeSpec("node", "node", "libvirt", private_daemon.start(own, network)), own)
         node.prepare_pool("pool", str(own.parent / "disks"))
         machine = Machine(str(uuid.uuid4()), "m", 1, 64, (Disk("pool", "d", MiB),))
         node.create_disk(machine.disks[0])
@@ -156,7 +156,7 @@ def test_machines_of_an_installation_of_before_go_on_and_are_found_again(own):
     (own / confinement.FILE).unlink()
     guest = (own / "run/qemu/m.pid").read_text()
     own.parent.chmod(0o700)
-    local.start(own, network)
+    private_daemon.start(own, network)
     assert node.power(machine.id) is Power.on
     assert (own / "run/qemu/m.pid").read_text() == guest
     node.power_off(machine.id)

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from tests.nodes import viewer
+from tests.nodes import vnc_client
 from worker.nodes import driver
 from worker.nodes.base import (
     AgentSilent,
@@ -91,7 +91,7 @@ def libvirt_lab(hypervisor, tiny_image, tmp_path_factory):
         network="public",
         pool_path=str(hypervisor.directory / "contract"),
         signs_in=password_in_shadow,
-        admits=lambda node, machine_id, screen, password: viewer.admitted(screen, password),
+        admits=lambda node, machine_id, screen, password: vnc_client.admitted(screen, password),
     )
 
 

@@ -11,7 +11,7 @@ import pytest
 from lxml import etree
 
 from worker.nodes.base import AgentSilent, Disk, Full, Machine, Missing, Nic, Refused, Unreachable
-from worker.nodes.libvirt import cards, chipset, filters, firewall, hotplug, kvm, machines, xml
+from worker.nodes.libvirt import chipset, filters, firewall, hotplug, kvm, machines, nic_devices, xml
 from worker.nodes.libvirt.connection import with_batch_mode
 from worker.nodes.libvirt.errors import meaning
 
@@ -142,7 +142,7 @@ class OffDomain:
 
 
 def test_a_disk_without_direct_io_uses_the_page_cache(monkeypatch):
-    monkeypatch.setattr(cards, "macs", lambda domain: set())
+    monkeypatch.setattr(nic_devices, "macs", lambda domain: set())
     domain = OffDomain()
     machines.start(domain, MACHINE.id)
     driver = etree.fromstring(domain.description).find("devices/disk[@device='disk']/driver")

@@ -7,18 +7,18 @@ import pytest
 from sqlalchemy import select
 from uuid_utils import uuid7
 
-from panel import clock
-from panel.db import session
+from panel.core import clock
+from panel.core.db import session
 from panel.models import DockerDeployment, Hypervisor, Instance, Iso, Snapshot, Storage, Subnet, Task
 from panel.services import (
     audit,
     instances,
     ip_sets,
-    orphans,
     overview,
     resource_packs,
     security_groups,
     subnets,
+    unmanaged_machines,
     volume_plans,
     workers,
 )
@@ -49,7 +49,7 @@ def test_every_page_opens(app, browse, cast, work, node):
     deployed, instance = cast.instance(), cast.instance()
     instances.deploy(deployed, image_id=cast.image.id, actor="test")
     node.define(Machine(STRANGER, "somebody-elses", 1, 256, ()))
-    orphans.discover(cast.node, actor="test")
+    unmanaged_machines.discover(cast.node, actor="test")
     session.commit()
     work()
     instances.deploy(instance, image_id=cast.image.id, actor="test")
@@ -161,7 +161,7 @@ def test_a_location_without_addresses(page, cast):
 def test_failures_of_today_and_not_of_last_week(page, cast, monkeypatch):
     for days in (0, 7):
         moment = clock.now() - timedelta(days=days)
-        monkeypatch.setattr("panel.db.uuid7", lambda moment=moment: id_of(moment))
+        monkeypatch.setattr("panel.core.db.uuid7", lambda moment=moment: id_of(moment))
         task, _ = instances.deploy(cast.instance(), image_id=cast.image.id, actor="test")
         monkeypatch.undo()
         monkeypatch.setattr(workers, "alive", lambda: 2)

@@ -2,8 +2,8 @@
 
 import pytest
 
-from panel import clock
-from panel.db import new_id, session
+from panel.core import clock
+from panel.core.db import new_id, session
 from panel.models import Hypervisor, Task
 from panel.services import overview, workers
 from tests.overview.test_admin_pages import attention

@@ -4,7 +4,7 @@ import pytest
 from sqlalchemy import select
 
 from panel.auth import permissions
-from panel.db import session
+from panel.core.db import session
 from panel.models import Subnet, Task
 from panel.services import platform_search
 from tests.instances.test_pages import deployed

@@ -2,7 +2,7 @@
 
 import pytest
 
-from panel.db import session
+from panel.core.db import session
 from panel.services import settings
 from tests.instances.test_pages import deployed
 

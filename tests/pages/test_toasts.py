@@ -2,8 +2,8 @@
 
 import pytest
 
-from panel import jobs
-from panel.db import session
+from panel.core import jobs
+from panel.core.db import session
 from panel.services import security_groups
 from tests.instances.test_pages import deployed
 from tests.test_pages import PART

@@ -2,7 +2,7 @@
 
 import pytest
 
-from panel.db import session
+from panel.core.db import session
 from panel.models import Plan, PlanGroup
 from panel.services import catalog
 from tests.test_pages import PART

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from panel.data_files import find_exposed
-from tests import postgres
+from panel.core.data_files import find_exposed
 from tests.processes.conftest import Customer, Installation, wait_for
+from tests.support import postgres
 
 pytestmark = pytest.mark.processes
 

@@ -9,9 +9,9 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from tests.consoles.viewer import Closed, Viewer
-from tests.embedded import Redis
 from tests.processes.conftest import Customer, Installation, wait_for
+from tests.support.console_client import Closed, Viewer
+from tests.support.redis_server import Redis
 from worker.nodes import NodeSpec, connect
 
 pytestmark = pytest.mark.processes

@@ -7,8 +7,8 @@ import urllib.request
 import pytest
 from aiosmtpd.controller import Controller
 
+from tests.login.test_mail import Box
 from tests.processes.conftest import free_port, wait_for
-from tests.sign_in.test_mail import Box
 
 pytestmark = pytest.mark.processes
 

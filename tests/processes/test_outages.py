@@ -12,9 +12,9 @@ from pathlib import Path
 import psutil
 import pytest
 
-from panel import database_probe
-from tests import postgres
+from panel.core import database_probe
 from tests.processes.conftest import Customer, Installation, wait_for
+from tests.support import postgres
 
 pytestmark = pytest.mark.processes
 

@@ -10,7 +10,7 @@ import time
 import pytest
 
 from tests.processes.conftest import wait_for
-from tests.web.conftest import Connection
+from tests.server.conftest import Connection
 
 pytestmark = pytest.mark.processes
 

@@ -1,6 +1,6 @@
 """Volumes in projects."""
 
-from panel.db import session
+from panel.core.db import session
 from panel.models import Volume
 from tests.projects.test_api import ASSIGN, project  # noqa: F401  (a fixture)
 from tests.team.conftest import VIEWS

@@ -2,7 +2,7 @@
 
 import pytest
 
-from panel.db import session
+from panel.core.db import session
 from panel.models import AuditEntry, IpSet, SecurityGroup
 from panel.services import ip_sets, security_groups
 from tests.test_pages import PART, Outline

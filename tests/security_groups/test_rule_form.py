@@ -5,7 +5,7 @@ import re
 import pytest
 from sqlalchemy import select
 
-from panel.db import session
+from panel.core.db import session
 from panel.models import IpSet, SecurityGroup, SecurityGroupMember, SecurityRule
 from panel.services import security_groups
 

@@ -3,7 +3,7 @@
 import pytest
 from sqlalchemy import select
 
-from panel.db import session
+from panel.core.db import session
 from panel.models import Task
 from tests.security_groups.test_api import HTTP
 from worker.nodes import base

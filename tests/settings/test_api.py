@@ -2,7 +2,7 @@
 
 import pytest
 
-from panel.db import session
+from panel.core.db import session
 from panel.models import AuditEntry, Setting
 from panel.schemas.settings import SystemSettings
 from panel.services import settings

@@ -5,9 +5,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from panel.auth import rates
-from panel.db import session
+from panel.core.db import session
 from panel.models import Account
+from panel.ratelimit import api_budget
 from panel.schemas.settings import SystemSettings
 from panel.services import settings
 
@@ -27,7 +27,7 @@ def shown(page):
 def test_every_setting_has_its_place(world, operator):
     """But for the limit of what no operation counts in."""
     page = operator.get(PAGE).text
-    unused = {f"rate_limit_{name}" for name in set(rates.BUDGETS) - set(rates.used())}
+    unused = {f"rate_limit_{name}" for name in set(api_budget.BUDGETS) - set(api_budget.used())}
     assert shown(page) & SystemSettings().fields.keys() == SystemSettings().fields.keys() - unused
     for heading in ("Sign-in", "Consoles", "Billing", "Rate limits"):
         assert heading in page

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.forges.conftest import guest, machine, second_disk  # noqa: F401  (fixtures)
+from tests.live_snapshots.conftest import guest, machine, second_disk  # noqa: F401  (fixtures)
 from tests.worker.conftest import at, die  # noqa: F401  (fixtures)
 
 

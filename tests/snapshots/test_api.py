@@ -4,11 +4,11 @@ import time
 
 import pytest
 
-from panel import clock
-from panel.db import session
+from panel.core import clock
+from panel.core.db import session
 from panel.models import Plan, Snapshot, Task
 from panel.services import catalog, instances, snapshots
-from panel.services.instances import seen
+from panel.services.instances import state_reports
 from worker.nodes.base import Power
 from worker.nodes.simulated import SimulatedNode
 
@@ -69,7 +69,7 @@ def test_a_late_report_keeps_nobody_off(call, take, work, node, machine, monkeyp
 
     def told_of(*args):
         revert(*args)
-        seen.power(*seen.fresh(machine.id), "on", at=clock.now())
+        state_reports.power(*state_reports.fresh(machine.id), "on", at=clock.now())
         session.commit()
 
     monkeypatch.setattr(SimulatedNode, "revert_snapshot", told_of)
@@ -211,7 +211,7 @@ def test_a_rollback_that_failed_is_tried_again(call, take, work, node, guest, st
 
 
 def test_a_worker_dies_in_a_rollback(call, take, guest, machine, die):
-    from tests.forges.test_faults import by_another_worker
+    from tests.live_snapshots.test_faults import by_another_worker
 
     for step in ("revert_snapshot", "define", "start"):
         guest.write("before")

@@ -2,7 +2,7 @@
 
 import pytest
 
-from panel.db import new_id, session
+from panel.core.db import new_id, session
 from panel.models import SshKey
 
 KEYS = "/api/v1/ssh-keys"

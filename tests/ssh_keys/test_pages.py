@@ -2,7 +2,7 @@
 
 from sqlalchemy import select
 
-from panel.db import session
+from panel.core.db import session
 from panel.models import SshKey
 from panel.services import ssh_keys
 from tests.test_pages import PART

@@ -7,11 +7,11 @@ import pytest
 from sqlalchemy import func, select, update
 
 from panel.app import create_app
-from panel.db import session
+from panel.core.db import session
 from panel.models import Address, Disk, Event, Hypervisor, Instance, Interface, Storage, Subnet
 from panel.services import hypervisors, instances, subnets
-from tests.apart import installation
-from worker import hypervisors as nodes
+from tests.support.isolated_app import installation
+from worker.sync import node_sync as nodes
 
 NODE = {"driver": "simulated", "uri": "simulated://", "storage_path": "/srv/disks"}
 

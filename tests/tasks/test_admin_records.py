@@ -1,6 +1,6 @@
 """Operators remove records of tasks (requirement 12: DELETE /api/v1/task/{id})."""
 
-from panel.db import session
+from panel.core.db import session
 from panel.models import Task
 
 

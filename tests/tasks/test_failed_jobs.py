@@ -4,11 +4,11 @@ from datetime import timedelta
 
 import pytest
 
-from panel import clock
-from panel.db import session
+from panel.core import clock
+from panel.core.db import session
 from panel.models import Task
 from panel.services import instances
-from worker.kinds import KINDS, Kind
+from worker.engine.registry import KINDS, Kind
 from worker.nodes.base import Refused
 
 PATH = "/api/v1/system/failed-jobs"

@@ -1,7 +1,7 @@
 """What can be done about a failed task (finding m5)."""
 
-from panel import clock
-from panel.db import new_id, session
+from panel.core import clock
+from panel.core.db import new_id, session
 from panel.models import Iso, MediaDownload, Task
 from tests.instances.test_pages import deployed
 

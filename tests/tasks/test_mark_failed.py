@@ -2,11 +2,11 @@
 
 import pytest
 
-from panel import clock
-from panel.db import new_id, session
+from panel.core import clock
+from panel.core.db import new_id, session
 from panel.models import AuditEntry, Instance, Task
 from panel.services import instances
-from worker import task as tasks
+from worker.engine import runner as tasks
 from worker.nodes.base import Disk
 
 

@@ -1,6 +1,6 @@
 """Tasks on the pages."""
 
-from panel.db import session
+from panel.core.db import session
 from panel.models import Task
 from panel.services import instances
 from tests.test_pages import PART

@@ -8,10 +8,10 @@ import shutil
 import pytest
 
 from panel.auth import permissions
-from panel.db import session
+from panel.core.db import session
 from panel.models import Grant, Member, Project
 from panel.services import tokens
-from tests.cast import team
+from tests.support.cast import team
 
 VIEWS = [f"{family}.view" for family in permissions.FAMILIES]
 

@@ -3,8 +3,8 @@
 import pytest
 from sqlalchemy import select
 
-from panel import clock
-from panel.db import session
+from panel.core import clock
+from panel.core.db import session
 from panel.models import Account, Grant, Member, Project, SignIn, Token
 from panel.services import accounts, tokens
 from tests.team.conftest import VIEWS

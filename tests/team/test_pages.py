@@ -3,7 +3,7 @@
 import pytest
 from sqlalchemy import select
 
-from panel.db import session
+from panel.core.db import session
 from panel.models import Member, Role
 from tests.team.conftest import VIEWS
 from tests.test_pages import PART, Outline

@@ -4,12 +4,12 @@ import re
 
 from sqlalchemy import select
 
-from panel.auth import offered
-from panel.db import session
+from panel.auth import permissions_in_use
+from panel.core.db import session
 from panel.models import Member, Role
+from panel.pages.customer.team import PRESETS, preset
 from panel.schemas.team import PERMISSIONS
 from panel.services import settings, team
-from panel.user.team import PRESETS, preset
 
 TEAM = "/team"
 
@@ -47,7 +47,7 @@ def test_an_unknown_preset_is_an_unknown_role(browse):
 
 
 def test_presets_give_nothing_that_is_the_owners_or_does_not_exist(world):
-    used = offered.used_permissions()
+    used = permissions_in_use.used_permissions()
     for name in PRESETS:
         assert set(preset(name)) <= used, name
         assert "team.manage" not in preset(name)
@@ -60,7 +60,7 @@ def test_the_form_offers_the_permissions_that_something_asks_for(browse):
     session.commit()
     page = browse("owner").get(f"{TEAM}/roles/new").text
     shown = set(re.findall(r'type="checkbox" name="permissions" value="([^"]+)"', page))
-    assert shown == offered.used_permissions()
+    assert shown == permissions_in_use.used_permissions()
     assert shown < set(PERMISSIONS)
     assert "Kubernetes" not in page
 

@@ -3,7 +3,7 @@
 import pytest
 
 from panel.auth import permissions
-from panel.db import session
+from panel.core.db import session
 from panel.services import tokens
 
 

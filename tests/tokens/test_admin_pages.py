@@ -5,12 +5,12 @@ from datetime import timedelta
 import pytest
 from sqlalchemy import select
 
-from panel import clock
 from panel.auth import permissions
-from panel.db import session
+from panel.core import clock
+from panel.core.db import session
 from panel.models import AuditEntry, SignIn, Token
-from panel.services import accounts, settings, sign_ins, tokens
-from tests.cast import PASSWORD
+from panel.services import accounts, sessions, settings, tokens
+from tests.support.cast import PASSWORD
 from tests.test_pages import Outline
 
 BANNER = "You are looking at the panel as"
@@ -169,7 +169,7 @@ def test_it_ends_when_the_customer_becomes_an_operator(cast, impersonating):
 
 
 def test_it_ends_with_the_operator_s_other_sessions(cast, impersonating):
-    sign_ins.end_others(cast.admin)
+    sessions.end_others(cast.admin)
     session.commit()
     assert not impersonating()
 
@@ -183,7 +183,7 @@ def test_it_ends_by_itself(impersonating, monkeypatch):
 def test_the_customer_does_not_see_it_among_the_own_sessions(browse, cast, impersonating):
     assert "127.0.0.1" in browse("owner").get("/profile/security").text
     assert (
-        session.scalars(sign_ins.listing(cast.owner)).all()
+        session.scalars(sessions.listing(cast.owner)).all()
         == session.scalars(
             select(SignIn).where(SignIn.account_id == cast.owner.id, SignIn.impersonator_id.is_(None))
         ).all()[::-1]

@@ -5,9 +5,9 @@ from datetime import timedelta
 import pytest
 from sqlalchemy import select
 
-from panel import clock
 from panel.auth import permissions
-from panel.db import session
+from panel.core import clock
+from panel.core.db import session
 from panel.models import AuditEntry, Token
 from panel.services import tokens
 

@@ -4,7 +4,7 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from panel import clock
+from panel.core import clock
 
 
 def iso(moment):

@@ -5,8 +5,8 @@ from datetime import datetime, timedelta
 import pytest
 from sqlalchemy import select
 
-from panel import clock
-from panel.db import session
+from panel.core import clock
+from panel.core.db import session
 from panel.models import AuditEntry, Token
 from panel.services import settings, tokens
 from tests.test_access import UNKNOWN

@@ -4,9 +4,9 @@ import re
 
 from sqlalchemy import select
 
-from panel import clock
-from panel.auth import offered, permissions
-from panel.db import session
+from panel.auth import permissions, permissions_in_use
+from panel.core import clock
+from panel.core.db import session
 from panel.models import AuditEntry, Member, Token
 from panel.services import tokens
 from tests.test_pages import PART, Outline
@@ -59,7 +59,7 @@ def test_buttons_fill_the_form_in_and_keep_the_rest(browse):
     """The presets of ask 21, without JavaScript."""
     browser = browse("owner")
     fill = lambda what, **more: browser.post("/api-tokens/new", data={"name": "<ci>", "fill": what, **more})  # noqa: E731
-    every = offered.used_scopes()
+    every = permissions_in_use.used_scopes()
     reads = {scope for scope in every if scope.endswith(":read")}
     assert checked(fill("preset:read")) == reads
     assert checked(fill("preset:metrics")) == {"metrics:read"} & every
@@ -210,5 +210,5 @@ def test_the_form_offers_the_scopes_that_an_operation_needs(browse):
     """Finding M6: families without an operation were offered; the API accepts all 26."""
     page = browse("owner").get("/api-tokens/new").text
     shown = set(re.findall(r'name="scopes" value="(\w+:\w+)"', page))
-    assert shown == offered.used_scopes()
+    assert shown == permissions_in_use.used_scopes()
     assert "kubernetes:read" not in shown

@@ -6,11 +6,11 @@ import pytest
 from redis import ConnectionError as Away
 from sqlalchemy import select
 
-from panel import clock, jobs
-from panel.db import session
+from panel.core import clock, jobs
+from panel.core.db import session
 from panel.models import Token
 from panel.services import tokens
-from worker.tokens import write_down_use
+from worker.tasks.tokens import write_down_use
 
 
 class Hash:

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from panel.db import session
+from panel.core.db import session
 from panel.models import Task, UserScript
 
 SCRIPT = {"name": "web", "type": "bash", "content": "#!/bin/sh\ntouch /ran\n", "description": "", "shebang": ""}

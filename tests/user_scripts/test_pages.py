@@ -2,7 +2,7 @@
 
 from sqlalchemy import select
 
-from panel.db import session
+from panel.core.db import session
 from panel.models import Instance, Member, Task, UserScript
 from panel.services import user_scripts
 

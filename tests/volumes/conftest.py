@@ -3,10 +3,10 @@
 import orjson
 import pytest
 
-from panel.db import session
+from panel.core.db import session
 from panel.models import Volume
 from panel.services import settings, volume_plans
-from tests.forges.conftest import machine  # noqa: F401  (fixture)
+from tests.live_snapshots.conftest import machine  # noqa: F401  (fixture)
 from tests.worker.conftest import at, die  # noqa: F401  (fixtures)
 from worker.nodes.base import GiB
 

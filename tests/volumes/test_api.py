@@ -3,10 +3,10 @@
 import pytest
 from sqlalchemy import select
 
-from panel.db import session
+from panel.core.db import session
 from panel.models import Hypervisor, Rental, Storage, Volume
 from panel.services import hypervisors, settings
-from worker import hypervisors as nodes
+from worker.sync import node_sync as nodes
 
 
 def test_the_whole_life(call, as_, place, plans, work, machine, on_node):

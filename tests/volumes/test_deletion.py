@@ -4,13 +4,13 @@ from datetime import timedelta
 
 import pytest
 
-from panel import clock
 from panel.cli import doctor
-from panel.db import session
+from panel.core import clock
+from panel.core.db import session
 from panel.models import Rental, Task, Volume
 from panel.services import overview
 from tests.volumes.test_faults import attached  # noqa: F401  (fixture)
-from worker.volumes import MAX_DELETE_RETRY_SECONDS, retry_deletes
+from worker.tasks.volumes import MAX_DELETE_RETRY_SECONDS, retry_deletes
 
 
 @pytest.fixture
@@ -167,7 +167,7 @@ def test_operators_see_what_cannot_be_deleted(call, as_, browse, attached, work,
 
 
 def test_a_worker_that_is_lost_three_times(call, attached, work):  # noqa: F811
-    from worker.sweep import settle
+    from worker.engine.reaper import settle
 
     call("DELETE", f"volume/{attached.id}")
     row = session.get(Task, attached.task_id)

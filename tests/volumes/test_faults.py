@@ -2,9 +2,9 @@
 
 import pytest
 
-from panel.db import session
+from panel.core.db import session
 from panel.models import Rental, Task
-from tests.forges.test_faults import by_another_worker
+from tests.live_snapshots.test_faults import by_another_worker
 
 
 @pytest.fixture

@@ -2,7 +2,7 @@
 
 import pytest
 
-from panel.db import session
+from panel.core.db import session
 from panel.models import Hypervisor, Rental, Storage, Task
 from panel.services.hypervisors import promised
 from tests.volumes.test_faults import attached  # noqa: F401  (fixture)

@@ -1,6 +1,6 @@
 """The pages of volumes, without JavaScript."""
 
-from panel.db import session
+from panel.core.db import session
 from panel.models import Volume
 from panel.services import settings
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from panel.db import session
+from panel.core.db import session
 from panel.models import UserScript, VolumePlan, VolumePlanGroup
 from panel.services import user_scripts
 from tests.test_pages import PART, Outline

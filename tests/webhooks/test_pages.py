@@ -6,13 +6,13 @@ from datetime import timedelta
 import pytest
 from sqlalchemy import select
 
-from panel import clock
-from panel.config import ROOT
-from panel.db import session
+from panel.core import clock
+from panel.core.config import ROOT
+from panel.core.db import session
 from panel.models import AuditEntry, Event, Member, WebhookDelivery, WebhookSubscription
+from panel.pages.customer.webhooks import groups
 from panel.schemas.webhooks import KINDS
 from panel.services.webhooks import subscriptions
-from panel.user.webhooks import groups
 from tests.test_pages import PART
 
 SECRET = "correct horse battery"

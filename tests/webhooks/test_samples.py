@@ -11,11 +11,11 @@ from contextlib import suppress
 
 import pytest
 
-from panel import clock
-from panel.config import ROOT
+from panel.core import clock
+from panel.core.config import ROOT
 from panel.models import WebhookDelivery
+from panel.pages.customer.webhooks import SAMPLES
 from panel.services.webhooks import samples, signing
-from panel.user.webhooks import SAMPLES
 from tests.processes.conftest import free_port
 
 SECRET = "correct horse battery ÄÖ"

@@ -5,10 +5,10 @@ from contextlib import contextmanager
 import pytest
 from sqlalchemy import select
 
-from panel.db import session
+from panel.core.db import session
 from panel.models import Event, Instance, Task
 from panel.services import instances
-from worker import sweep, task
+from worker.engine import reaper, runner
 from worker.nodes.simulated import SimulatedNode
 
 
@@ -88,13 +88,13 @@ def die(at):
             raise Killed
 
         with at(operation, kill, after=after), pytest.raises(Killed):
-            task.run(row.id, f"worker of {operation}")
+            runner.run(row.id, f"worker of {operation}")
         session.rollback()
 
     return die
 
 
-class Sweeping(sweep.Sweep):
+class Sweeping(reaper.Sweep):
     """A sweep every five seconds of a time that passes on command."""
 
     time = 0.0
@@ -109,8 +109,8 @@ class Sweeping(sweep.Sweep):
 
 @pytest.fixture
 def sweeping(world, monkeypatch):
-    monkeypatch.setattr(sweep, "monotonic", lambda: Sweeping.time)
-    monkeypatch.setattr(sweep, "bells", lambda: 0)
+    monkeypatch.setattr(reaper, "monotonic", lambda: Sweeping.time)
+    monkeypatch.setattr(reaper, "bells", lambda: 0)
     return Sweeping()
 
 

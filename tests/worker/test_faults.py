@@ -3,10 +3,10 @@
 import pytest
 from sqlalchemy import select
 
-from panel.db import session
+from panel.core.db import session
 from panel.models import Address, Task
-from worker import machines
-from worker.nodes.simulated.faults import NEED_ROOM
+from worker.nodes.simulated.fault_injection import NEED_ROOM
+from worker.tasks import machine_spec
 
 STEPS = ("has_image", "put_image", "create_disk", "write_seed", "define", "start")
 FAULTS = [
@@ -27,7 +27,7 @@ SAYS = {
 def test_a_create_that_fails_leaves_the_reason_and_nothing_else(
     order, work, node, cast, on_node, sweeping, kinds, row, again, step, kind
 ):
-    node.delete_image("default", machines.on_node(cast.image).name)
+    node.delete_image("default", machine_spec.on_node(cast.image).name)
     instance, asked = order()
     node.fault(step, kind)
     work()
@@ -77,8 +77,8 @@ def test_a_call_that_has_its_effect_after_it_was_given_up(order, work, node, on_
     node.fault("create_disk", "silent", 1)
     work()
     assert row(asked).status == "failed"
-    disk = machines.disk_of(instance.disks[0])
-    node.create_disk(disk, machines.on_node(cast.image))
+    disk = machine_spec.disk_of(instance.disks[0])
+    node.create_disk(disk, machine_spec.on_node(cast.image))
     sweeping.passes(50)
     work()
     assert on_node() == (set(), set())

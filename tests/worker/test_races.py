@@ -6,16 +6,17 @@ from threading import Barrier
 import pytest
 from sqlalchemy import select
 
-from panel import jobs
-from panel.db import new_id, session
+from panel.core import jobs
+from panel.core.db import new_id, session
 from panel.models import Event, Task
 from panel.services import instances
-from tests.apart import installation
-from worker import claims, hypervisors, process, sweep, task
+from tests.support.isolated_app import installation
+from worker.engine import claiming, main, reaper, runner
 from worker.nodes.base import Power
+from worker.sync import node_sync
 
 COUNT = 8
-assert process.BODIES  # what registers the tasks
+assert main.BODIES  # what registers the tasks
 
 
 @pytest.fixture(scope="module")
@@ -74,7 +75,7 @@ def at_once(site):
 
 
 def claimed(task_id):
-    return claims.claim(task_id, new_id()) is not None
+    return claiming.claim(task_id, new_id()) is not None
 
 
 def test_one_row_has_one_worker(instance, add, at_once):
@@ -106,9 +107,9 @@ def test_what_was_left_is_taken_back_by_one(instance, add, at_once):
     """By the sweep's bells or by the next task, whichever comes first."""
     made = instance()
     left = add(made, "exclusive")
-    claims.claim(left, "first")
-    work = task.Work(session.get(Task, left), "first")
-    task.end(work, "failed", undo=[["delete", made.id]], undo_left=True)
+    claiming.claim(left, "first")
+    work = runner.Work(session.get(Task, left), "first")
+    runner.end(work, "failed", undo=[["delete", made.id]], undo_left=True)
     following = add(made, "exclusive")
     at_once(claimed, [left, following] * 3)
     rows = [session.get(Task, row, populate_existing=True) for row in (left, following)]
@@ -119,14 +120,14 @@ def test_a_change_that_many_tell_of_is_one_event(instance, at_once):
     made = instance()
     made.deployed, made.power = True, "on"
     session.commit()
-    at_once(lambda _: hypervisors.changed(made.hypervisor_id, made.id, Power.off), range(COUNT))
+    at_once(lambda _: node_sync.changed(made.hypervisor_id, made.id, Power.off), range(COUNT))
     found = select(Event.kind).where(Event.resource_id == made.id)
     assert session.scalars(found).all().count("instance.status_changed") == 1
 
 
 def test_two_sweeps_hand_a_task_on_once(instance, add, at_once):
     row = add(instance(), "exclusive")
-    lost = claims.claim(row, "lost")
-    at_once(lambda _: sweep.settle(row, "lost", lost.heartbeat_at), range(COUNT))
+    lost = claiming.claim(row, "lost")
+    at_once(lambda _: reaper.settle(row, "lost", lost.heartbeat_at), range(COUNT))
     found = session.get(Task, row, populate_existing=True)
     assert (found.status, found.worker, len(found.logs)) == ("queued", None, 1)

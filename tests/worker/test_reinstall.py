@@ -4,11 +4,12 @@ and from then on the new one. Nothing is left of the other."""
 import pytest
 from sqlalchemy import select
 
-from panel.db import session
+from panel.core.db import session
 from panel.models import Disk
 from panel.services import catalog, instances, tasks
-from worker import hypervisors, machines
-from worker.nodes.simulated.faults import NEED_ROOM
+from worker.nodes.simulated.fault_injection import NEED_ROOM
+from worker.sync import node_sync
+from worker.tasks import machine_spec
 
 BEFORE = ("has_image", "put_image", "create_disk", "write_seed", "power", "power_off")
 AFTER = ("define", "start")
@@ -28,7 +29,7 @@ def faults(steps):
 
 def names(instance):
     """What should be on the node."""
-    return {instance.name}, {instance.disks[0].name, machines.seed_name(instance)}
+    return {instance.name}, {instance.disks[0].name, machine_spec.seed_name(instance)}
 
 
 def power_of(node, instance):
@@ -92,7 +93,7 @@ def test_a_failure_after_it_leaves_the_new_system_stopped_with_the_reason(
     work()
     assert (row(reinstalling).status, row(reinstalling).error) == ("failed", SAYS[kind])
     mend(node, sweeping, work)
-    hypervisors.refresh(machine.hypervisor_id)
+    node_sync.refresh(machine.hypervisor_id)
     assert not row(reinstalling).undo_left
     instance = again(machine)
     assert (instance.last_error, instance.image_id) == (SAYS[kind], other_image.id)
@@ -163,7 +164,7 @@ def test_a_machine_that_was_off_stays_off_when_it_fails_and_runs_when_it_works(
 
 def test_a_machine_that_its_node_lost_is_made_anew(machine, work, node, again, on_node):
     node.lose(machine.id)
-    hypervisors.refresh(machine.hypervisor_id)
+    node_sync.refresh(machine.hypervisor_id)
     assert again(machine).lost
     instances.reinstall(again(machine), actor="owner@example.com")
     session.commit()
@@ -184,7 +185,7 @@ def test_one_that_is_cancelled_leaves_one_system_or_the_other(
     with at(step, then=cancel):
         work()
     assert row(reinstalling).status == "cancelled"
-    hypervisors.refresh(machine.hypervisor_id)
+    node_sync.refresh(machine.hypervisor_id)
     instance = again(machine)
     assert on_node() == names(instance)
     assert instance.state == ("stopped" if step == "define" else "running") == STATES[power_of(node, instance)]

@@ -1,18 +1,18 @@
 """Webhooks: deliveries are made of events, and senders in every worker process send them."""
 
-from panel.db import session
-from panel.services.webhooks import spreading
-from worker.webhooks import sender
+from panel.core.db import session
+from panel.services.webhooks import fanout
+from worker.webhooks import dispatcher
 
 
 def spread():
     """Makes deliveries of what happened."""
-    spreading.spread()
+    fanout.spread()
     session.commit()
     look()
 
 
 def look():
     """There is something to send."""
-    if sender.sender:
-        sender.sender.woken.set()
+    if dispatcher.sender:
+        dispatcher.sender.woken.set()

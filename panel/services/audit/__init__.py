@@ -5,6 +5,7 @@ in bulk, and `write()` makes one entry of it before the commit. So no service ha
 forget.
 """
 
+from panel.services.audit.change_tracking import follow, touch
 from panel.services.audit.entries import (
     EXPORTED,
     MOST_EXPORTED,
@@ -18,7 +19,6 @@ from panel.services.audit.entries import (
     whole,
     write,
 )
-from panel.services.audit.touched import follow, touch
 
 __all__ = [
     "EXPORTED",

@@ -5,10 +5,10 @@ from itertools import islice
 import orjson
 from sqlalchemy import and_, case, not_, or_, select
 
-from panel.db import session
-from panel.errors import NotFound
+from panel.core.db import session
+from panel.core.errors import NotFound
 from panel.models import Account, AuditEntry, Member
-from panel.services.audit.touched import PART, Touched
+from panel.services.audit.change_tracking import PART, Touched
 
 MOST_EXPORTED = 100_000
 AT_ONCE = 1000

@@ -1,12 +1,12 @@
 """Adding, renaming, replacing and removing certificates."""
 
-from panel.db import session
-from panel.errors import Invalid
+from panel.core.db import session
+from panel.core.errors import Invalid
 from panel.models import Certificate
 from panel.services import account_limits, tasks
 from panel.services.certificates import orders, pem
 from panel.services.certificates.read import latest_order
-from panel.services.lookup import change
+from panel.services.crud import change
 
 PEMS = ("certificate", "chain", "private_key")
 MANUAL_ONLY = "Only an uploaded certificate can be replaced. This one is renewed by itself."

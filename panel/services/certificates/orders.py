@@ -8,9 +8,9 @@ from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding
 from sqlalchemy import String, cast, delete, exists, func, or_, select
 
-from panel import clock, jobs, mail
-from panel.db import session
-from panel.errors import Conflict, Invalid, TooMany
+from panel.core import clock, jobs, mail
+from panel.core.db import session
+from panel.core.errors import Conflict, Invalid, TooMany
 from panel.models import AcmeChallenge, Certificate, Task
 from panel.models.certificates import WARNING
 from panel.models.tasks import OPEN

@@ -12,7 +12,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.x509.oid import NameOID
 
-from panel.errors import Invalid
+from panel.core.errors import Invalid
 
 BLOCK = re.compile(r"-----BEGIN ([A-Z0-9 ]{1,40})-----")
 CURVES = {"secp256r1": "P-256", "secp384r1": "P-384", "secp521r1": "P-521"}

@@ -2,9 +2,9 @@
 
 from sqlalchemy import String, and_, cast, or_, select
 
-from panel import clock
-from panel.db import session
-from panel.errors import NotFound
+from panel.core import clock
+from panel.core.db import session
+from panel.core.errors import NotFound
 from panel.models import Certificate, Task
 from panel.models.certificates import WARNING
 

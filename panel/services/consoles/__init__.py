@@ -4,7 +4,8 @@ A session is minted (mint.py), spent by the first connection that shows its secr
 process (told.py) and closed when it is no longer allowed (watch.py).
 """
 
-from panel.services.consoles.mint import (
+from panel.services.consoles.read import close, close_all, current, find, get, listing, opened
+from panel.services.consoles.session_create import (
     NO_SCREEN,
     SCREEN_LASTS,
     SHELL_LASTS,
@@ -14,10 +15,19 @@ from panel.services.consoles.mint import (
     shell_refusal,
     why_no_screen,
 )
-from panel.services.consoles.read import close, close_all, current, find, get, listing, opened
-from panel.services.consoles.spend import give_back, note, refusal, spend
-from panel.services.consoles.told import ended, host_keys, is_open, left_keys, seen, settle, target, tidy, trust
-from panel.services.consoles.watch import unwelcome
+from panel.services.consoles.session_events import (
+    ended,
+    host_keys,
+    is_open,
+    left_keys,
+    seen,
+    settle,
+    target,
+    tidy,
+    trust,
+)
+from panel.services.consoles.session_redeem import give_back, note, refusal, spend
+from panel.services.consoles.session_revocation import unwelcome
 
 __all__ = [
     "NO_SCREEN",

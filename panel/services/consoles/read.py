@@ -5,9 +5,9 @@ from datetime import timedelta
 from sqlalchemy import and_, or_, select, text, update
 from sqlalchemy.orm import joinedload
 
-from panel import clock
-from panel.db import session
-from panel.errors import NotFound
+from panel.core import clock
+from panel.core.db import session
+from panel.core.errors import NotFound
 from panel.models import ConsoleSession, Instance
 from panel.models.consoles import OPEN
 from panel.services.tokens import hashed

@@ -12,7 +12,7 @@ from pathlib import Path
 import yaml
 from marshmallow import Schema, fields, post_load, validate
 
-from panel.errors import Invalid, NotFound
+from panel.core.errors import Invalid, NotFound
 from panel.services.docker_apps.ports import Port, published, remapped
 
 __all__ = ["App", "Variable", "compose", "get", "listing", "remapped"]

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import yaml
 
-from panel.errors import Invalid
+from panel.core.errors import Invalid
 
 LARGEST = 256 * 1024
 """Bytes of a compose file."""

@@ -2,12 +2,12 @@
 
 from sqlalchemy import select
 
-from panel.db import session
-from panel.errors import Conflict
+from panel.core.db import session
+from panel.core.errors import Conflict
 from panel.models import DockerEngine, Task
 from panel.models.tasks import OPEN
 from panel.services import tasks
-from panel.services.docker_deployments import allowed, read
+from panel.services.docker_deployments import read, refusals
 from panel.services.docker_deployments.deploy import enqueue
 
 NOT_DEPLOYED = "The app was not deployed. Try that again first."
@@ -21,11 +21,11 @@ HELD = ("suspended", "task_running")
 def install(instance, *, actor, since, by_operator=False):
     """Installs Docker in the running guest. Returns the task. A guest that said `since` then that it has no package
     manager is refused with `unsupported_system`."""
-    allowed.alone(instance)
-    allowed.need(allowed.why_no_install(instance, by_operator=by_operator))
+    refusals.alone(instance)
+    refusals.need(refusals.why_no_install(instance, by_operator=by_operator))
     found = read.engine(instance)
     if found and found.unsupported and found.support_checked_at >= since:
-        allowed.need("unsupported_system")
+        refusals.need("unsupported_system")
     task = enqueue(instance, "install", actor)
     if found is None:
         found = DockerEngine(instance_id=instance.id, leftover={})
@@ -37,8 +37,8 @@ def install(instance, *, actor, since, by_operator=False):
 
 def control(row, action, *, actor, by_operator=False):
     """Starts, stops or restarts its containers. Returns the task."""
-    allowed.alone(row.instance)
-    allowed.need(allowed.why_not(row.instance, by_operator=by_operator))
+    refusals.alone(row.instance)
+    refusals.need(refusals.why_not(row.instance, by_operator=by_operator))
     if row.status == "failed":
         raise Conflict(NOT_DEPLOYED, reason="not_deployed")
     task = enqueue(row.instance, "control", actor, deployment_id=row.id, action=action)
@@ -49,7 +49,7 @@ def control(row, action, *, actor, by_operator=False):
 
 def check(row, *, actor, by_operator=False):
     """Has somebody look at it in the guest. Returns the task, which may be one that is under way."""
-    allowed.need(allowed.refusal(row.instance, by_operator=by_operator))
+    refusals.need(refusals.refusal(row.instance, by_operator=by_operator))
     same = (task for task in under_way(row) if task.kind == "docker_probe")
     return next(same, None) or enqueue(row.instance, "probe", actor, deployment_id=row.id)
 
@@ -58,9 +58,9 @@ def remove(row, *, actor, by_operator=False):
     """Removes the app: here at once, its containers in the guest by a task, which is returned; None when nobody can be
     reached there now. Then they are removed when the guest is back. Data in its volumes stays."""
     instance = row.instance
-    reason = allowed.refusal(instance, by_operator=by_operator)
+    reason = refusals.refusal(instance, by_operator=by_operator)
     if reason in HELD:
-        allowed.need(reason)
+        refusals.need(reason)
     for task in under_way(row):
         if task.cancellable:
             tasks.cancel(task)
@@ -92,6 +92,6 @@ def make_up(instance):
 
 def under_way(row):
     """Open tasks that work on the app."""
-    mine = Task.resource_id == row.instance_id, Task.status.in_(OPEN), Task.kind.in_(allowed.KINDS)
+    mine = Task.resource_id == row.instance_id, Task.status.in_(OPEN), Task.kind.in_(refusals.KINDS)
     found = session.scalars(select(Task).where(*mine).order_by(Task.id))
     return [task for task in found if task.arguments.get("deployment_id") == row.id]

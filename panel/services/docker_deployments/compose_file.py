@@ -5,8 +5,8 @@ from http.client import HTTPException
 
 from urllib3.exceptions import HTTPError
 
-from panel.services.media import source
-from panel.services.media.source import Unfetched
+from panel.services.media import remote_file
+from panel.services.media.remote_file import Unfetched
 
 LARGEST = 256 * 1024
 LONGEST = 60.0
@@ -17,7 +17,7 @@ def fetched(url):
     """Its text. Raises `Unfetched` with a sentence when it cannot be had. Each address that the server sends us on to
     is looked at as the first one is."""
     until = time.monotonic() + LONGEST
-    connection, answer = source.reached(url, "GET")
+    connection, answer = remote_file.reached(url, "GET")
     content = b""
     try:
         while portion := answer.read1(65536, decode_content=False):
@@ -30,7 +30,7 @@ def fetched(url):
         raise Unfetched(f"The connection broke after {len(content)} bytes.") from error
     finally:
         connection.close()
-    promised = source.length(answer)
+    promised = remote_file.length(answer)
     if promised is not None and len(content) < promised:
         raise Unfetched(f"The connection broke after {len(content)} of {promised} bytes.")
     try:

@@ -3,23 +3,23 @@
 import json
 import secrets
 
-from panel import jobs
-from panel.db import session
-from panel.errors import Invalid, NotFound
+from panel.core import jobs
+from panel.core.db import session
+from panel.core.errors import Invalid, NotFound
 from panel.models import DockerDeployment
 from panel.models.docker_deployments import CUSTOM
 from panel.services import docker_apps
-from panel.services.docker_deployments import allowed
+from panel.services.docker_deployments import refusals
 from panel.services.docker_deployments.ports import published, refuse_taken
-from panel.services.media import source
+from panel.services.media import remote_file
 
 
 def deploy_app(instance, *, app_slug, actor, env_variables=None, port_mappings=None, by_operator=False):
     """Deploys an app of the catalog. Returns it, its task, and by name the secrets that were made up for it: they are
     shown this once."""
     app = known(app_slug)
-    allowed.alone(instance)
-    allowed.need(allowed.why_no_deploy(instance, by_operator=by_operator))
+    refusals.alone(instance)
+    refusals.need(refusals.why_no_deploy(instance, by_operator=by_operator))
     given, mappings = env_variables or {}, port_mappings or []
     compose, environment = docker_apps.compose(app, given, mappings)
     ports = published(compose)
@@ -42,9 +42,9 @@ def deploy_compose(
     instance, *, app_name, compose_url, actor, env_variables=None, port_mappings=None, by_operator=False
 ):
     """Deploys what a compose file says, which workers fetch. Returns it and its task."""
-    source.check(compose_url, "compose_url")
-    allowed.alone(instance)
-    allowed.need(allowed.why_no_deploy(instance, by_operator=by_operator))
+    remote_file.check(compose_url, "compose_url")
+    refusals.alone(instance)
+    refusals.need(refusals.why_no_deploy(instance, by_operator=by_operator))
     made = new(instance, CUSTOM, app_name, env_variables or {}, port_mappings or [])
     made.compose_url = compose_url
     return made, begin(made, actor)
@@ -66,8 +66,8 @@ def new(instance, slug, name, environment, mappings):
 
 def retry(row, *, actor, by_operator=False):
     """Deploys it once more: what failed, what does not do well, or what changed at its address. Returns the task."""
-    allowed.alone(row.instance)
-    allowed.need(allowed.why_not(row.instance, by_operator=by_operator))
+    refusals.alone(row.instance)
+    refusals.need(refusals.why_not(row.instance, by_operator=by_operator))
     refuse_taken(row.instance, row.ports, but=row.id)
     return begin(row, actor)
 

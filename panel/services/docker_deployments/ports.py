@@ -6,8 +6,8 @@ from itertools import islice
 import yaml
 from sqlalchemy import select
 
-from panel.db import session
-from panel.errors import Invalid
+from panel.core.db import session
+from panel.core.errors import Invalid
 from panel.models import DockerDeployment
 from panel.services.docker_apps.ports import parsed, value
 

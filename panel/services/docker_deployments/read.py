@@ -2,8 +2,8 @@
 
 from sqlalchemy import select
 
-from panel.db import session
-from panel.errors import NotFound
+from panel.core.db import session
+from panel.core.errors import NotFound
 from panel.models import DockerDeployment, DockerEngine, Task
 
 

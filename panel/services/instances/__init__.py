@@ -10,6 +10,10 @@ from panel.services.instances.create import create, full_locations, shortages
 from panel.services.instances.drives import mount, unmount
 from panel.services.instances.first_boot import misfit
 from panel.services.instances.guest import push_keys, report, reset_password, unreachable
+from panel.services.instances.hardware_options import no_secure_boot, no_tpm
+from panel.services.instances.hardware_options import secure_boot as switch_secure_boot
+from panel.services.instances.hardware_options import tpm as switch_tpm
+from panel.services.instances.hardware_options import vnc as switch_vnc
 from panel.services.instances.plans import change_plan
 from panel.services.instances.read import (
     addresses,
@@ -24,14 +28,10 @@ from panel.services.instances.read import (
     self_provisioned,
 )
 from panel.services.instances.reinstall import reinstall
-from panel.services.instances.rules import ACTIONS, WORDS, refusal, refuse_suspended
 from panel.services.instances.suspension import suspend, unsuspend
-from panel.services.instances.switches import no_secure_boot, no_tpm
-from panel.services.instances.switches import secure_boot as switch_secure_boot
-from panel.services.instances.switches import tpm as switch_tpm
-from panel.services.instances.switches import vnc as switch_vnc
 from panel.services.instances.tags import set_tags
 from panel.services.instances.update import update
+from panel.services.state_machine import ACTIONS, WORDS, refusal, refuse_suspended
 
 __all__ = [
     "ACTIONS",

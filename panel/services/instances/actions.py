@@ -2,13 +2,13 @@
 
 from sqlalchemy import select
 
-from panel import jobs
-from panel.db import session
+from panel.core import jobs
+from panel.core.db import session
 from panel.models import Task
 from panel.models.tasks import OPEN
 from panel.services import tasks, usage
 from panel.services.instances import first_boot
-from panel.services.instances.rules import allow
+from panel.services.state_machine import allow
 
 INSTALLS = ("instance_deploy", "instance_reinstall")
 

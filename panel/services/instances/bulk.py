@@ -4,13 +4,13 @@ from collections import Counter
 
 from sqlalchemy import select
 
-from panel.db import session
-from panel.errors import NotFound, Problem
+from panel.core.db import session
+from panel.core.errors import NotFound, Problem
 from panel.models import Instance
 from panel.services.instances.actions import act, destroy
-from panel.services.instances.rules import refuse_suspended
 from panel.services.instances.suspension import suspend, unsuspend
 from panel.services.instances.tags import add_tag, remove_tag
+from panel.services.state_machine import refuse_suspended
 
 NEEDS = {
     **dict.fromkeys(("start", "stop", "shutdown", "restart", "poweroff"), "instances.power"),

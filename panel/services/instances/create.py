@@ -3,13 +3,12 @@
 import secrets
 from copy import copy
 
-from panel import events
-from panel.db import session
-from panel.errors import Invalid
+from panel.core import events
+from panel.core.db import session
+from panel.core.errors import Invalid
 from panel.models import Disk, Hypervisor, Instance, Interface
-from panel.services import catalog, group_grants, hypervisors, usage
-from panel.services.instances import promised
-from panel.services.instances.unused import random_mac, unused
+from panel.services import address_allocation, catalog, group_grants, hypervisors, usage
+from panel.services.ids import random_mac, unused
 
 
 def create(account, *, location_id, plan_id, actor, hostname=None, display_name=None, node=None, **settings):
@@ -42,7 +41,7 @@ def create(account, *, location_id, plan_id, actor, hostname=None, display_name=
     session.add(instance)
     session.flush()
     account.gained(instance)
-    promised.fulfil(instance, plan, "{}_not_available")
+    address_allocation.fulfil(instance, plan, "{}_not_available")
     what = {"name": instance.display_name, "plan": plan.name, "price": 0 if instance.pack_id else plan.price}
     usage.begin("instance", instance, billing_mode=instance.billing_mode, **what)
     events.record("instance.created", "instance", instance, actor=actor)

@@ -2,11 +2,11 @@
 
 from sqlalchemy import select
 
-from panel import jobs
-from panel.db import session
-from panel.errors import Conflict, Invalid, NotFound, Unavailable
+from panel.core import jobs
+from panel.core.db import session
+from panel.core.errors import Conflict, Invalid, NotFound, Unavailable
 from panel.models import Instance, Iso, Task
-from panel.services.instances.rules import BUSY, WORDS
+from panel.services.state_machine import BUSY, WORDS
 
 SLOTS = {"primary": "iso_id", "secondary": "secondary_iso_id"}
 """The column that names what is to lie in each drive."""

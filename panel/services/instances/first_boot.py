@@ -2,7 +2,7 @@
 
 import secrets
 
-from panel.errors import Invalid
+from panel.core.errors import Invalid
 from panel.services import catalog, ssh_keys
 from panel.services.user_scripts import chosen as chosen_scripts
 

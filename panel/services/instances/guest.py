@@ -4,13 +4,13 @@ import secrets
 
 from sqlalchemy import or_, select
 
-from panel.db import session
-from panel.errors import Conflict, Invalid, Unavailable
+from panel.core.db import session
+from panel.core.errors import Conflict, Invalid, Unavailable
 from panel.models import GuestReport, Instance, Rescue, Task
 from panel.models.tasks import is_open
 from panel.services import ssh_keys
 from panel.services.instances.actions import enqueue
-from panel.services.instances.rules import BUSY, WORDS, refusal
+from panel.services.state_machine import BUSY, WORDS, refusal
 
 
 def reset_password(instance, *, actor, since, password=None, by_operator=False):

@@ -6,12 +6,11 @@ at a deploy; until the next one it takes up a further address by its own configu
 
 from sqlalchemy import or_, select
 
-from panel.db import session
-from panel.errors import Conflict, Invalid, NotFound
+from panel.core.db import session
+from panel.core.errors import Conflict, Invalid, NotFound
 from panel.models import Address, Interface, Subnet
-from panel.services import audit, firewall
-from panel.services.instances import promised
-from panel.services.instances.rules import BUSY, WORDS
+from panel.services import address_allocation, audit, firewall
+from panel.services.state_machine import BUSY, WORDS
 
 
 def change(instance, *, action, actor, ips=(), family=4, kind="public", count=1, by_operator=False):
@@ -22,9 +21,9 @@ def change(instance, *, action, actor, ips=(), family=4, kind="public", count=1,
     card = card_of(instance)
     if action == "add" and ips and by_operator:
         taken = chosen(instance, ips)
-        promised.hand(instance, card, taken)
+        address_allocation.hand(instance, card, taken)
     elif action == "add":
-        taken = next_free(instance, promised.of(kind, family), count, by_operator)
+        taken = next_free(instance, address_allocation.of(kind, family), count, by_operator)
     else:
         taken = held(instance, ips)
         for address in taken:
@@ -38,7 +37,7 @@ def change(instance, *, action, actor, ips=(), family=4, kind="public", count=1,
 
 def card_of(instance):
     """The card for addresses, locked: two requests at once do not both take the last address that the plan allows."""
-    cards = select(Interface).where(Interface.instance_id == instance.id, Interface.kind.in_(promised.CARDS))
+    cards = select(Interface).where(Interface.instance_id == instance.id, Interface.kind.in_(address_allocation.CARDS))
     card = session.scalar(cards.order_by(Interface.position).with_for_update())
     if card is None:
         raise Conflict("The instance has no network card.")
@@ -53,7 +52,7 @@ def next_free(instance, promise, count, by_operator):
         what = promise.text if allowed == 1 else f"{promise.text}es"
         sentence = f"The plan comes with {allowed} {what}, and the instance has {have}."
         raise Invalid(sentence, count=sentence)
-    return promised.give(instance, promise, count, reason=f"{promise.word}_not_available")
+    return address_allocation.give(instance, promise, count, reason=f"{promise.word}_not_available")
 
 
 def chosen(instance, ips):
@@ -80,7 +79,7 @@ def held(instance, ips):
 
 def release(instance, address):
     if address.is_primary:
-        promise = promised.of_address(address)
+        promise = address_allocation.of_address(address)
         if len(promise.held(instance)) > 1:
             raise Invalid("This is the primary address.", ips="Make another address the primary one first.")
         setattr(instance, promise.primary, None)
@@ -92,7 +91,7 @@ def release(instance, address):
 
 
 def make_primary(instance, address):
-    primary = promised.of_address(address).primary
+    primary = address_allocation.of_address(address).primary
     if primary is None:
         raise Invalid("An instance is not known by a prefix.", ips="A prefix cannot be the primary address.")
     setattr(instance, primary, address.ip)

@@ -8,12 +8,12 @@ could lose data or open the machine.
 
 from sqlalchemy import delete, select
 
-from panel.db import session
-from panel.errors import Conflict, Invalid
+from panel.core.db import session
+from panel.core.errors import Conflict, Invalid
 from panel.models import Grant, Image, Member, Rescue, SecurityGroup, SecurityGroupMember
 from panel.services import consoles, usage
-from panel.services.instances.rules import BUSY, WORDS
-from panel.services.instances.ties import MEDIA, RESCUE
+from panel.services.instances.blockers import MEDIA, RESCUE
+from panel.services.state_machine import BUSY, WORDS
 
 VOLUMES = "Volumes of its owner are attached to it. Detach them first."
 GROUPS = "It is in security groups of its owner: {}. Take it out of them first."

@@ -3,14 +3,13 @@ and memory follow at the next start. Everything that the plan promises is given,
 
 from sqlalchemy import select
 
-from panel.db import session
-from panel.errors import Conflict, Forbidden, Invalid
+from panel.core.db import session
+from panel.core.errors import Conflict, Forbidden, Invalid
 from panel.models import Hypervisor
-from panel.services import catalog, firewall, forges, resource_packs, settings, snapshots, usage
-from panel.services.instances import promised
+from panel.services import address_allocation, catalog, firewall, forges, resource_packs, settings, snapshots, usage
 from panel.services.instances.actions import enqueue
 from panel.services.instances.create import Room
-from panel.services.instances.rules import WORDS, refusal
+from panel.services.state_machine import WORDS, refusal
 
 
 def offered(instance):
@@ -67,7 +66,7 @@ def change_plan(instance, *, plan_id, actor, by_operator=False):
     resource_packs.allow_growth(
         instance, cpu_cores=plan.cpu_cores - instance.cpu_cores, ram=plan.ram - instance.ram, storage=growth
     )
-    given = promised.fulfil(instance, plan, "plan_{}_unavailable", "plan_id")
+    given = address_allocation.fulfil(instance, plan, "plan_{}_unavailable", "plan_id")
     speed = speed_of(instance)
     task = take(instance, plan, actor)
     if given:

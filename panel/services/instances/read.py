@@ -5,8 +5,8 @@ from functools import cache
 from sqlalchemy import bindparam, exists, func, or_, select
 from sqlalchemy.orm import joinedload, selectinload
 
-from panel.db import session
-from panel.errors import NotFound
+from panel.core.db import session
+from panel.core.errors import NotFound
 from panel.models import (
     Account,
     Address,

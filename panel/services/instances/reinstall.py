@@ -1,10 +1,10 @@
 """Making a machine anew from an image. Its extra disks, addresses and place stay."""
 
-from panel.errors import Invalid
+from panel.core.errors import Invalid
 from panel.services.instances import first_boot
 from panel.services.instances.actions import enqueue
-from panel.services.instances.rules import allow
-from panel.services.instances.ties import refuse_held
+from panel.services.instances.blockers import refuse_held
+from panel.services.state_machine import allow
 
 
 def reinstall(instance, *, actor, image_id=None, account=None, **chosen):

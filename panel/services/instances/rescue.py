@@ -4,12 +4,12 @@ import secrets
 
 from sqlalchemy import select
 
-from panel.db import session
-from panel.errors import Conflict
+from panel.core.db import session
+from panel.core.errors import Conflict
 from panel.models import Image, Rescue, Task
 from panel.models.tasks import OPEN
 from panel.services.instances.actions import enqueue
-from panel.services.instances.rules import BUSY, WORDS
+from panel.services.state_machine import BUSY, WORDS
 
 SYSTEMS = ("rescue", "tiny", "simulated-linux")
 """Names of images that can mend others, the best one first."""

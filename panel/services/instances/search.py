@@ -16,9 +16,9 @@ from dataclasses import dataclass
 
 from sqlalchemy import String, and_, cast, or_
 
-from panel.errors import Invalid
+from panel.core.errors import Invalid
 from panel.models import Account, Address, Hypervisor, HypervisorGroup, Image, Instance, Interface, Plan, Project
-from panel.schemas.words import STATES
+from panel.schemas.constants import STATES
 
 TERM = re.compile(r'(?P<minus>-?)(?:(?P<key>[A-Za-z_]+):(?!:))?(?:"(?P<quoted>[^"]*)"?|(?P<plain>\S*))')
 ADDRESS = re.compile(r"-?[0-9A-Fa-f]*(:[0-9A-Fa-f]*){2,}\Z")

@@ -1,10 +1,10 @@
 """Installing by oneself: a blank disk, and an ISO to boot from."""
 
-from panel.errors import Conflict, Invalid
+from panel.core.errors import Conflict, Invalid
 from panel.services import isos
 from panel.services.instances.actions import enqueue
-from panel.services.instances.rules import BUSY, WORDS
-from panel.services.instances.ties import refuse_held
+from panel.services.instances.blockers import refuse_held
+from panel.services.state_machine import BUSY, WORDS
 
 
 def self_deploy(instance, *, iso_id, actor, account=None, hostname=None, field="iso_id"):

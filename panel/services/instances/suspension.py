@@ -2,11 +2,11 @@
 
 from sqlalchemy import select
 
-from panel import events
-from panel.db import session
+from panel.core import events
+from panel.core.db import session
 from panel.models import Instance
 from panel.services.instances.actions import enqueue, open_task
-from panel.services.instances.rules import allow
+from panel.services.state_machine import allow
 
 TURNS_ON = ("instance_deploy", "instance_reinstall", "instance_start", "instance_restart", "instance_unsuspend")
 

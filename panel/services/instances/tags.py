@@ -1,7 +1,7 @@
 """Tags: words by which customers sort and find their instances."""
 
-from panel.db import session
-from panel.errors import Invalid
+from panel.core.db import session
+from panel.core.errors import Invalid
 
 MOST = 20
 """Tags of one instance."""

@@ -1,9 +1,10 @@
 """How the processors of an instance look to its guest: sockets, cores and threads. Some systems and licences count
 them. It counts from the next start on."""
 
-from panel.db import session
-from panel.errors import Conflict, Invalid
-from panel.services.instances import rules, switches
+from panel.core.db import session
+from panel.core.errors import Conflict, Invalid
+from panel.services import state_machine
+from panel.services.instances import hardware_options
 
 PARTS = ("sockets", "cores", "threads")
 
@@ -21,7 +22,7 @@ def product(chosen):
 
 def refusal(instance):
     """The reason word why it cannot be changed now, or None."""
-    return rules.BUSY if instance.state == "migrating" or (instance.deployed and instance.rebuilding) else None
+    return state_machine.BUSY if instance.state == "migrating" or (instance.deployed and instance.rebuilding) else None
 
 
 def modify(instance, chosen, *, actor):
@@ -29,7 +30,7 @@ def modify(instance, chosen, *, actor):
     made yet."""
     reason = refusal(instance)
     if reason:
-        raise Conflict(rules.WORDS[reason], reason=reason)
+        raise Conflict(state_machine.WORDS[reason], reason=reason)
     if product(chosen) != instance.cpu_cores:
         sentence = f"Sockets, cores and threads have to make {instance.cpu_cores} in all."
         raise Invalid(sentence, reason="topology_mismatch", **dict.fromkeys(PARTS, sentence))
@@ -38,4 +39,4 @@ def modify(instance, chosen, *, actor):
     instance.topology = dict(chosen)
     instance.topology_pending = instance.power == "on"
     session.flush()
-    return switches.configure(instance, actor=actor)
+    return hardware_options.configure(instance, actor=actor)

@@ -14,9 +14,9 @@ to zero.
 
 from sqlalchemy import BigInteger, cast, func, select
 
-from panel import clock
-from panel.db import session
-from panel.errors import Conflict
+from panel.core import clock
+from panel.core.db import session
+from panel.core.errors import Conflict
 from panel.models import Instance, Interface, Plan, Traffic
 from panel.services import firewall, usage
 from panel.services.instances.suspension import suspend, unsuspend

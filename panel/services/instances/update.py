@@ -1,6 +1,6 @@
 """Changing what people may edit."""
 
-from panel.db import session
+from panel.core.db import session
 from panel.services import firewall
 
 

@@ -6,8 +6,8 @@ from datetime import timedelta
 from sqlalchemy import func, or_, select
 from sqlalchemy.orm import joinedload
 
-from panel import clock, jobs
-from panel.db import session
+from panel.core import clock, jobs
+from panel.core.db import session
 from panel.models import Hypervisor, Iso, MediaDownload, Storage, Task
 
 FIRST, LONGEST = timedelta(minutes=10), timedelta(hours=24)

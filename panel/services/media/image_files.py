@@ -1,6 +1,6 @@
 """What becomes of an image when its file arrives in the panel's folder, or does not."""
 
-from panel.errors import Problem
+from panel.core.errors import Problem
 
 MAGIC = b"QFI\xfb"
 GIB = 1024**3

@@ -2,13 +2,13 @@
 
 from sqlalchemy import func, select
 
-from panel import clock
-from panel.db import session
+from panel.core import clock
+from panel.core.db import session
 from panel.models import Instance, InstanceMetric
 from panel.models.metrics import FIGURES
 from panel.services import hypervisors
 from panel.services.metrics.read import FRESH, moment
-from panel.services.metrics.write import FINEST
+from panel.services.metrics.ring_buffer import FINEST
 
 columns = InstanceMetric.__table__.c
 SUMS = [func.coalesce(func.sum(columns[name]), 0).label(name) for name in FIGURES if name != "cpu_percent"]

@@ -5,11 +5,11 @@ from datetime import UTC, datetime, timedelta
 
 from sqlalchemy import select
 
-from panel import clock
-from panel.db import session
+from panel.core import clock
+from panel.core.db import session
 from panel.models import InstanceMetric
 from panel.models.metrics import FIGURES
-from panel.services.metrics.write import FINEST, VALUES
+from panel.services.metrics.ring_buffer import FINEST, VALUES
 
 RANGES = {"30m": (1800, 15), "1h": (3600, 15), "12h": (43200, 300), "1d": (86400, 300), "1w": (604800, 3600)}
 """How far back a chart reaches and how long each of its spans is, in seconds."""

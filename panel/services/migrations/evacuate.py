@@ -2,12 +2,12 @@
 
 from sqlalchemy import select
 
-from panel import jobs
-from panel.db import session
-from panel.errors import Problem
+from panel.core import jobs
+from panel.core.db import session
+from panel.core.errors import Problem
 from panel.models import Instance, Migration
-from panel.services.migrations.place import place
 from panel.services.migrations.start import start
+from panel.services.migrations.target_selection import place
 
 
 def evacuate(hypervisor, *, actor):

@@ -3,8 +3,8 @@
 from sqlalchemy import select
 from sqlalchemy.orm import joinedload
 
-from panel.db import session
-from panel.errors import NotFound
+from panel.core.db import session
+from panel.core.errors import NotFound
 from panel.models import Migration
 
 SHOWN = (joinedload(Migration.source), joinedload(Migration.target), joinedload(Migration.task))

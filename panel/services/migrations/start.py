@@ -1,20 +1,20 @@
 """Beginning a move, and what can be done with one afterwards."""
 
-from panel import jobs
-from panel.db import session
-from panel.errors import Conflict, Unavailable
+from panel.core import jobs
+from panel.core.db import session
+from panel.core.errors import Conflict, Unavailable
 from panel.models import Migration, Task
-from panel.services import hypervisors, tasks
-from panel.services.instances import rules, suspension, ties
-from panel.services.migrations.place import place, refuse_misfit
+from panel.services import hypervisors, state_machine, tasks
+from panel.services.instances import blockers, suspension
+from panel.services.migrations.target_selection import place, refuse_misfit
 
 
 def start(instance, *, actor, target=None, live=None, parent_task_id=None):
     """Moves the machine to `target`, or to where most room is. A guest that runs goes on meanwhile (`live`); `live`
     false moves a machine only if it is off. Returns the row; its task does the work. Nothing is held when it is
     refused."""
-    rules.allow(instance, "migrate", by_operator=True)
-    ties.refuse_tied(instance)
+    state_machine.allow(instance, "migrate", by_operator=True)
+    blockers.refuse_tied(instance)
     instance = suspension.locked(instance)
     on = instance.power == "on"
     if live is False and on:

@@ -8,9 +8,9 @@ import secrets
 
 from sqlalchemy import exists, select
 
-from panel import jobs
-from panel.db import session
-from panel.errors import Conflict, Invalid, NotFound
+from panel.core import jobs
+from panel.core.db import session
+from panel.core.errors import Conflict, Invalid, NotFound
 from panel.models import Hypervisor, HypervisorGroup, Task, Volume, VolumePlan
 from panel.models.tasks import OPEN
 from panel.services import catalog, disks, group_grants, instances, projects, usage, volume_plans

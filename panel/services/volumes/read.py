@@ -3,8 +3,8 @@
 from sqlalchemy import select
 from sqlalchemy.orm import joinedload, selectinload
 
-from panel.db import session
-from panel.errors import NotFound
+from panel.core.db import session
+from panel.core.errors import NotFound
 from panel.models import Task, Volume, VolumeSnapshot
 
 SHOWN = (

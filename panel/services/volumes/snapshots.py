@@ -2,8 +2,8 @@
 
 from sqlalchemy import select
 
-from panel.db import session
-from panel.errors import Conflict, Invalid, NotFound
+from panel.core.db import session
+from panel.core.errors import Conflict, Invalid, NotFound
 from panel.models import Hypervisor, VolumeSnapshot
 from panel.services import disks
 from panel.services.instances.create import Room

@@ -6,13 +6,13 @@ from typing import NamedTuple
 from sqlalchemy import Text, cast, func, or_, select
 from sqlalchemy.orm import defer, joinedload
 
-from panel import clock
-from panel.db import session
-from panel.errors import Conflict, Invalid, NotFound
+from panel.core import clock
+from panel.core.db import session
+from panel.core.errors import Conflict, Invalid, NotFound
 from panel.models import Account, WebhookDelivery, WebhookSubscription
 from panel.models.webhooks import OPEN
-from panel.services.lookup import change
-from panel.services.webhooks import sending, targets
+from panel.services.crud import change
+from panel.services.webhooks import delivery_queue, url_policy
 
 MOST = 20
 """Subscriptions that an account may have (specification 8)."""
@@ -60,7 +60,7 @@ def get(subscription_id, access=None):
 
 def create(access, *, url, cluster_filter=None, **facts):
     """Raises Invalid when the account has as many as it may, or when the address or the clusters are refused."""
-    targets.check(url)
+    url_policy.check(url)
     refuse_foreign(access, cluster_filter)
     session.scalar(select(Account.id).where(Account.id == access.id).with_for_update())  # two at once are counted
     if session.scalar(select(func.count()).where(WebhookSubscription.account_id == access.id)) >= MOST:
@@ -74,7 +74,7 @@ def create(access, *, url, cluster_filter=None, **facts):
 def update(subscription, access, **changes):
     """What is not named stays, the secret too. To be switched on forgets past failures, whether it was on or off."""
     if "url" in changes:
-        targets.check(changes["url"])
+        url_policy.check(changes["url"])
     refuse_foreign(access, changes.get("cluster_filter"))
     if changes.get("enabled"):
         changes |= {"consecutive_failures": 0}
@@ -143,7 +143,7 @@ def redeliver(subscription, delivery):
     if why:
         raise Conflict(why)
     change(delivery, {"status": "pending", "attempts": 0, "due_at": clock.now()})
-    sending.ring()
+    delivery_queue.ring()
     return delivery
 
 
@@ -154,5 +154,5 @@ def send_test(subscription, kind):
     )
     session.add(made)
     session.flush()
-    sending.ring()
+    delivery_queue.ring()
     return made

@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 from sqlalchemy import select
 
-from panel import clock, jobs
-from panel.db import session
+from panel.core import clock, jobs
+from panel.core.db import session
 from panel.models import ConsoleSession
 from panel.services import instances
 from tests.conftest import work_off

@@ -4,8 +4,8 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from panel import clock
-from panel.db import session
+from panel.core import clock
+from panel.core.db import session
 from panel.models import Instance
 from tests.instances.consoles.conftest import minted, rows
 

@@ -8,7 +8,7 @@ import pytest
 
 from tests.nodes.simulated.conftest import seen
 from worker.nodes.base import Disk, Full, GiB, Missing, NodeSpec, NoTicket, Power, Refused, Unreachable
-from worker.nodes.circuit import TOLERATED
+from worker.nodes.circuit_breaker import TOLERATED
 from worker.nodes.simulated import SimulatedNode
 
 

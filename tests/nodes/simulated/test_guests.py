@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from panel import clock
+from panel.core import clock
 from tests.nodes.simulated.conftest import seen
 from worker.nodes.base import AgentSilent, Nic, Power, Seed
 

@@ -3,8 +3,8 @@
 import pytest
 from sqlalchemy import func, select
 
-from panel import clock
-from panel.db import new_id, session
+from panel.core import clock
+from panel.core.db import new_id, session
 from panel.models import Event, Instance, WebhookDelivery
 from tests.webhooks.api.conftest import SECRET, UNKNOWN, delivered, item
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from panel.db import session
+from panel.core.db import session
 from tests.webhooks.api.conftest import SECRET, UNKNOWN, delivered
 
 pytestmark = pytest.mark.usefixtures("unlimited")

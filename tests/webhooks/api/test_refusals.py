@@ -6,9 +6,9 @@ import uuid
 import pytest
 from sqlalchemy import func, select
 
-from panel.db import session
+from panel.core.db import session
 from panel.models import WebhookSubscription
-from panel.services.webhooks import subscriptions, targets
+from panel.services.webhooks import subscriptions, url_policy
 from tests.webhooks.api.conftest import BODY, LIST, item
 
 pytestmark = pytest.mark.usefixtures("unlimited")
@@ -87,7 +87,7 @@ def test_names_that_lead_inside_are_refused(refuse, monkeypatch, make):
         "six.example.com": ["::1"],
         "good.example.com": ["1.1.1.1"],
     }
-    monkeypatch.setattr(targets, "resolve", lambda name: [ipaddress.ip_address(each) for each in known[name]])
+    monkeypatch.setattr(url_policy, "resolve", lambda name: [ipaddress.ip_address(each) for each in known[name]])
     assert "127.0.0.1" in refuse("url", url="https://inside.example.com/")
     assert "::1" in refuse("url", url="https://six.example.com/")
     assert make(url="https://good.example.com/")["url"] == "https://good.example.com/"

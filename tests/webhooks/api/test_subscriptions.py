@@ -6,8 +6,8 @@ from datetime import timedelta
 import pytest
 from sqlalchemy import select
 
-from panel import clock
-from panel.db import session
+from panel.core import clock
+from panel.core.db import session
 from panel.models import WebhookDelivery, WebhookSubscription
 from panel.schemas.webhooks import CLUSTER, INSTANCE, KINDS
 from tests.webhooks.api.conftest import BODY, LIST, SECRET, UNKNOWN, delivered, item

@@ -10,31 +10,31 @@ from pathlib import Path
 import libvirt
 
 from worker.nodes.base import Capabilities, Node, NodeSpec, Refused, Unreachable
-from worker.nodes.circuit import Circuit
+from worker.nodes.circuit_breaker import Circuit
 from worker.nodes.libvirt import (
-    adopting,
-    agent,
-    agents,
-    cards,
-    facts,
+    capabilities,
+    domain_stats,
     firmware,
     freezing,
+    guest_agent,
+    guest_agent_status,
     hotplug,
+    importing,
     machines,
     media,
-    moving,
+    migration,
     neighbours,
+    nic_devices,
     overlays,
     pools,
-    screens,
-    seen,
     snapshots,
-    strangers,
     tpm,
+    unmanaged_machines,
+    vnc,
 )
 from worker.nodes.libvirt.connection import Lines, alive, release
 from worker.nodes.libvirt.errors import translated
-from worker.nodes.libvirt.watching import Watch
+from worker.nodes.libvirt.events import Watch
 
 SOON, A_WHILE, LONG = 10.0, 45.0, 90.0
 """Deadlines in seconds: for a look, for a change (libvirt itself waits up to 30 for a busy machine), for trying out
@@ -54,11 +54,11 @@ class LibvirtNode(Node):
     def __init__(self, spec: NodeSpec, data_dir: Path):
         super().__init__(spec, data_dir)
         self.lines = Lines(spec.uri)
-        self.pings = agents.Pings(self.lines)
+        self.pings = guest_agent_status.Pings(self.lines)
         self.circuit = Circuit(spec.name)
         self.filters_neighbours = neighbours.is_possible(spec.uri)
-        self.cards = seen.Cards()
-        self.facts: facts.Facts | None = None
+        self.cards = domain_stats.Cards()
+        self.facts: capabilities.Facts | None = None
         """What the node can do. It is found out again after the node was lost: it may have been changed or repaired."""
 
     def call(self, doing: str, deadline: float, work, *args, **circuit):
@@ -80,7 +80,7 @@ class LibvirtNode(Node):
         return self.call("say what it can do", LONG, self._capabilities)
 
     def _capabilities(self, connection):
-        self.facts = found = facts.find_out(connection)
+        self.facts = found = capabilities.find_out(connection)
         versions = libvirt_number(connection.getLibVersion()), libvirt_number(connection.getVersion())
         return Capabilities(
             version="libvirt {}, QEMU {}".format(*versions),
@@ -99,7 +99,7 @@ class LibvirtNode(Node):
         self.call("answer", SOON, libvirt.virConnect.getLibVersion, probe=True)
 
     def machines(self):
-        return self.call("list its machines", SOON, seen.machines, self.cards)
+        return self.call("list its machines", SOON, domain_stats.machines, self.cards)
 
     def watch(self, event, stop):
         watch = self.circuit.run(self._watch, SOON)
@@ -168,7 +168,7 @@ class LibvirtNode(Node):
         self.call("define the machine", LONG, self._define, machine)
 
     def _define(self, connection, machine, define=None):
-        self.facts = found = self.facts or facts.find_out(connection)
+        self.facts = found = self.facts or capabilities.find_out(connection)
         tpm.check(machine, found.tpm)
         firmware.check(machine, found.secure_boot)
         define = define or machines.define
@@ -179,9 +179,9 @@ class LibvirtNode(Node):
         self.call("change the machine's network", LONG, self._set_cards, machine_id, nics)
 
     def _set_cards(self, connection, machine_id, nics):
-        self.facts = found = self.facts or facts.find_out(connection)
+        self.facts = found = self.facts or capabilities.find_out(connection)
         self._allow_neighbours(found, nics)
-        cards.change(connection, machine_id, nics, found.bandwidth_limits, found.address_filters)
+        nic_devices.change(connection, machine_id, nics, found.bandwidth_limits, found.address_filters)
 
     def _allow_neighbours(self, found, nics):
         if self.filters_neighbours and found.address_filters:
@@ -229,12 +229,14 @@ class LibvirtNode(Node):
         def carry(connection):
             nonlocal watch
             with target.lines.one() as there, self.lines.one() as line:
-                target.facts = target.facts or facts.find_out(there)  # which also brings the filters that cards name
+                target.facts = target.facts or capabilities.find_out(
+                    there
+                )  # which also brings the filters that cards name
                 target._allow_neighbours(target.facts, machine.nics)
-                watch = moving.Watch(line, machine.id, progress)
+                watch = migration.Watch(line, machine.id, progress)
                 try:
                     with watch:
-                        moving.move(connection, there, machine, target.facts.bandwidth_limits)
+                        migration.move(connection, there, machine, target.facts.bandwidth_limits)
                 except libvirt.libvirtError as error:
                     if alive(there):
                         raise
@@ -250,24 +252,24 @@ class LibvirtNode(Node):
     def copy_medium(self, medium, target, onto):
         def carry(connection):
             with target.lines.one() as there:
-                moving.copy_medium(connection, there, medium, onto)
+                migration.copy_medium(connection, there, medium, onto)
 
         self.call("copy the medium", LONG, carry)
 
     def drop_arrival(self, machine_id, disks, name=""):
-        self.call("take back the move", A_WHILE, moving.drop_arrival, machine_id, disks, name)
+        self.call("take back the move", A_WHILE, migration.drop_arrival, machine_id, disks, name)
 
     def describe(self, machine_id):
-        return self.call("describe the machine", A_WHILE, strangers.describe, machine_id)
+        return self.call("describe the machine", A_WHILE, unmanaged_machines.describe, machine_id)
 
     def adopt(self, machine):
-        self.call("adopt the machine", LONG, self._define, machine, adopting.adopt)
+        self.call("adopt the machine", LONG, self._define, machine, importing.adopt)
 
     def give_back(self, machine_id):
-        self.call("give the machine back", A_WHILE, adopting.give_back, machine_id)
+        self.call("give the machine back", A_WHILE, importing.give_back, machine_id)
 
     def console(self, machine_id, password):
-        return self.call("open the screen", A_WHILE, screens.console, machine_id, password, self.spec.uri)
+        return self.call("open the screen", A_WHILE, vnc.console, machine_id, password, self.spec.uri)
 
     # --- disks that come and go
 
@@ -307,7 +309,7 @@ class LibvirtNode(Node):
     # --- inside the guest
 
     def agent_ping(self, machine_id):
-        self.call("reach the guest agent", A_WHILE, agent.ping, machine_id)
+        self.call("reach the guest agent", A_WHILE, guest_agent.ping, machine_id)
 
     def agents_answering(self, machine_ids, seconds=20.0):
         def ping_all(_):
@@ -316,19 +318,19 @@ class LibvirtNode(Node):
         return self.call("ping guest agents", A_WHILE, ping_all, heard=self.pings.heard)
 
     def agent_filesystems(self, machine_id):
-        return self.call("ask the guest for its file systems", A_WHILE, agents.filesystems, machine_id)
+        return self.call("ask the guest for its file systems", A_WHILE, guest_agent_status.filesystems, machine_id)
 
     def agent_addresses(self, machine_id):
-        return self.call("ask the guest for its addresses", A_WHILE, agent.addresses, machine_id)
+        return self.call("ask the guest for its addresses", A_WHILE, guest_agent.addresses, machine_id)
 
     def agent_run(self, machine_id, command, stdin="", deadline=30):
         program = tuple(command)
         return self.call(
-            "run the program in the guest", deadline + A_WHILE, agent.run, machine_id, program, stdin, deadline
+            "run the program in the guest", deadline + A_WHILE, guest_agent.run, machine_id, program, stdin, deadline
         )
 
     def agent_set_password(self, machine_id, user, password):
-        self.call("set the password", A_WHILE, agent.set_password, machine_id, user, password)
+        self.call("set the password", A_WHILE, guest_agent.set_password, machine_id, user, password)
 
 
 def libvirt_number(version: int) -> str:

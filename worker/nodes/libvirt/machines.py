@@ -8,7 +8,7 @@ import structlog
 from lxml import etree
 
 from worker.nodes.base import Machine, overlay_of
-from worker.nodes.libvirt import cards, firewall, firmware, seen, xml
+from worker.nodes.libvirt import domain_stats, firewall, firmware, nic_devices, xml
 from worker.nodes.libvirt.errors import absent_is_fine
 from worker.nodes.libvirt.pools import find_disk
 
@@ -77,12 +77,12 @@ def define_renamed(connection, machine: Machine, earlier: str, description: str)
 
 
 def power(connection, machine_id: str):
-    return seen.power(find(connection, machine_id).state()[0])
+    return domain_stats.power(find(connection, machine_id).state()[0])
 
 
 def start(connection, machine_id: str):
     domain = find(connection, machine_id)
-    firewall.renew(connection, cards.macs(domain))
+    firewall.renew(connection, nic_devices.macs(domain))
     for attempt in range(1, FIREWALL_ATTEMPTS + 1):
         try:
             with fine_when(domain.isActive):
@@ -149,7 +149,7 @@ def delete(connection, machine_id: str) -> set[str]:
     macs: set[str] = set()
     with absent_is_fine():
         domain = find(connection, machine_id)
-        macs, name = cards.macs(domain), domain.name()
+        macs, name = nic_devices.macs(domain), domain.name()
         power_off(connection, machine_id)
         domain.undefineFlags(firmware.FORGET)
         firmware.forget(connection, machine_id, name)

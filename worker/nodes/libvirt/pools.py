@@ -15,7 +15,7 @@ from lxml import etree
 from worker.nodes.base import Disk, Image, Pool, Progress, Refused, Seed
 from worker.nodes.libvirt import xml
 from worker.nodes.libvirt.errors import absent_is_fine, repeat_when_off
-from worker.nodes.libvirt.seeds import iso
+from worker.nodes.libvirt.seed_iso import iso
 
 COMPLETE = ".complete"
 

@@ -5,19 +5,19 @@ use is worked out when somebody looks.
 """
 
 from worker.nodes.base import Capabilities, GiB, Node
-from worker.nodes.simulated.adopting import Adopting
-from worker.nodes.simulated.faults import Counting, Faults, meets_faults
+from worker.nodes.simulated.fault_injection import Counting, Faults, meets_faults
 from worker.nodes.simulated.guests import Guests
 from worker.nodes.simulated.hotplug import Hotplug
+from worker.nodes.simulated.importing import Adopting
 from worker.nodes.simulated.machines import Machines
 from worker.nodes.simulated.media import Media
-from worker.nodes.simulated.moving import Moving
+from worker.nodes.simulated.migration import Moving
 from worker.nodes.simulated.options import options_of
-from worker.nodes.simulated.outside import Outside
 from worker.nodes.simulated.overlays import Overlays
 from worker.nodes.simulated.snapshots import Snapshots
 from worker.nodes.simulated.state import State
 from worker.nodes.simulated.storage import Storage
+from worker.nodes.simulated.test_hooks import Outside
 
 
 @meets_faults

@@ -11,8 +11,8 @@ import shlex
 
 import yaml
 
-from panel import clock
-from worker.guests import detached, docker, docker_there
+from panel.core import clock
+from worker.guest import background_job, docker, docker_detect
 from worker.nodes.base import Finished
 from worker.nodes.simulated import overlays
 
@@ -102,22 +102,22 @@ def answer(guest, script, words, stdin):
     """What a script of the panel's would do, or None when it is about something else."""
     engine, lines = Docker(guest), stdin.splitlines()
     match script, words:
-        case detached.PREPARE, [_, name, number]:
+        case background_job.PREPARE, [_, name, number]:
             engine.write(f"{place(guest, name)}/piece-{number}", stdin)
             return Finished(0, "")
-        case detached.BEGIN, [_, name, program, _]:
+        case background_job.BEGIN, [_, name, program, _]:
             return begin(engine, name, program, prepared(engine, name, stdin))
-        case detached.LOOK, [_, name, _]:
+        case background_job.LOOK, [_, name, _]:
             return Finished(0, engine.read(place(guest, name)) or "gone\n")
-        case detached.STOP, _:
+        case background_job.STOP, _:
             return Finished(0, "")
         case docker.LOOK, _:
             return engine.look(lines)
         case docker.LOGS, _:
             return engine.logs(lines[0])
-        case docker_there.SUPPORT_SCRIPT, _:
-            return Finished(docker_there.UNSUPPORTED_EXIT_CODE if engine.read(NO_PACKAGE_MANAGER) else 0, "")
-        case docker_there.SCRIPT, _:
+        case docker_detect.SUPPORT_SCRIPT, _:
+            return Finished(docker_detect.UNSUPPORTED_EXIT_CODE if engine.read(NO_PACKAGE_MANAGER) else 0, "")
+        case docker_detect.SCRIPT, _:
             return Finished(0 if engine.installed else 1, "")
     return None
 

@@ -7,8 +7,8 @@ import argon2
 import orjson
 import yaml
 
-from panel import clock
-from worker.guests import keys
+from panel.core import clock
+from worker.guest import ssh_keys
 from worker.nodes.base import AgentSilent, FileSystem, Finished, Refused
 from worker.nodes.simulated import docker, overlays
 from worker.nodes.simulated.counters import share
@@ -123,7 +123,7 @@ def tee(guest, paths, stdin):
 def sh(guest, arguments, stdin):
     """There is no shell; what the panel's own script would do is done."""
     match arguments:
-        case ["-c", keys.SCRIPT, _, what]:
+        case ["-c", ssh_keys.SCRIPT, _, what]:
             guest.change_keys(what, stdin.strip())
             return Finished(0, "")
         case ["-c", script, *words] if (done := docker.answer(guest, script, words, stdin)) is not None:

@@ -5,10 +5,10 @@ from dataclasses import asdict
 
 import orjson
 
-from panel import clock
+from panel.core import clock
 from worker.nodes.base import Endpoint, Full, Missing, Power, Refused, Seen
 from worker.nodes.simulated.counters import counters
-from worker.nodes.simulated.screen import screen
+from worker.nodes.simulated.vnc import screen
 
 POLL = 0.25
 """Seconds between two looks of a watcher: other processes change the node too."""

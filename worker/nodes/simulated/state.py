@@ -12,7 +12,7 @@ import weakref
 from contextlib import contextmanager
 
 from worker.nodes.base import Unreachable
-from worker.nodes.simulated.adopting import ADOPTED
+from worker.nodes.simulated.importing import ADOPTED
 from worker.nodes.simulated.overlays import LAYERS
 from worker.nodes.simulated.snapshots import TAKEN
 

@@ -1,0 +1,124 @@
+"""Optical drives: mounting ISOs and ejecting them, in both dialects."""
+
+from marshmallow import fields
+
+from api import kit
+from api.instances import admin, user
+from api.instances.actions import TASK_ID
+from api.instances.customer import mine
+from api.instances.suspension import WORK
+from panel.core.errors import Invalid, NotFound
+from panel.schemas.base import Empty, In, Text, about
+from panel.schemas.catalog import ID
+from panel.services import instances, isos
+from panel.workflows import reachability
+
+VERBS = {"mount": "mount", "insert": "mount", "unmount": "unmount", "eject": "unmount"}
+MOUNTED, EJECTED, EMPTY = "The ISO is being inserted.", "The drive is being emptied.", "The drive is empty already."
+
+
+class Mount(In):
+    iso_id = Text(most=36, allow_none=True, **about("The ISO.", ID))
+    iso_url = Text(
+        most=2000, **about("An https address in place of an id: it becomes an ISO of the account's own.", "https://…")
+    )
+    custom_iso = fields.Raw(**about("Whether `iso_url` counts; clients send 1 with it.", 1))
+
+
+def inserted(instance, slot, body, account=None):
+    """The task that mounts what the body names, for a customer (`account`) or an operator."""
+    if not body.get("iso_id") and not body.get("iso_url"):
+        raise Invalid("The ISO is missing.", iso_id="Name the ISO.")
+    if body.get("iso_id"):
+        iso = isos.chosen(body["iso_id"], account)
+    else:
+        iso = isos.by_url(body["iso_url"], account or instance.account, actor=kit.actor())
+    reachability.check_node(instance.hypervisor)
+    return instances.mount(instance, slot, iso, actor=kit.actor(), by_operator=account is None)
+
+
+def emptied(instance, slot, by_operator=False):
+    reachability.check_node(instance.hypervisor)
+    return instances.unmount(instance, slot, actor=kit.actor(), by_operator=by_operator)
+
+
+def verb(action):
+    if action not in VERBS:
+        raise NotFound("No such action. There are mount and unmount.")
+    return VERBS[action]
+
+
+def done(task, sentence):
+    return {"message": sentence, "task_id": task.id} if task else {"message": EMPTY}
+
+
+@user.post(
+    "/instance/<instance_id>/iso/<slot>/mount",
+    op="iso_mount",
+    can="instances.manage",
+    body=Mount,
+    out=kit.done(task_id=TASK_ID),
+)
+def mount(body, instance_id, slot):
+    """Put an ISO into a drive.
+
+    `slot` is `primary` or `secondary`. A running guest sees it at once, a stopped one at its next start; what was in
+    the drive is swapped. Refused with `iso_url_not_https` (422), `hypervisor_unreachable` (503), `suspended`,
+    `task_running`.
+    """
+    return done(inserted(mine(instance_id), slot, body, kit.account()), MOUNTED)
+
+
+@user.post(
+    "/instance/<instance_id>/iso/<slot>/unmount",
+    op="iso_unmount",
+    can="instances.manage",
+    body=Empty,
+    out=kit.done(task_id=TASK_ID),
+)
+def unmount(body, instance_id, slot):
+    """Empty a drive, also when the guest has locked its tray.
+
+    The fields of the instance are null at once. `hypervisor_unreachable` (503) leaves them as they are.
+    """
+    return done(emptied(mine(instance_id), slot), EJECTED)
+
+
+@user.post(
+    "/instance/<instance_id>/iso/<device>/<action>",
+    op="iso_action",
+    can="instances.manage",
+    body=Mount,
+    out=kit.done(task_id=TASK_ID),
+)
+def act(body, instance_id, device, action):
+    """Mount or unmount.
+
+    The same as the two operations above; `action` is `mount` or `insert`, `unmount` or `eject`.
+    """
+    instance = mine(instance_id)
+    if verb(action) == "unmount":
+        return done(emptied(instance, device), EJECTED)
+    return done(inserted(instance, device, body, kit.account()), MOUNTED)
+
+
+@admin.post(
+    "/instance/<instance_id>/iso/<device>/<action>",
+    op="iso_action",
+    can="admin:instances:write",
+    body=Mount,
+    out=WORK,
+)
+def operate(body, instance_id, device, action):
+    """Mount or unmount an ISO.
+
+    `device` is `primary` or `secondary`; `action` is `mount` or `unmount`, `insert` and `eject` mean the same.
+    """
+    instance = instances.get(instance_id)
+    if verb(action) == "unmount":
+        task = emptied(instance, device, by_operator=True)
+        kit.say(EJECTED if task else EMPTY)
+    else:
+        task = inserted(instance, device, body)
+        kit.say(MOUNTED)
+    return {"task_id": task and task.id}

@@ -1,0 +1,107 @@
+"""Orphans: machines that no instance knows, and instances whose machine is missing."""
+
+from types import SimpleNamespace
+
+from api import kit
+from api.hypervisors import admin as nodes
+from api.instances import admin as instance_rows
+from api.instances.admin_instances import named as in_body
+from panel.schemas.unmanaged_machines import AdoptIn, AdoptingOut, Asked, DiscoveryOut, Typed
+from panel.services import accounts, hypervisors, imports, instances, unmanaged_machines
+from panel.workflows import reachability
+
+READ, WRITE = "admin:hypervisors:read", "admin:hypervisors:write"
+
+
+@nodes.post("/hypervisor/<hypervisor_id>/orphan/discover", op="discover_orphans", can=WRITE, out=Asked)
+def discover(hypervisor_id):
+    """Compare a hypervisor with the panel.
+
+    A worker looks for machines that no instance knows and for instances whose machine is missing.
+    """
+    kit.say("The hypervisor is being looked at.")
+    return {"task_id": unmanaged_machines.discover(hypervisors.get(hypervisor_id), actor=kit.actor()).id}
+
+
+@nodes.get("/hypervisor/<hypervisor_id>/orphan/discoveries/latest", op="latest_discovery", can=READ, out=DiscoveryOut)
+def latest(hypervisor_id):
+    """Show the latest comparison.
+
+    404 when none was asked for yet.
+    """
+    return shown(unmanaged_machines.discovery(hypervisors.get(hypervisor_id)))
+
+
+@nodes.get("/hypervisor/<hypervisor_id>/orphan/discoveries/<task_id>", op="discovery", can=READ, out=DiscoveryOut)
+def show(hypervisor_id, task_id):
+    """Show a comparison.
+
+    `unknown` and `missing` are complete once its status is `completed`. 404 when there is no such comparison of this
+    hypervisor.
+    """
+    return shown(unmanaged_machines.discovery(hypervisors.get(hypervisor_id), task_id))
+
+
+@nodes.post(
+    "/hypervisor/<hypervisor_id>/orphan/import/<domain_name>",
+    op="import_orphan",
+    can=WRITE,
+    body=AdoptIn,
+    out=AdoptingOut,
+)
+def adopt(body, hypervisor_id, domain_name):
+    """Make an unknown machine an instance.
+
+    A worker defines it as an instance of that plan. What is on its disks stays, so does its network card's hardware
+    address, and so does the name of its disks' files. It has to be off (`not_stopped`) and to have been found by a
+    discovery (`not_discovered`). What instances cannot have is refused (`not_adoptable`); the discovery lists it as
+    `obstacles`. Media are taken out of its drives. Whatever fails, the machine is left as it was.
+    """
+    owner = in_body(accounts.get, body.pop("user_id"), "user_id")
+    hypervisor = hypervisors.get(hypervisor_id)
+    reachability.check_node(hypervisor)
+    task, instance_id = imports.adopt(hypervisor, domain_name, owner=owner, actor=kit.actor(), **body)
+    kit.say("The machine is being imported.")
+    return {"task_id": task.id, "instance_id": instance_id}
+
+
+@nodes.post(
+    "/hypervisor/<hypervisor_id>/orphan/<machine_id>/remove", op="remove_orphan", can=WRITE, body=Typed, out=Asked
+)
+def remove(body, hypervisor_id, machine_id):
+    """Remove an unknown machine from its hypervisor.
+
+    Its `name` has to be sent to confirm. Its disks stay on the host.
+    """
+    kit.say("The machine is being removed.")
+    return {
+        "task_id": unmanaged_machines.remove(hypervisors.get(hypervisor_id), machine_id, actor=kit.actor(), **body).id
+    }
+
+
+@instance_rows.post("/instance/<instance_id>/repair", op="repair", can="admin:instances:write", out=Asked)
+def repair(instance_id):
+    """Define a missing machine anew.
+
+    For an instance whose hypervisor lost its definition and still has its disks. It is off afterwards.
+    """
+    kit.say("The machine is being defined anew.")
+    return {"task_id": unmanaged_machines.repair(instances.get(instance_id), actor=kit.actor()).id}
+
+
+def shown(task):
+    return {
+        "task_id": task.id,
+        "status": task.status,
+        "error": task.error,
+        "finished_at": task.finished_at,
+        "unknown": [described(each) for each in task.arguments.get("unknown", [])],
+        "missing": [SimpleNamespace(**each) for each in task.arguments.get("missing", [])],
+    }
+
+
+def described(machine):
+    """With its disks and cards. Older discoveries knew its id and name alone."""
+    unknown = dict.fromkeys(("power", "cpu_cores", "memory_mb", "tpm", "secure_boot"))
+    parts = {word: [SimpleNamespace(**each) for each in machine.get(word, ())] for word in ("disks", "nics")}
+    return SimpleNamespace(**{**unknown, "obstacles": [], **machine, **parts})

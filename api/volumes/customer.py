@@ -1,0 +1,116 @@
+"""Customers' volumes. All of it is shut while billing is off (`billing_disabled`)."""
+
+from marshmallow import fields
+
+from api import kit
+from api.volumes import user
+from panel.core.db import session
+from panel.schemas.base import about
+from panel.schemas.catalog import LocationOut
+from panel.schemas.volumes import VolumeAttach, VolumeIn, VolumeOut, VolumePlanOut, VolumeQuery, VolumeResize
+from panel.services import catalog, volume_plans, volumes
+
+ITEM = "/storage/volume/<volume_id>"
+VIEW, MANAGE, DELETE = "volumes.view", "volumes.manage", "volumes.delete"
+KEYED = kit.keyed("volume", VolumeOut)
+CHOICES = kit.Done.from_dict(
+    {
+        "volume_plans": fields.List(fields.Nested(VolumePlanOut), **about("What can be chosen.")),
+        "hypervisor_groups": fields.List(fields.Nested(LocationOut), **about("The open locations.")),
+    },
+    name="VolumeChoices",
+)
+RESIZED = kit.Done.from_dict(
+    {
+        "is_downgrade": fields.Boolean(**about("Whether the new plan is cheaper.", False)),
+        "volume": fields.Nested(VolumeOut, **about("The volume.")),
+    },
+    name="VolumeResized",
+)
+
+
+def mine(volume_id):
+    return volumes.get(volume_id, kit.account())
+
+
+@user.get("/storage/volumes", op="list", can=VIEW, query=VolumeQuery, out=kit.page(VolumeOut), billed=True)
+def listing(query):
+    """List volumes, newest first."""
+    return kit.paginate(volumes.listing(kit.account(), **query))
+
+
+@user.get("/storage/volumes/create", op="choices", can=VIEW, out=CHOICES, billed=True)
+def choices():
+    """List what a new volume can be: plans and locations."""
+    return {
+        "volume_plans": session.scalars(volume_plans.offered()).all(),
+        "hypervisor_groups": session.scalars(catalog.locations(kit.account())).all(),
+    }
+
+
+@user.post("/storage/volumes", op="create", can=MANAGE, body=VolumeIn, out=KEYED, billed=True)
+def create(body):
+    """Create a volume.
+
+    Poll it until it is `available` or `failed`. Refused with 422 and `storage_not_sufficient` when the location is
+    full.
+    """
+    made = volumes.create(kit.account(), actor=kit.actor(), **body)
+    return {"message": "The volume is being created.", "volume": made}
+
+
+@user.get(ITEM, op="get", can=VIEW, out=KEYED, billed=True)
+def show(volume_id):
+    """Show a volume with its snapshots.
+
+    `status`, `instance_id` and the plan are as the last accepted request wants them; `pending` names the task that is
+    still open, or is null. When that task fails they go back to what is true and `error` says why. 404 from the moment
+    a delete was accepted.
+    """
+    return {"volume": mine(volume_id)}
+
+
+@user.post(f"{ITEM}/attach", op="attach", can=MANAGE, body=VolumeAttach, out=KEYED, billed=True)
+def attach(body, volume_id):
+    """Attach a volume to an instance of its location.
+
+    A running guest sees it in a moment, as `dev`. When that fails it is `available` again, with an `error`. A volume
+    that was in use once stays on its hypervisor: an instance elsewhere is refused with 422 under `instance_id`.
+    Operations of one volume are carried out in the order of their requests; those behind one that failed are not begun
+    and fail with its reason.
+    """
+    found = volumes.attach(mine(volume_id), account=kit.account(), actor=kit.actor(), **body)
+    return {"message": "The volume is being attached.", "volume": found}
+
+
+@user.post(f"{ITEM}/detach", op="detach", can=MANAGE, out=KEYED, billed=True)
+def detach(volume_id):
+    """Detach a volume.
+
+    Unmount it first: a running guest that does not let it go keeps it, and it is `attached` again, with an `error`.
+    Until `pending` is null the guest may still have it.
+    """
+    return {"message": "The volume is being detached.", "volume": volumes.detach(mine(volume_id), actor=kit.actor())}
+
+
+@user.patch(f"{ITEM}/resize", op="resize", can=MANAGE, body=VolumeResize, out=RESIZED, billed=True)
+def resize(body, volume_id):
+    """Move a volume to another plan of its class.
+
+    A running guest sees the new size at once. `size` changes when the disk has grown; until then `pending` names the
+    task. Refused with 422 under `volume_plan_id`: another class, less storage.
+    """
+    volume = mine(volume_id)
+    cheaper = volumes.resize(volume, actor=kit.actor(), **body)
+    return {"message": "The volume is being resized.", "is_downgrade": cheaper, "volume": volume}
+
+
+@user.delete(ITEM, op="delete", can=DELETE, out=kit.done(), billed=True)
+def delete(volume_id):
+    """Delete a volume with its snapshots.
+
+    It is detached first. From now on it is not found and costs nothing. The panel removes the disk by itself, and tries
+    again as often as needed: an accepted delete is never taken back, and its task cannot be cancelled.
+    """
+    volumes.delete(mine(volume_id), actor=kit.actor())
+    return {"message": "The volume is being deleted."}

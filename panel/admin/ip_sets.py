@@ -1,8 +1,0 @@
-"""Everybody's IP sets, and the platform's."""
-
-from flask import Blueprint
-
-from panel.firewall_pages import ip_sets
-
-bp = Blueprint("admin_ip_sets", __name__, url_prefix="/admin/ip-sets")
-ip_sets.PAGES.stand(bp, operating=True)

@@ -1,8 +1,0 @@
-"""Everybody's security groups, and the platform's."""
-
-from flask import Blueprint
-
-from panel.firewall_pages import security_groups
-
-bp = Blueprint("admin_security_groups", __name__, url_prefix="/admin/security-groups")
-security_groups.PAGES.stand(bp, operating=True)

@@ -1,0 +1,39 @@
+"""The installation that a command works on."""
+
+from contextlib import contextmanager
+from pathlib import Path
+
+import click
+from sqlalchemy.exc import OperationalError, ProgrammingError
+
+from panel.cli import start
+from panel.core import jobs
+from panel.core.db import session
+from panel.services import audit
+from worker.engine.main import prepare
+
+
+@contextmanager
+def opened():
+    """Its database and nodes, as `panel web` and `panel worker` see them. What the block changed is kept when it ends
+    without an error."""
+    config = start.begin()
+    with prepare(config).app_context():
+        if config.embedded_redis and not Path(config.redis_url.removeprefix("unix://")).exists():
+            jobs.can_be_heard = False  # `panel up` does not run; its sweep finds the rows when it starts
+        try:
+            yield config
+            session.commit()
+        except (OperationalError, ProgrammingError) as error:
+            hint = "Is the database up, and was `panel db upgrade` run? `panel doctor` tells."
+            raise click.ClickException(f"{error.orig}\n{hint}") from None
+
+
+@contextmanager
+def acting():
+    """The same for commands that change who may do what: they leave an entry in the audit log."""
+    with opened() as config:
+        audit.follow()
+        yield config
+        action = click.get_current_context().command_path.replace(" ", ".").replace("-", "_")
+        audit.write(person="command line", person_kind="command_line", ip="local", action=action)

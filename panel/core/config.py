@@ -1,0 +1,231 @@
+"""Every setting, from the environment: PANEL_<NAME>, or PANEL_<NAME>_FILE naming a file that holds the value."""
+
+import ipaddress
+import os
+import re
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from urllib.parse import urlsplit
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+MAIL_SERVER = re.compile(r"(smtp|smtps|smtp\+starttls)://([^/@\s]+@)?([\w.-]+|\[[0-9a-fA-F:.]+\])(:[0-9]{1,5})?/?")
+
+
+RESTORE_MARKER = "restore-in-progress"
+"""The file in the data directory that exists while a backup takes the place of an installation."""
+
+DATABASE_ADDRESS = re.compile(r"sqlite:///.+|postgresql\+psycopg://.*")
+REDIS_ADDRESS = re.compile(r"(redis|rediss)://.*|unix:///.+")
+MAIL_SENDER = re.compile(r"[^\r\n]*[^\s@<]@[^\s@<>]+>?")
+BIND_ADDRESS = re.compile(r"unix:.+|([\w.-]*|\[[0-9a-fA-F:.]*\]):([0-9]{1,5})")
+
+
+class ConfigError(Exception):
+    """A setting is unknown or unusable; the message says which and what is expected."""
+
+
+def is_public_url(url):
+    """Return whether paths can be added to the address: scheme, host and perhaps a port, nothing behind them."""
+    try:
+        parts = urlsplit(url)
+        has_port = parts.port is None or parts.port > 0
+    except ValueError:
+        return False
+    is_plain = not re.search(r"[\s@?#]", url) and parts.path in ("", "/")
+    return parts.scheme in ("http", "https") and bool(parts.hostname) and has_port and is_plain
+
+
+def is_bind_address(bind):
+    found = BIND_ADDRESS.fullmatch(bind)
+    return bool(found) and (found[2] is None or 0 < int(found[2]) < 65536)
+
+
+def is_secret_key(keys):
+    return not keys or all(key.strip() for key in keys.split(","))
+
+
+SETTING_RULES = (
+    ("public_url", "like https://panel.example.com: http or https, a host, no path", is_public_url),
+    ("bind", "like 127.0.0.1:8000, [::]:8000 or unix:/path", is_bind_address),
+    ("database_url", "like sqlite:////path/panel.db or postgresql://user@host/db", DATABASE_ADDRESS.fullmatch),
+    ("redis_url", "like redis://host:6379/0, rediss://host:6379/0 or unix:///path", REDIS_ADDRESS.fullmatch),
+    ("secret_key", "one or more keys with commas between them, none of them empty", is_secret_key),
+    ("web_workers", "at least 1", bool),
+    ("web_threads", "at least 1", bool),
+    ("workers", "at least 1", bool),
+    ("worker_threads", "at least 1", bool),
+    ("currency", "three capital letters, like EUR", re.compile("[A-Z]{3}").fullmatch),
+    (
+        "mail_url",
+        "like smtp://host:25, smtps://host or smtp+starttls://user:pass@host",
+        lambda url: not url or MAIL_SERVER.fullmatch(url),
+    ),
+    ("mail_from", "an e-mail address, like panel@example.com", MAIL_SENDER.fullmatch),
+)
+"""What each setting must look like, checked before any process uses it."""
+
+
+@dataclass(frozen=True)
+class Config:
+    data_dir: Path = field(default=ROOT / "var", metadata={"help": "where the panel keeps its own files"})
+    database_url: str = field(default="", metadata={"help": "SQLAlchemy address; empty: SQLite in the data directory"})
+    redis_url: str = field(default="", metadata={"help": "Redis for the queue; empty: an embedded one"})
+    secret_key: str = field(default="", metadata={"help": "signs cookies and encrypts secrets; empty: made once"})
+    public_url: str = field(default="http://localhost:8000", metadata={"help": "the address people type"})
+    bind: str = field(default="127.0.0.1:8000", metadata={"help": "where the web server listens"})
+    web_workers: int = field(default=2, metadata={"help": "web processes"})
+    web_threads: int = field(default=8, metadata={"help": "requests a web process serves at once"})
+    web_head_seconds: int = field(
+        default=30, metadata={"help": "how long the head of a request may take to arrive, in seconds"}
+    )
+    web_incomplete_heads_per_address: int = field(
+        default=0,
+        metadata={
+            "help": "connections with an incomplete request head that one address may have to a web process; 0: any "
+            "number. Trusted proxies may have any number"
+        },
+    )
+    workers: int = field(default=2, metadata={"help": "worker processes of `panel up`"})
+    worker_threads: int = field(default=8, metadata={"help": "tasks a worker process carries at once"})
+    currency: str = field(default="EUR", metadata={"help": "the currency prices are shown in"})
+    json_logs: bool = field(default=False, metadata={"help": "log JSON lines instead of text"})
+    mail_url: str = field(
+        default="", metadata={"help": "mail server, like `smtp+starttls://user:password@host:587`; empty: files"}
+    )
+    mail_from: str = field(default="", metadata={"help": "sender of mails; empty: panel@ the public address's host"})
+    trusted_proxies: str = field(default="", metadata={"help": "comma-separated networks whose X-Forwarded-For counts"})
+    webhook_allowed_networks: str = field(
+        default="",
+        metadata={"help": "comma-separated networks that webhooks and downloads may reach, though not public"},
+    )
+    webhook_ca: str = field(
+        default="", metadata={"help": "certificates (PEM) that webhooks, downloads and ACME trust too"}
+    )
+
+    def __post_init__(self):
+        put = lambda name, value: object.__setattr__(self, name, value)  # noqa: E731  (the dataclass is frozen)
+        put("data_dir", Path(self.data_dir).resolve())
+        if not self.database_url:
+            put("database_url", f"sqlite:///{self.data_dir / 'panel.db'}")
+        for scheme in ("postgresql://", "postgres://"):
+            if self.database_url.startswith(scheme):
+                put("database_url", self.database_url.replace(scheme, "postgresql+psycopg://", 1))
+        if not self.redis_url:
+            put("redis_url", f"unix://{self.data_dir / 'redis.sock'}")
+            put("embedded_redis", True)
+        if not self.mail_from:
+            host = urlsplit(self.public_url).hostname if is_public_url(self.public_url) else "localhost"
+            put("mail_from", f"panel@{mail_domain(host)}")
+        for name, expected, is_valid in SETTING_RULES:
+            if not is_valid(getattr(self, name)):
+                raise ConfigError(f"PANEL_{name.upper()} must be {expected}.")
+        check_certificates(self.webhook_ca)
+        put("proxies", networks("PANEL_TRUSTED_PROXIES", self.trusted_proxies))
+        put("webhook_networks", networks("PANEL_WEBHOOK_ALLOWED_NETWORKS", self.webhook_allowed_networks))
+
+    embedded_redis = False
+    proxies = ()
+    webhook_networks = ()
+
+    @property
+    def sqlite(self):
+        return self.database_url.startswith("sqlite")
+
+    @property
+    def console_socket(self):
+        """Where the web processes of a machine find its console process."""
+        return self.data_dir / "consoles.sock"
+
+    @property
+    def https(self):
+        return self.public_url.startswith("https:")
+
+
+def load(environ=os.environ) -> Config:
+    """The configuration of this process, with the installation's secret key."""
+    values = read_environment(environ)
+    config = Config(**values)
+    if (config.data_dir / RESTORE_MARKER).exists():
+        raise ConfigError(
+            "Restoring a backup was interrupted, so database and key may not belong together. Run"
+            " `panel backup restore FILE --force` again."
+        )
+    if config.secret_key:
+        return config
+    from panel.core import secret_keys  # it needs what is above
+
+    return Config(**values | {"secret_key": secret_keys.read_or_create(config)})
+
+
+def read_environment(environ=os.environ) -> dict:
+    """The settings as they are given. An unknown PANEL_ name stops the start: it is a typing mistake."""
+    known = {f"PANEL_{f.name.upper()}": f for f in fields(Config)}
+    values = {}
+    for name, text in environ.items():
+        if not name.startswith("PANEL_"):
+            continue
+        plain = name.removesuffix("_FILE")
+        if name not in known and plain not in known:
+            raise ConfigError(f"{name} is not a setting. Known: {', '.join(sorted(known))} (each also as …_FILE).")
+        if name not in known:
+            if plain in environ:
+                raise ConfigError(f"Both {plain} and {name} are set. Remove one of them.")
+            text = read_setting_file(name, text)
+        values[known[plain if name not in known else name].name] = parse(name, text)
+    return values
+
+
+def read_setting_file(name, path):
+    try:
+        return Path(path).read_text().strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{name}: {path} cannot be read: {getattr(error, 'strerror', error)}.") from None
+
+
+def check_certificates(pem):
+    """Refuse what no TLS connection could use as certificates, with a hint when it is the path of a file."""
+    if not pem:
+        return
+    if len(pem) < 4096 and "\n" not in pem and Path(pem).exists():
+        raise ConfigError(
+            "PANEL_WEBHOOK_CA must hold the certificates themselves (PEM). To name a file, set"
+            f" PANEL_WEBHOOK_CA_FILE={pem}"
+        )
+    import ssl  # only for who sets this
+
+    try:
+        ssl.create_default_context(cadata=pem)
+    except (ssl.SSLError, ValueError) as error:
+        detail = getattr(error, "reason", None) or error
+        raise ConfigError(
+            f"PANEL_WEBHOOK_CA must hold certificates as text (PEM, -----BEGIN CERTIFICATE-----): {detail}."
+        ) from None
+
+
+def parse(name, text):
+    kind = next(f.type for f in fields(Config) if f"PANEL_{f.name.upper()}" in (name, name.removesuffix("_FILE")))
+    if kind in (int, "int"):
+        if not re.fullmatch(r"[0-9]{1,9}", text):
+            raise ConfigError(f"{name} must be a whole number, not {text!r}.")
+        return int(text)
+    if kind in (bool, "bool"):
+        if text.lower() not in ("0", "1", "false", "true", "no", "yes"):
+            raise ConfigError(f"{name} must be 1 or 0, not {text!r}.")
+        return text.lower() in ("1", "true", "yes")
+    return text
+
+
+def mail_domain(host):
+    """The host as it stands behind the @ of a mail address: IP addresses stand in brackets (RFC 5321, 4.1.3)."""
+    try:
+        address = ipaddress.ip_address(host)
+    except ValueError:
+        return host
+    return f"[{address}]" if address.version == 4 else f"[IPv6:{address}]"
+
+
+def networks(name, text):
+    try:
+        return tuple(ipaddress.ip_network(each.strip()) for each in text.split(",") if each.strip())
+    except ValueError as error:
+        raise ConfigError(f"{name}: {error}") from None

@@ -1,0 +1,118 @@
+"""Whether this process can write to the database: a thread tries it every few seconds, so no request waits for it."""
+
+import os
+import shutil
+import threading
+import time
+
+import structlog
+from sqlalchemy import insert, make_url, update
+from sqlalchemy.exc import IntegrityError, SQLAlchemyError
+from sqlalchemy.orm import Session
+
+from panel.core import clock
+from panel.core.config import ConfigError
+from panel.core.database_errors import find_outage
+from panel.core.db import session
+from panel.core.startup_checks import check_installation
+from panel.models import InstallationValue
+
+log = structlog.get_logger()
+
+PROBE_INTERVAL_SECONDS = 10
+PROBE_STALE_SECONDS = 40
+"""Age from which a result says that the thread hangs in the database: it waits 15 s for SQLite's lock at most."""
+
+MIN_FREE_BYTES = 256 * 1024
+"""A row would still fit into less, but not what requests write."""
+
+PROBE_ROW = "write_probe"
+OK = "ok"
+
+
+class DatabaseProbe:
+    """The last result of one process."""
+
+    def __init__(self, app):
+        self.app, self.result, self.tried_at = app, None, 0.0
+        self.is_checked = True
+        self.stopped = threading.Event()
+
+    def start(self, *, is_checked=True):
+        """Try in the background from now on. `is_checked`: the process has compared keys and tables at its start."""
+        self.is_checked = is_checked
+        threading.Thread(target=self.run, name="database-probe", daemon=True).start()
+        return self
+
+    def run(self):
+        while not self.stopped.is_set():
+            self.try_write()
+            self.stopped.wait(PROBE_INTERVAL_SECONDS)
+
+    def state(self):
+        """Return `ok`, or what is wrong."""
+        if self.result is None:
+            self.try_write()  # nobody has asked before, and no thread runs
+        if self.result == OK and time.monotonic() - self.tried_at > PROBE_STALE_SECONDS and self.is_running():
+            return "does not answer"
+        return self.result
+
+    def is_running(self):
+        return any(thread.name == "database-probe" for thread in threading.enumerate())
+
+    def try_write(self):
+        before = self.result
+        result = self.write()
+        self.result, self.tried_at = result, time.monotonic()
+        if result != OK and result != before:
+            log.error("database_unavailable", problem=result)
+        elif result == OK and before not in (OK, None):
+            log.info("database_available")
+        if result == OK and not self.is_checked:
+            self.check_late()
+
+    def write(self):
+        try:
+            with self.app.app_context():
+                write_probe_row(session.get_bind())
+                return disk_problem(self.app.extensions["config"]) or OK
+        except SQLAlchemyError as error:
+            outage = find_outage(error)
+            if outage is None:
+                log.warning("database_probe_failed", detail=str(error)[:300])
+            return f"cannot be written ({outage.problem})" if outage else "cannot be written"
+
+    def check_late(self):
+        """End a process that should not have started: at its start the database was away."""
+        try:
+            self.is_checked = check_installation(self.app)
+        except ConfigError as error:
+            log.critical("process_must_not_run", reason=str(error))
+            os._exit(1)
+
+
+def write_probe_row(bind):
+    """Commit a row in a transaction of its own."""
+    with Session(bind, join_transaction_mode="create_savepoint") as apart:
+        row = update(InstallationValue).where(InstallationValue.name == PROBE_ROW)
+        now = clock.now().isoformat()
+        if not apart.execute(row.values(value=now)).rowcount:
+            apart.execute(insert(InstallationValue).values(name=PROBE_ROW, value=now))
+        try:
+            apart.commit()
+        except IntegrityError:
+            apart.rollback()  # another process made the row at the same moment
+
+
+def disk_problem(config):
+    """Return what is wrong with the disk of a SQLite database: a small row may fit into a full one."""
+    if not config.sqlite:
+        return None
+    directory = os.path.dirname(make_url(config.database_url).database or "") or "."
+    free = shutil.disk_usage(directory).free
+    return "cannot be written (disk full)" if free < MIN_FREE_BYTES else None
+
+
+def get_probe(app):
+    """Return the probe of this process's application."""
+    return app.extensions.setdefault("database_probe", DatabaseProbe(app))

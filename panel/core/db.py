@@ -1,0 +1,260 @@
+"""The database: one session a request or task step, typed models, and what must wait for the commit."""
+
+import json
+from base64 import urlsafe_b64encode
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from decimal import ROUND_HALF_EVEN, Decimal
+from functools import cache
+from hashlib import sha256
+
+import flask
+import orjson
+from cryptography.fernet import Fernet, MultiFernet
+from flask_sqlalchemy import SQLAlchemy
+from flask_sqlalchemy.session import Session as BoundSession
+from sqlalchemy import DDL, BigInteger, DateTime, MetaData, String, Text, TypeDecorator, event
+from sqlalchemy.engine import Engine
+from sqlalchemy.orm import DeclarativeBase, Mapped, Session, mapped_column, registry
+from uuid_utils import uuid7
+
+from panel.core import clock
+from panel.core.config import ROOT, Config
+
+NAMES = {
+    "ix": "ix_%(table_name)s_%(column_0_N_name)s",
+    "uq": "uq_%(table_name)s_%(column_0_N_name)s",
+    "ck": "ck_%(table_name)s_%(constraint_name)s",
+    "fk": "fk_%(table_name)s_%(column_0_name)s_%(referred_table_name)s",
+    "pk": "pk_%(table_name)s",
+}
+
+
+class UtcTime(TypeDecorator):
+    """Aware UTC in Python on every database. SQLite keeps no zone, so it is put back on the way out."""
+
+    impl = DateTime(timezone=True)
+    cache_ok = True
+
+    def process_bind_param(self, value, dialect):
+        return value.astimezone(UTC) if value else None
+
+    def result_processor(self, dialect, coltype):
+        if dialect.name != "sqlite":
+            return super().result_processor(dialect, coltype)
+        return lambda text: text and datetime.fromisoformat(f"{text}+00:00")
+
+
+class Money(TypeDecorator):
+    """An amount in the installation's currency, kept as whole millionths, so that every database adds exactly."""
+
+    impl = BigInteger
+    cache_ok = True
+
+    def process_bind_param(self, value, dialect):
+        return None if value is None else int(Decimal(value).scaleb(6).to_integral_exact(ROUND_HALF_EVEN))
+
+    def process_result_value(self, value, dialect):
+        return None if value is None else Decimal(value).scaleb(-6)
+
+
+class Secret(TypeDecorator):
+    """Text that is encrypted at rest with the installation's key; rows written with an older key stay readable."""
+
+    impl = Text
+    cache_ok = True
+    keys: MultiFernet | None = None
+
+    def process_bind_param(self, value, dialect):
+        return None if value is None else self.keys.encrypt(value.encode()).decode()
+
+    def process_result_value(self, value, dialect):
+        return None if value is None else self.keys.decrypt(value.encode()).decode()
+
+
+def only_added(table):
+    """Makes the database refuse to change or remove rows of the table: what is written there stays."""
+    sentence = f"Rows of {table.name} are only added."
+    for verb in ("update", "delete"):
+        body = f"before {verb} on {table.name} begin select raise(abort, '{sentence}'); end"
+        made = DDL(f"create trigger {table.name}_{verb} {body}")
+        event.listen(table, "after_create", made.execute_if(dialect="sqlite"))
+    made = DDL(
+        f"create or replace function {table.name}_only_added() returns trigger language plpgsql as"
+        f" $$ begin raise exception '{sentence}'; end $$;"
+        f" create trigger {table.name}_only_added before update or delete or truncate on {table.name}"
+        f" execute function {table.name}_only_added()"
+    )
+    event.listen(table, "after_create", made.execute_if(dialect="postgresql"))
+
+
+def new_id() -> str:
+    """A UUIDv7: ids sort by age, so an index over them stays in order."""
+    return str(uuid7())
+
+
+class Declared(DeclarativeBase):
+    registry = registry(
+        metadata=MetaData(naming_convention=NAMES), type_annotation_map={datetime: UtcTime, str: String(255)}
+    )
+
+
+class Dated:
+    """A row with an id that knows when it was made and last changed."""
+
+    id: Mapped[str] = mapped_column(String(36), primary_key=True, default=new_id, sort_order=-10)
+    created_at: Mapped[datetime] = mapped_column(default=clock.now, sort_order=90)
+    updated_at: Mapped[datetime] = mapped_column(default=clock.now, onupdate=clock.now, sort_order=91)
+
+
+class RequestSession(BoundSession):
+    """A request that only reads asks PostgreSQL without a transaction around its few questions: two trips less."""
+
+    def get_bind(self, *args, **kwargs):
+        bind = super().get_bind(*args, **kwargs)
+        plain = isinstance(bind, Engine) and bind.dialect.name == "postgresql" and only_reads()
+        return without_transaction(bind) if plain else bind
+
+
+@cache
+def without_transaction(engine):
+    return engine.execution_options(isolation_level="AUTOCOMMIT")
+
+
+db = SQLAlchemy(
+    model_class=Declared,
+    session_options={
+        "class_": RequestSession,
+        "expire_on_commit": False,
+        "join_transaction_mode": "create_savepoint",
+    },
+    disable_autonaming=True,
+)
+session = db.session
+Model = db.Model
+
+
+POSTGRESQL_OPTIONS = {
+    "pool_size": 20,
+    "pool_recycle": 600,
+    "connect_args": {"connect_timeout": 5, "tcp_user_timeout": 20_000},  # a host that is gone says nothing
+}
+
+
+def parse_json(text):
+    """Read a JSON column. What only Python's own reader takes (NaN, half of a surrogate pair) may have been saved."""
+    try:
+        return orjson.loads(text)
+    except orjson.JSONDecodeError:
+        return json.loads(text)
+
+
+def bind(app: flask.Flask, config: Config):
+    """Gives a Flask application the database of this configuration."""
+    app.config["SQLALCHEMY_DATABASE_URI"] = config.database_url
+    app.config["SQLALCHEMY_ENGINE_OPTIONS"] = (
+        {"connect_args": {"timeout": 15}} if config.sqlite else POSTGRESQL_OPTIONS
+    ) | {"hide_parameters": True, "json_deserializer": parse_json}  # values are not for logs
+    Secret.keys = MultiFernet([Fernet(key) for key in fernet_keys(config.secret_key)])
+    db.init_app(app)
+
+
+def bare_app(config: Config) -> flask.Flask:
+    """An application with nothing but the database, for processes that serve no pages."""
+    app = flask.Flask("panel")
+    app.extensions["config"] = config
+    bind(app, config)
+    return app
+
+
+def allow_migrations(app: flask.Flask):
+    """For those who change tables, with flask_migrate: it brings Alembic, which costs all other processes a tenth of
+    their start."""
+    from flask_migrate import Migrate
+
+    Migrate(app, db, directory=str(ROOT / "panel" / "migrations"), render_as_batch=True)
+
+
+def fernet_keys(secret_keys: str):
+    """`PANEL_SECRET_KEY` may list several keys, newest first; each gives one encryption key."""
+    return [urlsafe_b64encode(sha256(b"at rest:" + key.strip().encode()).digest()) for key in secret_keys.split(",")]
+
+
+def on_commit(call):
+    """Runs `call` once this transaction has committed; never when it rolls back. `call` must not use the session."""
+    session.info.setdefault("on_commit", []).append(call)
+
+
+@event.listens_for(Engine, "commit")
+def note_commit_begun(_):
+    """From here until the database answers nobody knows whether the request's changes are saved."""
+    if flask.has_request_context() and not only_reads():
+        flask.g.commits_begun = flask.g.get("commits_begun", 0) + 1
+
+
+@event.listens_for(Session, "after_commit")
+def committed(current):
+    if not current.in_nested_transaction():
+        if flask.has_request_context() and not only_reads():
+            flask.g.commits_done = flask.g.get("commits_begun", 0)
+        for call in current.info.pop("on_commit", []):
+            call()
+
+
+@event.listens_for(Session, "after_transaction_create")
+def began(current, transaction):
+    if transaction.nested:
+        transaction.calls_before = tuple(current.info.get("on_commit", ()))
+
+
+@event.listens_for(Session, "after_soft_rollback")
+def rolled_back(current, transaction):
+    """A savepoint that is rolled back takes only its own calls with it."""
+    if transaction.nested:
+        current.info["on_commit"] = list(transaction.calls_before)
+    else:
+        current.info.pop("on_commit", None)
+
+
+@event.listens_for(Engine, "connect")
+def prepare_sqlite(connection, _):
+    if type(connection).__module__ == "sqlite3":
+        connection.isolation_level = None  # transactions are ours: pysqlite would start them late
+        for pragma in ("journal_mode=wal", "synchronous=normal", "foreign_keys=on", "cache_size=-65536"):
+            connection.execute(f"pragma {pragma}")
+
+
+@event.listens_for(Engine, "begin")
+def begin_sqlite(connection):
+    """A transaction that may write takes SQLite's write lock at once. Taken later it could find the database changed
+    since its first read and fail without waiting."""
+    if connection.dialect.name == "sqlite":
+        reads = connection.get_execution_options().get("reads") or only_reads()
+        connection.exec_driver_sql("begin" if reads else "begin immediate")
+
+
+def may_have_committed(outage):
+    """Return whether something that this request wrote is saved, or may be: then no client may simply repeat it."""
+    begun, done = flask.g.get("commits_begun", 0), flask.g.get("commits_done", 0)
+    return done > 0 or (begun > done and not outage.is_commit_refused)
+
+
+def reading():
+    """Begins a transaction that only reads, outside requests: on SQLite it keeps nobody from writing."""
+    session.connection(execution_options={"reads": True})
+
+
+@contextmanager
+def writing():
+    """Around what a reading request writes all the same, and commits, before it reads on."""
+    flask.g.writes = True
+    try:
+        yield
+    finally:
+        flask.g.writes = False
+
+
+def only_reads():
+    """Whether this is a request by a reading method. A GET that does write (minting a console) sets `g.writes`."""
+    reading = flask.has_request_context() and flask.request.method in ("GET", "HEAD", "OPTIONS")
+    return reading and not flask.g.get("writes")

@@ -1,0 +1,55 @@
+"""The revision of the database's tables, compared with those that this version knows."""
+
+import re
+from functools import cache
+
+from sqlalchemy import inspect, text
+
+from panel.core.config import ROOT, ConfigError
+
+REVISION = re.compile(r"^(revision|down_revision) = (?:['\"](\w+)['\"]|None)", re.MULTILINE)
+
+NEWEST_TABLE = "installation_values"
+
+
+@cache
+def known_revisions():
+    """Return all revisions, and the newest ones, read from the files: Alembic would cost every process its start."""
+    every, parents = set(), set()
+    for file in (ROOT / "panel" / "migrations" / "versions").glob("*.py"):
+        found = dict(REVISION.findall(file.read_text()))
+        every.add(found["revision"])
+        parents.add(found["down_revision"])
+    return every, every - parents
+
+
+def database_revisions(connection):
+    """Return the revisions that the database says it is at; none when it has no tables."""
+    if not inspect(connection).has_table("alembic_version"):
+        return set()
+    return set(connection.scalars(text("select version_num from alembic_version")))
+
+
+def check_known(connection):
+    """Raise ConfigError when the tables were made by a version whose migrations this one does not have."""
+    found = database_revisions(connection)
+    if unknown := found - known_revisions()[0]:
+        raise ConfigError(
+            f"This version cannot use the database: its tables are at revision {', '.join(sorted(unknown))}, which is"
+            " not among this version's migrations. Nothing was changed. If a newer version made it, run that version."
+            " If a development version from before 22 November 2026 made it, there is no upgrade: start a fresh"
+            " installation (another PANEL_DATA_DIR, or an empty database), and run the commit that made the database to"
+            " look up or export what you need from it."
+        )
+    return found
+
+
+def check_current(connection):
+    """Raise ConfigError unless the tables are exactly those of this version."""
+    found = check_known(connection)
+    if not found and inspect(connection).has_table(NEWEST_TABLE):
+        return  # made from the models themselves, as tests and benchmarks do
+    if not found:
+        raise ConfigError("The database has no tables yet. Run: panel setup (or panel db upgrade)")
+    if found != known_revisions()[1]:
+        raise ConfigError("The tables are those of an older version. Run: panel db upgrade")

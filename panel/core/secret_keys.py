@@ -1,0 +1,77 @@
+"""The installation's secret key: its file, and whether it is the one that encrypted what the database holds."""
+
+import os
+import secrets
+import tempfile
+from contextlib import suppress
+from hashlib import sha256
+
+from panel.core.config import Config, ConfigError
+
+
+def key_file(config: Config):
+    return config.data_dir / "secret_key"
+
+
+def read_or_create(config: Config):
+    """Return the key of an installation whose environment names none; make it where there is nothing to encrypt yet."""
+    file = key_file(config)
+    try:
+        if not file.exists():
+            refuse_filled_database(config)
+            create(file)
+        key = file.read_text().strip()
+    except OSError as error:
+        raise ConfigError(f"{file} cannot be read or made: {error.strerror}.") from None
+    if not key:
+        raise ConfigError(f"The secret key in {file} is empty. Put the file back from your backup.")
+    return key
+
+
+def create(file):
+    """Write a new key under its name at once, so that no other process reads a part of it."""
+    file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    descriptor, temporary = tempfile.mkstemp(dir=file.parent, prefix=".secret_key-")
+    try:
+        with os.fdopen(descriptor, "w") as opened:
+            opened.write(secrets.token_urlsafe(48))
+            opened.flush()
+            os.fsync(opened.fileno())
+        with suppress(FileExistsError):  # another process was first: its key counts
+            os.link(temporary, file)
+    finally:
+        os.unlink(temporary)
+
+
+def refuse_filled_database(config):
+    """A new key beside a filled database would make everything encrypted in it unreadable without a word."""
+    if is_database_filled(config):
+        raise ConfigError(
+            f"The secret key is missing: {key_file(config)} does not exist, but the database holds an installation."
+            " Put the file back from your backup, or set PANEL_SECRET_KEY. No new key was made."
+        )
+
+
+def is_database_filled(config):
+    """Return whether the database has tables. Raises ConfigError when it cannot be asked."""
+    from sqlalchemy import create_engine, inspect, make_url
+    from sqlalchemy.exc import SQLAlchemyError
+
+    if config.sqlite and not os.path.exists(make_url(config.database_url).database or ""):
+        return False
+    connect_args = {} if config.sqlite else {"connect_timeout": 5}
+    engine = create_engine(config.database_url, connect_args=connect_args)
+    try:
+        return bool(set(inspect(engine).get_table_names()) - {"alembic_version"})
+    except SQLAlchemyError as error:
+        raise ConfigError(
+            "There is no secret key yet, and the database does not say whether it is new"
+            f" ({getattr(error, 'orig', error)}). Start the database, or set PANEL_SECRET_KEY."
+        ) from None
+    finally:
+        engine.dispose()
+
+
+def fingerprint(key):
+    """Return what names a key without telling anything of it."""
+    return sha256(b"fingerprint:" + key.strip().encode()).hexdigest()[:16]

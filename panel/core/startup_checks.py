@@ -1,0 +1,90 @@
+"""What a process checks before it serves: the tables are this version's, and the key opens what they hold."""
+
+import structlog
+from cryptography.fernet import InvalidToken
+from sqlalchemy import Text, select, type_coerce
+from sqlalchemy.exc import IntegrityError, SQLAlchemyError
+
+from panel.core import schema_revision, secret_keys
+from panel.core.config import Config, ConfigError
+from panel.core.database_errors import find_outage
+from panel.core.db import Secret, db, session
+from panel.models import InstallationValue
+
+log = structlog.get_logger()
+
+KEY_ROW_PREFIX = "secret_key:"
+KEY_ROW_TEXT = "This text is encrypted with a secret key of this installation."
+
+
+def check_installation(app):
+    """Raise ConfigError when this process must not run on this database. Return False while that cannot be found out,
+    because the database is away: the process then starts, and looks again when the database answers."""
+    with app.app_context():
+        try:
+            schema_revision.check_current(session.connection())
+            check_secret_keys(app.extensions["config"])
+            session.commit()
+        except SQLAlchemyError as error:
+            outage = find_outage(error)
+            if outage is None:
+                raise
+            log.warning("startup_check_postponed", database=outage.problem, detail=outage.detail)
+            return False
+        finally:
+            session.rollback()
+    return True
+
+
+def record_installation(app):
+    """Write down which key encrypts what this database holds. Raise ConfigError when it is another one's."""
+    if schema_revision.database_revisions(session.connection()) == schema_revision.known_revisions()[1]:
+        check_secret_keys(app.extensions["config"])
+    session.commit()
+
+
+def check_secret_keys(config: Config):
+    """Compare the configured keys with those that have encrypted something here, and write a new one down."""
+    rows = select(InstallationValue).where(InstallationValue.name.startswith(KEY_ROW_PREFIX))
+    recorded = {row.name: row.value for row in session.scalars(rows)}
+    values = list(recorded.values()) or [value for _, value in sample_encrypted_values()]
+    if not all(map(is_readable, values)):
+        raise ConfigError(
+            "The secret key is wrong or incomplete: it does not open what this database has encrypted. Put the right"
+            f" one into {secret_keys.key_file(config)} or PANEL_SECRET_KEY (it is in your backup). After a change of"
+            " keys give the older ones too, behind the new one, with commas between them."
+        )
+    name = KEY_ROW_PREFIX + secret_keys.fingerprint(config.secret_key.split(",")[0])
+    if name not in recorded:
+        record_key(name)
+
+
+def record_key(name):
+    try:
+        with session.begin_nested():
+            session.add(InstallationValue(name=name, value=Secret.keys.encrypt(KEY_ROW_TEXT.encode()).decode()))
+    except IntegrityError:
+        pass  # another process started at the same moment and wrote it
+
+
+def encrypted_columns():
+    for table in db.metadata.sorted_tables:
+        for column in table.columns:
+            if isinstance(column.type, Secret):
+                yield column
+
+
+def sample_encrypted_values():
+    """Yield for every column that is encrypted one value, as the database holds it."""
+    for column in encrypted_columns():
+        raw = select(type_coerce(column, Text)).where(column.is_not(None)).limit(1)
+        if (value := session.scalar(raw)) is not None:
+            yield f"{column.table.name}.{column.name}", value
+
+
+def is_readable(value):
+    try:
+        Secret.keys.decrypt(value.encode())
+    except InvalidToken:
+        return False
+    return True

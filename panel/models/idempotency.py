@@ -1,0 +1,25 @@
+"""Answers that are kept for clients that ask again."""
+
+from datetime import datetime
+
+from sqlalchemy import ForeignKey, Index, String
+from sqlalchemy.orm import Mapped, mapped_column
+
+from panel.core import clock
+from panel.core.db import Model, Secret, new_id
+
+
+class Repeat(Model):
+    """The answer to a request with an `Idempotency-Key`, for when it is sent again with the same key."""
+
+    __tablename__ = "repeats"
+    __table_args__ = (Index("uq_repeats_token_id_key", "token_id", "key", unique=True),)
+
+    id: Mapped[str] = mapped_column(String(36), primary_key=True, default=new_id)
+    token_id: Mapped[str] = mapped_column(ForeignKey("tokens.id", ondelete="cascade"))
+    key: Mapped[str]
+    request_hash: Mapped[str] = mapped_column(String(64))
+    status: Mapped[int] = mapped_column(default=0)
+    answer: Mapped[str] = mapped_column(Secret, default="")
+    """The body, which may hold a password that is shown once."""
+    created_at: Mapped[datetime] = mapped_column(default=clock.now, index=True)

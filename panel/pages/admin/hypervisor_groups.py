@@ -1,0 +1,126 @@
+"""Locations: groups of hypervisors, as customers choose them."""
+
+from decimal import Decimal
+
+from flask import Blueprint, request, url_for
+
+from panel.auth import permissions_in_use
+from panel.auth.browser_session import page_can
+from panel.core.db import session
+from panel.schemas.hypervisors import HypervisorGroupIn, HypervisorGroupPatch
+from panel.services import catalog, hypervisors
+from panel.web.forms import Form
+from panel.web.htmx import did, go, render, say
+from panel.web.paging import Page
+
+bp = Blueprint("admin_hypervisor_groups", __name__, url_prefix="/admin/locations")
+READ, WRITE = "admin:hypervisors:read", "admin:hypervisors:write"
+SWITCHES = {
+    "public_networking_enabled": "Public addresses of instances",
+    "vpc_enabled": "Private networks",
+    "natgw_enabled": "NAT gateways",
+    "lb_enabled": "Load balancers",
+    "db_enabled": "Managed databases",
+    "microvm_enabled": "Micro VMs",
+    "image_enabled": "Images of instances",
+    "autoscaling_enabled": "Scaling groups",
+    "static_ip_enabled": "Static addresses",
+    "vpngw_enabled": "VPN gateways",
+}
+"""What can be closed by itself, in the page's words."""
+FAMILY_OF_SWITCH = {
+    "vpc_enabled": "vpcs",
+    "natgw_enabled": "nat_gateways",
+    "lb_enabled": "load_balancers",
+    "db_enabled": "databases",
+    "microvm_enabled": "microvm",
+    "image_enabled": "images",
+    "autoscaling_enabled": "scaling_groups",
+    "static_ip_enabled": "static_ips",
+    "vpngw_enabled": "vpn_gateways",
+}
+"""The family of resources that a switch closes. A switch of a family that this panel does not have is not shown."""
+UNTOLD = {
+    "enabled": True,
+    **dict.fromkeys(SWITCHES, True),
+    "backup_mode": "full",
+    "natgw_bandwidth_accounting": "total",
+}
+
+
+@bp.get("")
+@page_can(READ)
+def index():
+    search = request.args.get("search", "")[:255]
+    return render("admin/hypervisor_groups/index.html", "rows", page=Page(hypervisors.groups(search)), search=search)
+
+
+@bp.get("/new")
+@page_can(WRITE)
+def new():
+    return form_page(Form(HypervisorGroupIn, known=UNTOLD))
+
+
+@bp.post("/new")
+@page_can(WRITE)
+def create():
+    form = Form(HypervisorGroupIn)
+    if form.submit(lambda **data: hypervisors.create_group(**resolved(data))):
+        say(f"The location {form.result.display_name} is added. Add hypervisors and a subnet to it next.")
+        return go(url_for(".index"))
+    return form_page(form)
+
+
+@bp.get("/<group_id>")
+@page_can(READ)
+def edit(group_id):
+    group = hypervisors.group(group_id)
+    known = {name: getattr(group, name) for name in HypervisorGroupPatch().fields if name != "plan_groups"}
+    known |= {name: float(value) for name, value in known.items() if isinstance(value, Decimal)}
+    known["plan_groups"] = [each.id for each in group.plan_groups]
+    return form_page(Form(HypervisorGroupPatch, known=known), group)
+
+
+@bp.post("/<group_id>")
+@page_can(WRITE)
+def update(group_id):
+    group = hypervisors.group(group_id)
+    form = Form(HypervisorGroupPatch)
+    if form.submit(lambda **data: hypervisors.update_group(group, **resolved(data))):
+        say(f"The location {group.display_name} is changed.")
+        return go(url_for(".index"))
+    return form_page(form, group)
+
+
+def resolved(data):
+    if "plan_groups" in data:
+        data["plan_groups"] = catalog.plan_groups_named(data["plan_groups"])
+    return data
+
+
+def form_page(form, group=None):
+    return render(
+        "admin/hypervisor_groups/form.html",
+        "form",
+        status=form.status,
+        form=form,
+        group=group,
+        offered=session.execute(catalog.plan_group_names()).all(),
+        switches=switches(),
+        families=permissions_in_use.used_families(),
+    )
+
+
+def switches():
+    """The switches of what exists: name and label."""
+    families = permissions_in_use.used_families()
+    shown = lambda name: FAMILY_OF_SWITCH.get(name) is None or FAMILY_OF_SWITCH[name] in families  # noqa: E731
+    return [(name, label) for name, label in SWITCHES.items() if shown(name)]
+
+
+@bp.post("/<group_id>/delete")
+@page_can(WRITE)
+def delete(group_id):
+    group = hypervisors.group(group_id)
+    hypervisors.delete_group(group)
+    return did(f"The location {group.display_name} is removed.", url_for(".index"))

@@ -1,0 +1,39 @@
+"""Finding anything on the platform: the operators' command palette, and the same as a page."""
+
+from flask import Blueprint, request, url_for
+
+from panel.auth import permissions
+from panel.auth.browser_session import may, page_can
+from panel.services import platform_search
+from panel.web.htmx import render
+
+bp = Blueprint("admin_search", __name__, url_prefix="/admin/search")
+RESULTS_PER_KIND = 6
+SEARCHED = (
+    "Customers, instances (name, id, IP address, host name, owner), hypervisors, tasks by id, "
+    "subnets, addresses, images and plans are searched."
+)
+KINDS = {
+    "instance": ("Instances", "server", lambda row_id: url_for("admin_instances.show", instance_id=row_id)),
+    "customer": ("Customers", "users", lambda row_id: url_for("admin_accounts.show", account_id=row_id)),
+    "hypervisor": ("Hypervisors", "server-2", lambda row_id: url_for("admin_hypervisors.show", hypervisor_id=row_id)),
+    "task": ("Tasks", "list-check", lambda row_id: url_for("admin_tasks.show", task_id=row_id)),
+    "subnet": ("Subnets", "network", lambda row_id: url_for("admin_subnets.show", subnet_id=row_id)),
+    "address": ("Addresses", "map-pin", lambda row_id: url_for("admin_subnets.show", subnet_id=row_id)),
+    "image": ("Images", "copy", lambda row_id: url_for("admin_images.edit", image_id=row_id)),
+    "plan": ("Plans", "package", lambda row_id: url_for("admin_plans.edit", plan_id=row_id)),
+}
+"""How each kind is shown: title, icon and page."""
+
+
+@bp.get("")
+@page_can(permissions.ANY_ADMIN)
+def show():
+    words = request.args.get("q", "").strip()[:255]
+    return render("user/search/show.html", "found", words=words, groups=list(groups(words)), searched=SEARCHED)
+
+
+def groups(words):
+    for kind, rows in platform_search.find(words, RESULTS_PER_KIND, may) if words else ():
+        title, symbol, address = KINDS[kind]
+        yield title, [(symbol, label, under or "", address(row_id)) for row_id, label, under in rows]

@@ -1,0 +1,8 @@
+"""Everybody's security groups, and the platform's."""
+
+from flask import Blueprint
+
+from panel.pages.shared.firewall import security_groups
+
+bp = Blueprint("admin_security_groups", __name__, url_prefix="/admin/security-groups")
+security_groups.PAGES.stand(bp, operating=True)

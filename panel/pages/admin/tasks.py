@@ -1,0 +1,90 @@
+"""Everybody's tasks, with what the nodes said about those that failed."""
+
+from datetime import timedelta
+
+from flask import Blueprint, request, url_for
+from sqlalchemy import select
+
+from panel.auth.browser_session import page_can
+from panel.core import clock
+from panel.core.db import session
+from panel.models import Account, Hypervisor, Instance
+from panel.services import failed_jobs, hypervisors, tasks
+from panel.web.htmx import did, render
+from panel.web.paging import Page
+
+bp = Blueprint("admin_tasks", __name__, url_prefix="/admin/tasks")
+READ, WRITE = "admin:tasks:read", "admin:tasks:write"
+FILTERS = {
+    "failed": "Failed",
+    "open": "Not ended",
+    "running": "Running",
+    "completed": "Completed",
+    "cancelled": "Cancelled",
+}
+
+DAY = "day"
+SINCE = {
+    "hour": (timedelta(hours=1), "In the last hour"),
+    DAY: (timedelta(days=1), "In the last day"),
+    "week": (timedelta(days=7), "In the last week"),
+    "ever": (None, "As long as is on record"),
+}
+
+
+@bp.get("")
+@page_can(READ)
+def index():
+    wanted = {"status": request.args.get("status"), "search": request.args.get("search", "")[:255]}
+    wanted["status"] = wanted["status"] if wanted["status"] in FILTERS else None
+    wanted |= {"kind": request.args.get("kind"), "hypervisor_id": request.args.get("node")}
+    page = Page(tasks.listing(**wanted))
+    context = {"chosen": wanted["status"], "filtered": any(wanted.values()), "filters": FILTERS.items()}
+    context |= {"kinds": tasks.kinds, "hosts": lambda: session.execute(hypervisors.names()).all()}
+    return render("admin/tasks/index.html", "rows", page=page, nodes=nodes(page.rows), **context)
+
+
+def nodes(rows):
+    """The names of the hypervisors that these tasks ran on, by id."""
+    ids = {task.hypervisor_id for task in rows}
+    return dict(session.execute(select(Hypervisor.id, Hypervisor.name).where(Hypervisor.id.in_(ids))).all())
+
+
+@bp.get("/failed")
+@page_can(READ)
+def failed():
+    """What failed, grouped: which fault there is, and how often."""
+    choice = request.args.get("since") if request.args.get("since") in SINCE else DAY
+    since, words = SINCE[choice]
+    groups = failed_jobs.groups(since and clock.now() - since)
+    offered = [(word, label) for word, (_, label) in SINCE.items()]
+    context = {"groups": groups, "offered": offered, "words": words, "since": choice}
+    return render("admin/tasks/failed.html", "rows", total=sum(group.count for group in groups), **context)
+
+
+@bp.get("/<task_id>")
+@page_can(READ)
+def show(task_id):
+    task = tasks.get(task_id)
+    return render(
+        "admin/tasks/show.html",
+        "live",
+        task=task,
+        instance=session.get(Instance, task.resource_id) if task.resource_type == "instance" else None,
+        node=task.hypervisor_id and session.get(Hypervisor, task.hypervisor_id),
+        owner=task.account_id and session.get(Account, task.account_id),
+    )
+
+
+@bp.post("/<task_id>/cancel")
+@page_can(WRITE)
+def cancel(task_id):
+    task = tasks.cancel(tasks.get(task_id))
+    return did("Cancellation requested.", url_for(".show", task_id=task.id), "info")
+
+
+@bp.post("/<task_id>/mark-failed")
+@page_can(WRITE)
+def mark_failed(task_id):
+    task = tasks.mark_failed(tasks.get(task_id))
+    return did("The task ends as failed at its next step.", url_for(".show", task_id=task.id), "info")

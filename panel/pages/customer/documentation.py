@@ -1,0 +1,14 @@
+"""The reference of the customers' API, inside the panel (specification 1)."""
+
+from flask import Blueprint, render_template
+
+from panel.auth import permissions
+from panel.auth.browser_session import page_can
+
+bp = Blueprint("documentation", __name__)
+
+
+@bp.get("/user/api/documentation")
+@page_can(permissions.ANY_USER)
+def show():
+    return render_template("user/documentation/show.html", document="docs.user_document")

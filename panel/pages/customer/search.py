@@ -1,0 +1,50 @@
+"""Finding: the command palette, and the same as a page. Each person finds what they may see."""
+
+from flask import Blueprint, request, url_for
+
+from panel.auth import permissions
+from panel.auth.browser_session import may, page_can, viewer
+from panel.services import dashboard
+from panel.web.htmx import render
+
+bp = Blueprint("search", __name__)
+MOST = 8
+SEARCHED = "Names, host names and the start of an address are searched."
+KINDS = {
+    "instance": ("Instances", "server", lambda row: url_for("instances.show", instance_id=row.id)),
+    "project": ("Projects", "folder", lambda row: url_for("projects.show", project_id=row.id)),
+    "ssh_key": ("SSH keys", "key", lambda row: url_for("ssh_keys.index")),
+    "member": ("Team", "users", lambda row: url_for("team.member", member_id=row.id)),
+}
+ACTIONS = (
+    ("Create instance", "plus", "instances.new", "instances.create"),
+    ("Add project", "folder", "projects.new", "projects.manage"),
+    ("Add SSH key", "key", "ssh_keys.new", "ssh_keys.manage"),
+    ("Generate SSH key", "wand", "ssh_keys.new_pair", "ssh_keys.manage"),
+    ("Add user script", "file-text", "user_scripts.new", "user_scripts.manage"),
+    ("Add certificate", "certificate", "certificates.new", "certificates.manage"),
+    ("Invite member", "user-plus", "team.new", "team.manage"),
+)
+
+
+@bp.get("/search")
+@page_can(permissions.ANY_USER)
+def show():
+    words = request.args.get("q", "").strip()[:255]
+    return render("user/search/show.html", "found", words=words, groups=list(groups(words)), searched=SEARCHED)
+
+
+def groups(words):
+    """What was found: for each kind its rows of drawing, name, what stands beside it, address. The frame adds the pages
+    that match: it knows both sides of the panel."""
+    if words:
+        for kind, found in dashboard.find(viewer(), words, MOST):
+            title, symbol, address = KINDS[kind]
+            yield title, [(symbol, *dashboard.called(row), address(row)) for row in found]
+    yield "Actions", [row for row in rows(ACTIONS) if words.lower() in row[1].lower()]
+
+
+def rows(actions):
+    for label, symbol, endpoint, permission in actions:
+        if may(permission):
+            yield symbol, label, "", url_for(endpoint)

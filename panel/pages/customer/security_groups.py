@@ -1,0 +1,8 @@
+"""The account's security groups and the platform's."""
+
+from flask import Blueprint
+
+from panel.pages.shared.firewall import security_groups
+
+bp = Blueprint("security_groups", __name__, url_prefix="/security-groups")
+security_groups.PAGES.stand(bp)

@@ -1,0 +1,21 @@
+"""The pages of one instance. Each view is written once and stands twice: for its owner and for operators."""
+
+from panel.pages.shared.area import stand
+from panel.pages.shared.instances import (  # noqa: F401  (they write the rows that `stand` reads)
+    addresses,
+    deploy,
+    disks,
+    docker_deployments,
+    feature_switches,
+    guest,
+    media,
+    metrics,
+    plans,
+    reinstall,
+    settings,
+    show,
+    snapshots,
+    tags,
+)
+
+__all__ = ["stand"]

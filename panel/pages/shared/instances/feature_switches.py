@@ -1,0 +1,31 @@
+"""Switching parts of an instance on and off."""
+
+from panel.auth.browser_session import actor
+from panel.pages.shared.area import at, found, page
+from panel.services import instances
+from panel.web.htmx import did
+
+
+def switch_mail(instance, on, *, actor):
+    instances.update(instance, actor=actor, enable_smtp=on)
+
+
+SWITCHES = {
+    "mail": ("Mail by port 25", switch_mail),
+    "vnc": ("The screen", instances.switch_vnc),
+    "tpm": ("The TPM", instances.switch_tpm),
+    "secure-boot": ("Secure boot", instances.switch_secure_boot),
+}
+
+
+@page(
+    "POST",
+    "/<instance_id>/<any(mail, vnc, tpm, 'secure-boot'):part>/<any(enable, disable):action>",
+    can="instances.manage",
+)
+def switch(instance_id, part, action):
+    label, change = SWITCHES[part]
+    instance = found(instance_id)
+    change(instance, action == "enable", actor=actor())
+    words = f"{label} is switched {'on' if action == 'enable' else 'off'}."
+    return did(words, at(instance, "settings"))

@@ -1,0 +1,17 @@
+"""The tags of an instance."""
+
+from panel.core.errors import Invalid
+from panel.pages.shared.area import at, found, page
+from panel.schemas.bulk import TagsText
+from panel.services import instances
+from panel.web.forms import Form
+from panel.web.htmx import did
+
+
+@page("POST", "/<instance_id>/tags", can="instances.manage")
+def tag(instance_id):
+    instance = found(instance_id)
+    form = Form(TagsText)
+    if not form.submit(lambda tags: instances.set_tags(instance, tags or [])):
+        raise Invalid(form.errors.get("tags") or form.errors[""])
+    return did("The tags are changed.", at(instance, "settings"))

@@ -1,0 +1,95 @@
+"""What a hypervisor and the panel do not agree about, on the wire."""
+
+from marshmallow import fields, validate
+
+from panel.schemas.base import Hostname, In, Name, Out, Text, Time, about
+from panel.schemas.catalog import ID
+from panel.schemas.constants import TASK_STATUSES
+from panel.schemas.subnets import Ip
+
+POWERS = ("on", "off", "paused")
+
+
+class OrphanDiskOut(Out):
+    device = fields.String(**about("What the machine calls it.", "vda"))
+    name = fields.String(**about("Its file in the storage; outside of storages where it lies.", "old-web.qcow2"))
+    storage = fields.String(allow_none=True, **about("The storage; null when it lies outside of them.", "default"))
+    size = fields.Integer(**about("GiB that the guest sees.", 20))
+    fault = fields.String(allow_none=True, **about("Why an instance cannot have it.", None))
+
+
+class OrphanCardOut(Out):
+    mac = fields.String(**about("Its hardware address.", "52:54:00:12:34:56"))
+    network = fields.String(**about("The network or bridge that it joins.", "public"))
+    addresses = fields.List(
+        fields.String(), **about("What the guest's agent told, now or when it ran last.", ["203.0.113.10"])
+    )
+
+
+class LostOut(Out):
+    id = fields.String(**about("The instance.", ID))
+    name = fields.String(**about("Its name on the hypervisor.", "h12345678"))
+
+
+class OrphanOut(Out):
+    id = fields.String(**about("The machine's UUID.", ID))
+    name = fields.String(**about("Its name on the hypervisor.", "old-web"))
+    power = fields.String(
+        allow_none=True,
+        validate=validate.OneOf(POWERS),
+        **about("What it was when it was looked at; null in old discoveries, which only counted.", "off"),
+    )
+    cpu_cores = fields.Integer(allow_none=True, **about("Its processors.", 2))
+    memory_mb = fields.Integer(allow_none=True, **about("MiB of memory.", 2048))
+    disks = fields.List(fields.Nested(OrphanDiskOut), **about("Its disks, the one that it boots from first."))
+    nics = fields.List(fields.Nested(OrphanCardOut), **about("Its network cards."))
+    tpm = fields.Boolean(allow_none=True, **about("Whether it has a TPM.", False))
+    secure_boot = fields.Boolean(allow_none=True, **about("Whether its firmware is UEFI with secure boot.", False))
+    obstacles = fields.List(
+        fields.String(),
+        **about(
+            "What keeps it from being imported, whatever is chosen for it.",
+            ["Its disk vdb (/srv/more.img) lies in no storage of the hypervisor: add its folder as one."],
+        ),
+    )
+
+
+class AdoptionIn(In):
+    plan_id = Text(most=36, required=True, **about("A plan of the location, not smaller than the machine.", ID))
+    display_name = Name(**about("The label; by default its name on the hypervisor.", "Old web server"))
+    hostname = Hostname(**about("The host name that is shown; the guest keeps its own.", "web.example.com"))
+    ips = fields.List(
+        Ip(),
+        validate=validate.Length(max=32),
+        **about(
+            "The addresses that its guest uses, free ones of the location's subnets; an empty list for none. By default"
+            " those that the guest told of.",
+            ["203.0.113.10"],
+        ),
+    )
+
+
+class AdoptIn(AdoptionIn):
+    user_id = Text(most=36, required=True, **about("Who gets it.", ID))
+
+
+class AdoptingOut(Out):
+    task_id = fields.String(**about("The task that does it.", ID))
+    instance_id = fields.String(**about("The id that the instance has when the task is completed.", ID))
+
+
+class DiscoveryOut(Out):
+    task_id = fields.String(**about("The task that looks.", ID))
+    status = fields.String(validate=validate.OneOf(TASK_STATUSES), **about("Where it stands.", "completed"))
+    error = fields.String(allow_none=True, **about("Why it failed.", None))
+    finished_at = Time(allow_none=True, **about("When it ended.", "2026-01-02T03:04:05.678Z"))
+    unknown = fields.List(fields.Nested(OrphanOut), **about("Machines on the hypervisor that no instance knows."))
+    missing = fields.List(fields.Nested(LostOut), **about("Instances whose machine the hypervisor does not have."))
+
+
+class Typed(In):
+    name = Text(required=True, **about("The machine's name, to confirm.", "old-web"))
+
+
+class Asked(Out):
+    task_id = fields.String(**about("The task that does it.", ID))

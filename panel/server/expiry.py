@@ -1,0 +1,52 @@
+"""Ends connections on which something takes too long. One task looks at all of a process about once a second."""
+
+import asyncio
+
+from panel.server import refusals
+from panel.server.connection_limits import BODY_PAUSE_SECONDS, DRAIN_SECONDS, KEEP_ALIVE_SECONDS, WRITE_STALL_SECONDS
+
+
+async def expire_connections(connections):
+    loop = asyncio.get_running_loop()
+    while True:
+        await asyncio.sleep(1)
+        now = loop.time()
+        for connection in tuple(connections):
+            expire(connection, now)
+
+
+def expire(connection, now):
+    """End the connection, or refuse its request, when a time is over."""
+    silence = now - connection.last_data_at
+    if has_stalled(connection, now):
+        connection.transport.abort()
+    elif connection.transport.is_closing():
+        return
+    elif connection.drain_started_at is not None:
+        if now - connection.drain_started_at > DRAIN_SECONDS or silence > BODY_PAUSE_SECONDS:
+            connection.transport.abort()
+    elif connection.head_started_at is not None:
+        if now - connection.head_started_at > connection.limits.head_seconds:
+            end_late_head(connection)
+    elif not connection.body_complete:
+        if silence > BODY_PAUSE_SECONDS and not connection.flow.read_paused:
+            connection.refuse(refusals.TIMED_OUT)
+    elif connection.is_idle() and silence > KEEP_ALIVE_SECONDS:
+        connection.transport.close()
+
+
+def end_late_head(connection):
+    """Answer the request that has begun; a connection on which none has begun is closed without a word."""
+    if connection.is_reading_head:
+        connection.head_started_at = None
+        connection.refuse(refusals.TIMED_OUT)
+    else:
+        connection.transport.close()
+
+
+def has_stalled(connection, now):
+    """Whether the client has taken nothing of what waits for it for too long."""
+    unsent = connection.transport.get_write_buffer_size()
+    if not unsent or unsent != connection.unsent_bytes:
+        connection.unsent_bytes, connection.stalled_since = unsent, now
+    return now - connection.stalled_since > WRITE_STALL_SECONDS

@@ -1,0 +1,203 @@
+"""The processes of the web server: one that listens and watches, and those it forks, which serve."""
+
+import asyncio
+import functools
+import logging
+import mmap
+import os
+import resource
+import signal
+import socket
+import struct
+import time
+from contextlib import suppress
+
+import structlog
+import uvicorn
+
+from panel.server.application import Application
+from panel.server.connection_limits import KEEP_ALIVE_SECONDS, ConnectionLimits
+from panel.server.expiry import expire_connections
+from panel.server.protocol import protocol_factory
+from panel.server.wsgi import ThreadedWsgi
+
+log = structlog.get_logger()
+
+BACKLOG_CONNECTIONS = 2048
+SHUTDOWN_SECONDS = 30
+"""How long requests in hand may take after SIGTERM."""
+
+SILENCE_SECONDS = 60
+"""A process whose event loop has stood still for so long is replaced."""
+
+WATCHED_SIGNALS = {signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGCHLD}
+
+
+class StartFailed(Exception):
+    """A web process ended before it served."""
+
+
+def open_listener(bind) -> socket.socket:
+    """Listen at `host:port` or `unix:path`."""
+    if bind.startswith("unix:"):
+        path = bind.removeprefix("unix:")
+        with suppress(FileNotFoundError):
+            os.unlink(path)
+        listener = socket.socket(socket.AF_UNIX)
+        listener.bind(path)
+        os.chmod(path, 0o666)  # the proxy in front may be another user; the directory says who gets here
+        listener.listen(BACKLOG_CONNECTIONS)
+        return listener
+    host, _, port = bind.rpartition(":")
+    host = host.strip("[]")
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    return socket.create_server((host, int(port)), family=family, backlog=BACKLOG_CONNECTIONS)
+
+
+def raise_file_limit():
+    """Let a process have as many connections as the machine allows."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+
+
+class Worker(uvicorn.Server):
+    """One process that serves. `beat` is called about once a second while the event loop runs."""
+
+    def __init__(self, application: Application, limits: ConnectionLimits, beat):
+        self.application, self.beat = application, beat
+        config = uvicorn.Config(
+            application,
+            http=protocol_factory(limits),
+            ws="none",
+            loop="uvloop",
+            lifespan="off",
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            proxy_headers=False,
+            backlog=BACKLOG_CONNECTIONS,
+            timeout_keep_alive=KEEP_ALIVE_SECONDS,
+            timeout_graceful_shutdown=SHUTDOWN_SECONDS,
+            callback_notify=self.notify,
+            timeout_notify=1,
+        )
+        super().__init__(config)
+
+    async def startup(self, sockets=None):
+        await super().startup(sockets)
+        self.expiry = asyncio.create_task(expire_connections(self.server_state.connections))
+
+    async def shutdown(self, sockets=None):
+        self.application.stopping.set()
+        await super().shutdown(sockets)
+
+    async def notify(self):
+        if not self.beat():
+            self.should_exit = True
+
+
+def serve(wsgi, listener, *, threads, body_max_bytes, limits, routes=(), beat=lambda: True):
+    """Serve in this process until SIGTERM."""
+    logging.getLogger("uvicorn.error").setLevel(logging.WARNING)
+    application = Application(ThreadedWsgi(wsgi, threads, body_max_bytes), routes)
+    Worker(application, limits, beat).run([listener])
+
+
+class Parent:
+    """Forks the processes that serve, and replaces those that end or stand still.
+
+    SIGTERM and SIGINT end all after their requests in hand, a second one at once. SIGHUP replaces all.
+    """
+
+    def __init__(self, listener, count, work):
+        self.listener, self.count, self.work = listener, count, work
+        self.processes: dict[int, mmap.mmap] = {}
+        """By process id, when its event loop last ran: 0.0 before it serves."""
+        self.stop_at = None
+
+    def run(self):
+        signal.pthread_sigmask(signal.SIG_BLOCK, WATCHED_SIGNALS)
+        self.fork_missing()
+        while self.processes:
+            found = signal.sigtimedwait(WATCHED_SIGNALS, 1)
+            if found and found.si_signo in (signal.SIGTERM, signal.SIGINT):
+                self.stop()
+            elif found and found.si_signo == signal.SIGHUP and self.stop_at is None:
+                self.replace()
+            self.collect_ended()
+            self.kill_silent()
+            if self.stop_at is None:
+                self.fork_missing()
+        log.info("web_stopped")
+
+    def fork_missing(self):
+        while len(self.processes) < self.count:
+            self.fork()
+
+    def fork(self):
+        heartbeat = mmap.mmap(-1, 8)
+        parent = os.getpid()
+        pid = os.fork()
+        if not pid:
+            status = 1
+            try:
+                for number in (signal.SIGTERM, signal.SIGINT):
+                    signal.signal(number, lambda *_: os._exit(0))  # before and after uvicorn's own handling
+                signal.signal(signal.SIGHUP, signal.SIG_IGN)
+                signal.pthread_sigmask(signal.SIG_UNBLOCK, WATCHED_SIGNALS)
+                self.work(self.listener, functools.partial(beat, heartbeat, parent))
+                status = 0
+            except BaseException:
+                log.exception("web_process_failed")
+            finally:
+                logging.shutdown()
+                os._exit(status)
+        self.processes[pid] = heartbeat
+        log.info("web_process_started", process=pid)
+
+    def stop(self):
+        how = signal.SIGTERM if self.stop_at is None else signal.SIGKILL
+        log.info("web_stopping", at_once=how == signal.SIGKILL)
+        self.stop_at = self.stop_at or time.monotonic()
+        for pid in self.processes:
+            os.kill(pid, how)
+
+    def replace(self):
+        """Start other processes, then end those there are."""
+        old, self.processes = self.processes, {}
+        self.fork_missing()
+        self.processes |= old
+        for pid in old:
+            os.kill(pid, signal.SIGTERM)
+
+    def collect_ended(self):
+        for pid in tuple(self.processes):
+            ended, status = os.waitpid(pid, os.WNOHANG)
+            if not ended:
+                continue
+            served = last_beat(self.processes.pop(pid))
+            if self.stop_at is None:
+                log.info("web_process_ended", process=pid, status=os.waitstatus_to_exitcode(status))
+                if not served:
+                    self.stop()
+                    raise StartFailed("A web process could not start: see above.")
+
+    def kill_silent(self):
+        now = time.monotonic()
+        for pid, heartbeat in self.processes.items():
+            served = last_beat(heartbeat)
+            is_late = self.stop_at is not None and now - self.stop_at > SHUTDOWN_SECONDS + 5
+            if is_late or (served and now - served > SILENCE_SECONDS and self.stop_at is None):
+                log.warning("web_process_killed", process=pid)
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+
+
+def beat(heartbeat, parent):
+    """Note that the event loop runs. Return whether the process shall go on: not when its parent is gone."""
+    heartbeat[:] = struct.pack("d", time.monotonic())
+    return os.getppid() == parent
+
+
+def last_beat(heartbeat):
+    return struct.unpack("d", heartbeat[:])[0]

@@ -1,0 +1,139 @@
+"""Images that customers make of their instances."""
+
+from sqlalchemy import func, select
+from sqlalchemy.orm import selectinload
+
+from panel.core import jobs
+from panel.core.db import session
+from panel.core.errors import Conflict, Invalid, NotFound
+from panel.models import Image, ImageCopy, Instance, Storage, Task
+from panel.models.tasks import OPEN
+from panel.services import forges, tasks
+from panel.services.state_machine import BUSY, WORDS
+
+MOST_OWN = 10
+
+
+def listing(account, *, search=None):
+    """The account's own, newest first."""
+    query = select(Image).where(account.owns(Image), Image.purpose == "user").order_by(Image.id.desc())
+    query = query.options(selectinload(Image.downloads))
+    return query.where(Image.label.icontains(search, autoescape=True)) if search else query
+
+
+def get(image_id, account):
+    found = session.scalar(listing(account).where(Image.id == image_id))
+    if found is None:
+        raise NotFound("No such image.")
+    return found
+
+
+def capture(instance, *, name, actor, cloudinit=None, type=None):
+    """A new image of the instance's first disk as it is when the copy begins, also while it runs. Returns its row,
+    `creating`."""
+    refuse(instance)
+    have = session.scalar(select(func.count()).where(Image.account_id == instance.account_id, Image.purpose == "user"))
+    if have >= MOST_OWN:
+        raise Invalid(f"An account may have {MOST_OWN} images of its own. Remove one first.", reason="limit_reached")
+    source = instance.image
+    image = Image(
+        account_id=instance.account_id,
+        instance_id=instance.id,
+        name=name,
+        label=name,
+        distro=source.distro if source else "Other",
+        version=source.version if source else "",
+        release=source and source.release,
+        type=type or (source.type if source else "linux"),
+        cloudinit=(source.cloudinit if source else False) if cloudinit is None else cloudinit,
+        purpose="user",
+        public=False,
+        status="creating",
+        secure_boot=source.secure_boot if source else instance.secure_boot_enabled,
+        min_disk=instance.disks[0].size,
+        min_ram=source.min_ram if source else 0,
+    )
+    session.add(image)
+    session.flush()
+    work(instance, image, actor)
+    return image
+
+
+def retry(image, account, *, actor):
+    """Copy the instance of a failed image again."""
+    if image.status != "error":
+        raise Conflict("The image did not fail.", reason="not_failed")
+    owned = select(Instance).where(account.owns(Instance), Instance.id == image.instance_id)
+    instance = session.scalar(owned)
+    if instance is None:
+        raise Conflict("The instance of this image is gone. Make an image of another one.", reason="instance_gone")
+    refuse(instance)
+    image.status = "creating"
+    work(instance, image, actor)
+    session.flush()
+    return image
+
+
+def refuse(instance):
+    if instance.state == "migrating" or instance.rebuilding:
+        raise Conflict(WORDS[BUSY], reason=BUSY)
+    for reason, so in (("suspended", instance.suspended_reason), ("not_deployed", not instance.deployed)):
+        if so:
+            raise Conflict(WORDS[reason], reason=reason)
+    forges.refuse_while_active(instance)
+    if not instance.group.allows("image"):
+        raise Conflict("No images are made of instances in this location.", reason="image_disabled")
+
+
+def refuse_while_open(instance):
+    """For what takes the disk elsewhere."""
+    copying = select(Task.id).where(
+        Task.resource_id == instance.id, Task.kind == "image_capture", Task.status.in_(OPEN)
+    )
+    if session.scalar(copying.limit(1)):
+        raise Conflict(WORDS[BUSY], reason=BUSY)
+
+
+def work(instance, image, actor):
+    arguments = {"image_id": image.id}
+    return jobs.enqueue(
+        "image_capture",
+        "instance",
+        instance,
+        lock="storage",
+        actor=actor,
+        hypervisor_id=instance.hypervisor_id,
+        arguments=arguments,
+    )
+
+
+def rename(image, name):
+    image.name = image.label = name
+    session.flush()
+    return image
+
+
+def delete(image, *, actor):
+    """Takes the image away, at once for whoever asks. Its file and the copies on nodes go afterwards; a copy that disks
+    are based on stays."""
+    for task in session.scalars(select(Task).where(Task.kind == "image_capture", Task.status.in_(OPEN))):
+        if task.arguments["image_id"] == image.id and task.cancellable:
+            tasks.cancel(task)
+    copies = select(ImageCopy).join(Storage).where(ImageCopy.image_id == image.id)
+    same = select(Image.id).where(Image.sha256 == image.sha256, Image.id != image.id).limit(1)
+    shared = image.sha256 and session.scalar(same)
+    for copy in () if shared else session.scalars(copies):
+        place = {"pool": copy.storage.name, "name": f"{image.sha256[:32]}.{image.format}"}
+        remove(image, actor, copy.storage.hypervisor_id, place)
+    if image.filename and not session.scalar(
+        select(Image.id).where(Image.filename == image.filename, Image.id != image.id)
+    ):
+        remove(image, actor, None, {"filename": image.filename})
+    session.delete(image)
+    session.flush()
+
+
+def remove(image, actor, hypervisor_id, arguments):
+    jobs.enqueue(
+        "image_delete", "image", image, lock="light", actor=actor, hypervisor_id=hypervisor_id, arguments=arguments
+    )

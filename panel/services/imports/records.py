@@ -1,0 +1,63 @@
+"""The rows of a machine that was adopted. Before that there are none: nobody can deploy to the machine, or destroy it,
+and with it what is on its disks."""
+
+import secrets
+
+from panel.core import events
+from panel.core.db import session
+from panel.core.errors import NotFound
+from panel.models import Account, Disk, Hypervisor, Instance, Interface, Plan
+from panel.services import address_allocation, usage
+from panel.services.imports import addresses, validate
+
+
+def make(hypervisor_id, machine, chosen):
+    """The instance with its disks, card and addresses; raises what speaks against it by now. `chosen` is what the task
+    was given."""
+    hypervisor = session.get(Hypervisor, hypervisor_id)
+    owner, plan = session.get(Account, chosen["account_id"]), session.get(Plan, chosen["plan_id"])
+    if owner is None or plan is None:
+        raise NotFound("The account or the plan was removed meanwhile.")
+    validate.refuse_misfit(hypervisor, machine, plan)
+    instance = Instance(
+        id=machine["id"],
+        name=chosen["name"],
+        display_name=chosen["display_name"],
+        hostname=chosen["hostname"],
+        account_id=owner.id,
+        group=hypervisor.group,
+        hypervisor=hypervisor,
+        plan=plan,
+        image=None,
+        cpu_cores=plan.cpu_cores,
+        ram=plan.ram,
+        storage=machine["disks"][0]["size"],
+        bandwidth=plan.bandwidth,
+        tpm_enabled=machine["tpm"],
+        secure_boot_enabled=machine["secure_boot"],
+        vnc_password=secrets.token_urlsafe(6)[:8],
+        deployed=True,
+    )
+    storages = {storage.name: storage for storage in hypervisor.storages}
+    instance.disks = [
+        Disk(on=storages[disk["storage"]], name=disk["name"], position=position, size=disk["size"])
+        for position, disk in enumerate(machine["disks"])
+    ]
+    public = hypervisor.group.public_networking_enabled
+    if public or chosen["ips"]:
+        kind = "public" if public else "private"
+        instance.interfaces = [Interface(mac=chosen["mac"], kind=kind, port_speed=plan.port_speed)]
+    session.add(instance)
+    session.flush()
+    if instance.interfaces:
+        address_allocation.hand(instance, instance.interfaces[0], addresses.free(hypervisor, chosen["ips"]))
+    session.refresh(instance)
+    return instance
+
+
+def begun(instance, *, actor):
+    """From now on the instance is its owner's, and costs what its plan does."""
+    instance.account.gained(instance)
+    what = {"name": instance.display_name, "plan": instance.plan.name, "price": instance.plan.price}
+    usage.begin("instance", instance, billing_mode=instance.billing_mode, **what)
+    events.record("instance.created", "instance", instance, actor=actor)

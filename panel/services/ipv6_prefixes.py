@@ -1,0 +1,32 @@
+"""The kinds of subnets. A `public` one gives single addresses, a `private` one IPv4 addresses that are known only
+within the location, and a `routed` one whole IPv6 networks: a /48, say, as /64s.
+
+Nodes let a guest send from every address of its prefixes. That packets find the way to it is up to the operator's
+router: either it has a route for each prefix to the instance's primary IPv6 address, or the whole range is on its wire
+and the guest answers for the addresses that it uses.
+"""
+
+from panel.core.errors import Invalid
+
+USUAL_LENGTH = 64
+
+
+def length(network, kind, wanted=None):
+    """The length of the prefixes that a new subnet is handed out as; None for one of single addresses."""
+    if kind != "routed":
+        refuse_wrong_kind(network, kind, wanted)
+        return None
+    if network.version == 4:
+        raise Invalid("Only IPv6 networks are routed as prefixes.", kind="Must be `public` or `private` for IPv4.")
+    found = wanted or max(USUAL_LENGTH, network.prefixlen)
+    if found < network.prefixlen:
+        sentence = f"The range is a /{network.prefixlen}, which holds no /{found}."
+        raise Invalid(sentence, delegated_length=sentence)
+    return found
+
+
+def refuse_wrong_kind(network, kind, wanted):
+    if kind == "private" and network.version == 6:
+        raise Invalid("Private subnets are for IPv4.", kind="Must be `public` or `routed` for IPv6.")
+    if wanted:
+        raise Invalid("Only a routed subnet has prefixes.", delegated_length="Only for the kind `routed`.")

@@ -1,0 +1,81 @@
+"""Keeping figures: a row for each machine and span, and longer spans made of shorter ones.
+
+Everything may be done twice: a row that is there is replaced, and a longer span is worked out anew from what it is made
+of, as often as one likes while it goes on.
+"""
+
+from sqlalchemy import func, insert, literal, select
+from sqlalchemy.dialects import postgresql, sqlite
+
+from panel.core.db import session
+from panel.models import Instance, InstanceMetric
+from panel.models.metrics import FIGURES, STEPS
+
+DIALECTS = {"sqlite": sqlite.insert, "postgresql": postgresql.insert}
+FINEST, *COARSER = STEPS
+KEY = ("instance_id", "step", "slot")
+VALUES = ("at", *(f"{name}{ending}" for name in FIGURES for ending in ("", "_max")))
+columns = InstanceMetric.__table__.c
+
+
+def place(step, at):
+    """Which span of that length the second belongs to: where it lies in the ring and when it began."""
+    number = int(at) // step
+    return {"step": step, "slot": number % STEPS[step], "at": number * step}
+
+
+def write(figures, at, step=FINEST):
+    """Keeps what machines used around that second: `figures` has a dictionary for each instance. One statement."""
+    if figures:
+        rows = [{"instance_id": id_, **place(step, at), **figure(found)} for id_, found in figures.items()]
+        session.connection().execute(upsert(), rows)
+
+
+def figure(found):
+    """One look is both the average and the highest of its span."""
+    return {f"{name}{ending}": found[name] for name in FIGURES for ending in ("", "_max")}
+
+
+def upsert():
+    statement = DIALECTS.get(session.get_bind().dialect.name, insert)(InstanceMetric.__table__)
+    return replacing(statement)
+
+
+def replacing(statement):
+    new = {name: statement.excluded[name] for name in VALUES}
+    return statement.on_conflict_do_update(index_elements=KEY, set_=new)
+
+
+def roll_up(hypervisor_id, since, until):
+    """Works out the longer spans that touch the time between these two seconds, for the machines of one node: one
+    statement a span, which finds the shorter ones by their keys."""
+    for step, finer in zip(COARSER, STEPS, strict=False):
+        begin = int(since) // step * step
+        while begin <= until:
+            session.connection().execute(rolled(hypervisor_id, step, finer, begin))
+            begin += step
+
+
+def rolled(hypervisor_id, step, finer, begin):
+    slots = [place(finer, second)["slot"] for second in range(begin, begin + step, finer)]
+    place_of = place(step, begin)
+    worked_out = (
+        select(
+            columns.instance_id,
+            literal(step),
+            literal(place_of["slot"]),
+            literal(begin),
+            *(each for name in FIGURES for each in (func.avg(columns[name]), func.max(columns[f"{name}_max"]))),
+        )
+        .join(Instance, Instance.id == columns.instance_id)
+        .where(
+            Instance.hypervisor_id == hypervisor_id,
+            columns.step == finer,
+            columns.slot.in_(slots),
+            columns.at >= begin,
+            columns.at < begin + step,
+        )
+        .group_by(columns.instance_id)
+    )
+    statement = DIALECTS.get(session.get_bind().dialect.name, insert)(InstanceMetric.__table__)
+    return replacing(statement.from_select([*KEY, *VALUES], worked_out))

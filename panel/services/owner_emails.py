@@ -1,0 +1,29 @@
+"""Whose a row is, for operators: rows without an owner are the platform's."""
+
+from sqlalchemy import select
+
+from panel.core.db import session
+from panel.core.errors import Invalid
+from panel.models import Account
+from panel.services import accounts
+
+
+def emails(rows):
+    """The email address of each row's owner, by the account's id."""
+    ids = {row.account_id for row in rows if row.account_id}
+    return dict(session.execute(select(Account.id, Account.email).where(Account.id.in_(ids))).all())
+
+
+def named(email):
+    """The account with the address that an operator typed; without one None, the platform."""
+    if not email:
+        return None
+    account = accounts.by_email(email)
+    if account is None:
+        raise Invalid("There is no such customer.", owner="Nobody has this email address.")
+    return account
+
+
+def of(row):
+    """The owner's account, or None."""
+    return session.get(Account, row.account_id) if row.account_id else None

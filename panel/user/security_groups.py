@@ -1,8 +1,0 @@
-"""The account's security groups and the platform's."""
-
-from flask import Blueprint
-
-from panel.firewall_pages import security_groups
-
-bp = Blueprint("security_groups", __name__, url_prefix="/security-groups")
-security_groups.PAGES.stand(bp)

@@ -1,0 +1,67 @@
+"""The audit log on the pages: what the person asks for, and each entry in words."""
+
+from datetime import date, datetime, time, timedelta
+from zoneinfo import ZoneInfo
+
+from flask import request
+
+from panel.web.formatting import duration
+
+WORDS = {
+    **dict.fromkeys(("consoles.new_screen", "consoles.again", "admin_consoles.new_screen"), "Ask for a screen"),
+    **dict.fromkeys(("consoles.open_shell", "admin_consoles.open_shell"), "Ask for a shell"),
+    **dict.fromkeys(("consoles.trust", "admin_consoles.trust"), "Accept a host key"),
+    **dict.fromkeys(("user.instance.push_ssh_keys", "instances.push_keys"), "Push SSH keys"),
+    **dict.fromkeys(("admin.impersonation.start", "admin_impersonations.start"), "Begin to act as the person"),
+    **dict.fromkeys(("user.token.stop", "impersonation.stop"), "Stop acting as the person"),
+    "panel.token.admin": "Make an admin token",
+    "panel.token.billing": "Make a billing token",
+    "panel.token.user": "Make a token",
+    "panel.pages.customer.password": "Set a password",
+    "password_reset.start": "Ask for a link to a new password",
+    "password_reset.finish": "Choose a new password",
+    "security.end": "End a session",
+    "security.end_others": "End all other sessions",
+    "sign_in.start": "Sign in",
+    "sign_in.finish": "Sign in, second step",
+    "sign_in.by_passkey": "Sign in with a passkey",
+    "sign_in.finish_by_passkey": "Sign in, second step with a passkey",
+    "sign_in.leave": "Sign out",
+    "sso.arrive": "Sign in from the billing system",
+}
+"""Actions whose name says too little."""
+
+
+def words(entry):
+    """What was done, for people: `Power off`, `Create`, `Sign in`."""
+    if entry.action.startswith("console."):
+        return console(entry.changes)
+    task = entry.changes.get("task", "").removeprefix(f"{entry.object_type}_")
+    plain = (task or entry.action.rpartition(".")[2]).replace("_", " ").replace("poweroff", "power off")
+    return WORDS.get(entry.action) or plain.capitalize().replace("Ssh", "SSH")
+
+
+def console(changes):
+    """`A screen closed after 5 min`."""
+    lasted = f" after {duration(changes['seconds'])}" if "seconds" in changes else ""
+    return f"A {changes['kind']} {changes['did']}{lasted}"
+
+
+def thing(entry):
+    """What kind of object it was done to: `SSH key`, `Instance`."""
+    return (entry.object_type or "").replace("_", " ").capitalize().replace("Ssh", "SSH")
+
+
+def wanted(zone, *names):
+    """What the request filters by, for `audit.listing`. Days begin in the person's time zone; nonsense is no filter."""
+    found = {name: request.args.get(name, "").strip()[:255] for name in ("search", "action", "person", *names)}
+    since, until = day("since", zone), day("until", zone)
+    return {**found, "since": since, "until": until and until + timedelta(days=1, microseconds=-1)}
+
+
+def day(name, zone):
+    try:
+        asked = date.fromisoformat(request.args.get(name, ""))
+        return datetime.combine(asked, time(), ZoneInfo(zone)) if 1970 < asked.year < 3000 else None
+    except ValueError:
+        return None

@@ -1,0 +1,137 @@
+"""HTML forms, checked by the schemas of the API: what a person and a program may send is the same.
+
+    form = Form(SshKeyIn)
+    if form.submit(lambda **data: ssh_keys.create(viewer(), **data)):
+        return go(url_for(".index"))
+    return render("user/ssh_keys/new.html", "form", status=form.status, form=form)
+
+Refusals of the schema and of the service land in `form.errors`, by field; `form.errors[""]` belongs to none of them.
+"""
+
+import re
+from functools import partial
+
+from flask import after_this_request, request
+from marshmallow import Schema, ValidationError, fields
+
+from panel.core.db import session
+from panel.core.errors import Problem, TooMany
+
+NUMBER = re.compile(r"-?[0-9]{1,18}(\.[0-9]{1,9})?")
+
+
+class Form:
+    """One or several schemas, filled in together. `known` has the values to begin with: a row or a dictionary."""
+
+    def __init__(self, *schemas: type[Schema], known=None):
+        self.schemas = [schema() for schema in schemas]
+        self.known = known or {}
+        self.sent = None
+        self.errors: dict[str, str] = {}
+        self.status = 200
+        self.reason: str | None = None
+        self.result = None
+
+    def submit(self, action) -> bool:
+        """Checks what was sent and hands it to `action` as keywords. On a refusal nothing of it is kept."""
+        self.sent = request.form
+        data = {}
+        for schema in self.schemas:
+            try:
+                data |= schema.load(json_of(schema, request.form))
+            except ValidationError as error:
+                self.errors |= {name: sentence(found) for name, found in error.normalized_messages().items()}
+        if not self.errors:
+            try:
+                self.result = action(**data)
+                session.flush()
+            except Problem as error:
+                self.status, self.reason = error.status, error.reason
+                if isinstance(error, TooMany):
+                    after_this_request(partial(put_off, error.seconds))
+                self.errors = {name: " ".join(texts) for name, texts in error.fields.items()}
+                if not self.errors.keys() & self.fields.keys():
+                    self.errors[""] = error.message
+        if "_schema" in self.errors:
+            self.errors[""] = self.errors.pop("_schema")
+        if self.errors:
+            session.rollback()
+            self.status = max(self.status, 422) if self.status == 200 else self.status
+        return not self.errors
+
+    @property
+    def fields(self):
+        return {name: field for schema in self.schemas for name, field in schema.fields.items()}
+
+    def has(self, name):
+        """Whether the person or the page has said something about the field."""
+        return self.sent is not None or name in self.known
+
+    def value(self, name):
+        """What the field shows: what was sent, else what is known, else nothing."""
+        if self.sent is not None:
+            return self.sent.getlist(name)[-1] if name in self.sent else ""
+        value = self.known.get(name) if isinstance(self.known, dict) else getattr(self.known, name, None)
+        return "" if value is None else value
+
+    def values(self, name):
+        """The same for a field with several values, as a list of texts."""
+        if self.sent is not None:
+            return self.sent.getlist(name)
+        value = self.value(name) or []
+        return [str(each) for each in (value if isinstance(value, (list, tuple, set)) else [value])]
+
+    def checked(self, name):
+        return str(self.value(name)).lower() == "true"
+
+    def required(self, name):
+        return bool(name in self.fields and self.fields[name].required)
+
+    def first_error(self):
+        """The field to put the cursor into."""
+        return next((name for name in self.errors if name), None)
+
+
+def put_off(seconds, answer):
+    """Says when the next attempt may be made."""
+    answer.headers["Retry-After"] = str(seconds)
+    return answer
+
+
+def json_of(schema, sent):
+    """The texts of an HTML form as the JSON that the schema expects. An empty field counts as not sent, unless the
+    schema lets it be emptied."""
+    data = {}
+    for name, field in schema.fields.items():
+        if name not in sent or field.dump_only:
+            continue
+        if isinstance(field, fields.List):
+            data[name] = [scalar(field.inner, text) for text in lines(sent.getlist(name))]
+        elif (text := sent.getlist(name)[-1]) != "":
+            data[name] = scalar(field, text)
+        elif field.allow_none:
+            data[name] = None
+    return data
+
+
+def lines(texts):
+    """Several boxes, or one text with an entry a line."""
+    return [line.strip() for text in texts for line in text.splitlines() if line.strip()]
+
+
+def scalar(field, text):
+    """The value that the text stands for; text that stands for none is left for the schema to refuse."""
+    if isinstance(field, fields.Boolean):
+        return {"true": True, "false": False}.get(text.lower(), text)
+    if isinstance(field, fields.Number) and NUMBER.fullmatch(text.strip()):
+        return float(text) if "." in text else int(text)
+    return text.replace("\r\n", "\n")
+
+
+def sentence(found):
+    """Messages of the schema, however deep, as one text."""
+    if isinstance(found, dict):
+        found = found.values()
+    if found == "Missing data for required field.":
+        return "Fill this in."
+    return found if isinstance(found, str) else " ".join(sentence(each) for each in found)

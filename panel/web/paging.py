@@ -1,0 +1,63 @@
+"""One page of a list, and the addresses of the others. The page size that a person chose is kept."""
+
+from flask import request, url_for
+from flask import session as cookie
+from sqlalchemy import func
+
+from panel.core.db import session
+
+SIZES = (25, 50, 100)
+LAST = 10**6
+
+
+class Page:
+    """The rows of the page that the request asks for, fetched with one query and counted with another. `columns` says
+    that the query asks for several columns and not for objects."""
+
+    def __init__(self, query, columns=False):
+        self.per_page = chosen_size()
+        self.total = session.scalar(query.with_only_columns(func.count(), maintain_column_froms=True).order_by(None))
+        self.last = max(1, -(-self.total // self.per_page))
+        self.number = min(number(request.args.get("page")), self.last)
+        found = session.execute(query.limit(self.per_page).offset((self.number - 1) * self.per_page)).unique()
+        self.rows = found.all() if columns else found.scalars().all()
+
+    def __iter__(self):
+        return iter(self.rows)
+
+    def __len__(self):
+        return len(self.rows)
+
+    @property
+    def first(self):
+        return (self.number - 1) * self.per_page + 1 if self.rows else 0
+
+    @property
+    def to(self):
+        return self.first + len(self.rows) - 1 if self.rows else 0
+
+    @property
+    def near(self):
+        """The numbers around this page."""
+        return range(max(1, self.number - 2), min(self.last, self.number + 2) + 1)
+
+    def address(self, number, per_page=None):
+        """The same list at another page; what it is filtered by stays."""
+        kept = {name: value for name, value in request.args.items() if name not in ("page", "per_page")}
+        return url_for(
+            request.endpoint, **(request.view_args or {}), **kept, page=number, per_page=per_page or self.per_page
+        )
+
+
+def number(text):
+    return min(max(int(text), 1), LAST) if text and text.isascii() and text.isdigit() and len(text) < 10 else 1
+
+
+def chosen_size():
+    asked = number(request.args.get("per_page"))
+    if asked in SIZES:
+        if cookie.get("per_page", SIZES[0]) != asked:
+            cookie["per_page"] = asked
+        return asked
+    kept = cookie.get("per_page")
+    return kept if kept in SIZES else SIZES[0]

@@ -1,0 +1,149 @@
+"""How a shell ends in a browser, and a sentence for each end."""
+
+import pytest
+from playwright.sync_api import expect
+
+from consoles import close_codes
+from consoles.ssh_shell import fingerprint
+from tests.processes.conftest import wait_for
+from tests.support import ssh_guest as guests
+
+pytestmark = pytest.mark.browser
+
+
+def test_an_exit_code_and_another_shell(shell, shot):
+    shell.open()
+    shell.run("exit 3")
+    expect(shell.strip).to_contain_text("The shell ended with exit code 3.")
+    shot("ended")
+    shell.button("Open again").click()
+    shell.ready()
+    shell.shows("New shell")
+    assert shell.stage.openings == 2
+    shell.run("exit")
+    expect(shell.strip).to_contain_text("exit code 0")
+    shell.page.wait_for_timeout(1500)  # for what must not come
+    assert shell.stage.openings == 2  # nobody opens another one unasked
+    shell.page.keyboard.press("Enter")
+    shell.ready()
+
+
+NOTE = """strip => {
+    window.noted = [];
+    new MutationObserver(() => noted.push(strip.innerText)).observe(strip, { childList: true, subtree: true });
+}"""
+"""Keeps what the strip says: some of it is there for a second only."""
+
+
+def test_a_lost_connection_is_opened_again(shell, complaints):
+    shell.open()
+    shell.strip.evaluate(NOTE)
+    shell.stage.drop()
+    wait_for(lambda: shell.stage.openings == 2, "another shell")
+    (said, *_) = [text for text in shell.page.evaluate("noted") if "was lost" in text]
+    assert "The connection to the panel was lost." in said
+    assert "Another shell is opened in a second." in said
+    shell.ready()
+    shell.stage.refusal = (503, "No worker is free.", None)  # so that pauses grow and leave time to answer
+    shell.stage.drop()
+    expect(shell.strip).to_contain_text("Another shell is opened in 4 seconds.")
+    shell.button("Leave it closed").click()
+    tried = shell.stage.openings
+    shell.page.wait_for_timeout(4500)  # for what must not come
+    assert shell.stage.openings == tried
+    expect(shell.strip).to_contain_text("No worker is free.")
+    assert all("503" in complaints.pop() for _ in list(complaints))
+    shell.stage.refusal = None
+    shell.button("Open again").click()
+    shell.ready()
+
+
+def test_a_restart_of_the_panel(shell):
+    shell.open()
+    shell.stage.consoles.stop(1)
+    expect(shell.strip).to_contain_text("The panel is being restarted.")
+    shell.stage.carry()
+    shell.ready()
+
+
+def test_the_panel_closes_it(shell):
+    shell.open()
+    shell.stage.consoles.close({"session": "1"}, close_codes.CLOSED.saying("Your sign-in was ended."))
+    expect(shell.strip).to_contain_text("Your sign-in was ended.")
+    shell.page.wait_for_timeout(2000)
+    assert shell.stage.openings == 1
+    expect(shell.button("Open again")).to_be_visible()
+
+
+REFUSALS = {
+    "not running": (409, "The instance is not running. Start it first.", "instance_not_running"),
+    "no key": (503, "The key could not be put into the machine.", "ssh_key_injection_failed"),
+    "not Linux": (422, "A shell can be opened in Linux only. Use the screen.", "unsupported_os"),
+    "not permitted": (403, "You need instances.console. The owner can give it to you.", None),
+}
+
+
+@pytest.mark.parametrize("refusal", REFUSALS)
+def test_a_refusal_is_a_sentence(shell, complaints, refusal, shot):
+    """SSH-15, SSH-17, SSH-19: what people see of them."""
+    status, message, reason = shell.stage.refusal = REFUSALS[refusal]
+    shell.open(ready=False)
+    expect(shell.strip).to_contain_text(message)
+    expect(shell.page.get_by_role("link", name="Go to web-1")).to_have_attribute("href", "/stage/back")
+    if reason == "ssh_key_injection_failed":
+        expect(shell.strip).to_contain_text("The guest agent puts a key into the machine")
+    shot("refused")
+    assert str(status) in complaints.pop()
+    shell.stage.refusal = None
+    shell.button("Open again").click()
+    shell.ready()
+
+
+def test_somebody_who_was_signed_out(shell, complaints):
+    shell.stage.refusal = (401, "Sign in first.", None)
+    shell.open(ready=False)
+    expect(shell.page.get_by_role("link", name="Sign in")).to_have_attribute("href", shell.stage.url)
+    assert "401" in complaints.pop()
+
+
+def test_it_says_what_takes_long(shell, shot):
+    shell.stage.prepared.clear()
+    shell.open(ready=False)
+    expect(shell.strip).to_contain_text("Putting a key into the guest …")
+    expect(shell.status).to_have_text("Opening …")
+    shot("opening")
+    shell.stage.prepared.set()
+    shell.ready()
+
+
+def test_another_host_key_is_shown_and_accepted(shell, shot):
+    stage = shell.stage
+    before = stage.known = guests.line(guests.loaded(guests.new_key()))
+    shell.open(ready=False)
+    expect(shell.strip).to_contain_text("another host key")
+    shown = guests.line(stage.guest.host_keys[0])
+    expect(shell.strip).to_contain_text(fingerprint(before))
+    expect(shell.strip).to_contain_text(fingerprint(shown))
+    assert stage.guest.doors[0].tries == 0  # nothing was shown to the stranger
+    shot("changed")
+    shell.page.wait_for_timeout(1500)
+    assert stage.openings == 1
+    shell.button("Accept this key and open").click()
+    shell.ready()
+    assert stage.known == shown
+    shell.button("Options").click()
+    expect(shell.page.locator("#options")).to_contain_text(fingerprint(shown))
+
+
+def test_only_the_host_key_that_was_seen_is_accepted(shell, complaints):
+    stage = shell.stage
+    before = stage.known = guests.line(guests.loaded(guests.new_key()))
+    shell.open(ready=False)
+    expect(shell.strip).to_contain_text("Shown now")
+    stage.shown = third = guests.line(guests.loaded(guests.new_key()))
+    shell.button("Accept this key and open").click()
+    expect(shell.strip).to_contain_text("The machine has shown another key meanwhile.")
+    assert stage.known == before
+    shell.button("Compare again").click()
+    expect(shell.strip).to_contain_text(fingerprint(third))
+    assert "409" in complaints.pop()

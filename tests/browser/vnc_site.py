@@ -1,0 +1,137 @@
+"""The page of a screen, with a panel around it that does what a test says."""
+
+import secrets
+import tempfile
+import threading
+from pathlib import Path
+
+from flask import Blueprint, Flask, jsonify, render_template, request
+from werkzeug.serving import WSGIRequestHandler, make_server
+
+from consoles import fd_passing
+from consoles.event_loop import Pump
+from consoles.server import Consoles
+from panel.core.config import ROOT, Config
+from panel.core.errors import Problem
+from panel.web import assets, layout
+
+POWER = [
+    {"action": "start", "label": "Start", "address": "/power/start", "question": None, "danger": False},
+    {
+        "action": "stop",
+        "label": "Power off",
+        "address": "/power/stop",
+        "question": "It loses power.",
+        "danger": True,
+    },
+]
+
+
+class Quiet(WSGIRequestHandler):
+    protocol_version = "HTTP/1.1"
+
+    def log_request(self, *_):
+        """Nobody reads it."""
+
+
+class Panel:
+    """`again` is the refusal of new sessions, (status, body) or None; `told` what it says of a session that ended."""
+
+    def __init__(self, machine, keymap="de"):
+        self.machine, self.keymap = machine, keymap
+        self.again, self.told, self.powered, self.minted = None, {}, [], 0
+        self.sessions = {}
+        """Secret to state."""
+        self.directory = tempfile.TemporaryDirectory()
+        self.consoles = Consoles(Path(self.directory.name) / "consoles.sock", report=self.report, pump=Pump(goodbye=1))
+        self.consoles.start()
+        self.server = make_server("127.0.0.1", 0, self.application(), threaded=True, request_handler=Quiet)
+        self.server.daemon_threads = True
+        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+        self.url = f"http://127.0.0.1:{self.server.server_port}"
+
+    def close(self):
+        self.server.shutdown()
+        self.server.server_close()
+        self.consoles.stop(0.5)
+        self.directory.cleanup()
+
+    def mint(self):
+        self.minted += 1
+        secret = secrets.token_urlsafe(8)
+        self.sessions[secret] = {"state": "fresh", "reason": None, "message": None, "power": "on"}
+        return secret
+
+    def page(self):
+        return f"{self.url}/console/{self.mint()}"
+
+    def report(self, facts):
+        session = self.sessions[facts["labels"]["session"]]
+        if facts["event"] == "opened":
+            session["state"] = "open"
+        else:
+            session |= {"state": "ended", "reason": facts["reason"], "message": facts["message"]}
+
+    def application(self):
+        app = Flask("screens", template_folder=ROOT / "templates", static_folder=None)
+        app.extensions["config"] = Config(public_url="http://127.0.0.1")
+        app.jinja_env.trim_blocks = app.jinja_env.lstrip_blocks = True
+        app.jinja_env.globals |= {
+            "asset": assets.asset,
+            "icon_address": assets.icon_address,
+            "ui": layout.Macros(app.jinja_env),
+            "nonce": layout.nonce,
+        }
+        app.register_blueprint(assets.bp)
+        app.after_request(layout.seal)
+        sign_in = Blueprint("sign_in", __name__)
+        sign_in.add_url_rule("/sign-in", "show", lambda: "sign in")
+        app.register_blueprint(sign_in)
+
+        @app.errorhandler(Problem)
+        def refused(problem):
+            return {"message": problem.message, "reason": problem.reason}, problem.status
+
+        @app.get("/console/<secret>")
+        def show(secret):
+            where = f"/console/{secret}"
+            return render_template(
+                "console/vnc.html",
+                name="web-1",
+                password="onceonly",
+                socket=f"/vnc/?session={secret}",
+                keymap=self.keymap,
+                again=f"{where}/again",
+                state=f"{where}/state",
+                back="/instances/1",
+                power=POWER,
+            )
+
+        @app.post("/console/<secret>/again")
+        def again(secret):
+            assert secret in self.sessions
+            if self.again:
+                status, body = self.again
+                return body, status
+            new = self.mint()
+            return jsonify(page=f"/console/{new}", socket=f"/vnc/?session={new}", password="onceonly")
+
+        @app.get("/console/<secret>/state")
+        def state(secret):
+            return self.sessions[secret] | self.told
+
+        @app.post("/power/<action>")
+        def power(action):
+            self.powered.append(action)
+            return {"message": f"web-1 is told to {action}."}
+
+        @app.route("/vnc/", websocket=True)
+        def vnc():
+            fd_passing.check_handshake(request.environ)
+            target = {"host": self.machine.host, "port": self.machine.port, "node_password": "nodepass"}
+            target |= {"password": "onceonly"}
+            note = {"kind": "screen", "id": request.args["session"], "labels": {}, "target": target}
+            fd_passing.hand_over(request.environ, self.consoles.path, note)
+            return fd_passing.HandedOver()
+
+        return app

@@ -1,0 +1,135 @@
+"""A real certificate authority: Pebble, which Let's Encrypt made for tests, with a DNS server in which every name leads
+to this machine."""
+
+import json
+import os
+import subprocess
+import urllib.error
+import urllib.request
+from contextlib import ExitStack, contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from threading import Thread
+from typing import NamedTuple
+
+from tests.processes.conftest import free_port, wait_for
+from tests.support.webhook_receiver import Authority
+
+PANEL = "127.0.0.1"
+"""Where every name leads, unless a test says otherwise: to the panel."""
+
+STRANGER = "127.0.0.2"
+"""Somebody else's web server, at the same port."""
+
+
+class Pebble(NamedTuple):
+    directory: str
+    """Its ACME address."""
+    port: int
+    """Where it looks at domains, in place of port 80."""
+    pem: str
+    """The certificate that proves its own."""
+    names: str
+    """Where the DNS server is told about names."""
+
+    def lead(self, host, address):
+        """From now on the name leads to that address."""
+        for action, more in (("clear-a", {}), ("add-a", {"addresses": [address]})):
+            body = json.dumps({"host": host, **more}).encode()
+            urllib.request.urlopen(f"{self.names}/{action}", body, timeout=30).close()
+
+
+@contextmanager
+def pebble(directory):
+    """It runs until the block ends."""
+    own, dns, names, acme, management = Authority(), *(free_port() for _ in range(4))
+    certificate = str(own.issue(directory))
+    made = Pebble(f"https://127.0.0.1:{acme}/dir", free_port(), own.pem, f"http://127.0.0.1:{names}")
+    settings = {
+        "listenAddress": f"127.0.0.1:{acme}",
+        "managementListenAddress": f"127.0.0.1:{management}",
+        "certificate": certificate,
+        "privateKey": certificate,
+        "httpPort": made.port,
+        "tlsPort": free_port(),
+        "ocspResponderURL": "",
+        "externalAccountBindingRequired": False,
+        "certificateValidityPeriod": 90 * 24 * 3600,
+    }
+    (directory / "pebble.json").write_text(json.dumps({"pebble": settings}))
+    servers = ("http01", "https01", "tlsalpn01")
+    resolver = ["pebble-challtestsrv", "-dns01", f"127.0.0.1:{dns}", "-management", f"127.0.0.1:{names}"]
+    resolver += ["-defaultIPv4", PANEL, "-defaultIPv6", "", *(word for each in servers for word in (f"-{each}", ""))]
+    authority = ["pebble", "-config", str(directory / "pebble.json"), "-dnsserver", f"127.0.0.1:{dns}", "-strict"]
+    with ExitStack() as ends:
+        for words in (resolver, authority):
+            ends.callback(end, start(words, directory))
+        wait_for(lambda: "ACME directory available" in log(directory, "pebble"), "Pebble")
+        wait_for(lambda: answers(made.names), "Pebble's DNS")
+        yield made
+
+
+def start(words, directory):
+    # It neither dawdles, nor loses nonces by chance, nor remembers proofs.
+    wanted = {"PEBBLE_VA_NOSLEEP": "1", "PEBBLE_WFE_NONCEREJECT": "0", "PEBBLE_AUTHZREUSE": "0"}
+    with (directory / f"{words[0]}.log").open("w") as output:
+        return subprocess.Popen(words, env=os.environ | wanted, stdout=output, stderr=output)
+
+
+def end(process):
+    process.kill()
+    process.wait()
+
+
+def log(directory, name):
+    return Path(directory, f"{name}.log").read_text()
+
+
+def answers(url):
+    try:
+        urllib.request.urlopen(url, timeout=5).close()
+    except urllib.error.HTTPError:
+        return True
+    except OSError:
+        return False
+    return True
+
+
+@contextmanager
+def web_server(port, reply):
+    """Somebody's web server. `reply` gets each request's handler."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self):
+            reply(self)
+
+        def log_message(self, *_):
+            pass
+
+    server = ThreadingHTTPServer((STRANGER, port), Handler)
+    Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
+    try:
+        yield
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+def says(text):
+    def reply(handler):
+        handler.send_response(200)
+        handler.send_header("Content-Length", str(len(text)))
+        handler.end_headers()
+        handler.wfile.write(text.encode())
+
+    return reply
+
+
+def sends_on(to):
+    def reply(handler):
+        handler.send_response(302)
+        handler.send_header("Location", to + handler.path)
+        handler.send_header("Content-Length", "0")
+        handler.end_headers()
+
+    return reply

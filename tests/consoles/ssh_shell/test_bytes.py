@@ -1,0 +1,83 @@
+"""What goes through a shell arrives as it was, and a flood harms nobody."""
+
+import hashlib
+import threading
+import time
+from contextlib import suppress
+
+from consoles.ssh_shell import WINDOW
+from tests.consoles.ssh_shell.conftest import NOISE, echo, flood
+
+
+def test_output_arrives_as_it_was_printed(shell, guest):
+    def play(channel, door):
+        for _ in range(4):
+            channel.sendall(NOISE)
+        return 0
+
+    session = shell(guest(play))
+    found = hashlib.sha256()
+    for _ in range(4):
+        found.update(session.viewer.read(1 << 20))
+    assert found.hexdigest() == hashlib.sha256(NOISE * 4).hexdigest()
+    assert session.viewer.ended() == (1000, "The shell ended.")
+
+
+def test_a_slow_terminal_loses_nothing(shell, guest):
+    def play(channel, door):
+        channel.sendall(NOISE)
+        return 0
+
+    session = shell(guest(play), small=True)
+    found = b""
+    while len(found) < 1 << 20:
+        found += session.viewer.read(1 << 14)
+        time.sleep(0.002)
+    assert found == NOISE
+
+
+def test_a_long_paste_is_echoed_whole(shell, guest):
+    """Input and output fill up together: what was drawn is told behind the input, which waits for the output."""
+    session = shell(guest(echo))
+    paste = threading.Thread(
+        target=lambda: [session.viewer.send(NOISE[i : i + 65536]) for i in range(0, 1 << 20, 65536)]
+    )
+    session.viewer.draws = False  # two threads must not send at once
+    paste.start()
+    found = b""
+    while len(found) < 1 << 20:
+        found += session.viewer.read(1 << 14)
+        if len(found) % (1 << 17) == 0 and not paste.is_alive():
+            session.viewer.tell(type="seen", bytes=1 << 20)
+    paste.join(20)
+    assert found == NOISE
+
+
+def test_a_flood_stops_for_who_does_not_draw_and_costs_no_memory(shell, guest):
+    session = shell(guest(flood))
+    session.viewer.draws = False
+    with suppress(TimeoutError):
+        session.viewer.connection.settimeout(0.7)
+        while True:
+            session.viewer.stream += session.viewer.receive()[1]
+    assert WINDOW <= len(session.viewer.stream) <= WINDOW + 65536
+
+
+def test_ctrl_c_under_a_flood_is_quiet_soon(shell, guest):
+    """The terminal draws 2 MB/s, as a slow computer does. What comes after Ctrl-C takes at most half a second."""
+    session = shell(guest(flood))
+    seat = session.viewer
+    for _ in range(20):
+        draw(seat)
+    began = time.monotonic()
+    seat.send(b"\3")
+    while not seat.stream.endswith(b"^C"):
+        seat.stream = b""
+        draw(seat)
+    assert time.monotonic() - began < 0.5
+
+
+def draw(seat):
+    data = seat.receive()[1]
+    seat.stream += data
+    time.sleep(len(data) / 2_000_000)

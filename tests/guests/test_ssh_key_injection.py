@@ -1,0 +1,175 @@
+"""A session's public key opens the door on real guests, and the first boot is what was asked."""
+
+import json
+import shutil
+import socket
+import subprocess
+import time
+import uuid
+from dataclasses import dataclass
+
+import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
+
+from consoles import ssh
+from panel.models import UserScript
+from worker.guest import ssh_keys
+from worker.nodes.base import AgentSilent, Disk, GiB, Image, Machine, Nic, NodeSpec, Seed
+from worker.nodes.libvirt import LibvirtNode
+from worker.tasks import cloud_init
+
+OTHER = "ssh-rsa AAAAB3Nz ada's \\n $(touch x) key"
+THEIRS = """
+users: [{name: ada, lock_passwd: false, plain_text_passwd: "ada's own"}]
+runcmd: ["echo own >>/order"]
+"""
+SCRIPTS = (
+    UserScript(type="sh", shebang="", content="echo one >>/order"),
+    UserScript(type="cloud-init", shebang="", content="runcmd: [[sh, -c, 'echo joined >>/order']]"),
+    UserScript(type="bash", shebang="", content="#!/bin/sh\necho two >>/order\n"),
+)
+
+
+@dataclass(frozen=True)
+class Guest:
+    node: LibvirtNode
+    machine: Machine
+
+    def opens(self, address, private_key, patience=60):
+        """The shell on a terminal that the key opens. A guest's SSH server may come up after its agent."""
+        wanted = ssh.Guest(address, 22, "root", private_key)
+        until = time.monotonic() + patience
+        while True:
+            try:
+                return ssh.terminal(ssh.connect(wanted, lambda key: None))
+            except ssh.Refusal as refusal:
+                if refusal.ending.word == "wrong_password" or time.monotonic() > until:
+                    raise
+                time.sleep(0.5)
+
+
+def booted(hypervisor, image, directory, memory):
+    """A guest as the panel deploys one: root may sign in by key, and has one already; and there is more in its first
+    boot."""
+    node = LibvirtNode(NodeSpec("node", "node", "libvirt", hypervisor.uri), directory)
+    node.prepare_pool("keys", str(hypervisor.directory / "keys"))
+    node.put_image("keys", Image(image.name, image, image.stat().st_size))
+    disk = Disk("keys", f"{image.stem}-disk", 3 * GiB)
+    node.create_disk(disk, Image(image.name, image, image.stat().st_size))
+    gateways = [gateway.split("/") for gateway in (hypervisor.network.gateway4, hypervisor.network.gateway6)]
+    addresses = [f"{gateway}{memory % 89 + 10}" for gateway, _ in gateways]
+    nic = Nic(f"52:54:00:00:78:{memory % 89 + 10}", "public", tuple(addresses))
+    ethernet = {
+        "match": {"macaddress": nic.mac},
+        "addresses": [f"{address}/{length}" for address, (_, length) in zip(addresses, gateways, strict=True)],
+    }
+    wanted = {"hostname": image.stem, "ssh_keys": [OTHER], "timezone": "Asia/Tokyo", "cloudcfg": THEIRS}
+    seed = node.write_seed(
+        "keys",
+        f"{image.stem}-seed",
+        Seed(
+            json.dumps({"instance-id": "first", "local-hostname": image.stem}),
+            "#cloud-config\n" + json.dumps(cloud_init.user_data(wanted, None, SCRIPTS)),
+            json.dumps({"version": 2, "ethernets": {"nic0": ethernet}}),
+        ),
+    )
+    machine = Machine(str(uuid.uuid4()), f"keys-{image.stem}", 1, memory, (disk,), (nic,), {"seed": seed})
+    node.define(machine)
+    node.start(machine.id)
+    return Guest(node, machine)
+
+
+def wait_for_agent(guest, patience):
+    until = time.monotonic() + patience
+    while True:
+        try:
+            return guest.node.agent_ping(guest.machine.id)
+        except AgentSilent:
+            assert time.monotonic() < until, "the guest agent never answered"
+            time.sleep(0.5)
+
+
+def new_key():
+    """The private key as consoles have it, and the line for the guest."""
+    key = Ed25519PrivateKey.generate()
+    private = key.private_bytes(Encoding.PEM, PrivateFormat.OpenSSH, NoEncryption()).decode()
+    public = key.public_key().public_bytes(Encoding.OpenSSH, PublicFormat.OpenSSH).decode()
+    return private, f"{public} panel-session 1f00aa"
+
+
+def said(channel, command, patience=30):
+    """What the shell prints between two marks that are not in the command itself."""
+    channel.settimeout(patience)
+    channel.send(f"echo be''gin; {command}; echo e''nd\n".encode())
+    text = b""
+    while b"\nend" not in text.replace(b"\r", b""):
+        data = channel.recv(4096)
+        assert data, text
+        text += data
+    return text.decode().replace("\r", "").split("begin\n", 1)[1].split("\nend")[0].split()
+
+
+def first_boot_is_what_was_asked(guest, run, patience):
+    """INS-46, INS-60, INS-62: with cloud-init the same as on the small system that reads its seed by itself. Scripts in
+    their order after the customer's commands, time zone, users, passwords, and what the agent says."""
+    until = time.monotonic() + patience
+    while len(order := run("sh", "-c", "cat /order 2>/dev/null").split()) < 4 and time.monotonic() < until:
+        time.sleep(1)
+    assert order == ["own", "joined", "one", "two"]
+    assert run("date", "+%Z").strip() == "JST"
+    assert signs_in(run, "ada", "ada's own")
+    assert not signs_in(run, "root", "a new: password")
+    guest.node.agent_set_password(guest.machine.id, "root", "a new: password")
+    assert signs_in(run, "root", "a new: password")
+    assert guest.node.agents_answering([guest.machine.id]) == {guest.machine.id: True}
+    [root] = [each for each in guest.node.agent_filesystems(guest.machine.id) if each.mountpoint == "/"]
+    assert 0 < root.used < root.size <= 3 * GiB
+
+
+def signs_in(run, user, password):
+    """Compares with the hash that the guest keeps, in whatever way it was made."""
+    [kept] = [line.split(":")[1] for line in run("cat", "/etc/shadow").splitlines() if line.startswith(f"{user}:")]
+    hashing = ["perl", "-e", "print crypt($ARGV[0], $ARGV[1])", password, kept]
+    return subprocess.run(hashing, check=True, capture_output=True, text=True).stdout == kept
+
+
+@pytest.mark.guest
+@pytest.mark.parametrize(("name", "memory", "patience"), [("tiny", 256, 120), ("debian", 768, 1200)])
+def test_the_key_opens_a_login_shell_until_it_is_taken_out(name, memory, patience, hypervisor, tmp_path, request):
+    image = tmp_path / f"{name}.qcow2"
+    shutil.copy(request.getfixturevalue(f"{name}_image"), image)
+    guest = booted(hypervisor, image, tmp_path, memory)
+    try:
+        wait_for_agent(guest, patience)
+        run = lambda *words: guest.node.agent_run(guest.machine.id, words).output  # noqa: E731
+        private, public = new_key()
+        for _ in range(2):
+            ssh_keys.put(guest.node, guest.machine.id, public)
+        assert run("cat", "/root/.ssh/authorized_keys").splitlines() == [OTHER, public]
+        facts = run("stat", "-c", "%a %U %G", "/root/.ssh", "/root/.ssh/authorized_keys").splitlines()
+        assert facts == ["700 root root", "600 root root"]
+        four, six = guest.machine.nics[0].addresses
+        assert socket.getaddrinfo(six, 22)[0][0] == socket.AF_INET6
+        for address in (four, six):
+            channel = guest.opens(address, private)
+            assert said(channel, "id -u; pwd; echo $TERM; echo $0 $HOME; tty | cut -c1-9; stty size") == [
+                *("0", "/root", "xterm-256color"),
+                *(("-sh" if name == "tiny" else "-bash"), "/root", "/dev/pts/", "24", "80"),
+            ]
+            channel.resize_pty(132, 40)
+            assert said(channel, "sleep 0.2; stty size; echo $PATH")[:2] == ["40", "132"]
+            channel.get_transport().close()
+        staying = guest.opens(four, private)
+        ssh_keys.remove(guest.node, guest.machine.id, public)
+        assert run("cat", "/root/.ssh/authorized_keys").splitlines() == [OTHER]
+        for address in (four, six):
+            with pytest.raises(ssh.Refusal) as refusal:
+                guest.opens(address, private)
+            assert refusal.value.ending.word == "wrong_password"
+        assert said(staying, "id -u") == ["0"]
+        staying.get_transport().close()
+        first_boot_is_what_was_asked(guest, run, patience)
+    finally:
+        guest.node.delete(guest.machine.id)
+        guest.node.close()

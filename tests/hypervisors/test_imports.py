@@ -1,0 +1,330 @@
+"""Machines that the panel did not make become instances, or stay what they were."""
+
+import pytest
+from sqlalchemy import select
+
+from panel.core.db import session
+from panel.models import Address, AuditEntry, Event, Hypervisor, Instance, Rental, Subnet, Task
+from panel.services import catalog, subnets
+from worker.nodes.base import Disk, GiB, Image, Machine, Nic, Power
+from worker.sync import node_sync
+
+STRANGER = "7c9e6679-7425-40de-944b-e07fc1f90ae7"
+MAC, IP = "52:54:00:aa:bb:cc", "10.9.0.77"
+
+
+@pytest.fixture
+def path(cast):
+    return f"/api/v1/hypervisor/{cast.node.id}/orphan"
+
+
+@pytest.fixture
+def foreign(node, cast, app):
+    """A machine with a system and a data disk, made by somebody else's tools."""
+    file = app.extensions["config"].data_dir / "images" / "tiny.qcow2"
+    image = Image("theirs.qcow2", file, 64)
+    node.put_image("default", image)
+    node.create_disk(Disk("default", "old-web.qcow2", 5 * GiB + 1), image)
+    node.create_disk(Disk("default", "old-data.qcow2", 7 * GiB))
+    disks = tuple(Disk("default", name, 0) for name in ("old-web.qcow2", "old-data.qcow2"))
+    made = Machine(STRANGER, "old-web", 1, 300, disks, (Nic(MAC, "br0", (IP, "fe80::1")),), vnc_password="theirs")
+    node.define(made)
+    return made
+
+
+@pytest.fixture
+def discover(as_, path, work):
+    def look():
+        asked = as_("admin", "POST", f"{path}/discover")
+        assert asked.status_code == 200, asked.text
+        work()
+        return as_("admin", "GET", f"{path}/discoveries/latest").json["data"]
+
+    return look
+
+
+@pytest.fixture
+def told(foreign, node, discover):
+    """It ran when it was looked at, told its address, and is off now."""
+    node.start(STRANGER)
+    discover()
+    node.power_off(STRANGER)
+    return discover()
+
+
+@pytest.fixture
+def adopt(as_, path, cast):
+    def ask(name="old-web", **body):
+        wanted = {"user_id": cast.owner.id, "plan_id": cast.plan.id, **body}
+        return as_("admin", "POST", f"{path}/import/{name}", json=wanted)
+
+    return ask
+
+
+def ended(answer, work):
+    assert answer.status_code == 200, answer.text
+    work()
+    return session.get(Task, answer.json["data"]["task_id"])
+
+
+def adopted():
+    return session.get(Instance, STRANGER, populate_existing=True)
+
+
+def test_a_discovery_describes_what_it_found(told):
+    [found] = told["unknown"]
+    assert (found["id"], found["name"], found["power"]) == (STRANGER, "old-web", "off")
+    assert (found["cpu_cores"], found["memory_mb"], found["tpm"], found["secure_boot"]) == (1, 300, False, False)
+    assert [(disk["device"], disk["storage"], disk["name"], disk["size"]) for disk in found["disks"]] == [
+        ("vda", "default", "old-web.qcow2", 6),
+        ("vdb", "default", "old-data.qcow2", 7),
+    ]
+    assert found["nics"] == [{"mac": MAC, "network": "br0", "addresses": [IP, "fe80::1"]}]
+    assert found["obstacles"] == []
+
+
+def test_an_adopted_machine_is_an_instance_like_any_other(as_, adopt, told, node, cast, work, path):
+    answer = adopt(display_name="Shop")
+    assert answer.json["data"]["instance_id"] == STRANGER
+    assert ended(answer, work).status == "completed"
+    instance = adopted()
+    assert (instance.display_name, instance.state, instance.account_id) == ("Shop", "stopped", cast.owner.id)
+    assert (instance.cpu_cores, instance.ram, instance.storage) == (cast.plan.cpu_cores, cast.plan.ram, 6)
+    assert [(disk.name, disk.size, disk.position) for disk in instance.disks] == [
+        ("old-web.qcow2", 6, 0),
+        ("old-data.qcow2", 7, 1),
+    ]
+    assert (instance.interfaces[0].mac, [each.ip for each in instance.addresses]) == (MAC, [IP])
+    assert instance.ipv4 == IP
+    assert session.scalar(select(Rental).where(Rental.resource_id == STRANGER)).price == cast.plan.price
+    assert session.scalar(select(Event).where(Event.resource_id == STRANGER)).kind == "instance.created"
+    assert node.definition_of(STRANGER)[0] == instance.name
+    assert node.cards_of(STRANGER)[0] == {**node.cards_of(STRANGER)[0], "mac": MAC, "addresses": [IP]}
+    assert session.get(Hypervisor, cast.node.id, populate_existing=True).strangers == []
+    node_sync.refresh(cast.node.id)
+    assert session.get(Hypervisor, cast.node.id, populate_existing=True).strangers == []
+    assert adopt().status_code == 404  # it is not unknown any more
+
+    own = f"/api/instance/{STRANGER}"
+    for doing in ("power/start", "reset-password", "power/stop"):
+        assert as_("owner", "POST", f"{own}/{doing}").status_code in (200, 202), doing
+        work()
+    node.give_back(STRANGER)  # since it was defined anew this does nothing
+    assert node.definition_of(STRANGER)[0] == instance.name
+    kept = as_("owner", "POST", f"{own}/snapshot", json={"snapname": "one"})
+    assert kept.status_code in (200, 202), kept.text
+    work()
+    as_("owner", "POST", f"{own}/power/start")
+    work()
+    assert as_("owner", "GET", own).json["state"] == "running"
+    assert as_("outsider", "GET", own).status_code == 404
+
+
+def test_it_is_destroyed_with_its_disks_and_nothing_else(as_, adopt, told, node, work):
+    """Files that are called as a seed of it would be are somebody else's."""
+    node.create_disk(Disk("default", "old-web.iso", GiB))
+    ended(adopt(), work)
+    as_("admin", "DELETE", f"/api/v1/instance/{STRANGER}")
+    work()
+    assert adopted() is None
+    assert node.machines() == []
+    assert {disk.name for disk in node.disks("default")} == {"theirs.qcow2", "old-web.iso"}
+    assert session.scalar(select(Address.interface_id).where(Address.ip == IP)) is None
+
+
+def test_a_reinstall_gives_it_a_system_of_the_panel_s(as_, adopt, told, node, cast, work):
+    ended(adopt(), work)
+    assert node.seed_of(STRANGER) is None
+    answer = as_("owner", "POST", f"/api/instance/{STRANGER}/reinstall", json={"image_id": cast.image.id})
+    assert answer.status_code in (200, 202), answer.text
+    work()
+    instance = adopted()
+    assert (instance.state, instance.disks[0].name.startswith(f"{instance.name}-0")) == ("running", True)
+    assert node.seed_of(STRANGER) is not None
+    assert "old-web.qcow2" not in {disk.name for disk in node.disks("default")}
+
+
+def test_the_audit_log_has_who_adopted_what(as_, adopt, told, work):
+    ended(adopt(), work)
+    entry = session.scalar(select(AuditEntry).where(AuditEntry.action.contains("import_orphan")))
+    assert entry.changes["task"] == "hypervisor_adopt"
+
+
+# --- what is chosen
+
+
+def test_a_plan_that_is_too_small_is_refused(adopt, told, node, cast):
+    before = node.definition_of(STRANGER)
+    for fact, size in (("cpu_cores", 0), ("ram", 299), ("storage", 5)):
+        values = {"cpu_cores": 1, "ram": 512, "storage": 10, "bandwidth": 0, "price": 1, fact: size}
+        small = catalog.create_plan(cast.plan.group, name=f"less {fact}", **values)
+        session.commit()
+        answer = adopt(plan_id=small.id)
+        assert (answer.status_code, answer.json["errors"].keys()) == (422, {"plan_id"}), fact
+    assert adopt(plan_id=STRANGER).status_code == 422
+    assert adopt(user_id=STRANGER).json["errors"].keys() == {"user_id"}
+    assert (adopted(), node.definition_of(STRANGER)) == (None, before)
+
+
+@pytest.mark.parametrize(
+    ("ip", "why"),
+    [
+        ("192.0.2.9", "lies in no subnet"),
+        ("10.9.0.1", "is never given out"),
+        ("fd99::1", "is never given out"),
+        ("10.9.0.50", "is reserved"),
+    ],
+)
+def test_an_address_that_cannot_be_had_is_refused_with_the_reason(adopt, told, ip, why):
+    session.scalar(select(Address).where(Address.ip == "10.9.0.50")).reserved = True
+    session.commit()
+    answer = adopt(ips=[ip])
+    assert (answer.status_code, list(answer.json["errors"])) == (422, ["ips"])
+    assert why in answer.json["errors"]["ips"][0]
+
+
+def test_an_address_of_another_instance_is_refused(adopt, told, cast):
+    other = cast.instance()
+    assert f"is in use by {other.name}" in adopt(ips=[other.ipv4]).json["errors"]["ips"][0]
+    session.scalar(select(Address).where(Address.ip == IP)).interface_id = other.interfaces[0].id
+    session.commit()
+    assert "is in use" in adopt().json["errors"]["ips"][0]  # the one that the guest told of
+
+
+def test_a_guest_that_told_nothing_needs_to_be_asked_for(adopt, foreign, discover, work):
+    discover()
+    assert "not known" in adopt().json["errors"]["ips"][0]
+    ended(adopt(ips=[]), work)
+    assert (adopted().addresses, adopted().ipv4) == ([], None)
+
+
+def test_an_ipv6_address_that_was_never_given_out_is_taken_and_passed_over_later(adopt, told, cast, work):
+    group = session.scalar(select(Subnet).where(Subnet.name == "v6")).group
+    [first] = subnets.take(group, 6, 1)
+    session.commit()
+    taken = first.ip.replace(first.ip.rpartition(":")[2], f"{int(first.ip.rpartition(':')[2], 16) + 1:x}")
+    ended(adopt(ips=[taken, IP]), work)
+    assert (adopted().ipv6, adopted().ipv4) == (taken, IP)
+    following = [each.ip for each in subnets.take(group, 6, 3)]
+    assert first.ip in following
+    assert taken not in following
+    assert len(set(following)) == 3
+
+
+# --- what the machine has
+
+
+def test_a_machine_that_runs_is_not_adopted(adopt, foreign, node, discover, work):
+    node.start(STRANGER)
+    discover()
+    answer = adopt(ips=[IP])
+    assert (answer.status_code, answer.json["reason"]) == (409, "not_stopped")
+    node.power_off(STRANGER)
+    discover()
+    asked = adopt(ips=[IP])
+    node.start(STRANGER)  # meanwhile
+    before = node.definition_of(STRANGER)
+    assert "runs" in ended(asked, work).error
+    assert (adopted(), node.power(STRANGER), node.definition_of(STRANGER)) == (None, Power.on, before)
+
+
+def test_it_has_to_be_looked_at_first(adopt, foreign, cast, as_, path):
+    node_sync.refresh(cast.node.id)
+    assert (adopt().status_code, adopt().json["reason"]) == (409, "not_discovered")
+    assert adopt("nothing").status_code == 404
+    assert as_("admin", "POST", f"/api/v1/hypervisor/{STRANGER}/orphan/import/old-web", json={}).status_code == 422
+
+
+def test_what_an_instance_cannot_have_is_named(adopt, foreign, node, discover):
+    node.make_odd(STRANGER, "It has snapshots. Delete them first.")
+    node.make_odd(STRANGER, "is raw, and has to be qcow2", device="vdb")
+    [found] = discover()["unknown"]
+    assert found["obstacles"] == [
+        "It has snapshots. Delete them first.",
+        "Its disk vdb (old-data.qcow2) is raw, and has to be qcow2.",
+    ]
+    answer = adopt(ips=[])
+    assert (answer.status_code, answer.json["reason"]) == (409, "not_adoptable")
+    assert "vdb (old-data.qcow2) is raw" in answer.json["message"]
+
+
+def test_a_disk_outside_of_the_storages_is_named(adopt, node, cast, discover):
+    node.prepare_pool("scratch", "/srv/scratch")
+    node.create_disk(Disk("scratch", "far.qcow2", GiB))
+    twice = (Nic(MAC, "br0"), Nic("52:54:00:aa:bb:cd", "br0"))
+    node.define(Machine(STRANGER, "old-web", 1, 300, (Disk("scratch", "far.qcow2", GiB),), twice))
+    [found] = discover()["unknown"]
+    assert "lies in no storage of the hypervisor" in found["obstacles"][0]
+    assert "2 network cards" in found["obstacles"][1]
+    assert adopt(ips=[]).status_code == 409
+    node.delete(STRANGER)
+    node.delete_disk("scratch", "far.qcow2")
+
+
+def test_what_the_panel_has_already_is_not_had_twice(adopt, told, node, cast, discover):
+    other = cast.instance()
+    other.interfaces[0].mac = MAC
+    other.disks[0].name = "old-web.qcow2"
+    session.commit()
+    [found] = discover()["unknown"]
+    assert "is called like a disk that the panel has" in found["obstacles"][0]
+    assert MAC in found["obstacles"][1]
+    assert adopt().status_code == 409
+
+
+def test_a_hypervisor_without_room_or_answer_refuses(adopt, told, cast):
+    node = session.get(Hypervisor, cast.node.id)
+    node.memory_mb = 100
+    session.commit()
+    assert (adopt().status_code, adopt().json["reason"]) == (422, "resources_not_sufficient")
+    node.memory_mb, node.status = 100_000, "down"
+    session.commit()
+    assert (adopt().status_code, adopt().json["reason"]) == (503, "hypervisor_unreachable")
+
+
+def test_a_machine_is_adopted_once(adopt, told, work):
+    asked = adopt()
+    again = adopt(ips=[])
+    assert (again.status_code, again.json["reason"]) == (409, "task_running")
+    assert ended(asked, work).status == "completed"
+
+
+# --- the page
+
+
+def test_the_page_shows_what_it_is_and_imports_it(browse, cast, told, node, work):
+    operator, page = browse("admin"), f"/admin/hypervisors/{cast.node.id}/orphans"
+    shown = operator.get(page).text
+    for word in ("old-web.qcow2", "7 GiB", MAC, IP, f"{STRANGER}/import"):
+        assert word in shown, word
+    form = operator.get(f"{page}/{STRANGER}/import").text
+    assert IP in form
+    assert "fe80::1" not in form.partition('id="form"')[2]  # it is no address of the location
+    wanted = {"owner": "nobody@example.com", "plan_id": cast.plan.id, "display_name": "Shop", "ips": IP}
+    refused = operator.post(f"{page}/{STRANGER}/import", data=wanted)
+    assert (refused.status_code, "Nobody has this email address" in refused.text) == (422, True)
+    sent = operator.post(f"{page}/{STRANGER}/import", data={**wanted, "owner": cast.owner.email})
+    assert (sent.status_code, "/admin/tasks/" in sent.location) == (303, True)
+    work()
+    assert (adopted().display_name, adopted().ipv4) == ("Shop", IP)
+    assert operator.get(f"{page}/{STRANGER}/import").status_code == 404
+
+
+def test_the_page_says_what_keeps_it_from_being_imported(browse, cast, foreign, node, discover):
+    operator, page = browse("admin"), f"/admin/hypervisors/{cast.node.id}/orphans"
+    node_sync.refresh(cast.node.id)
+    assert "Look at the hypervisor first." in operator.get(page).text
+    assert operator.get(f"{page}/{STRANGER}/import").status_code == 409
+    node.make_odd(STRANGER, "It has snapshots. Delete them first.")
+    discover()
+    shown = operator.get(page).text
+    assert "It has snapshots. Delete them first." in shown
+    assert f"{STRANGER}/import" not in shown
+
+
+def test_a_person_who_may_only_look_cannot_import(browse, cast, told):
+    cast.admin.operator_role = "read_only"
+    session.commit()
+    page = f"/admin/hypervisors/{cast.node.id}/orphans"
+    assert browse("admin").get(f"{page}/{STRANGER}/import").status_code == 403
+    assert browse("admin").post(f"{page}/{STRANGER}/import", data={}).status_code == 403

@@ -1,0 +1,171 @@
+"""Images that customers make of their instances."""
+
+import pytest
+
+from panel.core.db import session
+from panel.models import Image, Instance, Task
+from panel.services import image_captures
+from worker.sync import node_sync
+
+
+@pytest.fixture
+def instance(as_, cast, work):
+    """The owner's, with a system and off."""
+    made = cast.instance()
+    as_("owner", "POST", f"/api/instance/{made.id}/deploy", json={"image_id": cast.image.id})
+    work()
+    as_("owner", "POST", f"/api/instance/{made.id}/power/poweroff")
+    work()
+    return session.get(Instance, made.id)
+
+
+@pytest.fixture
+def make(as_, instance):
+    def ask(who="owner", **more):
+        return as_(who, "POST", "/api/images", json={"instance_id": instance.id, "name": "golden", **more})
+
+    return ask
+
+
+def files(image):
+    return [path.name for path in (node_sync.data_dir / "images").glob(f"{image}*")]
+
+
+def test_an_image_is_made_listed_deployed_and_removed(as_, cast, make, node, instance, work):
+    answer = make()
+    assert answer.status_code == 200
+    made = answer.json["image"]
+    assert (made["status"], made["name"], made["instance_id"]) == ("creating", "golden", instance.id)
+    [row] = as_("owner", "GET", "/api/images").json["data"]
+    assert row == made
+    assert as_("owner", "GET", "/api/images/search?search=golden").json["results"] == []
+    work()
+    row = as_("owner", "GET", f"/api/image/{made['id']}").json["image"]
+    assert (row["status"], row["cloudinit"], row["type"], row["purpose"]) == ("available", True, "linux", "user")
+    assert row["size"] > 0
+    assert row["min_disk"] == instance.storage
+    assert len(files(made["id"])) == 1
+    assert not [disk for disk in node.disks("default") if disk.name.startswith("capture-")]
+    other = cast.instance()
+    assert as_("owner", "POST", f"/api/instance/{other.id}/deploy", json={"image_id": made["id"]}).status_code == 200
+    work()
+    assert session.get(Instance, other.id).state == "running"
+    assert as_("admin", "GET", f"/api/v1/image/{made['id']}").json["data"]["user_id"] == cast.owner.id
+    assert as_("owner", "DELETE", f"/api/image/{made['id']}").status_code == 200
+    assert as_("owner", "GET", "/api/images").json["data"] == []
+    work()
+    assert files(made["id"]) == []
+    assert session.get(Instance, other.id).state == "running"
+    copy = session.query(Task).filter(Task.kind == "image_delete", Task.hypervisor_id.is_not(None)).one()
+    assert copy.status == "completed"
+    assert any("based on" in line.message for line in copy.logs), "a disk is based on it, so it stays"
+
+
+def test_a_copy_that_nobody_needs_goes_from_the_node(as_, cast, make, node, instance, work):
+    image = make().json["image"]["id"]
+    work()
+    other = cast.instance()
+    as_("owner", "POST", f"/api/instance/{other.id}/deploy", json={"image_id": image})
+    work()
+    as_("owner", "DELETE", f"/api/cloud-service/instances/{other.id}")
+    work()
+    name = f"{session.get(Image, image).sha256[:32]}.qcow2"
+    assert name in [disk.name for disk in node.disks("default")]
+    as_("owner", "DELETE", f"/api/image/{image}")
+    work()
+    assert name not in [disk.name for disk in node.disks("default")]
+
+
+@pytest.mark.parametrize("value", [True, 1, "1", "true"])
+def test_the_ways_clients_write_true(make, value):
+    assert make(cloudinit=value, type="other").json["image"]["cloudinit"] is True
+
+
+@pytest.mark.parametrize("value", [False, 0, "0", "false"])
+def test_the_ways_clients_write_false(make, value):
+    assert make(cloudinit=value).json["image"]["cloudinit"] is False
+
+
+def test_what_is_refused(as_, cast, make, instance, work, monkeypatch):
+    for body, field in (
+        ({"cloudinit": "maybe"}, "cloudinit"),
+        ({"type": "mac"}, "type"),
+        ({"name": ""}, "name"),
+        ({"instance_id": "x"}, "instance_id"),
+        ({"instance_id": cast.instance("outsider").id}, "instance_id"),
+    ):
+        answer = make(**body)
+        assert (answer.status_code, answer.json["errors"].keys()) == (422, {field})
+    assert make(instance_id=cast.instance().id).json["reason"] == "not_deployed"
+    session.get(Instance, instance.id).suspended_reason = "admin"
+    session.commit()
+    assert make().json["reason"] == "suspended"
+    session.get(Instance, instance.id).suspended_reason = None
+    session.commit()
+    monkeypatch.setattr(image_captures, "MOST_OWN", 1)
+    assert make().status_code == 200
+    assert (make().status_code, make().json["reason"]) == (422, "limit_reached")
+
+
+def test_others_do_not_see_it(as_, make):
+    image = make().json["image"]["id"]
+    assert as_("outsider", "GET", "/api/images").json["data"] == []
+    for method, body in (("GET", None), ("PATCH", {"name": "x"}), ("DELETE", None)):
+        assert as_("outsider", method, f"/api/image/{image}", json=body).status_code == 404
+
+
+def test_it_is_renamed(as_, make):
+    image = make().json["image"]["id"]
+    answer = as_("owner", "PATCH", f"/api/image/{image}", json={"name": "silver"})
+    assert (answer.json["image"]["name"], answer.json["image"]["label"]) == ("silver", "silver")
+    assert as_("owner", "PATCH", f"/api/image/{image}", json={"size": 1}).status_code == 422
+
+
+def test_two_may_have_the_same_name(make):
+    assert [make().status_code for _ in range(2)] == [200, 200]
+
+
+@pytest.mark.parametrize("step", ["power", "copy_disk", "read_disk", "delete_disk"])
+@pytest.mark.parametrize("kind", ["refuse", "silent"])
+def test_of_a_capture_that_fails_nothing_is_left(as_, make, node, work, step, kind):
+    image = make().json["image"]["id"]
+    node.fault(step, kind, count=1)
+    work()
+    assert as_("owner", "GET", f"/api/image/{image}").json["image"]["status"] == "error"
+    assert files(image) == []
+    assert not [path for path in (node_sync.data_dir / "images").iterdir() if path.name.endswith(".part")]
+    assert as_("owner", "DELETE", f"/api/image/{image}").status_code == 200
+    node.clear()
+    left = session.query(Task).filter_by(kind="image_capture").one()
+    from tests.conftest import bells
+
+    bells.append(("worker.engine.runner.run", (left.id,)))
+    work()
+    assert not [disk for disk in node.disks("default") if disk.name.startswith("capture-")]
+
+
+def test_an_image_that_is_removed_while_it_is_made_leaves_nothing(as_, make, node, work):
+    image = make().json["image"]["id"]
+    as_("owner", "DELETE", f"/api/image/{image}")
+    work()
+    assert session.query(Image).filter_by(id=image).count() == 0
+    assert files(image) == []
+    assert not [disk for disk in node.disks("default") if disk.name.startswith("capture-")]
+
+
+def test_the_list_takes_the_same_queries_for_many_rows(as_, cast, queries):
+    def asked():
+        queries.clear()
+        as_("owner", "GET", "/api/images")
+        return len(queries)
+
+    def add(count):
+        for number in range(count):
+            facts = {"label": "x", "distro": "x", "version": "1", "purpose": "user", "account_id": cast.owner.id}
+            session.add(Image(name=f"{number}", **facts))
+        session.commit()
+
+    add(1)
+    few = asked()
+    add(30)
+    assert asked() == few

@@ -1,0 +1,81 @@
+"""Names that people give: one field for all of them (acceptance E11, A6)."""
+
+import pytest
+from marshmallow import ValidationError
+
+from panel.schemas import (
+    hypervisors,
+    image_captures,
+    images,
+    instances,
+    isos,
+    plans,
+    resource_packs,
+    subnets,
+    unmanaged_machines,
+    volumes,
+)
+from panel.schemas.base import Name
+
+FIELDS = [
+    (instances.InstanceIn, "display_name"),
+    (instances.InstancePatch, "display_name"),
+    (instances.Rename, "display_name"),
+    (instances.Rename, "name"),
+    (unmanaged_machines.AdoptionIn, "display_name"),
+    (plans.PlanIn, "name"),
+    (plans.PlanGroupIn, "display_name"),
+    (hypervisors.HypervisorGroupIn, "name"),
+    (hypervisors.HypervisorGroupIn, "display_name"),
+    (hypervisors.HypervisorIn, "name"),
+    (resource_packs.PackIn, "name"),
+    (subnets.SubnetIn, "name"),
+    (image_captures.CaptureIn, "name"),
+    (image_captures.ImageRename, "name"),
+    (images.ImagePatch, "label"),
+    (images.ImageIn, "name"),
+    (images.ImageIn, "label"),
+    (isos.IsoIn, "name"),
+    (isos.IsoPatch, "name"),
+    (volumes.VolumeIn, "name"),
+    (volumes.VolumeSnapshotIn, "name"),
+    (volumes.VolumeRestore, "name"),
+    (volumes.VolumePlanIn, "name"),
+    (volumes.VolumePlanGroupIn, "display_name"),
+]
+UNUSABLE = [
+    " ",
+    "   ",
+    "\u00a0",
+    "\u3000",
+    "\u200d",
+    "a\u202eb",
+    "\u2066a",
+    "a\u200bb",
+    "a\u2028b",
+    "a\x85b",
+    "a\nb",
+    "\ufeffa",
+]
+
+
+@pytest.mark.parametrize(("schema", "field"), FIELDS, ids=lambda value: getattr(value, "__name__", value))
+def test_a_name_shows_something_and_leaves_the_text_around_it_alone(schema, field):
+    """Acceptance E11: no blank names, no control and direction characters; spaces at the ends do not count."""
+    found = schema().load_fields[field]
+    assert isinstance(found, Name)
+    for value in UNUSABLE:
+        with pytest.raises(ValidationError):
+            found.deserialize(value)
+    assert found.deserialize("  Shop front ") == "Shop front"
+    for value in ("ä", "日本", "مرحبا", "🦊", "👩\u200d💻", "#1"):
+        assert found.deserialize(value) == value
+
+
+@pytest.mark.parametrize("value", ["\u202eevil", " "])
+def test_the_label_of_an_instance(as_, cast, value):
+    """Acceptance E11."""
+    path = f"/api/instance/{cast.instance().id}"
+    answer = as_("owner", "PATCH", path, json={"display_name": value})
+    assert (answer.status_code, list(answer.json["errors"])) == (422, ["display_name"])
+    assert as_("owner", "PATCH", path, json={"display_name": " Shop "}).json["instance"]["display_name"] == "Shop"

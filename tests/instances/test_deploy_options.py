@@ -1,0 +1,84 @@
+"""What an instance may be made from, and that a deploy takes exactly that."""
+
+import pytest
+
+from panel.core.db import session
+from panel.models import Image, Iso
+
+
+@pytest.fixture
+def library(cast):
+    """Images and ISOs of which some do not fit, or belong to others."""
+    facts = {"label": "x", "distro": "Debian", "version": "12", "sha256": "cd" * 32, "filename": "tiny.qcow2"}
+    own = {"purpose": "user", "public": False}
+    for name, more in {
+        "large": {"min_disk": 1000},
+        "hungry": {"min_ram": 65536},
+        "off": {"enabled": False},
+        "coming": {"status": "downloading"},
+        "rescue": {"purpose": "rescue"},
+        "signed": {"secure_boot": True},
+        "own": {"account_id": cast.owner.id, **own},
+        "foreign": {"account_id": cast.outsider.id, **own},
+    }.items():
+        session.add(Image(name=name, **facts, **more))
+    for name, more in {
+        "disc": {"public": True},
+        "insecure": {"public": True, "url": "http://example.com/x.iso"},
+        "hidden": {"public": True, "enabled": False},
+        "mine": {"account_id": cast.owner.id},
+        "theirs": {"account_id": cast.outsider.id},
+    }.items():
+        session.add(Iso(name=name, filename="x.iso", **{"url": f"https://example.com/{name}.iso", **more}))
+    session.commit()
+
+
+def names(answer):
+    assert answer.status_code == 200
+    return {row["name"] for row in answer.json["data"]}
+
+
+def test_a_deploy_takes_the_images_that_are_offered_and_no_other(as_, cast, library, work):
+    for image in session.query(Image).all():
+        path = f"/api/instance/{cast.instance().id}/deploy"
+        offered = names(as_("owner", "GET", f"{path}/images"))
+        assert offered == {"tiny", "signed", "own"}
+        answer = as_("owner", "POST", path, json={"image_id": image.id})
+        assert answer.status_code == (200 if image.name in offered else 422), image.name
+
+
+def test_with_secure_boot_only_signed_images_are_offered(as_, cast, library):
+    instance = cast.instance()
+    instance.secure_boot_enabled = True
+    session.commit()
+    path = f"/api/instance/{instance.id}/deploy"
+    assert names(as_("owner", "GET", f"{path}/images")) == {"signed"}
+    unsigned = as_("owner", "POST", path, json={"image_id": cast.image.id})
+    assert (unsigned.status_code, list(unsigned.json["errors"])) == (422, ["image_id"])
+
+
+def test_a_self_deploy_takes_the_isos_that_are_offered_and_no_other(as_, cast, library):
+    for iso in session.query(Iso).all():
+        instance = cast.instance()
+        offered = names(as_("owner", "GET", f"/api/instance/{instance.id}/deploy/iso"))
+        assert offered == {"disc", "mine"}
+        answer = as_("owner", "POST", f"/api/instance/{instance.id}/self-deploy", json={"iso_id": iso.id})
+        assert answer.status_code == (200 if iso.name in offered else 422), iso.name
+
+
+def test_the_lists_are_searched_and_paged_in_a_constant_number_of_queries(as_, cast, library, queries):
+    path = f"/api/instance/{cast.instance().id}/deploy/images"
+    as_("owner", "GET", path)
+    queries.clear()
+    assert as_("owner", "GET", f"{path}?per_page=1").json["total"] == 3
+    few = len(queries)
+    queries.clear()
+    assert len(as_("owner", "GET", path).json["data"]) == 3
+    assert len(queries) == few
+    assert names(as_("owner", "GET", f"{path}?search=own")) == {"own"}
+
+
+def test_others_instances_have_no_lists(as_, cast):
+    path = f"/api/instance/{cast.instance().id}/deploy"
+    for kind in ("images", "iso"):
+        assert as_("outsider", "GET", f"{path}/{kind}").status_code == 404

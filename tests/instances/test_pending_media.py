@@ -1,0 +1,30 @@
+"""Mounting an ISO that somebody is fetching already."""
+
+from types import SimpleNamespace
+
+from sqlalchemy import update
+
+from panel.core.db import session
+from panel.models import MediaDownload, Task
+from panel.services import isos
+from tests.conftest import bells
+from tests.instances.test_optical_drives import drive, instance  # noqa: F401  (fixtures)
+from worker.tasks import media_downloads
+
+
+def test_who_waits_for_a_download_keeps_nobody_from_writing(drive, library, work, monkeypatch):  # noqa: F811
+    """On SQLite an open transaction of one shuts out all others, the download itself among them."""
+    iso = isos.create(url=library.put(), actor="test")
+    session.commit()
+    bells.clear()  # whoever fetches it has not begun
+    asked, open_ones = drive("mount", iso_id=iso.id).json["task_id"], []
+
+    def sleep(seconds):
+        open_ones.append(session().in_transaction())
+        session.execute(update(MediaDownload).values(status="waiting", error="The file is gone."))
+        session.commit()
+
+    monkeypatch.setattr(media_downloads, "time", SimpleNamespace(sleep=sleep))
+    work()
+    assert open_ones == [False]
+    assert session.get(Task, asked).error == "The file is gone."

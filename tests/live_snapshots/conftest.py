@@ -1,0 +1,55 @@
+"""A machine that runs, and what its guest reads and writes."""
+
+import pytest
+
+from panel.core.db import session
+from panel.models import Disk
+from worker.nodes import base
+
+
+@pytest.fixture
+def machine(as_, cast, work):
+    """A deployed instance of the owner that runs."""
+    instance = cast.instance(hostname="web.example.com")
+    as_("owner", "POST", f"/api/instance/{instance.id}/deploy", json={"image_id": cast.image.id, "password": "x" * 9})
+    work()
+    assert instance.state == "running"
+    return instance
+
+
+@pytest.fixture
+def call(as_, machine):
+    """Calls the live session's routes: `call("POST", "enable")`."""
+
+    def call(method="GET", action="", who="owner", prefix="/api", **body):
+        path = f"{prefix}/instance/{machine.id}/forge{'/' if action else ''}{action}"
+        return as_(who, method, path, **({"json": body} if body else {}))
+
+    return call
+
+
+class Guest:
+    def __init__(self, node, instance):
+        self.node, self.id = node, instance.id
+
+    def write(self, text):
+        assert self.node.agent_run(self.id, ["tee", "/file"], text).exit_code == 0
+
+    def read(self):
+        return self.node.agent_run(self.id, ["cat", "/file"]).output
+
+
+@pytest.fixture
+def guest(node, machine):
+    return Guest(node, machine)
+
+
+@pytest.fixture
+def second_disk(node, machine, work):
+    """A further disk of the machine, which restarts to see it."""
+    first = machine.disks[0]
+    disk = Disk(instance=machine, storage_id=first.storage_id, name=f"{machine.name}-1.qcow2", position=1, size=1)
+    session.add(disk)
+    session.commit()
+    node.create_disk(base.Disk(first.on.name, disk.name, base.GiB))
+    return disk

@@ -1,0 +1,151 @@
+# ruff: noqa: F811  (fixtures are arguments)
+"""Workers that die and nodes that fail at every step of a live session: the guest keeps its disk or its changes."""
+
+import pytest
+
+from panel.core.db import session
+from panel.models import Task
+from panel.services import forges
+from tests.worker.conftest import at, die  # noqa: F401  (fixtures)
+from worker.engine import runner
+from worker.nodes.base import overlay_of
+
+STEPS = {
+    "commit": ("merge_overlay",),
+    "discard": ("power_off", "drop_overlay", "define", "start"),
+}
+
+
+def names(node):
+    return {disk.name for disk in node.disks("default")}
+
+
+@pytest.fixture
+def asked(machine, work):
+    """Asks for an action of the session; gives the task."""
+
+    def asked(action):
+        _, made = getattr(forges, action)(machine, actor="owner@example.com")
+        session.commit()
+        return made
+
+    return asked
+
+
+def by_another_worker(made):
+    """The task of a dead worker is handed to another one, as the sweep does."""
+    found = session.get(Task, made.id, populate_existing=True)
+    found.worker, found.status = None, "queued"
+    session.commit()
+    runner.run(made.id, "another worker")
+    session.expire_all()
+    return session.get(Task, made.id)
+
+
+@pytest.mark.parametrize("after", [False, True])
+@pytest.mark.parametrize("powered", ["on", "off"])
+def test_a_worker_dies_while_enabling(machine, node, guest, asked, die, after, powered):
+    guest.write("before")
+    made = asked("enable")
+    die(made, "lay_overlays", after=after)
+    guest.write("meanwhile")
+    if powered == "off":
+        node.power_off(machine.id)
+    done = by_another_worker(made)
+    assert done.status == ("completed" if powered == "on" else "failed")
+    assert forges.latest(machine).status == ("active" if powered == "on" else "failed")
+    assert (overlay_of(machine.disks[0].name) in names(node)) == (powered == "on")
+    node.start(machine.id)
+    assert guest.read() == "meanwhile"
+
+
+@pytest.mark.parametrize("after", [False, True])
+@pytest.mark.parametrize("action", ["commit", "discard"])
+def test_a_worker_dies_while_ending(machine, node, guest, work, asked, die, action, after):
+    for step in STEPS[action]:
+        guest.write("before")
+        asked("enable")
+        work()
+        guest.write("after")
+        made = asked(action)
+        die(made, step, after=after)
+        assert by_another_worker(made).status == "completed", step
+        assert guest.read() == ("after" if action == "commit" else "before"), step
+        assert machine.disks[0].name in names(node)
+        assert overlay_of(machine.disks[0].name) not in names(node)
+        assert machine.state == "running"
+
+
+def test_a_start_between_two_steps_keeps_the_changes(machine, node, guest, work, asked, die, as_):
+    """The customer starts the machine after the discarding worker died."""
+    guest.write("before")
+    asked("enable")
+    work()
+    guest.write("after")
+    made = asked("discard")
+    die(made, "power_off", after=True)
+    found = session.get(Task, made.id, populate_existing=True)
+    found.worker, found.status = None, "cancelled"  # and somebody gave the task up
+    machine.power = "off"
+    session.commit()
+    as_("owner", "POST", f"/api/instance/{machine.id}/power/start")
+    work()
+    assert guest.read() == "after"
+
+
+@pytest.mark.parametrize("kind", ["refuse", "silent", "lost-answer"])
+@pytest.mark.parametrize("action", ["commit", "discard"])
+def test_a_node_fails_and_it_can_be_tried_again(machine, node, guest, work, asked, action, kind):
+    guest.write("before")
+    asked("enable")
+    work()
+    guest.write("after")
+    step = {"commit": "merge_overlay", "discard": "drop_overlay"}[action]
+    node.fault(step, kind, 1, 0.01)
+    made = asked(action)
+    work()
+    assert session.get(Task, made.id).status == "failed"
+    forge = forges.latest(machine)
+    assert (forge.status, bool(forge.error)) == ("active", True)
+    node.clear()
+    node.start(machine.id)
+    work()
+    machine.power = "on"
+    session.commit()
+    made = asked(action)
+    work()
+    assert session.get(Task, made.id).status == "completed"
+    assert guest.read() == ("after" if action == "commit" else "before")
+
+
+def test_half_a_commit_is_not_discarded(machine, node, work, asked, as_):
+    asked("enable")
+    work()
+    node.fault("merge_overlay", "refuse", 1)
+    asked("commit")
+    work()
+    answer = as_("owner", "POST", f"/api/instance/{machine.id}/forge/discard")
+    assert (answer.status_code, answer.json["reason"]) == (409, "session_failed")
+    assert "Commit" in answer.json["message"]
+    asked("commit")
+    work()
+    assert forges.latest(machine).status == "committed"
+
+
+def test_a_machine_that_does_not_start_any_more_was_discarded_all_the_same(machine, node, work, asked):
+    asked("enable")
+    work()
+    node.fault("start", "refuse", 1)
+    asked("discard")
+    work()
+    forge = forges.latest(machine)
+    assert (forge.status, bool(forge.error)) == ("discarded", True)
+    assert machine.state == "stopped"
+
+
+def test_a_destroy_takes_the_changes_with_it(machine, node, work, asked, as_):
+    asked("enable")
+    work()
+    as_("owner", "DELETE", f"/api/cloud-service/instances/{machine.id}")
+    work()
+    assert not [name for name in names(node) if name.startswith(machine.name)]

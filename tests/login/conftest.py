@@ -1,0 +1,89 @@
+"""People with second factors, the mails that were sent, and a clock to move."""
+
+import email
+import email.policy
+from datetime import timedelta
+
+import pyotp
+import pytest
+
+from panel.core import clock
+from panel.core.db import session
+from panel.ratelimit import windows
+from panel.services import factors
+from panel.services.security_notifications import Source
+from tests.login.authenticator import Authenticator
+from tests.support.cast import PASSWORD
+
+HERE = Source("127.0.0.1", "test")
+
+
+@pytest.fixture
+def sign_in():
+    """Sends the sign-in form: `sign_in(browse())`."""
+
+    def send(browser, email="owner@example.com", password=PASSWORD, address="/sign-in", **options):
+        return browser.post(address, data={"email": email, "password": password}, **options)
+
+    return send
+
+
+@pytest.fixture
+def move(monkeypatch):
+    """Sets the clock forward, beyond what limits remember: `move(minutes=5)`."""
+
+    def forward(**by):
+        moved = clock.now() + timedelta(**by)
+        monkeypatch.setattr(clock, "now", lambda: moved)
+        windows.connect("")
+
+    return forward
+
+
+@pytest.fixture
+def code():
+    """What an account's authenticator shows, or will show some steps from now."""
+
+    def shown(account, steps=0):
+        return pyotp.TOTP(account.totp_secret).generate_otp(int(clock.now().timestamp()) // factors.STEP + steps)
+
+    return shown
+
+
+@pytest.fixture
+def with_totp(cast, code, move):
+    """The owner with an authenticator; its recovery codes."""
+    factors.begin(cast.owner)
+    codes = factors.confirm(cast.owner, code(cast.owner), HERE)
+    session.commit()
+    move(seconds=60)
+    return codes
+
+
+@pytest.fixture
+def passkey(browse):
+    """A passkey of the owner, on a device in software."""
+    return add_passkey(browse("owner"))
+
+
+def add_passkey(browser, device=None, name="Laptop"):
+    device = device or Authenticator()
+    options = browser.post("/profile/passkeys/options", data={"name": name, "password": PASSWORD}).json
+    answer = browser.post("/profile/passkeys", data={"name": name, "credential": device.create(options)})
+    assert answer.status_code == 303, answer.text
+    return device
+
+
+@pytest.fixture
+def mails(world, work):
+    """The mails of this test, newest last: `mails()` sends what waits and reads the files."""
+    folder = world.extensions["config"].data_dir / "mail"
+    before = set(folder.glob("*.eml"))
+
+    def read(to=None):
+        work()
+        new = sorted(set(folder.glob("*.eml")) - before)
+        found = [email.message_from_bytes(path.read_bytes(), policy=email.policy.default) for path in new]
+        return [mail for mail in found if to is None or mail["To"] == to]
+
+    return read

@@ -1,0 +1,109 @@
+"""A node that is silent costs a caller one deadline, and after a while nothing."""
+
+import os
+import threading
+import time
+
+import pytest
+
+from worker.nodes import circuit_breaker as circuits
+from worker.nodes.base import Refused, Unreachable
+from worker.nodes.circuit_breaker import TOLERATED, Circuit
+
+
+@pytest.fixture
+def circuit():
+    return Circuit("node")
+
+
+@pytest.fixture
+def silence():
+    """Work that does not end before the test does."""
+    end = threading.Event()
+    yield end.wait
+    end.set()
+
+
+def refuse():
+    raise Refused("No.")
+
+
+def fall_silent(circuit, silence):
+    for _ in range(TOLERATED):
+        with pytest.raises(Unreachable):
+            circuit.run(silence, 0.01)
+
+
+def test_a_call_gives_what_the_work_gives(circuit):
+    assert circuit.run(lambda: 42, 1) == 42
+    with pytest.raises(Refused):
+        circuit.run(refuse, 1)
+
+
+def test_silence_ends_at_the_deadline(circuit, silence):
+    with pytest.raises(Unreachable) as raised:
+        circuit.run(silence, 0.01)
+    assert "node" not in str(raised.value)
+    assert "node" in raised.value.detail
+
+
+def test_repeated_silence_opens_the_circuit(circuit, silence):
+    fall_silent(circuit, silence)
+    ran = []
+    with pytest.raises(Unreachable):
+        circuit.run(lambda: ran.append(True), 1)
+    assert not ran
+
+
+def test_a_probe_gets_through_and_closes_it(circuit, silence):
+    fall_silent(circuit, silence)
+    assert circuit.run(lambda: 1, 1, probe=True) == 1
+    assert circuit.run(lambda: 2, 1) == 2
+
+
+def test_after_a_pause_one_call_is_let_through(circuit, silence, monkeypatch):
+    monkeypatch.setattr(circuits, "PAUSE", 0)
+    fall_silent(circuit, silence)
+    assert circuit.run(lambda: 1, 1) == 1
+    assert not circuit.open
+
+
+def test_a_refusal_is_not_silence(circuit, silence):
+    for _ in range(2 * TOLERATED):
+        with pytest.raises(Unreachable):
+            circuit.run(silence, 0.01)
+        with pytest.raises(Refused):
+            circuit.run(refuse, 1, probe=True)
+    assert not circuit.open
+
+
+def test_work_that_moves_may_take_longer(circuit):
+    asked, end = [], threading.Event()
+
+    def heard():
+        asked.append(True)
+        if len(asked) == 5:
+            end.set()
+        return time.monotonic()
+
+    assert circuit.run(end.wait, 0.01, heard=heard)
+
+
+def test_calls_that_never_end_do_not_pile_up(circuit, silence, monkeypatch):
+    monkeypatch.setattr(circuits, "AT_ONCE", 2)
+    circuit.reset()
+    for _ in range(2):
+        with pytest.raises(Unreachable):
+            circuit.run(silence, 0.01, probe=True)
+    with pytest.raises(Unreachable) as raised:
+        circuit.run(lambda: 1, 0.01, probe=True)
+    assert "2 calls" in raised.value.detail
+
+
+def test_a_child_of_a_fork_starts_anew(circuit, silence):
+    fall_silent(circuit, silence)
+    child = os.fork()
+    if not child:
+        os._exit(0 if circuit.run(lambda: "spoke", 5) == "spoke" else 1)
+    assert os.waitpid(child, 0)[1] == 0
+    assert circuit.open

@@ -1,0 +1,113 @@
+"""People with one permission each: nothing is broken for them, and nothing is shown that is not theirs."""
+
+import pytest
+from lxml import html
+
+from panel.auth import permissions
+from panel.core.db import session
+from panel.models import Member, Project
+from panel.services import team
+from tests.accounts.test_operators import offered
+from tests.support.link_crawler import pages
+
+PAGES = ("instances", "projects", "ssh_keys", "account", "webhooks")
+ALONE = [
+    *(f"{family}.{verb}" for family in PAGES for verb in permissions.VERBS),
+    *permissions.SPECIAL,
+    "dns_zones.view",
+    None,
+]
+"""What a role may be given alone: all that opens pages, something that opens none, and nothing."""
+KINDS = {"instances.view": "instance", "projects.view": "project", "ssh_keys.view": "ssh_key", "account.view": "member"}
+
+
+@pytest.fixture
+def only(cast, browse):
+    """The browser of a member whose role permits just this."""
+
+    def opened(*allowed):
+        member = session.query(Member).filter_by(account_id=cast.viewer.id).one()
+        member.role.permissions = team.whole(allowed)
+        session.commit()
+        return browse("viewer")
+
+    return opened
+
+
+@pytest.fixture
+def things(as_, cast):
+    """One of each kind that can be found by the word `shop`."""
+    cast.instance(display_name="shop-1")
+    session.add(Project(account_id=cast.owner.id, name="shop project"))
+    session.commit()
+    as_("owner", "POST", "/api/ssh-key/generate", json={"name": "shop key", "algorithm": "ed25519"})
+
+
+@pytest.mark.parametrize("permission", ALONE)
+def test_first_pages_open_to_everybody(things, only, permission):
+    browser = only(*filter(None, [permission]))
+    for path in ("/", "/search?q=shop", "/activity", "/profile"):
+        answer = browser.get(path, follow_redirects=True)
+        assert answer.status_code == 200, (path, permission)
+    overview, found = browser.get("/").text, browser.get("/search?q=shop").text
+    given = team.whole([permission] if permission else [])
+    assert ("shop-1" in overview) == ("instances.view" in given)
+    for name, needed in (
+        ("shop-1", "instances.view"),
+        ("shop project", "projects.view"),
+        ("shop key", "ssh_keys.view"),
+    ):
+        assert (name in found) == (needed in given), (name, permission)
+
+
+@pytest.mark.parametrize("permission", ALONE)
+def test_what_is_linked_can_be_opened(things, only, world, permission):
+    """Ask 20: no link leads to a refusal, no form that can be sent is refused."""
+    browser, adapter = only(*filter(None, [permission])), world.url_map.bind("localhost")
+    for path, answer in pages(browser):
+        assert answer.status_code in (200, 303), (path, permission)
+        if answer.mimetype != "text/html" or not answer.data.strip():
+            continue
+        for address in offered(html.fromstring(answer.data)):
+            endpoint, _ = adapter.match(address.partition("?")[0], method="POST")
+            needed = world.view_functions[endpoint].permission
+            given = team.whole([permission] if permission else [])
+            assert needed in given or needed not in permissions.MEMBER, (path, address)
+
+
+def test_a_member_reads_in_whose_team_they_are(browse, cast):
+    page = browse("viewer").get("/").text
+    assert "Olga Owner" in page
+    assert "as Viewer" in page
+
+
+def test_controls_say_which_permission_is_missing(browse, cast):
+    instance = cast.instance()
+    page = browse("viewer").get(f"/instances/{instance.id}/settings").text
+    assert "it needs instances.manage" in page
+    assert "it needs instances.create" in browse("viewer").get("/").text
+
+
+@pytest.mark.parametrize("permission", [*KINDS, "dns_zones.view"])
+def test_the_api_shows_everybody_their_part(as_, things, only, permission):
+    only(permission)
+    shown = as_("viewer", "GET", "/api/dashboard").json["data"]
+    assert (shown["instances"] is not None, shown["tasks_running"] is not None) == (permission == "instances.view",) * 2
+    counts = as_("viewer", "GET", "/api/dashboard/summary").json["data"]
+    assert set(counts) == {KINDS.get(permission)} - {None}
+    found = as_("viewer", "GET", "/api/dashboard/search?q=shop").json["results"]
+    assert {row["type"] for row in found} == {KINDS.get(permission)} - {None, "member"}
+
+
+def test_the_dashboard_counts(as_, things):
+    shown = as_("owner", "GET", "/api/dashboard").json["data"]
+    assert shown["instances"] == {"total": 1, "states": {"pending": 1}, "price": 4.0}
+    assert as_("owner", "GET", "/api/dashboard/summary").json["data"] == {
+        "instance": 1,
+        "project": 1,
+        "ssh_key": 1,
+        "member": 2,
+    }
+    assert as_("outsider", "GET", "/api/dashboard").json["data"]["instances"]["total"] == 0
+    assert as_("outsider", "GET", "/api/dashboard/search?q=shop").json["results"] == []
+    assert as_("owner", "GET", "/api/dashboard/search").status_code == 422

@@ -1,0 +1,74 @@
+"""Counting in Redis: together with other processes, after its loss, and after its return."""
+
+import socket
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from panel.ratelimit import windows
+from panel.services import settings
+from tests.support.redis_server import Redis
+
+pytestmark = pytest.mark.processes
+
+
+@pytest.fixture
+def redis(tmp_path, world, monkeypatch):
+    monkeypatch.setattr(windows, "PATIENCE", 60)  # however slow this machine is
+    server = Redis(tmp_path)
+    windows.connect(server.url)
+    yield server
+    windows.connect("")
+    server.kill()
+
+
+def hits(count, most=3):
+    return [windows.hit("test", "key", most).allowed for _ in range(count)]
+
+
+def test_processes_count_together(redis):
+    assert hits(2) == [True, True]
+    windows.connect(redis.url)  # as another process would
+    window = windows.hit("test", "key", 3)
+    assert window[:2] == (True, 0)
+    assert 1 <= window.reset <= 61
+    refused = windows.hit("test", "key", 3)
+    assert (refused.allowed, refused.remaining) == (False, 0)
+    assert 1 <= refused.reset <= 61
+
+
+def test_many_at_once_never_get_more_than_the_limit(redis):
+    windows.hit("test", "first", 50)  # Redis has learned the scripts
+    with ThreadPoolExecutor(8) as pool:
+        found = list(pool.map(lambda _: windows.hit("test", "many", 50).allowed, range(200)))
+    assert sum(found) == 50
+
+
+def test_requests_go_on_without_redis_and_are_counted_here(redis, as_, monkeypatch):
+    told = []
+    monkeypatch.setattr(windows, "log", type("Log", (), {"warning": lambda *words, **facts: told.append(words[1])})())
+    monkeypatch.setattr(windows, "told_at", float("-inf"))
+    settings.update({"rate_limit_requests": 3})
+    assert as_("owner", "GET", "/api/connect").status_code == 200
+    redis.kill()
+    assert [as_("owner", "GET", "/api/connect").status_code for _ in range(4)] == [200, 200, 200, 429]
+    monkeypatch.setattr(windows, "away_until", 0)  # it is asked again, and still away
+    assert as_("owner", "GET", "/api/connect").status_code == 429
+    assert told == ["limits_counted_here"]
+
+    redis.start()
+    monkeypatch.setattr(windows, "away_until", 0)
+    answers = [as_("owner", "GET", "/api/connect") for _ in range(4)]  # a Redis that lost all, its scripts too
+    assert [answer.status_code for answer in answers] == [200, 200, 200, 429]
+
+
+def test_a_silent_redis_holds_a_request_up_only_once(world, monkeypatch):
+    """One that takes connections and never answers."""
+    asked, take = [], windows.Shared.take
+    monkeypatch.setattr(windows.Shared, "take", lambda *facts: asked.append(facts) or take(*facts))
+    monkeypatch.setattr(windows, "PAUSE", 600)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        windows.connect(f"redis://127.0.0.1:{silent.getsockname()[1]}")
+        assert hits(4) == [True, True, True, False]
+    assert len(asked) == 1
+    windows.connect("")

@@ -1,0 +1,98 @@
+"""The people of every test, and a small platform for them to use: one location with a simulated node.
+
+`owner` has the resources and a team: `member` may do everything with what was chosen for it, `viewer` may look at
+everything. `outsider` is another customer who must see nothing of them, `admin` runs the platform.
+"""
+
+from dataclasses import dataclass, field
+
+from panel.auth import permissions
+from panel.core.db import session
+from panel.models import Account, Hypervisor, HypervisorGroup, Image, Member, Plan, Role
+from panel.services import accounts, catalog, hypervisors, instances, subnets, tokens
+from worker.sync import node_sync as nodes
+
+ROWS = ("owner", "member", "viewer", "outsider", "admin", "location", "node", "plan", "image")
+PASSWORD = "a long test password"
+
+
+@dataclass
+class Cast:
+    owner: Account
+    member: Account
+    viewer: Account
+    outsider: Account
+    admin: Account
+    location: HypervisorGroup
+    node: Hypervisor
+    plan: Plan
+    image: Image
+    tokens: dict[str, str] = field(default_factory=dict)
+
+    def headers(self, who):
+        """The Authorization header of a person, of `admin` or `billing` (tokens of the platform), or of nobody."""
+        return {"Authorization": f"Bearer {self.tokens[who]}"} if who in self.tokens else {}
+
+    def instance(self, who="owner", **values):
+        """An instance's row, not deployed."""
+        wanted = {"location_id": self.location.id, "plan_id": self.plan.id, "actor": "test", **values}
+        made = instances.create(getattr(self, who), **wanted)
+        session.commit()
+        return made
+
+
+def assemble(data_dir) -> Cast:
+    owner = accounts.create(email="owner@example.com", password=PASSWORD, first_name="Olga", last_name="Owner")
+    outsider = accounts.create(email="outsider@example.com", password=PASSWORD)
+    member = team(owner, "member@example.com", "Engineer", permissions.MEMBER, reach="chosen")
+    viewer = team(owner, "viewer@example.com", "Viewer", [f"{each}.view" for each in permissions.FAMILIES])
+    admin = accounts.create(email="admin@example.com", password=PASSWORD, operator_role="full")
+    location = hypervisors.create_group(name="lab", display_name="Laboratory", country="DE")
+    node = hypervisors.create(
+        location, name="node-1", driver="simulated", uri="simulated://", storage_path="/srv/disks", max_tasks=8
+    )
+    session.commit()
+    nodes.check(node.id)
+    group = catalog.create_plan_group(name="standard", display_name="Standard", hypervisor_groups=[location])
+    plan = catalog.create_plan(group, name="S", cpu_cores=1, ram=512, storage=10, bandwidth=1000, price=4)
+    (data_dir / "images").mkdir(exist_ok=True)
+    (data_dir / "images" / "tiny.qcow2").write_bytes(b"QFI\xfb" + bytes(60))
+    image = catalog.register_image(
+        name="tiny",
+        label="Debian 12 (tiny)",
+        distro="Debian",
+        version="12",
+        filename="tiny.qcow2",
+        size=64,
+        sha256="ab" * 32,
+        min_ram=192,
+    )
+    subnets.create(location, name="v4", cidr="10.9.0.0/24", gateway="10.9.0.1", nameservers=["10.9.0.1"])
+    subnets.create(location, name="v6", cidr="fd99::/64", gateway="fd99::1")
+    cast = Cast(owner, member, viewer, outsider, admin, location, node, plan, image)
+    for who in ("owner", "member", "viewer", "outsider"):
+        cast.tokens[who] = tokens.issue("user", name="test", account=getattr(cast, who), scopes=permissions.USER)[1]
+    for kind in ("admin", "billing"):
+        cast.tokens[kind] = tokens.issue(kind, name="test")[1]
+    session.commit()
+    return cast
+
+
+def team(owner, email, role, allowed, reach="all"):
+    """A person of the owner's team."""
+    account = accounts.create(email=email, password=PASSWORD)
+    role = Role(account_id=owner.id, name=role, permissions=list(allowed))
+    session.add(role)
+    session.flush()
+    session.add(
+        Member(
+            owner_id=owner.id,
+            account_id=account.id,
+            role_id=role.id,
+            email=email,
+            reach=reach,
+            invited_at=account.created_at,
+        )
+    )
+    session.flush()
+    return account

@@ -1,0 +1,98 @@
+"""A web server whose files nodes fetch: real HTTPS, with a certificate of the tests' own authority."""
+
+import ssl
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from ipaddress import ip_network
+
+import pytest
+
+from panel.services.webhooks import url_policy
+from tests.support.webhook_receiver import Authority
+
+
+class Library:
+    """`files` are bytes by path, or a function that gets the handler, or a status. `asked` are the paths of GETs."""
+
+    def __init__(self, certificate, host="127.0.0.1"):
+        self.files, self.asked = {}, []
+        library = self
+
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def do_HEAD(self):
+                self.reply(b"")
+
+            def do_GET(self):
+                library.asked.append(self.path)
+                self.reply()
+
+            def reply(self, instead=None):
+                found = library.files.get(self.path, 404)
+                if callable(found):
+                    return found(self)
+                body = found if isinstance(found, bytes) else b""
+                self.send_response(200 if isinstance(found, bytes) else found)
+                self.send_header("Content-Length", str(len(body)))
+                self.end_headers()
+                self.wfile.write(body if instead is None else instead)
+
+            def log_message(self, *_):
+                pass
+
+        class Server(ThreadingHTTPServer):
+            daemon_threads = True
+
+            def get_request(self):
+                connection, address = super().get_request()
+                wrapped = library.context.wrap_socket(connection, server_side=True, do_handshake_on_connect=False)
+                return wrapped, address
+
+            def handle_error(self, *_):
+                pass
+
+        self.context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        self.context.load_cert_chain(certificate)
+        self.server = Server((host, 0), Handler)
+        self.host, self.port = host, self.server.server_address[1]
+        threading.Thread(target=self.server.serve_forever, args=(0.05,), daemon=True).start()
+
+    def url(self, path="/disc.iso"):
+        return f"https://{self.host}:{self.port}{path}"
+
+    def put(self, path="/disc.iso", content=b"disc" * 1000):
+        self.files[path] = content
+        return self.url(path)
+
+    def close(self):
+        self.server.shutdown()
+        self.server.server_close()
+
+
+@pytest.fixture(scope="session")
+def library_authority():
+    return Authority()
+
+
+@pytest.fixture(scope="session")
+def library_certificate(library_authority, tmp_path_factory):
+    return library_authority.issue(tmp_path_factory.mktemp("library"))
+
+
+@pytest.fixture(scope="module")
+def shelf(library_certificate):
+    """The server alone, for panels that run as processes of their own."""
+    made = Library(library_certificate)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def library(library_certificate, library_authority, monkeypatch):
+    """The server; this machine is taken for public, and its certificate is trusted."""
+    monkeypatch.setattr(url_policy, "allowed", (ip_network("127.0.0.0/8"),))
+    monkeypatch.setattr(url_policy, "authorities", library_authority.pem)
+    made = Library(library_certificate)
+    yield made
+    made.close()

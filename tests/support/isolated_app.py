@@ -1,0 +1,57 @@
+"""An installation beside the suite's own: a fresh database of the same kind, with the cast in it, and real commits. For
+tests of what happens between transactions and between processes."""
+
+from contextlib import contextmanager
+
+import sqlalchemy
+
+from panel.core import jobs, mail
+from panel.core.config import Config
+from panel.core.db import bare_app, db, new_id, session
+from tests.conftest import CONFIGURED
+from tests.support import cast as people
+from worker.sync import node_sync
+
+call = jobs.call
+"""As the product has it: the suite replaces it."""
+
+
+@contextmanager
+def installation(directory, *, make=bare_app, ring=lambda *_: None, **settings):
+    """Its application, made by `make`, with the rows of its `cast`. `ring` hears the bells."""
+    (directory / "data").mkdir(exist_ok=True)
+    kept = jobs.call, jobs.connection, node_sync.data_dir, mail.config
+    with database(directory) as address:
+        config = Config(data_dir=directory / "data", database_url=address, secret_key="test", **settings)
+        app = make(config)
+        jobs.call, node_sync.data_dir = ring, config.data_dir
+        mail.configure(config)
+        jobs.connect(config.redis_url)
+        try:
+            with app.app_context():
+                db.create_all()
+                app.cast = people.assemble(config.data_dir)
+            yield app
+        finally:
+            with app.app_context():
+                session.remove()
+                db.engine.dispose()
+            jobs.call, jobs.connection, node_sync.data_dir, mail.config = kept
+
+
+@contextmanager
+def database(directory):
+    """The address of an empty database: a file, or one on the server that the suite uses."""
+    address = CONFIGURED.get("PANEL_TEST_DATABASE_URL")
+    if not address:
+        yield f"sqlite:///{directory / 'panel.db'}"
+        return
+    name = f"apart_{new_id().replace('-', '')}"
+    server = sqlalchemy.make_url(address).set(drivername="postgresql+psycopg")
+    with sqlalchemy.create_engine(server, isolation_level="AUTOCOMMIT").connect() as connection:
+        connection.exec_driver_sql(f"create database {name}")
+        try:
+            yield server.set(database=name).render_as_string(hide_password=False)
+        finally:
+            connection.exec_driver_sql(f"drop database {name} with (force)")
+            connection.engine.dispose()

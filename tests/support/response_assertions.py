@@ -1,0 +1,170 @@
+"""What holds for every answer that any test of this suite gets: the clients of the tests look at each one.
+
+ENV-01, ENV-02, ENV-03, ENV-12, ENV-16, ENV-17, ENV-18, ENV-32, ERR-01, ERR-02, ERR-12.
+"""
+
+import re
+from functools import cache
+
+from flask.testing import FlaskClient
+
+from api.docs import described
+from api.errors import dialect
+from tests.support import audit_assertions
+
+ALIAS = re.compile(r"_\d+$")
+"""What the endpoints of further paths of an operation end with."""
+ENVELOPE = {"success", "message", "data", "meta", "errors", "reason"}
+HTML = {
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "same-origin",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cache-Control": "no-store",
+}
+
+
+class Client(FlaskClient):
+    """A client that looks at what it gets."""
+
+    def open(self, *args, **options):
+        audit_assertions.begin()
+        answer = super().open(*args, **options)
+        asked = answer.request
+        try:
+            check(asked.method, asked.path, answer)
+            only_documented_keys(self.application, asked.method, asked.path, answer)
+            audit_assertions.check(asked.method, asked.path, answer)
+        except AssertionError as error:
+            raise AssertionError(f"{asked.method} {asked.path}: {answer.status} {answer.data[:500]}") from error
+        return answer
+
+
+def check(method, path, answer):
+    everywhere(answer)
+    spoken = dialect(path)
+    if spoken:
+        api(answer)
+        if method != "HEAD" and answer.status_code != 304 and "Content-Encoding" not in answer.headers:
+            {"admin": admin, "user": user}[spoken](answer)
+    elif answer.mimetype == "text/html":
+        page(answer)
+
+
+def everywhere(answer):
+    headers = answer.headers
+    for name in ("Location", "HX-Redirect", "HX-Location", "HX-Push-Url"):
+        assert name not in headers or own(headers[name]), name
+    for cookie in headers.getlist("Set-Cookie"):
+        assert "HttpOnly" in cookie
+        assert "SameSite=" in cookie
+    assert headers["X-Content-Type-Options"] == "nosniff"
+    assert headers["X-Request-Id"]
+    assert "Cache-Control" in headers  # else a browser decides by itself, also about what scripts of a page read
+    assert (answer.status_code == 429) <= ("Retry-After" in headers)
+
+
+def own(address):
+    """Whether a browser stays on this panel: it drops white space, and a backslash is a slash to it."""
+    read = re.sub(r"[\x00-\x20]", "", address).replace("\\", "/")
+    return read.startswith("/") and not read.startswith("//")
+
+
+def api(answer):
+    assert answer.status_code not in (204, 301, 302, 303, 307, 308)
+    kept = answer.headers["Cache-Control"]
+    assert kept == "no-store" or answer.status_code in (200, 304), kept
+    assert "public" not in kept
+
+
+def admin(answer):
+    assert answer.headers["X-Api-Envelope"] == "v1"
+    if answer.mimetype == "text/csv":
+        return
+    body = answer.json
+    assert body.keys() <= ENVELOPE
+    assert body["success"] is (answer.status_code < 400)
+    assert "X-Failure-Status-Mapped" not in answer.headers or answer.status_code == 400
+    refusal(answer)
+
+
+def user(answer):
+    assert not {"X-Api-Envelope", "X-Failure-Status-Mapped"} & set(answer.headers.keys())
+    body = answer.json if answer.mimetype == "application/json" else {}
+    assert not (answer.status_code < 400 and isinstance(body, dict) and body.get("success") is False)
+    refusal(answer)
+
+
+def refusal(answer):
+    if answer.status_code >= 400:
+        body = answer.json
+        assert body["success"] is False
+        assert body["message"].strip()
+        assert "<" not in body["message"][:1]
+        assert (answer.status_code == 401) == ("WWW-Authenticate" in answer.headers)
+        for texts in body.get("errors", {}).values():
+            assert texts
+            assert all(isinstance(text, str) for text in texts)
+
+
+def page(answer):
+    for name, value in HTML.items():
+        assert answer.headers[name] == value, name
+    policy = answer.headers["Content-Security-Policy"]
+    assert "frame-ancestors 'none'" in policy
+    assert "unsafe" not in policy
+    allowed = re.search(r"script-src 'nonce-([\w-]{16,})'(;|$)", policy)[1]
+    for tag in re.findall(r"<script\b[^>]*>", answer.text):
+        assert f'nonce="{allowed}"' in tag, tag
+    assert not re.search(r"<[a-z][^>]*\son[a-z]+=", answer.text)
+
+
+@cache
+def documented(app, surface):
+    """The documented answers of each endpoint, and the document's schemas."""
+    with app.app_context():
+        document = described(app, surface)
+    found = {}
+    for operations in document["paths"].values():
+        for operation in operations.values():
+            kind, resource, op = operation["operationId"].split(".", 2)
+            found[f"{kind}_{resource}.{op.replace('.', '_')}"] = operation["responses"]
+    return found, document["components"]["schemas"]
+
+
+def only_documented_keys(app, method, path, answer):
+    """Fail for a successful answer with a key that its schema does not name."""
+    if (
+        answer.mimetype != "application/json"
+        or "Content-Encoding" in answer.headers
+        or answer.status_code >= 300
+        or method in ("HEAD", "OPTIONS")
+    ):
+        return
+    endpoint, _ = app.url_map.bind("localhost").match(path, method)
+    endpoint = ALIAS.sub("", endpoint)
+    surface = "USER" if endpoint.startswith("user_") else "ADMIN"
+    operations, schemas = documented(app, surface)
+    if endpoint in operations:
+        content = operations[endpoint].get(str(answer.status_code), {}).get("content", {})
+        schema = content.get("application/json", {}).get("schema", {})
+        unknown = list(unknown_keys(answer.json, schema, schemas))
+        assert unknown == [], f"keys that the document does not name: {unknown}"
+
+
+def unknown_keys(value, schema, schemas, where=""):
+    if "$ref" in schema:
+        schema = schemas[schema["$ref"].rsplit("/", 1)[1]]
+    for kind in ("allOf", "anyOf", "oneOf"):
+        for part in schema.get(kind, ()):
+            yield from unknown_keys(value, part, schemas, where)
+    if isinstance(value, list):
+        for each in value[:3]:
+            yield from unknown_keys(each, schema.get("items", {}), schemas, f"{where}[]")
+    elif isinstance(value, dict) and "properties" in schema:
+        further = schema.get("additionalProperties")
+        for key, each in value.items():
+            named = schema["properties"].get(key, further if isinstance(further, dict) else None)
+            if named is None and not further:
+                yield f"{where}.{key}"
+            elif named:
+                yield from unknown_keys(each, named, schemas, f"{where}.{key}")

@@ -1,0 +1,38 @@
+"""Several hypervisors on one machine, between which machines can move.
+
+Each has its own libvirtd with its own mount namespace (devices, state, settings, sockets) and identity. Their guests'
+cards join one bridge, as those of hosts in one rack would: the first hypervisor makes it, the others use it. The first
+can limit speeds; the others only where the kernel can.
+"""
+
+import contextlib
+
+from lxml.builder import E
+from lxml.etree import tostring
+
+from tests.support.local_hypervisor import PROGRAMS, Hypervisor, unused_network
+from worker.nodes.libvirt import private_daemon
+
+
+@contextlib.contextmanager
+def hosts(directory, count=2):
+    """`count` of them, until the block ends."""
+    network, started = unused_network(), []
+    try:
+        for number in range(1, count + 1):
+            place = directory / f"host{number}"
+            started.append(place)
+            if number == 1:
+                private_daemon.start(place, network, PROGRAMS)
+            else:
+                with contextlib.closing(private_daemon.launch(place)) as connection:
+                    connection.networkDefineXML(joined(network.bridge)).create()
+        yield [Hypervisor(private_daemon.uri(place), place, network) for place in started]
+    finally:
+        for place in reversed(started):
+            private_daemon.stop(place)
+
+
+def joined(bridge):
+    """A network `public` whose cards join a bridge that is there."""
+    return tostring(E.network(E.name("public"), E.forward(mode="bridge"), E.bridge(name=bridge))).decode()

@@ -1,0 +1,328 @@
+"""Which events are told, to whom, and when."""
+
+import json
+import re
+from datetime import datetime, timedelta
+
+import pytest
+from sqlalchemy import delete, func, insert, select, update
+
+from panel.core import clock, events
+from panel.core.db import new_id, session
+from panel.models import Event, Instance, WebhookDelivery
+from panel.schemas.webhooks import KINDS
+from panel.services import instances
+from panel.services.instances import state_reports
+from panel.services.webhooks import fanout
+from tests.conftest import bells
+from tests.webhooks.conftest import Cluster
+from worker import webhooks
+from worker.engine import purge
+
+INSTANCES = [kind for kind, row in KINDS.items() if row.resource == "instance"]
+CLUSTERS = [kind for kind, row in KINDS.items() if row.resource == "kubernetes_cluster"]
+
+
+@pytest.fixture
+def told(receiver, send):
+    """What the receiver was told since the last time: bodies, oldest first."""
+
+    def bodies():
+        send()
+        found = [json.loads(post.body) for post in receiver.posts]
+        receiver.posts.clear()
+        return found
+
+    return bodies
+
+
+@pytest.fixture
+def deploy(cast, work):
+    def do(instance):
+        instance.deployed = False  # a second time is a reinstall, which ends as a deploy does
+        instances.deploy(instance, image_id=cast.image.id, actor="test")
+        session.commit()
+        work()
+        return instance
+
+    return do
+
+
+def kinds(bodies):
+    return [body["event"]["kind"] for body in bodies]
+
+
+# --- what is told of instances
+
+
+def test_the_life_of_an_instance(cast, subscribe, told, deploy, work, as_):
+    """WHK-29 WHK-56 WHK-57 WHK-58 WHK-61 WHK-62 WHK-65 DLV-13 DLV-14 DLV-15 DLV-16 DLV-17."""
+    subscribe()
+    instance = cast.instance(display_name="Shop", hostname="shop.example.com")
+    expected = {
+        "id": instance.id,
+        "name": instance.name,
+        "hostname": "shop.example.com",
+        "display_name": "Shop",
+        "status": "stopped",
+        "location": {"id": cast.location.id, "name": "Laboratory"},
+    }
+    [body] = told()
+    assert set(body) == {"event", "instance"}
+    assert set(body["event"]) == {"id", "kind", "created_at", "data"}
+    assert re.fullmatch(r"[0-9a-f-]{36}", body["event"]["id"])
+    assert abs(datetime.fromisoformat(body["event"]["created_at"]) - clock.now()) < timedelta(minutes=5)
+    assert (body["event"]["kind"], body["event"]["data"], body["instance"]) == ("instance.created", {}, expected)
+    deploy(instance)
+    [body] = told()
+    assert (body["event"]["kind"], body["event"]["data"]) == ("instance.deployed", {})
+    assert body["instance"] == {**expected, "status": "running"}
+    assert as_("owner", "GET", f"/api/instance/{instance.id}").json["status"] == 1
+    for action, data in (
+        ("poweroff", {"status": "stopped", "previous": "running"}),
+        ("start", {"status": "running", "previous": "stopped"}),
+    ):
+        as_("owner", "POST", f"/api/instance/{instance.id}/power/{action}")
+        work()
+        [body] = told()
+        assert (body["event"]["kind"], body["event"]["data"]) == ("instance.status_changed", data)
+        assert body["instance"]["status"] == data["status"]
+    deploy(instance)
+    reinstalled = told()[-1]
+    assert (reinstalled["event"]["kind"], reinstalled["event"]["data"]) == ("instance.reinstalled", {})
+    as_("owner", "DELETE", f"/api/cloud-service/instances/{instance.id}")
+    work()
+    deleted = told()[-1]
+    assert (deleted["event"]["kind"], deleted["event"]["data"]) == ("instance.deleted", {})
+    assert deleted["instance"] | {"status": "stopped"} == expected
+    assert session.get(Instance, instance.id) is None
+
+
+@pytest.mark.parametrize("reason", ["user", "admin", "network"])
+def test_suspensions_say_whose(cast, subscribe, told, deploy, work, reason):
+    """WHK-59 WHK-60."""
+    instance = deploy(cast.instance())
+    subscribe(event_kinds=["instance.suspended", "instance.unsuspended"])
+    instances.suspend(instance, reason=reason, actor="test")
+    session.commit()
+    work()
+    instances.unsuspend(instance, actor="test")
+    session.commit()
+    work()
+    bodies = told()
+    assert kinds(bodies) == ["instance.suspended", "instance.unsuspended"]
+    assert [body["event"]["data"] for body in bodies] == [{"reason": reason}] * 2
+
+
+def test_suspended_by_an_operator(cast, subscribe, told, deploy, as_):
+    """WHK-59 WHK-60, by the admin API."""
+    instance = deploy(cast.instance())
+    subscribe(event_kinds=["instance.suspended", "instance.unsuspended"])
+    for action in ("suspend", "resume"):
+        as_("admin", "POST", f"/api/v1/instance/{instance.id}/state/{action}")
+    assert [body["event"]["data"] for body in told()] == [{"reason": "admin"}] * 2
+
+
+def test_deployed_again_after_a_week_is_deployed(cast, subscribe, told, deploy, moved):
+    """WHK-61 WHK-63 WHK-64."""
+    subscribe(event_kinds=["instance.deployed", "instance.reinstalled"])
+    instance = deploy(cast.instance())
+    moved(days=6)
+    deploy(instance)
+    assert kinds(told()) == ["instance.deployed", "instance.reinstalled"]
+    moved(days=8)
+    deploy(instance)
+    assert kinds(told()) == ["instance.deployed"]
+    session.execute(delete(Event))
+    session.commit()
+    deploy(instance)
+    assert kinds(told()) == ["instance.deployed"]
+    deploy(instance)
+    assert kinds(told()) == ["instance.reinstalled"]
+
+
+# --- what is told of clusters
+
+
+@pytest.mark.parametrize("kind", CLUSTERS)
+def test_events_of_clusters(cast, subscribe, told, happens, kind):
+    """WHK-66 WHK-67 WHK-68 WHK-69 WHK-70 WHK-71 WHK-72 WHK-73 WHK-74 WHK-75 WHK-76 WHK-77 WHK-78 WHK-79 WHK-80 WHK-81
+    DLV-13 DLV-14 DLV-18 DLV-19: recorded as such, and told."""
+    subscribe(event_kinds=[kind])
+    made = happens(kind, Cluster(cast.owner), severity="warning", message="Look!", pool_id="p", name="Pool")
+    for other in KINDS:
+        if other != kind and KINDS[other].resource == "kubernetes_cluster":
+            happens(other)
+    [body] = told()
+    assert set(body) == {"event", "cluster"}
+    assert body["cluster"] == {"id": "11111111-1111-4111-8111-111111111111", "name": "Prod", "slug": "prod"}
+    assert set(body["event"]) == {"id", "kind", "severity", "message", "data", "created_at"}
+    assert (body["event"]["id"], body["event"]["kind"]) == (made.id, kind)
+    assert (body["event"]["severity"], body["event"]["message"]) == ("warning", "Look!")
+    assert body["event"]["data"] == {"pool_id": "p", "name": "Pool"}
+
+
+# --- who is told
+
+
+def test_kinds_match_exactly(subscribe, told, happens):
+    """WHK-30."""
+    subscribe(event_kinds=["pool.created"])
+    happens("pool.created.scale_failed")
+    assert told() == []
+    happens("pool.created")
+    assert kinds(told()) == ["pool.created"]
+
+
+def test_all_kinds(cast, subscribe, told, happens):
+    """WHK-29."""
+    subscribe(event_kinds=["*", "instance.created"])
+    cast.instance()
+    happens("cert.renewed")
+    assert sorted(kinds(told())) == ["cert.renewed", "instance.created"]
+
+
+@pytest.mark.parametrize("kind", ["cluster.updated", "pool.deleted", "admin.reset_state", "cert.renewed"])
+def test_a_filter_of_clusters(cast, subscribe, told, happens, kind):
+    """WHK-82 WHK-83."""
+    mine, other = Cluster(cast.owner, id=new_id()), Cluster(cast.owner, id=new_id())
+    subscribe(cluster_filter=[mine.id])
+    happens(kind, mine)
+    happens(kind, other)
+    cast.instance()
+    bodies = told()
+    assert [body["cluster"]["id"] for body in bodies if "cluster" in body] == [mine.id]
+    assert kinds(bodies).count("instance.created") == 1
+
+
+def test_only_events_of_the_account(cast, subscribe, told, deliveries):
+    """WHK-89."""
+    theirs, mine = subscribe("outsider"), subscribe()
+    cast.instance()
+    told()
+    assert deliveries(theirs) == []
+    cast.instance("outsider")
+    told()
+    assert len(deliveries(theirs)) == len(deliveries(mine)) == 1
+
+
+def test_one_that_is_off_is_told_nothing(cast, subscribe, told, deliveries):
+    """WHK-36 DLV-36."""
+    off = subscribe(enabled=False)
+    cast.instance()
+    off.enabled = True
+    session.commit()
+    assert told() == []
+    subscribe(enabled=False)
+    cast.instance()
+    told()
+    assert len(deliveries()) == 1
+
+
+def test_what_was_before_is_not_told(cast, subscribe, told):
+    subscribe("owner", event_kinds=["instance.deleted"])
+    cast.instance()
+    subscribe()
+    assert told() == []
+
+
+def test_nobody_listens(cast):
+    cast.instance()
+    session.commit()
+    assert session.scalar(select(Event)).spread_at is not None
+    assert ("worker.webhooks.spread", ()) not in bells
+
+
+# --- when
+
+
+def test_a_change_rings_for_its_deliveries_at_once(cast, subscribe, deliveries, work):
+    """WHK-84: within the second, by a bell; tests/webhooks/test_kill.py measures it."""
+    subscribe()
+    cast.instance()
+    assert bells.count(("worker.webhooks.spread", ())) == 1
+    work()
+    assert [row.status for row in deliveries()] == ["pending"]
+
+
+def test_nothing_is_made_twice(cast, subscribe, told, receiver, send):
+    """WHK-87 DLV-01: neither by the poll after the bell, nor by two runs that found the same."""
+    subscribe()
+    subscribe()
+    cast.instance()
+    assert len(told()) == 2
+    send()
+    session.execute(update(Event).values(spread_at=None))
+    send()
+    assert receiver.posts == []
+
+
+def test_a_run_takes_two_hundred_of_each_type(cast, subscribe, deliveries):
+    """WHK-85 WHK-86: without any bell, oldest first."""
+    subscribe()
+    missed("instance", 250, cast.owner.id)
+    missed("kubernetes_cluster", 250, cast.owner.id)
+    webhooks.spread()
+    assert count() == {"instance": 200, "kubernetes_cluster": 200}
+    oldest = session.scalars(select(Event.id).where(Event.resource_type == "instance").order_by(Event.id).limit(200))
+    assert set(oldest) <= {row.event_id for row in deliveries()}
+    webhooks.spread()
+    assert count() == {"instance": 250, "kubernetes_cluster": 250}
+
+
+def missed(resource_type, number, account_id):
+    kind = "instance.created" if resource_type == "instance" else "cluster.created"
+    rows = [
+        {"account_id": account_id, "kind": kind, "resource_type": resource_type, "resource_id": new_id(), "data": {}}
+        for _ in range(number)
+    ]
+    session.execute(insert(Event), rows)
+    session.commit()
+
+
+def count():
+    made = select(Event.resource_type, func.count()).join(WebhookDelivery, WebhookDelivery.event_id == Event.id)
+    return dict(session.execute(made.group_by(Event.resource_type)).all())
+
+
+def test_a_run_takes_the_same_queries_for_many(cast, subscribe, queries):
+    for _ in range(4):
+        subscribe()
+    missed("instance", 1, cast.owner.id)
+    queries.clear()
+    fanout.spread()
+    few = len(queries)
+    missed("instance", 150, cast.owner.id)
+    queries.clear()
+    fanout.spread()
+    assert len(queries) == few
+
+
+def test_history_is_kept_for_a_week(cast, subscribe, told, deliveries, moved):
+    """WHK-88: deliveries go with their events."""
+    subscribe()
+    cast.instance()
+    told()
+    moved(days=6)
+    purge.tidy()
+    assert len(deliveries()) == 1
+    moved(days=2)
+    purge.tidy()
+    assert deliveries() == []
+    assert session.scalars(select(Event)).all() == []
+
+
+def test_an_event_and_its_change_are_one_transaction(cast, subscribe, deliveries):
+    subscribe()
+    instance = cast.instance()
+    bells.clear()
+    state_reports.deployed(instance, actor="test")
+    session.rollback()
+    webhooks.spread()
+    assert [row.event_kind for row in deliveries()] == ["instance.created"]
+    assert ("worker.webhooks.spread", ()) not in bells
+
+
+def test_every_kind_of_the_catalog_has_a_resource_that_can_be_shown():
+    assert {row.resource for row in KINDS.values()} == events.SHOWN.keys()
+    assert len(INSTANCES) == 7

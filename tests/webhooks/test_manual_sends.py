@@ -1,0 +1,127 @@
+"""Tests and repeats by hand, and what changes of a subscription mean for what is sent: with a receiver that listens."""
+
+import json
+
+import pytest
+from sqlalchemy import select
+
+from panel.core import clock
+from panel.core.db import session
+from panel.models import AuditEntry, WebhookDelivery, WebhookSubscription
+from panel.schemas.webhooks import CLUSTER, KINDS
+from panel.services.webhooks.signing import signature
+from tests.webhooks.conftest import SECRET
+
+
+@pytest.fixture
+def call(as_):
+    def call(method, row, path="", **body):
+        answer = as_("owner", method, f"/api/webhook-subscription/{row.id}{path}", json=body)
+        assert answer.status_code < 300, answer.json
+        return answer.json
+
+    return call
+
+
+def counts(row):
+    row = session.get(WebhookSubscription, row.id)
+    return row.consecutive_failures, row.last_delivery_status, row.enabled
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_test_is_signed_and_shaped_as_an_event_of_its_kind(call, subscribe, receiver, send, kind):
+    """DLV-13, DLV-14, DLV-16, DLV-18, DLV-19: in tests too"""
+    row = subscribe(event_kinds=["pool.created"])
+    call("POST", row, "/test", kind=kind)
+    send()
+    (post,) = receiver.posts
+    body = json.loads(post.body)
+    assert post.headers["X-Signature-256"] == signature(post.body, SECRET)
+    assert post.headers["X-Hypervisor-Event"] == body["event"]["kind"] == kind
+    assert post.headers["X-Hypervisor-Event-Id"] == body["event"]["id"]
+    assert body["event"]["data"] == {"test": True}
+    if KINDS[kind].resource == CLUSTER:
+        assert body["event"].keys() == {"id", "kind", "severity", "message", "data", "created_at"}
+        assert body.keys() == {"event", "cluster"}
+        assert body["cluster"].keys() == {"id", "name", "slug"}
+    else:
+        assert body["event"].keys() == {"id", "kind", "created_at", "data"}
+        assert body.keys() == {"event", "instance"}
+        assert body["instance"].keys() == {"id", "name", "hostname", "display_name", "status", "location"}
+
+
+@pytest.mark.parametrize(("answer", "status"), [(200, "delivered"), (500, "failed_permanent")])
+def test_a_test_is_tried_once_and_counts_for_nothing(call, subscribe, receiver, send, moved, answer, status):
+    """Also while the subscription is off."""
+    row = subscribe(consecutive_failures=19, last_delivery_status="failed_permanent", enabled=False)
+    row.disabled_at = clock.now()
+    receiver.answer = answer
+    call("POST", row, "/test")
+    for _ in range(3):
+        send()
+        moved(hours=1)
+    assert len(receiver.posts) == 1
+    (made,) = call("GET", row, "/deliveries")["data"]
+    assert (made["status"], made["attempts"], made["response_code"]) == (status, 1, answer)
+    assert counts(row) == (19, "failed_permanent", False)
+
+
+def test_a_delivery_that_is_sent_again_is_the_same_event(call, subscribe, receiver, send, cast):
+    """DLV-04, DLV-06: and has all its attempts anew."""
+    row = subscribe()
+    cast.instance()
+    send()
+    (made,) = call("GET", row, "/deliveries")["data"]
+    assert made["status"] == "delivered"
+    call("POST", row, f"/delivery/{made['id']}/redeliver")
+    receiver.answer = 503
+    send()
+    (again,) = call("GET", row, "/deliveries")["data"]
+    assert (again["status"], again["attempts"]) == ("pending_retry", 1)
+    first, second = receiver.posts
+    assert first.body == second.body
+    assert first.headers["X-Hypervisor-Event-Id"] == second.headers["X-Hypervisor-Event-Id"] == made["event_id"]
+    assert first.headers["X-Hypervisor-Delivery"] != second.headers["X-Hypervisor-Delivery"]
+    assert [each["code"] for each in session.get(WebhookDelivery, made["id"]).tries] == [204, 503]
+
+
+def test_the_secret_of_that_moment_signs(call, subscribe, receiver, send, cast):
+    """WHK-38, WHK-44, WHK-45: through the front door"""
+    row = subscribe()
+    assert counts(row)[1] is None
+    call("PATCH", row, name="new")
+    cast.instance()
+    send()
+    assert counts(row)[1] == "delivered"
+    call("PATCH", row, secret="another one of 16")
+    cast.instance()
+    send()
+    old, new = receiver.posts
+    assert old.headers["X-Signature-256"] == signature(old.body, SECRET)
+    assert new.headers["X-Signature-256"] == signature(new.body, "another one of 16")
+    assert new.headers["X-Signature-256"] != signature(new.body, SECRET)
+
+
+def test_one_that_is_off_or_gone_is_told_nothing(call, subscribe, receiver, send, cast, deliveries):
+    """WHK-36, WHK-49, DLV-36, DLV-37"""
+    off, gone = subscribe(enabled=False), subscribe()
+    cast.instance()
+    call("DELETE", gone)
+    send()
+    assert (receiver.posts, deliveries()) == ([], [])
+    call("PATCH", off, enabled=True)
+    send()
+    assert receiver.posts == []
+    cast.instance()
+    send()
+    assert len(receiver.posts) == 1
+
+
+def test_the_audit_log_tells_who_did_it_and_no_secret(call, subscribe):
+    row = subscribe()
+    call("PATCH", row, secret="another one of 16")
+    call("POST", row, "/test")
+    call("DELETE", row)
+    entries = session.scalars(select(AuditEntry).order_by(AuditEntry.id)).all()
+    assert [each.action for each in entries] == [f"user.webhook.{op}" for op in ("update", "test", "delete")]
+    assert not any("another one of 16" in str(vars(each)) for each in entries)

@@ -1,0 +1,154 @@
+"""A worker process at work: many calls at once, heartbeats, and bells that ring again."""
+
+import threading
+
+import pytest
+from sqlalchemy import select
+
+from panel.core.db import session
+from panel.models import Instance, Task
+from panel.services import instances
+from tests.support.isolated_app import installation
+from worker.engine import claiming, pool
+from worker.nodes.simulated import SimulatedNode
+
+PATIENCE = 60
+"""Seconds until a test stops waiting. Never what a test measures."""
+
+
+@pytest.fixture
+def site(tmp_path):
+    with installation(tmp_path) as app, app.app_context():
+        yield app
+
+
+@pytest.fixture
+def worker(site):
+    made = pool.Hands(site, 2, beat=0.02)
+    yield made
+    made.put_down()
+
+
+@pytest.fixture
+def order(site):
+    def order():
+        cast = site.cast
+        wanted = {"location_id": cast.location.id, "plan_id": cast.plan.id, "actor": "test"}
+        made = instances.create(session.merge(cast.owner), **wanted)
+        task, _ = instances.deploy(made, image_id=cast.image.id, actor="test")
+        session.commit()
+        return task.id
+
+    return order
+
+
+@pytest.fixture
+def held(monkeypatch):
+    """Starts of machines wait until `free` is set; `there` is set when one begins."""
+
+    class Held:
+        there, free = threading.Event(), threading.Event()
+
+    def start(self, machine_id, real=SimulatedNode.start):
+        Held.there.set()
+        assert Held.free.wait(PATIENCE)
+        real(self, machine_id)
+
+    monkeypatch.setattr(SimulatedNode, "start", start)
+    yield Held
+    Held.free.set()
+
+
+def look(task_id):
+    found = session.execute(select(Task.__table__).where(Task.id == task_id)).one()
+    session.rollback()
+    return found
+
+
+def beats(task_id):
+    """Waits for a heartbeat."""
+    before, waited = look(task_id).heartbeat_at, threading.Event()
+    for _ in range(PATIENCE * 20):
+        if look(task_id).heartbeat_at != before:
+            return True
+        waited.wait(0.05)
+    return False
+
+
+def test_a_task_in_hand_beats_also_after_its_bell_rang_again(worker, order, held):
+    task_id = order()
+    worker.give("worker.engine.runner.run", task_id)
+    assert held.there.wait(PATIENCE)
+    assert beats(task_id)
+    worker.run(task_id)  # a second bell finds it taken, and must not let it go
+    assert len(worker.holding) == 1
+    assert beats(task_id)
+    held.free.set()
+    worker.put_down()
+    assert (look(task_id).status, look(task_id).attempt, worker.holding) == ("completed", 1, set())
+
+
+def test_every_claim_has_a_name_of_its_own(worker, order):
+    """Two attempts of one task in one process must not be taken for each other."""
+    names = []
+    claim = claiming.claim
+
+    def note(task_id, name):
+        names.append(name)
+        return claim(task_id, name)
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(claiming, "claim", note)
+        task_id = order()
+        for _ in range(3):
+            worker.run(task_id)
+    assert len(set(names)) == 3
+    assert all(name.startswith(worker.worker) and len(name) <= 64 for name in names)
+
+
+def test_a_call_that_crashes_frees_its_hand(worker, order, site):
+    for _ in range(3):
+        worker.give("worker.nowhere.nothing")
+    task_id = order()
+    worker.give("worker.engine.runner.run", task_id)
+    worker.put_down()
+    assert look(task_id).status == "completed"
+
+
+def test_all_hands_full_waits(worker, order, held):
+    tasks = [order() for _ in range(3)]
+    for task_id in tasks[:2]:
+        worker.give("worker.engine.runner.run", task_id)
+    third = threading.Thread(target=worker.give, args=("worker.engine.runner.run", tasks[2]))
+    third.start()
+    assert held.there.wait(PATIENCE)
+    third.join(0.2)
+    assert third.is_alive()
+    assert look(tasks[2]).status == "queued"
+    held.free.set()
+    third.join(PATIENCE)
+    worker.put_down()
+    assert [look(task_id).status for task_id in tasks] == ["completed"] * 3
+
+
+def test_one_hand_carries_what_one_bell_tells_of(worker, order):
+    """Starts of several machines: one claim, and one name for it."""
+    deploys = [order() for _ in range(3)]
+    for task_id in deploys:
+        worker.run(task_id)
+    machines = session.scalars(select(Instance).where(Instance.deployed)).all()
+    starts = []
+    for action in ("poweroff", "start"):
+        starts = [instances.act(machine, action, actor="test").id for machine in machines]
+        session.commit()
+        if action == "poweroff":
+            for task_id in starts:
+                worker.run(task_id)
+            session.expire_all()
+    claim, names = claiming.claim, []
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(claiming, "claim", lambda *told: names.append(told) or claim(*told))
+        worker.give("worker.engine.runner.run", *starts)
+        worker.put_down()
+    assert [look(task_id).status for task_id in starts] == ["completed"] * 3
+    assert (names, worker.holding) == ([], set())

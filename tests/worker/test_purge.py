@@ -1,0 +1,25 @@
+"""What has had its day goes, and nothing else."""
+
+from datetime import timedelta
+
+from sqlalchemy import select
+
+from panel.core import clock
+from panel.core.db import session
+from panel.models import Event, SignIn
+from panel.services import sessions
+
+
+def test_ended_sessions_and_old_events_go(cast, work, monkeypatch):
+    from worker.engine import purge
+
+    cast.instance()
+    sessions.start(cast.owner, ip="127.0.0.1", user_agent="test")
+    session.commit()
+    later = clock.now() + timedelta(days=6)
+    monkeypatch.setattr(clock, "now", lambda: later)
+    purge.tidy()
+    assert len(session.scalars(select(Event)).all()) == len(session.scalars(select(SignIn)).all()) == 1
+    later += timedelta(days=9)
+    purge.tidy()
+    assert session.scalars(select(Event)).all() == session.scalars(select(SignIn)).all() == []

@@ -1,0 +1,88 @@
+"""What a worker process does with the bells it hears: a few threads carry the calls, one keeps their heartbeats fresh.
+
+RQ delivers the bells (`take` is the function it calls). The main thread only passes them on, so one process carries
+many tasks that mostly wait for nodes. While all hands are full it stops listening, and other workers hear the next one.
+"""
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from importlib import import_module
+from itertools import count as numbers
+
+import structlog
+from sqlalchemy import update
+
+from panel.core import clock
+from panel.core.database_errors import log_failure
+from panel.core.db import new_id, session
+from panel.models import Task
+from worker.engine import batch, claiming, runner
+
+log = structlog.get_logger()
+
+BEAT = 8.0
+"""Seconds between two heartbeats of a task in hand."""
+
+
+class Hands:
+    def __init__(self, app, count, beat=BEAT):
+        self.app, self.worker = app, f"worker-{new_id()}"
+        self.free = threading.Semaphore(count)
+        self.threads = ThreadPoolExecutor(count, thread_name_prefix="hand")
+        self.holding: set[str] = set()
+        """The names under which tasks were claimed: one for each claim, never used again."""
+        self.numbers = numbers(1)
+        self.stopped = threading.Event()
+        threading.Thread(target=self.beat, args=(beat,), name="heartbeat", daemon=True).start()
+
+    def give(self, function, *args):
+        """Starts the call on a free hand; waits for one when all are full."""
+        self.free.acquire()
+        self.threads.submit(self.carry, function, *args).add_done_callback(lambda _: self.free.release())
+
+    def carry(self, function, *args):
+        try:
+            with self.app.app_context():
+                if function == "worker.engine.runner.run":
+                    self.run(*args)
+                else:
+                    module, name = function.rsplit(".", 1)
+                    getattr(import_module(module), name)(*args)
+        except Exception as error:
+            log_failure(log, "call_failed", error, function=function)
+
+    def run(self, *task_ids):
+        name = f"{self.worker}-{next(self.numbers)}"
+        self.holding.add(name)
+        try:
+            runner.run(*task_ids, name) if len(task_ids) == 1 else batch.run(task_ids, name)
+        finally:
+            self.holding.discard(name)  # whatever happened: a row that is still running then has lost its worker
+
+    def beat(self, pause):
+        """Says that the tasks in hand are alive. A thread that hangs for ever in a node call cannot happen: every call
+        of a driver ends."""
+        while not self.stopped.wait(pause):
+            names = list(self.holding)
+            if not names:
+                continue
+            try:
+                with self.app.app_context():
+                    mine = update(Task).where(claiming.UNDER_WAY, Task.worker.in_(names))
+                    session.execute(mine.values(heartbeat_at=clock.now()))
+                    session.commit()
+            except Exception as error:
+                log_failure(log, "heartbeat_failed", error)
+
+    def put_down(self):
+        """Takes no more and finishes what is in hand; heartbeats go on meanwhile."""
+        self.threads.shutdown()
+        self.stopped.set()
+
+
+hands: Hands | None = None
+
+
+def take(function, *args):
+    """Called by RQ for each bell."""
+    hands.give(function, *args)

@@ -1,0 +1,165 @@
+"""What runs when, and the eyes that are kept on the nodes. Any number may run: one at a time leads, by a lock in Redis.
+Should two lead for a moment, nothing is done twice: every change they make is conditional.
+
+RQ's own cron is not used: it has no leader (two of them ring everything twice) and ignores the JSON serializer.
+"""
+
+import signal
+import threading
+import time
+
+import structlog
+from redis import RedisError
+from redis.lock import Lock
+from sqlalchemy import select
+
+from panel.core import jobs
+from panel.core.database_errors import log_failure
+from panel.core.db import session
+from panel.models import Hypervisor
+from worker.engine.reaper import LEASE, Sweep
+from worker.nodes.base import NodeError
+from worker.sync import guest_agents, node_sync
+
+log = structlog.get_logger()
+
+LEADING = "panel:schedule"
+
+LOOK = 10.0
+"""Seconds between two looks at all machines of a node."""
+
+MISSED = 60.0
+"""Seconds between two looks for events that webhooks were not told of (specification 6.1)."""
+
+LOOK_CLOSER = 600.0
+"""Seconds between two looks at what a node can do and how much room it has."""
+
+
+class Schedule:
+    def __init__(self, app, lease=LEASE):
+        self.app, self.stopped = app, threading.Event()
+        self.lead = Lock(jobs.connection, LEADING, timeout=20, blocking=False)
+        self.eyes: dict[tuple, Eye] = {}
+        self.calls = {
+            Sweep(lease): lease / 8,
+            self.watch_nodes: 5,
+            lambda: jobs.call("worker.tasks.tokens.write_down_use"): 15,
+            lambda: jobs.call("worker.tasks.sessions.write_down_seen"): 60,
+            lambda: jobs.call("worker.tasks.mail.send_due"): 15,
+            lambda: jobs.call("worker.tasks.consoles.tidy"): 60,
+            lambda: jobs.call("worker.sync.guest_agents.look_everywhere"): 15,
+            guest_agents.look_at_watched: 5,
+            lambda: jobs.call("worker.tasks.docker_deployments.look_everywhere"): 60,
+            lambda: jobs.call("worker.webhooks.spread"): MISSED,
+            lambda: jobs.call("worker.tasks.media_downloads.sweep"): 60,
+            lambda: jobs.call("worker.tasks.volumes.retry_deletes"): 10,
+            lambda: jobs.call("worker.tasks.certificates.sweep"): 600,
+            lambda: jobs.call("worker.tasks.image_catalog.refresh"): 3600,
+            lambda: jobs.call("worker.sync.image_copies.sweep"): 3600,
+            lambda: jobs.call("worker.tasks.usage.count"): 300,
+            lambda: jobs.call("worker.sync.traffic.look"): 60,
+            lambda: jobs.call("worker.engine.purge.tidy"): 3600,
+        }
+        """Seconds between two calls. Each is quick: what takes longer is rung for, or has a thread of its own."""
+        self.due = dict.fromkeys(self.calls, 0.0)
+
+    def run(self):
+        for name in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(name, lambda *_: self.stopped.set())
+        while not self.stopped.is_set():  # not `wait`: a signal handler must not meet its lock
+            time.sleep(0.5)
+            self.tick()
+        self.close_eyes()
+        self.step_down()
+
+    def tick(self):
+        try:
+            leading = self.leads()
+        except RedisError as error:
+            log.warning("schedule_waits_for_redis", error=str(error))
+            return time.sleep(2)
+        if not leading:
+            return self.close_eyes()
+        for call, seconds in self.calls.items():
+            if time.monotonic() >= self.due[call]:
+                self.due[call] = time.monotonic() + seconds
+                self.make(call)
+
+    def make(self, call):
+        try:
+            with self.app.app_context():
+                call()
+        except Exception as error:
+            log_failure(log, "schedule_failed", error)  # the database may be away for a moment: the next time comes
+
+    def leads(self):
+        if self.lead.owned():
+            self.lead.reacquire()
+            return True
+        return self.lead.acquire()
+
+    def step_down(self):
+        try:
+            if self.lead.owned():
+                self.lead.release()
+        except RedisError:
+            pass  # the lock ends by itself
+
+    def watch_nodes(self):
+        """An eye for each node. One whose node was removed, or is reached in another way by now, is closed."""
+        wanted = {tuple(row) for row in session.execute(select(Hypervisor.id, Hypervisor.driver, Hypervisor.uri))}
+        for key in self.eyes.keys() - wanted:
+            self.eyes.pop(key).close()
+        for key in wanted - self.eyes.keys():
+            self.eyes[key] = Eye(self.app, key[0])
+
+    def close_eyes(self):
+        while self.eyes:
+            self.eyes.popitem()[1].close()
+
+
+class Eye:
+    """Watches one node from two threads: one hears its events, the other looks at all its machines, every few seconds
+    and whenever hearing begins anew. A node that is silent holds up nobody but them, and not the end of the process."""
+
+    def __init__(self, app, hypervisor_id):
+        self.app, self.hypervisor_id = app, hypervisor_id
+        self.closed, self.due = threading.Event(), threading.Event()
+        for part in (self.listen, self.look):
+            threading.Thread(target=self.keep, args=(part,), name=f"eye {hypervisor_id}", daemon=True).start()
+
+    def close(self):
+        self.closed.set()
+        self.due.set()
+
+    def keep(self, part):
+        while not self.closed.is_set():
+            try:
+                with self.app.app_context():
+                    part()
+            except NodeError as error:
+                log.debug("watch_ended", node=self.hypervisor_id, detail=error.detail)  # looking tells people
+            except Exception as error:
+                log_failure(log, "watch_failed", error, node=self.hypervisor_id)
+            self.closed.wait(5)
+
+    def listen(self):
+        node = node_sync.node_of(self.hypervisor_id)
+        self.due.set()
+        node.watch(self.heard, self.closed.is_set)
+
+    def heard(self, instance_id, power):
+        with self.app.app_context():
+            node_sync.changed(self.hypervisor_id, instance_id, power)
+
+    def look(self):
+        closer = 0.0
+        while not self.closed.is_set():
+            self.due.clear()
+            if time.monotonic() >= closer:
+                closer = time.monotonic() + LOOK_CLOSER
+                node_sync.check(self.hypervisor_id)
+            else:
+                node_sync.refresh(self.hypervisor_id)
+            session.remove()
+            self.due.wait(LOOK)

@@ -1,0 +1,72 @@
+"""A real Debian 12: systemd, cloud-init, openssh, the QEMU guest agent, and apt with everything behind it.
+
+cloud-init reads a NoCloud seed (volume label `cidata`) as it does anywhere; `overlay/etc/cloud` says what this image
+adds. The default user is `debian`, who may sudo. Root signs in over ssh where the seed says `disable_root: false`.
+The boot loaders follow Debian's own links to the newest kernel, so upgrades need no further step; the loaders
+themselves stay as they are.
+"""
+
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from worker.images import commands, disk, packages, rootfs_overlay, uefi
+from worker.images.image_file import Built, described
+
+HERE = Path(__file__).parent
+PACKAGES = [
+    *("linux-image-cloud-amd64", "initramfs-tools", "lz4", "kmod", "udev", "fdisk"),
+    *("systemd-sysv", "systemd-resolved", "systemd-timesyncd", "dbus", "libpam-systemd", "locales", "sudo"),
+    *("cloud-init", "cloud-guest-utils", "openssh-server", "qemu-guest-agent"),
+    *("iproute2", "iputils-ping", "netbase", "ca-certificates", "curl", "less", "procps", "vim-tiny"),
+]
+DISK_MODULES = ["virtio_pci", "virtio_blk", "virtio_scsi", "sd_mod"]
+LEFT_OUT = [
+    "path-exclude=/usr/share/man/*",
+    "path-exclude=/usr/share/doc/*",
+    "path-include=/usr/share/doc/*/copyright",
+]
+"""For dpkg, while the image is made. What people install later comes with its manuals."""
+
+SIZE_MB = 2048
+
+
+def missing() -> list[str]:
+    """A sentence for each thing this host lacks to build the image."""
+    return commands.absent({**packages.PROGRAMS, **disk.PROGRAMS})
+
+
+def build(out: Path, *, cache: Path, log=print) -> Built:
+    """Writes the image, in a minute or two. After failure (`BuildFailed`) an older file at `out` is as it was."""
+    signed = uefi.loaders(cache, log)
+    with TemporaryDirectory(dir=cache, prefix=".debian-") as work:
+        ours, root = Path(work, "ours"), Path(work, "root")
+        rootfs_overlay.lay(HERE / "overlay", ours)
+        modules = ours / "etc/initramfs-tools/modules"
+        modules.write_text("\n".join(DISK_MODULES) + "\n")
+        log("Installing Debian …")
+        packages.installed(PACKAGES, root, cache=cache, overlay=ours, finish=HERE / "finish", dpkg=LEFT_OUT)
+        log(f"Writing {out.name} …")
+        disk.write(
+            root,
+            out,
+            signed=signed,
+            size_mb=SIZE_MB,
+            label="debian",
+            kernel="/vmlinuz",
+            initrd="/initrd.img",
+            options="ro quiet net.ifnames=0",
+        )
+        exactly = (root / "etc/debian_version").read_text().strip()
+    return described(
+        out,
+        name="debian",
+        label="Debian 12",
+        distro="debian",
+        release=packages.SUITE,
+        version="12",
+        publisher_version=exactly,
+        min_disk_gb=3,
+        min_memory_mb=512,
+        cloudinit=True,
+        secure_boot=True,
+    )

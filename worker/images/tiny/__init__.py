@@ -1,0 +1,65 @@
+"""The tiny guest: a Linux that starts in seconds and does what a panel needs of one.
+
+Debian's cloud kernel, busybox, dropbear, the QEMU guest agent and nothing else; for demonstrations, tests, rescue and
+whoever wants a small machine. Everything it is told comes from a NoCloud seed (volume label `cidata`) whose three
+files are **JSON**: `meta-data`, `network-config` (version 2) and `user-data`, the latter with the line `#cloud-config`
+before the JSON, or a script beginning with `#!`. JSON is also YAML, so the same seed serves cloud-init. Write
+characters beyond the basic plane as themselves (`ensure_ascii=False`): YAML does not know surrogate pairs.
+
+Of #cloud-config it understands hostname, timezone, write_files, ssh_authorized_keys, users, password, chpasswd,
+ssh_pwauth, disable_root and runcmd; /var/log/seed.log names what it did not. Its default user is root, who may sign in
+with a password over ssh only where `ssh_pwauth` says so.
+"""
+
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from worker.images import commands, disk, packages, uefi
+from worker.images.image_file import Built, described
+from worker.images.tiny import boot, tree
+
+PACKAGES = [
+    *("base-files", "busybox-static", "dropbear-bin", "e2fsprogs", "jq"),
+    *("linux-image-cloud-amd64", "qemu-guest-agent", "tzdata", "util-linux"),
+]
+SIZE_MB = 256
+
+
+def missing() -> list[str]:
+    """A sentence for each thing this host lacks to build the image."""
+    return commands.absent({**packages.PROGRAMS, **boot.PROGRAMS, **disk.PROGRAMS})
+
+
+def build(out: Path, *, cache: Path, log=print) -> Built:
+    """Writes the image. After failure (`BuildFailed`) an older file at `out` is as it was."""
+    unpacked = packages.unpacked(PACKAGES, cache=cache, prepare=boot.index_modules, log=log)
+    signed = uefi.loaders(cache, log)
+    with TemporaryDirectory(dir=cache, prefix=".tiny-") as work:
+        root = Path(work, "root")
+        tree.grow(unpacked, root)
+        boot.install(unpacked, root)
+        log(f"Writing {out.name} …")
+        disk.write(
+            root,
+            out,
+            signed=signed,
+            size_mb=SIZE_MB,
+            label="tiny",
+            kernel="/boot/vmlinuz",
+            initrd="/boot/initrd",
+            uefi_initrd="/boot/initrd-signed",
+            options="rw quiet cryptomgr.notests net.ifnames=0 panic=10",
+        )
+    return described(
+        out,
+        name="tiny",
+        label="Debian 12 tiny",
+        distro="debian",
+        release=packages.SUITE,
+        version="12",
+        publisher_version=(unpacked / "etc/debian_version").read_text().strip(),
+        min_disk_gb=1,
+        min_memory_mb=192,
+        cloudinit=True,
+        secure_boot=True,
+    )

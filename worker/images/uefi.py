@@ -1,0 +1,60 @@
+"""The second way an image starts: by UEFI, also with secure boot.
+
+A small FAT partition holds Debian's boot loaders. Microsoft signed shim, which every firmware with secure boot knows;
+shim knows Debian's key, and so lets GRUB and Debian's kernels start. Who signs has to be asked for each change: the
+loaders are Debian's own bytes, and all that is ours is what GRUB reads.
+"""
+
+import os
+from pathlib import Path
+
+from worker.images import packages
+from worker.images.commands import run
+
+PACKAGES = ["grub-efi-amd64-signed", "shim-signed"]
+SHIM, GRUB = "usr/lib/shim/shimx64.efi.signed", "usr/lib/grub/x86_64-efi-signed/grubx64.efi.signed"
+LABEL = "EFI"
+FIRST = """\
+regexp --set=1:disk '^.([^,]*),' "$cmdpath"
+set root=($disk,msdos1)
+configfile ($root)/boot/grub/x86_64-efi/grub.cfg
+"""
+"""The file system beside this partition, on the same disk: another disk of the machine may have the same label."""
+
+CONFIG = """\
+linux {kernel} root=LABEL={label} {options} console=tty0 console=ttyS0,115200
+initrd {initrd}
+boot
+"""
+PROGRAMS = {"mformat": "mtools", "mmd": "mtools", "mcopy": "mtools"}
+
+
+def loaders(cache: Path, log) -> Path:
+    """A directory with Debian's signed boot loaders in it. Raises `BuildFailed`."""
+    return packages.unpacked(PACKAGES, cache=cache, prepare=keep_loaders, log=log)
+
+
+def keep_loaders(tree: Path):
+    """Takes away what came along with them."""
+    for path in sorted(tree.rglob("*"), reverse=True):
+        if path.is_dir() and not path.is_symlink():
+            if not any(path.iterdir()):
+                path.rmdir()
+        elif str(path.relative_to(tree)) not in (SHIM, GRUB):
+            path.unlink()
+
+
+def partition(signed: Path, image: Path, size: int):
+    """Writes the file system of that many bytes from which the firmware starts the loaders."""
+    first = image.with_suffix(".cfg")
+    first.write_text(FIRST)
+    image.touch()
+    os.truncate(image, size)
+    run("mformat", "-i", image, "-v", LABEL, "::")
+    run("mmd", "-i", image, "::/EFI", "::/EFI/BOOT", "::/EFI/debian")
+    for source, target in (
+        (signed / SHIM, "BOOT/BOOTX64.EFI"),
+        (signed / GRUB, "BOOT/grubx64.efi"),
+        (first, "debian/grub.cfg"),
+    ):
+        run("mcopy", "-i", image, source, f"::/EFI/{target}")

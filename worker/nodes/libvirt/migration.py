@@ -1,0 +1,203 @@
+"""Moving a machine to another node of libvirt's, with its memory and disks, while its guest runs.
+
+QEMU carries the bytes from host to host; this process connects both daemons and tells each what to do. When it dies
+meanwhile, the daemons end the attempt by themselves: the guest goes on at the source, or at the target once that has
+taken over.
+"""
+
+import contextlib
+import threading
+import time
+
+import libvirt
+from lxml import etree
+
+from worker.nodes.base import Machine
+from worker.nodes.libvirt import chipset, firewall, firmware, nic_devices, nvram, xml
+from worker.nodes.libvirt.machines import find
+from worker.nodes.libvirt.pools import create, delete_disk, find_disk
+from worker.nodes.libvirt.xml import raw
+
+LOOK = 0.5
+"""Seconds between two looks at how far it is."""
+
+OURS = libvirt.VIR_DOMAIN_XML_SECURE | libvirt.VIR_DOMAIN_XML_MIGRATABLE
+LASTING = libvirt.VIR_DOMAIN_XML_SECURE | libvirt.VIR_DOMAIN_XML_INACTIVE
+
+
+def move(connection, target, machine: Machine, limits: bool):
+    """Returns when the machine is there. One that is off is started without its guest's processors, moved, and off.
+    `limits` says whether the target can limit speeds."""
+    domain = find(connection, machine.id)
+    running = bool(domain.isActive())
+    if not running:
+        domain.createWithFlags(libvirt.VIR_DOMAIN_START_PAUSED)
+    paths = [find_disk(target, disk).path() for disk in machine.disks]
+    media = {
+        drive: find_disk(target, medium).path()
+        for slot, medium in machine.media.items()
+        for drive in chipset.drive_names(slot)
+    }
+    devices = disk_devices(domain)
+    common = all(same_base(connection, target, device, path) for device, path in zip(devices, paths, strict=True))
+    flags = (
+        libvirt.VIR_MIGRATE_PERSIST_DEST
+        | libvirt.VIR_MIGRATE_UNDEFINE_SOURCE
+        | (libvirt.VIR_MIGRATE_NON_SHARED_INC if common else libvirt.VIR_MIGRATE_NON_SHARED_DISK)
+        | (libvirt.VIR_MIGRATE_LIVE | libvirt.VIR_MIGRATE_AUTO_CONVERGE if running else 0)
+    )
+    parameters = {
+        libvirt.VIR_MIGRATE_PARAM_DEST_XML: elsewhere(domain.XMLDesc(OURS), machine, paths, media, limits),
+        libvirt.VIR_MIGRATE_PARAM_PERSIST_XML: elsewhere(domain.XMLDesc(LASTING), machine, paths, media, limits),
+        libvirt.VIR_MIGRATE_PARAM_MIGRATE_DISKS: [device.find("target").get("dev") for device in devices],
+    }
+    filtered = nic_devices.macs(domain) if etree.fromstring(domain.XMLDesc()).find(".//filterref") is not None else ()
+    if filtered:
+        firewall.define(target, machine.nics)
+    try:
+        if not running:
+            nvram.carry(connection, target, domain, carry_bytes)
+        moved = domain.migrate3(target, parameters, flags)
+    except BaseException:
+        with contextlib.suppress(libvirt.libvirtError):
+            firewall.forget(target, filtered)
+        if not running:
+            with contextlib.suppress(libvirt.libvirtError):
+                domain.destroy()
+        with contextlib.suppress(libvirt.libvirtError):
+            forget_arrival(target, machine.id, machine.name)
+        raise
+    if not running:
+        moved.destroy()
+    with contextlib.suppress(libvirt.libvirtError):
+        firewall.forget(connection, filtered)
+    firmware.forget(connection, machine.id, machine.name)
+
+
+def disk_devices(domain):
+    description = etree.fromstring(domain.XMLDesc(0))
+    return description.findall("devices/disk[@device='disk']")
+
+
+def same_base(connection, target, device, path) -> bool:
+    """Whether both disks lie over an image of the same name, which is the same bytes: then what lies in the image need
+    not be moved."""
+    ours = base(connection.storageVolLookupByPath(device.find("source").get("file")))
+    return ours is not None and ours == base(target.storageVolLookupByPath(path))
+
+
+def base(volume):
+    found = etree.fromstring(volume.XMLDesc()).findtext("backingStore/path")
+    return found and found.rpartition("/")[2]
+
+
+def elsewhere(description: str, machine: Machine, paths, media, limits: bool) -> str:
+    """The definition with the other node's files and networks, and with the speeds that it can limit."""
+    tree = etree.fromstring(description)
+    for device, path in zip(tree.findall("devices/disk[@device='disk']"), paths, strict=True):
+        device.find("source").set("file", path)
+        for chain in device.findall("backingStore"):
+            device.remove(chain)
+    for device in tree.findall("devices/disk[@device='cdrom']"):
+        source, path = device.find("source"), media.get(device.find("target").get("dev"))
+        if source is not None and path:
+            source.set("file", path)
+        elif source is not None:
+            device.remove(source)
+    for device, nic in zip(tree.findall("devices/interface"), machine.nics, strict=True):
+        source = device.find("source")
+        if source.get("network") != nic.network:
+            source.attrib.clear()
+            source.set("network", nic.network)
+        for bandwidth in device.findall("bandwidth"):
+            device.remove(bandwidth)
+        device.extend(xml.bandwidth(nic) if limits else [])
+    return etree.tostring(tree).decode()
+
+
+class Watch:
+    """Looks how far the move is, on a line of its own, and ends it when the one who wants to know raises."""
+
+    def __init__(self, line, machine_id, progress):
+        self.line, self.machine_id, self.progress = line, machine_id, progress
+        self.heard = time.monotonic()
+        self.stopped_by: BaseException | None = None
+        self.over = threading.Event()
+        self.thread = threading.Thread(target=self.look, name="migration", daemon=True)
+
+    def __enter__(self):
+        self.thread.start()
+        return self
+
+    def __exit__(self, *_):
+        self.over.set()
+        self.thread.join()
+
+    def look(self):
+        while not self.over.wait(LOOK):
+            with contextlib.suppress(libvirt.libvirtError):
+                domain = find(self.line, self.machine_id)
+                job = domain.jobStats()
+                self.heard = time.monotonic()
+                if job.get("data_total"):
+                    self.tell(domain, job["data_processed"], job["data_total"])
+
+    def tell(self, domain, done, total):
+        try:
+            if self.progress:
+                self.progress(min(done, total), total)
+        except BaseException as error:
+            self.stopped_by = error
+            domain.abortJob()
+
+
+def copy_medium(connection, target, medium, onto):
+    """Copies a small read-only medium byte by byte, through this process."""
+    volume = find_disk(connection, medium)
+    size = volume.info()[1]
+    made = create(target.storagePoolLookupByName(onto.pool), onto.name, raw(onto.name, size))
+    carry_bytes(volume, made, size)
+
+
+def carry_bytes(volume, made, size):
+    """From volume to volume, through this process. After failure the second is gone."""
+    out, into = volume.connect().newStream(), made.connect().newStream()
+    try:
+        volume.download(out, 0, size)
+        made.upload(into, 0, size)
+        out.recvAll(lambda _, data, __: send(into, data), None)
+        out.finish()
+        into.finish()
+    except BaseException:
+        for stream in (out, into):
+            with contextlib.suppress(libvirt.libvirtError):
+                stream.abort()
+        with contextlib.suppress(libvirt.libvirtError):
+            made.delete()
+        raise
+
+
+def send(stream, data):
+    left = data
+    while left:
+        left = left[stream.send(left) :]
+    return len(data)
+
+
+def drop_arrival(connection, machine_id: str, disks, name: str = ""):
+    """The disks of a machine that did not come. When the node has the machine they are its own, and stay."""
+    if forget_arrival(connection, machine_id, name or machine_id):
+        for pool, disk in disks:
+            delete_disk(connection, pool, disk)
+
+
+def forget_arrival(connection, machine_id: str, name: str) -> bool:
+    """Removes what began to come of a machine's TPM and firmware, unless the node has it; says whether it has not."""
+    try:
+        find(connection, machine_id)
+    except libvirt.libvirtError as error:
+        if error.get_error_code() != libvirt.VIR_ERR_NO_DOMAIN:
+            raise
+        firmware.forget(connection, machine_id, name)
+        return True
+    return False

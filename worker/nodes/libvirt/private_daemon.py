@@ -1,0 +1,308 @@
+"""A hypervisor of the panel's own on this machine, for `make run` and for tests.
+
+It is a private libvirtd. All it keeps (sockets, state, settings, logs) lies below one directory: a mount namespace
+shows it that directory's folders as /run/libvirt, /var/lib/libvirt and so on, so a libvirtd of the system is not
+touched. Only the bridge of its network is in common with the rest of the machine, and its name can be chosen.
+
+The daemon is detached: it and its guests outlive the panel that started it. The daemon runs as root, its guests as an
+unprivileged user (`confinement`).
+"""
+
+import contextlib
+import fcntl
+import os
+import shutil
+import subprocess
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+import libvirt
+import structlog
+
+from worker.nodes.libvirt import bridge_filter, confinement, kvm, neighbours
+from worker.nodes.libvirt.daemon import end, processes
+from worker.nodes.libvirt.network import PublicNetwork, ensure
+
+log = structlog.get_logger()
+
+NEEDED = {
+    "libvirtd": "libvirt-daemon-system",
+    "qemu-system-x86_64": "qemu-system-x86",
+    "qemu-img": "qemu-utils",
+    "ip": "iproute2",
+    "iptables": "iptables",
+    "ebtables": "ebtables",
+    "nft": "nftables",
+    "unshare": "util-linux",
+    "mount": "mount",
+    "dnsmasq": "dnsmasq-base",
+}
+"""What a local hypervisor runs, and the Debian package that brings it. (Nothing is asked of dnsmasq, but without
+it a daemon does not come up again beside an active network.)"""
+
+PACKAGES = tuple(dict.fromkeys(NEEDED.values()))
+
+PROGRAMS = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+"""Where a daemon looks for the programs that it runs."""
+
+LONGEST = 90
+"""Characters of the directory's path: the kernel limits the path of a socket to 107."""
+
+FOLDERS = {
+    "run": "/run/libvirt",
+    "lib": "/var/lib/libvirt",
+    "log": "/var/log/libvirt",
+    "cache": "/var/cache/libvirt",
+    "etc": "/etc/libvirt",
+}
+
+DAEMON_CONF = """\
+auth_unix_rw = "none"
+unix_sock_rw_perms = "0700"
+host_uuid = "{uuid}"
+log_outputs = "3:file:/var/log/libvirt/libvirtd.log"
+"""
+
+QEMU_CONF = """\
+stdio_handler = "file"
+vnc_listen = "127.0.0.1"
+remote_display_port_min = {first_screen}
+remote_display_port_max = {last_screen}
+"""
+
+SCREENS = 100
+"""Ports for the guests' screens. Each hypervisor has a range of its own: two that look for a free one at the same
+moment would find the same."""
+
+# Run inside a mount namespace of its own: $1 is the directory, $2 the host's UUID, $3 what guests get of KVM (`yes`:
+# the host's device, `no`: none, a number: a device of its own for the group of that number). What follows are
+# directories to cover (`confinement`), each with the paths that stay visible in it: `cover DIR keep PATH keep PATH`.
+# Where KVM does not work libvirtd gets a /dev without it: binding something over /dev/kvm would make libvirt ask QEMU
+# for its capabilities again at every definition, which takes half a minute. Without systemd, libvirt makes control
+# groups by the guests' numbers and names, which two daemons may share, so each daemon gets a branch of its own.
+SPACE = """
+mount --make-rprivate /
+directory=$1 host=$2 kvm=$3
+shift 3
+uncover() {{
+    [ -z "$covered" ] || {{ mount -o remount,ro,mode=711 "$covered" && umount -l /run/libvirt; }}
+}}
+mkdir -p /run/libvirt
+covered=
+while [ $# -gt 0 ]; do
+    if [ "$1" = cover ]; then
+        uncover
+        covered=$2
+        mount --rbind "$covered" /run/libvirt
+        mount -t tmpfs -o mode=711 tmpfs "$covered"
+    else
+        mkdir -p "$2"
+        mount --rbind "/run/libvirt/${{2#"$covered"/}}" "$2"
+    fi
+    shift 2
+done
+uncover
+set -- "$directory" "$host" "$kvm"
+for pair in {folders}; do
+    mkdir -p "${{pair#*:}}"
+    mount --bind "$1/${{pair%%:*}}" "${{pair#*:}}"
+done
+if [ "$3" != yes ]; then
+    mkdir -p "$1/dev"
+    mount -t tmpfs -o mode=755 tmpfs "$1/dev"
+    mkdir "$1/dev/net" "$1/dev/pts" "$1/dev/shm"
+    for device in null zero full random urandom tty net/tun; do
+        touch "$1/dev/$device"
+        mount --bind "/dev/$device" "$1/dev/$device"
+    done
+    if [ "$3" != no ]; then
+        mknod -m 660 "$1/dev/kvm" c 10 232
+        chgrp "$3" "$1/dev/kvm"
+    fi
+    # The one in pts may be closed to all but root.
+    mknod -m 666 "$1/dev/ptmx" c 5 2 2>/dev/null || ln -s pts/ptmx "$1/dev/ptmx"
+    ln -s /proc/self/fd "$1/dev/fd"
+    mount --rbind /dev/pts "$1/dev/pts"
+    mount --rbind /dev/shm "$1/dev/shm"
+    mount --rbind "$1/dev" /dev
+fi
+if [ ! -d /run/systemd/system ]; then
+    for controller in cpu cpuacct cpuset memory freezer blkio pids devices; do
+        group=/sys/fs/cgroup/$controller
+        [ -e "$group/cgroup.procs" ] || continue
+        mkdir -p "$group/$2"
+        if [ $controller = cpuset ]; then
+            cat "$group/cpuset.cpus" >"$group/$2/cpuset.cpus"
+            cat "$group/cpuset.mems" >"$group/$2/cpuset.mems"
+        fi
+        mount --bind "$group/$2" "$group"
+    done
+fi
+exec libvirtd -d -p /run/libvirt/libvirtd.pid
+""".format(folders=" ".join(f"{name}:{place}" for name, place in FOLDERS.items()))
+
+
+class NoHypervisor(Exception):
+    """A hypervisor could not be started here; the text says why."""
+
+
+def missing() -> list[str]:
+    """What keeps this machine from being a hypervisor, a sentence each. Nothing: `start` can be called."""
+    path = f"{os.environ.get('PATH', '')}:{PROGRAMS}"
+    lacking = [f"The program {p} is missing (package {NEEDED[p]})." for p in NEEDED if not shutil.which(p, path=path)]
+    if os.geteuid() != 0:
+        lacking.append("Only root can run a hypervisor.")
+    if not Path("/dev/net/tun").exists():
+        lacking.append("The kernel offers no /dev/net/tun, so guests would have no network.")
+    return lacking
+
+
+def uri(directory: Path) -> str:
+    return f"qemu+unix:///system?socket={Path(directory).resolve() / 'run' / 'libvirt-sock'}"
+
+
+def verdict(directory: Path) -> kvm.Verdict:
+    """Whether guests of this hypervisor run under KVM, and why: probed once a boot."""
+    Path(directory).mkdir(parents=True, exist_ok=True)
+    return kvm.verdict(Path(directory).resolve() / "kvm.json")
+
+
+def start(directory: Path, network: PublicNetwork = PublicNetwork(), programs=PROGRAMS) -> str:  # noqa: B008  (frozen)
+    """After success the hypervisor runs, its network `public` too, and the address to reach it is returned. When it ran
+    already nothing is done. Raises `NoHypervisor`."""
+    directory = Path(directory).resolve()
+    with alone(directory):
+        # A daemon of an earlier release knows no confinement. It is started anew; its guests go on meanwhile.
+        running = reach(directory) if confinement.remembered(directory) else None
+        with contextlib.closing(running or launch(directory, programs)) as connection:
+            try:
+                ensure(connection, network)
+                neighbours.restore(connection)
+            except libvirt.libvirtError as error:
+                raise NoHypervisor(f"The network {network.name} could not be made: {error}") from error
+    bridge_filter.pass_to_filter()
+    return uri(directory)
+
+
+def stop(directory: Path):
+    """After success neither the daemon nor a guest of it runs, and its network is gone, with the rules of its cards.
+    What it keeps on disk stays."""
+    directory = Path(directory).resolve()
+    if not directory.exists():
+        return
+    with alone(directory):
+        connection = reach(directory)
+        if connection is None and outlived(directory):
+            connection = launch(directory)  # it finds again what the last one left, and can clear it away
+        if connection is not None:
+            with contextlib.closing(connection):
+                clear(connection)
+                neighbours.forget_all(connection)
+        end(processes(directory))
+        for branch in Path("/sys/fs/cgroup").glob(f"*/{host_uuid(directory)}"):
+            for group, _, _ in os.walk(branch, topdown=False):
+                with contextlib.suppress(OSError):
+                    os.rmdir(group)
+
+
+def clear(connection: libvirt.virConnect):
+    for domain in connection.listAllDomains(libvirt.VIR_CONNECT_LIST_DOMAINS_ACTIVE):
+        with contextlib.suppress(libvirt.libvirtError):  # it just ended, or is ended with the daemon
+            domain.destroy()
+    for network in connection.listAllNetworks(libvirt.VIR_CONNECT_LIST_NETWORKS_ACTIVE):
+        network.destroy()
+
+
+@contextlib.contextmanager
+def alone(directory: Path) -> Iterator[None]:
+    """One process at a time starts or stops the hypervisor of a directory."""
+    directory.mkdir(parents=True, exist_ok=True)
+    with (directory / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def reach(directory: Path) -> libvirt.virConnect | None:
+    """A line to the daemon, if it answers. That there is a socket says nothing: it may be a dying daemon's."""
+    with contextlib.suppress(libvirt.libvirtError):
+        return libvirt.open(uri(directory))
+    return None
+
+
+def outlived(directory: Path) -> bool:
+    """Whether guests or a bridge are noted as there."""
+    return any(any((directory / "run" / kind).glob("*.xml")) for kind in ("qemu", "network"))
+
+
+def launch(directory: Path, programs=PROGRAMS) -> libvirt.virConnect:
+    """Starts the daemon at the strictest level of confinement under which a machine starts."""
+    if lacking := missing():
+        raise NoHypervisor(" ".join(lacking))
+    if len(str(directory)) > LONGEST:
+        raise NoHypervisor(f"The path {directory} is too long for the address of a socket.")
+    works = verdict(directory).works
+    for level in confinement.levels():
+        end(processes(directory, guests=False))  # one that is about to end, or hangs
+        lay_out(directory, level)
+        connection, refused = run_daemon(directory, level, works, programs)
+        if connection is not None and not (refused := confinement.try_level(connection, directory, works)):
+            found = confinement.describe(connection, level)
+            confinement.remember(directory, found)
+            log.info("local_hypervisor_started", directory=str(directory), kvm=works, **vars(found))
+            return connection
+        if connection is not None:
+            connection.close()
+        log.warning("confinement_refused", namespaces=level.namespaces, user=level.user.name, detail=refused)
+    raise NoHypervisor(f"libvirtd did not start: {refused} (see {directory / 'log' / 'libvirtd.log'})")
+
+
+def run_daemon(directory: Path, level: confinement.Level, works_with_kvm: bool, programs: str):
+    """A connection to the daemon, or None and what it printed."""
+    covers = []
+    for covered, kept in confinement.covered(confinement.storage_paths(directory), level.user).items():
+        covers += ["cover", str(covered), *(word for path in kept for word in ("keep", str(path)))]
+    device = kvm_device(level.user) if works_with_kvm else "no"
+    command = ["unshare", "--mount", "sh", "-eufc", SPACE, "sh", str(directory), host_uuid(directory), device]
+    said = subprocess.run(
+        [*command, *covers],
+        env={"PATH": programs, "LC_ALL": "C"},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+        cwd="/",
+        umask=0o022,
+    )
+    return None if said.returncode else reach(directory), said.stdout.strip()
+
+
+def kvm_device(user: confinement.QemuUser) -> str:
+    """`yes` where QEMU's user can open the host's device; else the group for a device of its own."""
+    return "yes" if user.can_open(Path("/dev/kvm")) else str(user.gid)
+
+
+def lay_out(directory: Path, level: confinement.Level):
+    """The folders and settings. What the daemon noted of running guests holds for one boot only."""
+    booted = directory / "boot_id"
+    if not booted.exists() or booted.read_text() != kvm.boot_id():
+        shutil.rmtree(directory / "run", ignore_errors=True)
+        booted.write_text(kvm.boot_id())
+    directory.chmod(0o711)
+    for name in (*FOLDERS, "lib/dnsmasq"):  # the last is a folder of the package, where networks keep their state
+        (directory / name).mkdir(mode=0o755, exist_ok=True)
+        (directory / name).chmod(0o755)
+    identity = host_uuid(directory)
+    first = 10_000 + uuid.UUID(identity).int % 220 * SCREENS  # below the ports that the kernel hands out
+    ports = {"first_screen": first, "last_screen": first + SCREENS - 1}
+    (directory / "etc" / "libvirtd.conf").write_text(DAEMON_CONF.format(uuid=identity))
+    (directory / "etc" / "qemu.conf").write_text(level.settings() + QEMU_CONF.format(**ports))
+
+
+def host_uuid(directory: Path) -> str:
+    """The host's identity, as other hypervisors see it: made once."""
+    file = directory / "host_uuid"
+    if not file.exists():
+        file.write_text(str(uuid.uuid4()))
+    return file.read_text()

@@ -1,0 +1,137 @@
+"""What a machine is that somebody else defined, and what of it a machine of the panel cannot have."""
+
+import contextlib
+
+import libvirt
+from lxml import etree
+
+from worker.nodes.base import Found, FoundDisk, Nic
+from worker.nodes.libvirt import domain_stats
+from worker.nodes.libvirt.errors import absent_is_fine
+from worker.nodes.libvirt.machines import find
+
+PASSED_THROUGH = ("hostdev", "filesystem", "shmem", "lease", "interface[@type='hostdev']")
+QEMU = "{http://libvirt.org/schemas/domain/qemu/1.0}commandline"
+
+
+def describe(connection, machine_id: str) -> Found:
+    domain = find(connection, machine_id)
+    tree = etree.fromstring(domain.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE))
+    kinds = "devices/disk[not(@device) or @device='disk' or @device='lun']"
+    disks = sorted(tree.xpath(kinds), key=boot_order)
+    return Found(
+        id=machine_id,
+        name=domain.name(),
+        power=domain_stats.power(domain.state()[0]),
+        cpu_cores=int(tree.findtext("vcpu")),
+        memory_mb=-(-int(tree.findtext("memory")) // 1024),
+        disks=tuple(disk(connection, each) for each in disks),
+        nics=tuple(card(each) for each in tree.iterfind("devices/interface")),
+        tpm=tree.find("devices/tpm") is not None,
+        secure_boot=secure(tree),
+        faults=tuple((*unlike(tree), *kept(domain))),
+    )
+
+
+def boot_order(device) -> int:
+    """Those that are not booted from come behind, in the order they are written in."""
+    boot = device.find("boot")
+    return int(boot.get("order")) if boot is not None else 1000
+
+
+def card(device) -> Nic:
+    source = device.find("source")
+    network = "" if source is None else source.get("network") or source.get("bridge") or source.get("dev") or ""
+    return Nic(device.find("mac").get("address"), network)
+
+
+def disk(connection, device) -> FoundDisk:
+    name, source = device.find("target").get("dev"), device.find("source")
+    where = "" if source is None else next(iter(source.attrib.values()), "")
+    volume = volume_of(connection, device.get("type"), source)
+    if volume is None:
+        return FoundDisk(name, where, fault=fault(device, None))
+    described = etree.fromstring(volume.XMLDesc()).find("target/format")
+    pool, size = volume.storagePoolLookupByVolume().name(), volume.info()[1]
+    return FoundDisk(name, volume.name(), pool, size, fault(device, described))
+
+
+def volume_of(connection, kind, source):
+    """The volume in one of the node's pools. Files that were put there by hand are found as well."""
+    if source is None:
+        return None
+    for attempt in ("as it was last read", "now"):
+        if attempt == "now":
+            read_anew(connection)
+        with absent_is_fine():
+            if kind == "volume":
+                return connection.storagePoolLookupByName(source.get("pool")).storageVolLookupByName(
+                    source.get("volume")
+                )
+            return connection.storageVolLookupByPath(source.get("file") or source.get("dev") or "")
+    return None
+
+
+def read_anew(connection):
+    for pool in connection.listAllStoragePools(libvirt.VIR_CONNECT_LIST_STORAGE_POOLS_ACTIVE):
+        with contextlib.suppress(libvirt.libvirtError):  # a transfer goes on
+            pool.refresh()
+
+
+def fault(device, written) -> str | None:
+    """Completes "the disk …". `written` is the format that the volume itself shows."""
+    driver = device.find("driver")
+    form = "raw" if driver is None else driver.get("type", "raw")
+    form = written.get("type") if form == "qcow2" and written is not None else form
+    bus = device.find("target").get("bus")
+    if device.get("type") not in ("file", "volume"):
+        return f"is no file ({device.get('type')})"
+    if form != "qcow2":
+        return f"is {form}, and has to be qcow2"
+    if device.get("device") == "lun" or bus != "virtio":
+        return f"is on the bus {bus}, and has to be on virtio"
+    if device.find("encryption") is not None or device.find("source/encryption") is not None:
+        return "is encrypted by the host"
+    for shared in ("shareable", "readonly", "transient"):
+        if device.find(shared) is not None:
+            return f"is {shared}"
+    return None
+
+
+def secure(tree) -> bool:
+    on = tree.xpath("os/loader[@secure='yes'] | os/firmware/feature[@name='secure-boot'][@enabled='yes']")
+    return bool(on)
+
+
+def unlike(tree):
+    """What its definition has that one of the panel's cannot have."""
+    kind, system = tree.find("os/type"), tree.find("os")
+    if kind.text != "hvm" or kind.get("arch") != "x86_64":
+        yield f"Its processor is not x86_64 ({kind.get('arch')}, {kind.text})."
+    if system.get("firmware") == "efi" or tree.find("os/loader[@type='pflash']") is not None:
+        yield "Its firmware is UEFI, whose variables would be lost."
+    if tree.find("os/kernel") is not None:
+        yield "It boots a kernel that lies on its host."
+    for tag in PASSED_THROUGH:
+        if tree.find(f"devices/{tag}") is not None:
+            yield f"It has a device of its host passed through ({tag.partition('[')[0]})."
+    backend = tree.find("devices/tpm/backend")
+    if backend is not None and (backend.get("type"), backend.get("version", "2.0")) != ("emulator", "2.0"):
+        yield "Its TPM is not an emulated TPM 2.0."
+    if tree.find(QEMU) is not None:
+        yield "It is given options of QEMU's own."
+    if tree.find("launchSecurity") is not None:
+        yield "Its memory is encrypted by the host (launchSecurity)."
+
+
+def kept(domain):
+    """What its host keeps beside the definition."""
+    if not domain.isPersistent():
+        yield "Its host does not keep it: it is gone once it stops."
+        return
+    if domain.hasManagedSaveImage():
+        yield "Its memory is saved on the host. Start it and shut it down first."
+    if domain.snapshotNum():
+        yield "It has snapshots. Delete them first."
+    if domain.listAllCheckpoints():
+        yield "It has checkpoints of backups. Delete them first."

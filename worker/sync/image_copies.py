@@ -1,0 +1,55 @@
+"""Copies of images on nodes that nobody needs any more: their image was removed while the node was away or while disks
+were based on them, or has other bytes by now. A look now and then finds them by their names, which carry the checksum.
+"""
+
+import re
+
+import structlog
+from sqlalchemy import select
+
+from panel.core import jobs
+from panel.core.db import session
+from panel.models import Hypervisor, Image, Storage
+from worker.nodes.base import NodeError, Refused, Unreachable
+from worker.sync.node_sync import node_of
+
+log = structlog.get_logger()
+
+COPY = re.compile(r"([0-9a-f]{32})\.(qcow2|raw)")
+"""What nodes call an image (worker.tasks.machine_spec.on_node). Nothing else of the panel's has such a name."""
+
+
+def sweep():
+    """Rings for a look at each node that answers."""
+    up = session.scalars(select(Hypervisor.id).where(Hypervisor.status == "up")).all()
+    session.commit()
+    for hypervisor_id in up:
+        jobs.call("worker.sync.image_copies.look", hypervisor_id)
+
+
+def look(hypervisor_id):
+    """Removes what no image needs from every storage of the node. A copy that disks are based on stays until then."""
+    pools = session.scalars(select(Storage.name).where(Storage.hypervisor_id == hypervisor_id)).all()
+    session.commit()
+    for pool in pools:
+        try:
+            tidy(node_of(hypervisor_id), pool)
+        except Unreachable:
+            return
+        except NodeError as error:
+            log.info("image_copies_not_seen", node=hypervisor_id, pool=pool, detail=error.detail)
+
+
+def tidy(node, pool):
+    """The images are asked for after the node: a copy that came meanwhile is of one of them."""
+    there = [disk.name for disk in node.disks(pool) if COPY.fullmatch(disk.name)]
+    wanted = {sha256[:32] for sha256 in session.scalars(select(Image.sha256)) if sha256} if there else set()
+    session.commit()
+    for name in there:
+        if COPY.fullmatch(name)[1] in wanted:
+            continue
+        try:
+            node.delete_image(pool, name)
+            log.info("image_copy_removed", pool=pool, name=name)
+        except Refused as refusal:
+            log.info("image_copy_kept", pool=pool, name=name, detail=refusal.detail)

@@ -1,0 +1,26 @@
+"""What lies in a machine's optical drives when it is defined: those of its ISOs that its node has."""
+
+from dataclasses import replace
+
+from sqlalchemy import select
+
+from panel.core.db import session
+from panel.models import MediaDownload, Storage
+from panel.services.instances.drives import SLOTS
+from worker.nodes import base
+
+
+def loaded(instance, machine):
+    """The machine with its media. What is still on its way is inserted when it arrives."""
+    media = {}
+    for slot, column in SLOTS.items():
+        if iso_id := getattr(instance, column):
+            here = select(MediaDownload).join(Storage).where(Storage.hypervisor_id == instance.hypervisor_id)
+            found = session.scalar(here.where(MediaDownload.iso_id == iso_id, MediaDownload.status == "ready"))
+            if found:
+                media[slot] = disk_of(found)
+    return replace(machine, media={**machine.media, **media}) if media else machine
+
+
+def disk_of(download):
+    return base.Disk(download.storage.name, download.volume, download.bytes_total)

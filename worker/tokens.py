@@ -1,9 +1,0 @@
-"""Keeping tokens' rows up to date."""
-
-from panel.db import session
-from panel.services import tokens
-
-
-def write_down_use():
-    tokens.write_down_use()
-    session.commit()
