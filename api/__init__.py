@@ -30,21 +30,21 @@ class AdminApi(UserApi):
     ERROR_SCHEMA = errors.AdminError
 
 
-CUSTOMERS = (
+CUSTOMER_MODULES = (
     "connect instances tasks catalog image_captures isos ssh_keys user_scripts security_groups ip_sets projects usage "
     "profile dashboard team tokens volumes certificates webhooks activity"
 )
-OPERATORS = (
+OPERATOR_MODULES = (
     "hypervisor_groups group_grants hypervisors unmanaged_machines migrations hypervisor_storages locations plan_groups plans "
     "images image_groups subnets ips accounts user_ssh_keys sessions impersonations credits billing "
     "resource_packs settings failed_jobs audit"
 )
-RESOURCES = (*CUSTOMERS.split(), *OPERATORS.split())
+RESOURCE_MODULES = (*CUSTOMER_MODULES.split(), *OPERATOR_MODULES.split())
 """The table of contents: every module here with routes, in the order of the reference."""
 
 
-def resources():
-    return [import_module(f"api.{name}") for name in RESOURCES]
+def import_resources():
+    return [import_module(f"api.{name}") for name in RESOURCE_MODULES]
 
 
 def register(app: Flask):
@@ -60,15 +60,15 @@ def register(app: Flask):
         built[kind] = api(app, config_prefix=kind, spec_kwargs={"security": [{"bearer": []}]})
         built[kind].register_converter(IdConverter, lambda converter: {"type": "string", "format": "uuid"})
         built[kind].spec.components.security_scheme("bearer", {"type": "http", "scheme": "bearer"})
-    for module in resources():
+    for module in import_resources():
         for surface, kind in (("user", USER), ("admin", ADMIN), ("billing", ADMIN)):
-            for blueprint in blueprints(module, surface):
+            for blueprint in list_blueprints(module, surface):
                 built[kind].register_blueprint(blueprint)
     app.register_blueprint(docs.bp)
     return built
 
 
-def blueprints(module, surface):
+def list_blueprints(module, surface):
     """What a module has for a surface: nothing, one blueprint, or several in a tuple."""
     found = getattr(module, surface, ())
     return found if isinstance(found, tuple) else (found,)

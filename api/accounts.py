@@ -26,26 +26,26 @@ admin = kit.Admin("user", __name__, description="Users")
 READ, WRITE = "admin:accounts:read", "admin:accounts:write"
 
 
-@user.get("/profile", op="get", can=permissions.ANY_USER, out=kit.keyed("data", ProfileOut))
+@user.get("/profile", op="get", can=permissions.ANY_USER, out=kit.wrapped("data", ProfileOut))
 def profile():
     """Show who the token acts for.
 
     Of a team member it shows the member; `owner_id` names whose resources the token opens.
     """
-    return {"message": None, "data": described()}
+    return {"message": None, "data": describe_profile()}
 
 
-@user.patch("/profile", op="update", can=permissions.ANY_USER, body=ProfilePatch, out=kit.keyed("data", ProfileOut))
+@user.patch("/profile", op="update", can=permissions.ANY_USER, body=ProfilePatch, out=kit.wrapped("data", ProfileOut))
 def change_profile(body):
     """Change name, company and time zone.
 
     Only what is sent changes. Also while the account is suspended.
     """
     accounts.update(accounts.get(kit.account().person_id), **body)
-    return {"message": "The profile is changed.", "data": described()}
+    return {"message": "The profile is changed.", "data": describe_profile()}
 
 
-def described():
+def describe_profile():
     access = kit.account()
     person = accounts.get(access.person_id)
     facts = {name: getattr(person, name, None) for name in ProfileOut().fields}
@@ -59,20 +59,20 @@ def described():
     }
 
 
-@user.get("/account/limits", op="limits", can="account.view", out=kit.keyed("data", LimitsOut))
+@user.get("/account/limits", op="limits", can="account.view", out=kit.wrapped("data", LimitsOut))
 def limits():
     """Show what the account may have at most, and how much of it there is."""
-    return {"message": None, "data": account_limits.of(kit.account().id)}
+    return {"message": None, "data": account_limits.describe_limits(kit.account().id)}
 
 
-@admin.get("/users", op="list", can=READ, query=AccountQuery, out=kit.rows(AccountOut))
+@admin.get("/users", op="list", can=READ, query=AccountQuery, out=kit.admin_page(AccountOut))
 def listing(query):
     """List the users, newest first.
 
     `search`, `kind` and `suspended` narrow the list. Operators and members of teams are in it.
     """
     found = kit.paginate(accounts.listing(**query))
-    accounts.weigh(found["__rows__"])
+    accounts.with_counts(found["__rows__"])
     return found
 
 
@@ -84,8 +84,8 @@ def create(body):
     address is taken, under `password` for one that is short, common or made of the email address. An operator is made
     by a promotion afterwards.
     """
-    kit.say("The user is added.")
-    return weighed(accounts.create(**body))
+    kit.set_message("The user is added.")
+    return with_counts(accounts.create(**body))
 
 
 @admin.get("/user/<account_id>", op="get", can=READ, out=AccountOut)
@@ -94,7 +94,7 @@ def show(account_id):
 
     404 when there is no such user. Passwords and secrets are never shown.
     """
-    return weighed(accounts.get(account_id))
+    return with_counts(accounts.get(account_id))
 
 
 @admin.put("/user/<account_id>", op="update", can=WRITE, body=AccountPatch, out=AccountOut)
@@ -105,8 +105,8 @@ def update(body, account_id):
     has more than a lowered limit keeps what it has and gets no more.
     """
     account = accounts.update(accounts.get(account_id), **body)
-    kit.say("The user is changed.")
-    return weighed(account)
+    kit.set_message("The user is changed.")
+    return with_counts(account)
 
 
 @admin.delete("/user/<account_id>", op="delete", can=WRITE)
@@ -117,7 +117,7 @@ def delete(account_id):
     Tokens, sessions and keys go with the account; what was booked for it stays.
     """
     accounts.remove(accounts.get(account_id))
-    kit.say("The user is removed.")
+    kit.set_message("The user is removed.")
 
 
 @admin.delete("/user/<account_id>/association/<membership_id>", op="delete_association", can=WRITE)
@@ -129,8 +129,8 @@ def delete_association(account_id, membership_id):
     the member made stays the owner's. An account that the invitation made is removed too, unless it owns something or a
     billing system knows it.
     """
-    team.remove(team.membership(accounts.get(account_id), membership_id))
-    kit.say("The membership is ended.")
+    team.remove(team.get_membership(accounts.get(account_id), membership_id))
+    kit.set_message("The membership is ended.")
 
 
 @admin.post("/user/<account_id>/suspend", op="suspend", can=WRITE, body=Suspension, out=AccountOut)
@@ -142,8 +142,8 @@ def suspend(body, account_id):
     `account_suspended`. Instances go on running: suspend those that must not. Repeated, it only changes the reason.
     """
     account = accounts.suspend(accounts.get(account_id), body["reason"])
-    kit.say("The user is suspended.")
-    return weighed(account)
+    kit.set_message("The user is suspended.")
+    return with_counts(account)
 
 
 @admin.post("/user/<account_id>/unsuspend", op="unsuspend", can=WRITE, out=AccountOut)
@@ -153,8 +153,8 @@ def unsuspend(account_id):
     The team may act again at once. Instances that were suspended stay so. Does nothing to a user who is not suspended.
     """
     account = accounts.unsuspend(accounts.get(account_id))
-    kit.say("The user is no longer suspended.")
-    return weighed(account)
+    kit.set_message("The user is no longer suspended.")
+    return with_counts(account)
 
 
 @admin.post("/user/<account_id>/resetPassword", op="reset_password", can=WRITE, out=NewPassword)
@@ -164,8 +164,8 @@ def reset_password(account_id):
     It is in this answer and nowhere else. Every session of the person ends; tokens stay.
     """
     password = token_urlsafe(15)
-    passwords.change(accounts.get(account_id), password, login.source())
-    kit.say("The password is changed, and every session is ended.")
+    passwords.change(accounts.get(account_id), password, login.request_source())
+    kit.set_message("The password is changed, and every session is ended.")
     return {"password": password}
 
 
@@ -176,11 +176,11 @@ def disable_two_factor(account_id):
     Authenticator, passkeys and recovery codes: the password alone opens the account again. 409 when there are none.
     """
     account = accounts.get(account_id)
-    if not factors.any_of(account):
+    if not factors.has_second_factor(account):
         raise Conflict("The user has no second factor.", reason="two_factor_disabled")
-    factors.reset(account, login.source())
-    kit.say("The second factors are removed.")
-    return weighed(account)
+    factors.reset(account, login.request_source())
+    kit.set_message("The second factors are removed.")
+    return with_counts(account)
 
 
 @admin.post("/user/<account_id>/promote", op="promote", can="admin:operators:write", body=Promotion, out=AccountOut)
@@ -191,10 +191,10 @@ def promote(body, account_id):
     everything. 409 `last_operator` protects the last one who may do everything.
     """
     account = operators.promote(accounts.get(account_id), body["role"])
-    kit.say("The role is changed.")
-    return weighed(account)
+    kit.set_message("The role is changed.")
+    return with_counts(account)
 
 
-def weighed(account):
-    accounts.weigh([account])
+def with_counts(account):
+    accounts.with_counts([account])
     return account

@@ -9,13 +9,13 @@ from panel.web import csv_export
 READ = "admin:audit:read"
 
 
-@system.get("/system/admin-logs", op="admin_logs", can=READ, query=AuditQuery, out=kit.rows(AdminAuditOut))
+@system.get("/system/admin-logs", op="admin_logs", can=READ, query=AuditQuery, out=kit.admin_page(AdminAuditOut))
 def listing(query):
     """List who did what on the whole platform, newest first.
 
     Entries are only ever added: the database itself refuses to change or remove one.
     """
-    return kit.paginate(audit.rows(audit.listing(**query)))
+    return kit.paginate(audit.full_rows(audit.listing(**query)))
 
 
 @system.get("/system/admin-logs/export", op="admin_logs_export", can=READ, query=AuditFilter, out=kit.CSV)
@@ -25,4 +25,6 @@ def export(query):
     The newest 100,000 rows, without the envelope. Values that a spreadsheet would take for a formula begin with an
     apostrophe.
     """
-    return csv_export.table("audit", audit.EXPORTED, audit.exported(audit.rows(audit.listing(**query))))
+    return csv_export.csv_response(
+        "audit", audit.EXPORT_COLUMNS, audit.iter_export(audit.full_rows(audit.listing(**query)))
+    )

@@ -19,7 +19,7 @@ user = kit.User("catalog", __name__, description="Locations, plans and images")
 )
 def locations():
     """List the locations."""
-    return kit.paginate(catalog.locations(kit.account()))
+    return kit.paginate(catalog.select_locations(kit.account()))
 
 
 @user.get(
@@ -30,7 +30,7 @@ def locations():
 )
 def plan_groups(location_id):
     """List the plan groups of a location."""
-    return session.scalars(catalog.plan_groups(catalog.location(location_id, kit.account()))).all()
+    return session.scalars(catalog.select_plan_groups(catalog.get_location(location_id, kit.account()))).all()
 
 
 @user.get(
@@ -41,7 +41,7 @@ def plan_groups(location_id):
 )
 def plans(location_id, plan_group_id):
     """List the plans of a plan group in a location."""
-    return session.scalars(catalog.plans(catalog.location(location_id, kit.account()), plan_group_id)).all()
+    return session.scalars(catalog.select_plans(catalog.get_location(location_id, kit.account()), plan_group_id)).all()
 
 
 class ImageSearch(Schema):
@@ -58,15 +58,15 @@ Branches = Schema.from_dict(
 @user.get("/images/search", op="images", can="images.view", query=ImageSearch, out=Branches)
 def image_search(query):
     """Search images, grouped by distribution."""
-    return {"results": list(branches(catalog.images(kit.account(), search=query["search"])))}
+    return {"results": list(iter_branches(catalog.select_images(kit.account(), search=query["search"])))}
 
 
-def branches(query):
+def iter_branches(query):
     for distro, found in groupby(session.scalars(query), key=attrgetter("distro")):
         yield {"text": distro, "children": list(found)}
 
 
-FITTING = {
+FITTING_IMAGES_SCHEMA = {
     "type": "object",
     "description": "A key for each distribution, as the images name it, with its images.",
     "properties": {},
@@ -75,10 +75,12 @@ FITTING = {
 
 
 @user.get("/instance/<instance_id>/images", op="deploy_images", can="instances.view", out=None)
-@user.doc(responses={200: {"content": {"application/json": {"schema": FITTING}}}})
+@user.doc(responses={200: {"content": {"application/json": {"schema": FITTING_IMAGES_SCHEMA}}}})
 def deploy_images(instance_id):
     """List the images that fit an instance, by distribution."""
     instance = instances.get(instance_id, kit.account())
-    fitting = [i for i in session.scalars(catalog.images(kit.account())) if instances.misfit(instance, i) is None]
+    fitting = [
+        i for i in session.scalars(catalog.select_images(kit.account())) if instances.image_error(instance, i) is None
+    ]
     dump = ImageOut(many=True).dump
     return {distro: dump(list(found)) for distro, found in groupby(fitting, key=attrgetter("distro"))}

@@ -14,10 +14,10 @@ user = kit.User("certificate", __name__, description="TLS certificates")
 
 ITEM = "/certificate/<certificate_id>"
 VIEW, MANAGE, DELETE = "certificates.view", "certificates.manage", "certificates.delete"
-KEYED = kit.keyed("certificate", CertificateOut)
+WRAPPED_CERTIFICATE = kit.wrapped("certificate", CertificateOut)
 
 
-def mine(certificate_id):
+def get_own_certificate(certificate_id):
     return certificates.get(certificate_id, kit.account())
 
 
@@ -27,7 +27,7 @@ def listing(query):
     return kit.paginate(certificates.listing(kit.account(), **query))
 
 
-@user.post("/certificates", op="create", can=MANAGE, body=CertificateIn, out=KEYED)
+@user.post("/certificates", op="create", can=MANAGE, body=CertificateIn, out=WRAPPED_CERTIFICATE)
 def create(body):
     """Upload a certificate with its private key, or order one.
 
@@ -48,36 +48,36 @@ def create(body):
     return {"message": message, "certificate": made}
 
 
-@user.get(ITEM, op="get", can=VIEW, out=KEYED)
+@user.get(ITEM, op="get", can=VIEW, out=WRAPPED_CERTIFICATE)
 def show(certificate_id):
     """Show a certificate. Its private key is never shown."""
-    return {"certificate": mine(certificate_id)}
+    return {"certificate": get_own_certificate(certificate_id)}
 
 
-@user.patch(ITEM, op="update", can=MANAGE, body=CertificatePatch, out=KEYED)
+@user.patch(ITEM, op="update", can=MANAGE, body=CertificatePatch, out=WRAPPED_CERTIFICATE)
 def update(body, certificate_id):
     """Rename a certificate, or replace an uploaded one.
 
     `certificate` and `private_key` are sent together, with the `chain` if there is one: the old chain goes with the
     old certificate.
     """
-    found = certificates.update(mine(certificate_id), **body)
+    found = certificates.update(get_own_certificate(certificate_id), **body)
     return {"message": "The certificate is changed.", "certificate": found}
 
 
-@user.delete(ITEM, op="delete", can=DELETE, out=kit.done())
+@user.delete(ITEM, op="delete", can=DELETE, out=kit.result())
 def delete(certificate_id):
     """Remove a certificate with its private key. An order that is under way is ended."""
-    certificates.delete(mine(certificate_id))
+    certificates.delete(get_own_certificate(certificate_id))
     return {"message": "The certificate is removed."}
 
 
-@user.post(f"{ITEM}/renew", op="renew", can=MANAGE, out=KEYED)
+@user.post(f"{ITEM}/renew", op="renew", can=MANAGE, out=WRAPPED_CERTIFICATE)
 def renew(certificate_id):
     """Order a certificate once more: before its time, or after an order that failed.
 
     What there is stays in use until the new one is there. Refused with 409: `task_running` while an order is under way,
     `not_renewable` for an uploaded one.
     """
-    found = certificates.renew(mine(certificate_id), actor=kit.actor())
+    found = certificates.renew(get_own_certificate(certificate_id), actor=kit.actor())
     return {"message": "The certificate is being ordered.", "certificate": found}

@@ -16,7 +16,7 @@ class Version(Out):
     api_envelope = fields.String(**about("The version of the admin envelope.", "v1"))
 
 
-@user.get("/connect", op="check", can=permissions.ANY_USER, out=kit.done(), also=("/connect",))
+@user.get("/connect", op="check", can=permissions.ANY_USER, out=kit.result(), also=("/connect",))
 def connect():
     """Confirm a user token.
 
@@ -25,13 +25,13 @@ def connect():
     return {"success": True, "message": "The token is valid."}
 
 
-@user.get("/version", op="version", can=permissions.ANY_USER, out=kit.keyed("data", Version), also=("/version",))
+@user.get("/version", op="version", can=permissions.ANY_USER, out=kit.wrapped("data", Version), also=("/version",))
 def user_version():
     """Show the platform version.
 
     Also served as `/version`, without the prefix. Needs no scope.
     """
-    return {"success": True, "message": None, "data": version()}
+    return {"success": True, "message": None, "data": platform_version()}
 
 
 @admin.get("/auth", op="auth", can=permissions.ANY_ADMIN)
@@ -41,7 +41,7 @@ def auth():
     Answers 200 for a valid admin token and changes nothing. Tokens of customers and billing systems are refused with
     403.
     """
-    kit.say("The token is valid.")
+    kit.set_message("The token is valid.")
 
 
 @admin.get("/system/version", op="version", can=permissions.ANY_ADMIN, out=Version)
@@ -50,8 +50,8 @@ def admin_version():
 
     The same facts as the customers' `GET /api/version`. Any admin token may ask.
     """
-    return version()
+    return platform_version()
 
 
-def version():
+def platform_version():
     return {"version": panel.__version__, "api_envelope": "v1"}

@@ -6,37 +6,37 @@ from panel.services import accounts, credits
 
 admin = kit.Admin("credit", __name__, description="Customers' credit")
 READ, WRITE = "admin:billing:read", "admin:billing:write"
-KEY = {
+LEDGER_IDEMPOTENCY_PARAMETER = {
     "in": "header",
-    "name": idempotency.HEADER,
+    "name": idempotency.IDEMPOTENCY_HEADER,
     "description": "At most 255 characters. The same key with the same body is booked once and answered alike; with "
     "another body it is refused with 422.",
     "schema": {"type": "string", "minLength": 1, "maxLength": 255},
     "example": "payment-1042",
 }
-BOOKED_ONCE = {"once": False, "idempotency_key": KEY}
+BOOKED_ONCE = {"once": False, "idempotency_key": LEDGER_IDEMPOTENCY_PARAMETER}
 """The ledger keeps the keys itself, for ever and by account."""
 
 
-@admin.get("/cloud-service/credits", op="list", can=READ, query=CreditQuery, out=kit.rows(CreditOut))
+@admin.get("/cloud-service/credits", op="list", can=READ, query=CreditQuery, out=kit.admin_page(CreditOut))
 def listing(query):
     """List credit that was given, adjusted or paid back, newest first.
 
     Charges for usage are not in it: see the history.
     """
-    return entries(credits.GIVEN, **query)
+    return list_entries(credits.GRANTED_KINDS, **query)
 
 
-@admin.get("/cloud-service/credit-history", op="history", can=READ, query=CreditQuery, out=kit.rows(CreditOut))
+@admin.get("/cloud-service/credit-history", op="history", can=READ, query=CreditQuery, out=kit.admin_page(CreditOut))
 def history(query):
     """List every entry of the ledgers, charges for usage included, newest first.
 
     The balance of an account is the sum of its entries.
     """
-    return entries(None, **query)
+    return list_entries(None, **query)
 
 
-def entries(kinds, user_id=None):
+def list_entries(kinds, user_id=None):
     owner = accounts.get(user_id, "user_id") if user_id else None
     return kit.paginate(credits.listing(owner, kinds=kinds))
 
@@ -49,8 +49,8 @@ def create(body):
     `Idempotency-Key` a repeated request is booked once and answered alike.
     """
     owner = accounts.get(body.pop("user_id"), "user_id")
-    kit.say("The amount is booked.")
-    return credits.give(owner, actor=kit.actor(), key=idempotency.key(), **body)
+    kit.set_message("The amount is booked.")
+    return credits.grant(owner, actor=kit.actor(), idempotency_key=idempotency.get_key(), **body)
 
 
 @admin.patch("/cloud-service/credit/<entry_id>", op="update", can=WRITE, body=CreditPatch, out=CreditOut)
@@ -60,7 +60,7 @@ def update(body, entry_id):
     Entries are never rewritten: the difference is booked as an adjustment, which is the answer. Refused with 409 for
     charges and for adjustments of other entries.
     """
-    kit.say("The difference is booked.")
+    kit.set_message("The difference is booked.")
     return credits.correct(credits.get(entry_id), actor=kit.actor(), **body)
 
 
@@ -70,5 +70,5 @@ def delete(entry_id):
 
     It stays in the ledger, and an adjustment, which is the answer, takes away what it counted as.
     """
-    kit.say("The entry is taken back.")
+    kit.set_message("The entry is taken back.")
     return credits.correct(credits.get(entry_id), amount=0, actor=kit.actor(), description="Taken back")

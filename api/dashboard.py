@@ -6,15 +6,15 @@ from api import kit
 from panel.auth import permissions
 from panel.core.db import session
 from panel.schemas.base import about
-from panel.schemas.catalog import ID
+from panel.schemas.catalog import EXAMPLE_ID
 from panel.schemas.instances import InstanceRow
 from panel.services import dashboard, instances
 
 user = kit.User("dashboard", __name__, description="The dashboard")
-MOST = 8
+MAX_ROWS = 8
 
 
-def counted(what):
+def count_field(what):
     return fields.Integer(**about(f"How many {what} there are; missing when the person may not see them.", 3))
 
 
@@ -33,16 +33,16 @@ class Dashboard(Schema):
 
 
 class Counts(Schema):
-    instance = counted("instances")
-    project = counted("projects")
-    ssh_key = counted("SSH keys")
-    member = counted("members of the team")
+    instance = count_field("instances")
+    project = count_field("projects")
+    ssh_key = count_field("SSH keys")
+    member = count_field("members of the team")
     sometimes = ("instance", "project", "ssh_key", "member")
 
 
 class Found(Schema):
-    type = fields.String(validate=validate.OneOf(dashboard.KINDS), **about("What it is.", "instance"))
-    id = fields.String(**about("Which one.", ID))
+    type = fields.String(validate=validate.OneOf(dashboard.SEARCHABLE_KINDS), **about("What it is.", "instance"))
+    id = fields.String(**about("Which one.", EXAMPLE_ID))
     name = fields.String(**about("What people call it.", "Shop front"))
     detail = fields.String(**about("What stands beside the name.", "shop.example.com · 203.0.113.10 · running"))
 
@@ -53,20 +53,20 @@ class Words(Schema):
     )
 
 
-@user.get("/dashboard", op="get", can=permissions.ANY_USER, out=kit.keyed("data", Dashboard))
+@user.get("/dashboard", op="get", can=permissions.ANY_USER, out=kit.wrapped("data", Dashboard))
 def show():
     """Show what is there, what is under way and what needs attention."""
     access = kit.account()
-    seen = dashboard.machines(access)
-    ailing = session.scalars(instances.ailing(access).limit(MOST)).unique().all() if seen else []
-    data = {"instances": seen, "tasks_running": dashboard.running(access), "attention": ailing}
+    seen = dashboard.summarize_instances(access)
+    ailing = session.scalars(instances.with_problems(access).limit(MAX_ROWS)).unique().all() if seen else []
+    data = {"instances": seen, "tasks_running": dashboard.count_running_tasks(access), "attention": ailing}
     return {"message": None, "data": data}
 
 
-@user.get("/dashboard/summary", op="summary", can=permissions.ANY_USER, out=kit.keyed("data", Counts))
+@user.get("/dashboard/summary", op="summary", can=permissions.ANY_USER, out=kit.wrapped("data", Counts))
 def summary():
     """Count the resources, kind by kind."""
-    return {"message": None, "data": dashboard.counts(kit.account())}
+    return {"message": None, "data": dashboard.count_resources(kit.account())}
 
 
 @user.get(
@@ -74,13 +74,13 @@ def summary():
     op="search",
     can=permissions.ANY_USER,
     query=Words,
-    out=kit.done(results=fields.List(fields.Nested(Found), **about("What was found, a few of each kind."))),
+    out=kit.result(results=fields.List(fields.Nested(Found), **about("What was found, a few of each kind."))),
 )
 def search(query):
     """Find resources of every kind by their names."""
     found = [
-        {"type": kind, "id": row.id, **dict(zip(("name", "detail"), dashboard.called(row), strict=True))}
-        for kind, rows in dashboard.find(kit.account(), query["q"], MOST)
+        {"type": kind, "id": row.id, **dict(zip(("name", "detail"), dashboard.describe_row(row), strict=True))}
+        for kind, rows in dashboard.search(kit.account(), query["q"], MAX_ROWS)
         for row in rows
     ]
     return {"message": None, "results": found}

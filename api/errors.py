@@ -13,11 +13,11 @@ from panel.core.errors import Problem
 
 log = structlog.get_logger()
 
-CUSTOMERS_OUTSIDE = ("/version", "/connect", "/instance/")
+UNPREFIXED_USER_PATHS = ("/version", "/connect", "/instance/")
 """How paths of the customers' API begin that are also served without its prefix."""
 
 
-SPOKEN = ("success", "message", "reason", "errors")
+FAILURE_FIELDS = ("success", "message", "reason", "errors")
 
 
 class UserError(Schema):
@@ -42,10 +42,10 @@ def dialect(path):
     """`admin`, `user` or None for a page."""
     if path == "/api/v1" or path.startswith("/api/v1/"):
         return "admin"
-    return "user" if path == "/api" or path.startswith(("/api/", *CUSTOMERS_OUTSIDE)) else None
+    return "user" if path == "/api" or path.startswith(("/api/", *UNPREFIXED_USER_PATHS)) else None
 
 
-def answer(status, message, *, reason=None, errors=None, extra=None):
+def build_failure(status, message, *, reason=None, errors=None, extra=None):
     body = {"success": False, "message": message}
     if reason:
         body["reason"] = reason
@@ -60,9 +60,9 @@ def answer(status, message, *, reason=None, errors=None, extra=None):
     return made
 
 
-def problem(error: Problem):
+def answer_problem(error: Problem):
     session.rollback()
-    made = answer(error.status, error.message, reason=error.reason, errors=error.fields, extra=error.extra)
+    made = build_failure(error.status, error.message, reason=error.reason, errors=error.fields, extra=error.extra)
     if dialect(request.path) == "admin" and not error.chosen:
         made.headers["X-Failure-Status-Mapped"] = "1"
     if error.status == 401:
@@ -70,7 +70,7 @@ def problem(error: Problem):
     return made
 
 
-def outspoken(view):
+def raise_on_failure(view):
     """A view whose body says `success: false` without a status of its own has refused: the answer is a 400 (4.1)."""
 
     @functools.wraps(view)
@@ -88,24 +88,24 @@ def outspoken(view):
     return asked
 
 
-def http(error: HTTPException):
+def answer_http_error(error: HTTPException):
     """What the framework refuses by itself: unknown paths, wrong methods, too large bodies."""
     session.rollback()
     words = {404: "There is nothing at this address.", 405: "This method is not allowed here."}
-    made = answer(error.code or 500, words.get(error.code, error.description or error.name))
+    made = build_failure(error.code or 500, words.get(error.code, error.description or error.name))
     for name, value in error.get_headers():
         if name.lower() in ("allow", "retry-after"):
             made.headers[name] = value
     return made
 
 
-def outage(status, message):
+def answer_outage(status, message):
     """The database is away, full or busy: no fault of the request."""
-    return answer(status, f"{message} Tell support this id if it stays: {g.get('request_id')}.")
+    return build_failure(status, f"{message} Tell support this id if it stays: {g.get('request_id')}.")
 
 
-def crash(error: Exception):
+def answer_crash(error: Exception):
     """A fault of ours. The request's id is all that leaves; the rest is in the log."""
     session.rollback()
     log.exception("request_crashed", database=isinstance(error, SQLAlchemyError))
-    return answer(500, f"Something went wrong inside the panel. Tell support this id: {g.get('request_id')}.")
+    return build_failure(500, f"Something went wrong inside the panel. Tell support this id: {g.get('request_id')}.")

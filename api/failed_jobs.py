@@ -11,5 +11,5 @@ def listing(query):
 
     They are grouped by kind of job and of failure. No payload and no message of a failure is in the answer.
     """
-    groups = failed_jobs.groups(**query)
+    groups = failed_jobs.list_groups(**query)
     return {"total": sum(group.count for group in groups), "groups": groups}

@@ -24,17 +24,17 @@ def access(body, group_id):
 
     To others it is an unknown location then: lists hide it and nothing new can be made there. What exists goes on.
     """
-    kit.say("The access is changed.")
-    return group_grants.change(hypervisors.group(group_id), **body)
+    kit.set_message("The access is changed.")
+    return group_grants.set_access(hypervisors.get_group(group_id), **body)
 
 
-@admin.get(f"{GROUP}/grants", op="list", can=READ, query=GrantableQuery, out=kit.rows(GroupGrantOut))
-def grants(query, group_id):
+@admin.get(f"{GROUP}/grants", op="list", can=READ, query=GrantableQuery, out=kit.admin_page(GroupGrantOut))
+def listing(query, group_id):
     """List the grants of a hypervisor group, by email address.
 
     They count while it is not public. A public group is open to everybody, with or without a grant.
     """
-    return kit.paginate(group_grants.grants(hypervisors.group(group_id), **query))
+    return kit.paginate(group_grants.select_grants(hypervisors.get_group(group_id), **query))
 
 
 @admin.post(f"{GROUP}/affected-count", op="affected", can=READ, body=AccessIn, out=AffectedOut)
@@ -44,16 +44,18 @@ def affected(body, group_id):
     Nothing is changed. Send what the change would send: `public` and, if they change, `account_ids`. 422 under
     `account_ids` for an unknown account or a member of a team.
     """
-    return group_grants.affected(hypervisors.group(group_id), **body)
+    return group_grants.count_affected(hypervisors.get_group(group_id), **body)
 
 
-@admin.get("/grantable-account-owners", op="grantable", can=READ, query=GrantableQuery, out=kit.rows(GrantableOut))
+@admin.get(
+    "/grantable-account-owners", op="grantable", can=READ, query=GrantableQuery, out=kit.admin_page(GrantableOut)
+)
 def grantable(query):
     """List the accounts that can be granted a group: those with resources of their own, not members of teams.
 
     `search` looks at names, companies and email addresses. Operators are not in it.
     """
-    return kit.paginate(group_grants.grantable(**query))
+    return kit.paginate(group_grants.select_grantable(**query))
 
 
 @admin.get(OF_USER, op="of_user", can=READ, out=ChoosableOut(many=True))
@@ -62,7 +64,7 @@ def of_user(account_id):
 
     Public ones and those with a grant; `granted` says which. Complete, without pages.
     """
-    return group_grants.choosable(accounts.get(account_id))
+    return group_grants.list_choosable(accounts.get(account_id))
 
 
 @admin.put(f"{OF_USER}/<group_id>", op="grant", can=WRITE)
@@ -72,8 +74,8 @@ def grant(account_id, group_id):
     Refused for members of teams, who use what their owner may. It counts for new resources at once. Repeated, it
     changes nothing. 422 for a member of a team.
     """
-    group_grants.grant(hypervisors.group(group_id), accounts.get(account_id))
-    kit.say("The group is granted.")
+    group_grants.grant(hypervisors.get_group(group_id), accounts.get(account_id))
+    kit.set_message("The group is granted.")
 
 
 @admin.delete(f"{OF_USER}/<group_id>", op="revoke", can=WRITE)
@@ -83,5 +85,5 @@ def revoke(account_id, group_id):
     What the user has there goes on. It can be changed and destroyed, and nothing new can be made there unless the group
     is public. Repeated, it changes nothing.
     """
-    group_grants.revoke(hypervisors.group(group_id), accounts.get(account_id))
-    kit.say("The grant is taken back.")
+    group_grants.revoke(hypervisors.get_group(group_id), accounts.get(account_id))
+    kit.set_message("The grant is taken back.")

@@ -12,14 +12,14 @@ admin = kit.Admin("hypervisor_group", __name__, description="Hypervisor groups")
     op="list",
     can="admin:hypervisors:read",
     query=kit.PageQuery,
-    out=kit.rows(HypervisorGroupOut),
+    out=kit.admin_page(HypervisorGroupOut),
 )
 def listing():
     """List the hypervisor groups.
 
     By display name, with their hypervisors and plan groups. `search` looks at both names.
     """
-    return kit.paginate(hypervisors.groups())
+    return kit.paginate(hypervisors.select_groups())
 
 
 @admin.post(
@@ -31,8 +31,8 @@ def create(body):
     It is a location that customers can choose once it is enabled and has a hypervisor. 422 under `name` when the name
     is taken.
     """
-    kit.say("The group is added.")
-    return hypervisors.create_group(**with_plan_groups(body))
+    kit.set_message("The group is added.")
+    return hypervisors.create_group(**resolve_plan_groups(body))
 
 
 @admin.get("/hypervisor/group/<group_id>", op="get", can="admin:hypervisors:read", out=HypervisorGroupOut)
@@ -41,7 +41,7 @@ def show(group_id):
 
     404 when there is no such group.
     """
-    return hypervisors.group(group_id)
+    return hypervisors.get_group(group_id)
 
 
 @admin.patch(
@@ -57,8 +57,8 @@ def update(body, group_id):
     Only what is sent changes. One that is closed (`enabled: false`) takes no new instances; existing ones go on. 422
     under `name` when the name is taken.
     """
-    kit.say("The group is changed.")
-    return hypervisors.update_group(hypervisors.group(group_id), **with_plan_groups(body))
+    kit.set_message("The group is changed.")
+    return hypervisors.update_group(hypervisors.get_group(group_id), **resolve_plan_groups(body))
 
 
 @admin.delete("/hypervisor/group/<group_id>", op="delete", can="admin:hypervisors:write")
@@ -67,8 +67,8 @@ def delete(group_id):
 
     Refused while hypervisors or subnets belong to it. That is a 409. Grants and settings of the group go with it.
     """
-    hypervisors.delete_group(hypervisors.group(group_id))
-    kit.say("The group is removed.")
+    hypervisors.delete_group(hypervisors.get_group(group_id))
+    kit.set_message("The group is removed.")
 
 
 @admin.get(
@@ -76,20 +76,20 @@ def delete(group_id):
     op="hypervisors",
     can="admin:hypervisors:read",
     query=kit.PageQuery,
-    out=kit.rows(HypervisorRow),
+    out=kit.admin_page(HypervisorRow),
 )
 def members(group_id):
     """List the hypervisors of a group.
 
     By name.
     """
-    found = kit.paginate(hypervisors.listing(group_id=hypervisors.group(group_id).id))
-    hypervisors.weigh(found["__rows__"])
+    found = kit.paginate(hypervisors.listing(group_id=hypervisors.get_group(group_id).id))
+    hypervisors.with_allocation(found["__rows__"])
     return found
 
 
-def with_plan_groups(body):
+def resolve_plan_groups(body):
     """The body with rows in place of ids."""
     if "plan_groups" not in body:
         return body
-    return {**body, "plan_groups": catalog.plan_groups_named(body["plan_groups"])}
+    return {**body, "plan_groups": catalog.get_plan_groups(body["plan_groups"])}

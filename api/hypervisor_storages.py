@@ -4,7 +4,7 @@ from marshmallow import fields
 
 from api import kit
 from panel.schemas.base import Out, about
-from panel.schemas.catalog import ID
+from panel.schemas.catalog import EXAMPLE_ID
 from panel.schemas.hypervisors import StorageIn, StorageOut, StoragePatch
 from panel.services import hypervisors
 
@@ -12,19 +12,19 @@ admin = kit.Admin("hypervisor_storage", __name__, description="Storages")
 
 
 class AddedStorage(Out):
-    storage_id = fields.String(**about("The storage that was added.", ID))
+    storage_id = fields.String(**about("The storage that was added.", EXAMPLE_ID))
 
 
 @admin.get(
-    "/hypervisor/storages", op="list", can="admin:hypervisors:read", query=kit.PageQuery, out=kit.rows(StorageOut)
+    "/hypervisor/storages", op="list", can="admin:hypervisors:read", query=kit.PageQuery, out=kit.admin_page(StorageOut)
 )
 def listing():
     """List the storages of all hypervisors.
 
     By hypervisor and name, with capacity and what is promised of it.
     """
-    found = kit.paginate(hypervisors.storages())
-    hypervisors.fill(found["__rows__"])
+    found = kit.paginate(hypervisors.select_storages())
+    hypervisors.with_storage_allocation(found["__rows__"])
     return found
 
 
@@ -36,7 +36,7 @@ def create(body):
     this folder, under `hypervisor_id` for an unknown hypervisor.
     """
     hypervisor = hypervisors.get(body.pop("hypervisor_id"), "hypervisor_id")
-    kit.say("The storage is added.")
+    kit.set_message("The storage is added.")
     return {"storage_id": hypervisors.create_storage(hypervisor, **body).id}
 
 
@@ -46,7 +46,7 @@ def show(storage_id):
 
     404 when there is no such storage.
     """
-    return filled(hypervisors.storage(storage_id))
+    return with_allocation(hypervisors.get_storage(storage_id))
 
 
 @admin.patch(
@@ -57,8 +57,8 @@ def update(body, storage_id):
 
     Only what is sent changes. One that is off takes no new disks; those in it stay.
     """
-    kit.say("The storage is changed.")
-    return filled(hypervisors.update_storage(hypervisors.storage(storage_id), **body))
+    kit.set_message("The storage is changed.")
+    return with_allocation(hypervisors.update_storage(hypervisors.get_storage(storage_id), **body))
 
 
 @admin.delete("/hypervisor/storage/<storage_id>", op="delete", can="admin:hypervisors:write")
@@ -67,9 +67,9 @@ def delete(storage_id):
 
     Refused while disks are in it; its files stay on the host. Disks in it are a 409. No file is removed.
     """
-    hypervisors.delete_storage(hypervisors.storage(storage_id))
-    kit.say("The storage is removed.")
+    hypervisors.delete_storage(hypervisors.get_storage(storage_id))
+    kit.set_message("The storage is removed.")
 
 
-def filled(storage):
-    return hypervisors.fill([storage])[0]
+def with_allocation(storage):
+    return hypervisors.with_storage_allocation([storage])[0]

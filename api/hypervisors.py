@@ -4,7 +4,7 @@ from marshmallow import fields
 
 from api import kit
 from panel.schemas.base import In, Out, Text, about
-from panel.schemas.catalog import ID
+from panel.schemas.catalog import EXAMPLE_ID
 from panel.schemas.host_metrics import HostNow
 from panel.schemas.hypervisors import (
     HypervisorIn,
@@ -16,23 +16,25 @@ from panel.schemas.hypervisors import (
     Ipv4Stats,
 )
 from panel.services import hypervisor_removal, hypervisors, overview, subnets
-from panel.services.metrics.hosts import of_host
+from panel.services.metrics.hosts import describe_host
 
 admin = kit.Admin("hypervisor", __name__, description="Hypervisors")
 
 
 class AddedHypervisor(Out):
-    hypervisor_id = fields.String(**about("The hypervisor that was added.", ID))
+    hypervisor_id = fields.String(**about("The hypervisor that was added.", EXAMPLE_ID))
 
 
-@admin.get("/hypervisors", op="list", can="admin:hypervisors:read", query=HypervisorQuery, out=kit.rows(HypervisorRow))
+@admin.get(
+    "/hypervisors", op="list", can="admin:hypervisors:read", query=HypervisorQuery, out=kit.admin_page(HypervisorRow)
+)
 def listing(query):
     """List the hypervisors, by name.
 
     By name, with status, capacity and what is promised. `search`, `status` and the group narrow the list.
     """
     found = kit.paginate(hypervisors.listing(**query))
-    hypervisors.weigh(found["__rows__"])
+    hypervisors.with_allocation(found["__rows__"])
     return found
 
 
@@ -42,8 +44,8 @@ def create(body):
 
     A worker looks at it at once: its `status` is `unknown` until then, and `up` or `down` afterwards.
     """
-    group = hypervisors.group(body.pop("hypervisor_group_id"), "hypervisor_group_id")
-    kit.say("The hypervisor is added and is being looked at.")
+    group = hypervisors.get_group(body.pop("hypervisor_group_id"), "hypervisor_group_id")
+    kit.set_message("The hypervisor is added and is being looked at.")
     return {"hypervisor_id": hypervisors.create(group, **body).id}
 
 
@@ -53,7 +55,7 @@ def show(hypervisor_id):
 
     With what is promised of it and when a worker saw it last. 404 when there is no such hypervisor.
     """
-    return weighed(hypervisors.get(hypervisor_id))
+    return with_counts(hypervisors.get(hypervisor_id))
 
 
 @admin.patch(
@@ -67,8 +69,8 @@ def update(body, hypervisor_id):
     group while instances are on it, 422 for a name or an address that another hypervisor has. With an `Idempotency-Key`
     a repeated request is carried out once.
     """
-    kit.say("The hypervisor is changed.")
-    return weighed(hypervisors.update(hypervisors.get(hypervisor_id), **body))
+    kit.set_message("The hypervisor is changed.")
+    return with_counts(hypervisors.update(hypervisors.get(hypervisor_id), **body))
 
 
 @admin.delete("/hypervisor/<hypervisor_id>", op="delete", can="admin:hypervisors:write")
@@ -79,7 +81,7 @@ def delete(hypervisor_id):
     that will not come back, use `DELETE /api/v1/hypervisor/{id}/force`.
     """
     hypervisors.delete(hypervisors.get(hypervisor_id))
-    kit.say("The hypervisor is removed.")
+    kit.set_message("The hypervisor is removed.")
 
 
 class LostIn(In):
@@ -87,15 +89,15 @@ class LostIn(In):
 
 
 @admin.delete("/hypervisor/<hypervisor_id>/force", op="give_up", can="admin:hypervisors:write", body=LostIn)
-def give_up(body, hypervisor_id):
+def force_remove(body, hypervisor_id):
     """Give up a hypervisor that will not come back.
 
     Its instances and volumes are removed from the panel, their addresses are free again, and they cost nothing any
     more. Nothing is changed on the host. Refused with `hypervisor_up` while it answers and with `task_running` while a
     machine is being moved from it or to it.
     """
-    hypervisor_removal.give_up(hypervisors.get(hypervisor_id), actor=kit.actor(), **body)
-    kit.say("The hypervisor and everything that was on it are removed.")
+    hypervisor_removal.force_remove(hypervisors.get(hypervisor_id), actor=kit.actor(), **body)
+    kit.set_message("The hypervisor and everything that was on it are removed.")
 
 
 @admin.post("/hypervisor/<hypervisor_id>/test", op="test", can="admin:hypervisors:write", out=HypervisorOut)
@@ -106,8 +108,8 @@ def test(hypervisor_id):
     """
     hypervisor = hypervisors.get(hypervisor_id)
     hypervisors.test(hypervisor)
-    kit.say("The hypervisor is being looked at.")
-    return weighed(hypervisor)
+    kit.set_message("The hypervisor is being looked at.")
+    return with_counts(hypervisor)
 
 
 @admin.get("/hypervisor/<hypervisor_id>/metrics", op="metrics", can="admin:hypervisors:read", out=HostNow)
@@ -116,7 +118,7 @@ def metrics(hypervisor_id):
 
     Measured by a worker and not by this call.
     """
-    return of_host(hypervisors.get(hypervisor_id))
+    return describe_host(hypervisors.get(hypervisor_id))
 
 
 @admin.get(
@@ -130,7 +132,7 @@ def instance_stats(hypervisor_id):
 
     Destroyed instances are not counted.
     """
-    states = overview.states(hypervisors.get(hypervisor_id))
+    states = overview.count_states(hypervisors.get(hypervisor_id))
     return {"total": sum(states.values()), "states": states}
 
 
@@ -140,8 +142,8 @@ def ipv4_stats(hypervisor_id):
 
     Private addresses are not counted.
     """
-    return subnets.ipv4_of(hypervisors.get(hypervisor_id))
+    return subnets.get_ipv4_usage(hypervisors.get(hypervisor_id))
 
 
-def weighed(hypervisor):
-    return hypervisors.weigh([hypervisor])[0]
+def with_counts(hypervisor):
+    return hypervisors.with_allocation([hypervisor])[0]

@@ -15,7 +15,7 @@ def listing(query):
     return kit.paginate(image_captures.listing(kit.account(), **query))
 
 
-@user.post("/images", op="create", can="images.manage", body=CaptureIn, out=kit.keyed("image", OwnImageOut))
+@user.post("/images", op="create", can="images.manage", body=CaptureIn, out=kit.wrapped("image", OwnImageOut))
 def create(body):
     """Make an image of the first disk of an instance, also while it runs.
 
@@ -34,14 +34,14 @@ def create(body):
     return {"message": "The image is being made.", "image": image}
 
 
-@user.get("/image/<image_id>", op="get", can="images.view", out=kit.keyed("image", OwnImageOut))
+@user.get("/image/<image_id>", op="get", can="images.view", out=kit.wrapped("image", OwnImageOut))
 def show(image_id):
     """Show an image of the account's own."""
     return {"image": image_captures.get(image_id, kit.account())}
 
 
 @user.patch(
-    "/image/<image_id>", op="update", can="images.manage", body=ImageRename, out=kit.keyed("image", OwnImageOut)
+    "/image/<image_id>", op="update", can="images.manage", body=ImageRename, out=kit.wrapped("image", OwnImageOut)
 )
 def rename(body, image_id):
     """Rename an image of the account's own."""
@@ -49,7 +49,7 @@ def rename(body, image_id):
     return {"message": "The image is changed.", "image": image_captures.rename(image, body.get("name", image.name))}
 
 
-@user.post("/image/<image_id>/retry", op="retry", can="images.manage", out=kit.keyed("image", OwnImageOut))
+@user.post("/image/<image_id>/retry", op="retry", can="images.manage", out=kit.wrapped("image", OwnImageOut))
 def retry(image_id):
     """Make a failed image of the account's own again.
 
@@ -63,7 +63,7 @@ def retry(image_id):
     }
 
 
-@user.delete("/image/<image_id>", op="delete", can="images.delete", out=kit.done())
+@user.delete("/image/<image_id>", op="delete", can="images.delete", out=kit.result())
 def delete(image_id):
     """Remove an image of the account's own. Instances that were made from it go on."""
     image_captures.delete(image_captures.get(image_id, kit.account()), actor=kit.actor())

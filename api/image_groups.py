@@ -9,14 +9,14 @@ from api import kit
 from panel.core.db import session
 from panel.schemas.base import about
 from panel.schemas.catalog import ImageOut
-from panel.schemas.constants import PURPOSES
+from panel.schemas.constants import IMAGE_PURPOSES
 from panel.schemas.images import AdminImageRow
 from panel.services import catalog, instances
 
 admin = kit.Admin("image_group", __name__, description="Images by distribution")
 
 
-def grouped_as(row, name):
+def group_schema(row, name):
     parts = {
         "distro": fields.String(**about("The distribution.", "Debian")),
         "images": fields.List(fields.Nested(row), **about("Its images.")),
@@ -24,13 +24,13 @@ def grouped_as(row, name):
     return Schema.from_dict(parts, name=name)(many=True)
 
 
-def by_distro(images):
+def group_by_distro(images):
     return [{"distro": distro, "images": list(found)} for distro, found in groupby(images, attrgetter("distro"))]
 
 
 class Purpose(Schema):
     purpose = fields.String(
-        validate=validate.OneOf(PURPOSES), metadata={"description": "Only images for this purpose."}
+        validate=validate.OneOf(IMAGE_PURPOSES), metadata={"description": "Only images for this purpose."}
     )
 
 
@@ -39,27 +39,27 @@ class Purpose(Schema):
     op="list",
     can="admin:images:read",
     query=Purpose,
-    out=grouped_as(AdminImageRow, "AdminImageGroup"),
+    out=group_schema(AdminImageRow, "AdminImageGroup"),
 )
-def grouped(query):
+def listing(query):
     """List every image by distribution, captured ones too.
 
     Complete, without pages. `purpose` narrows the list; an unknown one answers 422.
     """
-    return by_distro(session.scalars(catalog.images(**query)))
+    return group_by_distro(session.scalars(catalog.select_images(**query)))
 
 
 @admin.get(
     "/instance/<instance_id>/images",
     op="of_instance",
     can="admin:instances:read",
-    out=grouped_as(ImageOut, "FittingImageGroup"),
+    out=group_schema(ImageOut, "FittingImageGroup"),
 )
-def fitting(instance_id):
+def list_fitting(instance_id):
     """List by distribution the images that fit an instance, of those that its owner may choose.
 
     Those whose needs of disk and memory its plan meets. 404 when there is no such instance.
     """
     instance = instances.get(instance_id)
-    offered = session.scalars(catalog.images(instance.account))
-    return by_distro(image for image in offered if instances.misfit(instance, image) is None)
+    offered = session.scalars(catalog.select_images(instance.account))
+    return group_by_distro(image for image in offered if instances.image_error(instance, image) is None)

@@ -17,13 +17,13 @@ from panel.services import catalog, image_catalog, images
 admin = kit.Admin("image", __name__, description="Images")
 
 
-@admin.get("/images", op="list", can="admin:images:read", query=ImageQuery, out=kit.rows(AdminImageRow))
+@admin.get("/images", op="list", can="admin:images:read", query=ImageQuery, out=kit.admin_page(AdminImageRow))
 def listing(query):
     """List every image, captured ones too.
 
     `purpose` and `search` narrow the list. An unknown purpose answers 422.
     """
-    return kit.paginate(catalog.images(**query))
+    return kit.paginate(catalog.select_images(**query))
 
 
 @admin.get("/image/<image_id>", op="get", can="admin:images:read", out=AdminImageOut)
@@ -32,7 +32,7 @@ def show(image_id):
 
     `download_error` says why a file could not be fetched; null when there is no problem.
     """
-    return held(catalog.get_image(image_id))
+    return with_holders(catalog.get_image(image_id))
 
 
 @admin.put("/image/<image_id>", op="update", can="admin:images:write", body=ImagePatch, out=AdminImageOut)
@@ -42,16 +42,16 @@ def update(body, image_id):
     Only what is sent changes; facts of the file are managed by the system. Instances that were made from it are not
     changed. 422 for a fact of the file, and under `purpose` for a captured image, whose purpose stays `user`.
     """
-    kit.say("The image is changed.")
-    return held(catalog.update_image(catalog.get_image(image_id), **body))
+    kit.set_message("The image is changed.")
+    return with_holders(catalog.update_image(catalog.get_image(image_id), **body))
 
 
-def held(image):
-    image.hypervisors = catalog.holders(image)
+def with_holders(image):
+    image.hypervisors = catalog.list_image_holders(image)
     return image
 
 
-FETCHED = "The image is being fetched."
+FETCHING_MESSAGE = "The image is being fetched."
 
 
 @admin.post("/images", op="create", can="admin:images:write", body=ImageIn, out=AdminImageOut)
@@ -62,8 +62,8 @@ def create(body):
     download is tried again with growing pauses. 422 under `name` when the name is taken, under `url` for an address
     that is not https or not public.
     """
-    kit.say(FETCHED)
-    return held(images.create(actor=kit.actor(), **body))
+    kit.set_message(FETCHING_MESSAGE)
+    return with_holders(images.create(actor=kit.actor(), **body))
 
 
 @admin.post("/image/<image_id>/retry", op="retry", can="admin:images:write", out=AdminImageOut)
@@ -74,8 +74,8 @@ def retry(image_id):
     """
     found = catalog.get_image(image_id)
     images.retry(found, actor=kit.actor())
-    kit.say("The download begins anew.")
-    return held(found)
+    kit.set_message("The download begins anew.")
+    return with_holders(found)
 
 
 @admin.delete("/image/<image_id>", op="delete", can="admin:images:write")
@@ -86,7 +86,7 @@ def delete(image_id):
     Refused with 409 `task_running` while a captured image is being made.
     """
     images.delete(catalog.get_image(image_id), actor=kit.actor())
-    kit.say("The image is removed.")
+    kit.set_message("The image is removed.")
 
 
 @admin.post(
@@ -98,9 +98,9 @@ def update_release(body, image_id):
     Refused with `catalog_mismatch` (400) when the catalog's row is another distribution or major version. The file that
     is here counts until the new one has arrived.
     """
-    found = image_catalog.release(catalog.get_image(image_id), actor=kit.actor(), **body)
-    kit.say("The image is brought up to date.")
-    return held(found)
+    found = image_catalog.update_to_release(catalog.get_image(image_id), actor=kit.actor(), **body)
+    kit.set_message("The image is brought up to date.")
+    return with_holders(found)
 
 
 @admin.get("/image-browser", op="browse", can="admin:images:read", query=CatalogQuery, out=CatalogOut(many=True))
@@ -109,15 +109,15 @@ def browse(query):
 
     Rows can be added with `POST /api/v1/image-browser/add`. Nothing is fetched by this call.
     """
-    return image_catalog.entries(**query)
+    return image_catalog.list_entries(**query)
 
 
 @admin.post("/image-browser/add", op="browse_add", can="admin:images:write", body=BrowserIn, out=AdminImageOut)
-def take_over(body):
+def add_from_catalog(body):
     """Add an image of the upstream catalog, or any other by its address.
 
     Its size is the catalog's when the address is, else the request's, else what the server says; without any it is
     refused with `size_unknown` (400).
     """
-    kit.say(FETCHED)
-    return held(image_catalog.add(actor=kit.actor(), **body))
+    kit.set_message(FETCHING_MESSAGE)
+    return with_holders(image_catalog.add(actor=kit.actor(), **body))

@@ -20,7 +20,7 @@ def start(body, account_id):
     It opens the user API as that person, a member of a team within the member's role. It cannot make or change tokens,
     the password or second factors. `POST /api/profile/impersonation/stop` ends it. Operators cannot be impersonated.
     """
-    account = impersonations.customer(account_id)
-    token, value = impersonations.mint(account, issued_by=kit.actor(), **body)
-    kit.say(f"The token acts as {account.email}.")
+    account = impersonations.get_customer(account_id)
+    token, value = impersonations.create_token(account, issued_by=kit.actor(), **body)
+    kit.set_message(f"The token acts as {account.email}.")
     return {"token": value, "token_id": token.id, "expires_at": token.expires_at}

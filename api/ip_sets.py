@@ -29,62 +29,65 @@ CREATED = fields.List(fields.Nested(IpSetEntryOut), **about("The entries that we
 ERRORS = fields.List(fields.Nested(IpSetRefusal), **about("What could not be added, and why."))
 
 
-def mine(set_id):
-    return ip_sets.owned(set_id, kit.account())
+def get_own_ip_set(set_id):
+    return ip_sets.get_own(set_id, kit.account())
 
 
-def weighed(ip_set):
-    return ip_sets.weigh([ip_set])[0]
+def with_counts(ip_set):
+    return ip_sets.with_counts([ip_set])[0]
 
 
 @user.get("/ip-sets", op="list", can=VIEW, query=IpSetQuery, out=kit.page(IpSetRow))
 def listing(query):
     """List IP sets by name: one's own and the platform's."""
     found = kit.paginate(ip_sets.listing(kit.account(), **query))
-    ip_sets.weigh(found["data"])
+    ip_sets.with_counts(found["data"])
     return found
 
 
-@user.post("/ip-sets", op="create", can=MANAGE, body=IpSetIn, out=kit.keyed("ip_set", IpSetOut))
+@user.post("/ip-sets", op="create", can=MANAGE, body=IpSetIn, out=kit.wrapped("ip_set", IpSetOut))
 def create(body):
     """Make an IP set."""
-    return {"message": "The set is made.", "ip_set": weighed(ip_sets.create(kit.account(), **body))}
+    return {"message": "The set is made.", "ip_set": with_counts(ip_sets.create(kit.account(), **body))}
 
 
-@user.get("/ip-set/<set_id>", op="get", can=VIEW, out=kit.keyed("ip_set", IpSetOut))
+@user.get("/ip-set/<set_id>", op="get", can=VIEW, out=kit.wrapped("ip_set", IpSetOut))
 def show(set_id):
     """Show an IP set with its entries."""
-    return {"message": None, "ip_set": weighed(ip_sets.get(set_id, kit.account()))}
+    return {"message": None, "ip_set": with_counts(ip_sets.get(set_id, kit.account()))}
 
 
-@user.patch("/ip-set/<set_id>", op="update", can=MANAGE, body=IpSetPatch, out=kit.keyed("ip_set", IpSetOut))
+@user.patch("/ip-set/<set_id>", op="update", can=MANAGE, body=IpSetPatch, out=kit.wrapped("ip_set", IpSetOut))
 def update(body, set_id):
     """Change an IP set.
 
     Only what is sent changes. The version stays once there are entries or rules that refer to the set.
     """
-    return {"message": "The set is changed.", "ip_set": weighed(ip_sets.update(mine(set_id), **body))}
+    return {"message": "The set is changed.", "ip_set": with_counts(ip_sets.update(get_own_ip_set(set_id), **body))}
 
 
-@user.delete("/ip-set/<set_id>", op="delete", can=DELETE, out=kit.done())
+@user.delete("/ip-set/<set_id>", op="delete", can=DELETE, out=kit.result())
 def delete(set_id):
     """Remove an IP set.
 
     Refused while a rule refers to it.
     """
-    ip_sets.delete(mine(set_id))
+    ip_sets.delete(get_own_ip_set(set_id))
     return {"message": "The set is removed."}
 
 
 @user.post(
-    "/ip-set/<set_id>/entries", op="add_entry", can=MANAGE, body=IpSetEntryIn, out=kit.keyed("entry", IpSetEntryOut)
+    "/ip-set/<set_id>/entries", op="add_entry", can=MANAGE, body=IpSetEntryIn, out=kit.wrapped("entry", IpSetEntryOut)
 )
 def add_entry(body, set_id):
     """Add a network.
 
     Every running instance whose rules refer to the set gets the new rules within seconds.
     """
-    return {"message": "The network is added.", "entry": ip_sets.add(mine(set_id), actor=kit.actor(), **body)}
+    return {
+        "message": "The network is added.",
+        "entry": ip_sets.add_entry(get_own_ip_set(set_id), actor=kit.actor(), **body),
+    }
 
 
 @user.post(
@@ -92,113 +95,113 @@ def add_entry(body, set_id):
     op="bulk_add",
     can=MANAGE,
     body=IpSetBulk,
-    out=kit.done(created=CREATED, errors=ERRORS),
+    out=kit.result(created=CREATED, errors=ERRORS),
 )
 def bulk_add(body, set_id):
     """Add many networks.
 
     Those that cannot be added are listed under `errors`; the others are added.
     """
-    return added(mine(set_id), body["cidrs"])
+    return add_many(get_own_ip_set(set_id), body["cidrs"])
 
 
-def added(ip_set, cidrs):
-    made, wrong = ip_sets.add_many(ip_set, cidrs, actor=kit.actor())
+def add_many(ip_set, cidrs):
+    made, wrong = ip_sets.add_entries(ip_set, cidrs, actor=kit.actor())
     errors = [{"cidr": cidr, "message": message} for cidr, message in wrong]
     return {"message": f"{len(made)} of {len(cidrs)} are added.", "created": made, "errors": errors}
 
 
-@user.delete("/ip-set/<set_id>/entry/<entry_id>", op="remove_entry", can=MANAGE, out=kit.done())
+@user.delete("/ip-set/<set_id>/entry/<entry_id>", op="remove_entry", can=MANAGE, out=kit.result())
 def remove_entry(set_id, entry_id):
     """Remove a network."""
-    ip_sets.remove(mine(set_id), entry_id, actor=kit.actor())
+    ip_sets.remove_entry(get_own_ip_set(set_id), entry_id, actor=kit.actor())
     return {"message": "The network is removed."}
 
 
-@admin.get("/ip-sets", op="list", can=READ, query=IpSetQuery, out=kit.rows(AdminIpSetRow))
-def everybodys(query):
+@admin.get("/ip-sets", op="list", can=READ, query=IpSetQuery, out=kit.admin_page(AdminIpSetRow))
+def admin_listing(query):
     """List everybody's IP sets and the platform's.
 
     By name. `account_id` is null for the platform's.
     """
     found = kit.paginate(ip_sets.listing(**query))
-    ip_sets.weigh(found["__rows__"])
+    ip_sets.with_counts(found["__rows__"])
     return found
 
 
 @admin.post("/ip-sets", op="create", can=WRITE, body=AdminIpSetIn, out=AdminIpSetOut)
-def create_for(body):
+def admin_create(body):
     """Make an IP set for a user, or one of the platform's that everybody may use.
 
     `user_id: null` makes one of the platform's. It is empty; its `ip_version` says which networks it takes. 422 for an
     unknown user.
     """
     owner = body.pop("user_id")
-    kit.say("The set is made.")
-    return weighed(ip_sets.create(owner and accounts.get(owner, "user_id"), **body))
+    kit.set_message("The set is made.")
+    return with_counts(ip_sets.create(owner and accounts.get(owner, "user_id"), **body))
 
 
 @admin.get("/ip-set/<set_id>", op="get", can=READ, out=AdminIpSetOut)
-def show_any(set_id):
+def admin_show(set_id):
     """Show an IP set with its entries.
 
     Entries in the order of their addresses.
     """
-    return weighed(ip_sets.get(set_id))
+    return with_counts(ip_sets.get(set_id))
 
 
 @admin.patch("/ip-set/<set_id>", op="update", can=WRITE, body=IpSetPatch, out=AdminIpSetOut)
-def update_any(body, set_id):
+def admin_update(body, set_id):
     """Change an IP set.
 
     Only what is sent changes. `ip_version` cannot change while there are entries (422). Entries have operations of
     their own.
     """
-    kit.say("The set is changed.")
-    return weighed(ip_sets.update(ip_sets.owned(set_id), **body))
+    kit.set_message("The set is changed.")
+    return with_counts(ip_sets.update(ip_sets.get_own(set_id), **body))
 
 
 @admin.delete("/ip-set/<set_id>", op="delete", can=WRITE)
-def delete_any(set_id):
+def admin_delete(set_id):
     """Remove an IP set.
 
     Refused while a rule refers to it. That is a 409: remove those rules first. Its entries go with it.
     """
-    ip_sets.delete(ip_sets.owned(set_id))
-    kit.say("The set is removed.")
+    ip_sets.delete(ip_sets.get_own(set_id))
+    kit.set_message("The set is removed.")
 
 
 @admin.post("/ip-set/<set_id>/entries", op="add_entry", can=WRITE, body=IpSetEntryIn, out=IpSetEntryOut)
-def add_entry_to_any(body, set_id):
+def admin_add_entry(body, set_id):
     """Add a network.
 
     Rules that refer to the set apply it to running instances within seconds. 422 under `cidr` for a network of the
     other version, one that is in the set, or a full set.
     """
-    kit.say("The network is added.")
-    return ip_sets.add(ip_sets.owned(set_id), actor=kit.actor(), **body)
+    kit.set_message("The network is added.")
+    return ip_sets.add_entry(ip_sets.get_own(set_id), actor=kit.actor(), **body)
 
 
 BULK = kit.Schema.from_dict({"created": CREATED, "errors": ERRORS}, name="IpSetBulkResult")
 
 
 @admin.post("/ip-set/<set_id>/bulk-entries", op="bulk_add", can=WRITE, body=IpSetBulk, out=BULK)
-def bulk_add_to_any(body, set_id):
+def admin_bulk_add(body, set_id):
     """Add many networks.
 
     Those that cannot be added are listed under `errors`; the others are added. At once for all: running instances
     follow within seconds.
     """
-    answer = added(ip_sets.owned(set_id), body["cidrs"])
-    kit.say(answer.pop("message"))
+    answer = add_many(ip_sets.get_own(set_id), body["cidrs"])
+    kit.set_message(answer.pop("message"))
     return answer
 
 
 @admin.delete("/ip-set/<set_id>/entry/<entry_id>", op="remove_entry", can=WRITE)
-def remove_entry_of_any(set_id, entry_id):
+def admin_remove_entry(set_id, entry_id):
     """Remove a network.
 
     Rules that refer to the set follow within seconds. 404 when the set has no such entry.
     """
-    ip_sets.remove(ip_sets.owned(set_id), entry_id, actor=kit.actor())
-    kit.say("The network is removed.")
+    ip_sets.remove_entry(ip_sets.get_own(set_id), entry_id, actor=kit.actor())
+    kit.set_message("The network is removed.")

@@ -10,13 +10,13 @@ from panel.services.instances import ips
 admin = kit.Admin("ip", __name__, description="Addresses")
 
 
-@admin.get("/ips", op="list", can="admin:subnets:read", query=AddressQuery, out=kit.rows(SubnetAddressOut))
+@admin.get("/ips", op="list", can="admin:subnets:read", query=AddressQuery, out=kit.admin_page(SubnetAddressOut))
 def listing(query):
     """List the addresses of every subnet.
 
     Ordered by subnet and address, with the instance that holds each.
     """
-    return kit.paginate(subnets.every_address(**query))
+    return kit.paginate(subnets.list_all_addresses(**query))
 
 
 @admin.post("/ips", op="create", can="admin:subnets:write", body=AddressIn, out=SubnetAddressOut)
@@ -28,7 +28,7 @@ def create(body):
     that is listed already. An address that is not reserved may be given to the next instance.
     """
     address = subnets.add_address(subnets.get(body.pop("subnet_id"), "subnet_id"), **body)
-    kit.say("The address is added.")
+    kit.set_message("The address is added.")
     return address
 
 
@@ -39,8 +39,8 @@ def delete(address_id):
     It is not given out any more until it is added again. Only an IPv6 address or prefix that was added before its turn
     is given out when its turn comes. Refused with 409 while an instance holds it: release it first.
     """
-    subnets.delete_address(subnets.address(address_id))
-    kit.say("The address is removed.")
+    subnets.delete_address(subnets.get_address(address_id))
+    kit.set_message("The address is removed.")
 
 
 @admin.patch("/ip/<address_id>", op="update", can="admin:subnets:write", body=AddressPatch, out=SubnetAddressOut)
@@ -50,9 +50,9 @@ def update(body, address_id):
     An address that an instance holds cannot be reserved. That is a 409. A reserved one is not given out. `note` is for
     operators only.
     """
-    address = subnets.address(address_id)
-    subnets.reserve(address, **{"reserved": address.reserved, "note": address.note, **body})
-    kit.say("The address is changed.")
+    address = subnets.get_address(address_id)
+    subnets.set_reserved(address, **{"reserved": address.reserved, "note": address.note, **body})
+    kit.set_message("The address is changed.")
     return address
 
 
@@ -63,8 +63,8 @@ def set_rdns(body, address_id):
     Nothing is changed in a name server by this call. null or an empty text takes the name back. 409 when nobody holds
     the address or when it is a prefix.
     """
-    address = subnets.address(address_id)
+    address = subnets.get_address(address_id)
     if address.interface_id is None:
         raise Conflict("Nobody holds this address.")
-    kit.say("The name is noted.")
-    return ips.name(address, body["rdns"])
+    kit.set_message("The name is noted.")
+    return ips.set_reverse_name(address, body["rdns"])

@@ -8,10 +8,10 @@ from panel.services.media import downloads
 user = kit.User("iso", __name__, description="ISO images")
 admin = kit.Admin("iso", __name__, description="ISO images")
 
-AGAIN = "The download begins anew where the file is missing."
+DOWNLOAD_RESTARTS_MESSAGE = "The download begins anew where the file is missing."
 
 
-def own(iso_id):
+def get_own_iso(iso_id):
     return isos.get(iso_id, kit.account(), own=True)
 
 
@@ -21,7 +21,7 @@ def listing(query):
     return kit.paginate(isos.listing(kit.account(), **query))
 
 
-@user.post("/isos", op="create", can="isos.manage", body=IsoIn, out=kit.keyed("iso", IsoOut))
+@user.post("/isos", op="create", can="isos.manage", body=IsoIn, out=kit.wrapped("iso", IsoOut))
 def create(body):
     """Add an ISO by its https address.
 
@@ -31,29 +31,29 @@ def create(body):
     return {"message": "The ISO is being fetched.", "iso": isos.create(kit.account(), actor=kit.actor(), **body)}
 
 
-@user.get("/iso/<iso_id>", op="get", can="isos.view", out=kit.keyed("iso", IsoOut))
+@user.get("/iso/<iso_id>", op="get", can="isos.view", out=kit.wrapped("iso", IsoOut))
 def show(iso_id):
     """Show an ISO, with what is wrong with its download."""
     return {"iso": isos.get(iso_id, kit.account())}
 
 
-@user.delete("/iso/<iso_id>", op="delete", can="isos.delete", out=kit.done())
+@user.delete("/iso/<iso_id>", op="delete", can="isos.delete", out=kit.result())
 def delete(iso_id):
     """Remove an ISO of the account's own. Refused with `iso_mounted` while it lies in a drive."""
-    isos.delete(own(iso_id), actor=kit.actor())
+    isos.delete(get_own_iso(iso_id), actor=kit.actor())
     return {"message": "The ISO is removed."}
 
 
-@user.post("/iso/<iso_id>/retry", op="retry", can="isos.manage", out=kit.keyed("iso", IsoOut))
+@user.post("/iso/<iso_id>/retry", op="retry", can="isos.manage", out=kit.wrapped("iso", IsoOut))
 def retry(iso_id):
     """Fetch an ISO of the account's own again at once, whatever the pause after earlier failures."""
-    found = own(iso_id)
+    found = get_own_iso(iso_id)
     downloads.retry(found, actor=kit.actor())
-    return {"message": AGAIN, "iso": found}
+    return {"message": DOWNLOAD_RESTARTS_MESSAGE, "iso": found}
 
 
-@admin.get("/isos", op="list", can="admin:images:read", query=IsoQuery, out=kit.rows(AdminIsoRow))
-def every(query):
+@admin.get("/isos", op="list", can="admin:images:read", query=IsoQuery, out=kit.admin_page(AdminIsoRow))
+def admin_listing(query):
     """List every ISO, customers' own ones too.
 
     By name. `user_id` is null for those of the platform.
@@ -62,18 +62,18 @@ def every(query):
 
 
 @admin.post("/isos", op="create", can="admin:images:write", body=AdminIsoIn, out=AdminIsoOut)
-def add(body):
+def admin_create(body):
     """Add an ISO to the platform's library by its https address.
 
     Every hypervisor fetches a public one. 422 `iso_filename_invalid` for a file name that cannot be used, 422 under
     `url` for an address that is not https or not public.
     """
-    kit.say("The ISO is being fetched.")
+    kit.set_message("The ISO is being fetched.")
     return isos.create(actor=kit.actor(), **body)
 
 
 @admin.get("/iso/<iso_id>", op="get", can="admin:images:read", out=AdminIsoOut)
-def one(iso_id):
+def admin_show(iso_id):
     """Show an ISO, with each hypervisor that has it or fetches it.
 
     404 when there is no such ISO.
@@ -82,32 +82,32 @@ def one(iso_id):
 
 
 @admin.patch("/iso/<iso_id>", op="update", can="admin:images:write", body=IsoPatch, out=AdminIsoOut)
-def update(body, iso_id):
+def admin_update(body, iso_id):
     """Change an ISO.
 
     Only what is sent changes. One that is switched off cannot be chosen any more; drives that hold it keep it.
     """
-    kit.say("The ISO is changed.")
+    kit.set_message("The ISO is changed.")
     return isos.update(isos.get(iso_id), **body)
 
 
 @admin.delete("/iso/<iso_id>", op="delete", can="admin:images:write")
-def remove(iso_id):
+def admin_delete(iso_id):
     """Remove an ISO.
 
     Refused with `iso_mounted` while it lies in a drive. The files on hypervisors are removed by tasks.
     """
     isos.delete(isos.get(iso_id), actor=kit.actor())
-    kit.say("The ISO is removed.")
+    kit.set_message("The ISO is removed.")
 
 
 @admin.post("/iso/<iso_id>/retry", op="retry", can="admin:images:write", out=AdminIsoOut)
-def again(iso_id):
+def admin_retry(iso_id):
     """Fetch an ISO again at once wherever it is missing, whatever the pause after earlier failures.
 
     Failures are counted anew. Nothing is done where the ISO is present.
     """
     found = isos.get(iso_id)
     downloads.retry(found, actor=kit.actor())
-    kit.say(AGAIN)
+    kit.set_message(DOWNLOAD_RESTARTS_MESSAGE)
     return found

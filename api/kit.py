@@ -19,11 +19,11 @@ from flask import g
 from marshmallow import Schema, fields
 
 from api import idempotency
-from api.errors import outspoken
-from api.paging import Meta, Page, Rows, page, paged, paginate, part, plain, rows
+from api.errors import raise_on_failure
+from api.paging import Meta, Page, Rows, admin_page, page, paginate, paginate_list, schema_name, with_page
 from api.request_parsing import Parser
-from panel.auth import can as guard
 from panel.auth import permissions
+from panel.auth import requires_permission as guard
 from panel.schemas.base import PageQuery, about
 from panel.services import usage
 
@@ -36,11 +36,11 @@ __all__ = [
     "User",
     "account",
     "actor",
+    "admin_page",
     "page",
     "paginate",
-    "part",
-    "rows",
-    "say",
+    "paginate_list",
+    "set_message",
 ]
 
 
@@ -89,8 +89,10 @@ class Resource(flask_smorest.Blueprint):
         `idempotency_key`."""
 
         def register(view):
-            asked = paged(view, query, self.surface) if query and issubclass(query, PageQuery) else view
-            served = self.response(status, out, content_type="text/csv" if out is CSV else None)(outspoken(asked))
+            asked = with_page(view, query, self.surface) if query and issubclass(query, PageQuery) else view
+            served = self.response(status, out, content_type="text/csv" if out is CSV else None)(
+                raise_on_failure(asked)
+            )
             if body:
                 served = self.arguments(body())(served)
             if query:
@@ -100,17 +102,21 @@ class Resource(flask_smorest.Blueprint):
             key = idempotency_key
             operation = f"{self.surface}.{self.resource}.{op}"
             if billed:
-                served, facts = gated(served), {**facts, "x-billed": True}
+                served, facts = require_billing(served), {**facts, "x-billed": True}
             if once and options["methods"][0] in self.repeatable:
-                served, key = idempotency.once(served), idempotency.DOCUMENTED
+                served, key = idempotency.idempotent(served), idempotency.IDEMPOTENCY_PARAMETER
             if key:
                 facts["x-idempotency-key"] = key
             served = self.doc(operationId=operation, **facts)(served)
             served = guard(can, scope, unscoped_kind, operation, budget, writes)(served)
             endpoint = f"{op}".replace(".", "_")
-            super(Resource, self).route(with_ids(rule), tags=[self.resource], endpoint=endpoint, **options)(served)
+            super(Resource, self).route(with_id_converter(rule), tags=[self.resource], endpoint=endpoint, **options)(
+                served
+            )
             for number, path in enumerate(also):
-                self.record(alias(with_ids(path), f"{self.name}_{endpoint}_{number}", served, options["methods"]))
+                self.record(
+                    extra_path(with_id_converter(path), f"{self.name}_{endpoint}_{number}", served, options["methods"])
+                )
             return view
 
         return register
@@ -119,23 +125,23 @@ class Resource(flask_smorest.Blueprint):
         """The scope that a token needs, if tokens of this surface have any."""
 
 
-def with_ids(rule):
+def with_id_converter(rule):
     """Accept only UUIDs where ids are: another word is no id of the thing that lies a level above."""
     return ID_SEGMENT.sub(r"<id:\1>", rule)
 
 
-def gated(view):
+def require_billing(view):
     """Lets the view run unless billing is off and the account is not unbilled."""
 
     @wraps(view)
     def guarded(*args, **kwargs):
-        usage.gate(account())
+        usage.ensure_billing_enabled(account())
         return view(*args, **kwargs)
 
     return guarded
 
 
-def alias(path, endpoint, view, methods):
+def extra_path(path, endpoint, view, methods):
     return lambda state: state.app.add_url_rule(path, endpoint, view, methods=methods)
 
 
@@ -181,9 +187,9 @@ SUCCESS = about("Always true: failures have their own shape.", True)
 
 
 @cache
-def keyed(key, schema):
+def wrapped(key, schema):
     """`{success, message, <key>: {…}}`."""
-    named = f"{plain(schema)}Under{key.title().replace('_', '')}"
+    named = f"{schema_name(schema)}Under{key.title().replace('_', '')}"
     return Done.from_dict({key: fields.Nested(schema, **DATA)}, name=named)()
 
 
@@ -197,7 +203,7 @@ class Done(Schema):
 
 
 @cache
-def done(**also):
+def result(**also):
     """`{success, message}` and, where given, further named fields, which may be missing."""
     made = Done.from_dict(also, name="Done" + "".join(name.title().replace("_", "") for name in also))
     made.sometimes = tuple(also)
@@ -218,10 +224,10 @@ def enveloped(schema, many=False):
     if schema is not None:
         parts["data"] = fields.Nested(schema, many=many, **DATA)
     kind = "Array" if many else ""
-    return Schema.from_dict(parts, name=f"{plain(schema)}{kind}Envelope" if schema else "Envelope")()
+    return Schema.from_dict(parts, name=f"{schema_name(schema)}{kind}Envelope" if schema else "Envelope")()
 
 
-def say(message):
+def set_message(message):
     """The sentence of an operator's answer."""
     g.said = message
 

@@ -8,14 +8,18 @@ admin = kit.Admin("cs_location", __name__, description="Locations")
 
 
 @admin.get(
-    "/cloud-service/locations", op="list", can="admin:catalog:read", query=kit.PageQuery, out=kit.rows(AdminLocationOut)
+    "/cloud-service/locations",
+    op="list",
+    can="admin:catalog:read",
+    query=kit.PageQuery,
+    out=kit.admin_page(AdminLocationOut),
 )
 def listing():
     """List the locations, the closed ones too.
 
     Customers see the open ones that they may choose.
     """
-    return kit.paginate(hypervisors.groups())
+    return kit.paginate(hypervisors.select_groups())
 
 
 @admin.get("/cloud-service/location/<location_id>", op="get", can="admin:catalog:read", out=AdminLocationOut)
@@ -24,7 +28,7 @@ def show(location_id):
 
     A location is a hypervisor group as customers see it. 404 when there is none.
     """
-    return hypervisors.group(location_id)
+    return hypervisors.get_group(location_id)
 
 
 @admin.get(
@@ -32,12 +36,12 @@ def show(location_id):
     op="plan_groups",
     can="admin:catalog:read",
     query=kit.PageQuery,
-    out=kit.rows(AdminPlanGroupOut),
+    out=kit.admin_page(AdminPlanGroupOut),
 )
 def plan_groups(location_id):
     """List the plan groups that are offered in a location.
 
     Switched-off ones too.
     """
-    found = catalog.every_plan_group(group=hypervisors.group(location_id))
+    found = catalog.list_all_plan_groups(group=hypervisors.get_group(location_id))
     return kit.paginate(found)

@@ -7,7 +7,7 @@ from marshmallow import fields
 from api import kit
 from api.hypervisors import admin as nodes
 from api.instances import admin as rows
-from api.instances.admin_instances import named
+from api.instances.admin_instances import get_or_422
 from panel.schemas.base import about
 from panel.schemas.migrations import (
     Evacuation,
@@ -26,13 +26,13 @@ from panel.workflows import reachability
 
 admin = kit.Admin("migration", __name__, description="Migrations")
 READ, WRITE = "admin:instances:read", "admin:instances:write"
-OLD = "/api/v1/instance/<instance_id>/proxmox-migrate"
+OLD_MIGRATE_PATH = "/api/v1/instance/<instance_id>/proxmox-migrate"
 LOGS = kit.Schema.from_dict(
     {"logs": fields.List(fields.Nested(TaskLogOut), **about("What it said, oldest first."))}, name="MigrationLogs"
 )
 
 
-@admin.get("/migrations", op="list", can=READ, query=MigrationQuery, out=kit.rows(MigrationOut))
+@admin.get("/migrations", op="list", can=READ, query=MigrationQuery, out=kit.admin_page(MigrationOut))
 def listing(query):
     """List migrations, newest first.
 
@@ -47,10 +47,10 @@ def create(body):
 
     A guest that runs goes on meanwhile. If it fails, the instance is where it was.
     """
-    instance = named(instances.get, body["instance_id"], "instance_id")
+    instance = get_or_422(instances.get, body["instance_id"], "instance_id")
     target = hypervisors.get(body["hypervisor_id"], "hypervisor_id") if body.get("hypervisor_id") else None
     reachability.check_node(instance.hypervisor)
-    return begun(migrations.start(instance, target=target, live=body.get("online"), actor=kit.actor()))
+    return describe_start(migrations.start(instance, target=target, live=body.get("online"), actor=kit.actor()))
 
 
 @admin.get("/migration/<migration_id>", op="get", can=READ, budget="polls", out=MigrationOut)
@@ -78,7 +78,7 @@ def stop(migration_id):
 
     The instance stays where it was. What was copied is removed. Refused with 409 `not_cancellable` when it is over.
     """
-    kit.say("The migration is being stopped.")
+    kit.set_message("The migration is being stopped.")
     return {"task_id": migrations.stop(migrations.get(migration_id)).id}
 
 
@@ -91,7 +91,7 @@ def restart(migration_id):
     """
     found = migrations.get(migration_id)
     reachability.check_source(found)
-    return begun(migrations.restart(found, actor=kit.actor()))
+    return describe_start(migrations.restart(found, actor=kit.actor()))
 
 
 @admin.post("/migration/<migration_id>/rollback", op="rollback", can=WRITE, out=Moving)
@@ -103,7 +103,7 @@ def rollback(migration_id):
     """
     found = migrations.get(migration_id)
     reachability.check_source(found)
-    return begun(migrations.rollback(found, actor=kit.actor()))
+    return describe_start(migrations.rollback(found, actor=kit.actor()))
 
 
 @admin.post("/migration/<migration_id>/complete", op="complete", can=WRITE, out=Asked)
@@ -112,12 +112,14 @@ def complete(migration_id):
 
     For one whose source did not answer when the instance had arrived (`cleanup_pending`).
     """
-    kit.say("What was left is being removed.")
-    return {"task_id": migrations.clean(migrations.get(migration_id), actor=kit.actor()).id}
+    kit.set_message("What was left is being removed.")
+    return {"task_id": migrations.enqueue_cleanup(migrations.get(migration_id), actor=kit.actor()).id}
 
 
-@rows.post("/instance/<instance_id>/cluster-migrate", op="migrate", can=WRITE, body=MoveIn, out=Moving, also=[OLD])
-def move(body, instance_id):
+@rows.post(
+    "/instance/<instance_id>/cluster-migrate", op="migrate", can=WRITE, body=MoveIn, out=Moving, also=[OLD_MIGRATE_PATH]
+)
+def migrate(body, instance_id):
     """Move an instance to another hypervisor of its location, named by id or name.
 
     A running guest goes on meanwhile; `online` says that it must run, or must be off. If it fails, the instance is
@@ -125,9 +127,9 @@ def move(body, instance_id):
     it here (`has_volumes`, `has_media`, `has_snapshots`, `rescue_active`, `change_pending`); 503
     `hypervisor_unreachable`.
     """
-    instance, target = instances.get(instance_id), hypervisors.named(body["target_node"], "target_node")
+    instance, target = instances.get(instance_id), hypervisors.get_by_id_or_name(body["target_node"], "target_node")
     reachability.check_node(instance.hypervisor)
-    return begun(migrations.start(instance, target=target, live=body.get("online"), actor=kit.actor()))
+    return describe_start(migrations.start(instance, target=target, live=body.get("online"), actor=kit.actor()))
 
 
 @rows.get(
@@ -136,7 +138,7 @@ def move(body, instance_id):
     can=READ,
     query=PrecheckQuery,
     out=PrecheckOut,
-    also=[f"{OLD}/precheck"],
+    also=[f"{OLD_MIGRATE_PATH}/precheck"],
 )
 def precheck(query, instance_id):
     """Look whether an instance can move, by what is known of the hypervisors.
@@ -146,12 +148,12 @@ def precheck(query, instance_id):
     """
     instance, checks = instances.get(instance_id), []
     if query.get("target_node"):
-        target = hypervisors.named(query["target_node"], "target_node")
-        looked = migrations.checks(instance, target)
+        target = hypervisors.get_by_id_or_name(query["target_node"], "target_node")
+        looked = migrations.run_checks(instance, target)
         checks = [SimpleNamespace(name=name, ok=ok, message=None if ok else why) for name, ok, why in looked]
     others = [
         SimpleNamespace(hypervisor_id=each.id, name=each.name, ok=fault is None, message=fault)
-        for each, fault in migrations.targets(instance)
+        for each, fault in migrations.list_targets(instance)
     ]
     ok = all(check.ok for check in checks) if checks else any(other.ok for other in others)
     return {"ok": ok, "kind": "live" if instance.power == "on" else "cold", "checks": checks, "targets": others}
@@ -164,10 +166,10 @@ def evacuate(hypervisor_id):
     It is put into maintenance, and each of its instances moves to where most room is in its location.
     """
     task = migrations.evacuate(hypervisors.get(hypervisor_id), actor=kit.actor())
-    kit.say("The hypervisor is being emptied.")
+    kit.set_message("The hypervisor is being emptied.")
     return {"task_id": task.id, "refused": task.arguments["refused"]}
 
 
-def begun(row):
-    kit.say("The instance is being moved.")
+def describe_start(row):
+    kit.set_message("The instance is being moved.")
     return {"task_id": row.task_id, "migration_id": row.id}

@@ -30,7 +30,7 @@ ROWS = about("The rows of this page.")
 @cache
 def page(schema):
     """The customers' list: rows under `data`, the paginator's figures beside them."""
-    return Meta.from_dict({"data": fields.Nested(schema, many=True, **ROWS)}, name=f"{plain(schema)}Page")()
+    return Meta.from_dict({"data": fields.Nested(schema, many=True, **ROWS)}, name=f"{schema_name(schema)}Page")()
 
 
 class Rows(Schema):
@@ -38,20 +38,20 @@ class Rows(Schema):
 
 
 @cache
-def rows(schema):
+def admin_page(schema):
     """The operators' list: rows under `data`, the paginator's figures under `meta`."""
     made = Rows.from_dict(
-        {"__rows__": fields.Nested(schema, many=True, **ROWS), "meta": fields.Nested(Meta)}, name=plain(schema)
+        {"__rows__": fields.Nested(schema, many=True, **ROWS), "meta": fields.Nested(Meta)}, name=schema_name(schema)
     )
     return made()
 
 
-def plain(schema):
+def schema_name(schema):
     kind = schema if isinstance(schema, type) else type(schema)
     return kind.__name__.removesuffix("Out")
 
 
-WHOLE = 65536
+MAX_UNPAGED_ROWS = 65536
 """Rows of a list that is complete unless a part of it is asked for: what a subnet has at most."""
 
 
@@ -80,7 +80,7 @@ class Page(NamedTuple):
         return {**meta, "data": found} if self.surface == "user" else {"__rows__": found, "meta": meta}
 
 
-def paged(view, query, surface):
+def with_page(view, query, surface):
     """The view without the page in its query, which `paginate` finds, and without a query that asks for nothing
     else."""
 
@@ -88,7 +88,7 @@ def paged(view, query, surface):
 
     @wraps(view)
     def asked(sent, *args, **kwargs):
-        g.page = Page(sent.pop("page"), sent.pop("per_page", WHOLE), surface)
+        g.page = Page(sent.pop("page"), sent.pop("per_page", MAX_UNPAGED_ROWS), surface)
         return view(*args, **kwargs) if alone else view(sent, *args, **kwargs)
 
     return asked
@@ -110,6 +110,6 @@ def paginate(query, page=None):
     return page.of(found, total)
 
 
-def part(rows):
+def paginate_list(rows):
     """The same of rows that are at hand."""
     return g.page.of(rows[g.page.skipped :][: g.page.size], len(rows))

@@ -12,14 +12,14 @@ admin = kit.Admin("cs_plan_group", __name__, description="Plan groups")
     op="list",
     can="admin:catalog:read",
     query=kit.PageQuery,
-    out=kit.rows(AdminPlanGroupOut),
+    out=kit.admin_page(AdminPlanGroupOut),
 )
 def listing():
     """List the plan groups, in the order customers see them.
 
     Switched-off ones too, with the locations that offer them.
     """
-    return kit.paginate(catalog.every_plan_group())
+    return kit.paginate(catalog.list_all_plan_groups())
 
 
 @admin.post(
@@ -31,8 +31,8 @@ def create(body):
     It offers nothing until it has plans and locations. 422 under `name` when the name is taken, under
     `hypervisor_groups` for an unknown location.
     """
-    kit.say("The plan group is added.")
-    return catalog.create_plan_group(**with_groups(body))
+    kit.set_message("The plan group is added.")
+    return catalog.create_plan_group(**resolve_groups(body))
 
 
 @admin.get("/cloud-service/plan-group/<plan_group_id>", op="get", can="admin:catalog:read", out=AdminPlanGroupOut)
@@ -57,8 +57,8 @@ def update(body, plan_group_id):
     Only what is sent changes. `hypervisor_groups` replaces the locations. Existing instances stay where they are and
     keep their plan. 422 under `name` when the name is taken.
     """
-    kit.say("The plan group is changed.")
-    return catalog.update_plan_group(catalog.get_plan_group(plan_group_id), **with_groups(body))
+    kit.set_message("The plan group is changed.")
+    return catalog.update_plan_group(catalog.get_plan_group(plan_group_id), **resolve_groups(body))
 
 
 @admin.delete("/cloud-service/plan-group/<plan_group_id>", op="delete", can="admin:catalog:write")
@@ -68,7 +68,7 @@ def delete(plan_group_id):
     Refused while plans belong to it. That is a 409: remove the plans first, or switch the group off.
     """
     catalog.delete_plan_group(catalog.get_plan_group(plan_group_id))
-    kit.say("The plan group is removed.")
+    kit.set_message("The plan group is removed.")
 
 
 @admin.get(
@@ -76,19 +76,19 @@ def delete(plan_group_id):
     op="plans",
     can="admin:catalog:read",
     query=kit.PageQuery,
-    out=kit.rows(AdminPlanOut),
+    out=kit.admin_page(AdminPlanOut),
 )
 def plans(plan_group_id):
     """List the plans of a plan group.
 
     In the order customers see them, switched-off ones too.
     """
-    found = catalog.every_plan(plan_group_id=catalog.get_plan_group(plan_group_id).id)
+    found = catalog.list_all_plans(plan_group_id=catalog.get_plan_group(plan_group_id).id)
     return kit.paginate(found)
 
 
-def with_groups(body):
+def resolve_groups(body):
     """The body with rows in place of ids."""
     if "hypervisor_groups" not in body:
         return body
-    return {**body, "hypervisor_groups": hypervisors.groups_named(body["hypervisor_groups"])}
+    return {**body, "hypervisor_groups": hypervisors.get_groups(body["hypervisor_groups"])}

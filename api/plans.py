@@ -7,13 +7,13 @@ from panel.services import catalog
 admin = kit.Admin("instance_plan", __name__, description="Plans")
 
 
-@admin.get("/instance/plans", op="list", can="admin:catalog:read", query=PlanQuery, out=kit.rows(AdminPlanOut))
+@admin.get("/instance/plans", op="list", can="admin:catalog:read", query=PlanQuery, out=kit.admin_page(AdminPlanOut))
 def listing(query):
     """List the plans, in the order customers see them.
 
     Switched-off ones too, with their groups.
     """
-    return kit.paginate(catalog.every_plan(**query))
+    return kit.paginate(catalog.list_all_plans(**query))
 
 
 @admin.post("/instance/plans", op="create", can="admin:catalog:write", body=PlanIn, out=AdminPlanOut)
@@ -23,7 +23,7 @@ def create(body):
     Customers can choose it at once in the locations of its group, unless it is made switched off. 422 under `name` when
     the group has a plan of that name, under `plan_group_id` for an unknown group.
     """
-    kit.say("The plan is added.")
+    kit.set_message("The plan is added.")
     return catalog.create_plan(catalog.get_plan_group(body.pop("plan_group_id"), "plan_group_id"), **body)
 
 
@@ -43,7 +43,7 @@ def update(body, plan_id):
     Only what is sent changes; machines keep the size they were made with. What existing instances cost stays as it was
     when they got the plan. 422 under `name` when the group has a plan of that name.
     """
-    kit.say("The plan is changed.")
+    kit.set_message("The plan is changed.")
     return catalog.update_plan(catalog.get_plan(plan_id), **body)
 
 
@@ -54,4 +54,4 @@ def delete(plan_id):
     Refused while instances have it. That is a 409: switch it off instead.
     """
     catalog.delete_plan(catalog.get_plan(plan_id))
-    kit.say("The plan is removed.")
+    kit.set_message("The plan is removed.")

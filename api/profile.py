@@ -19,37 +19,39 @@ from panel.schemas.security import CodeIn, PasskeyIn, PasskeyOut, PasswordChange
 from panel.services import factors, passkeys, passwords, sessions
 
 user = kit.User("profile", __name__, description="The person behind the token")
-CODES = fields.List(
+RECOVERY_CODES_FIELD = fields.List(
     fields.String(),
     allow_none=True,
     **about("Ten recovery codes, in this answer and nowhere else; null when there are some.", ["a2bc-d3ef-gh4j-kmn5"]),
 )
-OPTIONS = fields.Dict(**about("What the browser's `navigator.credentials.create()` takes.", {"challenge": "8cP…"}))
-STATE = fields.String(**about("To be sent back with the browser's answer, within five minutes.", "gAAAAABp…"))
+OPTIONS_FIELD = fields.Dict(
+    **about("What the browser's `navigator.credentials.create()` takes.", {"challenge": "8cP…"})
+)
+STATE_FIELD = fields.String(**about("To be sent back with the browser's answer, within five minutes.", "gAAAAABp…"))
 
 
-def me():
+def get_person():
     """The person, who is not the account's owner where a team member asks."""
     return session.get(Account, kit.account().person_id)
 
 
-def confirmed(password, field="password"):
+def confirm_password(password, field="password"):
     """The person, once the password has shown who it is."""
-    person = me()
-    sign_in.own_password(g.caller.token_id)
-    passwords.check(person, password, field)
+    person = get_person()
+    sign_in.reauthentication(g.caller.token_id)
+    passwords.ensure_correct(person, password, field)
     return person
 
 
-@user.post("/profile/password", op="password", can=permissions.PERSONAL, body=PasswordChange, out=kit.done())
+@user.post("/profile/password", op="password", can=permissions.PERSONAL, body=PasswordChange, out=kit.result())
 def change_password(body):
     """Change the password.
 
     A common password, a pattern or the person's email address answers 422 under `new_password`. Every session in a
     browser ends. Tokens stay.
     """
-    person = confirmed(body["current_password"], "current_password")
-    passwords.change(person, body["new_password"], login.source(), field="new_password")
+    person = confirm_password(body["current_password"], "current_password")
+    passwords.change(person, body["new_password"], login.request_source(), field="new_password")
     return {"message": "The password is changed, and every session is ended."}
 
 
@@ -57,24 +59,24 @@ def change_password(body):
     "/profile/2fa/enable",
     op="two_factor_enable",
     can=permissions.PERSONAL,
-    out=kit.done(
+    out=kit.result(
         secret=fields.String(**about("What the authenticator is given, base32.", "JBSWY3DPEHPK3PXP")),
         otpauth_url=fields.String(**about("The same as authenticators read it from a QR code.", "otpauth://totp/…")),
         qr_code=fields.String(**about("That QR code, as the address of a picture.", "data:image/svg+xml,…")),
     ),
 )
-def enable():
+def start_two_factor():
     """Start to set up two-factor authentication.
 
     Nothing changes until a code has confirmed the secret. A second call gives a new secret.
     """
-    person = me()
-    secret = factors.begin(person)
+    person = get_person()
+    secret = factors.start_setup(person)
     return {
         "message": "Confirm with a code from your authenticator.",
         "secret": secret,
-        "otpauth_url": factors.address(person),
-        "qr_code": factors.qr(person),
+        "otpauth_url": factors.make_provisioning_uri(person),
+        "qr_code": factors.make_qr_code(person),
     }
 
 
@@ -83,25 +85,25 @@ def enable():
     op="two_factor_confirm",
     can=permissions.PERSONAL,
     body=CodeIn,
-    out=kit.done(recovery_codes=CODES),
+    out=kit.result(recovery_codes=RECOVERY_CODES_FIELD),
 )
-def confirm(body):
+def confirm_two_factor(body):
     """Turn two-factor authentication on.
 
     From now on, signing in with the password needs a code as well.
     """
-    person = me()
-    sign_in.code(person, None)
-    codes = factors.confirm(person, body["code"], login.source())
+    person = get_person()
+    sign_in.code_attempt(person, None)
+    codes = factors.confirm(person, body["code"], login.request_source())
     return {"message": "Two-factor authentication is on. Keep the recovery codes.", "recovery_codes": codes}
 
 
 @user.post(
-    "/profile/2fa/disable", op="two_factor_disable", can=permissions.PERSONAL, body=PasswordConfirmed, out=kit.done()
+    "/profile/2fa/disable", op="two_factor_disable", can=permissions.PERSONAL, body=PasswordConfirmed, out=kit.result()
 )
-def disable(body):
+def disable_two_factor(body):
     """Turn two-factor authentication off."""
-    factors.disable(confirmed(body["password"]), login.source())
+    factors.disable(confirm_password(body["password"]), login.request_source())
     return {"message": "Two-factor authentication is off."}
 
 
@@ -110,21 +112,21 @@ def disable(body):
     op="recovery_codes",
     can=permissions.PERSONAL,
     body=PasswordConfirmed,
-    out=kit.done(recovery_codes=CODES),
+    out=kit.result(recovery_codes=RECOVERY_CODES_FIELD),
 )
 def recovery_codes(body):
     """Make new recovery codes.
 
     Older ones count no more.
     """
-    codes = factors.renew_codes(confirmed(body["password"]), login.source())
+    codes = factors.renew_codes(confirm_password(body["password"]), login.request_source())
     return {"message": "Keep the codes: they are not shown again.", "recovery_codes": codes}
 
 
 @user.get("/profile/passkeys", op="passkeys", can=permissions.ANY_USER, query=kit.PageQuery, out=kit.page(PasskeyOut))
 def list_passkeys():
     """List the passkeys."""
-    return kit.paginate(passkeys.listing(me()))
+    return kit.paginate(passkeys.listing(get_person()))
 
 
 @user.post(
@@ -132,15 +134,15 @@ def list_passkeys():
     op="passkey_options",
     can=permissions.PERSONAL,
     body=PasswordConfirmed,
-    out=kit.done(options=OPTIONS, state=STATE),
+    out=kit.result(options=OPTIONS_FIELD, state=STATE_FIELD),
 )
 def passkey_options(body):
     """Start to add a passkey.
 
     The options are for the browser's WebAuthn. Its answer and the state go to `POST /api/profile/passkeys`.
     """
-    person = confirmed(body["password"])
-    options, challenge = passkeys.ask_new(person, login.site())
+    person = confirm_password(body["password"])
+    options, challenge = passkeys.create_registration(person, login.passkey_site())
     return {"message": "Ask the browser.", "options": options, "state": passkeys.seal(person, challenge)}
 
 
@@ -149,18 +151,18 @@ def passkey_options(body):
     op="passkey_add",
     can=permissions.PERSONAL,
     body=PasskeyIn,
-    out=kit.done(recovery_codes=CODES),
+    out=kit.result(recovery_codes=RECOVERY_CODES_FIELD),
 )
 def add_passkey(body):
     """Add a passkey."""
-    person = me()
+    person = get_person()
     codes = passkeys.register(
         person,
         name=body["name"],
         credential=json.dumps(body["credential"]),
         challenge=passkeys.unseal(person, body["state"]),
-        site=login.site(),
-        source=login.source(),
+        site=login.passkey_site(),
+        source=login.request_source(),
     )
     return {"message": "The passkey is added.", "recovery_codes": codes}
 
@@ -170,24 +172,24 @@ def add_passkey(body):
     op="passkey_delete",
     can=permissions.PERSONAL,
     body=PasswordConfirmed,
-    out=kit.done(),
+    out=kit.result(),
 )
 def remove_passkey(body, passkey_id):
     """Remove a passkey."""
-    person = confirmed(body["password"])
-    passkeys.remove(passkeys.get(person, passkey_id), login.source())
+    person = confirm_password(body["password"])
+    passkeys.remove(passkeys.get(person, passkey_id), login.request_source())
     return {"message": "The passkey is removed."}
 
 
 @user.get("/profile/sessions", op="sessions", can=permissions.ANY_USER, query=kit.PageQuery, out=kit.page(SignInOut))
 def list_sessions():
     """List the browsers that are signed in."""
-    return kit.paginate(sessions.listing(me()))
+    return kit.paginate(sessions.listing(get_person()))
 
 
-@user.delete("/profile/session/<session_id>", op="session_delete", can=permissions.PERSONAL, out=kit.done())
+@user.delete("/profile/session/<session_id>", op="session_delete", can=permissions.PERSONAL, out=kit.result())
 def end_session(session_id):
     """Sign a browser out."""
-    if not sessions.end_one(me(), session_id):
+    if not sessions.revoke_one(get_person(), session_id):
         raise NotFound("No such session.")
     return {"message": "The session is ended."}

@@ -18,11 +18,11 @@ from panel.services import instances, projects
 
 user = kit.User("project", __name__, description="Projects")
 VIEW, MANAGE = "projects.view", "projects.manage"
-FIRST = kit.Page(1, 100)
+FIRST_PAGE = kit.Page(1, 100)
 """How many of its instances are shown with a project."""
 
 
-def mine(project_id):
+def get_own_project(project_id):
     return projects.get(project_id, kit.account())
 
 
@@ -30,11 +30,11 @@ def mine(project_id):
 def listing():
     """List projects by name."""
     found = kit.paginate(projects.listing(kit.account()))
-    projects.weigh(found["data"], kit.account())
+    projects.with_counts(found["data"], kit.account())
     return found
 
 
-@user.post("/projects", op="create", can=MANAGE, body=ProjectIn, out=kit.keyed("project", ProjectOut))
+@user.post("/projects", op="create", can=MANAGE, body=ProjectIn, out=kit.wrapped("project", ProjectOut))
 def create(body):
     """Add a project."""
     return {"message": "The project is added.", "project": projects.create(kit.account(), **body)}
@@ -44,7 +44,7 @@ def create(body):
     "/project/<project_id>",
     op="get",
     can=VIEW,
-    out=kit.done(
+    out=kit.result(
         project=fields.Nested(ProjectOut, **about("The project.")),
         instances=fields.Nested(kit.page(InstanceRow), **about("Its instances, to who may see instances.")),
     ),
@@ -54,37 +54,37 @@ def show(project_id):
 
     `GET /api/instances?project_id=…` has all of them.
     """
-    answer = {"message": None, "project": mine(project_id)}
-    if kit.account().holds("instances.view"):
-        rows = instances.rows(InstanceRow.columns(), kit.account(), project_id=project_id)
-        answer["instances"] = kit.paginate(rows, FIRST)
+    answer = {"message": None, "project": get_own_project(project_id)}
+    if kit.account().has_permission("instances.view"):
+        rows = instances.select_rows(InstanceRow.columns(), kit.account(), project_id=project_id)
+        answer["instances"] = kit.paginate(rows, FIRST_PAGE)
     return answer
 
 
-@user.patch("/project/<project_id>", op="update", can=MANAGE, body=ProjectPatch, out=kit.keyed("project", ProjectOut))
+@user.patch("/project/<project_id>", op="update", can=MANAGE, body=ProjectPatch, out=kit.wrapped("project", ProjectOut))
 def update(body, project_id):
     """Change a project."""
-    return {"message": "The project is changed.", "project": projects.update(mine(project_id), **body)}
+    return {"message": "The project is changed.", "project": projects.update(get_own_project(project_id), **body)}
 
 
-@user.delete("/project/<project_id>", op="delete", can="projects.delete", out=kit.done())
+@user.delete("/project/<project_id>", op="delete", can="projects.delete", out=kit.result())
 def delete(project_id):
     """Remove a project.
 
     Its resources stay, in no project. Members of the team who reached them by the project alone reach them no more.
     """
-    projects.delete(mine(project_id))
+    projects.delete(get_own_project(project_id))
     return {"message": "The project is removed."}
 
 
-@user.post("/project/assign-resource", op="assign_resource", can=MANAGE, body=Assignment, out=kit.done())
+@user.post("/project/assign-resource", op="assign_resource", can=MANAGE, body=Assignment, out=kit.result())
 def assign(body):
     """Put a resource into a project, or with null into none."""
     projects.assign(kit.account(), [(body["resource_type"], body["resource_id"])], body["project_id"])
-    return {"message": told(body["project_id"], 1)}
+    return {"message": assigned_message(body["project_id"], 1)}
 
 
-@user.post("/project/bulk-assign", op="bulk_assign", can=MANAGE, body=Assignments, out=kit.done())
+@user.post("/project/bulk-assign", op="bulk_assign", can=MANAGE, body=Assignments, out=kit.result())
 def assign_all(body):
     """Put several resources into a project, or with null into none.
 
@@ -92,10 +92,10 @@ def assign_all(body):
     """
     pairs = [(each["resource_type"], each["resource_id"]) for each in body["resources"]]
     projects.assign(kit.account(), pairs, body["project_id"])
-    return {"message": told(body["project_id"], len(pairs))}
+    return {"message": assigned_message(body["project_id"], len(pairs))}
 
 
-def told(project_id, count):
+def assigned_message(project_id, count):
     what = "The resource is" if count == 1 else f"{count} resources are"
     return f"{what} in the project." if project_id else f"{what} in no project."
 
@@ -112,4 +112,4 @@ def available(project_id):
 
     Without the kinds that a member may not see.
     """
-    return kit.paginate(projects.resources(mine(project_id), kit.account()))
+    return kit.paginate(projects.select_other_resources(get_own_project(project_id), kit.account()))

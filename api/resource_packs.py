@@ -8,14 +8,14 @@ admin = kit.Admin("self_provisioning_pack", __name__, description="Resource pack
 READ, WRITE = "admin:billing:read", "admin:billing:write"
 
 
-@admin.get("/self-provisioning/packs", op="list", can=READ, query=PackQuery, out=kit.rows(AdminPackOut))
+@admin.get("/self-provisioning/packs", op="list", can=READ, query=PackQuery, out=kit.admin_page(AdminPackOut))
 def listing(query):
     """List resource packs, with what of them is in use.
 
     With the account that each belongs to.
     """
     found = kit.paginate(resource_packs.listing(**query))
-    resource_packs.weigh(found["__rows__"])
+    resource_packs.with_usage(found["__rows__"])
     return found
 
 
@@ -25,7 +25,7 @@ def create(body):
 
     Instances that the user makes from it use its processors, memory and disk, and cost nothing more.
     """
-    kit.say("The resource pack is added.")
+    kit.set_message("The resource pack is added.")
     return resource_packs.create(**body)
 
 
@@ -35,7 +35,7 @@ def show(pack_id):
 
     404 when there is no such pack.
     """
-    return resource_packs.weigh([resource_packs.get(pack_id)])[0]
+    return resource_packs.with_usage([resource_packs.get(pack_id)])[0]
 
 
 @admin.patch("/self-provisioning/pack/<pack_id>", op="update", can=WRITE, body=PackPatch, out=AdminPackOut)
@@ -45,7 +45,7 @@ def update(body, pack_id):
     It cannot become smaller than what of it is in use (422 under the field). Only what is sent changes. One that is off
     takes no new instances; those in it go on.
     """
-    kit.say("The resource pack is changed.")
+    kit.set_message("The resource pack is changed.")
     return resource_packs.update(resource_packs.get(pack_id), **body)
 
 
@@ -56,4 +56,4 @@ def delete(pack_id):
     Refused with 409 `pack_in_use` while there are instances of it. Switch it off instead to keep its instances.
     """
     resource_packs.delete(resource_packs.get(pack_id))
-    kit.say("The resource pack is removed.")
+    kit.set_message("The resource pack is removed.")

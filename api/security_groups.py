@@ -27,19 +27,19 @@ VIEW, MANAGE, DELETE = "security_groups.view", "security_groups.manage", "securi
 READ, WRITE = "admin:security_groups:read", "admin:security_groups:write"
 
 
-def mine(group_id):
-    return security_groups.owned(group_id, kit.account())
+def get_own_group(group_id):
+    return security_groups.get_own(group_id, kit.account())
 
 
-def weighed(group, account=None):
-    return security_groups.weigh([group], account)[0]
+def with_counts(group, account=None):
+    return security_groups.with_counts([group], account)[0]
 
 
 @user.get("/security-groups", op="list", can=VIEW, query=SecurityGroupQuery, out=kit.page(SecurityGroupRow))
 def listing(query):
     """List security groups by name: one's own and the platform's."""
     found = kit.paginate(security_groups.listing(kit.account(), **query))
-    security_groups.weigh(found["data"], kit.account())
+    security_groups.with_counts(found["data"], kit.account())
     return found
 
 
@@ -48,7 +48,7 @@ def listing(query):
     op="create",
     can=MANAGE,
     body=SecurityGroupIn,
-    out=kit.keyed("security_group", SecurityGroupOut),
+    out=kit.wrapped("security_group", SecurityGroupOut),
 )
 def create(body):
     """Make a security group.
@@ -56,14 +56,14 @@ def create(body):
     It has no rules yet: nothing may reach an instance that is put into it, and everything may go out.
     """
     group = security_groups.create(kit.account(), **body)
-    return {"message": "The group is made.", "security_group": weighed(group, kit.account())}
+    return {"message": "The group is made.", "security_group": with_counts(group, kit.account())}
 
 
 @user.get(
     "/security-group/<group_id>",
     op="get",
     can=VIEW,
-    out=kit.done(
+    out=kit.result(
         security_group=fields.Nested(SecurityGroupOut, **about("The group.")),
         attached_instances=fields.List(fields.Nested(AttachedOut), **about("The instances in it that are in reach.")),
     ),
@@ -71,8 +71,8 @@ def create(body):
 def show(group_id):
     """Show a security group with its rules and instances."""
     group = security_groups.get(group_id, kit.account())
-    inside = session.scalars(security_groups.instances(group, kit.account())).all()
-    return {"message": None, "security_group": weighed(group, kit.account()), "attached_instances": inside}
+    inside = session.scalars(security_groups.select_instances(group, kit.account())).all()
+    return {"message": None, "security_group": with_counts(group, kit.account()), "attached_instances": inside}
 
 
 @user.patch(
@@ -80,21 +80,21 @@ def show(group_id):
     op="update",
     can=MANAGE,
     body=SecurityGroupPatch,
-    out=kit.keyed("security_group", SecurityGroupOut),
+    out=kit.wrapped("security_group", SecurityGroupOut),
 )
 def update(body, group_id):
     """Change the name or the note of a security group."""
-    group = security_groups.update(mine(group_id), **body)
-    return {"message": "The group is changed.", "security_group": weighed(group, kit.account())}
+    group = security_groups.update(get_own_group(group_id), **body)
+    return {"message": "The group is changed.", "security_group": with_counts(group, kit.account())}
 
 
-@user.delete("/security-group/<group_id>", op="delete", can=DELETE, out=kit.done())
+@user.delete("/security-group/<group_id>", op="delete", can=DELETE, out=kit.result())
 def delete(group_id):
     """Remove a security group.
 
     Its rules go with it, and rules of other groups that refer to it. An instance that was in no other group is open.
     """
-    security_groups.delete(mine(group_id), actor=kit.actor())
+    security_groups.delete(get_own_group(group_id), actor=kit.actor())
     return {"message": "The group is removed."}
 
 
@@ -103,7 +103,7 @@ def delete(group_id):
     op="add_rule",
     can=MANAGE,
     body=SecurityRuleIn,
-    out=kit.keyed("rule", SecurityRuleOut),
+    out=kit.wrapped("rule", SecurityRuleOut),
 )
 def add_rule(body, group_id):
     """Add a rule.
@@ -113,7 +113,7 @@ def add_rule(body, group_id):
     get it within seconds. A rule that the group has already is refused. There is no change of a rule: remove it and add
     another.
     """
-    rule = security_groups.add_rule(mine(group_id), kit.account(), actor=kit.actor(), **body)
+    rule = security_groups.add_rule(get_own_group(group_id), kit.account(), actor=kit.actor(), **body)
     return {"message": "The rule is added.", "rule": rule}
 
 
@@ -121,7 +121,7 @@ def add_rule(body, group_id):
     "/security-group/<group_id>/rule/<rule_id>",
     op="remove_rule",
     can=MANAGE,
-    out=kit.done(),
+    out=kit.result(),
     also=("/api/security-group/<group_id>/rules/<rule_id>",),
 )
 def remove_rule(group_id, rule_id):
@@ -129,12 +129,12 @@ def remove_rule(group_id, rule_id):
 
     Also served as `/api/security-group/{id}/rules/{rule_id}`. Connections that only this rule allowed are cut.
     """
-    security_groups.remove_rule(mine(group_id), rule_id, actor=kit.actor())
+    security_groups.remove_rule(get_own_group(group_id), rule_id, actor=kit.actor())
     return {"message": "The rule is removed."}
 
 
 @user.post(
-    "/security-group/<group_id>/attach-instances", op="attach_instances", can=MANAGE, body=Members, out=kit.done()
+    "/security-group/<group_id>/attach-instances", op="attach_instances", can=MANAGE, body=Members, out=kit.result()
 )
 def attach(body, group_id):
     """Put instances into a security group.
@@ -147,7 +147,7 @@ def attach(body, group_id):
 
 
 @user.post(
-    "/security-group/<group_id>/detach-instances", op="detach_instances", can=MANAGE, body=Members, out=kit.done()
+    "/security-group/<group_id>/detach-instances", op="detach_instances", can=MANAGE, body=Members, out=kit.result()
 )
 def detach(body, group_id):
     """Take instances out of a security group.
@@ -159,73 +159,73 @@ def detach(body, group_id):
     return {"message": "The instances are not in the group any more."}
 
 
-@admin.get("/security-groups", op="list", can=READ, query=SecurityGroupQuery, out=kit.rows(AdminSecurityGroupRow))
-def everybodys(query):
+@admin.get("/security-groups", op="list", can=READ, query=SecurityGroupQuery, out=kit.admin_page(AdminSecurityGroupRow))
+def admin_listing(query):
     """List everybody's security groups and the platform's.
 
     By name. `account_id` is null for the platform's.
     """
     found = kit.paginate(security_groups.listing(**query))
-    security_groups.weigh(found["__rows__"])
+    security_groups.with_counts(found["__rows__"])
     return found
 
 
 @admin.post("/security-groups", op="create", can=WRITE, body=AdminSecurityGroupIn, out=AdminSecurityGroupOut)
-def create_for(body):
+def admin_create(body):
     """Make a security group for a user, or one of the platform's that everybody may use.
 
     `user_id: null` makes one of the platform's. It has no rules yet: an instance that is put into it is reached by
     nobody. 422 for an unknown user.
     """
     owner = body.pop("user_id")
-    kit.say("The group is made.")
-    return whole(security_groups.create(owner and accounts.get(owner, "user_id"), **body))
+    kit.set_message("The group is made.")
+    return with_instances(security_groups.create(owner and accounts.get(owner, "user_id"), **body))
 
 
 @admin.get("/security-group/<group_id>", op="get", can=READ, out=AdminSecurityGroupOut)
-def show_any(group_id):
+def admin_show(group_id):
     """Show a security group with its rules and instances.
 
     With the instances that are in it. 404 when there is no such group.
     """
-    return whole(security_groups.get(group_id))
+    return with_instances(security_groups.get(group_id))
 
 
-def whole(group):
-    group.attached_instances = session.scalars(security_groups.instances(group)).all()
-    return weighed(group)
+def with_instances(group):
+    group.attached_instances = session.scalars(security_groups.select_instances(group)).all()
+    return with_counts(group)
 
 
 @admin.patch("/security-group/<group_id>", op="update", can=WRITE, body=SecurityGroupPatch, out=AdminSecurityGroupOut)
-def update_any(body, group_id):
+def admin_update(body, group_id):
     """Change the name or the note of a security group.
 
     Rules are changed by their own operations. Running instances are not affected.
     """
-    kit.say("The group is changed.")
-    return whole(security_groups.update(security_groups.owned(group_id), **body))
+    kit.set_message("The group is changed.")
+    return with_instances(security_groups.update(security_groups.get_own(group_id), **body))
 
 
 @admin.delete("/security-group/<group_id>", op="delete", can=WRITE)
-def delete_any(group_id):
+def admin_delete(group_id):
     """Remove a security group.
 
     An instance that was in no other group is open. Its rules go with it, and rules of other groups that refer to it.
     Running instances follow within seconds.
     """
-    security_groups.delete(security_groups.owned(group_id), actor=kit.actor())
-    kit.say("The group is removed.")
+    security_groups.delete(security_groups.get_own(group_id), actor=kit.actor())
+    kit.set_message("The group is removed.")
 
 
 @admin.post("/security-group/<group_id>/rules", op="add_rule", can=WRITE, body=SecurityRuleIn, out=SecurityRuleOut)
-def add_rule_to_any(body, group_id):
+def admin_add_rule(body, group_id):
     """Add a rule.
 
     The platform's groups refer only to what is the platform's. Running instances of the group follow within seconds.
     422 for a rule that the group has already, for a full group, and for a peer that belongs to another account.
     """
-    kit.say("The rule is added.")
-    return security_groups.add_rule(security_groups.owned(group_id), actor=kit.actor(), **body)
+    kit.set_message("The rule is added.")
+    return security_groups.add_rule(security_groups.get_own(group_id), actor=kit.actor(), **body)
 
 
 @admin.delete(
@@ -234,32 +234,32 @@ def add_rule_to_any(body, group_id):
     can=WRITE,
     also=("/api/v1/security-group/<group_id>/rules/<rule_id>",),
 )
-def remove_rule_of_any(group_id, rule_id):
+def admin_remove_rule(group_id, rule_id):
     """Remove a rule.
 
     Also served as `/api/v1/security-group/{id}/rules/{rule_id}`. Connections that only this rule allowed are cut.
     """
-    security_groups.remove_rule(security_groups.owned(group_id), rule_id, actor=kit.actor())
-    kit.say("The rule is removed.")
+    security_groups.remove_rule(security_groups.get_own(group_id), rule_id, actor=kit.actor())
+    kit.set_message("The rule is removed.")
 
 
 @admin.post("/security-group/<group_id>/attach-instances", op="attach_instances", can=WRITE, body=Members)
-def attach_any(body, group_id):
+def admin_attach(body, group_id):
     """Put instances of the group's owner into a security group; into one of the platform's any.
 
     All of them or none: 422 under `instance_ids` when one is unknown, belongs to somebody else, or is in ten groups.
     Running instances follow within seconds.
     """
-    security_groups.attach(security_groups.owned(group_id), body["instance_ids"], actor=kit.actor())
-    kit.say("The instances are in the group.")
+    security_groups.attach(security_groups.get_own(group_id), body["instance_ids"], actor=kit.actor())
+    kit.set_message("The instances are in the group.")
 
 
 @admin.post("/security-group/<group_id>/detach-instances", op="detach_instances", can=WRITE, body=Members)
-def detach_any(body, group_id):
+def admin_detach(body, group_id):
     """Take instances out of a security group.
 
     One that is in no group afterwards is open. Instances that are not in it are passed over. Running instances follow
     within seconds.
     """
-    security_groups.detach(security_groups.owned(group_id), body["instance_ids"], actor=kit.actor())
-    kit.say("The instances are not in the group any more.")
+    security_groups.detach(security_groups.get_own(group_id), body["instance_ids"], actor=kit.actor())
+    kit.set_message("The instances are not in the group any more.")

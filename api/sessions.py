@@ -7,13 +7,13 @@ from panel.services import sessions
 admin = kit.Admin("session", __name__, description="Signed-in browsers")
 
 
-@admin.get("/sessions", op="list", can="admin:accounts:read", query=SessionQuery, out=kit.rows(AdminSessionOut))
+@admin.get("/sessions", op="list", can="admin:accounts:read", query=SessionQuery, out=kit.admin_page(AdminSessionOut))
 def listing(query):
     """List the browsers that are signed in, newest first; those in which an operator is somebody else too.
 
     With the address and the program of each.
     """
-    return kit.paginate(sessions.everybodys(**query))
+    return kit.paginate(sessions.list_all(**query))
 
 
 @admin.delete("/session/<session_id>", op="delete", can="admin:accounts:write")
@@ -22,5 +22,5 @@ def delete(session_id):
 
     Tokens stay. It counts at once. 404 for a session that has ended.
     """
-    sessions.end_any(session_id)
-    kit.say("The session is ended.")
+    sessions.revoke_any(session_id)
+    kit.set_message("The session is ended.")

@@ -12,7 +12,7 @@ def show():
 
     What was never set is at its default.
     """
-    return shaped(settings.get())
+    return describe_settings(settings.get())
 
 
 @system.post("/system/settings", op="update_settings", can="admin:settings:write", body=SettingsPatch, out=SettingsOut)
@@ -22,9 +22,9 @@ def update(body):
     What is not sent stays. If one value is wrong nothing is changed. Every process goes by the new values within five
     seconds.
     """
-    kit.say("The settings are changed.")
-    return shaped(settings.update(body))
+    kit.set_message("The settings are changed.")
+    return describe_settings(settings.update(body))
 
 
-def shaped(found):
+def describe_settings(found):
     return {"settings": {"system": found}}

@@ -20,7 +20,7 @@ def listing():
     return kit.paginate(ssh_keys.listing(kit.account()))
 
 
-@user.post("/ssh-keys", op="create", can="ssh_keys.manage", body=SshKeyIn, out=kit.keyed("ssh_key", SshKeyOut))
+@user.post("/ssh-keys", op="create", can="ssh_keys.manage", body=SshKeyIn, out=kit.wrapped("ssh_key", SshKeyOut))
 def create(body):
     """Store a public key."""
     return {"message": "The key is stored.", "ssh_key": ssh_keys.create(kit.account(), **body)}
@@ -31,7 +31,7 @@ def create(body):
     op="generate",
     can="ssh_keys.manage",
     body=SshKeyGenerate,
-    out=kit.done(ssh_key=fields.Nested(SshKeyOut, **about("The key.")), private_key=PRIVATE),
+    out=kit.result(ssh_key=fields.Nested(SshKeyOut, **about("The key.")), private_key=PRIVATE),
 )
 def generate(body):
     """Make a key pair.
@@ -42,14 +42,14 @@ def generate(body):
     return {"message": "Keep the private key: it is not shown again.", "ssh_key": key, "private_key": private}
 
 
-@user.get("/ssh-key/<key_id>", op="get", can="ssh_keys.view", out=kit.keyed("ssh_key", SshKeyOut))
+@user.get("/ssh-key/<key_id>", op="get", can="ssh_keys.view", out=kit.wrapped("ssh_key", SshKeyOut))
 def show(key_id):
     """Show an SSH key."""
     return {"message": None, "ssh_key": ssh_keys.get(key_id, kit.account())}
 
 
 @user.patch(
-    "/ssh-key/<key_id>", op="update", can="ssh_keys.manage", body=SshKeyPatch, out=kit.keyed("ssh_key", SshKeyOut)
+    "/ssh-key/<key_id>", op="update", can="ssh_keys.manage", body=SshKeyPatch, out=kit.wrapped("ssh_key", SshKeyOut)
 )
 def update(body, key_id):
     """Rename an SSH key or change its note."""
@@ -57,7 +57,7 @@ def update(body, key_id):
     return {"message": "The key is changed.", "ssh_key": key}
 
 
-@user.delete("/ssh-keys/<key_id>", op="delete", can="ssh_keys.delete", out=kit.done())
+@user.delete("/ssh-keys/<key_id>", op="delete", can="ssh_keys.delete", out=kit.result())
 def delete(key_id):
     """Remove an SSH key.
 

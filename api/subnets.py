@@ -17,14 +17,14 @@ from panel.services import hypervisors, subnets
 admin = kit.Admin("subnet", __name__, description="Subnets")
 
 
-@admin.get("/subnets", op="list", can="admin:subnets:read", query=SubnetQuery, out=kit.rows(SubnetOut))
+@admin.get("/subnets", op="list", can="admin:subnets:read", query=SubnetQuery, out=kit.admin_page(SubnetOut))
 def listing(query):
     """List the subnets, by name.
 
     With the figures of each. `search` looks at names and at the beginning of ranges.
     """
     found = kit.paginate(subnets.listing(**query))
-    subnets.weigh(found["__rows__"])
+    subnets.with_statistics(found["__rows__"])
     return found
 
 
@@ -36,9 +36,9 @@ def create(body):
     `enabled` is false. 422 under `cidr` when it overlaps another subnet or is larger than a /16 (IPv4), under `gateway`
     when that lies outside, under `name` when the name is taken.
     """
-    group = hypervisors.group(body.pop("hypervisor_group_id"), "hypervisor_group_id")
-    kit.say("The subnet is added.")
-    return weighed(subnets.create(group, **body))
+    group = hypervisors.get_group(body.pop("hypervisor_group_id"), "hypervisor_group_id")
+    kit.set_message("The subnet is added.")
+    return with_counts(subnets.create(group, **body))
 
 
 @admin.get("/subnet/<subnet_id>", op="get", can="admin:subnets:read", out=SubnetOut)
@@ -47,7 +47,7 @@ def show(subnet_id):
 
     404 when there is no such subnet.
     """
-    return weighed(subnets.get(subnet_id))
+    return with_counts(subnets.get(subnet_id))
 
 
 @admin.patch("/subnet/<subnet_id>", op="update", can="admin:subnets:write", body=SubnetPatch, out=SubnetOut)
@@ -57,8 +57,8 @@ def update(body, subnet_id):
     Only what is sent changes; the range and the router never do. New name servers reach instances at their next deploy.
     One that is off gives out no addresses; those in use stay.
     """
-    kit.say("The subnet is changed.")
-    return weighed(subnets.update(subnets.get(subnet_id), **body))
+    kit.set_message("The subnet is changed.")
+    return with_counts(subnets.update(subnets.get(subnet_id), **body))
 
 
 @admin.delete("/subnet/<subnet_id>", op="delete", can="admin:subnets:write")
@@ -68,7 +68,7 @@ def delete(subnet_id):
     Refused while instances hold addresses of it. That is a 409. Its free and reserved addresses go with it.
     """
     subnets.delete(subnets.get(subnet_id))
-    kit.say("The subnet is removed.")
+    kit.set_message("The subnet is removed.")
 
 
 @admin.get(
@@ -76,14 +76,14 @@ def delete(subnet_id):
     op="ips",
     can="admin:subnets:read",
     query=SubnetAddressQuery,
-    out=kit.rows(SubnetAddressOut),
+    out=kit.admin_page(SubnetAddressOut),
 )
 def ips(query, subnet_id):
     """List the addresses of a subnet, in their order.
 
     `use` narrows the list to free, used or reserved ones, `search` to the beginning of an address.
     """
-    return kit.paginate(subnets.addresses(subnets.get(subnet_id), **query))
+    return kit.paginate(subnets.select_addresses(subnets.get(subnet_id), **query))
 
 
 @admin.get(
@@ -91,7 +91,7 @@ def ips(query, subnet_id):
     op="available_ips",
     can="admin:subnets:read",
     query=WholeQuery,
-    out=kit.rows(FreeAddressOut),
+    out=kit.admin_page(FreeAddressOut),
 )
 def available_ips(subnet_id):
     """List the addresses that may be given out.
@@ -99,7 +99,7 @@ def available_ips(subnet_id):
     Complete unless `per_page` is sent. Free means held by no interface and not reserved. IPv6 addresses are made when
     they are needed: listed are those that came back.
     """
-    return kit.paginate(subnets.free(subnets.get(subnet_id)))
+    return kit.paginate(subnets.select_free(subnets.get(subnet_id)))
 
 
 @admin.get("/subnet/<subnet_id>/statistics", op="statistics", can="admin:subnets:read", out=Statistics)
@@ -108,8 +108,8 @@ def statistics(subnet_id):
 
     The same figures as in the subnet itself. Of IPv6, only addresses that were ever given out are counted.
     """
-    return subnets.statistics(subnets.get(subnet_id))
+    return subnets.get_statistics(subnets.get(subnet_id))
 
 
-def weighed(subnet):
-    return subnets.weigh([subnet])[0]
+def with_counts(subnet):
+    return subnets.with_statistics([subnet])[0]

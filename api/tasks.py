@@ -10,9 +10,9 @@ from panel.services import tasks
 user = kit.User("task", __name__, description="Tasks")
 admin = kit.Admin("task", __name__, description="Tasks")
 
-SAID = fields.List(fields.Nested(TaskLogOut), **about("What the task said, oldest first."))
-Logs = kit.Schema.from_dict({"logs": SAID}, name="TaskLogs")
-LOGS = kit.done(logs=SAID)
+LOGS_FIELD = fields.List(fields.Nested(TaskLogOut), **about("What the task said, oldest first."))
+Logs = kit.Schema.from_dict({"logs": LOGS_FIELD}, name="TaskLogs")
+LOGS = kit.result(logs=LOGS_FIELD)
 
 
 @user.get("/tasks", op="list", can="instances.view", budget="polls", query=TaskQuery, out=kit.page(TaskOut))
@@ -21,7 +21,7 @@ def listing(query):
     return kit.paginate(tasks.listing(kit.account(), **query))
 
 
-@user.get("/task/<task_id>", op="get", can="instances.view", budget="polls", out=kit.keyed("task", TaskOut))
+@user.get("/task/<task_id>", op="get", can="instances.view", budget="polls", out=kit.wrapped("task", TaskOut))
 def show(task_id):
     """Show a task."""
     return {"message": None, "task": tasks.get(task_id, kit.account())}
@@ -33,7 +33,7 @@ def logs(task_id):
     return {"message": None, "logs": tasks.get(task_id, kit.account()).logs}
 
 
-@user.post("/task/<task_id>/cancel", op="cancel", can="instances.manage", out=kit.keyed("task", TaskOut))
+@user.post("/task/<task_id>/cancel", op="cancel", can="instances.manage", out=kit.wrapped("task", TaskOut))
 def cancel(task_id):
     """Cancel a task.
 
@@ -42,7 +42,7 @@ def cancel(task_id):
     return {"message": "The task is being cancelled.", "task": tasks.cancel(tasks.get(task_id, kit.account()))}
 
 
-@user.delete("/task/<task_id>", op="delete", can="instances.delete", out=kit.done())
+@user.delete("/task/<task_id>", op="delete", can="instances.delete", out=kit.result())
 def delete(task_id):
     """Remove the record of a task that has ended."""
     tasks.forget(tasks.get(task_id, kit.account()))
@@ -50,9 +50,9 @@ def delete(task_id):
 
 
 @admin.get(
-    "/tasks", op="list", can="admin:tasks:read", budget="polls", query=AdminTaskQuery, out=kit.rows(AdminTaskOut)
+    "/tasks", op="list", can="admin:tasks:read", budget="polls", query=AdminTaskQuery, out=kit.admin_page(AdminTaskOut)
 )
-def list_all(query):
+def admin_listing(query):
     """List everybody's tasks, newest first.
 
     `status`, `kind`, `resource_id`, `hypervisor_id` and `search` narrow the list. `open` means waiting or running.
@@ -61,7 +61,7 @@ def list_all(query):
 
 
 @admin.get("/task/<task_id>", op="get", can="admin:tasks:read", budget="polls", out=AdminTaskOut)
-def show_any(task_id):
+def admin_show(task_id):
     """Show a task.
 
     Poll it until its status is `completed`, `failed` or `cancelled`. It counts in the budget of polls.
@@ -76,7 +76,7 @@ def show_any(task_id):
     budget="polls",
     out=Logs,
 )
-def logs_any(task_id):
+def admin_logs(task_id):
     """Show what a task said.
 
     Oldest first. Empty for a task that has not begun.
@@ -85,24 +85,24 @@ def logs_any(task_id):
 
 
 @admin.post("/task/<task_id>/cancel", op="cancel", can="admin:tasks:write", out=AdminTaskOut)
-def cancel_any(task_id):
+def admin_cancel(task_id):
     """Cancel a task.
 
     A waiting one ends at once, a running one at its next step, and what it began is taken back. Refused with 409
     `not_cancellable` when it is too late.
     """
-    kit.say("The task is being cancelled.")
+    kit.set_message("The task is being cancelled.")
     return tasks.cancel(tasks.get(task_id))
 
 
 @admin.delete("/task/<task_id>", op="delete", can="admin:tasks:write")
-def delete_any(task_id):
+def admin_delete(task_id):
     """Remove the record of a task that has ended.
 
     What the task did stays. Refused with 409 `task_running` while the task is open: cancel it or close it first.
     """
     tasks.forget(tasks.get(task_id))
-    kit.say("The record is removed.")
+    kit.set_message("The record is removed.")
 
 
 @admin.post("/task/<task_id>/mark-failed", op="mark_failed", can="admin:tasks:write", out=AdminTaskOut)
@@ -112,5 +112,5 @@ def mark_failed(task_id):
     Also one that can no longer be cancelled. It is taken from the worker that has it; another one takes back what was
     begun and ends it as `failed`, within seconds while a worker runs. Refused with `task_ended`.
     """
-    kit.say("The task is being closed.")
+    kit.set_message("The task is being closed.")
     return tasks.mark_failed(tasks.get(task_id))

@@ -24,75 +24,81 @@ VIEW, MANAGE = "account.view", "team.manage"
     "/team/permissions",
     op="permissions",
     can=VIEW,
-    out=kit.done(permissions=fields.List(fields.Nested(PermissionOut), **about("Every permission."))),
+    out=kit.result(permissions=fields.List(fields.Nested(PermissionOut), **about("Every permission."))),
 )
-def permissions():
+def list_permissions():
     """List what a role may permit."""
     access = kit.account()
     rows = []
     for name, words in PERMISSIONS.items():
         family, _, verb = name.partition(".")
-        facts = {"name": name, "family": family, "verb": verb, "description": words, "held": access.holds(name)}
+        facts = {
+            "name": name,
+            "family": family,
+            "verb": verb,
+            "description": words,
+            "held": access.has_permission(name),
+        }
         rows.append(facts)
     return {"message": None, "permissions": rows}
 
 
 @user.get("/team/roles", op="roles", can=VIEW, query=kit.PageQuery, out=kit.page(RoleOut))
-def roles():
+def list_roles():
     """List the roles by name."""
-    found = kit.paginate(team.roles(kit.account()))
-    team.weigh(found["data"])
+    found = kit.paginate(team.select_roles(kit.account()))
+    team.with_counts(found["data"])
     return found
 
 
-@user.post("/team/roles", op="role_create", can=MANAGE, body=RoleIn, out=kit.keyed("role", RoleOut))
+@user.post("/team/roles", op="role_create", can=MANAGE, body=RoleIn, out=kit.wrapped("role", RoleOut))
 def create_role(body):
     """Add a role.
 
     Who may do something with a kind of resource also sees it: the `.view` permission is added. Members who
     look after the team can only give what their own role permits: else 403.
     """
-    return {"message": "The role is added.", "role": weighed(team.create_role(kit.account(), **body))}
+    return {"message": "The role is added.", "role": with_counts(team.create_role(kit.account(), **body))}
 
 
-@user.get("/team/role/<role_id>", op="role_get", can=VIEW, out=kit.keyed("role", RoleOut))
+@user.get("/team/role/<role_id>", op="role_get", can=VIEW, out=kit.wrapped("role", RoleOut))
 def show_role(role_id):
     """Show a role."""
-    return {"message": None, "role": weighed(team.role(role_id, kit.account()))}
+    return {"message": None, "role": with_counts(team.get_role(role_id, kit.account()))}
 
 
-@user.patch("/team/role/<role_id>", op="role_update", can=MANAGE, body=RolePatch, out=kit.keyed("role", RoleOut))
+@user.patch("/team/role/<role_id>", op="role_update", can=MANAGE, body=RolePatch, out=kit.wrapped("role", RoleOut))
 def update_role(body, role_id):
     """Change a role.
 
     It counts at once for everybody who has it.
     """
     access = kit.account()
-    role = team.update_role(access, team.role(role_id, access), **body)
-    return {"message": "The role is changed.", "role": weighed(role)}
+    role = team.update_role(access, team.get_role(role_id, access), **body)
+    return {"message": "The role is changed.", "role": with_counts(role)}
 
 
-@user.delete("/team/role/<role_id>", op="role_delete", can=MANAGE, out=kit.done())
+@user.delete("/team/role/<role_id>", op="role_delete", can=MANAGE, out=kit.result())
 def delete_role(role_id):
     """Remove a role.
 
     409 `role_in_use` while somebody has it.
     """
-    team.delete_role(kit.account(), team.role(role_id, kit.account()))
+    team.delete_role(kit.account(), team.get_role(role_id, kit.account()))
     return {"message": "The role is removed."}
 
 
-def weighed(role):
-    return team.weigh([role])[0]
+def with_counts(role):
+    return team.with_counts([role])[0]
 
 
 @user.get("/team/subusers", op="members", can=VIEW, query=kit.PageQuery, out=kit.page(MemberOut))
-def members():
+def list_members():
     """List the members and the invited."""
     return kit.paginate(team.listing(kit.account()))
 
 
-@user.post("/team/subusers/invite", op="invite", can=MANAGE, body=Invitation, out=kit.keyed("subuser", MemberOut))
+@user.post("/team/subusers/invite", op="invite", can=MANAGE, body=Invitation, out=kit.wrapped("subuser", MemberOut))
 def invite(body):
     """Invite somebody by mail.
 
@@ -101,14 +107,14 @@ def invite(body):
     return {"message": "The invitation is on its way.", "subuser": invitations.invite(kit.account(), **body)}
 
 
-@user.post("/team/subuser/<member_id>/resend", op="resend", can=MANAGE, out=kit.keyed("subuser", MemberOut))
+@user.post("/team/subuser/<member_id>/resend", op="resend", can=MANAGE, out=kit.wrapped("subuser", MemberOut))
 def resend(member_id):
     """Send the invitation again, with a new link.
 
     409 `already_accepted` when the person is in the team.
     """
     access = kit.account()
-    member = invitations.resend(access, team.to_change(member_id, access))
+    member = invitations.resend(access, team.get_changeable(member_id, access))
     return {"message": "The invitation is on its way.", "subuser": member}
 
 
@@ -117,7 +123,7 @@ def resend(member_id):
     op="member_update",
     can=MANAGE,
     body=MemberPatch,
-    out=kit.keyed("subuser", MemberOut),
+    out=kit.wrapped("subuser", MemberOut),
 )
 def update(body, member_id):
     """Change a member's role or reach.
@@ -125,15 +131,15 @@ def update(body, member_id):
     It counts at once. Nobody changes their own, or that of somebody who may do more: 403.
     """
     access = kit.account()
-    member = team.update(access, team.to_change(member_id, access), **body)
+    member = team.update(access, team.get_changeable(member_id, access), **body)
     return {"message": "The member is changed.", "subuser": member}
 
 
-@user.delete("/team/subuser/<member_id>", op="member_delete", can=MANAGE, out=kit.done())
+@user.delete("/team/subuser/<member_id>", op="member_delete", can=MANAGE, out=kit.result())
 def delete(member_id):
     """Remove a member, or take an invitation back.
 
     Sessions and tokens of the person end at once. What the person made stays.
     """
-    team.remove(team.to_change(member_id, kit.account()))
+    team.remove(team.get_changeable(member_id, kit.account()))
     return {"message": "The member is removed."}

@@ -6,7 +6,7 @@ from marshmallow import fields
 from api import kit
 from panel.auth import permissions
 from panel.schemas.base import about
-from panel.schemas.constants import FAMILIES
+from panel.schemas.constants import SCOPE_FAMILIES
 from panel.schemas.tokens import (
     AccountTokenOut,
     FamilyOut,
@@ -27,22 +27,22 @@ VALUE = fields.String(**about("The value, in this answer and nowhere else.", "pu
 FAMILY_LIST = fields.List(fields.Nested(FamilyOut), **about("The families."))
 
 
-def giver():
+def get_asking_token():
     """The token that asks, which gives nothing that it does not have."""
-    return tokens.get_any(g.caller.token_id)
+    return tokens.get_any_owner(g.caller.token_id)
 
 
-def fresh(page, rows="data"):
-    tokens.freshen(page[rows])
+def refresh_last_used(page, rows="data"):
+    tokens.refresh_last_used(page[rows])
     return page
 
 
-@user.get("/api-token-scopes", op="scopes", can=permissions.ANY_USER, out=kit.done(data=FAMILY_LIST))
+@user.get("/api-token-scopes", op="scopes", can=permissions.ANY_USER, out=kit.result(data=FAMILY_LIST))
 def scopes():
     """List the scope families."""
     found = [
         {"family": name, "description": opens, "scopes": [f"{name}:read", f"{name}:write"]}
-        for name, opens in FAMILIES.items()
+        for name, opens in SCOPE_FAMILIES.items()
     ]
     return {"message": None, "data": found}
 
@@ -54,7 +54,7 @@ def listing(query):
     A member of a team sees the member's own. The owner sees the owner's, and those that members made before 3.3.0.
     """
     kinds = ("user", "impersonation") if query.pop("include", None) else ("user",)
-    return fresh(kit.paginate(tokens.listing(kit.account(), kinds)))
+    return refresh_last_used(kit.paginate(tokens.listing(kit.account(), kinds)))
 
 
 @user.post(
@@ -62,7 +62,7 @@ def listing(query):
     op="create",
     can="api_tokens.manage",
     body=TokenIn,
-    out=kit.done(token=VALUE, api_token=fields.Nested(TokenOut, **about("The token without its value."))),
+    out=kit.result(token=VALUE, api_token=fields.Nested(TokenOut, **about("The token without its value."))),
 )
 def create(body):
     """Make an API token.
@@ -70,15 +70,15 @@ def create(body):
     It acts as the person who makes it. It cannot have more scopes than the token that asks for it, work from more
     addresses or last longer; addresses and end that are left out are those of the token that asks.
     """
-    token, value = tokens.create(kit.account(), giver=giver(), **body)
+    token, value = tokens.create(kit.account(), requesting_token=get_asking_token(), **body)
     return {"message": "Keep the token: it is not shown again.", "token": value, "api_token": token}
 
 
-@user.get("/api-token/<token_id>", op="get", can=permissions.ANY_USER, out=kit.keyed("api_token", TokenOut))
+@user.get("/api-token/<token_id>", op="get", can=permissions.ANY_USER, out=kit.wrapped("api_token", TokenOut))
 def show(token_id):
     """Show an API token."""
     found = tokens.get(token_id, kit.account())
-    return {"message": None, "api_token": tokens.freshen([found])[0]}
+    return {"message": None, "api_token": tokens.refresh_last_used([found])[0]}
 
 
 @user.patch(
@@ -86,7 +86,7 @@ def show(token_id):
     op="update",
     can="api_tokens.manage",
     body=TokenPatch,
-    out=kit.keyed("api_token", TokenOut),
+    out=kit.wrapped("api_token", TokenOut),
 )
 def update(body, token_id):
     """Rename or narrow an API token.
@@ -94,11 +94,11 @@ def update(body, token_id):
     Scopes can only become fewer and the end only earlier, in the future; what would do more needs a new token. The
     addresses can be replaced.
     """
-    token = tokens.update(tokens.get(token_id, kit.account()), giver(), **body)
-    return {"message": "The token is changed.", "api_token": tokens.freshen([token])[0]}
+    token = tokens.update(tokens.get(token_id, kit.account()), get_asking_token(), **body)
+    return {"message": "The token is changed.", "api_token": tokens.refresh_last_used([token])[0]}
 
 
-@user.delete("/api-token/<token_id>", op="delete", can=permissions.PERSONAL, out=kit.done())
+@user.delete("/api-token/<token_id>", op="delete", can=permissions.PERSONAL, out=kit.result())
 def revoke(token_id):
     """Revoke an API token.
 
@@ -113,7 +113,7 @@ def revoke(token_id):
     op="stop",
     can=permissions.ANY_USER,
     unscoped_kind="impersonation",
-    out=kit.done(),
+    out=kit.result(),
 )
 @user.doc(responses={422: "Invalid"})
 def stop():
@@ -125,14 +125,16 @@ def stop():
     return {"message": "The impersonation is over."}
 
 
-@admin.get("/api-tokens", op="list", can="admin:tokens:read", query=PlatformTokenQuery, out=kit.rows(PlatformTokenOut))
-def platform(query):
+@admin.get(
+    "/api-tokens", op="list", can="admin:tokens:read", query=PlatformTokenQuery, out=kit.admin_page(PlatformTokenOut)
+)
+def list_platform(query):
     """List the tokens of the admin and billing APIs, newest first.
 
     They are made on the management server: `panel token admin`, `panel token billing`.
     """
-    found = kit.paginate(tokens.platform(query.pop("kind", None)))
-    return fresh(found, "__rows__")
+    found = kit.paginate(tokens.select_platform(query.pop("kind", None)))
+    return refresh_last_used(found, "__rows__")
 
 
 @admin.get(
@@ -140,25 +142,25 @@ def platform(query):
     op="list_by_user",
     can="admin:tokens:read",
     query=kit.PageQuery,
-    out=kit.rows(AccountTokenOut),
+    out=kit.admin_page(AccountTokenOut),
 )
-def of_user(account_id):
+def list_by_user(account_id):
     """List the tokens of a user, impersonations included, newest first.
 
     Values are never shown again. 404 when there is no such user.
     """
-    found = kit.paginate(tokens.of_account(accounts.get(account_id)))
-    return fresh(found, "__rows__")
+    found = kit.paginate(tokens.select_of_account(accounts.get(account_id)))
+    return refresh_last_used(found, "__rows__")
 
 
 @admin.patch("/api-token/<token_id>", op="update", can="admin:tokens:write", body=PlatformTokenPatch)
-def switch(body, token_id):
+def set_enabled(body, token_id):
     """Switch a token of anybody off or on.
 
     One that is off answers 401 until it is switched on. 404 for an unknown token.
     """
-    tokens.switch(tokens.get_any(token_id), body["enabled"])
-    kit.say("The token is on." if body["enabled"] else "The token is off.")
+    tokens.set_enabled(tokens.get_any_owner(token_id), body["enabled"])
+    kit.set_message("The token is on." if body["enabled"] else "The token is off.")
 
 
 @admin.delete("/api-token/<token_id>", op="delete", can="admin:tokens:write")
@@ -168,5 +170,5 @@ def remove(token_id):
     It counts at once and cannot be undone. 404 for an unknown token. Admin and billing tokens are made on the server
     only.
     """
-    tokens.revoke(tokens.get_any(token_id))
-    kit.say("The token is revoked.")
+    tokens.revoke(tokens.get_any_owner(token_id))
+    kit.set_message("The token is revoked.")

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 from api import kit
 from api.hypervisors import admin as nodes
 from api.instances import admin as instance_rows
-from api.instances.admin_instances import named as in_body
+from api.instances.admin_instances import get_or_422 as in_body
 from panel.schemas.unmanaged_machines import AdoptIn, AdoptingOut, Asked, DiscoveryOut, Typed
 from panel.services import accounts, hypervisors, imports, instances, unmanaged_machines
 from panel.workflows import reachability
@@ -19,17 +19,17 @@ def discover(hypervisor_id):
 
     A worker looks for machines that no instance knows and for instances whose machine is missing.
     """
-    kit.say("The hypervisor is being looked at.")
+    kit.set_message("The hypervisor is being looked at.")
     return {"task_id": unmanaged_machines.discover(hypervisors.get(hypervisor_id), actor=kit.actor()).id}
 
 
 @nodes.get("/hypervisor/<hypervisor_id>/orphan/discoveries/latest", op="latest_discovery", can=READ, out=DiscoveryOut)
-def latest(hypervisor_id):
+def show_latest(hypervisor_id):
     """Show the latest comparison.
 
     404 when none was asked for yet.
     """
-    return shown(unmanaged_machines.discovery(hypervisors.get(hypervisor_id)))
+    return describe_discovery(unmanaged_machines.get_discovery(hypervisors.get(hypervisor_id)))
 
 
 @nodes.get("/hypervisor/<hypervisor_id>/orphan/discoveries/<task_id>", op="discovery", can=READ, out=DiscoveryOut)
@@ -39,7 +39,7 @@ def show(hypervisor_id, task_id):
     `unknown` and `missing` are complete once its status is `completed`. 404 when there is no such comparison of this
     hypervisor.
     """
-    return shown(unmanaged_machines.discovery(hypervisors.get(hypervisor_id), task_id))
+    return describe_discovery(unmanaged_machines.get_discovery(hypervisors.get(hypervisor_id), task_id))
 
 
 @nodes.post(
@@ -49,7 +49,7 @@ def show(hypervisor_id, task_id):
     body=AdoptIn,
     out=AdoptingOut,
 )
-def adopt(body, hypervisor_id, domain_name):
+def import_machine(body, hypervisor_id, domain_name):
     """Make an unknown machine an instance.
 
     A worker defines it as an instance of that plan. What is on its disks stays, so does its network card's hardware
@@ -60,8 +60,8 @@ def adopt(body, hypervisor_id, domain_name):
     owner = in_body(accounts.get, body.pop("user_id"), "user_id")
     hypervisor = hypervisors.get(hypervisor_id)
     reachability.check_node(hypervisor)
-    task, instance_id = imports.adopt(hypervisor, domain_name, owner=owner, actor=kit.actor(), **body)
-    kit.say("The machine is being imported.")
+    task, instance_id = imports.import_machine(hypervisor, domain_name, owner=owner, actor=kit.actor(), **body)
+    kit.set_message("The machine is being imported.")
     return {"task_id": task.id, "instance_id": instance_id}
 
 
@@ -73,7 +73,7 @@ def remove(body, hypervisor_id, machine_id):
 
     Its `name` has to be sent to confirm. Its disks stay on the host.
     """
-    kit.say("The machine is being removed.")
+    kit.set_message("The machine is being removed.")
     return {
         "task_id": unmanaged_machines.remove(hypervisors.get(hypervisor_id), machine_id, actor=kit.actor(), **body).id
     }
@@ -85,22 +85,22 @@ def repair(instance_id):
 
     For an instance whose hypervisor lost its definition and still has its disks. It is off afterwards.
     """
-    kit.say("The machine is being defined anew.")
+    kit.set_message("The machine is being defined anew.")
     return {"task_id": unmanaged_machines.repair(instances.get(instance_id), actor=kit.actor()).id}
 
 
-def shown(task):
+def describe_discovery(task):
     return {
         "task_id": task.id,
         "status": task.status,
         "error": task.error,
         "finished_at": task.finished_at,
-        "unknown": [described(each) for each in task.arguments.get("unknown", [])],
+        "unknown": [describe_machine(each) for each in task.arguments.get("unknown", [])],
         "missing": [SimpleNamespace(**each) for each in task.arguments.get("missing", [])],
     }
 
 
-def described(machine):
+def describe_machine(machine):
     """With its disks and cards. Older discoveries knew its id and name alone."""
     unknown = dict.fromkeys(("power", "cpu_cores", "memory_mb", "tpm", "secure_boot"))
     parts = {word: [SimpleNamespace(**each) for each in machine.get(word, ())] for word in ("disks", "nics")}

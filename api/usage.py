@@ -13,38 +13,38 @@ user = kit.User("usage", __name__, description="Usage and charges")
 admin = kit.Admin("usage", __name__, description="Usage and charges")
 
 TOTALS = fields.Nested(UsageTotals, **about("The whole month."))
-MINE = type(kit.page(UsageOut)).from_dict({"totals": TOTALS}, name="UsageReport")()
+USAGE_REPORT = type(kit.page(UsageOut)).from_dict({"totals": TOTALS}, name="UsageReport")()
 RESOURCES = fields.Nested(UsageOut, many=True, **about("Each resource's part, the newest resource first."))
 META = fields.Nested(kit.Meta, **about("Where these rows lie in the whole list."))
 REPORT = kit.Schema.from_dict({"totals": TOTALS, "resources": RESOURCES, "meta": META}, name="Usage")
 
 
-def this_month():
-    return usage.month_of(clock.now())
+def current_month():
+    return usage.make_month_key(clock.now())
 
 
-def totals(account, month):
-    facts = {"currency": current_app.extensions["config"].currency, "balance": credits.balance(account)}
-    return usage.totals(month, account) | facts
+def month_totals(account, month):
+    facts = {"currency": current_app.extensions["config"].currency, "balance": credits.get_balance(account)}
+    return usage.get_totals(month, account) | facts
 
 
-def reported(account, month=None):
+def build_report(account, month=None):
     """A month of an account, for operators and billing systems."""
-    month = month or this_month()
-    found = kit.paginate(usage.of_month(month, account))
-    return {"totals": totals(account, month), "resources": found["__rows__"], "meta": found["meta"]}
+    month = month or current_month()
+    found = kit.paginate(usage.month_rows(month, account))
+    return {"totals": month_totals(account, month), "resources": found["__rows__"], "meta": found["meta"]}
 
 
-@user.get("/usage-report", op="report", can="billing.view", query=UsageQuery, out=MINE)
-def report(query):
+@user.get("/usage-report", op="report", can="billing.view", query=UsageQuery, out=USAGE_REPORT)
+def show_report(query):
     """Show the usage and the charges of a month.
 
     Hours (UTC) are counted when they are over. 730 hours cost the plan's price as it was when the resource was made,
     further ones of the same month nothing. Stopped instances cost as well: their disk and addresses are held. The hour
     of the create counts in full, and nothing after the destroy was asked for.
     """
-    month = query.pop("month", this_month())
-    return {**kit.paginate(usage.of_month(month, kit.account())), "totals": totals(kit.account(), month)}
+    month = query.pop("month", current_month())
+    return {**kit.paginate(usage.month_rows(month, kit.account())), "totals": month_totals(kit.account(), month)}
 
 
 @admin.get(
@@ -52,24 +52,24 @@ def report(query):
     op="list",
     can="admin:billing:read",
     query=UsageQuery,
-    out=kit.rows(AccountUsageOut),
+    out=kit.admin_page(AccountUsageOut),
 )
-def by_account(query):
+def list_by_account(query):
     """List what every user used in a month, and what it cost.
 
     `month` is a calendar month in UTC, by default the current one.
     """
-    month = query.pop("month", this_month())
-    return kit.paginate(usage.by_account(month))
+    month = query.pop("month", current_month())
+    return kit.paginate(usage.select_by_account(month))
 
 
 @admin.get(
     "/cloud-service/usage-reports/<account_id>", op="get", can="admin:billing:read", query=UsageQuery, out=REPORT
 )
-def of_account(query, account_id):
+def show_by_account(query, account_id):
     """Show one user's usage of a month, resource by resource.
 
     `month` is a calendar month in UTC, by default the current one. Resources that are gone are listed too. 404 when
     there is no such user.
     """
-    return reported(accounts.get(account_id), **query)
+    return build_report(accounts.get(account_id), **query)

@@ -6,7 +6,7 @@ from panel.services import user_scripts
 
 user = kit.User("user_script", __name__, description="User scripts")
 admin = kit.Admin("user_script", __name__, description="User scripts")
-SCRIPT = kit.keyed("script", UserScriptOut)
+SCRIPT = kit.wrapped("script", UserScriptOut)
 
 
 @user.get("/user-scripts", op="list", can="user_scripts.view", query=kit.PageQuery, out=kit.page(UserScriptOut))
@@ -41,7 +41,7 @@ def update(body, script_id):
     return {"message": "The script is changed.", "script": script}
 
 
-@user.delete("/user-script/<script_id>", op="delete", can="user_scripts.delete", out=kit.done())
+@user.delete("/user-script/<script_id>", op="delete", can="user_scripts.delete", out=kit.result())
 def delete(script_id):
     """Remove a user script.
 
@@ -56,9 +56,9 @@ def delete(script_id):
     op="list",
     can="admin:accounts:read",
     query=kit.PageQuery,
-    out=kit.rows(AdminUserScriptOut),
+    out=kit.admin_page(AdminUserScriptOut),
 )
-def list_all():
+def admin_listing():
     """List everybody's user scripts, newest first.
 
     What they say is their owners' alone. Name, owner and times only.
@@ -67,10 +67,10 @@ def list_all():
 
 
 @admin.delete("/user-script/<script_id>", op="delete", can="admin:accounts:write")
-def delete_any(script_id):
+def admin_delete(script_id):
     """Remove a user's script.
 
     Instances that ran it keep what it did. A deploy that names it afterwards answers 422.
     """
     user_scripts.delete(user_scripts.get(script_id))
-    kit.say("The script is removed.")
+    kit.set_message("The script is removed.")

@@ -5,13 +5,13 @@ from marshmallow import fields
 from api import kit
 from api.ssh_keys import PRIVATE
 from panel.schemas.base import Text, about
-from panel.schemas.catalog import ID
+from panel.schemas.catalog import EXAMPLE_ID
 from panel.schemas.ssh_keys import AdminSshKeyOut, SshKeyGenerate, SshKeyIn, SshKeyQuery
 from panel.services import accounts, ssh_keys
 
 admin = kit.Admin("ssh_key", __name__, description="SSH keys of users")
 READ, WRITE = "admin:accounts:read", "admin:accounts:write"
-OWNER = about("Whose key it is.", ID)
+OWNER = about("Whose key it is.", EXAMPLE_ID)
 
 
 class SshKeyFor(SshKeyIn):
@@ -27,17 +27,19 @@ MADE = kit.Schema.from_dict(
 )
 
 
-@admin.get("/ssh-keys", op="list", can=READ, query=SshKeyQuery, out=kit.rows(AdminSshKeyOut))
+@admin.get("/ssh-keys", op="list", can=READ, query=SshKeyQuery, out=kit.admin_page(AdminSshKeyOut))
 def listing(query):
     """List everybody's SSH keys, newest first.
 
     Public halves only. `search` looks at names.
     """
-    return kit.paginate(ssh_keys.everybodys(**query))
+    return kit.paginate(ssh_keys.list_all(**query))
 
 
-@admin.get("/ssh-keys/user/<account_id>", op="list_by_user", can=READ, query=SshKeyQuery, out=kit.rows(AdminSshKeyOut))
-def of_user(query, account_id):
+@admin.get(
+    "/ssh-keys/user/<account_id>", op="list_by_user", can=READ, query=SshKeyQuery, out=kit.admin_page(AdminSshKeyOut)
+)
+def list_by_user(query, account_id):
     """List the SSH keys of one user, by name.
 
     404 when there is no such user.
@@ -52,7 +54,7 @@ def create(body):
     Instances get it at a deploy that names it or by a push. 422 under `name` when the user has a key of that name,
     under `public_key` for a text that is no key, under `user_id` for an unknown user.
     """
-    kit.say("The key is stored.")
+    kit.set_message("The key is stored.")
     return ssh_keys.create(accounts.get(body.pop("user_id"), "user_id"), **body)
 
 
@@ -64,7 +66,7 @@ def generate(body):
     has a key of that name, under `user_id` for an unknown user.
     """
     key, private = ssh_keys.generate(accounts.get(body.pop("user_id"), "user_id"), **body)
-    kit.say("Keep the private key: it is not shown again.")
+    kit.set_message("Keep the private key: it is not shown again.")
     return {"ssh_key": key, "private_key": private}
 
 
@@ -84,4 +86,4 @@ def delete(key_id):
     Machines that have it keep it. A deploy that names it afterwards answers 422.
     """
     ssh_keys.delete(ssh_keys.get(key_id))
-    kit.say("The key is removed.")
+    kit.set_message("The key is removed.")

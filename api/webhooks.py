@@ -5,7 +5,7 @@ from marshmallow import fields
 from api import kit
 from panel.schemas.base import PageQuery, about
 from panel.schemas.webhooks import (
-    KINDS,
+    EVENT_KINDS,
     AdminWebhookOut,
     AdminWebhookQuery,
     AttemptOut,
@@ -32,9 +32,9 @@ ATTEMPT_LIST = kit.Done.from_dict(
 
 
 @user.get("/webhook-event-kinds", op="kinds", can="webhooks.view", out=KIND_LIST)
-def kinds():
+def list_kinds():
     """List the kinds of events."""
-    return {"message": None, "data": list(KINDS.values())}
+    return {"message": None, "data": list(EVENT_KINDS.values())}
 
 
 @user.get("/webhook-subscriptions", op="list", can="webhooks.view", query=PageQuery, out=kit.page(WebhookOut))
@@ -48,7 +48,7 @@ def listing():
     op="create",
     can="webhooks.manage",
     body=WebhookIn,
-    out=kit.keyed("webhook_subscription", WebhookOut),
+    out=kit.wrapped("webhook_subscription", WebhookOut),
     status=201,
 )
 def create(body):
@@ -68,7 +68,7 @@ def create(body):
     "/webhook-subscription/<subscription_id>",
     op="get",
     can="webhooks.view",
-    out=kit.keyed("webhook_subscription", WebhookOut),
+    out=kit.wrapped("webhook_subscription", WebhookOut),
 )
 def show(subscription_id):
     """Show a webhook subscription."""
@@ -80,7 +80,7 @@ def show(subscription_id):
     op="update",
     can="webhooks.manage",
     body=WebhookPatch,
-    out=kit.keyed("webhook_subscription", WebhookOut),
+    out=kit.wrapped("webhook_subscription", WebhookOut),
 )
 def update(body, subscription_id):
     """Change a webhook subscription.
@@ -92,7 +92,7 @@ def update(body, subscription_id):
     return {"message": "The subscription is changed.", "webhook_subscription": changed}
 
 
-@user.delete("/webhook-subscription/<subscription_id>", op="delete", can="webhooks.delete", out=kit.done())
+@user.delete("/webhook-subscription/<subscription_id>", op="delete", can="webhooks.delete", out=kit.result())
 def delete(subscription_id):
     """Remove a webhook subscription with its deliveries.
 
@@ -117,7 +117,7 @@ def deliveries(query, subscription_id):
     value of its header `X-Hypervisor-Delivery`.
     """
     found = subscriptions.get(subscription_id, kit.account())
-    return kit.paginate(subscriptions.deliveries(found, **query))
+    return kit.paginate(subscriptions.select_deliveries(found, **query))
 
 
 @user.get(
@@ -132,7 +132,7 @@ def attempts(subscription_id, delivery_id):
     The last 10 are kept; there are more than 5 when the delivery was sent again.
     """
     found = subscriptions.get(subscription_id, kit.account())
-    return {"message": None, "data": subscriptions.attempts(subscriptions.delivery(found, delivery_id))}
+    return {"message": None, "data": subscriptions.list_attempts(subscriptions.get_delivery(found, delivery_id))}
 
 
 @user.post(
@@ -140,7 +140,7 @@ def attempts(subscription_id, delivery_id):
     op="test",
     can="webhooks.manage",
     body=TestIn,
-    out=kit.keyed("delivery", DeliveryOut),
+    out=kit.wrapped("delivery", DeliveryOut),
     status=202,
 )
 def send_test(body, subscription_id):
@@ -156,7 +156,7 @@ def send_test(body, subscription_id):
     "/webhook-subscription/<subscription_id>/delivery/<delivery_id>/redeliver",
     op="redeliver",
     can="webhooks.manage",
-    out=kit.keyed("delivery", DeliveryOut),
+    out=kit.wrapped("delivery", DeliveryOut),
     status=202,
 )
 def redeliver(subscription_id, delivery_id):
@@ -165,21 +165,21 @@ def redeliver(subscription_id, delivery_id):
     It must be over, and the subscription on. The event, and so its id, is the same.
     """
     found = subscriptions.get(subscription_id, kit.account())
-    again = subscriptions.redeliver(found, subscriptions.delivery(found, delivery_id))
+    again = subscriptions.redeliver(found, subscriptions.get_delivery(found, delivery_id))
     return {"message": "The delivery is on its way again.", "delivery": again}
 
 
-@admin.get("/webhook-subscriptions", op="list", can=READ, query=AdminWebhookQuery, out=kit.rows(AdminWebhookOut))
-def everybodys(query):
+@admin.get("/webhook-subscriptions", op="list", can=READ, query=AdminWebhookQuery, out=kit.admin_page(AdminWebhookOut))
+def admin_listing(query):
     """List the webhook subscriptions of all accounts, newest first.
 
     For support. The secrets are not part of the answer.
     """
-    return kit.paginate(subscriptions.everybodys(**query))
+    return kit.paginate(subscriptions.list_all(**query))
 
 
 @admin.get("/webhook-subscription/<subscription_id>", op="get", can=READ, out=AdminWebhookOut)
-def show_any(subscription_id):
+def admin_show(subscription_id):
     """Show the webhook subscription of an account.
 
     For support. The secret is not part of the answer. Answers 404 when there is no such subscription.
@@ -192,12 +192,12 @@ def show_any(subscription_id):
     op="deliveries",
     can=READ,
     query=DeliveryQuery,
-    out=kit.rows(DeliveryOut),
+    out=kit.admin_page(DeliveryOut),
 )
-def deliveries_of_any(query, subscription_id):
+def admin_deliveries(query, subscription_id):
     """List the deliveries of a subscription, newest first.
 
     For support. They are kept for 7 days; bodies and answers are not shown. `attempt` finds the delivery of an attempt
     by the value of its header `X-Hypervisor-Delivery`. Answers 404 when there is no such subscription.
     """
-    return kit.paginate(subscriptions.deliveries(subscriptions.get(subscription_id), **query))
+    return kit.paginate(subscriptions.select_deliveries(subscriptions.get(subscription_id), **query))

@@ -4,8 +4,8 @@ import sys
 
 from consoles.server import run
 from panel.core.config import load
-from panel.core.logs import setup
+from panel.core.logs import setup_logging
 
 if __name__ == "__main__":
-    setup(load().json_logs)
+    setup_logging(load().json_logs)
     run(sys.argv[1])

@@ -10,34 +10,34 @@ from contextlib import suppress
 
 from websockify.websocket import WebSocket, WebSocketWantReadError, WebSocketWantWriteError
 
-LONGEST = 1 << 18
+MAX_MESSAGE_BYTES = 1 << 18
 """Bytes of a message. Browsers send keys, and clipboards in pieces."""
 
 TEXT, BINARY, PING, PONG = 1, 2, 9, 10
 
 
-class TooBig(Exception):
+class MessageTooBig(Exception):
     """The browser announced or sent a message that is longer than LONGEST."""
 
 
-class Text(bytes):
+class TextMessage(bytes):
     """A message that came as text; all others are binary."""
 
 
 class BrowserSocket(WebSocket):
     def __init__(self, protocol, takes_text=False):
         super().__init__()
-        self.wanted, self.takes_text = protocol, takes_text
-        self.heard_at = time.monotonic()
+        self.requested_protocol, self.takes_text = protocol, takes_text
+        self.last_heard_at = time.monotonic()
         """When the browser last showed that it is there."""
-        self.asked_for_pong = None
+        self.pending_pong = None
         self.deaf = False
 
     def open(self, connection, handshake):
         """Answers the handshake. The sub-protocol is taken up when the browser offers it."""
         headers = {"upgrade": "websocket", "Sec-WebSocket-Version": "13", "Sec-WebSocket-Key": handshake["key"]}
-        if self.wanted in handshake["protocols"]:
-            headers["Sec-WebSocket-Protocol"] = self.wanted
+        if self.requested_protocol in handshake["protocols"]:
+            headers["Sec-WebSocket-Protocol"] = self.requested_protocol
         try:
             self.accept(connection, headers)
         except WebSocketWantWriteError:
@@ -85,8 +85,8 @@ class BrowserSocket(WebSocket):
             self._flush()
         except WebSocketWantWriteError:
             return
-        if self.asked_for_pong is not None:
-            asked, self.asked_for_pong = self.asked_for_pong, None
+        if self.pending_pong is not None:
+            asked, self.pending_pong = self.pending_pong, None
             self.put(asked, PONG)
 
     def messages(self):
@@ -100,8 +100,8 @@ class BrowserSocket(WebSocket):
             pass
         except WebSocketWantWriteError:  # of a close that was answered
             pass
-        if len(self._partial_msg) > LONGEST:
-            raise TooBig
+        if len(self._partial_msg) > MAX_MESSAGE_BYTES:
+            raise MessageTooBig
 
     # --- what websockify calls
 
@@ -112,23 +112,23 @@ class BrowserSocket(WebSocket):
     def handle_ping(self, data):
         """Only the last one is answered, and not before the frame that is being sent: a peer that asks and does not
         read costs nothing."""
-        self.asked_for_pong = data
+        self.pending_pong = data
         if not self.unsent:
             self.flush()
 
     def _recv(self):
         more = super()._recv()
-        self.heard_at = time.monotonic()
+        self.last_heard_at = time.monotonic()
         if self.deaf:
             self._recv_buffer = b""
         return more
 
     def _decode_hybi(self, buffer):
-        if announced(buffer) > LONGEST:
-            raise TooBig
+        if announced_length(buffer) > MAX_MESSAGE_BYTES:
+            raise MessageTooBig
         frame = super()._decode_hybi(buffer)
         if frame and frame["opcode"] == TEXT and self.takes_text:
-            frame["opcode"], frame["payload"] = BINARY, Text(frame["payload"])
+            frame["opcode"], frame["payload"] = BINARY, TextMessage(frame["payload"])
         return frame
 
     def _unmask(self, buffer, mask):
@@ -140,7 +140,7 @@ class BrowserSocket(WebSocket):
         return (int.from_bytes(buffer, "big") ^ int.from_bytes(mask, "big")).to_bytes(size, "big")
 
 
-def announced(buffer):
+def announced_length(buffer):
     """The length that a frame's header gives, as far as it has arrived (RFC 6455 §5.2)."""
     if len(buffer) >= 10 and buffer[1] & 0x7F == 127:
         return struct.unpack_from(">Q", buffer, 2)[0]

@@ -12,14 +12,14 @@ import structlog
 
 log = structlog.get_logger()
 
-CHUNK = 1 << 18
+MAX_READ_BYTES = 1 << 18
 """Bytes of a read of a machine, at most: the fewer pieces a picture is cut into, the less each byte costs."""
 
-LAST_REAP = 2
+REAP_GRACE_SECONDS = 2
 """Seconds that processes which were killed with their lines have to be gone."""
 
 
-class Pump(threading.Thread):
+class EventLoop(threading.Thread):
     """`ping` and `silence` are seconds: a browser is asked whether it is there every `ping`, and given up when nothing
     was heard of it for `silence`. `goodbye` is how long it may take to answer a close."""
 
@@ -28,15 +28,15 @@ class Pump(threading.Thread):
         self.ping, self.silence, self.goodbye = ping, silence, goodbye
         self.lines = set()
         self.epoll = select.epoll()
-        self.watched = {}
+        self.registered = {}
         """By descriptor: what is waited for, and who is called."""
-        self.room = memoryview(bytearray(CHUNK))
+        self.room = memoryview(bytearray(MAX_READ_BYTES))
         """Where all lines read to, one after the other: room made for each read would cost more than reading a key."""
         self.calls = deque()
         self.wakeup = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         weakref.finalize(self, os.close, self.wakeup)  # not when the thread ends: somebody may be about to write to it
         self.epoll.register(self.wakeup, select.EPOLLIN)
-        self.ending = self.until = None
+        self.close_reason = self.until = None
 
     # --- from any thread
 
@@ -51,7 +51,7 @@ class Pump(threading.Thread):
 
     def stop(self, ending, within):
         """Every browser is told the ending and has `within` seconds to answer; then the thread ends."""
-        self.call(self.begin_to_stop, ending, time.monotonic() + within)
+        self.call(self.begin_stop, ending, time.monotonic() + within)
 
     # --- on the pump's thread
 
@@ -62,18 +62,18 @@ class Pump(threading.Thread):
             for descriptor, event in self.epoll.poll(beat, 64):
                 if descriptor == self.wakeup:
                     os.eventfd_read(self.wakeup)
-                elif descriptor in self.watched:
-                    self.carefully(self.watched[descriptor][1], event)
+                elif descriptor in self.registered:
+                    self.run_safely(self.registered[descriptor][1], event)
             while self.calls:
                 function, args = self.calls.popleft()
-                self.carefully(function, *args)
+                self.run_safely(function, *args)
             if (now := time.monotonic()) >= next_tick:
                 next_tick = now + beat
                 for line in list(self.lines):
-                    self.carefully(line.guard, line.tick, now, self.silence)
+                    self.run_safely(line.guard, line.tick, now, self.silence)
         self.epoll.close()
 
-    def carefully(self, function, *args):
+    def run_safely(self, function, *args):
         try:
             function(*args)
         except Exception:
@@ -82,11 +82,11 @@ class Pump(threading.Thread):
     def admit(self, line):
         self.lines.add(line)
         line.start(self)
-        if self.ending:
-            line.end(self.ending)
+        if self.close_reason:
+            line.end(self.close_reason)
 
-    def begin_to_stop(self, ending, until):
-        self.ending, self.until = ending, until
+    def begin_stop(self, ending, until):
+        self.close_reason, self.until = ending, until
         for line in list(self.lines):
             line.end(ending)
 
@@ -96,26 +96,26 @@ class Pump(threading.Thread):
         late = time.monotonic() - self.until
         if late > 0:
             for line in list(self.lines):
-                line.drop(self.ending)
-        return not self.lines and not self.calls and (not self.watched or late > LAST_REAP)
+                line.drop(self.close_reason)
+        return not self.lines and not self.calls and (not self.registered or late > REAP_GRACE_SECONDS)
 
     def watch(self, connection, events, call):
         descriptor = connection.fileno()
         if descriptor < 0:
             return
-        before = self.watched.get(descriptor, (0, None))[0]
+        before = self.registered.get(descriptor, (0, None))[0]
         if events == before:
             return
         if not events:
             self.epoll.unregister(descriptor)
-            del self.watched[descriptor]
+            del self.registered[descriptor]
             return
         (self.epoll.modify if before else self.epoll.register)(descriptor, events)
-        self.watched[descriptor] = (events, call)
+        self.registered[descriptor] = (events, call)
 
-    def forget(self, connection):
+    def unregister(self, connection):
         self.watch(connection, 0, None)
 
     def leave(self, line):
-        self.forget(line.connection)
+        self.unregister(line.connection)
         self.lines.discard(line)

@@ -1,7 +1,7 @@
 """The web's side of a console: is this a WebSocket of ours, and the connection given away to the console process.
 
-The view works in this order: `check_handshake` (400, nothing is spent), `check_origin` (403), spend the session, then
-`hand_over`; when that raises, the session is given back. The view's answer is `HandedOver()`.
+The view works in this order: `ensure_websocket_handshake` (400, nothing is spent), `ensure_same_origin` (403), spend the session, then
+`pass_socket`; when that raises, the session is given back. The view's answer is `HandedOver()`.
 """
 
 import base64
@@ -16,11 +16,11 @@ from flask import Response
 from consoles import ipc
 from panel.core.errors import Forbidden, Problem, TooMany, Unavailable
 
-PATIENCE = 3
+IPC_TIMEOUT_SECONDS = 3
 """Seconds the console process has for each step. It answers in about a millisecond."""
 
 
-def check_handshake(environ):
+def ensure_websocket_handshake(environ):
     """Returns when the request opens a WebSocket (RFC 6455 §4.2.1). Else raises a 400 that says what is missing."""
     header = lambda name: environ.get(f"HTTP_{name}", "").strip()  # noqa: E731
     connection = [word.strip().lower() for word in header("CONNECTION").split(",")]
@@ -44,7 +44,7 @@ def is_key(text):
         return False
 
 
-def check_origin(environ, public_url):
+def ensure_same_origin(environ, public_url):
     """Returns when a page of the panel asks, or a program, which names no origin. Browsers send a page's cookies with
     the WebSockets of any other page, so a foreign page is a 403."""
     origin = environ.get("HTTP_ORIGIN")
@@ -56,7 +56,7 @@ def check_origin(environ, public_url):
         raise Forbidden("Consoles open only from pages of the panel itself.")
 
 
-def handshake(environ):
+def read_handshake(environ):
     """What the console process needs to answer the client."""
     protocols = environ.get("HTTP_SEC_WEBSOCKET_PROTOCOL", "").split(",")
     return {
@@ -65,22 +65,22 @@ def handshake(environ):
     }
 
 
-def hand_over(environ, path, note):
+def pass_socket(environ, path, note):
     """Gives the client's connection to the console process at `path`. `note` says what to do with it, as
     process.py describes it.
 
     After success the connection is no longer this server's. Otherwise it still is, nobody else touches it, and this
     raises: `TooMany` when a limit of the note is reached, else `Unavailable`.
     """
-    connection = client_socket(environ)
+    connection = get_client_socket(environ)
     try:
-        with ipc.call(path, PATIENCE) as line:
-            order = {"do": "open", "handshake": handshake(environ), **note}
-            ipc.say(line, order, connection.fileno())
-            answer = ipc.hear(line)
+        with ipc.connect(path, IPC_TIMEOUT_SECONDS) as line:
+            order = {"do": "open", "handshake": read_handshake(environ), **note}
+            ipc.send(line, order, connection.fileno())
+            answer = ipc.receive(line)
             if answer["ok"]:
-                let_go(connection)
-                ipc.say(line, {"do": "go"})  # only now it answers the client
+                detach_from_server(connection)
+                ipc.send(line, {"do": "go"})  # only now it answers the client
                 return
     except (OSError, ValueError) as error:
         raise Unavailable("Consoles are not available at the moment. Try again in a minute.") from error
@@ -89,7 +89,7 @@ def hand_over(environ, path, note):
     raise Unavailable(answer["message"])
 
 
-def client_socket(environ):
+def get_client_socket(environ):
     connection = environ.get("panel.connection") or environ.get("werkzeug.socket")
     if connection is None:
         raise Unavailable("This web server cannot carry consoles: run the panel with `panel web`.")
@@ -98,7 +98,7 @@ def client_socket(environ):
     return connection
 
 
-def let_go(connection):
+def detach_from_server(connection):
     """The server does nothing more with the connection. `panel web` forgets it. Werkzeug keeps its socket object, but
     behind the descriptor is a dead end from now on: what it shuts down, drains and closes is not the client's."""
     if not isinstance(connection, socket.socket):
@@ -109,7 +109,7 @@ def let_go(connection):
         os.dup2(dead.fileno(), connection.fileno(), inheritable=False)
 
 
-class HandedOver(Response):
+class SocketPassed(Response):
     """The answer of a view whose connection went to the console process: nothing is written, the server forgets it."""
 
     default_status = 101

@@ -6,11 +6,11 @@ import socket
 
 import orjson
 
-LONGEST = 65536
+MAX_COMMAND_BYTES = 65536
 """Bytes of an order. An answer may be of any length."""
 
 
-def call(path, seconds) -> socket.socket:
+def connect(path, seconds) -> socket.socket:
     """A connection to the console process whose every step ends within `seconds`; OSError when there is none."""
     connection = socket.socket(socket.AF_UNIX)
     connection.settimeout(seconds)
@@ -22,7 +22,7 @@ def call(path, seconds) -> socket.socket:
     return connection
 
 
-def say(connection, message, descriptor=None):
+def send(connection, message, descriptor=None):
     text = orjson.dumps(message) + b"\n"
     if descriptor is not None:
         text = text[socket.send_fds(connection, [text], [descriptor]) :]
@@ -30,19 +30,19 @@ def say(connection, message, descriptor=None):
         connection.sendall(text)
 
 
-def hear(connection):
+def receive(connection):
     """The answer; ValueError when the line breaks off."""
     with connection.makefile("rb") as lines:
         return orjson.loads(lines.readline())
 
 
-def hear_order(connection):
+def receive_command(connection):
     """An order and the descriptor that came with it, or None. ValueError for what is no order."""
-    text, descriptors, flags, _ = socket.recv_fds(connection, LONGEST, 1)
+    text, descriptors, flags, _ = socket.recv_fds(connection, MAX_COMMAND_BYTES, 1)
     try:
-        while not text.endswith(b"\n") and (more := connection.recv(LONGEST)):
+        while not text.endswith(b"\n") and (more := connection.recv(MAX_COMMAND_BYTES)):
             text += more
-            if len(text) > LONGEST:
+            if len(text) > MAX_COMMAND_BYTES:
                 raise ValueError("The order is too long.")
         if flags & socket.MSG_CTRUNC:
             raise ValueError("More than one connection came with the order.")
@@ -55,8 +55,8 @@ def hear_order(connection):
             os.close(descriptor)
 
 
-def ask(path, order, seconds=5):
+def request(path, order, seconds=5):
     """What the console process answers; OSError or ValueError when it does not."""
-    with call(path, seconds) as connection:
-        say(connection, order)
-        return hear(connection)
+    with connect(path, seconds) as connection:
+        send(connection, order)
+        return receive(connection)

@@ -30,26 +30,26 @@ from pathlib import Path
 import structlog
 
 from consoles import close_codes, ipc, ssh
-from consoles.event_loop import Pump
-from consoles.ssh_shell import Shell
-from consoles.vnc import Screen, Target
+from consoles.event_loop import EventLoop
+from consoles.ssh_shell import SshConsole
+from consoles.vnc import VncConsole, VncTarget
 from panel.core.errors import Problem
 
 log = structlog.get_logger()
 
-KINDS = {"screen": (Screen, Target), "shell": (Shell, ssh.Guest)}
+CONSOLE_KINDS = {"screen": (VncConsole, VncTarget), "shell": (SshConsole, ssh.SshTarget)}
 
-PATIENCE = 3
+COMMAND_TIMEOUT_SECONDS = 3
 """Seconds for each step of an order."""
 
-MOST = 1000
+MAX_CONSOLES = 1000
 """Consoles of a process, which is what one thread carries with ease."""
 
-GOODBYE = 5
+CLIENT_GOODBYE_SECONDS = 5
 """Seconds browsers have to hear that the process stops."""
 
 
-class Refused(Exception):
+class CommandRefused(Exception):
     """An order that is not carried out: a word for programs, a sentence for people."""
 
     def __init__(self, reason, message):
@@ -57,26 +57,26 @@ class Refused(Exception):
         self.answer = {"ok": False, "reason": reason, "message": message}
 
 
-class Consoles:
-    def __init__(self, path, report=None, pump=None, most=MOST, find=None):
-        self.path, self.most, self.find = Path(path), most, find
+class ConsoleServer:
+    def __init__(self, path, report=None, event_loop=None, max_consoles=MAX_CONSOLES, find=None):
+        self.path, self.max_consoles, self.find = Path(path), max_consoles, find
         self.report = report or (lambda facts: log.info("console_" + facts.pop("event"), **facts))
-        self.pump = pump or Pump()
+        self.event_loop = event_loop or EventLoop()
         self.lock = threading.Lock()
         self.lines = set()
-        self.listener = listen(self.path)
+        self.listener = create_listener(self.path)
 
     def start(self):
-        self.pump.start()
+        self.event_loop.start()
         threading.Thread(target=self.serve, name="console-orders", daemon=True).start()
 
-    def stop(self, within=GOODBYE):
+    def stop(self, within=CLIENT_GOODBYE_SECONDS):
         """Returns when every browser has heard that the panel restarts, at most `within` seconds later."""
         self.path.unlink(missing_ok=True)
         self.listener.shutdown(socket.SHUT_RDWR)
         self.listener.close()
-        self.pump.stop(close_codes.RESTARTING, within)
-        self.pump.join(within + 1)
+        self.event_loop.stop(close_codes.RESTARTING, within)
+        self.event_loop.join(within + 1)
 
     def serve(self):
         while True:
@@ -84,19 +84,19 @@ class Consoles:
                 caller, _ = self.listener.accept()
             except OSError:  # it was closed
                 return
-            threading.Thread(target=self.obey, args=(caller,), name="console-order", daemon=True).start()
+            threading.Thread(target=self.handle_command, args=(caller,), name="console-order", daemon=True).start()
 
-    def obey(self, caller):
+    def handle_command(self, caller):
         with caller:
-            caller.settimeout(PATIENCE)
+            caller.settimeout(COMMAND_TIMEOUT_SECONDS)
             try:
-                if not trusted(caller):
+                if not is_trusted(caller):
                     return
-                order, descriptor = ipc.hear_order(caller)
+                order, descriptor = ipc.receive_command(caller)
                 with socket.socket(fileno=descriptor) if descriptor is not None else nullcontext() as connection:
                     answer = self.answer(caller, order, connection)
                 if answer is not None:
-                    ipc.say(caller, answer)
+                    ipc.send(caller, answer)
             except (OSError, ValueError) as error:
                 log.warning("console_order_failed", error=str(error))
 
@@ -106,11 +106,11 @@ class Consoles:
                 case {"do": "open"} if connection:
                     return self.open(caller, order, connection)  # which has answered
                 case {"do": "list"}:
-                    return {"open": [facts(line) for line in self.now()]}
+                    return {"open": [describe_stream(line) for line in self.now()]}
                 case {"do": "close", "where": {**where}, "because": str(sentence)} if where:
-                    return {"closed": self.close(where, close_codes.CLOSED.saying(sentence))}
-            raise Refused("order", "The console process does not know this order.")
-        except Refused as refusal:
+                    return {"closed": self.close(where, close_codes.CLOSED.with_message(sentence))}
+            raise CommandRefused("order", "The console process does not know this order.")
+        except CommandRefused as refusal:
             return refusal.answer
 
     def now(self):
@@ -121,7 +121,7 @@ class Consoles:
         """Closes the consoles with these labels; returns how many there are."""
         chosen = [line for line in self.now() if where.items() <= line.labels.items()]
         for line in chosen:
-            self.pump.call(line.end, ending)
+            self.event_loop.call(line.end, ending)
         return len(chosen)
 
     def open(self, caller, order, connection):
@@ -129,8 +129,8 @@ class Consoles:
         line = self.line(order, connection)
         self.admit(line, order.get("limits", {}))
         try:
-            ipc.say(caller, {"ok": True})
-            if ipc.hear(caller) != {"do": "go"}:
+            ipc.send(caller, {"ok": True})
+            if ipc.receive(caller) != {"do": "go"}:
                 raise ValueError("The web did not let go.")
         except Exception:
             self.leave(line)
@@ -138,15 +138,15 @@ class Consoles:
         line.connection = socket.socket(fileno=connection.detach())
         try:
             if line.target is None:
-                line.target = KINDS[line.kind][1](**self.find(order["id"]))
+                line.target = CONSOLE_KINDS[line.kind][1](**self.find(order["id"]))
             line.prepare()
         except Problem as problem:
-            line.ending = close_codes.UNREACHABLE.saying(problem.message)
-        self.pump.add(line)
+            line.close_reason = close_codes.UNREACHABLE.with_message(problem.message)
+        self.event_loop.add(line)
 
     def line(self, order, connection):
         try:
-            make, target = KINDS[order["kind"]]
+            make, target = CONSOLE_KINDS[order["kind"]]
             handshake = {name: order["handshake"][name] for name in ("key", "protocols")}
             more = {name: order[name] for name in ("idle", "longest") if name in order}
             more |= {"labels": {**order.get("labels", {}), "session": order["id"]}}
@@ -154,15 +154,19 @@ class Consoles:
             known = target(**order["target"]) if self.find is None else None
             return make(connection, handshake, known, **more)
         except (KeyError, TypeError) as error:
-            raise Refused("order", f"The console process does not understand the order: {error!r}.") from error
+            raise CommandRefused("order", f"The console process does not understand the order: {error!r}.") from error
 
     def admit(self, line, limits):
         with self.lock:
-            if len(self.lines) >= self.most:
-                raise Refused("busy", "Too many consoles are open on this server. Close one, or try again later.")
+            if len(self.lines) >= self.max_consoles:
+                raise CommandRefused(
+                    "busy", "Too many consoles are open on this server. Close one, or try again later."
+                )
             for label, most in limits.items():
                 if sum(other.labels.get(label) == line.labels.get(label) for other in self.lines) >= most:
-                    raise Refused("busy", f"{most} consoles of the same {label} are open already. Close one of them.")
+                    raise CommandRefused(
+                        "busy", f"{most} consoles of the same {label} are open already. Close one of them."
+                    )
             self.lines.add(line)
 
     def leave(self, line):
@@ -170,21 +174,21 @@ class Consoles:
             self.lines.discard(line)
 
     def opened(self, line):
-        self.report({"event": "opened", **facts(line)})
+        self.report({"event": "opened", **describe_stream(line)})
 
     def ended(self, line):
         self.leave(line)
-        told = {"reason": line.ending.word, "message": line.ending.sentence}
-        self.report({"event": "ended", **facts(line), **told})
+        told = {"reason": line.close_reason.word, "message": line.close_reason.sentence}
+        self.report({"event": "ended", **describe_stream(line), **told})
 
 
-def facts(line):
+def describe_stream(line):
     """What is known of a console. `seconds` since the connection came, `watched` since the machine was seen."""
     now = time.monotonic()
     return {
         "kind": line.kind,
         "labels": line.labels,
-        "seconds": round(now - line.born, 1),
+        "seconds": round(now - line.created_at, 1),
         "watched": round(now - line.opened_at, 1) if line.opened_at else None,
         "bytes_in": line.up,
         "bytes_out": line.down,
@@ -192,16 +196,16 @@ def facts(line):
     }
 
 
-def trusted(caller):
+def is_trusted(caller):
     """Only this user, and root, give orders."""
     credentials = caller.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
     return struct.unpack("3i", credentials)[1] in (0, os.getuid())
 
 
-def listen(path):
+def create_listener(path):
     """A socket only this user may open. One that a dead process left behind is replaced, a living one is not."""
     with suppress(OSError):
-        ipc.call(path, PATIENCE).close()
+        ipc.connect(path, COMMAND_TIMEOUT_SECONDS).close()
         raise SystemExit(f"A console process listens on {path} already.")
     if path.exists() and stat.S_ISSOCK(path.stat().st_mode):
         path.unlink()
@@ -222,13 +226,13 @@ def run(path, records=None):
     asked = threading.Event()
     for name in (signal.SIGTERM, signal.SIGINT):
         signal.signal(name, lambda *_: asked.set())
-    consoles = Consoles(path, report=records and records.report, find=records and records.find)
+    consoles = ConsoleServer(path, report=records and records.report, find=records and records.find)
     consoles.start()
     if records:
         records.start(consoles)
     log.info("consoles_started", path=str(path))
     while not asked.wait(1):
-        if not consoles.pump.is_alive():
+        if not consoles.event_loop.is_alive():
             raise SystemExit("The console process lost its pump.")
     log.info("consoles_finish", open=len(consoles.lines))
     consoles.stop()

@@ -13,17 +13,17 @@ from collections import deque
 import structlog
 
 from consoles import close_codes
-from consoles.browser import PING, BrowserSocket, TooBig
-from consoles.close_codes import Ending
+from consoles.browser import PING, BrowserSocket, MessageTooBig
+from consoles.close_codes import CloseReason
 
 log = structlog.get_logger()
 
 READ, WRITE = select.EPOLLIN, select.EPOLLOUT
-AHEAD = 1 << 17
+MAX_UNSENT_BYTES = 1 << 17
 """Bytes the kernel takes for a browser before the browser's side has acknowledged them."""
 
 
-class Line:
+class ConsoleStream:
     """A kind of console fills in `begin`, `take`, `give`, and says when it is `ready`. All runs on the pump's thread
     and must not wait. Durations are seconds.
 
@@ -43,13 +43,13 @@ class Line:
         self.browser = BrowserSocket(self.protocol, self.takes_text)
         self.idle, self.longest = idle, longest
         self.opened, self.ended = opened, ended
-        self.pump = self.far = None
-        self.for_far = deque()
+        self.event_loop = self.upstream = None
+        self.upstream_queue = deque()
         self.up = self.down = 0
         """Bytes from and to the browser."""
-        self.born = self.used_at = self.moved_at = time.monotonic()
-        self.opened_at = self.ending = self.give_up_at = None
-        self.dropped = False
+        self.created_at = self.used_at = self.last_sent_at = time.monotonic()
+        self.opened_at = self.close_reason = self.abort_at = None
+        self.is_aborted = False
 
     # --- what a kind of console fills in
 
@@ -65,7 +65,7 @@ class Line:
     def give(self, data):
         """What was read from the far side, on its way to the browser: `show` it. It holds until the next read only."""
 
-    def far_closed(self):
+    def on_upstream_closed(self):
         """The far side has nothing more to say."""
         self.end(close_codes.FINISHED)
 
@@ -73,74 +73,74 @@ class Line:
         """The far side, if it had to be called, has answered; otherwise OSError."""
         return True
 
-    def uses(self, message):
+    def is_activity(self, message):
         """Whether somebody sits there. What a browser sends of its own accord does not count."""
         return True
 
-    def close_far(self):
-        if self.far is not None:
-            self.pump.forget(self.far)
-            self.far.close()
-            self.far = None
+    def close_upstream(self):
+        if self.upstream is not None:
+            self.event_loop.unregister(self.upstream)
+            self.upstream.close()
+            self.upstream = None
 
     # --- what the pump calls
 
     def start(self, pump):
-        self.pump = pump
-        self.ping_at = time.monotonic() + pump.ping
+        self.event_loop = pump
+        self.next_ping_at = time.monotonic() + pump.ping
         self.guard(self.open)
 
     def open(self):
         self.connection.setblocking(False)
-        at_once(self.connection)
-        little_ahead(self.connection)
+        disable_nagle(self.connection)
+        limit_send_buffer(self.connection)
         self.browser.open(self.connection, self.handshake)
-        if self.ending:  # it was closed before it began
-            ending, self.ending = self.ending, None
+        if self.close_reason:  # it was closed before it began
+            ending, self.close_reason = self.close_reason, None
             self.end(ending)
         else:
             self.begin()
 
-    def browser_event(self, event):
-        self.guard(self.from_browser, event)
+    def on_client_event(self, event):
+        self.guard(self.read_client, event)
 
-    def far_event(self, event):
-        self.guard(self.from_far, event)
+    def on_upstream_event(self, event):
+        self.guard(self.read_upstream, event)
 
     def guard(self, work, *args):
         """Does a piece of work; what goes wrong in it ends this line and no other."""
         try:
             work(*args)
             self.watch()
-        except TooBig:
+        except MessageTooBig:
             self.browser.stop_listening()
             self.end(close_codes.TOO_BIG)
         except OSError as error:
             log.debug("console_browser_lost", error=str(error), **self.labels)
-            self.drop(close_codes.VANISHED)
+            self.drop(close_codes.CLIENT_LOST)
         except Exception:
             log.exception("console_failed", **self.labels)
             self.end(close_codes.FAILED)
 
-    def from_browser(self, event):
+    def read_client(self, event):
         if event & WRITE and self.browser.unsent:
-            self.browser.heard_at = time.monotonic()  # there is room again: its side has acknowledged something
+            self.browser.last_heard_at = time.monotonic()  # there is room again: its side has acknowledged something
             self.browser.flush()
         if not event & ~WRITE:
             return
         for message in self.browser.messages():
-            if self.ending is None:
+            if self.close_reason is None:
                 self.up += len(message)
-                if self.uses(message):
+                if self.is_activity(message):
                     self.used_at = time.monotonic()
                 self.take(message)
         if self.browser.gone:
-            self.drop(close_codes.LEFT if self.browser.left else close_codes.VANISHED)
+            self.drop(close_codes.CLIENT_CLOSED if self.browser.left else close_codes.CLIENT_LOST)
         elif self.browser.closing:
-            self.end(close_codes.LEFT if self.browser.left else close_codes.BROKEN)
+            self.end(close_codes.CLIENT_CLOSED if self.browser.left else close_codes.BROKEN)
 
-    def from_far(self, event):
-        if self.far is None or self.ending:
+    def read_upstream(self, event):
+        if self.upstream is None or self.close_reason:
             return
         try:
             if not self.connected():
@@ -151,41 +151,41 @@ class Line:
         except BlockingIOError:
             return
         except OSError as error:
-            self.far_lost(error)
+            self.on_upstream_lost(error)
             return
         if data:
             self.give(data)
         elif data is not None:
-            self.far_closed()
+            self.on_upstream_closed()
 
     def read(self):
         """What the far side says next. It lies in the pump's room until the next read."""
-        return self.pump.room[: self.far.recv_into(self.pump.room)]
+        return self.event_loop.room[: self.upstream.recv_into(self.event_loop.room)]
 
-    def far_lost(self, error):
+    def on_upstream_lost(self, error):
         log.info("console_far_side_lost", error=str(error), **self.labels)
         self.end(close_codes.LOST)
 
     def send(self, data):
         """To the far side, now or when it takes more."""
-        if not self.for_far:
-            self.moved_at = time.monotonic()
-        self.for_far.append(data)
+        if not self.upstream_queue:
+            self.last_sent_at = time.monotonic()
+        self.upstream_queue.append(data)
         try:
             self.push()
         except OSError as error:
-            self.far_lost(error)
+            self.on_upstream_lost(error)
 
     def push(self):
         try:
-            while self.for_far:
-                data = self.for_far[0]
-                rest = data[self.far.send(data) :]
-                self.moved_at = time.monotonic()
+            while self.upstream_queue:
+                data = self.upstream_queue[0]
+                rest = data[self.upstream.send(data) :]
+                self.last_sent_at = time.monotonic()
                 if rest:
-                    self.for_far[0] = rest
+                    self.upstream_queue[0] = rest
                 else:
-                    self.for_far.popleft()
+                    self.upstream_queue.popleft()
         except BlockingIOError:
             pass
 
@@ -201,41 +201,41 @@ class Line:
     def watch(self):
         """Tells the pump what this line waits for. A side that is not to be read is not watched at all: its hanging up
         would be reported over and over."""
-        if self.dropped:
+        if self.is_aborted:
             return
-        read = READ if self.ending or not self.for_far else 0
-        self.pump.watch(self.connection, read | (WRITE if self.browser.unsent else 0), self.browser_event)
-        if self.far is not None:
-            self.pump.watch(self.far, self.far_interest(), self.far_event)
+        read = READ if self.close_reason or not self.upstream_queue else 0
+        self.event_loop.watch(self.connection, read | (WRITE if self.browser.unsent else 0), self.on_client_event)
+        if self.upstream is not None:
+            self.event_loop.watch(self.upstream, self.upstream_interest(), self.on_upstream_event)
 
-    def far_interest(self):
-        return (0 if self.browser.unsent else READ) | (WRITE if self.for_far else 0)
+    def upstream_interest(self):
+        return (0 if self.browser.unsent else READ) | (WRITE if self.upstream_queue else 0)
 
     def tick(self, now, silence):
-        if self.ending:
-            if now > self.give_up_at:
-                self.drop(self.ending)
-        elif self.for_far and now - self.moved_at > silence:
+        if self.close_reason:
+            if now > self.abort_at:
+                self.drop(self.close_reason)
+        elif self.upstream_queue and now - self.last_sent_at > silence:
             self.end(close_codes.STUCK)
-        elif not self.for_far and now - self.browser.heard_at > silence:
-            self.drop(close_codes.VANISHED)
-        elif now - self.born > self.longest:
+        elif not self.upstream_queue and now - self.browser.last_heard_at > silence:
+            self.drop(close_codes.CLIENT_LOST)
+        elif now - self.created_at > self.longest:
             self.end(close_codes.EXPIRED)
         elif now - self.used_at > self.idle:
             self.end(close_codes.UNUSED)
-        elif now >= self.ping_at and not self.browser.unsent:
-            self.ping_at = now + self.pump.ping
+        elif now >= self.next_ping_at and not self.browser.unsent:
+            self.next_ping_at = now + self.event_loop.ping
             self.browser.put(b"", PING)
 
-    def end(self, ending: Ending):
+    def end(self, ending: CloseReason):
         """What is on its way to the browser still goes out, then the reason; then the browser may answer."""
-        if self.ending or self.dropped:
+        if self.close_reason or self.is_aborted:
             return
-        self.ending = ending
-        if self.pump is None:
+        self.close_reason = ending
+        if self.event_loop is None:
             return
-        self.give_up_at = time.monotonic() + self.pump.goodbye
-        self.close_far()
+        self.abort_at = time.monotonic() + self.event_loop.goodbye
+        self.close_upstream()
         try:
             if self.browser.gone:
                 self.drop(ending)
@@ -245,32 +245,32 @@ class Line:
             self.drop(ending)
         self.watch()
 
-    def drop(self, ending: Ending):
+    def drop(self, ending: CloseReason):
         """Closes the connection as it is. The ending that was decided first is the one that counts."""
-        if self.dropped:
+        if self.is_aborted:
             return
-        self.dropped, self.ending = True, self.ending or ending
-        self.close_far()
-        self.pump.leave(self)
+        self.is_aborted, self.close_reason = True, self.close_reason or ending
+        self.close_upstream()
+        self.event_loop.leave(self)
         self.connection.close()
         if self.ended:
             self.ended(self)
 
 
-def at_once(connection):
+def disable_nagle(connection):
     """What is written goes out now. A proxy in front may come in over a Unix socket, which knows no delay."""
     if connection.family != socket.AF_UNIX:
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
 
-def little_ahead(connection):
+def limit_send_buffer(connection):
     """The kernel takes little that it cannot send yet. So a slow browser sees what is, not what was; and there is room
     again often enough to tell slow from gone."""
     if connection.family != socket.AF_UNIX:
-        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, AHEAD)
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, MAX_UNSENT_BYTES)
 
 
-def unanswered(connection, seconds):
+def set_peer_timeout(connection, seconds):
     """A peer that acknowledges nothing for so long is gone: reading it fails. The kernel asks when nothing is said."""
     asks = max(1, seconds // 4)
     options = {socket.TCP_KEEPIDLE: asks, socket.TCP_KEEPINTVL: asks, socket.TCP_USER_TIMEOUT: seconds * 1000}

@@ -15,32 +15,32 @@ from panel.services import consoles
 
 log = structlog.get_logger()
 
-PATIENCE = 20
+PREPARE_TIMEOUT_SECONDS = 20
 """Seconds a worker has to prepare the machine's side, as many as for a shell. It may have to find Redis again first."""
 
-LOOK = 0.1
-AGAIN = 1.5
+PREPARE_POLL_INTERVAL_SECONDS = 0.1
+RENOTIFY_AFTER_SECONDS = 1.5
 """Seconds after which the bell for that worker was lost: nobody else rings it again."""
 
-WATCH = 2.0
+WATCH_INTERVAL_SECONDS = 2.0
 """Seconds between two looks at what may stay open."""
 
-NAMED = 15.0
+SEEN_INTERVAL_SECONDS = 15.0
 """Seconds between two notes of what is open."""
 
-AT_ONCE = 50
+SESSIONS_PER_BATCH = 50
 
 
-class Records:
+class SessionStore:
     """Kept by two threads of its own, so that nothing that carries bytes waits for the database."""
 
     def __init__(self, app):
         self.app, self.facts, self.ended = app, queue.SimpleQueue(), threading.Event()
-        self.carried = self.named_at = None
+        self.carried = self.last_seen_at = None
 
-    def start(self, carried):
+    def start(self, server):
         """`carried` is a `process.Consoles`."""
-        self.carried, self.named_at = carried, 0.0
+        self.carried, self.last_seen_at = server, 0.0
         for part in (self.write, self.watch):
             threading.Thread(target=part, name=f"console-{part.__name__}", daemon=True).start()
 
@@ -55,14 +55,14 @@ class Records:
     def find(self, session_id):
         """The machine's side, as fields of a target. Waits for the worker that prepares it; raises `Unavailable`."""
         began = rung = time.monotonic()
-        while (now := time.monotonic()) < began + PATIENCE:
+        while (now := time.monotonic()) < began + PREPARE_TIMEOUT_SECONDS:
             with self.app.app_context():
-                if found := consoles.target(session_id):
+                if found := consoles.find_target(session_id):
                     return found
-                if now > rung + AGAIN:
+                if now > rung + RENOTIFY_AFTER_SECONDS:
                     rung = now
-                    consoles.ring(session_id)
-            time.sleep(LOOK)
+                    consoles.enqueue_vnc_preparation(session_id)
+            time.sleep(PREPARE_POLL_INTERVAL_SECONDS)
         raise Unavailable("The machine's host does not answer.")
 
     def report(self, facts):
@@ -77,7 +77,7 @@ class Records:
         """Whether it is in the database. A fact that cannot be written for another reason than that is dropped."""
         try:
             with self.app.app_context():
-                tell(facts)
+                record_fact(facts)
                 session.commit()
         except SQLAlchemyError:
             return False
@@ -86,7 +86,7 @@ class Records:
         return True
 
     def watch(self):
-        while not self.ended.wait(WATCH):
+        while not self.ended.wait(WATCH_INTERVAL_SECONDS):
             try:
                 with self.app.app_context():
                     self.look()
@@ -99,19 +99,19 @@ class Records:
         """Closes what is no longer allowed, and notes what is carried. Some at a time, so that the memory for it does
         not grow with all of them."""
         ids = [line.labels["session"] for line in self.carried.now()]
-        named = time.monotonic() >= self.named_at
-        for some in (ids[start : start + AT_ONCE] for start in range(0, len(ids), AT_ONCE)):
-            for session_id, because in consoles.unwelcome(some, permissions.may_open_consoles).items():
-                self.carried.close({"session": session_id}, close_codes.CLOSED.saying(because))
+        named = time.monotonic() >= self.last_seen_at
+        for some in (ids[start : start + SESSIONS_PER_BATCH] for start in range(0, len(ids), SESSIONS_PER_BATCH)):
+            for session_id, because in consoles.sessions_to_close(some, permissions.may_open_consoles).items():
+                self.carried.close({"session": session_id}, close_codes.CLOSED.with_message(because))
             if named:
-                consoles.seen(some)
-                self.named_at = time.monotonic() + NAMED
+                consoles.record_alive(some)
+                self.last_seen_at = time.monotonic() + SEEN_INTERVAL_SECONDS
         session.commit()
 
 
-def tell(facts):
+def record_fact(facts):
     session_id = facts["labels"]["session"]
     if facts["event"] == "opened":
-        return consoles.is_open(session_id, facts["host_key"])
+        return consoles.record_opened(session_id, facts["host_key"])
     told = {name: facts[name] for name in ("reason", "message", "bytes_in", "bytes_out", "host_key")}
-    return consoles.ended(session_id, **told)
+    return consoles.record_ended(session_id, **told)

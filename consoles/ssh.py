@@ -8,27 +8,27 @@ from dataclasses import dataclass
 
 import paramiko
 
-from consoles.close_codes import NOT_ADMITTED, REFUSED, UNREACHABLE, Ending
+from consoles.close_codes import NOT_ADMITTED, REFUSED, UNREACHABLE, CloseReason
 
 logging.getLogger("paramiko").setLevel(logging.CRITICAL)  # it logs tracebacks of whatever a peer does
 
-PATIENCE = 10
+SSH_STEP_TIMEOUT_SECONDS = 10
 """Seconds for each step: connecting, keys, signing in, the terminal."""
 
-BROKEN_OFF = (paramiko.SSHException, OSError, EOFError)
+SSH_ERRORS = (paramiko.SSHException, OSError, EOFError)
 """What paramiko raises, anywhere, when the guest is gone."""
 
-SILENCE = 45
+GUEST_SILENCE_TIMEOUT_SECONDS = 45
 """Seconds after which a guest that acknowledges nothing is given up."""
 
-WINDOW = 1 << 18
+SSH_WINDOW_BYTES = 1 << 18
 """Bytes a guest may send ahead: what still arrives after Ctrl-C."""
 
-HOST_KEY_CHANGED = Ending(1008, "host_key_changed", "The machine shows another host key than before. Check why.")
+HOST_KEY_CHANGED = CloseReason(1008, "host_key_changed", "The machine shows another host key than before. Check why.")
 
 
 @dataclass(frozen=True)
-class Guest:
+class SshTarget:
     host: str
     port: int
     user: str
@@ -38,76 +38,76 @@ class Guest:
     """The only one to accept, "type base64"; None: any, and the caller learns it."""
 
 
-class Refusal(Exception):
+class SshRefused(Exception):
     def __init__(self, ending):
         super().__init__(ending.sentence)
-        self.ending = ending
+        self.close_reason = ending
 
 
-def connect(guest: Guest, seen):
+def connect(guest: SshTarget, on_host_key):
     """A transport that is signed in. `seen(host_key)` is called with the key the guest shows, before it is compared;
     nothing is shown to a guest with a wrong one. Refusal says what did not work."""
-    transport = paramiko.Transport(called(guest), default_window_size=WINDOW)
+    transport = paramiko.Transport(open_connection(guest), default_window_size=SSH_WINDOW_BYTES)
     transport.daemon = True
-    transport.banner_timeout = transport.handshake_timeout = transport.auth_timeout = PATIENCE
+    transport.banner_timeout = transport.handshake_timeout = transport.auth_timeout = SSH_STEP_TIMEOUT_SECONDS
     options = transport.get_security_options()
     options.ciphers = sorted(options.ciphers, key=lambda name: "gcm" not in name)  # they are the fastest
     try:
         if guest.host_key:
-            options.key_types = signatures(guest.host_key)
-        transport.start_client(timeout=PATIENCE)
+            options.key_types = key_algorithms(guest.host_key)
+        transport.start_client(timeout=SSH_STEP_TIMEOUT_SECONDS)
         key = transport.get_remote_server_key()
         shown = f"{key.get_name()} {key.get_base64()}"
-        seen(shown)
+        on_host_key(shown)
         if guest.host_key and not hmac.compare_digest(shown, guest.host_key):
-            raise Refusal(HOST_KEY_CHANGED)
+            raise SshRefused(HOST_KEY_CHANGED)
         transport.auth_publickey(guest.user, paramiko.Ed25519Key.from_private_key(io.StringIO(guest.private_key)))
     except Exception as error:
         transport.close()
-        if (refusal := told(error)) is None:
+        if (refusal := to_refusal(error)) is None:
             raise
         raise refusal from error
     transport.set_keepalive(30)
     return transport
 
 
-def called(guest):
+def open_connection(guest):
     try:
-        connection = socket.create_connection((guest.host, guest.port), PATIENCE)
+        connection = socket.create_connection((guest.host, guest.port), SSH_STEP_TIMEOUT_SECONDS)
     except OSError as error:
-        raise Refusal(
-            UNREACHABLE.saying("The machine does not answer to SSH. Is it up, and is its port open?")
+        raise SshRefused(
+            UNREACHABLE.with_message("The machine does not answer to SSH. Is it up, and is its port open?")
         ) from error
     connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, SILENCE * 1000)
+    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, GUEST_SILENCE_TIMEOUT_SECONDS * 1000)
     return connection
 
 
-def signatures(host_key):
+def key_algorithms(host_key):
     """The algorithms for a key of that kind. Asking for others would make a guest show another of its keys."""
     kind = host_key.split()[0]
     return ["rsa-sha2-512", "rsa-sha2-256"] if kind == "ssh-rsa" else [kind]
 
 
-def told(error):
+def to_refusal(error):
     """The refusal that an error amounts to; None when the fault is ours."""
-    if isinstance(error, Refusal):
+    if isinstance(error, SshRefused):
         return error
     if isinstance(error, paramiko.IncompatiblePeer) and "host key" in str(error):
-        return Refusal(HOST_KEY_CHANGED)
+        return SshRefused(HOST_KEY_CHANGED)
     if isinstance(error, paramiko.AuthenticationException):
-        return Refusal(NOT_ADMITTED.saying("The machine does not accept the panel's key."))
-    if isinstance(error, BROKEN_OFF):
-        return Refusal(REFUSED.saying("The machine's SSH server broke off the conversation."))
+        return SshRefused(NOT_ADMITTED.with_message("The machine does not accept the panel's key."))
+    if isinstance(error, SSH_ERRORS):
+        return SshRefused(REFUSED.with_message("The machine's SSH server broke off the conversation."))
     return None
 
 
-def terminal(transport, columns=80, rows=24):
+def open_terminal(transport, columns=80, rows=24):
     """The person's own shell on a terminal."""
     try:
-        channel = transport.open_session(timeout=PATIENCE)
+        channel = transport.open_session(timeout=SSH_STEP_TIMEOUT_SECONDS)
         channel.get_pty("xterm-256color", columns, rows)
         channel.invoke_shell()
         return channel
-    except BROKEN_OFF as error:
-        raise Refusal(REFUSED.saying("The machine gives the panel no terminal.")) from error
+    except SSH_ERRORS as error:
+        raise SshRefused(REFUSED.with_message("The machine gives the panel no terminal.")) from error

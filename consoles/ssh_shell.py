@@ -1,7 +1,7 @@
 """A shell: the browser's terminal and a shell in the guest.
 
 The pump carries the browser's side as it does for screens. paramiko waits, so the guest's side has two threads of its
-own (`Guide`); a pair of packet sockets lies between, each packet being a kind and its data.
+own (`GuestRelay`); a pair of packet sockets lies between, each packet being a kind and its data.
 
 The browser offers the sub-protocol `panel-shell`. Then binary messages are the terminal's bytes, both ways, and text
 messages are JSON objects with a `type`:
@@ -9,7 +9,7 @@ messages are JSON objects with a `type`:
 * from the browser `resize` (`columns`, `rows`), `seen` (`bytes` of output that were drawn): nothing else holds back a
   guest that prints faster than the terminal draws, for WebSockets take whatever comes; and `ping`, which pages cannot
   do with WebSockets themselves;
-* from the panel `pong` (with all that was in the `ping`), `ready` (`fingerprint` of the guest's host key), `exit`
+* from the panel `pong` (with all that was in the `ping`), `ready` (`host_key_fingerprint` of the guest's host key), `exit`
   (`code`, or null) and `ended` (`reason`, `message`), after which the WebSocket is closed.
 
 A client that offers no sub-protocol is a plain terminal: all it sends is typed, all it gets is output.
@@ -28,30 +28,30 @@ import paramiko
 import structlog
 
 from consoles import close_codes, ssh
-from consoles.browser import TEXT, Text
-from consoles.close_codes import Ending
-from consoles.session import Line
+from consoles.browser import TEXT, TextMessage
+from consoles.close_codes import CloseReason
+from consoles.session import ConsoleStream
 
 log = structlog.get_logger()
 
-PIECE = 32768
+MAX_PACKET_BYTES = 32768
 INPUT, OUTPUT, CONTROL, HOST_KEY, READY, END = b"i", b"o", b"c", b"k", b"r", b"e"
 """Kinds of packets."""
 
-WINDOW = 1 << 18
+MAX_UNDRAWN_BYTES = 1 << 18
 """Bytes of output the browser may be behind with drawing."""
 
-SOON = 0.2
+STUCK_AFTER_SECONDS = 0.2
 """Seconds after which input that the guest does not take counts as stuck."""
 
-LARGEST = {"columns": 500, "rows": 300}
+MAX_TERMINAL_SIZE = {"columns": 500, "rows": 300}
 
 PING, PONG = b'{"type":"ping"', b'{"type":"pong"'
-LONGEST_PING = 100
+MAX_PING_BYTES = 100
 """Bytes."""
 
 
-class Shell(Line):
+class SshConsole(ConsoleStream):
     kind = "shell"
     protocol = "panel-shell"
     takes_text = True
@@ -59,30 +59,30 @@ class Shell(Line):
     """What the guest showed, "type base64"."""
 
     def begin(self):
-        self.far, other = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        self.far.setblocking(False)
-        Guide(other, self.target, counts=self.speaks).start()
+        self.upstream, other = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self.upstream.setblocking(False)
+        GuestRelay(other, self.target, is_acknowledging=self.is_panel_client).start()
 
     @property
-    def speaks(self):
+    def is_panel_client(self):
         return self.browser.protocol == self.protocol
 
-    def controls(self, message):
-        return self.speaks and isinstance(message, Text)
+    def is_control(self, message):
+        return self.is_panel_client and isinstance(message, TextMessage)
 
-    def uses(self, message):
-        return not self.controls(message)
+    def is_activity(self, message):
+        return not self.is_control(message)
 
     def take(self, message):
-        if message.startswith(PING) and self.controls(message):
+        if message.startswith(PING) and self.is_control(message):
             self.answer(message)
             return
-        kind = CONTROL if self.controls(message) else INPUT
-        if kind == CONTROL and len(message) > PIECE:
+        kind = CONTROL if self.is_control(message) else INPUT
+        if kind == CONTROL and len(message) > MAX_PACKET_BYTES:
             self.end(close_codes.TOO_BIG)
             return
-        for start in range(0, len(message), PIECE):
-            self.send(kind + message[start : start + PIECE])
+        for start in range(0, len(message), MAX_PACKET_BYTES):
+            self.send(kind + message[start : start + MAX_PACKET_BYTES])
 
     def give(self, packet):
         kind, data = packet[:1], packet[1:]
@@ -94,49 +94,49 @@ class Shell(Line):
             self.host_key = str(data, "ascii")
         elif kind == READY:
             self.ready()
-            self.tell(orjson.dumps({"type": "ready", "fingerprint": fingerprint(self.host_key)}))
+            self.tell(orjson.dumps({"type": "ready", "fingerprint": host_key_fingerprint(self.host_key)}))
         elif kind == END:
-            self.end(Ending(**orjson.loads(data)))
+            self.end(CloseReason(**orjson.loads(data)))
 
     def answer(self, ping):
         """Here, where no guest is waited for. Who asks and does not read gets nothing: it would pile up."""
-        if len(ping) <= LONGEST_PING and not self.browser.unsent:
+        if len(ping) <= MAX_PING_BYTES and not self.browser.unsent:
             self.tell(ping.replace(PING, PONG, 1))
 
     def tell(self, message):
-        if self.speaks:
+        if self.is_panel_client:
             self.browser.put(message, TEXT)
 
-    def far_closed(self):
+    def on_upstream_closed(self):
         self.end(close_codes.FAILED)  # a guide that ends says why
 
     def end(self, ending):
-        if self.ending is None and not self.browser.gone:
+        if self.close_reason is None and not self.browser.gone:
             with suppress(OSError):  # `end` finds out too
                 self.tell(orjson.dumps({"type": "ended", "reason": ending.word, "message": ending.sentence}))
         super().end(ending)
 
 
-def fingerprint(host_key):
+def host_key_fingerprint(host_key):
     digest = hashlib.sha256(base64.b64decode(host_key.split()[1])).digest()
     return "SHA256:" + base64.b64encode(digest).decode().rstrip("=")
 
 
-class Guide(threading.Thread):
+class GuestRelay(threading.Thread):
     """Leads from the packets to the guest and back. `counts`: whether the browser says what it has drawn."""
 
-    def __init__(self, packets, guest, counts):
+    def __init__(self, packets, guest, is_acknowledging):
         super().__init__(name="console-shell", daemon=True)
-        self.packets, self.guest, self.counts = packets, guest, counts
+        self.packets, self.guest, self.is_acknowledging = packets, guest, is_acknowledging
         self.changed = threading.Condition()
-        self.behind, self.stuck, self.over = 0, False, False
+        self.undrawn_bytes, self.is_stuck, self.over = 0, False, False
 
     def run(self):
         with self.packets:
             try:
                 ending = self.lead()
-            except ssh.Refusal as refusal:
-                ending = refusal.ending
+            except ssh.SshRefused as refusal:
+                ending = refusal.close_reason
             except OSError:
                 return  # the browser's side is gone
             except Exception:
@@ -148,10 +148,10 @@ class Guide(threading.Thread):
         """From the first word to the guest to the end of the shell; returns how it ended."""
         transport = ssh.connect(self.guest, lambda key: self.packets.send(HOST_KEY + key.encode()))
         try:
-            self.channel = ssh.terminal(transport)
+            self.channel = ssh.open_terminal(transport)
             self.packets.send(READY)
             threading.Thread(target=self.listen, name="console-shell-input", daemon=True).start()
-            return self.print(transport)
+            return self.relay_output(transport)
         finally:
             transport.close()
 
@@ -161,17 +161,17 @@ class Guide(threading.Thread):
         facts = {"code": ending.code, "word": ending.word, "sentence": ending.sentence}
         with suppress(OSError):
             self.packets.send(END + orjson.dumps(facts))
-            while self.packets.recv(PIECE):
+            while self.packets.recv(MAX_PACKET_BYTES):
                 pass
 
     # --- from the guest
 
-    def print(self, transport):
+    def relay_output(self, transport):
         """Passes output on until there is none; returns how it ended."""
-        while data := self.channel.recv(PIECE):
+        while data := self.channel.recv(MAX_PACKET_BYTES):
             with self.changed:
-                self.changed.wait_for(self.may_print)
-                self.behind += len(data)
+                self.changed.wait_for(self.can_print)
+                self.undrawn_bytes += len(data)
             self.packets.send(OUTPUT + data)
         self.channel.status_event.wait(2)  # it often comes just after the end of the output
         code = self.channel.exit_status
@@ -180,28 +180,28 @@ class Guide(threading.Thread):
             if not transport.is_active():
                 return close_codes.LOST
         self.packets.send(CONTROL + orjson.dumps({"type": "exit", "code": code if code >= 0 else None}))
-        return close_codes.FINISHED.saying("The shell ended.")
+        return close_codes.FINISHED.with_message("The shell ended.")
 
-    def may_print(self):
+    def can_print(self):
         """While the guest takes no input, what the browser has drawn is not heard of either, for that comes behind the
         input; and the guest may take none because nobody takes its output."""
-        return self.over or self.stuck or not self.counts or self.behind < WINDOW
+        return self.over or self.is_stuck or not self.is_acknowledging or self.undrawn_bytes < MAX_UNDRAWN_BYTES
 
     # --- from the browser
 
     def listen(self):
         """Goes on until the pump hangs up, also when the guest is gone: its last words are still to be drawn."""
         with suppress(OSError):
-            while packet := self.packets.recv(PIECE + 1):
+            while packet := self.packets.recv(MAX_PACKET_BYTES + 1):
                 with suppress(paramiko.SSHException, EOFError):
-                    (self.enter if packet[:1] == INPUT else self.control)(packet[1:])
+                    (self.type_input if packet[:1] == INPUT else self.control)(packet[1:])
         with self.changed:
             self.over = True
             self.changed.notify_all()
-        with suppress(*ssh.BROKEN_OFF):
+        with suppress(*ssh.SSH_ERRORS):
             self.channel.close()
 
-    def enter(self, data):
+    def type_input(self, data):
         """Types it, as fast as the guest takes it. OSError when the pump hangs up meanwhile."""
         since = time.monotonic()
         while data and not self.channel.closed:
@@ -210,11 +210,11 @@ class Guide(threading.Thread):
                 since = time.monotonic()
                 continue
             with self.changed:
-                self.stuck = time.monotonic() - since > SOON
+                self.is_stuck = time.monotonic() - since > STUCK_AFTER_SECONDS
                 self.changed.notify_all()
-            if self.hangs_up(within=10):
+            if self.is_hung_up(within=10):
                 raise OSError("The browser's side is gone.")
-        self.stuck = False
+        self.is_stuck = False
 
     def sent(self, data):
         """How much of it the guest has taken; all, when it is gone."""
@@ -223,7 +223,7 @@ class Guide(threading.Thread):
         except OSError:
             return len(data)
 
-    def hangs_up(self, within):
+    def is_hung_up(self, within):
         """Whether the pump closes its end within so many milliseconds. It may have sent more before that."""
         poll = select.poll()
         poll.register(self.packets, 0)
@@ -237,12 +237,12 @@ class Guide(threading.Thread):
         match message:
             case {"type": "resize", "columns": int(columns), "rows": int(rows)}:
                 with suppress(OSError):  # the guest is gone
-                    self.channel.resize_pty(within(columns, "columns"), within(rows, "rows"))
+                    self.channel.resize_pty(clamp_size(columns, "columns"), clamp_size(rows, "rows"))
             case {"type": "seen", "bytes": int(count)} if count > 0:
                 with self.changed:
-                    self.behind = max(0, self.behind - count)
+                    self.undrawn_bytes = max(0, self.undrawn_bytes - count)
                     self.changed.notify_all()
 
 
-def within(value, name):
-    return min(max(value, 2), LARGEST[name])
+def clamp_size(value, name):
+    return min(max(value, 2), MAX_TERMINAL_SIZE[name])

@@ -11,23 +11,23 @@ import subprocess
 from select import EPOLLIN
 from urllib.parse import parse_qs, unquote, urlsplit
 
-CONNECT_PATIENCE = 8
+CONNECT_TIMEOUT_SECONDS = 8
 """Seconds within which the node's SSH server must answer the call."""
 
-OPTIONS = {
+SSH_OPTIONS = {
     "BatchMode": "yes",  # nobody is there to answer a question
-    "ConnectTimeout": CONNECT_PATIENCE,
+    "ConnectTimeout": CONNECT_TIMEOUT_SECONDS,
     "ServerAliveInterval": 15,
     "ServerAliveCountMax": 3,
     "ControlPath": "none",  # a connection of its own, which ends with the console
     "LogLevel": "INFO",
 }
 
-HOST = re.compile(r"[A-Za-z0-9_:][A-Za-z0-9_.:-]*")
-USER = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@+-]*")
+HOST_PATTERN = re.compile(r"[A-Za-z0-9_:][A-Za-z0-9_.:-]*")
+USER_PATTERN = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@+-]*")
 """Nothing that ssh takes for an option, and nothing that means something to a shell its settings may name."""
 
-TROUBLES = {
+ERROR_MESSAGES = {
     "REMOTE HOST IDENTIFICATION HAS CHANGED": "The machine's host shows another SSH host key than before.",
     "Host key verification failed": "The panel does not know the SSH host key of the machine's host.",
     "Permission denied": "The machine's host does not accept the panel's SSH key.",
@@ -37,7 +37,7 @@ TROUBLES = {
 """By what ssh says: what the person before the console is told."""
 
 
-class NoWay(Exception):
+class TunnelError(Exception):
     """There can be no tunnel; the text is a sentence for the person before the console."""
 
 
@@ -45,9 +45,9 @@ class Tunnel:
     """It is there at once; whether it leads anywhere is seen when something comes through or it has `ended`."""
 
     def __init__(self, via, host, port):
-        words = command(via, host, port)
+        words = build_command(via, host, port)
         try:
-            self.far, theirs = socket.socketpair()
+            self.upstream, theirs = socket.socketpair()
             self.words, errors = (os.fdopen(end, mode, 0) for end, mode in zip(os.pipe(), ("rb", "wb"), strict=True))
             with theirs, errors:
                 self.process = subprocess.Popen(
@@ -55,8 +55,8 @@ class Tunnel:
                 )
             self.exit = os.pidfd_open(self.process.pid)
         except OSError as error:
-            raise NoWay("The panel cannot run the SSH program that leads to the machine's host.") from error
-        self.far.setblocking(False)
+            raise TunnelError("The panel cannot run the SSH program that leads to the machine's host.") from error
+        self.upstream.setblocking(False)
         os.set_blocking(self.words.fileno(), False)
 
     def fileno(self):
@@ -66,7 +66,7 @@ class Tunnel:
         """Calls `ended()` on the pump's thread when the process has ended, also by `end`. Only then it is gone."""
 
         def reap(event):
-            pump.forget(self)
+            pump.unregister(self)
             os.close(self.exit)
             self.process.wait()
             ended()
@@ -91,19 +91,21 @@ class Tunnel:
             self.process.kill()
 
 
-def command(via, host, port):
-    """The program and its arguments, or `NoWay`. Whatever comes from outside can be nothing but what it is meant as."""
+def build_command(via, host, port):
+    """The program and its arguments, or `TunnelError`. Whatever comes from outside can be nothing but what it is meant as."""
     try:
         target, port = urlsplit(via), int(port)
         node, node_port, user = target.hostname or "", target.port, unquote(target.username or "")
     except ValueError:
         node = ""
-    if not (HOST.fullmatch(node) and HOST.fullmatch(host) and (not user or USER.fullmatch(user))):
-        raise NoWay("The address of the machine's host is not valid.")
+    if not (
+        HOST_PATTERN.fullmatch(node) and HOST_PATTERN.fullmatch(host) and (not user or USER_PATTERN.fullmatch(user))
+    ):
+        raise TunnelError("The address of the machine's host is not valid.")
     keys = parse_qs(target.query).get("keyfile", [])[:1]
     return [
         *("ssh", "-W", f"[{host}]:{port}", "-T", "-a", "-x"),
-        *(word for name, value in OPTIONS.items() for word in ("-o", f"{name}={value}")),
+        *(word for name, value in SSH_OPTIONS.items() for word in ("-o", f"{name}={value}")),
         *(("-p", str(node_port)) if node_port else ()),
         *(("-l", user) if user else ()),
         *(word for key in keys for word in ("-i", key)),
@@ -111,6 +113,6 @@ def command(via, host, port):
     ]
 
 
-def meaning(said):
+def find_message(said):
     """The sentence for what ssh said, or None."""
-    return next((sentence for words, sentence in TROUBLES.items() if words in said), None)
+    return next((sentence for words, sentence in ERROR_MESSAGES.items() if words in said), None)

@@ -55,7 +55,7 @@ from panel.ratelimit import api_budget, windows
 from panel.services.webhooks import url_policy
 from panel.web import assets, health, htmx, layout
 
-PAGES = (
+PAGE_MODULES = (
     assets,
     sign_in,
     sso,
@@ -93,15 +93,17 @@ PAGES = (
 
 log = structlog.get_logger()
 OUTAGE_RETRY_SECONDS = 10
-NOT_SAVED = "The panel's database is not available at the moment. Nothing was changed. Try again in a few seconds."
-OUTCOME_UNKNOWN = (
+NOT_SAVED_MESSAGE = (
+    "The panel's database is not available at the moment. Nothing was changed. Try again in a few seconds."
+)
+OUTCOME_UNKNOWN_MESSAGE = (
     "The panel's database failed while your change was being saved, so it may or may not have been made. Check before"
     " you repeat it."
 )
-LARGEST_BODY = 4 * 1024 * 1024
+MAX_BODY_BYTES = 4 * 1024 * 1024
 
 
-class Json(JSONProvider):
+class OrjsonProvider(JSONProvider):
     """JSON by orjson, which also writes times: in UTC, with a Z."""
 
     def dumps(self, obj, **_):
@@ -117,48 +119,48 @@ class Json(JSONProvider):
 
 class Panel(Flask):
     def log_exception(self, exc_info):
-        """Say nothing: `failure` logs, an outage of the database in one line."""
+        """Say nothing: `handle_exception` logs, an outage of the database in one line."""
 
 
 def create_app(config: Config) -> Flask:
     """The web application: both APIs and every page."""
     app = Panel("panel", template_folder=ROOT / "templates", static_folder=None)
-    app.json = Json(app)
+    app.json = OrjsonProvider(app)
     app.url_map.strict_slashes = False
     app.url_map.merge_slashes = False
     app.extensions["config"] = config
     app.config |= {
         "SECRET_KEY": config.secret_key.split(",")[0],
         "SECRET_KEY_FALLBACKS": config.secret_key.split(",")[1:],
-        "MAX_CONTENT_LENGTH": LARGEST_BODY,
+        "MAX_CONTENT_LENGTH": MAX_BODY_BYTES,
         "PROPAGATE_EXCEPTIONS": False,
         "PROVIDE_AUTOMATIC_OPTIONS": False,
         "COMPRESS_MIN_SIZE": 2000,
         "COMPRESS_LEVEL": 1,
         "COMPRESS_STREAMS": False,
     }
-    db.bind(app, config)
+    db.init_db(app, config)
     jobs.connect(config.redis_url)
     windows.connect(config.redis_url)
     mail.configure(config)
     url_policy.configure(config)
     app.extensions["openapi"] = api.register(app)
     app.register_blueprint(health.bp)
-    for pages in PAGES:
+    for pages in PAGE_MODULES:
         app.register_blueprint(pages.bp)
-    app.before_request(begin)
-    app.after_request(conclude)
-    layout.prepare(app)
+    app.before_request(before_request)
+    app.after_request(commit_or_rollback)
+    layout.init_app(app)
     Compress(app)
-    app.register_error_handler(Problem, failure)
-    app.register_error_handler(HTTPException, failure)
-    app.register_error_handler(Exception, failure)
+    app.register_error_handler(Problem, handle_exception)
+    app.register_error_handler(HTTPException, handle_exception)
+    app.register_error_handler(Exception, handle_exception)
     return app
 
 
-def begin():
+def before_request():
     g.request_id = secrets.token_hex(8)
-    audit_context.begin()
+    audit_context.start_tracking()
     structlog.contextvars.bind_contextvars(request_id=g.request_id)
     odd = b"%00" in request.query_string  # databases have no such texts
     if odd and api.errors.dialect(request.path):
@@ -167,12 +169,12 @@ def begin():
         raise NotFound("There is nothing at this address.")
 
 
-def conclude(response):
+def commit_or_rollback(response):
     """Ends the transaction: an answer that is a failure keeps nothing. When the database cannot keep the changes, the
-    framework has `failure` answer and calls this again."""
-    audit_context.write_refusal()
+    framework has `handle_exception` answer and calls this again."""
+    audit_context.write_failed_sign_in()
     if response.status_code < 400:
-        audit_context.keep()
+        audit_context.write_entry()
         session.commit()
     else:
         session.rollback()
@@ -181,7 +183,7 @@ def conclude(response):
     if spoken == "admin":
         response.headers["X-Api-Envelope"] = "v1"
     if spoken:
-        api_budget.tell(response)
+        api_budget.set_headers(response)
         repeats = request.method == "GET" and not g.get("writes")
         if repeats and response.status_code == 200 and not response.is_streamed:
             response.headers["Cache-Control"] = "private, no-cache"
@@ -193,7 +195,7 @@ def conclude(response):
     return response
 
 
-def failure(error):
+def handle_exception(error):
     """Every failure, in the dialect of the path that was asked for."""
     surface = api.errors if api.errors.dialect(request.path) else htmx
     error = getattr(error, "original_exception", None) or error  # what the framework wraps was raised by us
@@ -201,16 +203,16 @@ def failure(error):
         log.warning("request_collided")
         error = Conflict("Something else was done at the same moment. Look again, and repeat it if it is still needed.")
     if isinstance(error, Problem):
-        answer = make_response(surface.problem(error))
+        answer = make_response(surface.answer_problem(error))
         if isinstance(error, TooMany):
             answer.headers["Retry-After"] = error.seconds
         return answer
     if isinstance(error, HTTPException):
-        return surface.http(error)
-    return unavailable(surface, error) or surface.crash(error)
+        return surface.answer_http_error(error)
+    return outage_response(surface, error) or surface.answer_crash(error)
 
 
-def unavailable(surface, error):
+def outage_response(surface, error):
     """The answer while the database is away, full or busy; None for every other error. Clients repeat a 503, so it is
     one only where surely nothing was saved."""
     if (outage := find_outage(error)) is None:
@@ -218,7 +220,9 @@ def unavailable(surface, error):
     unsure = may_have_committed(outage)
     session.rollback()
     log.error("database_unavailable", problem=outage.problem, detail=outage.detail, saved="unknown" if unsure else "no")
-    answer = make_response(surface.outage(500 if unsure else 503, OUTCOME_UNKNOWN if unsure else NOT_SAVED))
+    answer = make_response(
+        surface.answer_outage(500 if unsure else 503, OUTCOME_UNKNOWN_MESSAGE if unsure else NOT_SAVED_MESSAGE)
+    )
     if not unsure:
         answer.headers["Retry-After"] = OUTAGE_RETRY_SECONDS
     return answer

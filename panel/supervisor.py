@@ -17,30 +17,30 @@ import structlog
 
 log = structlog.get_logger()
 
-LONGEST_PAUSE = 15
-LONGEST_PAUSE_WITHOUT_SIBLING = 4
+MAX_RESTART_DELAY_SECONDS = 15
+MAX_RESTART_DELAY_WITHOUT_SIBLING_SECONDS = 4
 """Seconds that a part waits at most while no other part does the same work."""
 
-SETTLED = 10
+STABLE_AFTER_SECONDS = 10
 """Seconds after which a part counts as well started, so that its next end is not one of a series."""
 
-TOGETHER = 1
+SIGNAL_DEBOUNCE_SECONDS = 1
 """Seconds within which several signals count as one: `make` passes on what the terminal has sent to all."""
 
-C = ctypes.CDLL(None)
-ASK_TO_END_WITH_PARENT = 1
+LIBC = ctypes.CDLL(None)
+PR_SET_PDEATHSIG = 1
 
 
-class Failed(Exception):
+class StepFailed(Exception):
     """A step without which the installation cannot run did not work."""
 
 
-class Part:
+class ChildProcess:
     """One child process, in a process group of its own. One that `answers` has its standard output kept to be read.
     Parts with the same command are siblings: each does the other's work."""
 
-    def __init__(self, name, *command, answers=False):
-        self.name, self.command, self.answers = name, command, answers
+    def __init__(self, name, *command, has_captured_output=False):
+        self.name, self.command, self.answers = name, command, has_captured_output
         self.process = None
         self.started, self.failures, self.due = 0.0, 0, None
 
@@ -53,11 +53,11 @@ class Part:
             stderr=subprocess.PIPE if self.answers else subprocess.STDOUT,
             bufsize=0,
             process_group=0,
-            preexec_fn=lambda: C.prctl(ASK_TO_END_WITH_PARENT, signal.SIGTERM),
+            preexec_fn=lambda: LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGTERM),
         )
         self.output = self.process.stderr or self.process.stdout
         os.set_blocking(self.output.fileno(), False)
-        self.begun = b""
+        self.partial_line = b""
 
     @property
     def running(self):
@@ -65,7 +65,7 @@ class Part:
 
     def lines(self, text):
         """The whole lines in what it has said; a line that was begun waits for its end."""
-        *lines, self.begun = (self.begun + text).split(b"\n")
+        *lines, self.partial_line = (self.partial_line + text).split(b"\n")
         return lines
 
     def end(self):
@@ -77,10 +77,10 @@ class Part:
         with suppress(ProcessLookupError):
             os.killpg(self.process.pid, signal.SIGKILL)
 
-    def put_off(self, has_sibling):
+    def backoff(self, has_sibling):
         """Says in how many seconds to start again: none at first, then more each time it does not live long."""
-        self.failures = self.failures + 1 if time.monotonic() - self.started < SETTLED else 1
-        longest = LONGEST_PAUSE if has_sibling else LONGEST_PAUSE_WITHOUT_SIBLING
+        self.failures = self.failures + 1 if time.monotonic() - self.started < STABLE_AFTER_SECONDS else 1
+        longest = MAX_RESTART_DELAY_SECONDS if has_sibling else MAX_RESTART_DELAY_WITHOUT_SIBLING_SECONDS
         pause = min(longest, 2 ** (self.failures - 2)) if self.failures > 1 else 0
         self.due = time.monotonic() + pause
         return pause
@@ -90,16 +90,16 @@ class Supervisor:
     """`asked` counts the signals to stop. From the first one on nothing is started and every wait returns; the second
     one ends what still runs by force."""
 
-    def __init__(self, prefix=True):
-        self.prefix = prefix
-        self.kept: list[Part] = []
+    def __init__(self, has_prefix=True):
+        self.prefix = has_prefix
+        self.kept: list[ChildProcess] = []
         self.outputs = selectors.DefaultSelector()
-        self.asked, self.asked_at = 0, -TOGETHER
+        self.asked, self.asked_at = 0, -SIGNAL_DEBOUNCE_SECONDS
         for name in (signal.SIGTERM, signal.SIGINT):
             signal.signal(name, self.ask)
 
     def ask(self, *_):
-        if time.monotonic() - self.asked_at >= TOGETHER:
+        if time.monotonic() - self.asked_at >= SIGNAL_DEBOUNCE_SECONDS:
             self.asked, self.asked_at = self.asked + 1, time.monotonic()
 
     def keep(self, *parts):
@@ -113,16 +113,16 @@ class Supervisor:
         self.until(lambda: not part.running)
         self.stop(part)
         if part.process.returncode and not self.asked:
-            raise Failed(f"{part.name} failed: see above.")
+            raise StepFailed(f"{part.name} failed: see above.")
         return part.process.stdout.read().decode()
 
-    def until(self, reached):
+    def until(self, is_reached):
         """Tends the parts until `reached()` or a signal."""
-        while not self.asked and not reached():
+        while not self.asked and not is_reached():
             self.turn(0.2)
 
     def turn(self, seconds):
-        self.pass_on(seconds)
+        self.forward_output(seconds)
         for part in self.kept:
             if not self.asked and not part.running:
                 self.mend(part)
@@ -131,7 +131,7 @@ class Supervisor:
         if part.process and part.due is None:
             self.close(part)
             part.kill()  # what it started may still hold the port
-            pause = part.put_off(self.has_running_sibling(part))
+            pause = part.backoff(self.has_running_sibling(part))
             log.warning("part_ended", part=part.name, code=part.process.returncode, again_in=pause)
         if part.due is None or time.monotonic() >= part.due:
             self.start(part)
@@ -144,7 +144,7 @@ class Supervisor:
         for part in parts:
             part.end()
         while any(part.running for part in parts):
-            self.pass_on(0.1)
+            self.forward_output(0.1)
             for part in parts:
                 if self.asked > 1 and part.running:
                     part.kill()
@@ -159,20 +159,20 @@ class Supervisor:
     def close(self, part):
         """Passes on the last words of a part that has ended."""
         if not part.output.closed:
-            self.say(part, (part.output.read() or b"") + b"\n" * bool(part.begun))
+            self.write_output(part, (part.output.read() or b"") + b"\n" * bool(part.partial_line))
             with suppress(KeyError):
                 self.outputs.unregister(part.output)
             part.output.close()
 
-    def pass_on(self, seconds):
+    def forward_output(self, seconds):
         for key, _ in self.outputs.select(seconds):
             text = key.fileobj.read()
             if text:
-                self.say(key.data, text)
+                self.write_output(key.data, text)
             elif text is not None:
                 self.outputs.unregister(key.fileobj)
 
-    def say(self, part, text):
+    def write_output(self, part, text):
         for line in part.lines(text):
             name = f"{part.name:8} | " if self.prefix else ""
             sys.stdout.write(name + line.decode(errors="replace") + "\n")

@@ -34,18 +34,18 @@ pytest_plugins = [
     "tests.support.programs",
 ]
 
-CONFIGURED = {name: os.environ.pop(name) for name in list(os.environ) if name.startswith("PANEL_")}
+PANEL_ENVIRONMENT = {name: os.environ.pop(name) for name in list(os.environ) if name.startswith("PANEL_")}
 
 
-STRONG, NOBODY = accounts.hasher, accounts.NOBODY
-QUICK = PasswordHasher(time_cost=1, memory_cost=8, parallelism=1)
+PRODUCTION_HASHER, PRODUCTION_NOBODY_HASH = accounts.hasher, accounts.DUMMY_PASSWORD_HASH
+FAST_HASHER = PasswordHasher(time_cost=1, memory_cost=8, parallelism=1)
 """How the product hashes passwords, a fifth of a second each, and how tests do that have hundreds of them."""
-accounts.hasher, accounts.NOBODY = QUICK, QUICK.hash("nobody has this password")
+accounts.hasher, accounts.DUMMY_PASSWORD_HASH = FAST_HASHER, FAST_HASHER.hash("nobody has this password")
 
 
 @pytest.fixture(scope="session")
 def config(tmp_path_factory):
-    address = CONFIGURED.get("PANEL_TEST_DATABASE_URL", "")
+    address = PANEL_ENVIRONMENT.get("PANEL_TEST_DATABASE_URL", "")
     return Config(
         data_dir=tmp_path_factory.mktemp("data"), database_url=address, secret_key="test", redis_url="redis://"
     )
@@ -55,91 +55,91 @@ def config(tmp_path_factory):
 def app(config):
     """The product, with an empty database and the cast in it."""
     node_sync.data_dir = config.data_dir
-    jobs.call = ring
+    jobs.enqueue_call = queue_or_run
     app = create_app(config)
-    windows.alone.now = counted.time
+    windows.local_window.now = fake_clock.time
     windows.connect("")
     app.testing = True
-    app.test_client_class = response_assertions.Client
+    app.test_client_class = response_assertions.CheckingClient
     with app.app_context():
         db.drop_all()
         db.create_all()
-        app.cast = people.assemble(Path(config.data_dir))
-        work_off()
+        app.cast = people.create_cast(Path(config.data_dir))
+        run_queued_calls()
     yield app
     with app.app_context():
         session.remove()
         db.engine.dispose()
 
 
-class Counted:
+class FakeClock:
     """The time by which limits are counted. It stands, so that no minute ends in the middle of a test."""
 
-    BEGINS = 6e8 + 10
+    START_SECONDS = 6e8 + 10
     """Some seconds after a minute has begun."""
-    now = BEGINS
+    now = START_SECONDS
 
     def begin(self):
-        self.now = self.BEGINS
+        self.now = self.START_SECONDS
 
     def time(self):
         return self.now
 
-    def go_on(self, seconds):
+    def advance(self, seconds):
         self.now += seconds
 
 
-counted = Counted()
-bells = []
+fake_clock = FakeClock()
+queued_calls = []
 """What was rung for: Redis is not part of these tests."""
 
 
-AT_ONCE = {
-    "worker.sync.reachability.look",
+IMMEDIATE_CALLS = {
+    "worker.sync.reachability.poll",
     "worker.tasks.docker_deployments.check_support",
-    "worker.sync.guest_agents.report",
+    "worker.sync.guest_agents.poll_report",
 }
 """What requests wait for is done at once, as workers with nothing else to do would."""
 
 
-def ring(function, *args):
-    if function in AT_ONCE:
-        before = list(getattr(audit_assertions.written, "tables", ()))
-        call(function, *args)
-        audit_assertions.written.tables = before  # it was not the request that wrote
+def queue_or_run(function, *args):
+    if function in IMMEDIATE_CALLS:
+        before = list(getattr(audit_assertions.written_tables, "tables", ()))
+        run_call(function, *args)
+        audit_assertions.written_tables.tables = before  # it was not the request that wrote
     else:
-        bells.append((function, args))
+        queued_calls.append((function, args))
 
 
-def call(function, *args):
+def run_call(function, *args):
     module, name = function.rsplit(".", 1)
     getattr(import_module(module), name)(*args)
 
 
-def work_off():
+def run_queued_calls():
     """Answers every bell, and those that ring meanwhile."""
-    while bells:
-        function, args = bells.pop(0)
+    while queued_calls:
+        function, args = queued_calls.pop(0)
         if function == "worker.engine.runner.run":
             runner.run(*args, "test-worker") if len(args) == 1 else batch.run(args, f"test-worker {new_id()}")
         else:
-            call(function, *args)
+            run_call(function, *args)
 
 
 @contextmanager
-def undone(app):
+def rollback_context(app):
     """An application context whose transaction is undone when the block ends."""
     with app.app_context():
         engines = db._app_engines[app]
         engine = engines[None]
         connection = engine.connect()
         transaction = connection.begin()
-        connection.raw_connection = lambda: Lent(connection.connection.driver_connection)
+        connection.raw_connection = lambda: BorrowedConnection(connection.connection.driver_connection)
         engines[None] = connection
-        bells.clear()
-        settings.forget()
+        queued_calls.clear()
+        settings.invalidate()
         settings.get()  # remembered, so that tests may count queries
-        counted.begin()
+        fake_clock.begin()
         windows.connect("")
         try:
             yield app
@@ -148,26 +148,26 @@ def undone(app):
             engines[None] = engine
             transaction.rollback()
             connection.close()
-            bells.clear()
-            tidy(simulated(app))
+            queued_calls.clear()
+            clear_node(connect_simulated_node(app))
 
 
 @pytest.fixture
-def world(app):
+def rolled_back_app(app):
     """Where a test is: nothing of it stays."""
-    with undone(app):
+    with rollback_context(app):
         yield app
 
 
 @pytest.fixture(scope="module")
-def shared_world(app):
+def shared_rolled_back_app(app):
     """The same for all tests of a module, each of which undoes its own part."""
-    with undone(app):
+    with rollback_context(app):
         yield app
 
 
 @dataclass
-class Lent:
+class BorrowedConnection:
     """The test's own connection, for who asks the driver: it must see what the test has written."""
 
     driver_connection: object
@@ -176,13 +176,13 @@ class Lent:
         """It goes on."""
 
 
-def simulated(app):
+def connect_simulated_node(app):
     """The cast's node itself, to look at behind the panel's back."""
     row, directory = app.cast.node, app.extensions["config"].data_dir
     return nodes.connect(nodes.NodeSpec(row.id, row.name, row.driver, row.uri), directory)
 
 
-def tidy(node):
+def clear_node(node):
     """The node is outside the transaction: what a test left on it goes by hand."""
     node.clear()
     for machine in node.machines():
@@ -192,14 +192,14 @@ def tidy(node):
 
 
 @pytest.fixture
-def node(world):
-    return simulated(world)
+def node(rolled_back_app):
+    return connect_simulated_node(rolled_back_app)
 
 
 @pytest.fixture
-def short_deadline_node(world):
+def short_deadline_node(rolled_back_app):
     """The same: calls that meet silence do not wait long, and what is broken in a test is mended after it."""
-    node = simulated(world)
+    node = connect_simulated_node(rolled_back_app)
     before = node.options
     node.options = replace(before, deadline=0.01)
     yield node
@@ -208,7 +208,7 @@ def short_deadline_node(world):
     node.ping()
 
 
-class Present(people.Cast):
+class CastProxy(people.Cast):
     """The people, each of them a row of the test's session once it is asked for."""
 
     def __init__(self, assembled):
@@ -221,17 +221,17 @@ class Present(people.Cast):
 
 
 @pytest.fixture
-def cast(world):
-    return Present(world.cast)
+def cast(rolled_back_app):
+    return CastProxy(rolled_back_app.cast)
 
 
 @pytest.fixture
-def as_(world, cast):
+def api_as(rolled_back_app, cast):
     """Calls the API as one of the cast: `as_("owner", "GET", "/api/instances")`."""
 
     def call(who, method, path, **options):
         headers = {**cast.headers(who), **options.pop("headers", {})}
-        answer = world.test_client().open(path, method=method, headers=headers, buffered=True, **options)
+        answer = rolled_back_app.test_client().open(path, method=method, headers=headers, buffered=True, **options)
         session.expire_all()
         return answer
 
@@ -239,34 +239,34 @@ def as_(world, cast):
 
 
 @pytest.fixture
-def later(world):
+def advance_time(rolled_back_app):
     """Lets time go on for what counts limits: `later(60)`."""
-    return counted.go_on
+    return fake_clock.advance
 
 
 @pytest.fixture
-def unlimited(world):
+def unlimited(rolled_back_app):
     """For tests that ask more often than a token may."""
     budgets = [name for name in vars(settings.get()) if name.startswith("rate_limit_")]
     settings.update(dict.fromkeys(budgets, 10**6))
 
 
 @pytest.fixture
-def work(world):
+def run_tasks(rolled_back_app):
     """Does the work that waits, as the workers would."""
 
     def do():
-        work_off()
+        run_queued_calls()
         session.expire_all()
 
     return do
 
 
 @pytest.fixture
-def queries(world, monkeypatch):
+def queries(rolled_back_app, monkeypatch):
     """The SQL statements since the last `clear()`. Settings stay remembered, however slow the machine is."""
-    monkeypatch.setattr(settings, "REMEMBERED", 3600)
-    settings.forget()
+    monkeypatch.setattr(settings, "SETTINGS_CACHE_SECONDS", 3600)
+    settings.invalidate()
     settings.get()
     seen = []
 
@@ -278,7 +278,7 @@ def queries(world, monkeypatch):
     event.remove(db.engine, "before_cursor_execute", note)
 
 
-class Browser(response_assertions.Client):
+class Browser(response_assertions.CheckingClient):
     """Sends what browsers send with a form of the page's own. Each request begins with an empty `g`, as in production
     (here the test's own context is around it), and the test's rows are read anew after each answer."""
 
@@ -290,11 +290,11 @@ class Browser(response_assertions.Client):
 
 
 @pytest.fixture
-def browse(world, cast):
+def browser_as(rolled_back_app, cast):
     """The browser of one of the cast, signed in, or of nobody: `browse("owner").get("/instances")`."""
 
     def opened(who=None):
-        browser = Browser(world, world.response_class)
+        browser = Browser(rolled_back_app, rolled_back_app.response_class)
         browser.environ_base |= {"HTTP_SEC_FETCH_SITE": "same-origin", "REMOTE_ADDR": "127.0.0.1"}
         if who:
             secret = sessions.start(getattr(cast, who), ip="127.0.0.1", user_agent="test")

@@ -12,17 +12,28 @@ from sqlalchemy import select
 from panel.auth import permissions
 from panel.core import clock
 from panel.core.db import session
-from panel.models import DockerDeployment, Image, Instance, Iso, Member, Passkey, SignIn, Token, Volume, VolumeSnapshot
+from panel.models import (
+    DockerDeployment,
+    Image,
+    Instance,
+    Iso,
+    LoginSession,
+    Member,
+    Passkey,
+    Token,
+    Volume,
+    VolumeSnapshot,
+)
 from panel.services import resource_packs, sessions, settings, tokens, volume_plans
 from panel.workflows import reachability
-from tests.certificates.conftest import made as certificate
+from tests.certificates.conftest import issue_certificate as certificate
 from tests.support.cast import PASSWORD
-from tests.test_architecture import SURFACES, operations
+from tests.test_architecture import SURFACES, find_operations
 
-UNKNOWN = "0199c0a8-0000-7000-8000-000000000000"
-ENDING = {"user.token.stop"}
+UNKNOWN_ID = "0199c0a8-0000-7000-8000-000000000000"
+REVOKING_OPERATIONS = {"user.token.stop"}
 """What ends the impersonation that tries it: the next operation would find it dead."""
-OWN = {f"user.token.{op}" for op in ("create", "update", "delete")} | {
+OWN_ACCOUNT_OPERATIONS = {f"user.token.{op}" for op in ("create", "update", "delete")} | {
     f"user.profile.{op}"
     for op in (
         "password",
@@ -39,70 +50,70 @@ OWN = {f"user.token.{op}" for op in ("create", "update", "delete")} | {
 """A person's keys to the house, which nobody changes in the person's name."""
 
 
-def concrete(path, ids=None):
-    return re.sub(r"{(\w+)}", lambda found: (ids or {}).get(found[1], UNKNOWN), path)
+def fill_path(path, ids=None):
+    return re.sub(r"{(\w+)}", lambda found: (ids or {}).get(found[1], UNKNOWN_ID), path)
 
 
 @pytest.fixture(autouse=True)
-def billed(world):
+def billing_enabled(rolled_back_app):
     """With billing off, what costs something would be shut for everybody."""
     settings.update({"billing_enabled": True})
 
 
 @pytest.fixture
-def everything(app):
-    return {surface: list(operations(app, surface)) for surface in SURFACES}
+def all_operations(app):
+    return {surface: list(find_operations(app, surface)) for surface in SURFACES}
 
 
 @pytest.fixture
-def platform(everything):
+def platform_operations(all_operations):
     """The operations behind /api/v1 with the kind of token that opens each."""
-    found = everything["ADMIN"]
+    found = all_operations["ADMIN"]
     return [
         (method, path, "billing" if each["x-permission"] == permissions.BILLING else "admin")
         for method, path, each in found
     ]
 
 
-def token_of(cast, who):
-    return session.scalar(select(Token).where(Token.secret_hash == tokens.hashed(cast.tokens[who])))
+def auth_headers_of(cast, who):
+    return session.scalar(select(Token).where(Token.secret_hash == tokens.hash_secret(cast.tokens[who])))
 
 
-def refused(answer):
+def is_refused(answer):
     """Whether the door was shut, whatever lies behind it."""
     return answer.status_code in (401, 403)
 
 
-def test_nobody_gets_in(as_, everything):
-    for method, path, _ in everything["USER"]:
-        answer = as_("nobody", method, concrete(path))
+def test_anonymous_requests_are_refused(api_as, all_operations):
+    for method, path, _ in all_operations["USER"]:
+        answer = api_as("nobody", method, fill_path(path))
         assert answer.status_code == 401, path
         assert answer.json["success"] is False
-    for method, path, _ in everything["ADMIN"]:
-        answer = as_("nobody", method, concrete(path))
+    for method, path, _ in all_operations["ADMIN"]:
+        answer = api_as("nobody", method, fill_path(path))
         assert (answer.status_code, answer.json) == (403, {"success": False, "message": "Unauthorized!"}), path
         assert answer.headers["X-Api-Envelope"] == "v1"
 
 
-def test_an_unknown_token_gets_nowhere(as_, everything):
+def test_an_unknown_token_gets_nowhere(api_as, all_operations):
     stranger = {"Authorization": "Bearer " + "x" * 43}
-    for method, path, _ in everything["USER"]:
-        assert as_("nobody", method, concrete(path), headers=stranger).status_code == 401, path
-    for method, path, _ in everything["ADMIN"]:
-        answer = as_("nobody", method, concrete(path), headers=stranger)
+    for method, path, _ in all_operations["USER"]:
+        assert api_as("nobody", method, fill_path(path), headers=stranger).status_code == 401, path
+    for method, path, _ in all_operations["ADMIN"]:
+        answer = api_as("nobody", method, fill_path(path), headers=stranger)
         assert (answer.status_code, answer.json) == (401, {"success": False, "message": "Unauthorized!"}), path
 
 
 @pytest.mark.parametrize("place", ["?token={}", "?access_token={}", "X-Api-Token", "X-Auth-Token", "Cookie"])
-def test_a_token_anywhere_else_is_not_seen(as_, cast, place):
+def test_a_token_anywhere_else_is_not_seen(api_as, cast, place):
     """IDT-06"""
     value = cast.tokens["owner"]
     query, headers = (place.format(value), {}) if "{}" in place else ("", {place: f"token={value}"})
-    assert as_("nobody", "GET", f"/api/instances{query}", headers=headers).status_code == 401
+    assert api_as("nobody", "GET", f"/api/instances{query}", headers=headers).status_code == 401
 
 
 @pytest.mark.parametrize("wrong", ["revoked", "expired", "elsewhere"])
-def test_a_token_that_is_not_valid_here_gets_nowhere(as_, cast, everything, wrong):
+def test_a_token_that_is_not_valid_here_gets_nowhere(api_as, cast, all_operations, wrong):
     """IDT-11, IDT-12, IDT-14, IDT-53, ENV-06: on every operation."""
     change = {
         "revoked": {"enabled": False},
@@ -111,69 +122,71 @@ def test_a_token_that_is_not_valid_here_gets_nowhere(as_, cast, everything, wron
     }[wrong]
     for who in ("owner", "admin", "billing"):
         for field, value in change.items():
-            setattr(token_of(cast, who), field, value)
+            setattr(auth_headers_of(cast, who), field, value)
         session.commit()
     expected = 403 if wrong == "elsewhere" else 401
-    for method, path, each in everything["USER"] + everything["ADMIN"]:
+    for method, path, each in all_operations["USER"] + all_operations["ADMIN"]:
         who = {permissions.BILLING: "billing"}.get(
             each["x-permission"], "admin" if path.startswith("/api/v1/") else "owner"
         )
-        answer = as_(who, method, concrete(path))
+        answer = api_as(who, method, fill_path(path))
         assert answer.status_code == expected, path
         assert "reason" not in answer.json
         if wrong == "elsewhere":
             assert "address" in answer.json["message"]
 
 
-def test_a_forged_forwarded_address_does_not_open_a_locked_token(as_, cast):
+def test_a_forged_forwarded_address_does_not_open_a_locked_token(api_as, cast):
     """IDT-13"""
-    token_of(cast, "admin").allowed_ips = ["203.0.113.9"]
+    auth_headers_of(cast, "admin").allowed_ips = ["203.0.113.9"]
     session.commit()
     for forged in ("203.0.113.9", "203.0.113.9, 127.0.0.1", "127.0.0.1, 203.0.113.9"):
-        assert as_("admin", "GET", "/api/v1/auth", headers={"X-Forwarded-For": forged}).status_code == 403
+        assert api_as("admin", "GET", "/api/v1/auth", headers={"X-Forwarded-For": forged}).status_code == 403
 
 
-def test_an_allow_list_lets_in_who_is_on_it(as_, cast):
+def test_an_allow_list_lets_in_who_is_on_it(api_as, cast):
     """IDT-14, IDT-15: single addresses and networks of both kinds."""
     for allowed in (["127.0.0.1"], ["127.0.0.0/8"], ["203.0.113.9", "127.0.0.1"], []):
-        token_of(cast, "owner").allowed_ips = allowed
+        auth_headers_of(cast, "owner").allowed_ips = allowed
         session.commit()
-        assert as_("owner", "GET", "/api/connect").status_code == 200, allowed
+        assert api_as("owner", "GET", "/api/connect").status_code == 200, allowed
 
 
-def test_each_operation_needs_its_own_scope(as_, cast, everything):
+def test_each_operation_needs_its_own_scope(api_as, cast, all_operations):
     """IDT-17 to IDT-25: a token with every scope but the one that is needed is refused and told which; one with that
     scope alone gets in."""
-    needed = {each["x-scope"] for *_, each in everything["USER"] if "x-scope" in each}
+    needed = {each["x-scope"] for *_, each in all_operations["USER"] if "x-scope" in each}
     assert needed <= set(permissions.USER)
     for scope in sorted(needed):
         others = [each for each in permissions.USER if each != scope]
         cast.tokens["others"] = tokens.issue("user", name="n", account=cast.owner, scopes=others)[1]
         cast.tokens["alone"] = tokens.issue("user", name="n", account=cast.owner, scopes=[scope])[1]
         session.commit()
-        for method, path, each in everything["USER"]:
+        for method, path, each in all_operations["USER"]:
             if each.get("x-scope") != scope:
                 continue
-            answer = as_("others", method, concrete(path))
+            answer = api_as("others", method, fill_path(path))
             assert answer.status_code == 403, path
             assert answer.json["success"] is False
             assert answer.json["message"] == f"The token's scope does not permit this action: it needs {scope}."
-            assert not refused(as_("alone", method, concrete(path))), path
+            assert not is_refused(api_as("alone", method, fill_path(path))), path
 
 
-def test_only_two_paths_need_no_scope(as_, cast, everything):
+def test_only_two_paths_need_no_scope(api_as, cast, all_operations):
     """IDT-23 to IDT-25"""
     cast.tokens["unrelated"] = tokens.issue("user", name="n", account=cast.owner, scopes=["monitoring:read"])[1]
     session.commit()
     opened = {
-        path for method, path, each in everything["USER"] if not refused(as_("unrelated", method, concrete(path)))
+        path
+        for method, path, each in all_operations["USER"]
+        if not is_refused(api_as("unrelated", method, fill_path(path)))
     }
     assert opened == {"/api/connect", "/api/version"}
 
 
-def test_the_scope_of_an_operation_comes_from_its_path(everything):
+def test_the_scope_of_an_operation_comes_from_its_path(all_operations):
     """IDT-22, IDT-26"""
-    for method, path, each in everything["USER"]:
+    for method, path, each in all_operations["USER"]:
         assert each.get("x-scope") == permissions.scope(path, method), path
     assert len(permissions.FAMILIES) == len(set(permissions.FAMILIES)) == 26
     assert permissions.scope("/api/microvm/vm/{id}/rollback", "POST") == "microvm:write"
@@ -182,16 +195,16 @@ def test_the_scope_of_an_operation_comes_from_its_path(everything):
         permissions.scope("/api/nosuch", "GET")
 
 
-def test_a_role_that_only_looks_gets_nothing_done(as_, everything):
+def test_a_role_that_only_looks_gets_nothing_done(api_as, all_operations):
     """Team members: the viewer's role opens the reads of the families and nothing else."""
     looked = 0
-    for method, path, each in everything["USER"]:
-        answer = as_("viewer", method, concrete(path))
+    for method, path, each in all_operations["USER"]:
+        answer = api_as("viewer", method, fill_path(path))
         needed = each["x-permission"]
-        if needed in permissions.ROLELESS or (
+        if needed in permissions.ROLE_INDEPENDENT or (
             needed.partition(".")[0] in permissions.FAMILIES and needed.endswith(".view")
         ):
-            assert not refused(answer), path
+            assert not is_refused(answer), path
             looked += 1
         else:
             assert answer.status_code == 403, path
@@ -199,84 +212,84 @@ def test_a_role_that_only_looks_gets_nothing_done(as_, everything):
     assert looked > 10
 
 
-def test_a_member_needs_each_operation_s_own_permission(as_, cast, everything):
+def test_a_member_needs_each_operation_s_own_permission(api_as, cast, all_operations):
     role = session.scalar(select(Member).where(Member.account_id == cast.member.id)).role
-    needed = {each["x-permission"] for *_, each in everything["USER"]} - set(permissions.ROLELESS)
+    needed = {each["x-permission"] for *_, each in all_operations["USER"]} - set(permissions.ROLE_INDEPENDENT)
     for permission in sorted(needed):
         role.permissions = [each for each in permissions.MEMBER if each != permission]
         session.commit()
-        for method, path, each in everything["USER"]:
+        for method, path, each in all_operations["USER"]:
             if each["x-permission"] == permission:
-                answer = as_("member", method, concrete(path))
+                answer = api_as("member", method, fill_path(path))
                 assert answer.status_code == 403, path
                 assert permission in answer.json["message"]
         role.permissions = [permission]
         session.commit()
-        for method, path, each in everything["USER"]:
+        for method, path, each in all_operations["USER"]:
             if each["x-permission"] == permission:
-                assert not refused(as_("member", method, concrete(path))), path
+                assert not is_refused(api_as("member", method, fill_path(path))), path
 
 
-def test_the_surfaces_do_not_open_for_each_others_tokens(as_, everything, platform):
+def test_the_surfaces_do_not_open_for_each_others_tokens(api_as, all_operations, platform_operations):
     """ENV-07, BIL-13, OP-17, IDT-65: a token of another kind is known, and refused without the exclamation mark."""
-    for method, path, kind in platform:
+    for method, path, kind in platform_operations:
         for who in {"owner", "member", "admin", "billing"} - {kind}:
-            answer = as_(who, method, concrete(path))
+            answer = api_as(who, method, fill_path(path))
             assert (answer.status_code, answer.json) == (403, {"success": False, "message": "Unauthorized"}), (
                 who,
                 path,
             )
-    for method, path, _ in everything["USER"]:
+    for method, path, _ in all_operations["USER"]:
         for who in ("admin", "billing"):
-            assert as_(who, method, concrete(path)).status_code == 401, (who, path)
+            assert api_as(who, method, fill_path(path)).status_code == 401, (who, path)
 
 
-def test_the_platform_s_own_tokens_get_in(as_, platform):
-    for method, path, kind in platform:
-        assert not refused(as_(kind, method, concrete(path))), path
+def test_the_platform_s_own_tokens_get_in(api_as, platform_operations):
+    for method, path, kind in platform_operations:
+        assert not is_refused(api_as(kind, method, fill_path(path))), path
 
 
-def test_an_impersonation_opens_what_the_account_may(as_, cast, everything):
+def test_an_impersonation_opens_what_the_account_may(api_as, cast, all_operations):
     """IDT-55, OP-19: but makes no tokens."""
     value = tokens.issue(
         "impersonation", name="support", account=cast.owner, scopes=permissions.USER, issued_by="admin@example.com"
     )[1]
     cast.tokens["support"] = value
     session.commit()
-    for method, path, each in everything["USER"]:
-        if each["operationId"] in ENDING:
+    for method, path, each in all_operations["USER"]:
+        if each["operationId"] in REVOKING_OPERATIONS:
             continue
-        answer = as_("support", method, concrete(path))
-        if each["operationId"] in OWN:
+        answer = api_as("support", method, fill_path(path))
+        if each["operationId"] in OWN_ACCOUNT_OPERATIONS:
             assert answer.status_code == 403, path
         else:
-            assert not refused(answer), path
-    for method, path, _ in everything["ADMIN"]:
-        assert as_("support", method, concrete(path)).json == {"success": False, "message": "Unauthorized"}, path
+            assert not is_refused(answer), path
+    for method, path, _ in all_operations["ADMIN"]:
+        assert api_as("support", method, fill_path(path)).json == {"success": False, "message": "Unauthorized"}, path
 
 
-MINTS = {"user.instance.novnc", "user.instance.webssh", "user.instance.docker_logs"}
+SESSION_OPERATIONS = {"user.instance.novnc", "user.instance.webssh", "user.instance.docker_logs"}
 """What opens a console, or has a worker look into a guest, although it is a GET."""
 
 
-def test_a_suspended_account_looks_and_does_nothing(as_, cast, everything):
+def test_a_suspended_account_looks_and_does_nothing(api_as, cast, all_operations):
     """Opening a machine's screen or a shell in it is no looking."""
     cast.owner.suspended_at = clock.now()
     session.commit()
     for who in ("owner", "member"):
-        for method, path, each in everything["USER"]:
-            answer = as_(who, method, concrete(path))
-            looks = method == "GET" and each["operationId"] not in MINTS
-            if looks or each["x-permission"] in permissions.ROLELESS:
-                assert not refused(answer), path
+        for method, path, each in all_operations["USER"]:
+            answer = api_as(who, method, fill_path(path))
+            looks = method == "GET" and each["operationId"] not in SESSION_OPERATIONS
+            if looks or each["x-permission"] in permissions.ROLE_INDEPENDENT:
+                assert not is_refused(answer), path
             else:
                 assert (answer.status_code, answer.json["reason"]) == (403, "account_suspended"), path
 
 
-CATALOG = {"location_id", "plan_id", "plan_group_id", "volume_plan_id", "hypervisor_group_id"}
+CATALOG_FIELDS = {"location_id", "plan_id", "plan_group_id", "volume_plan_id", "hypervisor_group_id"}
 """Ids that belong to the platform: everybody may name them."""
-TEAMS = {"key_id", "script_id", "role_id", "member_id", "subscription_id", "delivery_id"}
-TEAMS |= {"group_id", "rule_id", "set_id", "entry_id", "image_id", "iso_id", "certificate_id"}
+TEAM_FIELDS = {"key_id", "script_id", "role_id", "member_id", "subscription_id", "delivery_id"}
+TEAM_FIELDS |= {"group_id", "rule_id", "set_id", "entry_id", "image_id", "iso_id", "certificate_id"}
 """Ids of what belongs to the whole team, however little was chosen for a member."""
 
 
@@ -284,7 +297,7 @@ RULE = {"direction": "ingress", "protocol": "all", "ip_version": "ipv4"}
 ENTRY = {"cidr": "10.0.0.0/8"}
 
 
-def library(account):
+def create_image_and_iso(account):
     """An image and an ISO of the account's own."""
     image = Image(
         name=f"of-{account.email}", label="own", distro="Debian", version="12", filename="tiny.qcow2", size=64
@@ -296,7 +309,7 @@ def library(account):
     return image, iso
 
 
-def deployed_app(instance):
+def create_deployed_app(instance):
     found = {"app_slug": "nginx", "app_name": "nginx", "project_name": "nginx-1a2b3c4d", "environment": "{}"}
     row = DockerDeployment(instance_id=instance.id, **found)
     session.add(row)
@@ -305,12 +318,12 @@ def deployed_app(instance):
 
 
 @pytest.fixture
-def ids(as_, cast):
+def ids(api_as, cast):
     """Ids of what the owner has, by the name of the path's placeholder."""
     instance = cast.instance("owner")
-    made = lambda path, **body: as_("owner", "POST", f"/api/{path}", json=body).json  # noqa: E731
+    made = lambda path, **body: api_as("owner", "POST", f"/api/{path}", json=body).json  # noqa: E731
     role = made("team/roles", name="r", permissions=[])["role"]["id"]
-    captured, iso = library(cast.owner)
+    captured, iso = create_image_and_iso(cast.owner)
     passkey = Passkey(account_id=cast.owner.id, name="k", credential_id="c", public_key="p", sign_count=0)
     session.add(passkey)
     sessions.start(cast.owner, ip="127.0.0.1", user_agent="test")
@@ -339,7 +352,7 @@ def ids(as_, cast):
         "disk_id": instance.disks[0].id,
         "image_id": captured.id,
         "iso_id": iso.id,
-        "deployment_id": deployed_app(instance).id,
+        "deployment_id": create_deployed_app(instance).id,
         "app_slug": "nginx",
         "app_action": "stop",
         "slot": "primary",
@@ -352,27 +365,27 @@ def ids(as_, cast):
         "project_id": made("projects", name="p")["project"]["id"],
         "role_id": role,
         "script_id": made("user-scripts", name="s", type="sh", content="true")["script"]["id"],
-        "session_id": session.scalar(select(SignIn.id)),
+        "session_id": session.scalar(select(LoginSession.id)),
         "subscription_id": subscription,
-        "task_id": as_("owner", "DELETE", f"/api/cloud-service/instances/{instance.id}").json["task_id"],
+        "task_id": api_as("owner", "DELETE", f"/api/cloud-service/instances/{instance.id}").json["task_id"],
         "token_id": made("api-tokens", name="t", scopes=["account:read"])["api_token"]["id"],
     }
 
 
-def test_unknown_and_foreign_ids_are_the_same_404(as_, cast, everything, ids):
+def test_unknown_and_foreign_ids_are_the_same_404(api_as, cast, all_operations, ids):
     """INS-36, OP-01: neither an outsider nor a member for whom nothing was chosen can tell what exists."""
-    for method, path, _ in everything["USER"]:
-        named = set(re.findall(r"{(\w+)}", path)) - CATALOG
+    for method, path, _ in all_operations["USER"]:
+        named = set(re.findall(r"{(\w+)}", path)) - CATALOG_FIELDS
         assert named <= ids.keys(), path
         for who in ("outsider", "member") if named else ():
-            if who == "member" and named & TEAMS:
+            if who == "member" and named & TEAM_FIELDS:
                 continue
-            foreign = as_(who, method, concrete(path, ids), json=body_for(path, cast))
-            unknown = as_(who, method, concrete(path), json=body_for(path, cast))
+            foreign = api_as(who, method, fill_path(path, ids), json=body_for(path, cast))
+            unknown = api_as(who, method, fill_path(path), json=body_for(path, cast))
             assert (foreign.status_code, foreign.json) == (unknown.status_code, unknown.json), (who, path)
             assert foreign.status_code == 404, (who, path)
         if named and method == "GET":  # the ids are right: to the owner they name something
-            assert as_("owner", "GET", concrete(path, ids)).status_code != 404, path
+            assert api_as("owner", "GET", fill_path(path, ids)).status_code != 404, path
 
 
 def body_for(path, cast):
@@ -381,40 +394,40 @@ def body_for(path, cast):
         "change-plan": {"plan_id": cast.plan.id},
         "snapshot": {"name": "s"} if "volume" in path else {"snapname": "s"},
         "rollback": {"snapname": "s"},
-        "attach": {"instance_id": UNKNOWN} if "volume" in path else {},
-        "resize": {"volume_plan_id": UNKNOWN},
+        "attach": {"instance_id": UNKNOWN_ID} if "volume" in path else {},
+        "resize": {"volume_plan_id": UNKNOWN_ID},
         "restore": {"mode": "in_place"},
         "{passkey_id}": {"password": PASSWORD},
     }
     known |= {"boot-order": {"boot": "disk"}, "update-name": {"name": "n"}, "tags": {"tags": ""}}
     known |= {"rules": RULE, "entries": ENTRY, "bulk-add": {"cidrs": [ENTRY["cidr"]]}}
-    known |= {f"{way}-instances": {"instance_ids": [UNKNOWN]} for way in ("attach", "detach")}
+    known |= {f"{way}-instances": {"instance_ids": [UNKNOWN_ID]} for way in ("attach", "detach")}
     known |= {"docker": {"app_slug": "nginx"}, "custom": {"app_name": "a", "compose_url": "https://1.1.1.1/"}}
     known |= {"ips": {"action": "add"}, "rdns": {"rdns": None}}
-    known |= {"self-deploy": {"iso_id": UNKNOWN}, "rescue": {"enable": True}}
+    known |= {"self-deploy": {"iso_id": UNKNOWN_ID}, "rescue": {"enable": True}}
     return known.get(path.rpartition("/")[2], {})
 
 
-SAME = {"ssh_key_id": ["ssh_keys"], "remote_group_id": ["ip_set_id"], "ip_set_id": ["remote_group_id"]}
-SAME |= {"image_id": ["iso_id"]}
+ALTERNATIVE_FIELDS = {"ssh_key_id": ["ssh_keys"], "remote_group_id": ["ip_set_id"], "ip_set_id": ["remote_group_id"]}
+ALTERNATIVE_FIELDS |= {"image_id": ["iso_id"]}
 """Another name of the same field, which would win, or another field that may not be sent with it."""
-NOT_BESIDE = {"ip_set_id"}
+EXCLUSIVE_FIELDS = {"ip_set_id"}
 
 
 @pytest.fixture
-def bodies(as_, cast):
+def bodies(api_as, cast):
     """Bodies of the owner that work, and for each field with an id the same thing of somebody else's."""
 
     def things(who):
         access = cast.owner if who == "owner" else cast.outsider
-        key = as_(who, "POST", "/api/ssh-key/generate", json={"name": "k", "algorithm": "ed25519"}).json["ssh_key"]
-        project = as_(who, "POST", "/api/projects", json={"name": "p"}).json["project"]
+        key = api_as(who, "POST", "/api/ssh-key/generate", json={"name": "k", "algorithm": "ed25519"}).json["ssh_key"]
+        project = api_as(who, "POST", "/api/projects", json={"name": "p"}).json["project"]
         script = {"name": "s", "type": "sh", "content": "true"}
-        script = as_(who, "POST", "/api/user-scripts", json=script).json["script"]
-        role = as_(who, "POST", "/api/team/roles", json={"name": "r", "permissions": []}).json["role"]
-        group = as_(who, "POST", "/api/security-groups", json={"name": "g"}).json["security_group"]
-        ip_set = as_(who, "POST", "/api/ip-sets", json={"name": "s", "ip_version": "ipv4"}).json["ip_set"]
-        image, iso = library(access)
+        script = api_as(who, "POST", "/api/user-scripts", json=script).json["script"]
+        role = api_as(who, "POST", "/api/team/roles", json={"name": "r", "permissions": []}).json["role"]
+        group = api_as(who, "POST", "/api/security-groups", json={"name": "g"}).json["security_group"]
+        ip_set = api_as(who, "POST", "/api/ip-sets", json={"name": "s", "ip_version": "ipv4"}).json["ip_set"]
+        image, iso = create_image_and_iso(access)
         stopped = cast.instance(who)
         stopped.deployed = True
         session.commit()
@@ -450,7 +463,7 @@ def bodies(as_, cast):
     plan = volume_plans.create(volume_plans.create_group(name="ssd"), name="v", size=1)
     session.commit()
     place = {"volume_plan_id": plan.id, "hypervisor_group_id": cast.location.id}
-    volume = as_("owner", "POST", "/api/storage/volumes", json={"name": "v", **place}).json["volume"]["id"]
+    volume = api_as("owner", "POST", "/api/storage/volumes", json={"name": "v", **place}).json["volume"]["id"]
     session.get(Volume, volume).status = "available"
     kept = VolumeSnapshot(volume_id=volume, storage_id=session.get(Volume, volume).storage_id, name="s", size=1)
     kept.status = "available"
@@ -509,27 +522,27 @@ def id_fields(app, operation):
         )
 
 
-def test_ids_in_bodies_are_the_callers_own(as_, app, cast, everything, bodies, monkeypatch):
+def test_ids_in_bodies_are_the_callers_own(api_as, app, cast, all_operations, bodies, monkeypatch):
     """5.12, OP-01: somebody else's id in a body is refused exactly as one that does not exist."""
-    monkeypatch.setattr(reachability, "wait_for_look", lambda *_: None)  # no node has these instances
+    monkeypatch.setattr(reachability, "wait_for_poll", lambda *_: None)  # no node has these instances
     own, others, known = bodies
     tried = 0
-    for method, path, operation in everything["USER"]:
-        named = set(id_fields(app, operation)) - CATALOG
+    for method, path, operation in all_operations["USER"]:
+        named = set(id_fields(app, operation)) - CATALOG_FIELDS
         if not named:
             continue
         places, rest = known[method, path]
         right = {name: own[name] for name in named}
         for field in sorted(named):
             answers = []
-            for value in (others[field], [UNKNOWN] if isinstance(own[field], list) else UNKNOWN):
-                rest_of_it = {name: right[name] for name in named if name not in SAME.get(field, ())}
-                answer = as_("owner", method, concrete(path, places), json={**rest_of_it, **rest, field: value})
+            for value in (others[field], [UNKNOWN_ID] if isinstance(own[field], list) else UNKNOWN_ID):
+                rest_of_it = {name: right[name] for name in named if name not in ALTERNATIVE_FIELDS.get(field, ())}
+                answer = api_as("owner", method, fill_path(path, places), json={**rest_of_it, **rest, field: value})
                 answers.append((answer.status_code, answer.json))
             assert answers[0] == answers[1], (path, field)
             assert answers[0][0] in (404, 422), (path, field, answers)
             tried += 1
-        alone = {name: value for name, value in right.items() if name not in NOT_BESIDE}
-        accepted = as_("owner", method, concrete(path, places), json={**alone, **rest})
+        alone = {name: value for name, value in right.items() if name not in EXCLUSIVE_FIELDS}
+        accepted = api_as("owner", method, fill_path(path, places), json={**alone, **rest})
         assert accepted.status_code < 300, (path, accepted.json)
     assert tried > 10

@@ -7,53 +7,53 @@ import pytest
 from panel.core.db import parse_json, session
 from panel.core.errors import Conflict, Forbidden, Invalid, NotFound, Problem, Unavailable
 from panel.services import settings
-from tests.test_architecture import operations
+from tests.test_architecture import find_operations
 
 
 @pytest.fixture(autouse=True)
-def billed(world):
+def billing_enabled(rolled_back_app):
     """With billing off, lists of what costs something say only that."""
     settings.update({"billing_enabled": True})
 
 
-def lists(app, surface):
+def list_operations(app, surface):
     return [
         path
-        for method, path, operation in operations(app, surface)
+        for method, path, operation in find_operations(app, surface)
         if method == "GET" and "{" not in path and any(p["name"] == "per_page" for p in operation.get("parameters", []))
     ]
 
 
-def asker(who, path):
+def caller_of(who, path):
     return "billing" if path.startswith("/api/v1/billing/") else who
 
 
 @pytest.mark.parametrize(("who", "surface"), [("owner", "USER"), ("admin", "ADMIN")])
-def test_per_page_is_1_to_100(as_, app, who, surface):
+def test_per_page_is_1_to_100(api_as, app, who, surface):
     """LIM-01, LIM-02, LIM-03"""
-    paths = lists(app, surface)
+    paths = list_operations(app, surface)
     assert paths
     for path in paths:
         for good in (1, 100):
-            assert as_(asker(who, path), "GET", f"{path}?per_page={good}").status_code == 200, path
+            assert api_as(caller_of(who, path), "GET", f"{path}?per_page={good}").status_code == 200, path
         for bad in ("0", "101", "-1", "many", "1.5", ""):
-            answer = as_(asker(who, path), "GET", f"{path}?per_page={bad}")
+            answer = api_as(caller_of(who, path), "GET", f"{path}?per_page={bad}")
             assert answer.status_code == 422, (path, bad)
             assert "per_page" in answer.json["errors"]
 
 
-def test_admin_answers_wear_the_envelope(as_, cast):
+def test_admin_answers_wear_the_envelope(api_as, cast):
     """ENV-01, ENV-02, ENV-18"""
     instance = cast.instance()
     seen = [
-        as_("admin", "GET", "/api/v1/auth"),
-        as_("admin", "GET", "/api/v1/instances"),
-        as_("admin", "GET", f"/api/v1/instance/{instance.id}"),
-        as_("admin", "PATCH", f"/api/v1/instance/{instance.id}", json={"notes": "x"}),
-        as_("admin", "POST", f"/api/v1/instance/{instance.id}/power/start"),
-        as_("admin", "GET", "/api/v1/nosuch"),
-        as_("admin", "DELETE", "/api/v1/tasks"),
-        as_("admin", "POST", "/api/v1/instances", data="{", content_type="application/json"),
+        api_as("admin", "GET", "/api/v1/auth"),
+        api_as("admin", "GET", "/api/v1/instances"),
+        api_as("admin", "GET", f"/api/v1/instance/{instance.id}"),
+        api_as("admin", "PATCH", f"/api/v1/instance/{instance.id}", json={"notes": "x"}),
+        api_as("admin", "POST", f"/api/v1/instance/{instance.id}/power/start"),
+        api_as("admin", "GET", "/api/v1/nosuch"),
+        api_as("admin", "DELETE", "/api/v1/tasks"),
+        api_as("admin", "POST", "/api/v1/instances", data="{", content_type="application/json"),
     ]
     for answer in seen:
         assert answer.json.keys() <= {"success", "message", "data", "meta", "errors", "reason"}
@@ -62,13 +62,19 @@ def test_admin_answers_wear_the_envelope(as_, cast):
         assert "X-Failure-Status-Mapped" not in answer.headers  # ENV-17
 
 
-PLAIN = Problem("Not like this.", reason="not_so", extra={"left": 1}, name="Too odd.")
-CHOSEN = Problem("Not like this.", status=400, reason="catalog_mismatch")
-RETURNED = {"success": False, "message": "Not like this.", "reason": "not_so", "errors": {"name": ["Odd."]}, "left": 1}
-PATHS = [("admin", "/api/v1/tasks"), ("owner", "/api/tasks")]
+PLAIN_PROBLEM = Problem("Not like this.", reason="not_so", extra={"left": 1}, name="Too odd.")
+PROBLEM_WITH_STATUS = Problem("Not like this.", status=400, reason="catalog_mismatch")
+REFUSAL_BODY = {
+    "success": False,
+    "message": "Not like this.",
+    "reason": "not_so",
+    "errors": {"name": ["Odd."]},
+    "left": 1,
+}
+TASK_LISTS = [("admin", "/api/v1/tasks"), ("owner", "/api/tasks")]
 
 
-def refusing(monkeypatch, how):
+def refuse_task_lists(monkeypatch, how):
     """Lets both lists of tasks refuse this way."""
 
     def refuse(*_, **__):
@@ -77,108 +83,108 @@ def refusing(monkeypatch, how):
     monkeypatch.setattr("panel.services.tasks.listing", refuse)
 
 
-def test_a_plain_refusal_is_mapped_to_400(as_, monkeypatch):
+def test_a_plain_refusal_is_mapped_to_400(api_as, monkeypatch):
     """ENV-15, ENV-16, ENV-22, ENV-23, ERR-03, VER-06"""
-    refusing(monkeypatch, PLAIN)
+    refuse_task_lists(monkeypatch, PLAIN_PROBLEM)
     body = {"success": False, "message": "Not like this.", "reason": "not_so", "errors": {"name": ["Too odd."]}}
-    answer = as_("admin", "GET", "/api/v1/tasks")
+    answer = api_as("admin", "GET", "/api/v1/tasks")
     assert (answer.status_code, answer.headers["X-Failure-Status-Mapped"]) == (400, "1")
     assert answer.json == body | {"data": {"left": 1}}
-    answer = as_("owner", "GET", "/api/tasks")
+    answer = api_as("owner", "GET", "/api/tasks")
     assert (answer.status_code, "X-Failure-Status-Mapped" in answer.headers) == (400, False)
     assert answer.json == body | {"left": 1}
 
 
 @pytest.mark.parametrize("kind", [Conflict, Invalid, Unavailable, NotFound, Forbidden])
-def test_a_chosen_status_is_not_mapped(as_, monkeypatch, kind):
+def test_a_chosen_status_is_not_mapped(api_as, monkeypatch, kind):
     """ENV-17"""
-    refusing(monkeypatch, kind("Not now.", reason="not_so"))
-    for who, path in PATHS:
-        answer = as_(who, "GET", path)
+    refuse_task_lists(monkeypatch, kind("Not now.", reason="not_so"))
+    for who, path in TASK_LISTS:
+        answer = api_as(who, "GET", path)
         assert (answer.status_code, "X-Failure-Status-Mapped" in answer.headers) == (kind.status, False)
         assert answer.json == {"success": False, "message": "Not now.", "reason": "not_so"}
 
 
-def test_a_chosen_400_is_not_mapped(as_, monkeypatch):
+def test_a_chosen_400_is_not_mapped(api_as, monkeypatch):
     """OP-11, ERR-09"""
-    refusing(monkeypatch, CHOSEN)
-    for who, path in PATHS:
-        answer = as_(who, "GET", path)
+    refuse_task_lists(monkeypatch, PROBLEM_WITH_STATUS)
+    for who, path in TASK_LISTS:
+        answer = api_as(who, "GET", path)
         assert (answer.status_code, "X-Failure-Status-Mapped" in answer.headers) == (400, False)
         assert answer.json["reason"] == "catalog_mismatch"
 
 
-def test_a_body_that_says_failure_is_a_400_and_keeps_nothing(as_, cast, monkeypatch):
+def test_a_body_that_says_failure_is_a_400_and_keeps_nothing(api_as, cast, monkeypatch):
     """ENV-15, ENV-16, ENV-18: also when the view returns it instead of refusing."""
     instance = cast.instance()
 
     def renamed(*_, **__):
         instance.display_name = "changed"
         session.flush()
-        return RETURNED
+        return REFUSAL_BODY
 
     monkeypatch.setattr("panel.services.tasks.cancel", renamed)
     monkeypatch.setattr("panel.services.tasks.get", lambda *_: None)
-    answer = as_("admin", "POST", "/api/v1/task/0199c0a8-0000-7000-8000-000000000000/cancel")
+    answer = api_as("admin", "POST", "/api/v1/task/0199c0a8-0000-7000-8000-000000000000/cancel")
     assert (answer.status_code, answer.headers["X-Failure-Status-Mapped"]) == (400, "1")
-    assert answer.json == {**{name: RETURNED[name] for name in RETURNED if name != "left"}, "data": {"left": 1}}
+    assert answer.json == {**{name: REFUSAL_BODY[name] for name in REFUSAL_BODY if name != "left"}, "data": {"left": 1}}
     assert instance.display_name != "changed"
 
 
-def test_user_answers_have_no_envelope(as_, cast):
+def test_user_answers_have_no_envelope(api_as, cast):
     """ENV-32, INS-33"""
-    answer = as_("owner", "GET", f"/api/instance/{cast.instance().id}")
+    answer = api_as("owner", "GET", f"/api/instance/{cast.instance().id}")
     assert "X-Api-Envelope" not in answer.headers
     assert {"id", "state"} <= answer.json.keys()
 
 
-def test_unknown_admin_things(as_):
+def test_unknown_admin_things(api_as):
     """ENV-09, ENV-10, ENV-11"""
-    assert as_("admin", "GET", "/api/v1/nosuch").status_code == 404
-    assert as_("admin", "GET", "/api/v1/instance/0199c0a8-0000-7000-8000-000000000000").status_code == 404
-    wrong = as_("admin", "DELETE", "/api/v1/tasks")
+    assert api_as("admin", "GET", "/api/v1/nosuch").status_code == 404
+    assert api_as("admin", "GET", "/api/v1/instance/0199c0a8-0000-7000-8000-000000000000").status_code == 404
+    wrong = api_as("admin", "DELETE", "/api/v1/tasks")
     assert wrong.status_code == 405
     assert "GET" in wrong.headers["Allow"]
 
 
-def test_user_failures_are_json_too(as_):
+def test_user_failures_are_json_too(api_as):
     """ERR-12"""
-    assert as_("owner", "GET", "/api/nosuch").json["success"] is False
-    assert as_("owner", "PUT", "/api/instances").status_code == 405
-    broken = as_("owner", "POST", "/api/ssh-keys", data="{", content_type="application/json")
+    assert api_as("owner", "GET", "/api/nosuch").json["success"] is False
+    assert api_as("owner", "PUT", "/api/instances").status_code == 405
+    broken = api_as("owner", "POST", "/api/ssh-keys", data="{", content_type="application/json")
     assert broken.status_code == 400
     assert "JSON" in broken.json["message"]
 
 
-def test_admin_paging(as_, cast):
+def test_admin_paging(api_as, cast):
     """ENV-19, ENV-20, ENV-21, OTH-11"""
     for _ in range(3):
         cast.instance()
-    first = as_("admin", "GET", "/api/v1/instances?per_page=2").json
+    first = api_as("admin", "GET", "/api/v1/instances?per_page=2").json
     assert len(first["data"]) == 2
     assert first["meta"] == {"current_page": 1, "per_page": 2, "total": 3, "last_page": 2, "from": 1, "to": 2}
-    second = as_("admin", "GET", "/api/v1/instances?per_page=2&page=2").json
+    second = api_as("admin", "GET", "/api/v1/instances?per_page=2&page=2").json
     assert (len(second["data"]), second["meta"]["from"], second["meta"]["to"]) == (1, 3, 3)
 
 
-def test_user_paging_is_flat(as_, cast):
+def test_user_paging_is_flat(api_as, cast):
     for _ in range(3):
         cast.instance()
-    first = as_("owner", "GET", "/api/instances?per_page=2").json
+    first = api_as("owner", "GET", "/api/instances?per_page=2").json
     assert (first["current_page"], first["last_page"], first["total"], len(first["data"])) == (1, 2, 3, 2)
-    beyond = as_("owner", "GET", "/api/instances?per_page=2&page=9").json
+    beyond = api_as("owner", "GET", "/api/instances?per_page=2&page=9").json
     assert (beyond["data"], beyond["from"], beyond["to"]) == ([], None, None)
 
 
-def test_a_crash_is_a_500_in_the_dialect_without_a_trace(as_, monkeypatch):
+def test_a_crash_is_a_500_in_the_dialect_without_a_trace(api_as, monkeypatch):
     """ENV-14"""
 
     def broken(*_, **__):
         raise RuntimeError("secret internals")
 
-    monkeypatch.setattr("panel.services.instances.rows", broken)
+    monkeypatch.setattr("panel.services.instances.select_rows", broken)
     for who, path in (("admin", "/api/v1/instances"), ("owner", "/api/instances")):
-        answer = as_(who, "GET", path)
+        answer = api_as(who, "GET", path)
         assert answer.status_code == 500
         assert answer.json["success"] is False
         assert "secret" not in answer.text
@@ -187,18 +193,18 @@ def test_a_crash_is_a_500_in_the_dialect_without_a_trace(as_, monkeypatch):
 
 
 @pytest.mark.parametrize("body", [b"", b"null", b"{}", b" null "])
-def test_empty_bodies_are_empty_objects(as_, body):
-    answer = as_("owner", "POST", "/api/ssh-keys", data=body)
+def test_empty_bodies_are_empty_objects(api_as, body):
+    answer = api_as("owner", "POST", "/api/ssh-keys", data=body)
     assert answer.status_code == 422
     assert answer.json["errors"].keys() == {"name", "public_key"}
 
 
-def test_answers_can_be_revalidated_and_packed(as_, cast):
+def test_answers_can_be_revalidated_and_packed(api_as, cast):
     for _ in range(20):
         cast.instance()
-    first = as_("owner", "GET", "/api/instances", headers={"Accept-Encoding": "gzip"})
+    first = api_as("owner", "GET", "/api/instances", headers={"Accept-Encoding": "gzip"})
     assert first.headers["Content-Encoding"] == "gzip"
-    again = as_(
+    again = api_as(
         "owner",
         "GET",
         "/api/instances",
@@ -207,54 +213,56 @@ def test_answers_can_be_revalidated_and_packed(as_, cast):
     assert (again.status_code, again.data) == (304, b"")
 
 
-def test_reading_writes_nothing(as_, cast, queries):
+def test_reading_writes_nothing(api_as, cast, queries):
     cast.instance()
     queries.clear()
-    assert as_("owner", "GET", "/api/instances").status_code == 200
+    assert api_as("owner", "GET", "/api/instances").status_code == 200
     assert {statement.split()[0].upper() for statement in queries} <= {"SELECT", "BEGIN", "SAVEPOINT", "RELEASE"}
 
 
 @pytest.mark.parametrize(("who", "surface"), [("owner", "USER"), ("admin", "ADMIN")])
-def test_lists_cost_a_constant_number_of_queries(as_, app, cast, queries, who, surface):
+def test_lists_cost_a_constant_number_of_queries(api_as, app, cast, queries, who, surface):
     def cost(path):
         queries.clear()
-        assert as_(asker(who, path), "GET", path).status_code == 200
+        assert api_as(caller_of(who, path), "GET", path).status_code == 200
         return len([s for s in queries if s.lstrip().upper().startswith("SELECT")])
 
     cast.instance()
-    as_(who, "GET", lists(app, surface)[0])  # what a process remembers for some seconds is no cost of a list
-    few = {path: cost(path) for path in lists(app, surface)}
+    api_as(
+        who, "GET", list_operations(app, surface)[0]
+    )  # what a process remembers for some seconds is no cost of a list
+    few = {path: cost(path) for path in list_operations(app, surface)}
     for number in range(5):
         cast.instance()
-        as_("owner", "POST", "/api/ssh-key/generate", json={"name": f"k{number}", "algorithm": "ed25519"})
+        api_as("owner", "POST", "/api/ssh-key/generate", json={"name": f"k{number}", "algorithm": "ed25519"})
     assert {path: cost(path) for path in few} == few
 
 
-def test_an_unknown_path_never_redirects(as_):
-    assert as_("owner", "GET", "/api/instances/").status_code == 200
-    assert as_("owner", "GET", "/api//instances").status_code == 404
+def test_an_unknown_path_never_redirects(api_as):
+    assert api_as("owner", "GET", "/api/instances/").status_code == 200
+    assert api_as("owner", "GET", "/api//instances").status_code == 404
 
 
-def test_a_crash_logs_no_local_variables(as_, monkeypatch, capfd):
+def test_a_crash_logs_no_local_variables(api_as, monkeypatch, capfd):
     from panel.core import logs
 
     def broken(*_, **__):
         hidden = "a password in a variable"
         raise RuntimeError("broken" + hidden[:0])
 
-    logs.setup(False)
-    monkeypatch.setattr("panel.services.instances.rows", broken)
-    assert as_("owner", "GET", "/api/instances").status_code == 500
+    logs.setup_logging(False)
+    monkeypatch.setattr("panel.services.instances.select_rows", broken)
+    assert api_as("owner", "GET", "/api/instances").status_code == 500
     logged = capfd.readouterr().err
     assert "RuntimeError: broken" in logged
     assert "a password in a variable" not in logged.replace('hidden = "a password in a variable"', "")
 
 
-def test_two_who_do_the_same_at_once_are_told_so(as_, monkeypatch):
+def test_two_who_do_the_same_at_once_are_told_so(api_as, monkeypatch):
     """What the database's own uniqueness refuses is a 409, also where a service has looked before."""
-    monkeypatch.setattr("panel.services.projects.refuse_taken", lambda *_, **__: None)
-    assert as_("owner", "POST", "/api/projects", json={"name": "shop"}).status_code == 200
-    second = as_("owner", "POST", "/api/projects", json={"name": "shop"})
+    monkeypatch.setattr("panel.services.projects.ensure_unique_name", lambda *_, **__: None)
+    assert api_as("owner", "POST", "/api/projects", json={"name": "shop"}).status_code == 200
+    second = api_as("owner", "POST", "/api/projects", json={"name": "shop"})
     assert (second.status_code, second.json["success"]) == (409, False)
     assert "constraint" not in second.text.lower()
 

@@ -11,37 +11,37 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as any_
 
-from api.docs import described
-from panel.app import LARGEST_BODY, create_app
+from api.docs import openapi_document
+from panel.app import MAX_BODY_BYTES, create_app
 from tests.support import isolated_app, link_crawler, response_assertions
 from tests.support.cast import PASSWORD
-from tests.support.malformed_input import filled
-from tests.test_architecture import operations
+from tests.support.malformed_input import fill_path
+from tests.test_architecture import find_operations
 
-SOME = settings(
+PROPERTY_SETTINGS = settings(
     max_examples=150, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
-SECRET = {"password", "secret", "token", "private_key", "recovery_codes"}
-UNKNOWN = "0199c0a8-0000-7000-8000-000000000000"
+SECRET_FIELDS = {"password", "secret", "token", "private_key", "recovery_codes"}
+UNKNOWN_ID = "0199c0a8-0000-7000-8000-000000000000"
 
 
 @pytest.mark.parametrize(("who", "start"), [("owner", "/"), ("admin", "/admin"), (None, "/sign-in")])
-def test_every_page_is_sealed(browse, cast, who, start):
+def test_every_page_is_sealed(browser_as, cast, who, start):
     cast.instance()
-    seen = list(link_crawler.pages(browse(who), start))
+    seen = list(link_crawler.crawl_pages(browser_as(who), start))
     assert len(seen) > (10 if who else 0)
     for path, answer in seen:
         assert answer.status_code in (200, 303), path
         assert answer.mimetype != "text/html" or "Content-Security-Policy" in answer.headers
 
 
-def test_every_operation_answers_in_its_dialect_and_is_not_kept(app, as_, unlimited):
+def test_every_operation_answers_in_its_dialect_and_is_not_kept(app, api_as, unlimited):
     """ENV-01, ENV-02, ENV-03, ENV-18, ERR-02: with a right token, and with none."""
     asked = 0
     for surface, who in (("USER", "owner"), ("ADMIN", "admin")):
-        for method, path, _ in operations(app, surface):
+        for method, path, _ in find_operations(app, surface):
             for caller in ("billing" if "/billing/" in path else who, "nobody"):
-                answer = as_(caller, method, filled(path, UNKNOWN), data=b"")
+                answer = api_as(caller, method, fill_path(path, UNKNOWN_ID), data=b"")
                 assert answer.status_code < 500, (path, answer.text)
                 kept = method == "GET" and answer.status_code == 200
                 assert answer.headers["Cache-Control"] in ("no-store", "private, no-cache" if kept else "no-store")
@@ -49,7 +49,7 @@ def test_every_operation_answers_in_its_dialect_and_is_not_kept(app, as_, unlimi
     assert asked > 150
 
 
-MINTING = {
+SESSION_PATHS = {
     "/api/instance/{instance_id}/novnc",
     "/api/instance/{instance_id}/webssh",
     "/api/v1/instance/{instance_id}/novnc",
@@ -64,7 +64,7 @@ kept either (test_consoles, test_rescue)."""
 @pytest.mark.parametrize("surface", ["USER", "ADMIN"])
 def test_nothing_secret_is_read_by_get(app, surface):
     """What is read may be kept by the reader's browser, to be asked about again. Secrets come by POST, never kept."""
-    schemas = described(app, surface)["components"]["schemas"]
+    schemas = openapi_document(app, surface)["components"]["schemas"]
 
     def fields(schema, seen=()):
         for name, facts in schemas.get(schema, {}).get("properties", {}).items():
@@ -73,35 +73,35 @@ def test_nothing_secret_is_read_by_get(app, surface):
             if inner and inner not in seen:
                 yield from fields(inner.rpartition("/")[2], (*seen, inner))
 
-    for method, path, operation in operations(app, surface):
+    for method, path, operation in find_operations(app, surface):
         for status, answer in operation["responses"].items():
             schema = answer.get("content", {}).get("application/json", {}).get("schema", {}).get("$ref", "")
-            if method == "GET" and status.startswith("2") and path not in MINTING:
-                assert not SECRET & set(fields(schema.rpartition("/")[2])), path
+            if method == "GET" and status.startswith("2") and path not in SESSION_PATHS:
+                assert not SECRET_FIELDS & set(fields(schema.rpartition("/")[2])), path
 
 
-def test_an_answer_with_a_secret_is_not_kept(as_, cast):
+def test_an_answer_with_a_secret_is_not_kept(api_as, cast):
     body = {"name": "k", "algorithm": "ed25519"}
-    answer = as_("owner", "POST", "/api/ssh-key/generate", json=body)
+    answer = api_as("owner", "POST", "/api/ssh-key/generate", json=body)
     assert "PRIVATE KEY" in answer.text
     assert answer.headers["Cache-Control"] == "no-store"
     assert "ETag" not in answer.headers
 
 
 @pytest.mark.parametrize("method", ["OPTIONS", "TRACE", "PROPFIND", "A" * 100])
-def test_methods_that_nothing_takes(as_, browse, method):
+def test_methods_that_nothing_takes(api_as, browser_as, method):
     """ENV-11, ERR-12"""
     for who, path in (("owner", "/api/instances"), ("admin", "/api/v1/instances")):
-        answer = as_(who, method, path)
+        answer = api_as(who, method, path)
         assert answer.status_code == 405
         assert "GET" in answer.headers["Allow"]
-    assert browse("owner").open("/instances", method=method).status_code == 405
+    assert browser_as("owner").open("/instances", method=method).status_code == 405
 
 
-def test_head_is_get_without_a_body(as_):
+def test_head_is_get_without_a_body(api_as):
     """The same status and envelope, for programs that only want to know."""
     for who, path in (("owner", "/api/instances"), ("admin", "/api/v1/instances"), ("admin", "/api/v1/nosuch")):
-        head, get = as_(who, "HEAD", path), as_(who, "GET", path)
+        head, get = api_as(who, "HEAD", path), api_as(who, "GET", path)
         assert (head.status_code, head.data) == (get.status_code, b"")
         assert head.headers.get("X-Api-Envelope") == get.headers.get("X-Api-Envelope")
 
@@ -110,9 +110,9 @@ class TestHttps:
     @pytest.fixture
     def secure(self, tmp_path):
         settings = {"public_url": "https://panel.example.com", "redis_url": "redis://127.0.0.1:1"}
-        with isolated_app.installation(tmp_path, make=create_app, **settings) as app:
+        with isolated_app.isolated_installation(tmp_path, create=create_app, **settings) as app:
             app.testing = True
-            app.test_client_class = response_assertions.Client
+            app.test_client_class = response_assertions.CheckingClient
             yield app
 
     def test_browsers_are_told_to_stay_with_https_and_cookies_too(self, secure):
@@ -130,12 +130,12 @@ class TestHttps:
                 assert "SameSite=Lax" in cookie or "SameSite=Strict" in cookie
 
 
-def test_without_https_nothing_is_promised(browse):
+def test_without_https_nothing_is_promised(browser_as):
     for path in ("/sign-in", "/api/connect"):
-        assert "Strict-Transport-Security" not in browse().get(path).headers
+        assert "Strict-Transport-Security" not in browser_as().get(path).headers
 
 
-OUTSIDE = [
+OUTSIDE_ADDRESSES = [
     "//evil.example",
     "///evil.example",
     "/\\evil.example",
@@ -162,29 +162,29 @@ OUTSIDE = [
 ]
 
 
-@pytest.mark.parametrize("wanted", OUTSIDE)
-def test_nobody_is_sent_elsewhere_by_name(browse, wanted):
-    only_to_us(browse("owner").get("/sign-in", query_string={"next": wanted}))
+@pytest.mark.parametrize("wanted", OUTSIDE_ADDRESSES)
+def test_nobody_is_sent_elsewhere_by_name(browser_as, wanted):
+    assert_redirect_is_local(browser_as("owner").get("/sign-in", query_string={"next": wanted}))
 
 
-@SOME
+@PROPERTY_SETTINGS
 @given(
     start=any_.sampled_from(["", "/", "//", "/\\", "https://", "\\", "/x", "/@", "/.", "/;", "/?"]), rest=any_.text()
 )
 @example(start="/", rest="\t/evil.example")
-def test_nobody_is_sent_elsewhere(browse, start, rest):
+def test_nobody_is_sent_elsewhere(browser_as, start, rest):
     """Whatever a link says where to go on after signing in: the way goes to a page of this panel."""
-    only_to_us(browse("owner").get("/sign-in", query_string={"next": start + rest}))
+    assert_redirect_is_local(browser_as("owner").get("/sign-in", query_string={"next": start + rest}))
     sent = {"HX-Current-URL": start + rest.encode("ascii", "ignore").decode().translate({10: None, 13: None, 0: None})}
-    only_to_us(browse().get("/instances", headers=sent | {"HX-Request": "true"}))
+    assert_redirect_is_local(browser_as().get("/instances", headers=sent | {"HX-Request": "true"}))
 
 
-def only_to_us(answer):
+def assert_redirect_is_local(answer):
     """`tests.support.response_assertions` has looked that the address is one of our own."""
     assert answer.status_code == 404 or {"Location", "HX-Redirect"} & set(answer.headers.keys()), answer.status
 
 
-FORGED = {
+FORGED_HEADERS = {
     "Host": "evil.example",
     "X-Forwarded-Host": "evil.example",
     "X-Forwarded-Proto": "https",
@@ -196,24 +196,24 @@ FORGED = {
 }
 
 
-def test_what_a_client_says_about_itself_is_on_no_page(browse, cast):
+def test_what_a_client_says_about_itself_is_on_no_page(browser_as, cast):
     """No link, no redirect and no cookie of ours is made from it."""
-    browser = browse("owner")
+    browser = browser_as("owner")
     for path in ("/", "/instances", "/profile", "/nosuch"):
-        answer = browser.get(path, headers=FORGED)
+        answer = browser.get(path, headers=FORGED_HEADERS)
         assert "evil" not in answer.text + str(answer.headers)
-    answer = browse().get("/instances", headers=FORGED)
+    answer = browser_as().get("/instances", headers=FORGED_HEADERS)
     assert answer.headers["Location"] == "/sign-in?next=/instances"
 
 
-def test_what_a_client_says_about_itself_changes_no_answer_of_an_api(as_):
+def test_what_a_client_says_about_itself_changes_no_answer_of_an_api(api_as):
     for who, path in (("owner", "/api/connect"), ("nobody", "/api/connect"), ("admin", "/api/v1/auth")):
-        plain, forged = as_(who, "GET", path), as_(who, "GET", path, headers=FORGED)
+        plain, forged = api_as(who, "GET", path), api_as(who, "GET", path, headers=FORGED_HEADERS)
         assert (plain.status_code, plain.data) == (forged.status_code, forged.data)
 
 
 @pytest.fixture
-def behind(app):
+def set_trusted_proxies(app):
     """Sets the networks whose proxies are believed."""
     kept = app.extensions["config"]
 
@@ -239,33 +239,35 @@ def behind(app):
         ("2001:db8::/32", "2001:db8::1", "2001:db8:ffff::1, 2001:db9::5", "2001:db9::5"),
     ],
 )
-def test_only_trusted_proxies_say_where_a_request_comes_from(app, behind, trusted, peer, forwarded, source):
+def test_only_trusted_proxies_say_where_a_request_comes_from(
+    app, set_trusted_proxies, trusted, peer, forwarded, source
+):
     from panel.auth import source_address
 
-    behind(trusted)
+    set_trusted_proxies(trusted)
     headers = {"X-Forwarded-For": forwarded} if forwarded else {}
     with app.test_request_context("/", headers=headers, environ_base={"REMOTE_ADDR": peer}):
         assert source_address() == ipaddress.ip_address(source)
 
 
-@SOME
+@PROPERTY_SETTINGS
 @given(forwarded=any_.text(any_.characters(max_codepoint=255, exclude_characters="\r\n"), max_size=60))
-def test_any_forwarded_address(app, behind, forwarded):
+def test_any_forwarded_address(app, set_trusted_proxies, forwarded):
     from panel.auth import source_address
 
-    behind("10.0.0.0/8")
+    set_trusted_proxies("10.0.0.0/8")
     sent = {"X-Forwarded-For": forwarded}
     with app.test_request_context("/", headers=sent, environ_base={"REMOTE_ADDR": "10.0.0.1"}):
         assert source_address()
 
 
 @pytest.mark.parametrize(("method", "path"), [("POST", "/api/ssh-keys"), ("POST", "/api/v1/instances")])
-def test_too_large_a_body(as_, method, path):
+def test_too_large_a_body(api_as, method, path):
     who = "admin" if "v1" in path else "owner"
-    assert as_(who, method, path, data=b" " * LARGEST_BODY).status_code == 422
-    answer = as_(who, method, path, data=b" " * (LARGEST_BODY + 1))
+    assert api_as(who, method, path, data=b" " * MAX_BODY_BYTES).status_code == 422
+    answer = api_as(who, method, path, data=b" " * (MAX_BODY_BYTES + 1))
     assert (answer.status_code, answer.json["success"]) == (413, False)
 
 
-def test_too_large_a_form(browse):
-    assert browse("owner").post("/profile", data={"timezone": "x" * (LARGEST_BODY + 1)}).status_code == 413
+def test_too_large_a_form(browser_as):
+    assert browser_as("owner").post("/profile", data={"timezone": "x" * (MAX_BODY_BYTES + 1)}).status_code == 413

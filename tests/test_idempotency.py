@@ -6,45 +6,45 @@ import pytest
 
 from panel.core import clock
 from panel.core.db import session
-from panel.models import AuditEntry, Instance, Repeat
+from panel.models import AuditEntry, IdempotencyKey, Instance
 from worker.engine import purge
 
-KEY = {"Idempotency-Key": "order-7"}
+IDEMPOTENCY_HEADERS = {"Idempotency-Key": "order-7"}
 
 
 @pytest.fixture
-def order(as_, cast):
+def order(api_as, cast):
     """A billing system's order of an instance with a deploy, whose answer holds a password."""
 
-    def sent(headers=KEY, **more):
+    def sent(headers=IDEMPOTENCY_HEADERS, **more):
         body = {
             "user_id": cast.owner.id,
             "location_id": cast.location.id,
             "plan_id": cast.plan.id,
             "image_id": cast.image.id,
         }
-        return as_("billing", "POST", "/api/v1/billing/instances", json={**body, **more}, headers=headers)
+        return api_as("billing", "POST", "/api/v1/billing/instances", json={**body, **more}, headers=headers)
 
     return sent
 
 
-def count(model):
+def count_rows(model):
     return session.query(model).count()
 
 
 def test_an_order_that_is_sent_again_makes_no_second_instance(order):
     """ERR-02: the answer is that of the first, its password included, and says that it is."""
     first = order()
-    made, entries = count(Instance), count(AuditEntry)
+    made, entries = count_rows(Instance), count_rows(AuditEntry)
     again = order()
     assert (again.status_code, again.json) == (200, first.json)
     assert again.json["data"]["password"]
     assert "Idempotency-Replayed" not in first.headers
     assert again.headers["Idempotency-Replayed"] == "true"
-    assert (count(Instance), count(AuditEntry)) == (made, entries)
+    assert (count_rows(Instance), count_rows(AuditEntry)) == (made, entries)
 
 
-def test_the_kept_answer_is_encrypted(world, order):
+def test_the_kept_answer_is_encrypted(rolled_back_app, order):
     password = order().json["data"]["password"]
     kept = session.connection().exec_driver_sql("select answer from repeats").scalars().all()
     assert len(kept) == 1
@@ -53,24 +53,27 @@ def test_the_kept_answer_is_encrypted(world, order):
 
 def test_the_key_with_another_request_is_refused(order):
     order()
-    made = count(Instance)
+    made = count_rows(Instance)
     refused = order(hostname="other.example.com")
     assert refused.status_code == 422
     assert "Idempotency-Key" in refused.json["message"]
-    assert count(Instance) == made
+    assert count_rows(Instance) == made
 
 
 def test_a_refused_request_may_be_mended_and_sent_again(order):
     assert order(plan_id="nothing").status_code == 422
-    assert count(Repeat) == 0
+    assert count_rows(IdempotencyKey) == 0
     assert order().status_code == 200
 
 
-def test_keys_belong_to_a_token(as_, cast):
+def test_keys_belong_to_a_token(api_as, cast):
     project = {"name": "Shop"}
     for who in ("owner", "outsider"):
-        assert as_(who, "POST", "/api/projects", json=project, headers=KEY).json["project"]["name"] == "Shop"
-    assert count(Repeat) == 2
+        assert (
+            api_as(who, "POST", "/api/projects", json=project, headers=IDEMPOTENCY_HEADERS).json["project"]["name"]
+            == "Shop"
+        )
+    assert count_rows(IdempotencyKey) == 2
 
 
 def test_without_a_key_a_second_request_is_a_second_order(order):
@@ -88,5 +91,5 @@ def test_a_key_is_forgotten_after_a_day(order, monkeypatch):
     monkeypatch.setattr(clock, "now", lambda: later)
     assert order().json != first.json
     monkeypatch.setattr(clock, "now", lambda: later + timedelta(hours=25))
-    purge.tidy()
-    assert count(Repeat) == 0
+    purge.purge_expired()
+    assert count_rows(IdempotencyKey) == 0

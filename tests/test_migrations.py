@@ -9,16 +9,16 @@ from sqlalchemy import JSON, MetaData, create_engine, insert, inspect, make_url,
 import panel.models  # noqa: F401
 from panel.core import clock
 from panel.core.config import Config
-from panel.core.db import allow_migrations, bare_app, db
-from tests.conftest import CONFIGURED
+from panel.core.db import create_worker_app, db, init_migrate
+from tests.conftest import PANEL_ENVIRONMENT
 
-FIRST = "ec4a282d50b5"
+FIRST_REVISION = "ec4a282d50b5"
 
 
 @pytest.fixture
-def empty(tmp_path):
+def empty_database(tmp_path):
     """The address of a database without tables."""
-    given = CONFIGURED.get("PANEL_TEST_DATABASE_URL")
+    given = PANEL_ENVIRONMENT.get("PANEL_TEST_DATABASE_URL")
     if not given:
         yield f"sqlite:///{tmp_path / 'empty.db'}"
         return
@@ -31,9 +31,9 @@ def empty(tmp_path):
     engine.dispose()
 
 
-def test_up_and_down(empty, tmp_path):
-    app = bare_app(Config(data_dir=tmp_path, database_url=empty, secret_key="test"))
-    allow_migrations(app)
+def test_migrations_upgrade_and_downgrade(empty_database, tmp_path):
+    app = create_worker_app(Config(data_dir=tmp_path, database_url=empty_database, secret_key="test"))
+    init_migrate(app)
     with app.app_context():
         flask_migrate.upgrade()
         flask_migrate.check()  # ends the process when models and migrations differ
@@ -44,32 +44,32 @@ def test_up_and_down(empty, tmp_path):
         db.engine.dispose()
 
 
-def test_rows_stay(empty, tmp_path):
+def test_migrations_keep_rows(empty_database, tmp_path):
     """An installation of the first release, with a row in every table, is brought up to date and back."""
-    app = bare_app(Config(data_dir=tmp_path, database_url=empty, secret_key="test"))
-    allow_migrations(app)
+    app = create_worker_app(Config(data_dir=tmp_path, database_url=empty_database, secret_key="test"))
+    init_migrate(app)
     with app.app_context():
-        flask_migrate.upgrade(revision=FIRST)
-        filled = fill(db.engine)
+        flask_migrate.upgrade(revision=FIRST_REVISION)
+        filled = fill_tables(db.engine)
         flask_migrate.upgrade()
-        assert counted(db.engine, filled) == dict.fromkeys(filled, 1)
-        flask_migrate.downgrade(revision=FIRST)
-        assert counted(db.engine, filled) == dict.fromkeys(filled, 1)
+        assert count_rows(db.engine, filled) == dict.fromkeys(filled, 1)
+        flask_migrate.downgrade(revision=FIRST_REVISION)
+        assert count_rows(db.engine, filled) == dict.fromkeys(filled, 1)
         db.engine.dispose()
 
 
-def fill(engine):
+def fill_tables(engine):
     """One row in each table, with what may not be empty. Says which tables there are."""
     tables = MetaData()
     tables.reflect(engine, resolve_fks=True)
     tables.remove(tables.tables["alembic_version"])
     with engine.begin() as connection:
         for table in tables.sorted_tables:
-            connection.execute(insert(table).values({c.name: some(c) for c in table.c if not c.nullable}))
+            connection.execute(insert(table).values({c.name: sample_value(c) for c in table.c if not c.nullable}))
     return [table.name for table in tables.sorted_tables]
 
 
-def some(column):
+def sample_value(column):
     """A value of the column's type; every id is the same, so that rows refer to each other."""
     if isinstance(column.type, JSON):
         return []
@@ -77,6 +77,6 @@ def some(column):
     return clock.now() if kind is datetime else kind(1)
 
 
-def counted(engine, tables):
+def count_rows(engine, tables):
     with engine.connect() as connection:
         return {name: connection.scalar(text(f"select count(*) from {name}")) for name in tables}

@@ -7,31 +7,31 @@ from panel.schemas.plans import AdminPlanOut
 from panel.services import catalog
 
 billing = kit.Billing("catalog", __name__, description="What can be sold")
-MAY = permissions.BILLING
+BILLING_PERMISSION = permissions.BILLING
 
 
-@billing.get("/locations", op="locations", can=MAY, query=kit.PageQuery, out=kit.rows(LocationOut))
+@billing.get("/locations", op="locations", can=BILLING_PERMISSION, query=kit.PageQuery, out=kit.admin_page(LocationOut))
 def locations():
     """List the open locations.
 
     Their ids are the `location_id` of an order.
     """
-    return kit.paginate(catalog.locations())
+    return kit.paginate(catalog.select_locations())
 
 
-@billing.get("/plans", op="plans", can=MAY, query=kit.PageQuery, out=kit.rows(AdminPlanOut))
+@billing.get("/plans", op="plans", can=BILLING_PERMISSION, query=kit.PageQuery, out=kit.admin_page(AdminPlanOut))
 def plans():
     """List the plans that can be chosen in some location.
 
     Switched-off plans are not among them. Their ids are the `plan_id` of an order.
     """
-    return kit.paginate(catalog.sold_plans())
+    return kit.paginate(catalog.select_sold_plans())
 
 
-@billing.get("/images", op="images", can=MAY, query=kit.PageQuery, out=kit.rows(ImageOut))
+@billing.get("/images", op="images", can=BILLING_PERMISSION, query=kit.PageQuery, out=kit.admin_page(ImageOut))
 def images():
     """List the images that every customer may install.
 
     Captured images of customers are not among them. Their ids are the `image_id` of an order.
     """
-    return kit.paginate(catalog.public_images())
+    return kit.paginate(catalog.select_public_images())

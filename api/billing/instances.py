@@ -3,19 +3,19 @@
 from flask import url_for
 
 from api import kit
-from api.instances.actions import POWER, TASK_ID
-from api.instances.suspension import SUSPENSION, WORK
+from api.instances.actions import POWER_ACTIONS, TASK_ID
+from api.instances.suspension import OPTIONAL_TASK, SUSPENSION_MESSAGES
 from panel.auth import permissions
 from panel.schemas.billing import OrderIn, OrderOut, RentedInstanceOut, SsoIn, SsoOut, TerminateIn
 from panel.schemas.instances import PlanChange
 from panel.services import billing_users, instances, sso
 
 billing = kit.Billing("instance", __name__, description="Instances of the billing system")
-MAY = permissions.BILLING
-SYSTEM = ("image_id", "password", "cloudcfg", "timezone", "key_ids", "key_field", "user_scripts")
+BILLING_PERMISSION = permissions.BILLING
+DEPLOY_FIELDS = ("image_id", "password", "cloudcfg", "timezone", "key_ids", "key_field", "user_scripts")
 
 
-@billing.post("/instances", op="create", can=MAY, body=OrderIn, out=OrderOut)
+@billing.post("/instances", op="create", can=BILLING_PERMISSION, body=OrderIn, out=OrderOut)
 def create(body):
     """Create an instance for a user and, when an image is named, install it at once.
 
@@ -24,18 +24,18 @@ def create(body):
     `hypervisor_not_available`. Nothing is kept of a refused request.
     """
     owner = billing_users.get(body.pop("user_id"), "user_id")
-    system = {name: body.pop(name) for name in SYSTEM if name in body}
+    system = {name: body.pop(name) for name in DEPLOY_FIELDS if name in body}
     made = instances.create(owner, actor=kit.actor(), billing_mode="external", **body)
     answer = {"instance_id": made.id, "task_id": None, "password": None}
     if system["image_id"] is None:
-        kit.say("The instance is created. Deploy an image to it next.")
+        kit.set_message("The instance is created. Deploy an image to it next.")
         return answer
     task, password = instances.deploy(made, account=owner, actor=kit.actor(), **system)
-    kit.say("The instance is created and being deployed.")
+    kit.set_message("The instance is created and being deployed.")
     return {**answer, "task_id": task.id, "password": password}
 
 
-@billing.get("/instance/<instance_id>", op="get", can=MAY, out=RentedInstanceOut)
+@billing.get("/instance/<instance_id>", op="get", can=BILLING_PERMISSION, out=RentedInstanceOut)
 def show(instance_id):
     """Show an instance.
 
@@ -44,24 +44,24 @@ def show(instance_id):
     return instances.get(instance_id)
 
 
-def power(action, summary, message):
+def add_power_route(action, summary, message):
     def act(instance_id):
-        task = instances.act(instances.get(instance_id), action, actor=kit.actor(), by_operator=True)
-        kit.say(message if task else "It is so already.")
+        task = instances.run_power_action(instances.get(instance_id), action, actor=kit.actor(), by_operator=True)
+        kit.set_message(message if task else "It is so already.")
         return {"task_id": task and task.id}
 
     act.__doc__ = summary
-    billing.post(f"/instance/<instance_id>/power/{action}", op=action, can=MAY, out=WORK)(act)
+    billing.post(f"/instance/<instance_id>/power/{action}", op=action, can=BILLING_PERMISSION, out=OPTIONAL_TASK)(act)
 
 
-for action, (summary, message) in POWER.items():
-    power(action, summary, message)
+for action, (summary, message) in POWER_ACTIONS.items():
+    add_power_route(action, summary, message)
 
 
 @billing.post(
     "/instance/<instance_id>/change-plan",
     op="change_plan",
-    can=MAY,
+    can=BILLING_PERMISSION,
     body=PlanChange,
     out=kit.Schema.from_dict({"task_id": TASK_ID}, name="ChangingSoldPlan"),
 )
@@ -74,11 +74,11 @@ def change_plan(body, instance_id):
     Nothing is taken or changed by a refused request.
     """
     task = instances.change_plan(instances.get(instance_id), actor=kit.actor(), by_operator=True, **body)
-    kit.say("The plan is changed. The disk is being grown.")
+    kit.set_message("The plan is changed. The disk is being grown.")
     return {"task_id": task.id}
 
 
-@billing.post("/instance/<instance_id>/suspend", op="suspend", can=MAY, out=WORK)
+@billing.post("/instance/<instance_id>/suspend", op="suspend", can=BILLING_PERMISSION, out=OPTIONAL_TASK)
 def suspend(instance_id):
     """Suspend an instance.
 
@@ -86,11 +86,11 @@ def suspend(instance_id):
     `admin`.
     """
     task = instances.suspend(instances.get(instance_id), reason="admin", actor=kit.actor())
-    kit.say(SUSPENSION["suspend"] if task else "It is suspended already.")
+    kit.set_message(SUSPENSION_MESSAGES["suspend"] if task else "It is suspended already.")
     return {"task_id": task and task.id}
 
 
-@billing.post("/instance/<instance_id>/unsuspend", op="unsuspend", can=MAY, out=WORK)
+@billing.post("/instance/<instance_id>/unsuspend", op="unsuspend", can=BILLING_PERMISSION, out=OPTIONAL_TASK)
 def unsuspend(instance_id):
     """End the suspension of an instance.
 
@@ -98,14 +98,14 @@ def unsuspend(instance_id):
     no task.
     """
     task = instances.unsuspend(instances.get(instance_id), actor=kit.actor())
-    kit.say(SUSPENSION["resume"] if task else "It is not suspended.")
+    kit.set_message(SUSPENSION_MESSAGES["resume"] if task else "It is not suspended.")
     return {"task_id": task and task.id}
 
 
 @billing.post(
     "/instance/<instance_id>/terminate",
     op="terminate",
-    can=MAY,
+    can=BILLING_PERMISSION,
     body=TerminateIn,
     out=kit.Schema.from_dict({"task_id": TASK_ID}, name="Terminating"),
 )
@@ -116,17 +116,17 @@ def terminate(body, instance_id):
     instances that have backups.
     """
     task = instances.destroy(instances.get(instance_id), actor=kit.actor(), by_operator=True, **body)
-    kit.say("The instance is being destroyed.")
+    kit.set_message("The instance is being destroyed.")
     return {"task_id": task.id}
 
 
-@billing.post("/instance/<instance_id>/sso", op="sso", can=MAY, body=SsoIn, out=SsoOut)
+@billing.post("/instance/<instance_id>/sso", op="sso", can=BILLING_PERMISSION, body=SsoIn, out=SsoOut)
 def sign_in_link(body, instance_id):
     """Make a link that signs the instance's owner in, at the page of the instance.
 
     It works once. A second factor, if the owner has one, is asked for as always.
     """
     instance = instances.get(instance_id)
-    kit.say("The link is made.")
+    kit.set_message("The link is made.")
     leads_to = url_for("instances.show", instance_id=instance.id)
-    return sso.make(billing_users.get(instance.account_id), leads_to=leads_to, **body)
+    return sso.create_link(billing_users.get(instance.account_id), redirect_to=leads_to, **body)

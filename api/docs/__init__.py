@@ -6,9 +6,9 @@ import yaml
 from flask import Blueprint, Response, current_app, render_template
 
 import panel
-from api.docs.document import described
+from api.docs.document import openapi_document
 
-__all__ = ["bp", "described"]
+__all__ = ["bp", "openapi_document"]
 
 bp = Blueprint("docs", __name__)
 
@@ -27,24 +27,24 @@ def user():
 @bp.get("/api/admin/openapi.yaml")
 @bp.get("/api/docs/openapi.yaml")
 def admin_document():
-    return document("ADMIN")
+    return document_response("ADMIN")
 
 
 @bp.get("/api/docs/user/openapi.yaml")
 def user_document():
-    return document("USER")
+    return document_response("USER")
 
 
-def document(surface):
+def document_response(surface):
     app = current_app._get_current_object()
-    text = written(app, surface, panel.__version__, app.extensions["config"].public_url)
+    text = render_document(app, surface, panel.__version__, app.extensions["config"].public_url)
     return Response(text, mimetype="application/yaml")
 
 
 @lru_cache(maxsize=8)
-def written(app, surface, *facts):
+def render_document(app, surface, *facts):
     """The document as YAML, which takes a moment to write and changes only with these facts."""
-    return yaml.dump(described(app, surface), Dumper=Dumper, sort_keys=False, allow_unicode=True, width=120)
+    return yaml.dump(openapi_document(app, surface), Dumper=Dumper, sort_keys=False, allow_unicode=True, width=120)
 
 
 class Dumper(getattr(yaml, "CSafeDumper", yaml.SafeDumper)):

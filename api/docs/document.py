@@ -9,7 +9,7 @@ from api.docs import failures
 from panel.auth import permissions
 from panel.schemas.base import In
 
-ID = "0199c0a8-7d3e-7c4e-9d3c-0d2f8a5b6c7d"
+EXAMPLE_ID = "0199c0a8-7d3e-7c4e-9d3c-0d2f8a5b6c7d"
 ENVELOPE = {
     "description": "The version of the envelope that this answer wears.",
     "schema": {"type": "string", "examples": ["v1"]},
@@ -21,10 +21,10 @@ BEARER = {
 }
 
 
-def described(app, surface):
+def openapi_document(app, surface):
     """The document as this installation serves it at this moment: its own version and its own public address, never
     what a client put into its Host header."""
-    document = finished(app, surface)
+    document = build_document(app, surface)
     return {
         "openapi": document["openapi"],
         "info": {**document["info"], "version": panel.__version__},
@@ -34,31 +34,31 @@ def described(app, surface):
 
 
 @cache
-def finished(app, surface):
+def build_document(app, surface):
     """All of the document that stays while the panel runs."""
     api = app.extensions["openapi"][surface]
     document = deepcopy(api.spec.to_dict())
     document["info"]["description"] = introduction(surface)
-    document["tags"] = [{**tag, "name": heading(*tag["name"].split("_", 1))} for tag in document["tags"]]
+    document["tags"] = [{**tag, "name": tag_name(*tag["name"].split("_", 1))} for tag in document["tags"]]
     for path, operations in document["paths"].items():
         shared = operations.pop("parameters", [])
         for method, operation in operations.items():
-            operation["parameters"] = [explained(each) for each in shared + operation.get("parameters", [])]
+            operation["parameters"] = [describe_parameter(each) for each in shared + operation.get("parameters", [])]
             if key := operation.pop("x-idempotency-key", None):
                 operation["parameters"].append(key)
-            operation["tags"] = [heading(*operation["operationId"].split(".")[:2])]
-            say_what_it_needs(operation)
+            operation["tags"] = [tag_name(*operation["operationId"].split(".")[:2])]
+            add_requirements(operation)
             if surface == "ADMIN":
-                explain_paging(operation)
+                add_paging(operation)
             failures.add(operation, surface, path, method)
             if surface == "ADMIN":
-                wear_envelope(operation)
+                add_envelope_header(operation)
     components = document["components"]
     components["responses"] = failures.responses(surface)
-    components["headers"] = {"X-Api-Envelope": ENVELOPE, **failures.HEADERS}
+    components["headers"] = {"X-Api-Envelope": ENVELOPE, **failures.FAILURE_HEADERS}
     components["securitySchemes"] = {"bearer": BEARER}
-    for schema, name in named(api):
-        settle(schema, components["schemas"][name])
+    for schema, name in list_schemas(api):
+        finalize_schema(schema, components["schemas"][name])
     components["schemas"].pop("PaginationMetadata", None)  # flask-smorest's own, which nothing here uses
     return document
 
@@ -68,12 +68,12 @@ def introduction(surface):
     return text.replace("FAMILIES", ", ".join(f"`{family}`" for family in permissions.FAMILIES))
 
 
-def heading(surface, resource):
+def tag_name(surface, resource):
     """Under what an operation stands. Billing systems have users and instances too."""
     return f"billing_{resource}" if surface == "billing" else resource
 
 
-PARTS = {
+PATH_PARTS = {
     "slot": ("The optical drive: `primary` or `secondary`.", "primary"),
     "device": ("The optical drive: `primary` or `secondary`.", "primary"),
     "domain_name": ("The machine's name on the hypervisor.", "old-web"),
@@ -85,18 +85,18 @@ PARTS = {
 """Parts of paths that are words."""
 
 
-def explained(parameter):
+def describe_parameter(parameter):
     """A parameter with a description. An id in a path says by its name whose it is."""
     name = parameter["name"]
-    if parameter["in"] == "path" and name in PARTS:
-        return {"description": PARTS[name][0], "example": PARTS[name][1], **parameter}
+    if parameter["in"] == "path" and name in PATH_PARTS:
+        return {"description": PATH_PARTS[name][0], "example": PATH_PARTS[name][1], **parameter}
     if parameter["in"] != "path" or not name.endswith("_id"):
         return parameter
     thing = name.removesuffix("_id").replace("_", " ")
-    return {"description": f"Id of the {thing}.", "example": ID, **parameter}
+    return {"description": f"Id of the {thing}.", "example": EXAMPLE_ID, **parameter}
 
 
-def say_what_it_needs(operation):
+def add_requirements(operation):
     needs = []
     if scope := operation.get("x-scope"):
         needs.append(f"Token scope: `{scope}`.")
@@ -107,7 +107,7 @@ def say_what_it_needs(operation):
         del operation["description"]
 
 
-def explain_paging(operation):
+def add_paging(operation):
     """Say of a list of the operators' API how it is read as a whole: programs know other places for it."""
     sizes = [each["schema"] for each in operation["parameters"] if each["name"] == "per_page"]
     if sizes:
@@ -119,19 +119,19 @@ def explain_paging(operation):
         operation["description"] = "\n\n".join(filter(None, (operation.get("description"), paging)))
 
 
-def wear_envelope(operation):
+def add_envelope_header(operation):
     for answer in operation["responses"].values():
         if "$ref" not in answer:
             answer["headers"] = {"X-Api-Envelope": {"$ref": "#/components/headers/X-Api-Envelope"}}
 
 
-def named(api):
+def list_schemas(api):
     """The classes of the document's schemas with their names in it."""
     converter = api.ma_plugin.converter
     return [(key[0], name) for key, name in converter.refs.items() if name in api.spec.components.schemas]
 
 
-def settle(schema, described):
+def finalize_schema(schema, described):
     """What clients may rely on. In what they send, unknown fields are refused. In what they get, every listed field is
     there but those that say otherwise, and fields that are added later must not disturb them."""
     if not issubclass(schema, In):

@@ -4,7 +4,7 @@ from api import errors
 from panel.auth import permissions
 
 ID = "0199c0a8-7d3e-7c4e-9d3c-0d2f8a5b6c7d"
-NAMES = {
+FAILURE_NAMES = {
     400: "Malformed",
     401: "Unauthenticated",
     403: "Forbidden",
@@ -15,7 +15,7 @@ NAMES = {
     429: "TooMany",
     503: "Unavailable",
 }
-MEANINGS = {
+FAILURE_MEANINGS = {
     400: "The body is not a JSON object.",
     401: "The token is unknown, expired or revoked.",
     403: "The token may not do this. The message says what it lacks.",
@@ -27,7 +27,7 @@ MEANINGS = {
     503: "Something this needs, the database or a hypervisor, does not answer at the moment. Nothing was changed; try"
     " again later.",
 }
-EXAMPLES = {
+FAILURE_EXAMPLES = {
     400: {"message": "The body must be a JSON object."},
     401: {"message": "The token is missing, unknown or no longer valid."},
     403: {"message": "The token's scope does not permit this action: it needs instances:write."},
@@ -41,10 +41,10 @@ EXAMPLES = {
     429: {"message": "Only 600 requests a minute are allowed here."},
     503: {"message": "The hypervisor does not answer. Try again later.", "reason": "hypervisor_unreachable"},
 }
-OPERATORS = {401: {"message": "Unauthorized!"}, 403: {"message": "Unauthorized!"}}
+ADMIN_EXAMPLES = {401: {"message": "Unauthorized!"}, 403: {"message": "Unauthorized!"}}
 """Where the operators' dialect says it in other words (specification 5.6)."""
 
-HEADERS = {
+FAILURE_HEADERS = {
     "Retry-After": {
         "description": "Seconds until the next request may succeed.",
         "schema": {"type": "integer", "examples": [12]},
@@ -58,12 +58,12 @@ def add(operation, surface, path, method):
     answers = operation["responses"]
     answers.pop("default", None)
     invalid = answers.pop("422", None) is not None
-    for status in possible(operation, path, method, invalid):
-        answers.setdefault(str(status), {"$ref": f"#/components/responses/{NAMES[status]}"})
+    for status in possible_statuses(operation, path, method, invalid):
+        answers.setdefault(str(status), {"$ref": f"#/components/responses/{FAILURE_NAMES[status]}"})
     operation["responses"] = dict(sorted(answers.items()))
 
 
-def possible(operation, path, method, invalid):
+def possible_statuses(operation, path, method, invalid):
     if operation["x-permission"] != permissions.PUBLIC:
         yield from (401, 403)
     yield 429
@@ -82,10 +82,10 @@ def responses(surface):
     """The answers that the operations refer to."""
     schema = {"$ref": f"#/components/schemas/{error_schema(surface)}"}
     found = {}
-    for status, name in NAMES.items():
-        words = EXAMPLES[status] | (OPERATORS.get(status, {}) if surface == "ADMIN" else {})
+    for status, name in FAILURE_NAMES.items():
+        words = FAILURE_EXAMPLES[status] | (ADMIN_EXAMPLES.get(status, {}) if surface == "ADMIN" else {})
         content = {"schema": schema, "example": {"success": False, **words}}
-        found[name] = {"description": MEANINGS[status], "content": {"application/json": content}}
+        found[name] = {"description": FAILURE_MEANINGS[status], "content": {"application/json": content}}
     for name in ("TooMany", "Unavailable"):
         found[name]["headers"] = {"Retry-After": {"$ref": "#/components/headers/Retry-After"}}
     return found

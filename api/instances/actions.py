@@ -4,7 +4,7 @@ from marshmallow import fields
 
 from api import kit
 from api.instances import user
-from api.instances.customer import mine
+from api.instances.customer import get_own_instance
 from panel.schemas.base import about
 from panel.schemas.instances import DeployIn
 from panel.schemas.tasks import TaskLogOut, TaskOut, TaskQuery
@@ -19,7 +19,7 @@ PASSWORD = fields.String(**about("Password of root, when one was made up. Shown 
     op="deploy",
     can="instances.manage",
     body=DeployIn,
-    out=kit.done(task_id=TASK_ID, password=PASSWORD),
+    out=kit.result(task_id=TASK_ID, password=PASSWORD),
 )
 def deploy(body, instance_id):
     """Install an operating system.
@@ -29,44 +29,44 @@ def deploy(body, instance_id):
     instance, with `already_deployed` when it has a system: a second deploy never replaces it. `reinstall` does, and
     loses what is on the first disk.
     """
-    task, password = instances.deploy(mine(instance_id), account=kit.account(), actor=kit.actor(), **body)
+    task, password = instances.deploy(get_own_instance(instance_id), account=kit.account(), actor=kit.actor(), **body)
     answer = {"message": "The instance is being deployed.", "task_id": task.id}
     return {**answer, "password": password} if password else answer
 
 
-def power(action, summary, message):
+def add_power_route(action, summary, message):
     def act(instance_id):
-        task = instances.act(mine(instance_id), action, actor=kit.actor())
+        task = instances.run_power_action(get_own_instance(instance_id), action, actor=kit.actor())
         return {"message": message, "task_id": task.id} if task else {"message": "It is so already."}
 
     act.__doc__ = summary
     path = f"/instance/<instance_id>/power/{action}"
-    user.post(path, op=action, can="instances.power", out=kit.done(task_id=TASK_ID))(act)
+    user.post(path, op=action, can="instances.power", out=kit.result(task_id=TASK_ID))(act)
 
 
-REFUSED = "Refused (409) with `not_deployed`, `suspended` or `task_running`."
-POWER = {
-    "start": (f"Power on.\n\nDoes nothing to a running instance. {REFUSED}", "The instance starts."),
+POWER_REFUSALS = "Refused (409) with `not_deployed`, `suspended` or `task_running`."
+POWER_ACTIONS = {
+    "start": (f"Power on.\n\nDoes nothing to a running instance. {POWER_REFUSALS}", "The instance starts."),
     "stop": (
-        f"Stop.\n\nAsks the guest to shut down and powers off when it has not done so in two minutes. {REFUSED}",
+        f"Stop.\n\nAsks the guest to shut down and powers off when it has not done so in two minutes. {POWER_REFUSALS}",
         "The instance stops.",
     ),
     "shutdown": (
-        f"Ask the guest to shut down.\n\nA guest that does not obey goes on running. {REFUSED}",
+        f"Ask the guest to shut down.\n\nA guest that does not obey goes on running. {POWER_REFUSALS}",
         "The guest is asked to shut down.",
     ),
-    "restart": (f"Restart.\n\nRefused with `not_running` when it is off. {REFUSED}", "The instance restarts."),
+    "restart": (f"Restart.\n\nRefused with `not_running` when it is off. {POWER_REFUSALS}", "The instance restarts."),
     "poweroff": (
-        f"Power off at once.\n\nLike pulling the plug: unsaved data is lost. {REFUSED}",
+        f"Power off at once.\n\nLike pulling the plug: unsaved data is lost. {POWER_REFUSALS}",
         "The instance is powered off.",
     ),
 }
-for action, (summary, message) in POWER.items():
-    power(action, summary, message)
+for action, (summary, message) in POWER_ACTIONS.items():
+    add_power_route(action, summary, message)
 
 
 @user.delete(
-    "/cloud-service/instances/<instance_id>", op="delete", can="instances.delete", out=kit.done(task_id=TASK_ID)
+    "/cloud-service/instances/<instance_id>", op="delete", can="instances.delete", out=kit.result(task_id=TASK_ID)
 )
 def destroy(instance_id):
     """Destroy an instance with its disks.
@@ -74,14 +74,14 @@ def destroy(instance_id):
     Poll the instance until it answers 404. Refused with `protection_enabled`, and with `suspended` unless it is the
     owner who suspended it.
     """
-    task = instances.destroy(mine(instance_id, even_suspended=True), actor=kit.actor())
+    task = instances.destroy(get_own_instance(instance_id, even_suspended=True), actor=kit.actor())
     return {"message": "The instance is being destroyed.", "task_id": task.id}
 
 
 @user.get("/instance/<instance_id>/tasks", op="tasks", can="instances.view", query=TaskQuery, out=kit.page(TaskOut))
 def listing(query, instance_id):
     """List the tasks of an instance, newest first."""
-    return kit.paginate(tasks.listing(kit.account(), resource_id=mine(instance_id).id, **query))
+    return kit.paginate(tasks.listing(kit.account(), resource_id=get_own_instance(instance_id).id, **query))
 
 
 @user.get(
@@ -96,7 +96,7 @@ def listing(query, instance_id):
         name="TaskWithLogs",
     ),
 )
-def task(instance_id, task_id):
+def show_task(instance_id, task_id):
     """Show a task of an instance with what it said.
 
     Stays readable after the instance is gone.

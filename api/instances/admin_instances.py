@@ -2,7 +2,7 @@
 
 from api import kit
 from api.instances import admin
-from api.instances.actions import PASSWORD, POWER, TASK_ID
+from api.instances.actions import PASSWORD, POWER_ACTIONS, TASK_ID
 from panel.core.errors import Invalid, NotFound
 from panel.schemas.instances import (
     AddressOut,
@@ -19,13 +19,15 @@ from panel.schemas.instances import (
 from panel.services import accounts, hypervisors, instances, isos
 
 
-@admin.get("/instances", op="list", can="admin:instances:read", query=InstanceQuery, out=kit.rows(AdminInstanceRow))
+@admin.get(
+    "/instances", op="list", can="admin:instances:read", query=InstanceQuery, out=kit.admin_page(AdminInstanceRow)
+)
 def listing(query):
     """List everybody's instances, newest first.
 
     `search`, `state` and `project_id` narrow the list. Destroyed instances are not in it.
     """
-    return kit.paginate(instances.rows(AdminInstanceRow.columns(), **query))
+    return kit.paginate(instances.select_rows(AdminInstanceRow.columns(), **query))
 
 
 @admin.get(
@@ -33,14 +35,14 @@ def listing(query):
     op="list_by_user",
     can="admin:instances:read",
     query=InstanceQuery,
-    out=kit.rows(AdminInstanceRow),
+    out=kit.admin_page(AdminInstanceRow),
 )
-def of_user(query, account_id):
+def list_by_user(query, account_id):
     """List the instances of one user.
 
     The same rows and filters as the list of all instances. 404 when there is no such user.
     """
-    found = instances.rows(AdminInstanceRow.columns(), accounts.get(account_id), **query)
+    found = instances.select_rows(AdminInstanceRow.columns(), accounts.get(account_id), **query)
     return kit.paginate(found)
 
 
@@ -59,23 +61,23 @@ def create(body):
 
     A named hypervisor that is down, locked, in maintenance or closed to deploys answers 422 under `hypervisor_id`.
     """
-    owner = named(accounts.get, body.pop("user_id"), "user_id")
+    owner = get_or_422(accounts.get, body.pop("user_id"), "user_id")
     node = body.pop("hypervisor_id", None)
-    boot_from(body, owner)
+    set_boot_iso(body, owner)
     body.setdefault("enable_vnc", "iso" in body)
     if node:
-        body["node"] = open_node(named(hypervisors.get, node, "hypervisor_id"), body["location_id"])
-    kit.say("The instance is created. Deploy an image to it next.")
+        body["node"] = ensure_open(get_or_422(hypervisors.get, node, "hypervisor_id"), body["location_id"])
+    kit.set_message("The instance is created. Deploy an image to it next.")
     return instances.create(owner, actor=kit.actor(), **body)
 
 
-def boot_from(body, owner):
+def set_boot_iso(body, owner):
     """What the ISO in a body means for the new row."""
     if "iso_id" in body:
-        body |= {"iso": isos.chosen(body.pop("iso_id"), owner), "boot": "cdrom,disk"}
+        body |= {"iso": isos.get_chosen(body.pop("iso_id"), owner), "boot": "cdrom,disk"}
 
 
-def named(get, wanted, field):
+def get_or_422(get, wanted, field):
     """What an id in a body names; an unknown one is the field's fault."""
     try:
         return get(wanted)
@@ -83,7 +85,7 @@ def named(get, wanted, field):
         raise Invalid(error.message, **{field: error.message}) from None
 
 
-def open_node(node, location_id):
+def ensure_open(node, location_id):
     if node.group_id != location_id:
         raise Invalid("The hypervisor is in another location.", hypervisor_id="It belongs to another group.")
     if node.closed:
@@ -102,7 +104,7 @@ def update(body, instance_id):
     422 and nothing is changed. A running guest keeps its host name until its next deploy; `boot` counts at the next
     start; `enable_smtp` changes the firewall at once.
     """
-    kit.say("The instance is changed.")
+    kit.set_message("The instance is changed.")
     return instances.update(instances.get(instance_id), actor=kit.actor(), **body)
 
 
@@ -115,7 +117,7 @@ def rename(body, instance_id):
     The platform's own name never changes. 422 when neither `display_name` nor `name` is sent. Nothing changes in the
     guest.
     """
-    kit.say("The label is changed.")
+    kit.set_message("The label is changed.")
     return instances.update(instances.get(instance_id), **body)
 
 
@@ -131,15 +133,17 @@ def set_hostname(body, instance_id):
 
     The guest takes it at its next deploy. A name that is no host name answers 422.
     """
-    kit.say("The host name is changed.")
+    kit.set_message("The host name is changed.")
     return instances.update(instances.get(instance_id), **body)
 
 
-DEPLOYING = kit.Schema.from_dict({"task_id": TASK_ID, "password": PASSWORD}, name="Deploying")
-DEPLOYING.sometimes = ("password",)
+DEPLOY_ANSWER = kit.Schema.from_dict({"task_id": TASK_ID, "password": PASSWORD}, name="Deploying")
+DEPLOY_ANSWER.sometimes = ("password",)
 
 
-@admin.post("/instance/<instance_id>/deploy", op="deploy", can="admin:instances:write", body=DeployIn, out=DEPLOYING)
+@admin.post(
+    "/instance/<instance_id>/deploy", op="deploy", can="admin:instances:write", body=DeployIn, out=DEPLOY_ANSWER
+)
 def deploy(body, instance_id):
     """Install an operating system.
 
@@ -148,21 +152,21 @@ def deploy(body, instance_id):
     `already_deployed` or `task_running`, and with 422 for an image that does not fit.
     """
     task, password = instances.deploy(instances.get(instance_id), actor=kit.actor(), **body)
-    kit.say("The instance is being deployed.")
+    kit.set_message("The instance is being deployed.")
     return {"task_id": task.id, **({"password": password} if password else {})}
 
 
-def power(action, summary, message):
+def add_power_route(action, summary, message):
     def act(instance_id):
-        task = instances.act(instances.get(instance_id), action, actor=kit.actor(), by_operator=True)
-        kit.say(message if task else "It is so already.")
+        task = instances.run_power_action(instances.get(instance_id), action, actor=kit.actor(), by_operator=True)
+        kit.set_message(message if task else "It is so already.")
 
     act.__doc__ = summary
     admin.post(f"/instance/<instance_id>/power/{action}", op=action, can="admin:instances:write")(act)
 
 
-for action, (summary, message) in POWER.items():
-    power(action, summary, message)
+for action, (summary, message) in POWER_ACTIONS.items():
+    add_power_route(action, summary, message)
 
 
 @admin.delete(
@@ -179,27 +183,35 @@ def destroy(instance_id):
     hypervisor.
     """
     task = instances.destroy(instances.get(instance_id), actor=kit.actor(), by_operator=True)
-    kit.say("The instance is being destroyed.")
+    kit.set_message("The instance is being destroyed.")
     return {"task_id": task.id}
 
 
 @admin.get(
-    "/instance/<instance_id>/ips", op="ips", can="admin:instances:read", query=kit.PageQuery, out=kit.rows(AddressOut)
+    "/instance/<instance_id>/ips",
+    op="ips",
+    can="admin:instances:read",
+    query=kit.PageQuery,
+    out=kit.admin_page(AddressOut),
 )
 def ips(instance_id):
     """List the addresses of an instance.
 
     Without the prefixes that are routed to it, which the instance itself lists as `ipv6_prefixes`.
     """
-    return kit.paginate(instances.addresses(instances.get(instance_id)))
+    return kit.paginate(instances.select_addresses(instances.get(instance_id)))
 
 
 @admin.get(
-    "/instance/<instance_id>/disks", op="disks", can="admin:instances:read", query=kit.PageQuery, out=kit.rows(DiskOut)
+    "/instance/<instance_id>/disks",
+    op="disks",
+    can="admin:instances:read",
+    query=kit.PageQuery,
+    out=kit.admin_page(DiskOut),
 )
 def disks(instance_id):
     """List the disks of an instance.
 
     The first one holds the operating system.
     """
-    return kit.paginate(instances.disks(instances.get(instance_id)))
+    return kit.paginate(instances.select_disks(instances.get(instance_id)))

@@ -4,7 +4,7 @@ from marshmallow import fields
 
 from api import kit
 from api.instances import admin, user
-from api.instances.customer import mine
+from api.instances.customer import get_own_instance
 from panel.auth import audit_context
 from panel.core.db import session
 from panel.core.errors import Forbidden, Problem
@@ -16,7 +16,7 @@ from panel.web.formatting import plural
 
 DONE = kit.Done.from_dict({"data": fields.Nested(BulkOut, **about("What became of each."))}, name="BulkDone")()
 
-REFUSED = {
+REFUSED_ANSWER = {
     "description": "Some were refused, or all of it was.",
     "content": {"application/json": {"schema": BulkRefused}},
 }
@@ -27,11 +27,11 @@ REFUSED = {
     op="tags.set",
     can="instances.manage",
     body=TagsIn,
-    out=kit.keyed("instance", InstanceOut),
+    out=kit.wrapped("instance", InstanceOut),
 )
 def set_tags(body, instance_id):
     """Replace the tags of an instance."""
-    return {"message": "The tags are changed.", "instance": instances.set_tags(mine(instance_id), **body)}
+    return {"message": "The tags are changed.", "instance": instances.set_tags(get_own_instance(instance_id), **body)}
 
 
 @user.post(
@@ -41,8 +41,8 @@ def set_tags(body, instance_id):
     body=BulkIn,
     out=DONE,
 )
-@user.doc(responses={409: REFUSED})
-def customers(body):
+@user.doc(responses={409: REFUSED_ANSWER})
+def run_bulk(body):
     """Do something with several instances.
 
     The answer has a line for each instance. Its status is 200 when nothing was refused, else that of the first refusal
@@ -50,38 +50,38 @@ def customers(body):
     the permission that it needs alone.
     """
     needed = instances.BULK_NEEDS[body["action"]]
-    if not kit.account().holds(needed):
+    if not kit.account().has_permission(needed):
         raise Forbidden(f"Your role in the team does not permit this action: it needs {needed}.")
-    lines = instances.each(actor=kit.actor(), access=kit.account(), **body)
-    told, sentence = summed(lines)
-    return {"message": kept(lines, sentence, {"data": told}), "data": told}
+    lines = instances.run_bulk(actor=kit.actor(), access=kit.account(), **body)
+    told, sentence = summarize(lines)
+    return {"message": commit_or_raise(lines, sentence, {"data": told}), "data": told}
 
 
 @admin.post("/instances/bulk", op="bulk", can="admin:instances:write", body=AdminBulkIn, out=BulkOut)
-@admin.doc(responses={404: REFUSED, 409: REFUSED})
-def operators(body):
+@admin.doc(responses={404: REFUSED_ANSWER, 409: REFUSED_ANSWER})
+def admin_run_bulk(body):
     """Do something with several instances of anybody.
 
     The answer has a line for each instance. Its status is 200 when nothing was refused, else that of the first refusal
     (a later 503 wins); what was not refused is done all the same. An id that is not known has a line with 404.
     """
-    lines = instances.each(actor=kit.actor(), **body)
-    told, sentence = summed(lines)
-    kit.say(kept(lines, sentence, told))
+    lines = instances.run_bulk(actor=kit.actor(), **body)
+    told, sentence = summarize(lines)
+    kit.set_message(commit_or_raise(lines, sentence, told))
     return told
 
 
-def summed(lines):
+def summarize(lines):
     """The answer's figures and its sentence."""
     told = {**instances.bulk_counts(lines), "results": lines}
     return told, f"{plural(told['queued'], 'instance')} done, {told['refused']} refused."
 
 
-def kept(lines, sentence, told):
+def commit_or_raise(lines, sentence, told):
     """The sentence, when nothing was refused. Otherwise what was done is kept before the answer becomes a failure."""
     status = instances.bulk_status(lines)
     if status == 200:
         return sentence
-    audit_context.keep()
+    audit_context.write_entry()
     session.commit()
     raise Problem(sentence, status=status, extra=told)

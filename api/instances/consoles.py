@@ -7,19 +7,19 @@ from flask import current_app
 
 from api import kit
 from api.instances import admin, user
-from api.instances.customer import mine
+from api.instances.customer import get_own_instance
 from panel.auth import audit_context
 from panel.core.errors import Unavailable
 from panel.schemas.consoles import ScreenIn, ScreenOut, ShellOut, ShellSession, VncOut
 from panel.services import consoles, instances
 from panel.workflows import ssh_console, vnc_console
 
-CONSOLE = "instances.console"
-OPERATE = "admin:instances:write"
-MINTS = {"budget": "consoles", "writes": True}
-NO_SCREEN = {"responses": {409: "Conflict", 503: "Unavailable"}}
-NO_SHELL = {"responses": {409: "Conflict", 422: "Invalid", 503: "Unavailable"}}
-CLOSED = "The shell was closed by a program."
+CONSOLE_PERMISSION = "instances.console"
+OPERATOR_PERMISSION = "admin:instances:write"
+SESSION_CREATION = {"budget": "consoles", "writes": True}
+VNC_FAILURES = {"responses": {409: "Conflict", 503: "Unavailable"}}
+SSH_FAILURES = {"responses": {409: "Conflict", 422: "Invalid", 503: "Unavailable"}}
+SHELL_CLOSED_MESSAGE = "The shell was closed by a program."
 
 
 def public_url():
@@ -31,7 +31,7 @@ def socket_url(path):
     return f"ws{public_url().removeprefix('http')}{path}"
 
 
-def need_address():
+def ensure_public_address():
     """Raises `master_address_unknown` when the panel's address leads nowhere but to the machine that asks: loopback or
     unspecified. Private addresses are addresses (specification 7.2)."""
     host = urlsplit(public_url()).hostname or ""
@@ -48,9 +48,11 @@ def need_address():
         )
 
 
-def screen(instance, expires_in=consoles.SCREEN_LASTS, by_operator=False):
-    need_address()
-    row, secret = vnc_console.opened(instance, audit_context.holder(), by_operator=by_operator, expires_in=expires_in)
+def create_vnc_session(instance, expires_in=consoles.VNC_SESSION_TTL_SECONDS, by_operator=False):
+    ensure_public_address()
+    row, secret = vnc_console.open_vnc_session(
+        instance, audit_context.session_owner(), by_operator=by_operator, expires_in=expires_in
+    )
     return {
         "url": socket_url(f"/vnc/?session={secret}"),
         "console_url": f"{public_url()}/console/{secret}",
@@ -59,19 +61,19 @@ def screen(instance, expires_in=consoles.SCREEN_LASTS, by_operator=False):
     }
 
 
-def shell(instance):
-    row, token, task = ssh_console.opened(instance, audit_context.holder())
+def create_ssh_session(instance):
+    row, token, task = ssh_console.open_ssh_session(instance, audit_context.session_owner())
     return {
         "token": token,
         "session_id": row.id,
         "task_id": task.id,
         "ws_url": socket_url(f"/ssh/{token}"),
-        "expires_in": consoles.SHELL_LASTS,
+        "expires_in": consoles.SHELL_SESSION_TTL_SECONDS,
     }
 
 
-def shell_session(instance):
-    row = consoles.current(instance, "shell")
+def describe_ssh_session(instance):
+    row = consoles.find_current(instance, "shell")
     if row is None:
         return {"active": False, "session": None}
     facts = {"session_id": row.id, "by": row.who["person"]}
@@ -80,10 +82,15 @@ def shell_session(instance):
 
 
 @user.post(
-    "/instance/<instance_id>/console-session", op="console_session", can=CONSOLE, body=ScreenIn, out=ScreenOut, **MINTS
+    "/instance/<instance_id>/console-session",
+    op="console_session",
+    can=CONSOLE_PERMISSION,
+    body=ScreenIn,
+    out=ScreenOut,
+    **SESSION_CREATION,
 )
-@user.doc(**NO_SCREEN)
-def mint_screen(body, instance_id):
+@user.doc(**VNC_FAILURES)
+def create_vnc(body, instance_id):
     """Mint a session of the screen.
 
     Open `console_url` in a browser, or `url` with a VNC viewer that speaks WebSockets. The first connection spends the
@@ -91,35 +98,37 @@ def mint_screen(body, instance_id):
     `master_address_unknown` when the panel does not know its own address, 503 `cluster_console_unavailable` when the
     cluster of the instance's hypervisor issues no ticket for the screen.
     """
-    return screen(mine(instance_id), **body)
+    return create_vnc_session(get_own_instance(instance_id), **body)
 
 
-@user.get("/instance/<instance_id>/vnc", op="vnc", can=CONSOLE, out=kit.keyed("data", VncOut))
-def vnc(instance_id):
+@user.get("/instance/<instance_id>/vnc", op="vnc", can=CONSOLE_PERMISSION, out=kit.wrapped("data", VncOut))
+def show_vnc(instance_id):
     """Show whether the screen can be opened.
 
     Nothing is minted: `GET /api/instance/{id}/novnc` and `POST /api/instance/{id}/console-session` answer with a
     session, its address and its password. `reason` is the word with which they would refuse now.
     """
-    instance = mine(instance_id)
-    reason = consoles.why_no_screen(instance)
+    instance = get_own_instance(instance_id)
+    reason = consoles.vnc_error(instance)
     facts = {"enabled": instance.enable_vnc, "keymap": instance.vnc_keymap, "available": reason is None}
     return {"message": None, "data": {**facts, "reason": reason}}
 
 
-@user.get("/instance/<instance_id>/novnc", op="novnc", can=CONSOLE, out=ScreenOut, **MINTS)
-@user.doc(**NO_SCREEN)
+@user.get("/instance/<instance_id>/novnc", op="novnc", can=CONSOLE_PERMISSION, out=ScreenOut, **SESSION_CREATION)
+@user.doc(**VNC_FAILURES)
 def novnc(instance_id):
     """Mint a session of the screen that is good for a minute.
 
     Like the console session. It needs the permission to open consoles although it is a GET.
     """
-    return screen(mine(instance_id))
+    return create_vnc_session(get_own_instance(instance_id))
 
 
-@user.post("/instance/<instance_id>/ssh-session", op="ssh_session", can=CONSOLE, out=ShellOut, **MINTS)
-@user.doc(**NO_SHELL)
-def mint_shell(instance_id):
+@user.post(
+    "/instance/<instance_id>/ssh-session", op="ssh_session", can=CONSOLE_PERMISSION, out=ShellOut, **SESSION_CREATION
+)
+@user.doc(**SSH_FAILURES)
+def create_ssh(instance_id):
     """Mint a session of a shell in the guest.
 
     A key that is made for it is put into the guest and taken out afterwards. Connect to `ws_url` within `expires_in`
@@ -127,87 +136,92 @@ def mint_shell(instance_id):
     without a reason (422) when the instance has no address, `ssh_key_injection_failed` (503) when the guest agent does
     not answer.
     """
-    return shell(mine(instance_id))
+    return create_ssh_session(get_own_instance(instance_id))
 
 
-@user.get("/instance/<instance_id>/webssh", op="webssh", can=CONSOLE, out=ShellOut, **MINTS)
-@user.doc(**NO_SHELL)
+@user.get("/instance/<instance_id>/webssh", op="webssh", can=CONSOLE_PERMISSION, out=ShellOut, **SESSION_CREATION)
+@user.doc(**SSH_FAILURES)
 def webssh(instance_id):
     """Mint a session of a shell in the guest.
 
     The same as the SSH session, for clients that can only GET.
     """
-    return shell(mine(instance_id))
+    return create_ssh_session(get_own_instance(instance_id))
 
 
-@user.get("/instance/<instance_id>/ssh-session", op="ssh_session_show", can=CONSOLE, out=ShellSession)
+@user.get("/instance/<instance_id>/ssh-session", op="ssh_session_show", can=CONSOLE_PERMISSION, out=ShellSession)
 def show_shell(instance_id):
     """Show the newest shell session that is open or can still be used. Its token is not shown again."""
-    return shell_session(mine(instance_id))
+    return describe_ssh_session(get_own_instance(instance_id))
 
 
-@user.delete("/instance/<instance_id>/ssh-session", op="ssh_session_close", can=CONSOLE, out=kit.done())
+@user.delete("/instance/<instance_id>/ssh-session", op="ssh_session_close", can=CONSOLE_PERMISSION, out=kit.result())
 def close_shell(instance_id):
     """Close every shell session of the instance. Open shells end within seconds."""
-    return {"message": closed(mine(instance_id, even_suspended=True))}
+    return {"message": close_sessions(get_own_instance(instance_id, even_suspended=True))}
 
 
-def closed(instance):
-    count = consoles.close_all(instance, "shell", CLOSED)
+def close_sessions(instance):
+    count = consoles.close_all(instance, "shell", SHELL_CLOSED_MESSAGE)
     return f"{count} sessions are closed." if count != 1 else "The session is closed."
 
 
 @admin.post(
-    "/instance/<instance_id>/console-session", op="console_session", can=OPERATE, body=ScreenIn, out=ScreenOut, **MINTS
+    "/instance/<instance_id>/console-session",
+    op="console_session",
+    can=OPERATOR_PERMISSION,
+    body=ScreenIn,
+    out=ScreenOut,
+    **SESSION_CREATION,
 )
-@admin.doc(**NO_SCREEN)
-def operators_screen(body, instance_id):
+@admin.doc(**VNC_FAILURES)
+def admin_create_vnc(body, instance_id):
     """Mint a session of the screen.
 
     `expires_in` seconds long, 60 by default. Refused (409) with `not_running` or `vnc_disabled`; 503
     `master_address_unknown` when the panel does not know its own address, 503 `cluster_console_unavailable` when the
     cluster of the instance's hypervisor issues no ticket for the screen.
     """
-    return screen(instances.get(instance_id), by_operator=True, **body)
+    return create_vnc_session(instances.get(instance_id), by_operator=True, **body)
 
 
-@admin.get("/instance/<instance_id>/novnc", op="novnc", can=OPERATE, out=ScreenOut, **MINTS)
-@admin.doc(**NO_SCREEN)
-def operators_novnc(instance_id):
+@admin.get("/instance/<instance_id>/novnc", op="novnc", can=OPERATOR_PERMISSION, out=ScreenOut, **SESSION_CREATION)
+@admin.doc(**VNC_FAILURES)
+def admin_novnc(instance_id):
     """Mint a session of the screen that is good for a minute.
 
     The same as `POST …/console-session` with 60 seconds. It counts in the budget of consoles. Refused (409) with
     `not_running` or `vnc_disabled`; 503 `master_address_unknown` or `cluster_console_unavailable`.
     """
-    return screen(instances.get(instance_id), by_operator=True)
+    return create_vnc_session(instances.get(instance_id), by_operator=True)
 
 
-@admin.get("/instance/<instance_id>/ssh", op="ssh", can=OPERATE, out=ShellOut, **MINTS)
-@admin.doc(**NO_SHELL)
-def operators_shell(instance_id):
+@admin.get("/instance/<instance_id>/ssh", op="ssh", can=OPERATOR_PERMISSION, out=ShellOut, **SESSION_CREATION)
+@admin.doc(**SSH_FAILURES)
+def admin_ssh(instance_id):
     """Mint a session of a shell in the guest.
 
     Refusals are those of the user API. Needs nothing but a running Linux guest with an SSH server. Refused (409) with
     `suspended`, `no_hypervisor` or `instance_not_running`, (422) with `unsupported_os`.
     """
-    return shell(instances.get(instance_id))
+    return create_ssh_session(instances.get(instance_id))
 
 
 @admin.get(
     "/instance/<instance_id>/ssh-session/status", op="ssh_session_status", can="admin:instances:read", out=ShellSession
 )
-def operators_session(instance_id):
+def admin_show_shell(instance_id):
     """Show the newest shell session that is open or can still be used.
 
     `active` is false and `session` null when there is none. It says who opened it and until when it can be used.
     """
-    return shell_session(instances.get(instance_id))
+    return describe_ssh_session(instances.get(instance_id))
 
 
-@admin.delete("/instance/<instance_id>/ssh-session", op="ssh_session_close", can=OPERATE)
-def operators_close(instance_id):
+@admin.delete("/instance/<instance_id>/ssh-session", op="ssh_session_close", can=OPERATOR_PERMISSION)
+def admin_close_shell(instance_id):
     """Close every shell session of the instance.
 
     Open shells are disconnected and unspent tokens do not open any. Does nothing when there is none.
     """
-    kit.say(closed(instances.get(instance_id)))
+    kit.set_message(close_sessions(instances.get(instance_id)))

@@ -15,22 +15,22 @@ from panel.schemas.instances import (
 )
 from panel.services import instances
 
-READING = ("GET", "HEAD")
+READ_METHODS = ("GET", "HEAD")
 
 
-def mine(instance_id, *, even_suspended=False):
+def get_own_instance(instance_id, *, even_suspended=False):
     """The caller's instance. While it is suspended, operations that write are refused, unless they say that they are
     for suspended ones, too."""
     instance = instances.get(instance_id, kit.account())
-    if request.method not in READING and not even_suspended:
-        instances.refuse_suspended(instance)
+    if request.method not in READ_METHODS and not even_suspended:
+        instances.ensure_not_suspended(instance)
     return instance
 
 
 @user.get("/instances", op="list", can="instances.view", query=InstanceQuery, out=kit.page(InstanceRow))
 def listing(query):
     """List instances, newest first."""
-    return kit.paginate(instances.rows(InstanceRow.columns(), kit.account(), **query))
+    return kit.paginate(instances.select_rows(InstanceRow.columns(), kit.account(), **query))
 
 
 @user.get("/instance/<instance_id>", op="get", can="instances.view", out=InstanceOut)
@@ -39,7 +39,7 @@ def show(instance_id):
 
     The object itself, without a wrapper. 404 once it is destroyed.
     """
-    return mine(instance_id)
+    return get_own_instance(instance_id)
 
 
 @user.patch(
@@ -47,17 +47,17 @@ def show(instance_id):
     op="update",
     can="instances.manage",
     body=InstancePatch,
-    out=kit.keyed("instance", InstanceOut),
+    out=kit.wrapped("instance", InstanceOut),
 )
 def update(body, instance_id):
     """Change labels, notes and switches."""
     return {
         "message": "The instance is changed.",
-        "instance": instances.update(mine(instance_id), actor=kit.actor(), **body),
+        "instance": instances.update(get_own_instance(instance_id), actor=kit.actor(), **body),
     }
 
 
-CREATED = "The instance is created. Deploy an image to it next."
+CREATED_MESSAGE = "The instance is created. Deploy an image to it next."
 
 
 @user.post(
@@ -65,7 +65,7 @@ CREATED = "The instance is created. Deploy an image to it next."
     op="create",
     can="instances.create",
     body=InstanceIn,
-    out=kit.keyed("instance", InstanceOut),
+    out=kit.wrapped("instance", InstanceOut),
 )
 def create(body):
     """Create an instance.
@@ -76,7 +76,7 @@ def create(body):
     request. Without `display_name` the label is the host name, without both the platform's name (`name`); either can be
     changed later.
     """
-    return {"message": CREATED, "instance": instances.create(kit.account(), actor=kit.actor(), **body)}
+    return {"message": CREATED_MESSAGE, "instance": instances.create(kit.account(), actor=kit.actor(), **body)}
 
 
 @user.get(
@@ -88,7 +88,7 @@ def create(body):
 )
 def ips(instance_id):
     """List the addresses of an instance."""
-    return kit.paginate(instances.addresses(mine(instance_id)))
+    return kit.paginate(instances.select_addresses(get_own_instance(instance_id)))
 
 
 @user.get(
@@ -96,4 +96,4 @@ def ips(instance_id):
 )
 def disks(instance_id):
     """List the disks of an instance."""
-    return kit.paginate(instances.disks(mine(instance_id)))
+    return kit.paginate(instances.select_disks(get_own_instance(instance_id)))

@@ -4,7 +4,7 @@ from marshmallow import fields, validate
 
 from api import kit
 from api.instances import user
-from api.instances.customer import mine
+from api.instances.customer import get_own_instance
 from panel.schemas.base import PageQuery
 from panel.schemas.catalog import ImageOut
 from panel.schemas.isos import IsoOut
@@ -28,7 +28,7 @@ def deploy_images(query, instance_id):
     The platform's and the account's own that are ready, need no more disk and memory than it has and, where it has
     secure boot, start with that. A deploy or reinstall refuses all others.
     """
-    return kit.paginate(deploy_options.images(mine(instance_id), kit.account(), **query))
+    return kit.paginate(deploy_options.select_images(get_own_instance(instance_id), kit.account(), **query))
 
 
 @user.get(
@@ -40,5 +40,5 @@ def deploy_images(query, instance_id):
 )
 def deploy_isos(query, instance_id):
     """List the ISOs that an instance can boot to be installed from: those that a self-deploy takes."""
-    mine(instance_id)
-    return kit.paginate(deploy_options.discs(kit.account(), **query))
+    get_own_instance(instance_id)
+    return kit.paginate(deploy_options.select_isos(kit.account(), **query))

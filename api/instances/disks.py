@@ -5,18 +5,18 @@ from marshmallow import fields
 from api import kit
 from api.instances import admin, user
 from api.instances.actions import TASK_ID
-from api.instances.customer import mine
-from api.instances.suspension import WORK
+from api.instances.customer import get_own_instance
+from api.instances.suspension import OPTIONAL_TASK
 from panel.schemas.base import about
 from panel.schemas.disks import DiskIn, DiskPatch
 from panel.schemas.instances import DiskOut
 from panel.services import disks, instances
 
 ITEM = "/instance/<instance_id>/disk/<disk_id>"
-REFUSED = """
+DISK_REFUSALS = """
 
 Refused with 409: `suspended`, `task_running`, `not_deployed`, `already_active` (a live session), `primary_disk`."""
-ACTIONS = {
+DISK_ACTIONS = {
     "attach": ("Attach a disk.\n\nA running guest sees it at once.", "The disk is being attached."),
     "detach": (
         "Detach a disk.\n\nIt stays, with what is on it. A running guest has to let it go: unmount it first.",
@@ -27,32 +27,34 @@ ACTIONS = {
         "The disk is being deleted.",
     ),
 }
-MADE = kit.Schema.from_dict({"disk": fields.Nested(DiskOut, **about("The disk.")), "task_id": TASK_ID}, name="DiskWork")
+DISK_ANSWER = kit.Schema.from_dict(
+    {"disk": fields.Nested(DiskOut, **about("The disk.")), "task_id": TASK_ID}, name="DiskWork"
+)
 
 
-def acting(action, summary, message):
+def add_action_routes(action, summary, message):
     def act(instance_id, disk_id):
-        task = getattr(disks, action)(disks.get(mine(instance_id), disk_id), actor=kit.actor())
+        task = getattr(disks, action)(disks.get(get_own_instance(instance_id), disk_id), actor=kit.actor())
         return {"message": message, "task_id": task.id} if task else {"message": "It is so already."}
 
     def admin_act(instance_id, disk_id):
         disk = disks.get(instances.get(instance_id), disk_id)
         task = getattr(disks, action)(disk, actor=kit.actor(), by_operator=True)
-        kit.say(message if task else "It is so already.")
+        kit.set_message(message if task else "It is so already.")
         return {"task_id": task and task.id}
 
-    act.__doc__ = admin_act.__doc__ = summary + REFUSED
+    act.__doc__ = admin_act.__doc__ = summary + DISK_REFUSALS
     path, op = f"{ITEM}/{action}", f"disk_{action}"
-    user.post(path, op=op, can="instances.manage", out=kit.done(task_id=TASK_ID))(act)
+    user.post(path, op=op, can="instances.manage", out=kit.result(task_id=TASK_ID))(act)
     also = (f"/api/v1/instance/<instance_id>/disks/<disk_id>/{action}",)
-    admin.post(path, op=op, can="admin:instances:write", out=WORK, also=also)(admin_act)
+    admin.post(path, op=op, can="admin:instances:write", out=OPTIONAL_TASK, also=also)(admin_act)
 
 
-for action, (summary, message) in ACTIONS.items():
-    acting(action, summary, message)
+for action, (summary, message) in DISK_ACTIONS.items():
+    add_action_routes(action, summary, message)
 
 
-@admin.post("/instance/<instance_id>/disks", op="disk_add", can="admin:instances:write", body=DiskIn, out=MADE)
+@admin.post("/instance/<instance_id>/disks", op="disk_add", can="admin:instances:write", body=DiskIn, out=DISK_ANSWER)
 def add(body, instance_id):
     """Add a disk.
 
@@ -60,22 +62,22 @@ def add(body, instance_id):
     changes of disks.
     """
     disk, task = disks.add(instances.get(instance_id), actor=kit.actor(), **body)
-    kit.say("The disk is being made.")
+    kit.set_message("The disk is being made.")
     return {"disk": disk, "task_id": task.id}
 
 
-@admin.patch(ITEM, op="disk_resize", can="admin:instances:write", body=DiskPatch, out=WORK)
+@admin.patch(ITEM, op="disk_resize", can="admin:instances:write", body=DiskPatch, out=OPTIONAL_TASK)
 def resize(body, instance_id, disk_id):
     """Grow a disk.
 
     A running guest sees it at once. Refused with 422 when it would shrink and with `storage_not_sufficient`.
     """
     task = disks.resize(disks.get(instances.get(instance_id), disk_id), actor=kit.actor(), **body)
-    kit.say("The disk is being grown." if task else "It has that size already.")
+    kit.set_message("The disk is being grown." if task else "It has that size already.")
     return {"task_id": task and task.id}
 
 
-@admin.delete(ITEM, op="disk_remove", can="admin:instances:write", out=WORK)
+@admin.delete(ITEM, op="disk_remove", can="admin:instances:write", out=OPTIONAL_TASK)
 def remove(instance_id, disk_id):
     """Delete a disk.
 
@@ -83,5 +85,5 @@ def remove(instance_id, disk_id):
     `has_snapshots` or `already_active` while a snapshot or a live session needs it, with `suspended` or `task_running`.
     """
     task = disks.delete(disks.get(instances.get(instance_id), disk_id), actor=kit.actor(), by_operator=True)
-    kit.say(ACTIONS["delete"][1])
+    kit.set_message(DISK_ACTIONS["delete"][1])
     return {"task_id": task.id}

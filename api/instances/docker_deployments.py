@@ -3,8 +3,8 @@
 from api import kit
 from api.instances import docker_schemas as answers
 from api.instances import user
-from api.instances.customer import mine
-from api.instances.docker_schemas import ONE, PATH, one
+from api.instances.customer import get_own_instance
+from api.instances.docker_schemas import DEPLOYMENT_PATH, PATH, get_deployment
 from panel.schemas.docker_deployments import DeployAppIn, DeployComposeIn, DockerAppOut
 from panel.services import docker_apps
 from panel.workflows import docker_logs
@@ -19,11 +19,11 @@ def show(instance_id):
     Everything in one answer, without pages. Look here until `docker_enabled` is true after an installation, and until
     an app is `running`, or `error` or `failed`, after a deploy.
     """
-    return {"success": True, "message": None, **answers.listed(mine(instance_id))}
+    return {"success": True, "message": None, **answers.list_deployments(get_own_instance(instance_id))}
 
 
 @user.post(PATH, op="docker_deploy", can=MANAGE, body=DeployAppIn, out=answers.DEPLOYED)
-@user.doc(**answers.FAILS)
+@user.doc(**answers.DOCKER_FAILURES)
 def deploy(body, instance_id):
     """Deploy an app of the catalog.
 
@@ -33,22 +33,22 @@ def deploy(body, instance_id):
     `agent_unavailable` when the guest agent is known to be away; 503 `hypervisor_unreachable` when the node does not
     answer.
     """
-    return {"message": answers.DEPLOYS, **answers.deployed(mine(instance_id), body)}
+    return {"message": answers.DEPLOYING_MESSAGE, **answers.deploy_app(get_own_instance(instance_id), body)}
 
 
 @user.post(f"{PATH}/custom", op="docker_deploy_compose", can=MANAGE, body=DeployComposeIn, out=answers.RETRIED)
-@user.doc(**answers.FAILS)
+@user.doc(**answers.DOCKER_FAILURES)
 def deploy_compose(body, instance_id):
     """Deploy what a compose file says.
 
     The panel fetches it from `compose_url`: https on public addresses, 256 KiB at most; one that cannot be had, or is
     no compose file, makes the app `failed` with the reason. Refusals are those of an app of the catalog.
     """
-    return {"message": answers.DEPLOYS, **answers.composed(mine(instance_id), body)}
+    return {"message": answers.DEPLOYING_MESSAGE, **answers.deploy_compose(get_own_instance(instance_id), body)}
 
 
 @user.post(f"{PATH}/install", op="docker_install", can=MANAGE, out=answers.STARTED)
-@user.doc(**answers.FAILS)
+@user.doc(**answers.DOCKER_FAILURES)
 def install(instance_id):
     """Install Docker in the guest, by its guest agent.
 
@@ -57,73 +57,77 @@ def install(instance_id):
     package manager that the panel knows), and with 409 and 503 as a deploy is. `docker_error` of the list says why an
     installation failed; `docker_installing` is false then, and `docker_enabled`, too.
     """
-    return {"message": answers.INSTALLS, **answers.installed(mine(instance_id))}
+    return {"message": answers.INSTALLING_MESSAGE, **answers.install(get_own_instance(instance_id))}
 
 
 @user.get(f"{PATH}/apps", op="docker_apps", can=VIEW, out=answers.APPS)
 def catalog(instance_id):
     """List the apps that can be deployed with one call, with the variables of each."""
-    mine(instance_id)
+    get_own_instance(instance_id)
     return {"success": True, "message": None, "apps": docker_apps.listing()}
 
 
-@user.get(f"{PATH}/app/<app_slug>", op="docker_app", can=VIEW, out=kit.keyed("app", DockerAppOut))
+@user.get(f"{PATH}/app/<app_slug>", op="docker_app", can=VIEW, out=kit.wrapped("app", DockerAppOut))
 def catalog_app(instance_id, app_slug):
     """Show an app of the catalog."""
-    mine(instance_id)
+    get_own_instance(instance_id)
     return {"message": None, "app": docker_apps.get(app_slug)}
 
 
-@user.get(f"{ONE}/logs", op="docker_logs", can=CONSOLE, out=answers.UserLogs, writes=True)
+@user.get(f"{DEPLOYMENT_PATH}/logs", op="docker_logs", can=CONSOLE, out=answers.UserLogs, writes=True)
 def logs(instance_id, deployment_id):
     """Read what the app's containers wrote last, in the guest.
 
     When the guest does not answer within some seconds, `logs_error` says why and `logs` has what was read before.
     """
-    return {"success": True, "message": None, **answers.wrote(docker_logs.read(one(instance_id, deployment_id)))}
+    return {
+        "success": True,
+        "message": None,
+        **answers.describe_logs(docker_logs.fetch_logs(get_deployment(instance_id, deployment_id))),
+    }
 
 
-@user.get(f"{ONE}/cached-logs", op="docker_cached_logs", can=CONSOLE, out=answers.UserLogs)
+@user.get(f"{DEPLOYMENT_PATH}/cached-logs", op="docker_cached_logs", can=CONSOLE, out=answers.UserLogs)
 def cached_logs(instance_id, deployment_id):
     """Show what the app's containers wrote, as it was read last."""
-    return {"success": True, "message": None, **answers.wrote(one(instance_id, deployment_id))}
+    return {"success": True, "message": None, **answers.describe_logs(get_deployment(instance_id, deployment_id))}
 
 
-@user.post(f"{ONE}/check-status", op="docker_check_status", can=MANAGE, out=answers.STARTED)
-@user.doc(**answers.FAILS)
+@user.post(f"{DEPLOYMENT_PATH}/check-status", op="docker_check_status", can=MANAGE, out=answers.STARTED)
+@user.doc(**answers.DOCKER_FAILURES)
 def check_status(instance_id, deployment_id):
     """Have the state of an app looked at in the guest. That also happens every few minutes by itself."""
-    return {"message": answers.LOOKS, **answers.looked(one(instance_id, deployment_id))}
+    return {"message": answers.CHECKING_MESSAGE, **answers.check_status(get_deployment(instance_id, deployment_id))}
 
 
-@user.post(f"{ONE}/retry", op="docker_retry", can=MANAGE, out=answers.RETRIED)
-@user.doc(**answers.FAILS)
+@user.post(f"{DEPLOYMENT_PATH}/retry", op="docker_retry", can=MANAGE, out=answers.RETRIED)
+@user.doc(**answers.DOCKER_FAILURES)
 def retry(instance_id, deployment_id):
     """Deploy an app once more, with what it was deployed with.
 
     For one that failed or does not do well; also to use a compose file that changed at its address.
     """
-    return {"message": answers.DEPLOYS, **answers.retried(one(instance_id, deployment_id))}
+    return {"message": answers.DEPLOYING_MESSAGE, **answers.retry(get_deployment(instance_id, deployment_id))}
 
 
-@user.post(f"{ONE}/<app_action>", op="docker_control", can=MANAGE, out=answers.STARTED)
-@user.doc(**answers.FAILS)
+@user.post(f"{DEPLOYMENT_PATH}/<app_action>", op="docker_control", can=MANAGE, out=answers.STARTED)
+@user.doc(**answers.DOCKER_FAILURES)
 def control(instance_id, deployment_id, app_action):
     """Start, stop, restart or remove an app.
 
     `remove` is the same as DELETE. The others are refused as a deploy is, and with 409 `not_deployed` for an app that
     could not be deployed.
     """
-    message, answer = answers.controlled(one(instance_id, deployment_id), app_action)
+    message, answer = answers.control(get_deployment(instance_id, deployment_id), app_action)
     return {"message": message, **({} if answer["task_id"] is None else answer)}
 
 
-@user.delete(ONE, op="docker_delete", can=MANAGE, out=answers.STARTED)
+@user.delete(DEPLOYMENT_PATH, op="docker_delete", can=MANAGE, out=answers.STARTED)
 def delete(instance_id, deployment_id):
     """Remove an app.
 
     It is gone from the list at once; its containers are removed in the guest then, or when the guest is reached again.
     Data in its volumes stays. Refused with 409 `suspended` and `task_running`.
     """
-    message, answer = answers.removed(one(instance_id, deployment_id))
+    message, answer = answers.remove(get_deployment(instance_id, deployment_id))
     return {"message": message, **({} if answer["task_id"] is None else answer)}

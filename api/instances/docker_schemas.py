@@ -4,11 +4,11 @@ from marshmallow import fields
 
 from api import kit
 from api.instances.actions import TASK_ID
-from api.instances.customer import mine
+from api.instances.customer import get_own_instance
 from panel.core.errors import NotFound
 from panel.schemas.base import Time, about
 from panel.schemas.docker_deployments import (
-    MOMENT,
+    EXAMPLE_TIME,
     DockerAppOut,
     DockerDeploymentOut,
 )
@@ -17,9 +17,9 @@ from panel.services import instances
 from panel.workflows import docker_support, reachability
 
 PATH = "/instance/<instance_id>/docker"
-ONE = f"{PATH}/<deployment_id>"
-FAILS = {"responses": {409: "Conflict", 422: "Invalid", 503: "Unavailable"}}
-DONE = {"start": "The app starts.", "stop": "The app stops.", "restart": "The app restarts."}
+DEPLOYMENT_PATH = f"{PATH}/<deployment_id>"
+DOCKER_FAILURES = {"responses": {409: "Conflict", 422: "Invalid", 503: "Unavailable"}}
+ACTION_MESSAGES = {"start": "The app starts.", "stop": "The app stops.", "restart": "The app restarts."}
 LISTED = {
     "docker_enabled": fields.Boolean(**about("Whether Docker is installed in the guest.", True)),
     "docker_installing": fields.Boolean(**about("Whether it is being installed.", False)),
@@ -32,7 +32,9 @@ GENERATED = fields.Dict(
 )
 LOGS = {
     "logs": fields.String(**about("The last lines of its containers, each with its time.", "web-1  | ready\n")),
-    "logs_at": Time(allow_none=True, **about("When they were read in the guest; null when nobody did yet.", MOMENT)),
+    "logs_at": Time(
+        allow_none=True, **about("When they were read in the guest; null when nobody did yet.", EXAMPLE_TIME)
+    ),
     "logs_error": fields.String(allow_none=True, **about("Why they could not be read anew.", None)),
 }
 Listed = kit.Done.from_dict(LISTED, name="DockerDeployments")
@@ -48,79 +50,81 @@ Removed = kit.Schema.from_dict(
 )
 UserLogs = kit.Done.from_dict(LOGS, name="DockerLogs")
 APPS = kit.Done.from_dict({"apps": fields.List(fields.Nested(DockerAppOut), **about("By name."))}, name="DockerApps")
-DEPLOYED = kit.done(deployment=DEPLOYMENT, task_id=TASK_ID, generated=GENERATED)
-RETRIED = kit.done(deployment=DEPLOYMENT, task_id=TASK_ID)
-STARTED = kit.done(task_id=TASK_ID)
+DEPLOYED = kit.result(deployment=DEPLOYMENT, task_id=TASK_ID, generated=GENERATED)
+RETRIED = kit.result(deployment=DEPLOYMENT, task_id=TASK_ID)
+STARTED = kit.result(task_id=TASK_ID)
 
-INSTALLS = "Docker is being installed."
-DEPLOYS = "The app is being deployed."
-LOOKS = "Somebody looks at the app."
-REMOVES = "The app is removed. Its containers are being removed from the machine; data in its volumes stays."
-STAYS = (
+INSTALLING_MESSAGE = "Docker is being installed."
+DEPLOYING_MESSAGE = "The app is being deployed."
+CHECKING_MESSAGE = "Somebody looks at the app."
+REMOVING_MESSAGE = "The app is removed. Its containers are being removed from the machine; data in its volumes stays."
+UNREACHABLE_MESSAGE = (
     "The app is removed. The machine cannot be reached now: its containers stay on its disk until it is, and are"
     " removed then."
 )
 
 
-def found(instance_id, by_operator=False):
-    return instances.get(instance_id) if by_operator else mine(instance_id)
+def get_instance(instance_id, by_operator=False):
+    return instances.get(instance_id) if by_operator else get_own_instance(instance_id)
 
 
-def one(instance_id, deployment_id, by_operator=False):
-    return apps.get(found(instance_id, by_operator), deployment_id)
+def get_deployment(instance_id, deployment_id, by_operator=False):
+    return apps.get(get_instance(instance_id, by_operator), deployment_id)
 
 
-def listed(instance):
-    engine = apps.engine(instance)
+def list_deployments(instance):
+    engine = apps.find_engine(instance)
     return {
-        "docker_enabled": apps.enabled(instance),
-        "docker_installing": apps.installing(instance) is not None,
+        "docker_enabled": apps.is_engine_installed(instance),
+        "docker_installing": apps.find_installation(instance) is not None,
         "docker_error": engine and engine.error,
         "deployments": apps.listing(instance),
     }
 
 
-def installed(instance, by_operator=False):
+def install(instance, by_operator=False):
     return {"task_id": docker_support.install(instance, actor=kit.actor(), by_operator=by_operator).id}
 
 
-def deployed(instance, body, by_operator=False):
+def deploy_app(instance, body, by_operator=False):
     reachability.check_guest(instance, by_operator=by_operator)
     row, task, generated = apps.deploy_app(instance, actor=kit.actor(), by_operator=by_operator, **body)
     return {"deployment": row, "task_id": task.id, **({"generated": generated} if generated else {})}
 
 
-def composed(instance, body, by_operator=False):
+def deploy_compose(instance, body, by_operator=False):
     reachability.check_guest(instance, by_operator=by_operator)
     row, task = apps.deploy_compose(instance, actor=kit.actor(), by_operator=by_operator, **body)
     return {"deployment": row, "task_id": task.id}
 
 
-def retried(row, by_operator=False):
+def retry(row, by_operator=False):
     reachability.check_guest(row.instance, by_operator=by_operator)
     task = apps.retry(row, actor=kit.actor(), by_operator=by_operator)
     return {"deployment": row, "task_id": task.id}
 
 
-def looked(row, by_operator=False):
+def check_status(row, by_operator=False):
     reachability.check_guest(row.instance, by_operator=by_operator)
-    return {"task_id": apps.check(row, actor=kit.actor(), by_operator=by_operator).id}
+    return {"task_id": apps.request_probe(row, actor=kit.actor(), by_operator=by_operator).id}
 
 
-def removed(row, by_operator=False):
+def remove(row, by_operator=False):
     """The sentence and the answer."""
     task = apps.remove(row, actor=kit.actor(), by_operator=by_operator)
-    return (REMOVES if task else STAYS), {"task_id": task and task.id}
+    return (REMOVING_MESSAGE if task else UNREACHABLE_MESSAGE), {"task_id": task and task.id}
 
 
-def controlled(row, action, by_operator=False):
+def control(row, action, by_operator=False):
     if action == "remove":
-        return removed(row, by_operator)
-    if action not in DONE:
+        return remove(row, by_operator)
+    if action not in ACTION_MESSAGES:
         raise NotFound("The actions are start, stop, restart and remove.")
     reachability.check_guest(row.instance, by_operator=by_operator)
-    return DONE[action], {"task_id": apps.control(row, action, actor=kit.actor(), by_operator=by_operator).id}
+    return ACTION_MESSAGES[action], {
+        "task_id": apps.control(row, action, actor=kit.actor(), by_operator=by_operator).id
+    }
 
 
-def wrote(row):
-    return {"logs": apps.logs(row), "logs_at": row.logs_at, "logs_error": row.logs_error}
+def describe_logs(row):
+    return {"logs": apps.get_logs(row), "logs_at": row.logs_at, "logs_error": row.logs_error}

@@ -2,14 +2,14 @@
 
 from api import kit
 from api.instances import user
-from api.instances.customer import mine
-from panel.auth import also_needs
+from api.instances.customer import get_own_instance
+from panel.auth import require_also
 from panel.schemas.firewall import FirewallOut
 from panel.services import firewall_view
 
 
 @user.get(
-    "/instance/<instance_id>/firewall", op="firewall", can="instances.view", out=kit.keyed("firewall", FirewallOut)
+    "/instance/<instance_id>/firewall", op="firewall", can="instances.view", out=kit.wrapped("firewall", FirewallOut)
 )
 def firewall(instance_id):
     """Show the security groups of an instance and what they allow together.
@@ -20,6 +20,6 @@ def firewall(instance_id):
     Team members also need `security_groups.view`, because the rules are those of security groups. The token's scope
     comes from the path alone.
     """
-    instance = mine(instance_id)
-    also_needs("security_groups.view")
-    return {"message": None, "firewall": firewall_view.of(instance)}
+    instance = get_own_instance(instance_id)
+    require_also("security_groups.view")
+    return {"message": None, "firewall": firewall_view.describe(instance)}

@@ -7,16 +7,16 @@ from marshmallow import fields
 from api import kit
 from api.instances import admin, user
 from api.instances.actions import TASK_ID
-from api.instances.customer import mine
+from api.instances.customer import get_own_instance
 from panel.schemas.base import about
 from panel.schemas.guests import GuestAddressOut, GuestFilesystemOut, PushKeysIn, ResetPasswordIn
 from panel.services import instances, ssh_keys, watched_instances
 from panel.workflows import reachability
 
 PASSWORD = fields.String(**about("The new password of root. Shown once.", "kX2v…"))
-RESET = kit.Schema.from_dict({"password": PASSWORD, "task_id": TASK_ID}, name="PasswordReset")
-SET = "The password is being set."
-FAILS = {"responses": {409: "Conflict", 503: "Unavailable"}}
+PASSWORD_RESET_ANSWER = kit.Schema.from_dict({"password": PASSWORD, "task_id": TASK_ID}, name="PasswordReset")
+PASSWORD_SETTING_MESSAGE = "The password is being set."
+GUEST_FAILURES = {"responses": {409: "Conflict", 503: "Unavailable"}}
 
 
 @user.post(
@@ -24,9 +24,9 @@ FAILS = {"responses": {409: "Conflict", 503: "Unavailable"}}
     op="reset_password",
     can="instances.manage",
     body=ResetPasswordIn,
-    out=kit.keyed("data", RESET),
+    out=kit.wrapped("data", PASSWORD_RESET_ANSWER),
 )
-@user.doc(**FAILS)
+@user.doc(**GUEST_FAILURES)
 def reset_password(body, instance_id):
     """Set a new password of root.
 
@@ -37,10 +37,10 @@ def reset_password(body, instance_id):
     answer. A refused reset changes nothing, then or later. A task that fails because the answer to the change was lost
     says that the outcome is unknown: the old or the new password is valid.
     """
-    instance = mine(instance_id)
+    instance = get_own_instance(instance_id)
     asked = reachability.check_guest(instance)
     task, password = instances.reset_password(instance, actor=kit.actor(), since=asked, **body)
-    return {"message": SET, "data": {"password": password, "task_id": task.id}}
+    return {"message": PASSWORD_SETTING_MESSAGE, "data": {"password": password, "task_id": task.id}}
 
 
 @admin.post(
@@ -48,10 +48,10 @@ def reset_password(body, instance_id):
     op="reset_password",
     can="admin:instances:write",
     body=ResetPasswordIn,
-    out=RESET,
+    out=PASSWORD_RESET_ANSWER,
 )
-@admin.doc(**FAILS)
-def reset_password_of_any(body, instance_id):
+@admin.doc(**GUEST_FAILURES)
+def admin_reset_password(body, instance_id):
     """Set a new password of root.
 
     Before it answers, the panel asks the node and the guest agent, for 10 seconds at most. Refused (409) with
@@ -62,7 +62,7 @@ def reset_password_of_any(body, instance_id):
     instance = instances.get(instance_id)
     asked = reachability.check_guest(instance, by_operator=True)
     task, password = instances.reset_password(instance, actor=kit.actor(), since=asked, by_operator=True, **body)
-    kit.say(SET)
+    kit.set_message(PASSWORD_SETTING_MESSAGE)
     return {"password": password, "task_id": task.id}
 
 
@@ -71,16 +71,16 @@ def reset_password_of_any(body, instance_id):
     op="push_ssh_keys",
     can="instances.manage",
     body=PushKeysIn,
-    out=kit.done(task_id=TASK_ID),
+    out=kit.result(task_id=TASK_ID),
 )
-@user.doc(**FAILS)
+@user.doc(**GUEST_FAILURES)
 def push_keys(body, instance_id):
     """Put SSH keys into a running guest.
 
     Their owners may then sign in as root; keys that are there already stay. Refused as the reset of a password is.
     """
-    instance = mine(instance_id)
-    ssh_keys.chosen(body["key_ids"], kit.account(), body.get("key_field", "ssh_keys"))
+    instance = get_own_instance(instance_id)
+    ssh_keys.get_chosen(body["key_ids"], kit.account(), body.get("key_field", "ssh_keys"))
     reachability.check_guest(instance)
     task = instances.push_keys(instance, account=kit.account(), actor=kit.actor(), **body)
     return {"message": "The keys are being put into the guest.", "task_id": task.id}
@@ -98,8 +98,8 @@ def guest_ips(instance_id):
 
     As its agent said last; one that said nothing since it was turned on is asked. Empty when its agent does not answer.
     """
-    instance = mine(instance_id)
-    page = said(instance, "addresses")
+    instance = get_own_instance(instance_id)
+    page = list_reported(instance, "addresses")
     cards = {card.mac: f"net{number}" for number, card in enumerate(instance.interfaces)}
     for row in page["data"]:
         row.type, row.nic = f"ipv{row.family}", cards.get(row.mac)
@@ -118,12 +118,12 @@ def guest_filesystems(instance_id):
 
     As its agent said last; one that said nothing since it was turned on is asked. Empty when its agent does not answer.
     """
-    return said(mine(instance_id), "filesystems")
+    return list_reported(get_own_instance(instance_id), "filesystems")
 
 
-def said(instance, what):
+def list_reported(instance, what):
     """What the guest reported."""
     watched_instances.mark(instance)
     reachability.wait_for_report(instance)
-    report = instances.report(instance)
-    return kit.part([Row(**each, reported_at=report.at) for each in getattr(report, what)] if report else [])
+    report = instances.find_guest_report(instance)
+    return kit.paginate_list([Row(**each, reported_at=report.at) for each in getattr(report, what)] if report else [])

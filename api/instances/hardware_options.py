@@ -5,13 +5,13 @@ from marshmallow import fields
 from api import kit
 from api.instances import admin, user
 from api.instances.actions import TASK_ID
-from api.instances.customer import mine
+from api.instances.customer import get_own_instance
 from panel.schemas.base import about
-from panel.schemas.catalog import ID
+from panel.schemas.catalog import EXAMPLE_ID
 from panel.schemas.instances import BootOrder, InstanceOut, Rename
 from panel.services import instances
 
-SWITCHED = {
+SWITCH_MESSAGES = {
     ("vnc", True): "The screen can be opened. A guest that was started without one has it from its next start on.",
     ("vnc", False): "The screen is closed.",
     ("tpm", True): "The machine has a TPM from its next start on.",
@@ -19,40 +19,46 @@ SWITCHED = {
     ("secure-boot", True): "The machine starts only what is signed.",
     ("secure-boot", False): "The machine has a BIOS again.",
 }
-WORK = kit.Schema.from_dict(
-    {"task_id": fields.String(allow_none=True, **about("The task to poll; null when there is no machine yet.", ID))},
+SWITCH_ANSWER = kit.Schema.from_dict(
+    {
+        "task_id": fields.String(
+            allow_none=True, **about("The task to poll; null when there is no machine yet.", EXAMPLE_ID)
+        )
+    },
     name="SwitchWork",
 )
 
 
-def switch(part, action, summary):
+def add_switch_routes(part, action, summary):
     change, on = getattr(instances, f"switch_{part.replace('-', '_')}"), action == "enable"
 
     def customers(instance_id):
-        task = change(mine(instance_id), on, actor=kit.actor())
-        return {"message": SWITCHED[part, on], **({"task_id": task.id} if task else {})}
+        task = change(get_own_instance(instance_id), on, actor=kit.actor())
+        return {"message": SWITCH_MESSAGES[part, on], **({"task_id": task.id} if task else {})}
 
     def operators(instance_id):
         task = change(instances.get(instance_id), on, actor=kit.actor())
-        kit.say(SWITCHED[part, on])
+        kit.set_message(SWITCH_MESSAGES[part, on])
         return {"task_id": task and task.id}
 
     customers.__doc__ = operators.__doc__ = summary
     path, word = f"/instance/<instance_id>/{part}/{action}", part.replace("-", "_")
-    user.post(path, op=f"{word}.{action}", can="instances.manage", out=kit.done(task_id=TASK_ID))(customers)
-    admin.post(path, op=f"{word}.{action}", can="admin:instances:write", out=WORK)(operators)
+    user.post(path, op=f"{word}.{action}", can="instances.manage", out=kit.result(task_id=TASK_ID))(customers)
+    admin.post(path, op=f"{word}.{action}", can="admin:instances:write", out=SWITCH_ANSWER)(operators)
 
 
-switch("vnc", "enable", "Let the screen be opened.\n\nA guest that was started without one has it at its next start.")
-switch("vnc", "disable", "Close the screen.\n\nScreens that are open are closed within seconds.")
-switch(
+add_switch_routes(
+    "vnc", "enable", "Let the screen be opened.\n\nA guest that was started without one has it at its next start."
+)
+add_switch_routes("vnc", "disable", "Close the screen.\n\nScreens that are open are closed within seconds.")
+add_switch_routes(
     "tpm",
     "enable",
     "Give the machine a TPM.\n\nRefused with 409 `tpm_unsupported_on_node` where the hypervisor has no software TPM, "
     "and with 409 `not_stopped` while the instance runs.",
 )
-switch("tpm", "disable", "Take the TPM away.\n\nIt counts from the next start on, and is never refused.")
-switch(
+add_switch_routes("tpm", "disable", "Take the TPM away.\n\nIt counts from the next start on, and is never refused.")
+add_switch_routes(
     "secure-boot",
     "enable",
     "Give the machine UEFI with secure boot: it starts only what is signed.\n\nRefused with 409 "
@@ -60,7 +66,7 @@ switch(
     "for an image that is not signed and with less than 384 MiB of memory, `not_stopped` while the instance runs and "
     "`has_snapshots` while it has snapshots, which such a machine cannot have.",
 )
-switch(
+add_switch_routes(
     "secure-boot",
     "disable",
     "Give the machine a BIOS again.\n\nRefused with 409 `not_stopped` while the instance runs.",
@@ -72,11 +78,14 @@ switch(
     op="boot_order",
     can="instances.manage",
     body=BootOrder,
-    out=kit.keyed("instance", InstanceOut),
+    out=kit.wrapped("instance", InstanceOut),
 )
 def boot_order(body, instance_id):
     """Set the order of boot devices. It counts at the next start."""
-    return {"message": "The boot order is changed.", "instance": instances.update(mine(instance_id), **body)}
+    return {
+        "message": "The boot order is changed.",
+        "instance": instances.update(get_own_instance(instance_id), **body),
+    }
 
 
 @user.post(
@@ -84,8 +93,8 @@ def boot_order(body, instance_id):
     op="update_name",
     can="instances.manage",
     body=Rename,
-    out=kit.keyed("instance", InstanceOut),
+    out=kit.wrapped("instance", InstanceOut),
 )
 def update_name(body, instance_id):
     """Change the label. The platform's own name never changes."""
-    return {"message": "The name is changed.", "instance": instances.update(mine(instance_id), **body)}
+    return {"message": "The name is changed.", "instance": instances.update(get_own_instance(instance_id), **body)}

@@ -1,25 +1,25 @@
 """What instances use, now and over time."""
 
 from api.instances import admin, user
-from api.instances.customer import mine
+from api.instances.customer import get_own_instance
 from panel.schemas.metrics import MetricsNow, MetricsQuery, MetricsSeries
 from panel.services import instances, metrics, watched_instances
 
 
 @user.get("/instance/<instance_id>/metrics", op="metrics", can="instances.view", query=MetricsQuery, out=MetricsSeries)
-def series(query, instance_id):
+def show_series(query, instance_id):
     """Show what an instance used.
 
     A series as long as `timeRange` says, by default an hour. The network is seen from the guest: what it receives is
     its download.
     """
-    instance = mine(instance_id)
+    instance = get_own_instance(instance_id)
     watched_instances.mark(instance)
-    return metrics.series(instance, **query)
+    return metrics.get_series(instance, **query)
 
 
 @admin.get("/instance/<instance_id>/metrics", op="metrics", can="admin:instances:read", out=MetricsNow)
-def now(instance_id):
+def show_now(instance_id):
     """Show what an instance uses at the moment.
 
     Figures are those that the node counts, averages of about 15 seconds, and null when none was taken in the last
@@ -29,7 +29,7 @@ def now(instance_id):
     """
     instance = instances.get(instance_id)
     watched_instances.mark(instance)
-    return metrics.now_of(instance)
+    return metrics.describe_now(instance)
 
 
 @admin.get(
@@ -39,11 +39,11 @@ def now(instance_id):
     query=MetricsQuery,
     out=MetricsSeries,
 )
-def operators_series(query, instance_id):
+def admin_show_series(query, instance_id):
     """Show what an instance used, as a series.
 
     `timeRange` says how far back. Gaps are times without a report of the hypervisor.
     """
     instance = instances.get(instance_id)
     watched_instances.mark(instance)
-    return metrics.series(instance, **query)
+    return metrics.get_series(instance, **query)

@@ -4,7 +4,7 @@ from marshmallow import fields
 
 from api import kit
 from api.instances import admin, user
-from api.instances.customer import mine
+from api.instances.customer import get_own_instance
 from panel.core.errors import NotFound
 from panel.schemas.base import about
 from panel.schemas.instances import AddressOut, InterfaceOut
@@ -22,7 +22,7 @@ InstanceNetwork = kit.Schema.from_dict(
 )
 IPS = fields.List(fields.Nested(AddressOut), **about("The addresses that it was about."))
 READ, WRITE = "admin:instances:read", "admin:instances:write"
-DONE = {
+IP_MESSAGES = {
     "add": "The address is the instance's. The guest has to take it up.",
     "remove": "The address is released.",
     "set-primary": "The address is the primary one.",
@@ -30,7 +30,7 @@ DONE = {
 
 
 @user.post(
-    "/instance/<instance_id>/ips", op="change_ips", can="instances.manage", body=AddressesIn, out=kit.done(ips=IPS)
+    "/instance/<instance_id>/ips", op="change_ips", can="instances.manage", body=AddressesIn, out=kit.result(ips=IPS)
 )
 def change_ips(body, instance_id):
     """Add, release or prefer addresses and prefixes.
@@ -41,8 +41,8 @@ def change_ips(body, instance_id):
     only be the last. `set-primary` makes the named one what the instance is known by. The hypervisor lets the guest use
     a new address at once. The guest has to take it up: by its own configuration, or with the next deploy.
     """
-    found = ips.change(mine(instance_id), actor=kit.actor(), **body)
-    return {"message": DONE[body["action"]], "ips": found}
+    found = ips.change_addresses(get_own_instance(instance_id), actor=kit.actor(), **body)
+    return {"message": IP_MESSAGES[body["action"]], "ips": found}
 
 
 @user.post(
@@ -50,30 +50,33 @@ def change_ips(body, instance_id):
     op="set_ip_rdns",
     can="instances.manage",
     body=ReverseNameIn,
-    out=kit.done(ip=fields.Nested(AddressOut, **about("The address."))),
+    out=kit.result(ip=fields.Nested(AddressOut, **about("The address."))),
 )
 def set_ip_rdns(body, instance_id, address_id):
     """Ask for the reverse name of an address.
 
     It is noted for those who run the reverse zone; null takes it back.
     """
-    found = ips.name(ips.get(mine(instance_id), address_id), body["rdns"])
+    found = ips.set_reverse_name(ips.get(get_own_instance(instance_id), address_id), body["rdns"])
     return {"message": "The name is noted.", "ip": found}
 
 
 @user.get(
-    "/instance/<instance_id>/bandwidth", op="bandwidth", can="instances.view", out=kit.keyed("bandwidth", BandwidthOut)
+    "/instance/<instance_id>/bandwidth",
+    op="bandwidth",
+    can="instances.view",
+    out=kit.wrapped("bandwidth", BandwidthOut),
 )
 def bandwidth(instance_id):
     """Show the traffic of the billing period and of earlier ones."""
-    return {"message": None, "bandwidth": traffic.of(mine(instance_id))}
+    return {"message": None, "bandwidth": traffic.describe_traffic(get_own_instance(instance_id))}
 
 
 @user.post(
     "/instance/<instance_id>/network/public/enable",
     op="enable_public_network",
     can="instances.manage",
-    out=kit.done(interface=fields.Nested(InterfaceOut, **about("The public network card."))),
+    out=kit.result(interface=fields.Nested(InterfaceOut, **about("The public network card."))),
 )
 def enable_public_network(instance_id):
     """Connect the public network card.
@@ -81,15 +84,15 @@ def enable_public_network(instance_id):
     Does nothing to one that is connected. Refused with 409 while the traffic of the month is used up, and when an
     operator has cut it off.
     """
-    card = traffic.connect(mine(instance_id), actor=kit.actor())
+    card = traffic.connect(get_own_instance(instance_id), actor=kit.actor())
     return {"message": "The public network is connected.", "interface": card}
 
 
-CHANGED = kit.Schema.from_dict({"ips": IPS}, name="ChangedAddresses")
+CHANGED_IPS_ANSWER = kit.Schema.from_dict({"ips": IPS}, name="ChangedAddresses")
 
 
-@admin.post("/instance/<instance_id>/ips", op="change_ips", can=WRITE, body=AddressesIn, out=CHANGED)
-def change_any_ips(body, instance_id):
+@admin.post("/instance/<instance_id>/ips", op="change_ips", can=WRITE, body=AddressesIn, out=CHANGED_IPS_ANSWER)
+def admin_change_ips(body, instance_id):
     """Add, release or prefer addresses.
 
     Operators may name free addresses of the location, and go beyond the plan. The hypervisor lets the guest use a new
@@ -97,31 +100,31 @@ def change_any_ips(body, instance_id):
     422 under `ips` for an address that is not free, not of the location, or the primary one; 422 `ipv4_not_available`
     or `ipv6_not_available` when the location has none left.
     """
-    found = ips.change(instances.get(instance_id), actor=kit.actor(), by_operator=True, **body)
-    kit.say(DONE[body["action"]])
+    found = ips.change_addresses(instances.get(instance_id), actor=kit.actor(), by_operator=True, **body)
+    kit.set_message(IP_MESSAGES[body["action"]])
     return {"ips": found}
 
 
 @admin.put(
     "/instance/<instance_id>/ips/<address_id>/rdns", op="set_ip_rdns", can=WRITE, body=ReverseNameIn, out=AddressOut
 )
-def set_any_ip_rdns(body, instance_id, address_id):
+def admin_set_ip_rdns(body, instance_id, address_id):
     """Note the reverse name of an address for those who run the reverse zone.
 
     Nothing is changed in a name server by this call. null or an empty text takes the name back. 409 for a prefix, 404
     for an address that the instance does not have.
     """
-    kit.say("The name is noted.")
-    return ips.name(ips.get(instances.get(instance_id), address_id), body["rdns"])
+    kit.set_message("The name is noted.")
+    return ips.set_reverse_name(ips.get(instances.get(instance_id), address_id), body["rdns"])
 
 
 @admin.get("/instance/<instance_id>/bandwidth", op="bandwidth", can=READ, out=BandwidthOut)
-def bandwidth_of_any(instance_id):
+def admin_bandwidth(instance_id):
     """Show the traffic of the billing period and of earlier ones.
 
     Bytes both ways, and why the network is cut off if it is.
     """
-    return traffic.of(instances.get(instance_id))
+    return traffic.describe_traffic(instances.get(instance_id))
 
 
 @admin.post("/instance/<instance_id>/bandwidth/reset", op="reset_bandwidth", can=WRITE, out=BandwidthOut)
@@ -133,8 +136,8 @@ def reset_bandwidth(instance_id):
     """
     instance = instances.get(instance_id)
     traffic.reset(instance)
-    kit.say("The counter begins anew.")
-    return traffic.of(instance)
+    kit.set_message("The counter begins anew.")
+    return traffic.describe_traffic(instance)
 
 
 @admin.put(
@@ -147,19 +150,19 @@ def set_bandwidth(body, instance_id):
     network that was cut off for its traffic comes back when the new allowance is not used up.
     """
     instance = instances.get(instance_id)
-    traffic.allow(instance, actor=kit.actor(), **body)
-    kit.say("The limits are changed.")
-    return traffic.of(instance)
+    traffic.set_allowance(instance, actor=kit.actor(), **body)
+    kit.set_message("The limits are changed.")
+    return traffic.describe_traffic(instance)
 
 
 @admin.post("/instance/<instance_id>/network/public/enable", op="enable_public_network", can=WRITE, out=InterfaceOut)
-def enable_any(instance_id):
+def admin_enable_public_network(instance_id):
     """Connect the public network card.
 
     While the traffic is used up, reset the counter or allow more instead. Does nothing to one that is connected.
     Refused with 409 when the instance has no public card, or when its traffic is used up.
     """
-    kit.say("The public network is connected.")
+    kit.set_message("The public network is connected.")
     return traffic.connect(instances.get(instance_id), actor=kit.actor(), by_operator=True)
 
 
@@ -180,16 +183,16 @@ def switch_secondary_network(instance_id, switch):
         raise NotFound("No such action. There are enable and disable.")
     act, message = SECOND_CARD[switch]
     act(instance)
-    kit.say(message)
+    kit.set_message(message)
     return instance
 
 
 @admin.post("/instance/<instance_id>/network/public/disable", op="disable_public_network", can=WRITE)
-def disable_any(instance_id):
+def admin_disable_public_network(instance_id):
     """Cut off the public network card.
 
     The machine goes on running. It stays cut off until an operator connects it. Open connections end. Refused with 409
     when the instance has no public card.
     """
     traffic.disconnect(instances.get(instance_id), actor=kit.actor())
-    kit.say("The public network is cut off.")
+    kit.set_message("The public network is cut off.")

@@ -5,51 +5,55 @@ from marshmallow import fields
 from api import kit
 from api.instances import admin, user
 from api.instances.actions import TASK_ID
-from api.instances.customer import mine
-from api.instances.suspension import WORK
+from api.instances.customer import get_own_instance
+from api.instances.suspension import OPTIONAL_TASK
 from panel.core.errors import Invalid, NotFound
 from panel.schemas.base import Empty, In, Text, about
-from panel.schemas.catalog import ID
+from panel.schemas.catalog import EXAMPLE_ID
 from panel.services import instances, isos
 from panel.workflows import reachability
 
 VERBS = {"mount": "mount", "insert": "mount", "unmount": "unmount", "eject": "unmount"}
-MOUNTED, EJECTED, EMPTY = "The ISO is being inserted.", "The drive is being emptied.", "The drive is empty already."
+INSERTING_MESSAGE, EJECTING_MESSAGE, ALREADY_EMPTY_MESSAGE = (
+    "The ISO is being inserted.",
+    "The drive is being emptied.",
+    "The drive is empty already.",
+)
 
 
 class Mount(In):
-    iso_id = Text(most=36, allow_none=True, **about("The ISO.", ID))
+    iso_id = Text(most=36, allow_none=True, **about("The ISO.", EXAMPLE_ID))
     iso_url = Text(
         most=2000, **about("An https address in place of an id: it becomes an ISO of the account's own.", "https://…")
     )
     custom_iso = fields.Raw(**about("Whether `iso_url` counts; clients send 1 with it.", 1))
 
 
-def inserted(instance, slot, body, account=None):
+def insert_iso(instance, slot, body, account=None):
     """The task that mounts what the body names, for a customer (`account`) or an operator."""
     if not body.get("iso_id") and not body.get("iso_url"):
         raise Invalid("The ISO is missing.", iso_id="Name the ISO.")
     if body.get("iso_id"):
-        iso = isos.chosen(body["iso_id"], account)
+        iso = isos.get_chosen(body["iso_id"], account)
     else:
-        iso = isos.by_url(body["iso_url"], account or instance.account, actor=kit.actor())
+        iso = isos.get_or_create_by_url(body["iso_url"], account or instance.account, actor=kit.actor())
     reachability.check_node(instance.hypervisor)
     return instances.mount(instance, slot, iso, actor=kit.actor(), by_operator=account is None)
 
 
-def emptied(instance, slot, by_operator=False):
+def empty_drive(instance, slot, by_operator=False):
     reachability.check_node(instance.hypervisor)
     return instances.unmount(instance, slot, actor=kit.actor(), by_operator=by_operator)
 
 
-def verb(action):
+def get_verb(action):
     if action not in VERBS:
         raise NotFound("No such action. There are mount and unmount.")
     return VERBS[action]
 
 
-def done(task, sentence):
-    return {"message": sentence, "task_id": task.id} if task else {"message": EMPTY}
+def build_answer(task, sentence):
+    return {"message": sentence, "task_id": task.id} if task else {"message": ALREADY_EMPTY_MESSAGE}
 
 
 @user.post(
@@ -57,7 +61,7 @@ def done(task, sentence):
     op="iso_mount",
     can="instances.manage",
     body=Mount,
-    out=kit.done(task_id=TASK_ID),
+    out=kit.result(task_id=TASK_ID),
 )
 def mount(body, instance_id, slot):
     """Put an ISO into a drive.
@@ -66,7 +70,7 @@ def mount(body, instance_id, slot):
     the drive is swapped. Refused with `iso_url_not_https` (422), `hypervisor_unreachable` (503), `suspended`,
     `task_running`.
     """
-    return done(inserted(mine(instance_id), slot, body, kit.account()), MOUNTED)
+    return build_answer(insert_iso(get_own_instance(instance_id), slot, body, kit.account()), INSERTING_MESSAGE)
 
 
 @user.post(
@@ -74,14 +78,14 @@ def mount(body, instance_id, slot):
     op="iso_unmount",
     can="instances.manage",
     body=Empty,
-    out=kit.done(task_id=TASK_ID),
+    out=kit.result(task_id=TASK_ID),
 )
 def unmount(body, instance_id, slot):
     """Empty a drive, also when the guest has locked its tray.
 
     The fields of the instance are null at once. `hypervisor_unreachable` (503) leaves them as they are.
     """
-    return done(emptied(mine(instance_id), slot), EJECTED)
+    return build_answer(empty_drive(get_own_instance(instance_id), slot), EJECTING_MESSAGE)
 
 
 @user.post(
@@ -89,17 +93,17 @@ def unmount(body, instance_id, slot):
     op="iso_action",
     can="instances.manage",
     body=Mount,
-    out=kit.done(task_id=TASK_ID),
+    out=kit.result(task_id=TASK_ID),
 )
-def act(body, instance_id, device, action):
+def run_action(body, instance_id, device, action):
     """Mount or unmount.
 
     The same as the two operations above; `action` is `mount` or `insert`, `unmount` or `eject`.
     """
-    instance = mine(instance_id)
-    if verb(action) == "unmount":
-        return done(emptied(instance, device), EJECTED)
-    return done(inserted(instance, device, body, kit.account()), MOUNTED)
+    instance = get_own_instance(instance_id)
+    if get_verb(action) == "unmount":
+        return build_answer(empty_drive(instance, device), EJECTING_MESSAGE)
+    return build_answer(insert_iso(instance, device, body, kit.account()), INSERTING_MESSAGE)
 
 
 @admin.post(
@@ -107,18 +111,18 @@ def act(body, instance_id, device, action):
     op="iso_action",
     can="admin:instances:write",
     body=Mount,
-    out=WORK,
+    out=OPTIONAL_TASK,
 )
-def operate(body, instance_id, device, action):
+def admin_run_action(body, instance_id, device, action):
     """Mount or unmount an ISO.
 
     `device` is `primary` or `secondary`; `action` is `mount` or `unmount`, `insert` and `eject` mean the same.
     """
     instance = instances.get(instance_id)
-    if verb(action) == "unmount":
-        task = emptied(instance, device, by_operator=True)
-        kit.say(EJECTED if task else EMPTY)
+    if get_verb(action) == "unmount":
+        task = empty_drive(instance, device, by_operator=True)
+        kit.set_message(EJECTING_MESSAGE if task else ALREADY_EMPTY_MESSAGE)
     else:
-        task = inserted(instance, device, body)
-        kit.say(MOUNTED)
+        task = insert_iso(instance, device, body)
+        kit.set_message(INSERTING_MESSAGE)
     return {"task_id": task and task.id}

@@ -3,13 +3,13 @@
 from api import kit
 from api.instances import admin
 from panel.schemas.base import In, Text, about
-from panel.schemas.catalog import ID
+from panel.schemas.catalog import EXAMPLE_ID
 from panel.schemas.instances import AdminInstanceOut
 from panel.services import accounts, instances
 from panel.services.instances import ownership
 
-MOVED, SAME = "The instance has a new owner.", "It is so already."
-TEXT = """
+NEW_OWNER_MESSAGE, SAME_OWNER_MESSAGE = "The instance has a new owner.", "It is so already."
+OWNERSHIP_TEXT = """
 
 Disks, addresses, snapshots, notes and tags go along, and membership in the platform's security groups. The project and
 grants to team members do not; tasks and events so far stay the earlier owner's, who also pays for the hour under way.
@@ -19,24 +19,24 @@ Refused with 422 under `user_id` for a team member or a suspended account, and w
 
 
 class Assign(In):
-    user_id = Text(most=36, required=True, **about("The new owner.", ID))
+    user_id = Text(most=36, required=True, **about("The new owner.", EXAMPLE_ID))
 
 
-def assigned(instance_id, account):
-    kit.say(MOVED if ownership.assign(instances.get(instance_id), account) else SAME)
+def change_owner(instance_id, account):
+    kit.set_message(NEW_OWNER_MESSAGE if ownership.assign(instances.get(instance_id), account) else SAME_OWNER_MESSAGE)
     return instances.get(instance_id)
 
 
 def assign(body, instance_id):
-    return assigned(instance_id, accounts.get(body["user_id"], "user_id"))
+    return change_owner(instance_id, accounts.get(body["user_id"], "user_id"))
 
 
 def modify_user(instance_id, account_id):
-    return assigned(instance_id, accounts.get(account_id))
+    return change_owner(instance_id, accounts.get(account_id))
 
 
-assign.__doc__ = "Change the owner of an instance." + TEXT
-modify_user.__doc__ = "Change the owner of an instance, who is named in the path." + TEXT
+assign.__doc__ = "Change the owner of an instance." + OWNERSHIP_TEXT
+modify_user.__doc__ = "Change the owner of an instance, who is named in the path." + OWNERSHIP_TEXT
 admin.post(
     "/instance/<instance_id>/assign-user",
     op="assign_user",

@@ -3,11 +3,11 @@
 from api import kit
 from api.instances import admin, user
 from api.instances.actions import TASK_ID
-from api.instances.customer import mine
+from api.instances.customer import get_own_instance
 from panel.schemas.instances import PlanChange
 from panel.services import instances
 
-SAID = "The plan is changed. The disk is being grown."
+PLAN_CHANGED_MESSAGE = "The plan is changed. The disk is being grown."
 
 
 @user.post(
@@ -15,7 +15,7 @@ SAID = "The plan is changed. The disk is being grown."
     op="change_plan",
     can="instances.manage",
     body=PlanChange,
-    out=kit.done(task_id=TASK_ID),
+    out=kit.result(task_id=TASK_ID),
 )
 def change_plan(body, instance_id):
     """Move an instance to another plan, where the platform lets its customers.
@@ -26,8 +26,8 @@ def change_plan(body, instance_id):
     `plan_ipv6_unavailable`, `plan_ipv6_subnet_unavailable` or `plan_private_ipv4_unavailable`. Nothing is taken or
     changed by a refused request.
     """
-    task = instances.change_plan(mine(instance_id), actor=kit.actor(), **body)
-    return {"message": SAID, "task_id": task.id}
+    task = instances.change_plan(get_own_instance(instance_id), actor=kit.actor(), **body)
+    return {"message": PLAN_CHANGED_MESSAGE, "task_id": task.id}
 
 
 @admin.post(
@@ -47,5 +47,5 @@ def admin_change_plan(body, instance_id):
     changed by a refused request.
     """
     task = instances.change_plan(instances.get(instance_id), actor=kit.actor(), by_operator=True, **body)
-    kit.say(SAID)
+    kit.set_message(PLAN_CHANGED_MESSAGE)
     return {"task_id": task.id}

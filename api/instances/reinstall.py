@@ -3,12 +3,12 @@
 from api import kit
 from api.instances import admin, user
 from api.instances.actions import PASSWORD, TASK_ID
-from api.instances.admin_instances import DEPLOYING
-from api.instances.customer import mine
+from api.instances.admin_instances import DEPLOY_ANSWER
+from api.instances.customer import get_own_instance
 from panel.schemas.instances import ReinstallIn
 from panel.services import instances
 
-BEGUN = "The instance is being reinstalled."
+REINSTALLING_MESSAGE = "The instance is being reinstalled."
 
 
 @user.post(
@@ -16,7 +16,7 @@ BEGUN = "The instance is being reinstalled."
     op="reinstall",
     can="instances.manage",
     body=ReinstallIn,
-    out=kit.done(task_id=TASK_ID, password=PASSWORD),
+    out=kit.result(task_id=TASK_ID, password=PASSWORD),
 )
 def reinstall(body, instance_id):
     """Install an operating system anew.
@@ -27,15 +27,21 @@ def reinstall(body, instance_id):
     instance is `stopped` with `last_error`. Refused with `protection_enabled`, `suspended`, `task_running`,
     `not_deployed`.
     """
-    task, password = instances.reinstall(mine(instance_id), account=kit.account(), actor=kit.actor(), **body)
-    answer = {"message": BEGUN, "task_id": task.id}
+    task, password = instances.reinstall(
+        get_own_instance(instance_id), account=kit.account(), actor=kit.actor(), **body
+    )
+    answer = {"message": REINSTALLING_MESSAGE, "task_id": task.id}
     return {**answer, "password": password} if password else answer
 
 
 @admin.post(
-    "/instance/<instance_id>/reinstall", op="reinstall", can="admin:instances:write", body=ReinstallIn, out=DEPLOYING
+    "/instance/<instance_id>/reinstall",
+    op="reinstall",
+    can="admin:instances:write",
+    body=ReinstallIn,
+    out=DEPLOY_ANSWER,
 )
-def reinstall_any(body, instance_id):
+def admin_reinstall(body, instance_id):
     """Install an operating system anew.
 
     Any account's keys and scripts may be named. Refused with `protection_enabled`. What is on the first disk is lost;
@@ -43,5 +49,5 @@ def reinstall_any(body, instance_id):
     (a live session) or `has_snapshots`.
     """
     task, password = instances.reinstall(instances.get(instance_id), actor=kit.actor(), **body)
-    kit.say(BEGUN)
+    kit.set_message(REINSTALLING_MESSAGE)
     return {"task_id": task.id, **({"password": password} if password else {})}

@@ -5,39 +5,39 @@ from marshmallow import fields
 from api import kit
 from api.instances import admin, user
 from api.instances.actions import TASK_ID
-from api.instances.customer import mine
+from api.instances.customer import get_own_instance
 from panel.schemas.base import Bool, In, Time, about
 from panel.services import instances
 from panel.services.instances import rescue
 
-STATE = {
+STATE_FIELDS = {
     "active": fields.Boolean(**about("Whether it is in rescue.", True)),
     "since": Time(allow_none=True, **about("Since when.", "2026-01-02T03:04:05.678Z")),
     "username": fields.String(**about("Who signs in; only while it is active.", "root")),
     "password": fields.String(**about("With this password; only while it is active.", "kX2v…")),
 }
-SECRETS = ("username", "password")
-STARTS = "The instance boots the rescue system. Look here for the password once the task is completed."
-ENDS = "The rescue ends. The instance's own system comes next."
+SECRET_FIELDS = ("username", "password")
+RESCUE_STARTS_MESSAGE = "The instance boots the rescue system. Look here for the password once the task is completed."
+RESCUE_ENDS_MESSAGE = "The rescue ends. The instance's own system comes next."
 
 
 class RescueIn(In):
     enable = Bool(required=True, **about("True begins the rescue, false ends it.", True))
 
 
-Shown = kit.Schema.from_dict(STATE, name="RescueSession")
-Shown.sometimes = SECRETS
+Shown = kit.Schema.from_dict(STATE_FIELDS, name="RescueSession")
+Shown.sometimes = SECRET_FIELDS
 Asked = kit.Schema.from_dict(
-    {"task_id": fields.String(allow_none=True, **about("The task; null when it is so already.", None)), **STATE},
+    {"task_id": fields.String(allow_none=True, **about("The task; null when it is so already.", None)), **STATE_FIELDS},
     name="RescueAsked",
 )
-Asked.sometimes = SECRETS
+Asked.sometimes = SECRET_FIELDS
 
 
-def switched(instance, enable, by_operator=False):
+def switch_rescue(instance, enable, by_operator=False):
     task = rescue.switch(instance, enable, actor=kit.actor(), by_operator=by_operator)
-    message = (STARTS if enable else ENDS) if task else "It is so already."
-    return task, message, rescue.state(instance)
+    message = (RESCUE_STARTS_MESSAGE if enable else RESCUE_ENDS_MESSAGE) if task else "It is so already."
+    return task, message, rescue.describe_state(instance)
 
 
 @user.get("/instance/<instance_id>/rescue", op="rescue_show", can="instances.manage", out=Shown)
@@ -46,7 +46,7 @@ def show(instance_id):
 
     The object itself, without a wrapper. User name and password are there only while it is active.
     """
-    return rescue.state(mine(instance_id))
+    return rescue.describe_state(get_own_instance(instance_id))
 
 
 @user.post(
@@ -54,7 +54,7 @@ def show(instance_id):
     op="rescue",
     can="instances.manage",
     body=RescueIn,
-    out=kit.done(task_id=TASK_ID, **STATE),
+    out=kit.result(task_id=TASK_ID, **STATE_FIELDS),
 )
 def switch(body, instance_id):
     """Begin or end rescue.
@@ -63,27 +63,27 @@ def switch(body, instance_id):
     instance's address. Starts and stops stay in rescue until it is ended, which starts the instance's own system again
     if it was on. Refused (409) with `suspended`, `task_running`, `not_deployed`, `not_stopped`, `rescue_unavailable`.
     """
-    task, message, state = switched(mine(instance_id), body["enable"])
+    task, message, state = switch_rescue(get_own_instance(instance_id), body["enable"])
     return {"message": message, **({"task_id": task.id} if task else {}), **state}
 
 
 @admin.get("/instance/<instance_id>/rescue", op="rescue_show", can="admin:instances:write", out=Shown)
-def look(instance_id):
+def admin_show(instance_id):
     """Show the rescue session of an instance, with its password while it is active.
 
     `username` and `password` are null while rescue is not active.
     """
-    return rescue.state(instances.get(instance_id))
+    return rescue.describe_state(instances.get(instance_id))
 
 
 @admin.post("/instance/<instance_id>/rescue", op="rescue", can="admin:instances:write", body=RescueIn, out=Asked)
-def operate(body, instance_id):
+def admin_switch(body, instance_id):
     """Begin or end rescue.
 
     Refusals are those of the user API. `enable: true` starts the instance from the rescue system, with a password in
     the answer of the read operation; `false` ends it. Refused (409) with `not_stopped`, `suspended`, `not_deployed`,
     `task_running` or `rescue_unavailable`.
     """
-    task, message, state = switched(instances.get(instance_id), body["enable"], by_operator=True)
-    kit.say(message)
+    task, message, state = switch_rescue(instances.get(instance_id), body["enable"], by_operator=True)
+    kit.set_message(message)
     return {"task_id": task and task.id, **state}

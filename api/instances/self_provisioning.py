@@ -5,15 +5,15 @@ from marshmallow import fields
 from api import kit
 from api.instances import user
 from api.instances.actions import TASK_ID, destroy
-from api.instances.customer import CREATED
+from api.instances.customer import CREATED_MESSAGE
 from panel.core.db import session
 from panel.schemas.base import about
 from panel.schemas.instances import InstanceOut
 from panel.schemas.resource_packs import PackedInstanceIn, PackOut
 from panel.services import instances, resource_packs
-from panel.services.instances.self_provisioning import create as create_packed
+from panel.services.instances.self_provisioning import create_from_pack as create_packed
 
-USED = kit.Schema.from_dict(
+USED_FIELDS = kit.Schema.from_dict(
     {
         "instances": fields.Integer(**about("How many there are.", 2)),
         "cpu_cores": fields.Integer(**about("Their processor cores.", 4)),
@@ -29,7 +29,7 @@ USED = kit.Schema.from_dict(
     op="self_provision",
     can="instances.create",
     body=PackedInstanceIn,
-    out=kit.keyed("instance", InstanceOut),
+    out=kit.wrapped("instance", InstanceOut),
 )
 def create(body):
     """Create an instance by self-provisioning.
@@ -40,14 +40,14 @@ def create(body):
     `limit_reached`, `pack_elsewhere` or `pack_disabled`. Nothing is kept of a refused request.
     """
     made = create_packed(kit.account(), actor=kit.actor(), **body)
-    return {"message": CREATED, "instance": made}
+    return {"message": CREATED_MESSAGE, "instance": made}
 
 
 user.delete(
     "/self-provisioning/instances/<instance_id>",
     op="self_provisioned_delete",
     can="instances.delete",
-    out=kit.done(task_id=TASK_ID),
+    out=kit.result(task_id=TASK_ID),
 )(destroy)
 
 
@@ -55,12 +55,12 @@ user.delete(
     "/self-provisioning/resources",
     op="self_provisioned_resources",
     can="instances.view",
-    out=kit.done(
-        resources=fields.Nested(USED, **about("What they use in all.")),
+    out=kit.result(
+        resources=fields.Nested(USED_FIELDS, **about("What they use in all.")),
         packs=fields.List(fields.Nested(PackOut), **about("The account's resource packs.")),
     ),
 )
 def resources():
     """Show what self-provisioned instances use in all, and each resource pack with what of it is in use."""
-    packs = resource_packs.weigh(session.scalars(resource_packs.listing(kit.account())).all())
-    return {"message": None, "resources": instances.self_provisioned(kit.account()), "packs": packs}
+    packs = resource_packs.with_usage(session.scalars(resource_packs.listing(kit.account())).all())
+    return {"message": None, "resources": instances.get_self_provisioned_totals(kit.account()), "packs": packs}

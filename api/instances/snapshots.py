@@ -5,7 +5,7 @@ from marshmallow import fields
 from api import kit
 from api.instances import user
 from api.instances.actions import TASK_ID
-from api.instances.customer import mine
+from api.instances.customer import get_own_instance
 from panel.schemas.base import about
 from panel.schemas.snapshots import RollbackIn, SnapName, SnapshotIn, SnapshotOut
 from panel.services import snapshots
@@ -19,7 +19,7 @@ LISTED = kit.Done.from_dict(
 @user.get(f"{PATH}s", op="snapshots", can="instances.view", out=LISTED)
 def listing(instance_id):
     """List the snapshots of an instance."""
-    return {"success": True, "message": None, "snapshots": snapshots.listing(mine(instance_id))}
+    return {"success": True, "message": None, "snapshots": snapshots.listing(get_own_instance(instance_id))}
 
 
 @user.post(
@@ -27,7 +27,7 @@ def listing(instance_id):
     op="snapshot_create",
     can="instances.manage",
     body=SnapshotIn,
-    out=kit.done(snapshot=fields.Nested(SnapshotOut, **about("The snapshot.")), task_id=TASK_ID),
+    out=kit.result(snapshot=fields.Nested(SnapshotOut, **about("The snapshot.")), task_id=TASK_ID),
 )
 def create(body, instance_id):
     """Take a snapshot of all disks and, with `vmstate`, of the memory of a running guest.
@@ -35,7 +35,7 @@ def create(body, instance_id):
     While there are snapshots the instance's disks are not grown, attached or detached. Refused with 409: `suspended`,
     `task_running`, `not_deployed`, `already_active` (a live session), and with 422 `snapshot_limit`.
     """
-    made, task = snapshots.create(mine(instance_id), actor=kit.actor(), **body)
+    made, task = snapshots.create(get_own_instance(instance_id), actor=kit.actor(), **body)
     return {"message": "The snapshot is being taken.", "snapshot": made, "task_id": task.id}
 
 
@@ -44,7 +44,7 @@ def create(body, instance_id):
     op="snapshot_rollback",
     can="instances.manage",
     body=RollbackIn,
-    out=kit.done(task_id=TASK_ID),
+    out=kit.result(task_id=TASK_ID),
 )
 def rollback(body, instance_id):
     """Return to a snapshot. What was written since is lost.
@@ -52,13 +52,13 @@ def rollback(body, instance_id):
     The guest is powered off. With the memory (`vmstate`) it then goes on where it was, else it boots. Refused with 409:
     `suspended`, `task_running`, `snapshot_not_available`, `disks_changed`, `already_active` (a live session).
     """
-    found = snapshots.get(mine(instance_id), body.pop("snapname"))
+    found = snapshots.get(get_own_instance(instance_id), body.pop("snapname"))
     task = snapshots.rollback(found, actor=kit.actor(), **body)
     return {"message": "The instance returns to the snapshot.", "task_id": task.id}
 
 
-@user.delete(PATH, op="snapshot_delete", can="instances.manage", body=SnapName, out=kit.done(task_id=TASK_ID))
+@user.delete(PATH, op="snapshot_delete", can="instances.manage", body=SnapName, out=kit.result(task_id=TASK_ID))
 def delete(body, instance_id):
     """Delete a snapshot. The instance stays as it is."""
-    task = snapshots.delete(snapshots.get(mine(instance_id), body["snapname"]), actor=kit.actor())
+    task = snapshots.delete(snapshots.get(get_own_instance(instance_id), body["snapname"]), actor=kit.actor())
     return {"message": "The snapshot is being deleted.", "task_id": task.id}

@@ -5,18 +5,18 @@ from sqlalchemy import select
 
 from api import kit
 from api.instances import user
-from api.instances.customer import mine
+from api.instances.customer import get_own_instance
 from panel.core.db import session
 from panel.models import Task
-from panel.models.tasks import OPEN
+from panel.models.tasks import OPEN_STATUSES
 from panel.schemas.base import Out, Schema, Time, about
-from panel.schemas.catalog import ID
+from panel.schemas.catalog import EXAMPLE_ID
 from panel.schemas.tasks import TaskLogOut, TaskOut
 from panel.services import events, instances
 
 
 class InstanceInBrief(Out):
-    id = fields.String(**about("Instance id.", ID))
+    id = fields.String(**about("Instance id.", EXAMPLE_ID))
     name = fields.String(**about("The platform's name for it.", "h1042"))
     status = fields.Integer(**about("0 stopped, 1 running, 2 suspended.", 1))
     state = fields.String(**about("`migrating`, `pending`, `suspended`, `running` or `stopped`.", "running"))
@@ -27,27 +27,27 @@ class InstanceInBrief(Out):
 
 
 class EventOut(Out):
-    id = fields.String(**about("Event id.", ID))
+    id = fields.String(**about("Event id.", EXAMPLE_ID))
     kind = fields.String(**about("What happened, in the words of webhooks.", "instance.status_changed"))
     actor = fields.String(allow_none=True, **about("Who brought it about.", "customer@example.com"))
     data = fields.Dict(**about("What there is to say about it.", {"status": "running", "previous": "stopped"}))
     created_at = Time(**about("When it happened.", "2026-01-02T03:04:05.678Z"))
 
 
-INSTALL = {
+INSTALLATION_FIELDS = {
     "task": fields.Nested(TaskOut, allow_none=True, **about("The task that installs it, or did last.")),
     "logs": fields.List(fields.Nested(TaskLogOut), **about("What it said, oldest first.")),
 }
 
 
 @user.get("/instance/<instance_id>/fetch", op="fetch", can="instances.view", out=InstanceInBrief)
-def fetch(instance_id):
+def show_state(instance_id):
     """Look at an instance in a few words: its state, and what is under way.
 
     Cheaper than the whole of it, for who asks often.
     """
-    instance = mine(instance_id)
-    under_way = select(Task).where(Task.resource_id == instance.id, Task.status.in_(OPEN))
+    instance = get_own_instance(instance_id)
+    under_way = select(Task).where(Task.resource_id == instance.id, Task.status.in_(OPEN_STATUSES))
     instance.task = session.scalar(under_way.order_by(Task.id).limit(1))
     return instance
 
@@ -56,20 +56,20 @@ def fetch(instance_id):
     "/instance/<instance_id>/install",
     op="install",
     can="instances.view",
-    out=Schema.from_dict(INSTALL, name="Installation"),
+    out=Schema.from_dict(INSTALLATION_FIELDS, name="Installation"),
 )
-def install(instance_id):
+def show_installation(instance_id):
     """Show how far the installation is.
 
     Of the latest deploy, reinstall or installation from an ISO. `task` is null when there never was one.
     """
-    found = instances.last_deploy(mine(instance_id))
+    found = instances.find_last_deploy(get_own_instance(instance_id))
     return {"task": found, "logs": found.logs if found else []}
 
 
 @user.get(
     "/instance/<instance_id>/events", op="events", can="instances.view", query=kit.PageQuery, out=kit.page(EventOut)
 )
-def timeline(instance_id):
+def list_events(instance_id):
     """List what happened to an instance, newest first."""
-    return kit.paginate(events.listing(kit.account(), resource_id=mine(instance_id).id))
+    return kit.paginate(events.listing(kit.account(), resource_id=get_own_instance(instance_id).id))

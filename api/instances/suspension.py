@@ -5,20 +5,24 @@ from marshmallow import fields
 from api import kit
 from api.instances import admin
 from panel.schemas.base import about
-from panel.schemas.catalog import ID
+from panel.schemas.catalog import EXAMPLE_ID
 from panel.services import instances
 
-SUSPENSION = {
+SUSPENSION_MESSAGES = {
     "suspend": "The instance is suspended: it is being turned off.",
     "resume": "The instance is no longer suspended: it gets its power back.",
 }
-WORK = kit.Schema.from_dict(
-    {"task_id": fields.String(allow_none=True, **about("The task to poll; null when nothing had to be done.", ID))},
+OPTIONAL_TASK = kit.Schema.from_dict(
+    {
+        "task_id": fields.String(
+            allow_none=True, **about("The task to poll; null when nothing had to be done.", EXAMPLE_ID)
+        )
+    },
     name="InstanceWork",
 )
 
 
-@admin.post("/instance/<instance_id>/state/suspend", op="suspend", can="admin:instances:write", out=WORK)
+@admin.post("/instance/<instance_id>/state/suspend", op="suspend", can="admin:instances:write", out=OPTIONAL_TASK)
 def suspend(instance_id):
     """Suspend an instance.
 
@@ -26,11 +30,11 @@ def suspend(instance_id):
     cannot start it. When it is suspended already there is no task; a suspension by the owner becomes the platform's.
     """
     task = instances.suspend(instances.get(instance_id), reason="admin", actor=kit.actor())
-    kit.say(SUSPENSION["suspend"] if task else "It is suspended already.")
+    kit.set_message(SUSPENSION_MESSAGES["suspend"] if task else "It is suspended already.")
     return {"task_id": task and task.id}
 
 
-@admin.post("/instance/<instance_id>/state/resume", op="resume", can="admin:instances:write", out=WORK)
+@admin.post("/instance/<instance_id>/state/resume", op="resume", can="admin:instances:write", out=OPTIONAL_TASK)
 def resume(instance_id):
     """End the suspension of an instance.
 
@@ -38,5 +42,5 @@ def resume(instance_id):
     on is started again by the task.
     """
     task = instances.unsuspend(instances.get(instance_id), actor=kit.actor())
-    kit.say(SUSPENSION["resume"] if task else "It is not suspended.")
+    kit.set_message(SUSPENSION_MESSAGES["resume"] if task else "It is not suspended.")
     return {"task_id": task and task.id}

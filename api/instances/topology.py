@@ -15,7 +15,7 @@ from panel.services.instances import topology
     body=TopologyIn,
     out=AdminInstanceOut,
 )
-def modify(body, instance_id):
+def set_topology(body, instance_id):
     """Set how the processors look to the guest.
 
     Sockets, cores and threads have to make the instance's `cpu_cores`, else it is refused with 422 and
@@ -24,5 +24,5 @@ def modify(body, instance_id):
     """
     found = instances.get(instance_id)
     topology.modify(found, body, actor=kit.actor())
-    kit.say("The topology is set. A guest that runs has it after its next start.")
+    kit.set_message("The topology is set. A guest that runs has it after its next start.")
     return found

@@ -8,7 +8,7 @@ from panel.services import volumes
 READ, WRITE = "admin:volumes:read", "admin:volumes:write"
 
 
-@admin.get("/volumes", op="list", can=READ, query=VolumeQuery, out=kit.rows(AdminVolumeOut))
+@admin.get("/volumes", op="list", can=READ, query=VolumeQuery, out=kit.admin_page(AdminVolumeOut))
 def listing(query):
     """List everybody's volumes, newest first.
 
@@ -33,7 +33,7 @@ def detach(volume_id):
     A running guest has to let it go. What is on it stays. 422 `volume_not_attached` when it is not attached; 409
     `suspended` or `task_running` for its instance.
     """
-    kit.say("The volume is being detached.")
+    kit.set_message("The volume is being detached.")
     return volumes.detach(volumes.get(volume_id), actor=kit.actor(), by_operator=True)
 
 
@@ -45,4 +45,4 @@ def delete(volume_id):
     on, and with the reasons for which the disks of its instance cannot be changed.
     """
     volumes.delete(volumes.get(volume_id), actor=kit.actor(), by_operator=True)
-    kit.say("The volume is being deleted.")
+    kit.set_message("The volume is being deleted.")

@@ -12,7 +12,7 @@ from panel.services import catalog, volume_plans, volumes
 
 ITEM = "/storage/volume/<volume_id>"
 VIEW, MANAGE, DELETE = "volumes.view", "volumes.manage", "volumes.delete"
-KEYED = kit.keyed("volume", VolumeOut)
+WRAPPED_VOLUME = kit.wrapped("volume", VolumeOut)
 CHOICES = kit.Done.from_dict(
     {
         "volume_plans": fields.List(fields.Nested(VolumePlanOut), **about("What can be chosen.")),
@@ -29,7 +29,7 @@ RESIZED = kit.Done.from_dict(
 )
 
 
-def mine(volume_id):
+def get_own_volume(volume_id):
     return volumes.get(volume_id, kit.account())
 
 
@@ -43,12 +43,12 @@ def listing(query):
 def choices():
     """List what a new volume can be: plans and locations."""
     return {
-        "volume_plans": session.scalars(volume_plans.offered()).all(),
-        "hypervisor_groups": session.scalars(catalog.locations(kit.account())).all(),
+        "volume_plans": session.scalars(volume_plans.select_offered()).all(),
+        "hypervisor_groups": session.scalars(catalog.select_locations(kit.account())).all(),
     }
 
 
-@user.post("/storage/volumes", op="create", can=MANAGE, body=VolumeIn, out=KEYED, billed=True)
+@user.post("/storage/volumes", op="create", can=MANAGE, body=VolumeIn, out=WRAPPED_VOLUME, billed=True)
 def create(body):
     """Create a volume.
 
@@ -59,7 +59,7 @@ def create(body):
     return {"message": "The volume is being created.", "volume": made}
 
 
-@user.get(ITEM, op="get", can=VIEW, out=KEYED, billed=True)
+@user.get(ITEM, op="get", can=VIEW, out=WRAPPED_VOLUME, billed=True)
 def show(volume_id):
     """Show a volume with its snapshots.
 
@@ -67,10 +67,10 @@ def show(volume_id):
     still open, or is null. When that task fails they go back to what is true and `error` says why. 404 from the moment
     a delete was accepted.
     """
-    return {"volume": mine(volume_id)}
+    return {"volume": get_own_volume(volume_id)}
 
 
-@user.post(f"{ITEM}/attach", op="attach", can=MANAGE, body=VolumeAttach, out=KEYED, billed=True)
+@user.post(f"{ITEM}/attach", op="attach", can=MANAGE, body=VolumeAttach, out=WRAPPED_VOLUME, billed=True)
 def attach(body, volume_id):
     """Attach a volume to an instance of its location.
 
@@ -79,18 +79,21 @@ def attach(body, volume_id):
     Operations of one volume are carried out in the order of their requests; those behind one that failed are not begun
     and fail with its reason.
     """
-    found = volumes.attach(mine(volume_id), account=kit.account(), actor=kit.actor(), **body)
+    found = volumes.attach(get_own_volume(volume_id), account=kit.account(), actor=kit.actor(), **body)
     return {"message": "The volume is being attached.", "volume": found}
 
 
-@user.post(f"{ITEM}/detach", op="detach", can=MANAGE, out=KEYED, billed=True)
+@user.post(f"{ITEM}/detach", op="detach", can=MANAGE, out=WRAPPED_VOLUME, billed=True)
 def detach(volume_id):
     """Detach a volume.
 
     Unmount it first: a running guest that does not let it go keeps it, and it is `attached` again, with an `error`.
     Until `pending` is null the guest may still have it.
     """
-    return {"message": "The volume is being detached.", "volume": volumes.detach(mine(volume_id), actor=kit.actor())}
+    return {
+        "message": "The volume is being detached.",
+        "volume": volumes.detach(get_own_volume(volume_id), actor=kit.actor()),
+    }
 
 
 @user.patch(f"{ITEM}/resize", op="resize", can=MANAGE, body=VolumeResize, out=RESIZED, billed=True)
@@ -100,17 +103,17 @@ def resize(body, volume_id):
     A running guest sees the new size at once. `size` changes when the disk has grown; until then `pending` names the
     task. Refused with 422 under `volume_plan_id`: another class, less storage.
     """
-    volume = mine(volume_id)
+    volume = get_own_volume(volume_id)
     cheaper = volumes.resize(volume, actor=kit.actor(), **body)
     return {"message": "The volume is being resized.", "is_downgrade": cheaper, "volume": volume}
 
 
-@user.delete(ITEM, op="delete", can=DELETE, out=kit.done(), billed=True)
+@user.delete(ITEM, op="delete", can=DELETE, out=kit.result(), billed=True)
 def delete(volume_id):
     """Delete a volume with its snapshots.
 
     It is detached first. From now on it is not found and costs nothing. The panel removes the disk by itself, and tries
     again as often as needed: an accepted delete is never taken back, and its task cannot be cancelled.
     """
-    volumes.delete(mine(volume_id), actor=kit.actor())
+    volumes.delete(get_own_volume(volume_id), actor=kit.actor())
     return {"message": "The volume is being deleted."}

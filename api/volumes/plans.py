@@ -16,13 +16,15 @@ from panel.services import volume_plans
 READ, WRITE = "admin:catalog:read", "admin:catalog:write"
 
 
-@admin.get("/volume/plan-groups", op="plan_groups", can=READ, query=VolumePlanQuery, out=kit.rows(VolumePlanGroupOut))
+@admin.get(
+    "/volume/plan-groups", op="plan_groups", can=READ, query=VolumePlanQuery, out=kit.admin_page(VolumePlanGroupOut)
+)
 def groups(query):
     """List the volume plan groups: the classes of volumes.
 
     By position and name, with the locations that offer them.
     """
-    return kit.paginate(volume_plans.groups(**query))
+    return kit.paginate(volume_plans.select_groups(**query))
 
 
 @admin.post("/volume/plan-groups", op="plan_group_create", can=WRITE, body=VolumePlanGroupIn, out=VolumePlanGroupOut)
@@ -31,7 +33,7 @@ def create_group(body):
 
     It offers nothing until it has plans. 422 under `name` when the name is taken, and for an unknown location.
     """
-    kit.say("The group is added.")
+    kit.set_message("The group is added.")
     return volume_plans.create_group(**body)
 
 
@@ -47,8 +49,8 @@ def update_group(body, volume_plan_group_id):
 
     Only what is sent changes; a list of locations replaces the earlier one. Existing volumes stay where they are.
     """
-    kit.say("The group is changed.")
-    return volume_plans.update_group(volume_plans.group(volume_plan_group_id), **body)
+    kit.set_message("The group is changed.")
+    return volume_plans.update_group(volume_plans.get_group(volume_plan_group_id), **body)
 
 
 @admin.delete("/volume/plan-group/<volume_plan_group_id>", op="plan_group_delete", can=WRITE)
@@ -57,11 +59,11 @@ def delete_group(volume_plan_group_id):
 
     Refused while plans belong to it. That is a 409: remove or move the plans first.
     """
-    volume_plans.delete_group(volume_plans.group(volume_plan_group_id))
-    kit.say("The group is removed.")
+    volume_plans.delete_group(volume_plans.get_group(volume_plan_group_id))
+    kit.set_message("The group is removed.")
 
 
-@admin.get("/volume/plans", op="plans", can=READ, query=VolumePlanQuery, out=kit.rows(VolumePlanOut))
+@admin.get("/volume/plans", op="plans", can=READ, query=VolumePlanQuery, out=kit.admin_page(VolumePlanOut))
 def listing(query):
     """List the volume plans, in the order customers see them.
 
@@ -76,8 +78,8 @@ def create(body):
 
     422 under `name` when the group has a plan of that name, under the group's field for an unknown group.
     """
-    kit.say("The plan is added.")
-    return volume_plans.create(volume_plans.group(body.pop("volume_plan_group_id"), "volume_plan_group_id"), **body)
+    kit.set_message("The plan is added.")
+    return volume_plans.create(volume_plans.get_group(body.pop("volume_plan_group_id"), "volume_plan_group_id"), **body)
 
 
 @admin.patch("/volume/plan/<volume_plan_id>", op="plan_update", can=WRITE, body=VolumePlanPatch, out=VolumePlanOut)
@@ -87,7 +89,7 @@ def update(body, volume_plan_id):
     Volumes keep the size they were made with. Only what is sent changes. What existing volumes cost stays as it was
     when they were made.
     """
-    kit.say("The plan is changed.")
+    kit.set_message("The plan is changed.")
     return volume_plans.update(volume_plans.get(volume_plan_id), **body)
 
 
@@ -98,4 +100,4 @@ def delete(volume_plan_id):
     Refused while volumes have it. That is a 409: close it instead, so that nobody can choose it.
     """
     volume_plans.delete(volume_plans.get(volume_plan_id))
-    kit.say("The plan is removed.")
+    kit.set_message("The plan is removed.")

@@ -4,92 +4,96 @@ from marshmallow import fields
 
 from api import kit
 from api.volumes import admin, user
-from api.volumes.customer import ITEM, MANAGE, mine
+from api.volumes.customer import ITEM, MANAGE, get_own_volume
 from panel.schemas.base import Out, about
-from panel.schemas.volumes import ID, VolumeRestore, VolumeSnapshotIn
+from panel.schemas.volumes import EXAMPLE_ID, VolumeRestore, VolumeSnapshotIn
 from panel.services import volumes
 
-ONE = f"{ITEM}/snapshot/<snapshot_id>"
-ADMIN = "/volume/<volume_id>/snapshot"
+SNAPSHOT_PATH = f"{ITEM}/snapshot/<snapshot_id>"
+ADMIN_PATH = "/volume/<volume_id>/snapshot"
 WRITE = "admin:volumes:write"
 
 
 class QueueOut(Out):
     """Work that was asked for."""
 
-    id = fields.String(**about("The task.", ID))
+    id = fields.String(**about("The task.", EXAMPLE_ID))
     operation = fields.String(**about("What is done.", "volume_snapshot"))
-    source_id = fields.String(**about("The volume or snapshot that it works on.", ID))
+    source_id = fields.String(**about("The volume or snapshot that it works on.", EXAMPLE_ID))
     status = fields.String(**about("Where it stands.", "queued"))
 
 
-QUEUED = kit.done(queue=fields.Nested(QueueOut, **about("The work.")))
-QUEUE = kit.Schema.from_dict({"queue": fields.Nested(QueueOut, **about("The work."))}, name="VolumeWork")
+QUEUED_ANSWER = kit.result(queue=fields.Nested(QueueOut, **about("The work.")))
+QUEUE_ANSWER = kit.Schema.from_dict({"queue": fields.Nested(QueueOut, **about("The work."))}, name="VolumeWork")
 
 
-def queue(task, source):
+def describe_work(task, source):
     return {"id": task.id, "operation": task.kind, "source_id": source.id, "status": task.status}
 
 
-def take(volume, body):
-    return {"queue": queue(volumes.snapshot(volume, actor=kit.actor(), **body)[1], volume)}
+def create_snapshot(volume, body):
+    return {"queue": describe_work(volumes.create_snapshot(volume, actor=kit.actor(), **body)[1], volume)}
 
 
-def remove(found):
-    return {"queue": queue(volumes.delete_snapshot(found, actor=kit.actor()), found)}
+def delete_snapshot(found):
+    return {"queue": describe_work(volumes.delete_snapshot(found, actor=kit.actor()), found)}
 
 
-def put_back(found, account, body):
-    return {"queue": queue(volumes.restore(found, account=account, actor=kit.actor(), **body), found)}
+def restore_snapshot(found, account, body):
+    return {"queue": describe_work(volumes.restore(found, account=account, actor=kit.actor(), **body), found)}
 
 
-@user.post(f"{ITEM}/snapshot", op="snapshot_create", can=MANAGE, body=VolumeSnapshotIn, out=QUEUED, billed=True)
+@user.post(f"{ITEM}/snapshot", op="snapshot_create", can=MANAGE, body=VolumeSnapshotIn, out=QUEUED_ANSWER, billed=True)
 def create(body, volume_id):
     """Take a snapshot of a volume, also while it is in use.
 
     A full copy, which appears in the volume's `snapshots`: poll it until it is `available` or `failed`.
     """
-    return {"message": "The snapshot is being taken.", **take(mine(volume_id), body)}
+    return {"message": "The snapshot is being taken.", **create_snapshot(get_own_volume(volume_id), body)}
 
 
-@user.delete(ONE, op="snapshot_delete", can=MANAGE, out=QUEUED, billed=True)
+@user.delete(SNAPSHOT_PATH, op="snapshot_delete", can=MANAGE, out=QUEUED_ANSWER, billed=True)
 def delete(volume_id, snapshot_id):
     """Delete a snapshot of a volume."""
-    found = volumes.snapshot_of(mine(volume_id), snapshot_id)
-    return {"message": "The snapshot is being deleted.", **remove(found)}
+    found = volumes.get_snapshot(get_own_volume(volume_id), snapshot_id)
+    return {"message": "The snapshot is being deleted.", **delete_snapshot(found)}
 
 
-@user.post(f"{ONE}/restore", op="snapshot_restore", can=MANAGE, body=VolumeRestore, out=QUEUED, billed=True)
+@user.post(
+    f"{SNAPSHOT_PATH}/restore", op="snapshot_restore", can=MANAGE, body=VolumeRestore, out=QUEUED_ANSWER, billed=True
+)
 def restore(body, volume_id, snapshot_id):
     """Put a snapshot back, or make a new volume of it.
 
     `in_place` needs a detached volume; what it has is replaced once the copy is complete. `new_volume` needs
     `volume_plan_id`, no smaller than the snapshot, and `hypervisor_group_id`, the volume's location.
     """
-    found = volumes.snapshot_of(mine(volume_id), snapshot_id)
-    return {"message": "The snapshot is being restored.", **put_back(found, kit.account(), body)}
+    found = volumes.get_snapshot(get_own_volume(volume_id), snapshot_id)
+    return {"message": "The snapshot is being restored.", **restore_snapshot(found, kit.account(), body)}
 
 
-@admin.post(ADMIN, op="snapshot_create", can=WRITE, body=VolumeSnapshotIn, out=QUEUE)
+@admin.post(ADMIN_PATH, op="snapshot_create", can=WRITE, body=VolumeSnapshotIn, out=QUEUE_ANSWER)
 def admin_create(body, volume_id):
     """Take a snapshot of a volume.
 
     A task copies it; the snapshot can be used once its status is `available`. 422 `volume_not_available` for a volume
     that is being worked on, `snapshot_limit`, `storage_not_sufficient`, or under `name` when the name is taken.
     """
-    return take(volumes.get(volume_id), body)
+    return create_snapshot(volumes.get(volume_id), body)
 
 
-@admin.delete(f"{ADMIN}/<snapshot_id>", op="snapshot_delete", can=WRITE, out=QUEUE)
+@admin.delete(f"{ADMIN_PATH}/<snapshot_id>", op="snapshot_delete", can=WRITE, out=QUEUE_ANSWER)
 def admin_delete(volume_id, snapshot_id):
     """Delete a snapshot of a volume.
 
     Volumes that were made of it stay. Refused with 409 `task_running` while it is being worked on.
     """
-    return remove(volumes.snapshot_of(volumes.get(volume_id), snapshot_id))
+    return delete_snapshot(volumes.get_snapshot(volumes.get(volume_id), snapshot_id))
 
 
-@admin.post(f"{ADMIN}/<snapshot_id>/restore", op="snapshot_restore", can=WRITE, body=VolumeRestore, out=QUEUE)
+@admin.post(
+    f"{ADMIN_PATH}/<snapshot_id>/restore", op="snapshot_restore", can=WRITE, body=VolumeRestore, out=QUEUE_ANSWER
+)
 def admin_restore(body, volume_id, snapshot_id):
     """Put a snapshot back, or make a new volume of the same owner of it.
 
@@ -97,4 +101,4 @@ def admin_restore(body, volume_id, snapshot_id):
     plan and a location. Refused with 409 `snapshot_not_available` or `task_running`, 422 `storage_not_sufficient`.
     """
     volume = volumes.get(volume_id)
-    return put_back(volumes.snapshot_of(volume, snapshot_id), volume.account, body)
+    return restore_snapshot(volumes.get_snapshot(volume, snapshot_id), volume.account, body)

@@ -1,5 +1,5 @@
 """Who is asking, and whether they may."""
 
-from panel.auth.tokens import Caller, also_needs, caller_of, can, source_address
+from panel.auth.tokens import ApiPrincipal, current_principal, require_also, requires_permission, source_address
 
-__all__ = ["Caller", "also_needs", "caller_of", "can", "source_address"]
+__all__ = ["ApiPrincipal", "current_principal", "require_also", "requires_permission", "source_address"]

@@ -10,7 +10,7 @@ from hashlib import sha256
 
 from flask import after_this_request, current_app, request, session
 
-from panel.auth.browser_session import enter
+from panel.auth.browser_session import log_in
 from panel.auth.tokens import source_address
 from panel.core import clock
 from panel.core.db import session as rows
@@ -19,81 +19,81 @@ from panel.services import factors, known_devices, security_notifications
 from panel.services.passkeys import Challenge, Site
 from panel.services.security_notifications import Source
 
-DEVICE = "panel_device"
-HALF_LIVES = timedelta(minutes=5)
+DEVICE_COOKIE = "panel_device"
+SECOND_FACTOR_TTL = timedelta(minutes=5)
 
 
-def source():
+def request_source():
     """Where this request comes from."""
     return Source(str(source_address()), request.user_agent.string[:400])
 
 
-def site():
+def passkey_site():
     """What this installation's passkeys are bound to."""
     return Site.of(current_app.extensions["config"].public_url)
 
 
-def known_device(email):
+def find_known_device(email):
     """The browser, if the person with this address has signed in with it before."""
-    return known_devices.known(email, request.cookies.get(DEVICE))
+    return known_devices.find(email, request.cookies.get(DEVICE_COOKIE))
 
 
-def admit(account):
+def start_login(account):
     """The password was right. Returns whether that was all; else the second step is next."""
-    if not factors.any_of(account):
-        let_in(account)
+    if not factors.has_second_factor(account):
+        complete_login(account)
         return True
     session.clear()
-    session["half"] = [account.id, mark(account), int((clock.now() + HALF_LIVES).timestamp())]
+    session["half"] = [account.id, password_fingerprint(account), int((clock.now() + SECOND_FACTOR_TTL).timestamp())]
     return False
 
 
-def half_admitted():
+def pending_second_factor():
     """The account whose password this browser has given, while its second step may still be made; else None."""
     account_id, marked, until = session.get("half") or (None, "", 0)
     account = rows.get(Account, account_id) if until > clock.now().timestamp() else None
-    return account if account and hmac.compare_digest(mark(account), marked) else None
+    return account if account and hmac.compare_digest(password_fingerprint(account), marked) else None
 
 
-def mark(account):
+def password_fingerprint(account):
     return sha256((account.password_hash or "").encode()).hexdigest()[:16]
 
 
-def let_in(account):
+def complete_login(account):
     """Signs the browser in. The person is told by mail when it was not seen before, but for the very first time."""
-    device, unknown = recognise(account)
+    device, unknown = remember_device(account)
     if unknown and account.last_login_at:
-        security_notifications.new_device(account, source())
+        security_notifications.new_device(account, request_source())
     account.last_login_at = clock.now()
-    enter(account, device)
+    log_in(account, device)
 
 
-def recognise(account):
+def remember_device(account):
     """From now on the browser is one that the person is known to use: others who guess do not shut it out. Returns the
     device and whether it was unknown."""
-    device, secret, unknown = known_devices.remember(account, request.cookies.get(DEVICE), source())
-    after_this_request(lambda answer: keep(answer, secret))
+    device, secret, unknown = known_devices.remember(account, request.cookies.get(DEVICE_COOKIE), request_source())
+    after_this_request(lambda answer: set_device_cookie(answer, secret))
     return device, unknown
 
 
-def keep(answer, secret):
+def set_device_cookie(answer, secret):
     answer.set_cookie(
-        DEVICE,
+        DEVICE_COOKIE,
         secret,
-        max_age=known_devices.KEPT,
-        secure=current_app.extensions["config"].https,
+        max_age=known_devices.DEVICE_RETENTION,
+        secure=current_app.extensions["config"].is_https,
         httponly=True,
         samesite="Lax",
     )
     return answer
 
 
-def remember(purpose, challenge: Challenge):
+def store_challenge(purpose, challenge: Challenge):
     """Keeps what a passkey is asked to sign until the answer comes."""
     session["challenge"] = [purpose, *challenge]
 
 
-def challenge(purpose):
+def pop_challenge(purpose):
     """The challenge that was given to this browser for the purpose, once; or None."""
     asked_for, *kept = session.pop("challenge", (None,))
     return Challenge(*kept) if asked_for == purpose else None

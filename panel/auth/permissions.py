@@ -6,10 +6,10 @@ permission of the person it acts for (named by the route), and the address it ca
 
 from panel.schemas import constants
 
-FAMILIES = tuple(constants.FAMILIES)
+FAMILIES = tuple(constants.SCOPE_FAMILIES)
 """The 26 scope families (specification 5.3)."""
 
-OWNERS = {
+PATH_SEGMENTS_BY_FAMILY = {
     "account": "profile dashboard team api-token api-tokens api-token-scopes usage-report account activity "
     "notifications notification-preferences",
     "backup_policies": "backup-policies backup-policy",
@@ -39,11 +39,13 @@ OWNERS = {
 }
 """Which family the first segment of a path belongs to."""
 
-WITHIN_VPC = {"nat-gateway": "nat_gateways", "vpn-gateway": "vpn_gateways"}
+SCOPE_FAMILY_BY_VPC_SEGMENT = {"nat-gateway": "nat_gateways", "vpn-gateway": "vpn_gateways"}
 """What lies below a VPC's path but is a family of its own."""
 
-BY_SEGMENT = {segment: family for family, segments in OWNERS.items() for segment in segments.split()}
-READING = ("GET", "HEAD", "OPTIONS")
+SCOPE_FAMILY_BY_SEGMENT = {
+    segment: family for family, segments in PATH_SEGMENTS_BY_FAMILY.items() for segment in segments.split()
+}
+READ_METHODS = ("GET", "HEAD", "OPTIONS")
 
 USER = constants.SCOPES
 """The scopes of tokens. `:write` does not include `:read`."""
@@ -81,41 +83,41 @@ ADMIN_RESOURCES = (
     "volumes",
 )
 ADMIN = tuple(f"admin:{resource}:{verb}" for resource in ADMIN_RESOURCES for verb in ("read", "write"))
-SUPPORTS = ("accounts", "instances", "tasks")
+SUPPORT_WRITE_RESOURCES = ("accounts", "instances", "tasks")
 """What operators in support may change. The rest they see."""
 
-READS = frozenset(name for name in ADMIN if name.endswith(":read"))
+OPERATOR_READ_PERMISSIONS = frozenset(name for name in ADMIN if name.endswith(":read"))
 OPERATOR_ROLES = {
     "full": frozenset(ADMIN),
-    "support": READS | {f"admin:{resource}:write" for resource in SUPPORTS},
-    "read_only": READS,
+    "support": OPERATOR_READ_PERMISSIONS | {f"admin:{resource}:write" for resource in SUPPORT_WRITE_RESOURCES},
+    "read_only": OPERATOR_READ_PERMISSIONS,
 }
 
 OPERATOR_ROLE_LABELS = {"full": "Full", "support": "Support", "read_only": "Read only"}
 """How pages name the roles of operators."""
 
-WITH_OPERATORS = {"isos": "images", "projects": "accounts", "ssh_keys": "accounts", "user_scripts": "accounts"}
+OPERATOR_FAMILY = {"isos": "images", "projects": "accounts", "ssh_keys": "accounts", "user_scripts": "accounts"}
 """What a family of customers' permissions belongs to among the operators'; the others have the same name."""
 
 ANY_USER = "any_user_token"
 """Routes that need no permission of their own: confirming a token, one's own security."""
 PERSONAL = "own_security"
 """What everybody changes for themselves, whatever their role, and nobody in somebody else's name."""
-NEVER_AS_ANOTHER = (PERSONAL, "api_tokens.manage")
+FORBIDDEN_WHILE_IMPERSONATING = (PERSONAL, "api_tokens.manage")
 """Refused to operators who act as somebody."""
-ROLELESS = (ANY_USER, PERSONAL)
+ROLE_INDEPENDENT = (ANY_USER, PERSONAL)
 ANY_ADMIN = "any_admin_token"
 BILLING = "billing_token"
 PUBLIC = "public"
 
-EVERY = frozenset((*MEMBER, *ADMIN, ANY_USER, PERSONAL, ANY_ADMIN, BILLING, PUBLIC))
-UNSCOPED = ("connect", "version")
+ALL = frozenset((*MEMBER, *ADMIN, ANY_USER, PERSONAL, ANY_ADMIN, BILLING, PUBLIC))
+UNSCOPED_SEGMENTS = ("connect", "version")
 """First segments of the two paths that need no scope (specification 9.1)."""
 
 
 def check(permission):
     """The permission itself, if the table has it: a misspelt one must not start."""
-    if permission not in EVERY:
+    if permission not in ALL:
         raise LookupError(f"{permission} is not a permission.")
     return permission
 
@@ -126,27 +128,29 @@ def scope(path, method):
     `path` may have placeholders. A path that no family owns raises LookupError: what is not in the table is denied.
     """
     first, *rest = path.removeprefix("/api/").strip("/").split("/")
-    if first in UNSCOPED and not rest:
+    if first in UNSCOPED_SEGMENTS and not rest:
         return None
-    family = (WITHIN_VPC.get(rest[1]) if first == "vpc" and len(rest) > 1 else None) or BY_SEGMENT.get(first)
+    family = (
+        SCOPE_FAMILY_BY_VPC_SEGMENT.get(rest[1]) if first == "vpc" and len(rest) > 1 else None
+    ) or SCOPE_FAMILY_BY_SEGMENT.get(first)
     if family is None:
         raise LookupError(f"{path} belongs to no scope family.")
-    return f"{family}:{'read' if method in READING else 'write'}"
+    return f"{family}:{'read' if method in READ_METHODS else 'write'}"
 
 
-def of_operator(permission):
+def operator_equivalent(permission):
     """What an operator needs, to do with everybody's resources what a customer needs the permission for."""
     family, _, verb = permission.partition(".")
     if not verb:
         return permission
-    return check(f"admin:{WITH_OPERATORS.get(family, family)}:{'read' if verb == 'view' else 'write'}")
+    return check(f"admin:{OPERATOR_FAMILY.get(family, family)}:{'read' if verb == 'view' else 'write'}")
 
 
-def operator_may(role, permission):
+def has_operator_permission(role, permission):
     """Whether an operator with this role may; None is not an operator."""
     return (permission == ANY_ADMIN and role is not None) or permission in OPERATOR_ROLES.get(role, ())
 
 
 def may_open_consoles(role):
     """Whether an operator with this role may open consoles of everybody's machines."""
-    return operator_may(role, "admin:instances:write")
+    return has_operator_permission(role, "admin:instances:write")

@@ -8,7 +8,7 @@ from flask import current_app
 from panel.auth import permissions
 
 
-def requirements():
+def view_requirements():
     """What the views of this application ask for: pairs of permission and scope, either may be None."""
     for view in current_app.view_functions.values():
         door = getattr(view, "door", None)
@@ -17,13 +17,13 @@ def requirements():
 
 def used_permissions():
     """The permissions of customers that a view asks for. Seeing a family is one where anything else of it is."""
-    found = {permission for permission, _ in requirements()}.intersection(permissions.MEMBER)
+    found = {permission for permission, _ in view_requirements()}.intersection(permissions.MEMBER)
     return found | {f"{name.partition('.')[0]}.view" for name in found}.intersection(permissions.MEMBER)
 
 
 def used_scopes():
     """The scopes of tokens that an operation of the user API needs."""
-    return {scope for _, scope in requirements()}.intersection(permissions.USER)
+    return {scope for _, scope in view_requirements()}.intersection(permissions.USER)
 
 
 def used_families():

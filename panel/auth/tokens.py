@@ -12,11 +12,11 @@ from panel.ratelimit import api_budget, windows
 from panel.services import token_cache, tokens
 from panel.services.access import Access
 
-FROM_ELSEWHERE = "The token may not be used from this address."
+ADDRESS_REFUSED_MESSAGE = "The token may not be used from this address."
 
 
 @dataclass(frozen=True)
-class Caller:
+class ApiPrincipal:
     """Somebody who was let in: a customer's token, or the platform's own."""
 
     token_id: str
@@ -33,40 +33,42 @@ class Caller:
 
 
 @dataclass(frozen=True)
-class Door:
+class RouteRequirement:
     """What a route of the user API asks of whoever calls it."""
 
     permission: str
     scope: str | None
     unscoped_kind: str | None
     """Tokens of this kind need no scope here."""
-    writes: bool = False
+    is_writing: bool = False
     """Whether something is done here even by a reading method."""
 
 
-def can(permission, scope=None, unscoped_kind=None, operation=None, budget="requests", writes=False):
+def requires_permission(
+    permission, scope=None, unscoped_kind=None, operation=None, budget="requests", is_writing=False
+):
     """Lets the view run only for a caller who holds the permission; default deny.
 
     On the user API the token also needs the scope; tokens of `unscoped_kind` do not (an impersonation may always end
     itself). `budget` is what the request is counted in (panel.ratelimit.api_budget). `writes`: also with a reading method.
     """
     permissions.check(permission)
-    door = Door(permission, scope, unscoped_kind, writes)
+    door = RouteRequirement(permission, scope, unscoped_kind, is_writing)
     if permission.startswith(("admin:", permissions.ANY_ADMIN)):
-        enter = functools.partial(platform_caller, "admin")
+        enter = functools.partial(authorize_platform_token, "admin")
     elif permission == permissions.BILLING:
-        enter = functools.partial(platform_caller, "billing")
+        enter = functools.partial(authorize_platform_token, "billing")
     else:
-        enter = functools.partial(user_caller, door)
+        enter = functools.partial(authorize_user_token, door)
 
     def guard(view):
         @functools.wraps(view)
         def guarded(*args, **kwargs):
-            g.writes = writes
+            g.writes = is_writing
             if permission == permissions.PUBLIC:
-                api_budget.count(budget, stranger())
+                api_budget.consume(budget, anonymous_key())
             else:
-                g.operation, g.caller = operation, enter(bearer(budget))
+                g.operation, g.caller = operation, enter(find_token(budget))
             return view(*args, **kwargs)
 
         guarded.door, guarded.budget = door, budget
@@ -75,95 +77,95 @@ def can(permission, scope=None, unscoped_kind=None, operation=None, budget="requ
     return guard
 
 
-def caller_of() -> Caller:
+def current_principal() -> ApiPrincipal:
     return g.caller
 
 
-def user_caller(door, token):
-    address = token and noted(token)
+def authorize_user_token(requirement, token):
+    address = token and record_use(token)
     if token is None or token.person_id is None:
         raise Unauthenticated("The token is missing, unknown or no longer valid.")
     access = Access.of(token, impersonator=token.issued_by)
-    for refusal in refusals(door, request.method, token, access, address):
+    for refusal in authorization_errors(requirement, request.method, token, access, address):
         raise refusal
-    return Caller(token.id, token.kind, token.name, access)
+    return ApiPrincipal(token.id, token.kind, token.name, access)
 
 
-def refusals(door, method, token, access, address):
+def authorization_errors(requirement, method, token, access, address):
     """Every reason why this token, from this address, may not go through the door. Each says which of the three failed:
     the address, the token's scope, or the person's permission."""
-    if not welcome(token, address):
-        yield Forbidden(FROM_ELSEWHERE)
-    if door.scope and door.scope not in token.scopes and token.kind != door.unscoped_kind:
-        yield Forbidden(f"The token's scope does not permit this action: it needs {door.scope}.")
-    if access.impersonator and door.permission in permissions.NEVER_AS_ANOTHER:
+    if not is_ip_allowed(token, address):
+        yield Forbidden(ADDRESS_REFUSED_MESSAGE)
+    if requirement.scope and requirement.scope not in token.scopes and token.kind != requirement.unscoped_kind:
+        yield Forbidden(f"The token's scope does not permit this action: it needs {requirement.scope}.")
+    if access.impersonator and requirement.permission in permissions.FORBIDDEN_WHILE_IMPERSONATING:
         yield Forbidden("This cannot be done in somebody else's name. It stays with the person.")
-    roleless = door.permission in permissions.ROLELESS
-    if not roleless and not access.holds(door.permission):
-        yield lacking(door.permission)
-    if access.suspended and not roleless and (door.writes or method not in permissions.READING):
+    roleless = requirement.permission in permissions.ROLE_INDEPENDENT
+    if not roleless and not access.has_permission(requirement.permission):
+        yield permission_denied(requirement.permission)
+    if access.suspended and not roleless and (requirement.is_writing or method not in permissions.READ_METHODS):
         yield Forbidden("The account is suspended. Contact support.", reason="account_suspended")
 
 
-def lacking(permission):
+def permission_denied(permission):
     return Forbidden(f"Your role in the team does not permit this action: it needs {permission}.")
 
 
-def also_needs(permission):
+def require_also(permission):
     """For a view that shows what belongs to a second family, too: the person has to hold that permission as well. The
     token's scope stays the one of the path. Asked after the lookup, so that a foreign thing is not there first."""
-    if not g.caller.access.holds(permissions.check(permission)):
-        raise lacking(permission)
+    if not g.caller.access.has_permission(permissions.check(permission)):
+        raise permission_denied(permission)
 
 
-def platform_caller(kind, token):
-    if not shown():
+def authorize_platform_token(kind, token):
+    if not bearer_from_header():
         raise Forbidden("Unauthorized!")
     if token is None:
         raise Unauthenticated("Unauthorized!")
-    address = noted(token)
+    address = record_use(token)
     if token.kind != kind:
         raise Forbidden("Unauthorized")
-    if not welcome(token, address):
-        raise Forbidden(FROM_ELSEWHERE)
-    return Caller(token.id, token.kind, token.name, None)
+    if not is_ip_allowed(token, address):
+        raise Forbidden(ADDRESS_REFUSED_MESSAGE)
+    return ApiPrincipal(token.id, token.kind, token.name, None)
 
 
-def shown():
+def bearer_from_header():
     """The bearer value of this request, or an empty text."""
     scheme, _, value = request.headers.get("Authorization", "").partition(" ")
     return value.strip() if scheme.lower() == "bearer" else ""
 
 
-def bearer(budget):
+def find_token(budget):
     """The usable token of this request, or None. The request is counted with it, or with the address it comes from."""
-    value = shown()
-    digest = tokens.hashed(value)
-    known = token_cache.token(digest)
-    word = known and api_budget.count(budget, known.token.id, reading=token_cache.WORD)
+    value = bearer_from_header()
+    digest = tokens.hash_secret(value)
+    known = token_cache.find(digest)
+    word = known and api_budget.consume(budget, known.token.id, read_key=token_cache.VERSION_KEY)
     if known and word == known.word:
-        return tokens.usable(known.token)
-    word = word or token_cache.word()  # read before the rows are, so that no change falls between
+        return tokens.if_active(known.token)
+    word = word or token_cache.cache_version()  # read before the rows are, so that no change falls between
     token = tokens.find(value) if 20 < len(value) < 200 else None
     if not known:
-        api_budget.count(budget, token.id if token else stranger())
-    token_cache.keep(digest, token, word)
+        api_budget.consume(budget, token.id if token else anonymous_key())
+    token_cache.put(digest, token, word)
     return token
 
 
-def stranger():
+def anonymous_key():
     """Who is counted when there is no valid token."""
-    return windows.neighbourhood(source_address())
+    return windows.rate_limit_network(source_address())
 
 
-def noted(token):
+def record_use(token):
     """Writes down that the token was used, also if it is refused next; returns the address that it was used from."""
     address = source_address()
-    tokens.used(token.id, str(address))
+    tokens.record_use(token.id, str(address))
     return address
 
 
-def welcome(token, address):
+def is_ip_allowed(token, address):
     """Whether the token may be used from this address."""
     return not token.allowed_ips or any(address in ipaddress.ip_network(net) for net in token.allowed_ips)
 

@@ -26,7 +26,7 @@ MAX_SCRYPT_N = 2**20
 MAX_HEADER_BYTES = 4096
 MIN_PASSPHRASE_LENGTH = 12
 
-DAMAGED = "The backup is damaged, or the passphrase is wrong: a part of it does not match its seal."
+DAMAGED_MESSAGE = "The backup is damaged, or the passphrase is wrong: a part of it does not match its seal."
 
 
 def derive_key(passphrase, header):
@@ -84,7 +84,7 @@ class Reader(io.RawIOBase):
             header = json.loads(line)
             self.cipher, self.size = AESGCM(derive_key(passphrase, header)), CHUNK_BYTES + TAG_BYTES
         except (ValueError, KeyError, TypeError):
-            raise Problem(DAMAGED) from None
+            raise Problem(DAMAGED_MESSAGE) from None
         self.header = magic + line
         self.ahead = file.read(self.size)
 
@@ -104,5 +104,5 @@ class Reader(io.RawIOBase):
         try:
             self.ready = self.cipher.decrypt(nonce(self.number, is_last), chunk, self.header)
         except InvalidTag:
-            raise Problem(DAMAGED) from None
+            raise Problem(DAMAGED_MESSAGE) from None
         self.number, self.is_ended = self.number + 1, is_last

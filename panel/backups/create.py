@@ -20,8 +20,13 @@ from panel.core.db import session
 from panel.core.errors import Problem
 from panel.models import Image
 
-MANIFEST, KEY, SETTINGS, DATABASE = "manifest.json", "secret_key", "settings.json", "database"
-OF_THE_MACHINE = {"data_dir", "database_url", "redis_url", "secret_key", "bind"}
+MANIFEST_MEMBER, KEY_MEMBER, SETTINGS_MEMBER, DATABASE_MEMBER = (
+    "manifest.json",
+    "secret_key",
+    "settings.json",
+    "database",
+)
+MACHINE_SETTINGS = {"data_dir", "database_url", "redis_url", "secret_key", "bind"}
 """Settings that say where the panel runs. They are not in a backup; the key is a file of its own."""
 
 
@@ -30,12 +35,12 @@ def create(config: Config, target: Path, passphrase):
     if target.exists():
         raise Problem(f"{target} exists already. Name a new file.")
     with working_directory(config) as directory:
-        revisions, counts = databases.copy_database(config, directory / DATABASE)
+        revisions, counts = databases.copy_database(config, directory / DATABASE_MEMBER)
         manifest = {
             "made_at": clock.now().isoformat(),
             "panel": panel.__version__,
-            "database": "sqlite" if config.sqlite else "postgresql",
-            "database_sha256": hash_of(directory / DATABASE),
+            "database": "sqlite" if config.is_sqlite else "postgresql",
+            "database_sha256": hash_file(directory / DATABASE_MEMBER),
             "revisions": revisions,
             "rows": counts,
             "images": list_images(),
@@ -43,7 +48,7 @@ def create(config: Config, target: Path, passphrase):
         temporary = target.with_name(f".{target.name}.part")
         try:
             with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
-                write(file, passphrase, manifest, config, directory / DATABASE)
+                write_archive(file, passphrase, manifest, config, directory / DATABASE_MEMBER)
                 file.flush()
                 os.fsync(file.fileno())
             os.link(temporary, target)
@@ -52,17 +57,17 @@ def create(config: Config, target: Path, passphrase):
     return manifest
 
 
-def write(file, passphrase, manifest, config, database):
+def write_archive(file, passphrase, manifest, config, database):
     sealed = archive.Writer(file, passphrase)
     with tarfile.open(fileobj=sealed, mode="w|") as tar:
-        add(tar, MANIFEST, json.dumps(manifest, indent=1).encode())
-        add(tar, KEY, config.secret_key.encode())
-        add(tar, SETTINGS, json.dumps(portable_settings(), indent=1, default=str).encode())
-        tar.add(database, DATABASE)
+        add_member(tar, MANIFEST_MEMBER, json.dumps(manifest, indent=1).encode())
+        add_member(tar, KEY_MEMBER, config.secret_key.encode())
+        add_member(tar, SETTINGS_MEMBER, json.dumps(portable_settings(), indent=1, default=str).encode())
+        tar.add(database, DATABASE_MEMBER)
     sealed.finish()
 
 
-def add(tar, name, content):
+def add_member(tar, name, content):
     member = tarfile.TarInfo(name)
     member.size = len(content)
     tar.addfile(member, io.BytesIO(content))
@@ -71,7 +76,7 @@ def add(tar, name, content):
 def portable_settings():
     """Return what the environment sets, but for what belongs to the machine, by the names of the environment."""
     given = read_environment()
-    names = [field.name for field in fields(Config) if field.name in given and field.name not in OF_THE_MACHINE]
+    names = [field.name for field in fields(Config) if field.name in given and field.name not in MACHINE_SETTINGS]
     return {f"PANEL_{name.upper()}": value for name, value in ((name, given[name]) for name in names)}
 
 
@@ -93,6 +98,6 @@ def working_directory(config):
         yield Path(directory)
 
 
-def hash_of(file):
+def hash_file(file):
     with file.open("rb") as opened:
         return hashlib.file_digest(opened, "sha256").hexdigest()

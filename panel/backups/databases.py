@@ -16,7 +16,9 @@ from panel.core.config import Config
 from panel.core.db import db
 from panel.core.errors import Problem
 
-NO_PROGRAM = "The program {} is missing. Install PostgreSQL's client of the server's version (postgresql-client)."
+PROGRAM_MISSING_MESSAGE = (
+    "The program {} is missing. Install PostgreSQL's client of the server's version (postgresql-client)."
+)
 
 
 def sqlite_path(config: Config):
@@ -37,7 +39,7 @@ LIST_TABLES = {
 
 def copy_database(config: Config, target: Path):
     """Write a consistent copy, and return its revision and how many rows each of its tables has."""
-    return copy_sqlite(config, target) if config.sqlite else copy_postgresql(config, target)
+    return copy_sqlite(config, target) if config.is_sqlite else copy_postgresql(config, target)
 
 
 def copy_sqlite(config, target):
@@ -66,7 +68,7 @@ def copy_postgresql(config, target):
         snapshot = connection.execute(text("select pg_export_snapshot()")).scalar()
         revisions = connection.execute(text("select version_num from alembic_version")).scalars().all()
         counts = count_rows(connection)
-        run(
+        run_postgresql_program(
             "pg_dump", config, "--format=custom", "--no-owner", "--no-acl", f"--snapshot={snapshot}", f"--file={target}"
         )
     return list(revisions), counts
@@ -94,10 +96,10 @@ def count_dumped_rows(file):
 def restore_postgresql(config, file):
     """Put a dump back in one transaction: all of it or nothing."""
     words = ("--single-transaction", "--exit-on-error", "--clean", "--if-exists", "--no-owner", "--no-acl")
-    run("pg_restore", config, *words, file)
+    run_postgresql_program("pg_restore", config, *words, file)
 
 
-def run(name, config, *words):
+def run_postgresql_program(name, config, *words):
     """Run one of PostgreSQL's programs for the panel's database. The password is not among the words, which all see."""
     url = make_url(config.database_url).set(drivername="postgresql")
     environ = dict(os.environ) | ({"PGPASSWORD": url.password} if url.password else {})
@@ -114,5 +116,5 @@ def find_program(name):
         return program
     versions = sorted(Path("/usr/lib/postgresql").glob(f"*/bin/{name}"), key=lambda path: int(path.parts[-3]))
     if not versions:
-        raise Problem(NO_PROGRAM.format(name))
+        raise Problem(PROGRAM_MISSING_MESSAGE.format(name))
     return str(versions[-1])

@@ -10,7 +10,14 @@ from typing import NamedTuple
 from cryptography.fernet import Fernet, InvalidToken, MultiFernet
 
 from panel.backups import archive, databases
-from panel.backups.create import DATABASE, KEY, MANIFEST, SETTINGS, hash_of, working_directory
+from panel.backups.create import (
+    DATABASE_MEMBER,
+    KEY_MEMBER,
+    MANIFEST_MEMBER,
+    SETTINGS_MEMBER,
+    hash_file,
+    working_directory,
+)
 from panel.core import schema_revision
 from panel.core.config import RESTORE_MARKER, Config
 from panel.core.data_files import protect
@@ -18,9 +25,9 @@ from panel.core.db import fernet_keys
 from panel.core.errors import Problem
 from panel.core.secret_keys import is_database_filled, key_file
 
-PARTS = {MANIFEST, KEY, SETTINGS, DATABASE}
+ARCHIVE_MEMBERS = {MANIFEST_MEMBER, KEY_MEMBER, SETTINGS_MEMBER, DATABASE_MEMBER}
 RESTORED_SETTINGS = "restored-settings.json"
-REPLACED = "before-restore"
+REPLACED_PREFIX = "before-restore"
 
 
 class Backup(NamedTuple):
@@ -39,7 +46,7 @@ def read(file: Path, passphrase, directory: Path) -> Backup:
         try:
             with tarfile.open(fileobj=sealed, mode="r|") as tar:
                 for member in tar:
-                    if member.name not in PARTS or not member.isreg():
+                    if member.name not in ARCHIVE_MEMBERS or not member.isreg():
                         raise Problem(f"The backup has an unknown part: {member.name!r}.")
                     with (directory / member.name).open("wb") as target:
                         shutil.copyfileobj(tar.extractfile(member), target)
@@ -47,10 +54,10 @@ def read(file: Path, passphrase, directory: Path) -> Backup:
                 pass
         except tarfile.TarError as error:
             raise Problem(f"The backup cannot be read: {error}") from None
-    if missing := [name for name in sorted(PARTS) if not (directory / name).exists()]:
+    if missing := [name for name in sorted(ARCHIVE_MEMBERS) if not (directory / name).exists()]:
         raise Problem(f"The backup lacks {', '.join(missing)}.")
-    manifest, settings = (json.loads((directory / name).read_text()) for name in (MANIFEST, SETTINGS))
-    backup = Backup(manifest, (directory / KEY).read_text(), settings, directory / DATABASE)
+    manifest, settings = (json.loads((directory / name).read_text()) for name in (MANIFEST_MEMBER, SETTINGS_MEMBER))
+    backup = Backup(manifest, (directory / KEY_MEMBER).read_text(), settings, directory / DATABASE_MEMBER)
     check(backup)
     return backup
 
@@ -58,7 +65,7 @@ def read(file: Path, passphrase, directory: Path) -> Backup:
 def check(backup):
     """Compare the database in the backup with what the manifest says of it."""
     manifest = backup.manifest
-    if hash_of(backup.database) != manifest["database_sha256"]:
+    if hash_file(backup.database) != manifest["database_sha256"]:
         raise Problem("The database in the backup is not the one that its list of contents names.")
     if manifest["database"] == "sqlite":
         revisions, counts = databases.inspect_sqlite(backup.database)
@@ -74,7 +81,7 @@ def restore(config: Config, file: Path, passphrase, *, is_forced=False):
     with working_directory(config) as directory:
         backup = read(file, passphrase, directory)
         check_target(config, backup, is_forced)
-        if not config.sqlite:
+        if not config.is_sqlite:
             databases.restore_postgresql(config, backup.database)
         marker = config.data_dir / RESTORE_MARKER
         marker.write_text("")
@@ -82,32 +89,32 @@ def restore(config: Config, file: Path, passphrase, *, is_forced=False):
         replace_files(config, directory)
         os.sync()
         marker.unlink()
-    return backup, missing_images(config, backup.manifest["images"])
+    return backup, find_missing_images(config, backup.manifest["images"])
 
 
 def replace_files(config, directory):
     """Put key, database and settings in their places. Until all are there the marker keeps every process from them."""
     if not config.secret_key:
         set_aside(key_file(config))
-        replace_file(directory / KEY, key_file(config))
-    if config.sqlite:
+        replace_file(directory / KEY_MEMBER, key_file(config))
+    if config.is_sqlite:
         place = databases.sqlite_path(config)
         for suffix in ("", "-wal", "-shm"):
             set_aside(place.with_name(place.name + suffix))
         place.parent.mkdir(parents=True, exist_ok=True)
-        replace_file(directory / DATABASE, place)
-    replace_file(directory / SETTINGS, config.data_dir / RESTORED_SETTINGS)
+        replace_file(directory / DATABASE_MEMBER, place)
+    replace_file(directory / SETTINGS_MEMBER, config.data_dir / RESTORED_SETTINGS)
     protect(config.data_dir)
 
 
 def check_target(config, backup, is_forced):
     """Raise before anything is changed, when the backup does not fit this version, database or key."""
-    kind = "sqlite" if config.sqlite else "postgresql"
+    kind = "sqlite" if config.is_sqlite else "postgresql"
     if backup.manifest["database"] != kind:
         raise Problem(f"The backup is of {backup.manifest['database']}, but PANEL_DATABASE_URL names {kind}.")
     if not set(backup.manifest["revisions"]) <= schema_revision.known_revisions()[0]:
         raise Problem("The backup was made by a newer version of the panel. Restore it with that version.")
-    if config.secret_key and not opens(config.secret_key, backup.secret_key):
+    if config.secret_key and not can_decrypt(config.secret_key, backup.secret_key):
         raise Problem(
             "PANEL_SECRET_KEY is set and is not the backup's key. Unset it, and the key of the backup is written to"
             f" {key_file(config)}."
@@ -117,7 +124,7 @@ def check_target(config, backup, is_forced):
         raise Problem("There is an installation here already. With --force the backup takes its place.")
 
 
-def opens(keys, backed_up):
+def can_decrypt(keys, backed_up):
     """Return whether the configured keys read what the backup's keys have encrypted."""
     configured = MultiFernet([Fernet(key) for key in fernet_keys(keys)])
     try:
@@ -130,7 +137,7 @@ def opens(keys, backed_up):
 
 def set_aside(file: Path):
     """Keep what a backup replaces under another name, until the next restore."""
-    old = file.with_name(f"{REPLACED}-{file.name}")
+    old = file.with_name(f"{REPLACED_PREFIX}-{file.name}")
     old.unlink(missing_ok=True)
     if file.exists():
         os.replace(file, old)
@@ -144,7 +151,7 @@ def replace_file(source: Path, target: Path):
     os.replace(temporary, target)
 
 
-def missing_images(config, images):
+def find_missing_images(config, images):
     """Return the files of images that must be copied to this machine."""
     folder = config.data_dir / "images"
     return [

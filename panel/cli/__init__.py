@@ -53,10 +53,10 @@ class Commands(click.Group):
         except (ConfigError, Problem) as error:
             raise click.ClickException(str(error)) from None
         except Exception as error:
-            raise outage_of(error) or error from None
+            raise find_outage_message(error) or error from None
 
 
-def outage_of(error):
+def find_outage_message(error):
     """Return the sentence that ends a command while the database is away, full or busy; None for other errors."""
     if "sqlalchemy" not in sys.modules:
         return None

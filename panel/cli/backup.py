@@ -9,12 +9,12 @@ from panel.backups import create as making
 from panel.backups import restore as restoring
 from panel.backups.archive import MIN_PASSPHRASE_LENGTH
 from panel.cli import start
-from panel.cli.up import alone
+from panel.cli.up import single_instance_lock
 from panel.core.config import Config, read_environment
 from panel.core.data_files import protect
-from panel.core.db import bare_app, session
+from panel.core.db import create_worker_app, session
 from panel.core.errors import Problem
-from panel.core.logs import setup
+from panel.core.logs import setup_logging
 from panel.core.startup_checks import check_installation
 
 passphrase_file = click.option(
@@ -45,16 +45,16 @@ def command():
 @passphrase_file
 def create(file, passphrase_file):
     """Write database, secret key and settings into FILE, encrypted. The panel may run meanwhile."""
-    config = start.begin()
-    setup(config.json_logs)
+    config = start.load_config()
+    setup_logging(config.json_logs)
     passphrase = read_passphrase(passphrase_file, is_new=True)
-    app = bare_app(config)
+    app = create_worker_app(config)
     if not check_installation(app):
         raise Problem("The database does not answer, so there is nothing to back up.")
     with app.app_context(), reported_file_errors():
         manifest = making.create(config, file.absolute(), passphrase)
         session.rollback()
-    click.echo(f"{file}: {summary(manifest)}")
+    click.echo(f"{file}: {format_summary(manifest)}")
     click.echo("Not in it, copy them by other means:")
     for image in manifest["images"]:
         click.echo(f"  {config.data_dir / 'images' / image['filename']}  sha256 {image['sha256']}")
@@ -69,7 +69,7 @@ def verify(file, passphrase_file):
     config = Config(**read_environment())
     with reported_file_errors(), making.working_directory(config) as directory:
         manifest = restoring.read(file, passphrase, directory).manifest
-    click.echo(f"{file} is whole: {summary(manifest)}")
+    click.echo(f"{file} is whole: {format_summary(manifest)}")
 
 
 @command.command()
@@ -82,9 +82,9 @@ def restore(file, passphrase_file, force):
     config = Config(**read_environment())
     config.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
     protect(config.data_dir)
-    with reported_file_errors(), alone(config), bare_app(config).app_context():
+    with reported_file_errors(), single_instance_lock(config), create_worker_app(config).app_context():
         backup, missing = restoring.restore(config, file, passphrase, is_forced=force)
-    click.echo(f"Restored: {summary(backup.manifest)}")
+    click.echo(f"Restored: {format_summary(backup.manifest)}")
     if backup.settings:
         names = ", ".join(backup.settings)
         click.echo(f"Set again, as {config.data_dir / restoring.RESTORED_SETTINGS} has them: {names}")
@@ -101,7 +101,7 @@ def read_passphrase(file, is_new=False):
     return click.prompt(words, hide_input=True, confirmation_prompt=is_new)
 
 
-def summary(manifest):
+def format_summary(manifest):
     rows, tables = sum(manifest["rows"].values()), len(manifest["rows"])
     revision = ", ".join(manifest["revisions"])
     return f"{manifest['database']}, {rows} rows in {tables} tables, revision {revision}, of {manifest['made_at']}"

@@ -3,13 +3,13 @@
 import click
 
 from consoles.server import run
-from consoles.session_store import Records
+from consoles.session_store import SessionStore
 from panel.cli import start
-from worker.engine.main import prepare
+from worker.engine.main import prepare_app
 
 
 @click.command()
 def command():
     """Carry consoles until SIGTERM. One on each machine that serves the web, with the same data directory."""
-    config = start.begin()
-    run(config.console_socket, Records(start.check(prepare(config))))
+    config = start.load_config()
+    run(config.console_socket, SessionStore(start.ensure_database_fits(prepare_app(config))))

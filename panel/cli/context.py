@@ -10,15 +10,15 @@ from panel.cli import start
 from panel.core import jobs
 from panel.core.db import session
 from panel.services import audit
-from worker.engine.main import prepare
+from worker.engine.main import prepare_app
 
 
 @contextmanager
-def opened():
+def app_context():
     """Its database and nodes, as `panel web` and `panel worker` see them. What the block changed is kept when it ends
     without an error."""
-    config = start.begin()
-    with prepare(config).app_context():
+    config = start.load_config()
+    with prepare_app(config).app_context():
         if config.embedded_redis and not Path(config.redis_url.removeprefix("unix://")).exists():
             jobs.can_be_heard = False  # `panel up` does not run; its sweep finds the rows when it starts
         try:
@@ -30,10 +30,10 @@ def opened():
 
 
 @contextmanager
-def acting():
+def audited_context():
     """The same for commands that change who may do what: they leave an entry in the audit log."""
-    with opened() as config:
-        audit.follow()
+    with app_context() as config:
+        audit.start_tracking()
         yield config
         action = click.get_current_context().command_path.replace(" ", ".").replace("-", "_")
         audit.write(person="command line", person_kind="command_line", ip="local", action=action)

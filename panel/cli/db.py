@@ -8,18 +8,18 @@ import panel.models  # noqa: F401  (Alembic compares with every table)
 from panel.cli import start
 from panel.core import schema_revision, startup_checks
 from panel.core.data_files import umask
-from panel.core.db import allow_migrations, bare_app, session
-from panel.core.logs import setup
+from panel.core.db import create_worker_app, init_migrate, session
+from panel.core.logs import setup_logging
 
 
 @click.group()
 @click.pass_context
 def command(ctx):
     """Upgrade, downgrade and check the database."""
-    config = start.begin()
-    setup(config.json_logs)
-    app = bare_app(config)
-    allow_migrations(app)
+    config = start.load_config()
+    setup_logging(config.json_logs)
+    app = create_worker_app(config)
+    init_migrate(app)
     ctx.with_resource(app.app_context())
     check_known_revision()
 

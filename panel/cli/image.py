@@ -4,14 +4,14 @@ from importlib import import_module
 
 import click
 
-from panel.cli.context import opened
+from panel.cli.context import app_context
 from panel.core.data_files import umask
 from panel.core.db import session
 from panel.core.errors import Problem
 from panel.services import catalog
 from worker.images.commands import BuildFailed
 
-KINDS = ("tiny", "debian")
+IMAGE_KINDS = ("tiny", "debian")
 
 
 @click.group()
@@ -20,18 +20,18 @@ def command():
 
 
 @command.command()
-@click.argument("kind", type=click.Choice(KINDS))
+@click.argument("kind", type=click.Choice(IMAGE_KINDS))
 def build(kind):
     """Build an image (as root, from Debian's packages) and put it into the catalog."""
-    with opened() as config:
+    with app_context() as config:
         try:
-            built = make(kind, config.data_dir)
+            built = build_image(kind, config.data_dir)
         except BuildFailed as error:
             raise click.ClickException(str(error)) from None
         click.echo(f"{built.label}: {built.size // 1024**2} MiB, {built.path}")
 
 
-def make(kind, data_dir, log=click.echo):
+def build_image(kind, data_dir, log=click.echo):
     """Builds one of our images and registers it."""
     guest = import_module(f"worker.images.{kind}")
     if lacking := guest.missing():
@@ -59,6 +59,6 @@ def make(kind, data_dir, log=click.echo):
 @command.command("list")
 def listing():
     """Every image in the catalog."""
-    with opened():
-        for row in session.scalars(catalog.images()).all():
+    with app_context():
+        for row in session.scalars(catalog.select_images()).all():
             click.echo(f"{row.name:16} {row.label:28} {row.purpose:10} {row.size // 1024**2:6} MiB  {row.id}")

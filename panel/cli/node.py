@@ -3,14 +3,14 @@
 import click
 from sqlalchemy import select
 
-from panel.cli.context import opened
+from panel.cli.context import app_context
 from panel.core.config import load
 from panel.core.db import session
 from panel.core.errors import Problem
 from panel.models import Hypervisor, HypervisorGroup
 from panel.services import hypervisors
 from worker.nodes import DRIVERS
-from worker.nodes.simulated.fault_injection import KINDS
+from worker.nodes.simulated.fault_injection import FAULT_KINDS
 from worker.sync import node_sync as nodes
 
 
@@ -28,24 +28,24 @@ def command():
 @click.option("--network", default="public", show_default=True, help="Its name for the public network.")
 def add(name, driver, uri, group, storage, network):
     """Add a hypervisor and look at it."""
-    with opened():
+    with app_context():
         place = session.scalar(select(HypervisorGroup).where(HypervisorGroup.name == group))
         place = place or hypervisors.create_group(name=group)
         made = hypervisors.create(place, name=name, driver=driver, uri=uri, storage_path=storage, network=network)
         session.commit()
-        report(made)
+        print_state(made)
 
 
 @command.command()
 @click.argument("name")
 def check(name):
     """Look at a hypervisor now, and say what it can do."""
-    with opened():
-        report(known(name))
+    with app_context():
+        print_state(get_hypervisor(name))
 
 
-def report(row):
-    nodes.check(row.id)
+def print_state(row):
+    nodes.probe(row.id)
     if row.status != "up":
         raise Problem(f"{row.name} is {row.status}: {row.status_detail}")
     click.echo(f"{row.name} is up: {row.version}, {row.cpu_cores} cores, {row.memory_mb} MiB. {row.acceleration_note}")
@@ -54,7 +54,7 @@ def report(row):
 @command.command("list")
 def listing():
     """Every hypervisor, as the workers last saw it."""
-    with opened():
+    with app_context():
         for row in session.scalars(hypervisors.listing()).all():
             click.echo(f"{row.name:20} {row.group.name:16} {row.status:8} {row.driver:10} {row.uri}")
 
@@ -73,34 +73,34 @@ def stop():
 @command.command()
 @click.argument("name")
 @click.argument("operation")
-@click.argument("kind", type=click.Choice(KINDS), required=False)
+@click.argument("kind", type=click.Choice(FAULT_KINDS), required=False)
 @click.option("--count", type=int, help="How many calls meet it; all when not given.")
 @click.option("--seconds", type=float, help="For `slow`.")
 def fault(name, operation, kind, count, seconds):
     """Make an OPERATION of a simulated hypervisor (`*`: every one) go wrong, or `clear` all faults."""
-    with opened():
-        row = known(name)
+    with app_context():
+        row = get_hypervisor(name)
         if row.driver != "simulated":
             raise Problem(f"{name} is not simulated.")
-        node = nodes.node_of(row.id)
+        node = nodes.connect_node(row.id)
         if operation == "clear":
             node.clear()
         elif kind is None:
-            raise Problem(f"What shall go wrong? One of {', '.join(KINDS)}.")
+            raise Problem(f"What shall go wrong? One of {', '.join(FAULT_KINDS)}.")
         else:
-            meet(node, operation, kind, count, seconds)
+            set_fault(node, operation, kind, count, seconds)
         for found in node.faults():
             click.echo(f"{found.operation}: {found.kind} ({found.remaining or 'all'} calls)")
 
 
-def meet(node, operation, kind, count, seconds):
+def set_fault(node, operation, kind, count, seconds):
     try:
         node.fault(operation, kind, count, seconds)
     except ValueError as error:
         raise Problem(str(error)) from None
 
 
-def known(name):
+def get_hypervisor(name):
     row = session.scalar(select(Hypervisor).where(Hypervisor.name == name))
     if row is None:
         raise Problem(f"There is no hypervisor named {name}.")

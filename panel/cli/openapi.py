@@ -4,11 +4,11 @@ import json
 
 import click
 
-from api.docs import described
+from api.docs import openapi_document
 from panel.app import create_app
 from panel.core.config import ROOT, Config
 
-FOLDER = ROOT / "api" / "openapi"
+OPENAPI_FOLDER = ROOT / "api" / "openapi"
 
 
 @click.group()
@@ -19,8 +19,8 @@ def command():
 @command.command()
 def write():
     """Generate the documents anew."""
-    FOLDER.mkdir(exist_ok=True)
-    for file, text in documents():
+    OPENAPI_FOLDER.mkdir(exist_ok=True)
+    for file, text in build_documents():
         file.write_text(text)
         click.echo(file.relative_to(ROOT))
 
@@ -28,13 +28,13 @@ def write():
 @command.command()
 def check():
     """Fail when a committed document is not what the code says."""
-    for file, text in documents():
+    for file, text in build_documents():
         if not file.exists() or file.read_text() != text:
             raise click.ClickException(f"{file.relative_to(ROOT)} is out of date: run `panel openapi write`.")
 
 
-def documents():
+def build_documents():
     app = create_app(Config(secret_key="not used", redis_url="redis://"))
     for surface in app.extensions["openapi"]:
-        text = json.dumps(described(app, surface), indent=1, ensure_ascii=False)
-        yield FOLDER / f"{surface.lower()}.json", text + "\n"
+        text = json.dumps(openapi_document(app, surface), indent=1, ensure_ascii=False)
+        yield OPENAPI_FOLDER / f"{surface.lower()}.json", text + "\n"

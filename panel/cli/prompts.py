@@ -5,17 +5,17 @@ import sys
 import click
 
 
-class Asked(click.Option):
+class PromptedOption(click.Option):
     """An option that is asked for where it is not given. Without a terminal it is `otherwise`; with none of that, the
     command says which option is missing."""
 
     def __init__(self, *names, otherwise=None, **facts):
         super().__init__(*names, **{"prompt": True, **facts})
-        self.otherwise = otherwise
+        self.default_without_terminal = otherwise
 
     def prompt_for_value(self, ctx):
         if sys.stdin.isatty():
             return super().prompt_for_value(ctx)
-        if self.otherwise is None:
+        if self.default_without_terminal is None:
             raise click.MissingParameter(ctx=ctx, param=self)
-        return self.otherwise
+        return self.default_without_terminal

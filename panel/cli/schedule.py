@@ -3,10 +3,10 @@
 import click
 
 from panel.cli import start
-from worker.engine.main import run, schedule
+from worker.engine.main import run_and_exit, run_scheduler
 
 
 @click.command()
 def command():
     """Ring what is due and listen to nodes. Run two for safety: one leads, the other waits."""
-    run(schedule, start.begin(), start.check)
+    run_and_exit(run_scheduler, start.load_config(), start.ensure_database_fits)

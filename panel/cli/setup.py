@@ -16,25 +16,25 @@ from flask import current_app
 from sqlalchemy import select
 
 from panel.cli import image
-from panel.cli.context import opened
+from panel.cli.context import app_context
 from panel.cli.db import check_known_revision, upgrade_tables
-from panel.core.db import allow_migrations, session
+from panel.core.db import init_migrate, session
 from panel.core.errors import Problem
 from panel.models import Account, Hypervisor, HypervisorGroup, Image, PlanGroup, Subnet
 from panel.services import accounts, catalog, hypervisors, subnets
 from worker.images.commands import BuildFailed
 from worker.sync import node_sync as nodes
 
-PLANS = (
+DEFAULT_PLANS = (
     {"name": "Tiny", "cpu_cores": 1, "ram": 256, "storage": 2, "bandwidth": 500, "price": 2},
     {"name": "Small", "cpu_cores": 1, "ram": 512, "storage": 5, "bandwidth": 1000, "price": 4},
     {"name": "Medium", "cpu_cores": 1, "ram": 1024, "storage": 10, "bandwidth": 2000, "price": 8},
     {"name": "Large", "cpu_cores": 2, "ram": 2048, "storage": 20, "bandwidth": 4000, "price": 16},
 )
-GATEWAYS = ("10.88.0.1/24", "fd88::1/64")
+DEFAULT_GATEWAYS = ("10.88.0.1/24", "fd88::1/64")
 """The addresses that the local hypervisor has in its guests' network. A simulated one does with any."""
 
-RESOLVERS = {4: ["9.9.9.9"], 6: ["2620:fe::fe"]}
+FALLBACK_RESOLVERS = {4: ["9.9.9.9"], 6: ["2620:fe::fe"]}
 """For guests, where this machine names none that they could reach."""
 
 
@@ -42,54 +42,54 @@ RESOLVERS = {4: ["9.9.9.9"], 6: ["2620:fe::fe"]}
 @click.option("--simulated", is_flag=True, help="Add a simulated hypervisor even where a local one could run.")
 def command(simulated):
     """Make what a new installation lacks: tables, a location with plans and a hypervisor, an image, two people."""
-    with opened() as config:
-        allow_migrations(current_app)
+    with app_context() as config:
+        init_migrate(current_app)
         check_known_revision()
         upgrade_tables()
-        location = first(HypervisorGroup) or hypervisors.create_group(name="local", display_name="This machine")
-        if not first(PlanGroup):
+        location = find_first(HypervisorGroup) or hypervisors.create_group(name="local", display_name="This machine")
+        if not find_first(PlanGroup):
             offer_plans(location)
-        if not first(Subnet):
+        if not find_first(Subnet):
             offer_addresses(location)
         session.commit()
-        node = hypervisor(location, config.data_dir, simulated)
-        if not first(Image):
+        node = ensure_hypervisor(location, config.data_dir, simulated)
+        if not find_first(Image):
             offer_image(node, config.data_dir)
         session.commit()
-        if not first(Account):
-            welcome()
+        if not find_first(Account):
+            create_first_accounts()
 
 
-def first(model):
+def find_first(model):
     return session.scalar(select(model).order_by(model.id).limit(1))
 
 
-def tell(sentence):
+def print_progress(sentence):
     click.echo(sentence, err=True)
 
 
 def offer_plans(location):
     group = catalog.create_plan_group(name="standard", display_name="Standard", hypervisor_groups=[location])
-    for position, plan in enumerate(PLANS):
+    for position, plan in enumerate(DEFAULT_PLANS):
         catalog.create_plan(group, position=position, **plan)
 
 
 def offer_addresses(location):
-    for gateway in map(ipaddress.ip_interface, GATEWAYS):
+    for gateway in map(ipaddress.ip_interface, DEFAULT_GATEWAYS):
         version = gateway.version
         subnets.create(
             location,
             name=f"local-v{version}",
             cidr=str(gateway.network),
             gateway=str(gateway.ip),
-            nameservers=resolvers(version) or RESOLVERS[version],
+            nameservers=find_resolvers(version) or FALLBACK_RESOLVERS[version],
         )
 
 
-def resolvers(version):
+def find_resolvers(version):
     """Those of this machine that are not on the machine itself."""
     found = []
-    for line in read(Path("/etc/resolv.conf")).splitlines():
+    for line in read_text(Path("/etc/resolv.conf")).splitlines():
         with suppress(ValueError):
             word, address = line.split()
             ip = ipaddress.ip_address(address)
@@ -98,23 +98,23 @@ def resolvers(version):
     return found
 
 
-def read(file):
+def read_text(file):
     return file.read_text() if file.exists() else ""
 
 
-def hypervisor(location, data_dir, simulated):
+def ensure_hypervisor(location, data_dir, simulated):
     """The hypervisor that images are made for. This machine's own one is started, also after a reboot; where that
     cannot be, a new installation gets a simulated one."""
     here = session.scalar(select(Hypervisor).where(Hypervisor.uri == local_uri(data_dir)))
-    found = here or first(Hypervisor)
+    found = here or find_first(Hypervisor)
     if found and not here:
         return found
     try:
         start_local(data_dir, simulated)
     except Problem as reason:
-        tell(f"This machine is no hypervisor: {reason}")
-        return found or add(location, "simulated", "simulated", "simulated://", "/disks")
-    return found or add(
+        print_progress(f"This machine is no hypervisor: {reason}")
+        return found or add_hypervisor(location, "simulated", "simulated", "simulated://", "/disks")
+    return found or add_hypervisor(
         location, "this-machine", "libvirt", local_uri(data_dir), str(data_dir / "hypervisor" / "disks")
     )
 
@@ -133,7 +133,7 @@ def start_local(data_dir, simulated):
 
     from worker.nodes.libvirt import private_daemon
 
-    if lacking := private_daemon.missing():
+    if lacking := private_daemon.list_missing():
         raise Problem(" ".join(lacking))
     try:
         private_daemon.start(data_dir / "hypervisor")
@@ -141,12 +141,12 @@ def start_local(data_dir, simulated):
         raise Problem(str(error)) from None
 
 
-def add(location, name, driver, uri, storage_path):
-    tell(f"Adding the hypervisor {name} …")
+def add_hypervisor(location, name, driver, uri, storage_path):
+    print_progress(f"Adding the hypervisor {name} …")
     made = hypervisors.create(location, name=name, driver=driver, uri=uri, storage_path=storage_path)
     session.commit()
-    nodes.check(made.id)
-    tell(f"{name}: {made.status}. {made.status_detail or made.acceleration_note}")
+    nodes.probe(made.id)
+    print_progress(f"{name}: {made.status}. {made.status_detail or made.acceleration_note}")
     return made
 
 
@@ -154,9 +154,9 @@ def offer_image(node, data_dir):
     if node.driver == "simulated":
         return register_simulated(data_dir / "images" / "simulated.qcow2")
     try:
-        image.make("tiny", data_dir, log=tell)
+        image.build_image("tiny", data_dir, log=print_progress)
     except (Problem, BuildFailed) as error:
-        tell(f"There is no image yet, so no machine can be made: {error} Then: panel image build tiny.")
+        print_progress(f"There is no image yet, so no machine can be made: {error} Then: panel image build tiny.")
 
 
 def register_simulated(file):
@@ -175,7 +175,7 @@ def register_simulated(file):
     )
 
 
-def welcome():
+def create_first_accounts():
     """Makes two people and says their passwords, this once: only hashes are kept."""
     operator, customer = secrets.token_urlsafe(12), secrets.token_urlsafe(12)
     accounts.create(email="operator@example.com", password=operator, operator_role="full", first_name="Operator")

@@ -4,7 +4,7 @@ from panel.core.config import Config, ConfigError, load
 from panel.core.data_files import protect
 
 
-def begin() -> Config:
+def load_config() -> Config:
     """Return the settings of this process, whose new files are its user's alone from here on."""
     config = load()
     try:
@@ -15,7 +15,7 @@ def begin() -> Config:
     return config
 
 
-def check(app):
+def ensure_database_fits(app):
     """Raise ConfigError when version or secret key do not fit the database; else begin to watch the database."""
     from panel.core.database_probe import get_probe
     from panel.core.startup_checks import check_installation

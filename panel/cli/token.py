@@ -5,9 +5,9 @@ import ipaddress
 import click
 
 from panel.auth import permissions
-from panel.cli.context import acting, opened
-from panel.cli.prompts import Asked
-from panel.cli.user import known
+from panel.cli.context import app_context, audited_context
+from panel.cli.prompts import PromptedOption
+from panel.cli.user import get_account
 from panel.core.db import session
 from panel.core.errors import Problem
 from panel.services import tokens
@@ -27,21 +27,21 @@ class Address(click.ParamType):
         return str(getattr(found, "ipv4_mapped", None) or found)
 
 
-def named(ctx, param, value):
+def validate_name(ctx, param, value):
     """The name as it was meant: a list of tokens without names helps nobody."""
     if not value.strip():
         raise click.BadParameter("Say what the token is called.")
     return value.strip()
 
 
-def about(function):
+def platform_token_options(function):
     """The three things that a token of the platform is made with, each asked for at a terminal."""
     only = "The only address that may use it; by default, where nobody can be asked, this machine."
     asked = {"prompt": "IP address that may use it", "type": Address(), "otherwise": "127.0.0.1", "help": only}
     for option in (
-        click.option("--description", cls=Asked, default="", otherwise=""),
-        click.option("--name", cls=Asked, otherwise="command line", callback=named),
-        click.option("--ip", cls=Asked, **asked),
+        click.option("--description", cls=PromptedOption, default="", otherwise=""),
+        click.option("--name", cls=PromptedOption, otherwise="command line", callback=validate_name),
+        click.option("--ip", cls=PromptedOption, **asked),
     ):
         function = option(function)
     return function
@@ -53,38 +53,38 @@ def command():
 
 
 @command.command()
-@about
+@platform_token_options
 def admin(**facts):
     """A token for the admin API, bound to an address."""
-    issue("admin", **facts)
+    issue_platform_token("admin", **facts)
 
 
 @command.command()
-@about
+@platform_token_options
 def billing(**facts):
     """A token for the billing system, bound to an address."""
-    issue("billing", **facts)
+    issue_platform_token("billing", **facts)
 
 
-def issue(kind, ip, name, description):
-    with acting():
-        show(tokens.issue(kind, name=name, description=description, allowed_ips=[ip])[1])
+def issue_platform_token(kind, ip, name, description):
+    with audited_context():
+        print_token(tokens.issue(kind, name=name, description=description, allowed_ips=[ip])[1])
 
 
 @command.command()
 @click.option("--email", required=True, help="Whose token.")
 @click.option("--scopes", help="Comma-separated; every scope when not given.")
-@click.option("--name", default="command line", callback=named)
+@click.option("--name", default="command line", callback=validate_name)
 def user(email, scopes, name):
     """A token that acts for a customer in the user API."""
     wanted = scopes.split(",") if scopes else permissions.USER
     if unknown := set(wanted) - set(permissions.USER):
         raise Problem(f"No such scope: {', '.join(sorted(unknown))}. There are: {', '.join(permissions.USER)}.")
-    with acting():
-        show(tokens.issue("user", name=name, account=known(email), scopes=wanted)[1])
+    with audited_context():
+        print_token(tokens.issue("user", name=name, account=get_account(email), scopes=wanted)[1])
 
 
-def show(value):
+def print_token(value):
     """Only the value goes to standard output, so that a script can keep it."""
     click.echo("The token, shown this once:", err=True)
     click.echo(value)
@@ -93,8 +93,8 @@ def show(value):
 @command.command("list")
 def show_all():
     """The tokens of the admin and billing APIs."""
-    with opened():
-        for token in tokens.freshen(session.scalars(tokens.platform()).all()):
+    with app_context():
+        for token in tokens.refresh_last_used(session.scalars(tokens.select_platform()).all()):
             used = f"last used {token.last_used_at:%Y-%m-%d %H:%M} UTC" if token.last_used_at else "never used"
             about = f"{token.name}: {token.description}" if token.description else token.name
             click.echo("  ".join((token.id, token.kind, token.state, *token.allowed_ips, used, about)))
@@ -104,7 +104,7 @@ def show_all():
 @click.argument("token_id")
 def revoke(token_id):
     """End a token of any kind, by its id. It is dead from the next request on."""
-    with acting():
-        token = tokens.get_any(token_id)
+    with audited_context():
+        token = tokens.get_any_owner(token_id)
         tokens.revoke(token)
     click.echo(f"The token {token.name} is revoked.")

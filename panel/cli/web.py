@@ -2,19 +2,19 @@
 
 import click
 
-from panel.app import LARGEST_BODY, create_app
+from panel.app import MAX_BODY_BYTES, create_app
 from panel.cli import start
 from panel.core.database_probe import get_probe
-from panel.core.db import bare_app, db
-from panel.core.logs import setup
+from panel.core.db import create_worker_app, db
+from panel.core.logs import setup_logging
 from panel.core.startup_checks import check_installation
 from panel.server.connection_limits import ConnectionLimits
-from panel.server.server import Parent, StartFailed, open_listener, raise_file_limit, serve
+from panel.server.server import ParentProcess, StartFailed, open_listener, raise_file_limit, serve
 
 
 def check_before_fork(config):
     """Check the installation once for all web processes, which must not share its connection."""
-    app = bare_app(config)
+    app = create_worker_app(config)
     try:
         return check_installation(app)
     finally:
@@ -27,19 +27,19 @@ def run_worker(config, is_checked, listener, beat):
     app = create_app(config)
     get_probe(app).start(is_checked=is_checked)
     limits = ConnectionLimits(config.web_head_seconds, config.web_incomplete_heads_per_address, config.proxies)
-    serve(app, listener, threads=config.web_threads, body_max_bytes=LARGEST_BODY, limits=limits, beat=beat)
+    serve(app, listener, threads=config.web_threads, body_max_bytes=MAX_BODY_BYTES, limits=limits, heartbeat=beat)
 
 
 @click.command()
 def command():
     """Serve the panel until SIGTERM; requests under way are finished."""
-    config = start.begin()
-    setup(config.json_logs)
+    config = start.load_config()
+    setup_logging(config.json_logs)
     raise_file_limit()
     is_checked = check_before_fork(config)
     try:
         listener = open_listener(config.bind)
-        Parent(listener, config.web_workers, lambda *process: run_worker(config, is_checked, *process)).run()
+        ParentProcess(listener, config.web_workers, lambda *process: run_worker(config, is_checked, *process)).run()
     except OSError as error:
         raise click.ClickException(f"The web server cannot listen on {config.bind}: {error.strerror}.") from None
     except StartFailed as error:

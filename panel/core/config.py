@@ -120,15 +120,15 @@ class Config:
             if not is_valid(getattr(self, name)):
                 raise ConfigError(f"PANEL_{name.upper()} must be {expected}.")
         check_certificates(self.webhook_ca)
-        put("proxies", networks("PANEL_TRUSTED_PROXIES", self.trusted_proxies))
-        put("webhook_networks", networks("PANEL_WEBHOOK_ALLOWED_NETWORKS", self.webhook_allowed_networks))
+        put("proxies", parse_networks("PANEL_TRUSTED_PROXIES", self.trusted_proxies))
+        put("webhook_networks", parse_networks("PANEL_WEBHOOK_ALLOWED_NETWORKS", self.webhook_allowed_networks))
 
     embedded_redis = False
     proxies = ()
     webhook_networks = ()
 
     @property
-    def sqlite(self):
+    def is_sqlite(self):
         return self.database_url.startswith("sqlite")
 
     @property
@@ -137,7 +137,7 @@ class Config:
         return self.data_dir / "consoles.sock"
 
     @property
-    def https(self):
+    def is_https(self):
         return self.public_url.startswith("https:")
 
 
@@ -171,7 +171,7 @@ def read_environment(environ=os.environ) -> dict:
             if plain in environ:
                 raise ConfigError(f"Both {plain} and {name} are set. Remove one of them.")
             text = read_setting_file(name, text)
-        values[known[plain if name not in known else name].name] = parse(name, text)
+        values[known[plain if name not in known else name].name] = parse_value(name, text)
     return values
 
 
@@ -202,7 +202,7 @@ def check_certificates(pem):
         ) from None
 
 
-def parse(name, text):
+def parse_value(name, text):
     kind = next(f.type for f in fields(Config) if f"PANEL_{f.name.upper()}" in (name, name.removesuffix("_FILE")))
     if kind in (int, "int"):
         if not re.fullmatch(r"[0-9]{1,9}", text):
@@ -224,7 +224,7 @@ def mail_domain(host):
     return f"[{address}]" if address.version == 4 else f"[IPv6:{address}]"
 
 
-def networks(name, text):
+def parse_networks(name, text):
     try:
         return tuple(ipaddress.ip_network(each.strip()) for each in text.split(",") if each.strip())
     except ValueError as error:

@@ -26,18 +26,18 @@ def own_files(data_dir: Path):
 
 def find_exposed(data_dir: Path):
     """Return the files that others than their owner have rights to."""
-    return [path for path, mode in modes(data_dir) if mode & OTHERS_RIGHTS]
+    return [path for path, mode in iter_modes(data_dir) if mode & OTHERS_RIGHTS]
 
 
 def protect(data_dir: Path):
     """Take from others what rights they have to files of this user, as earlier versions left them."""
     os.umask(UMASK)
-    for path, mode in modes(data_dir):
+    for path, mode in iter_modes(data_dir):
         if mode & OTHERS_RIGHTS and path.stat().st_uid == os.geteuid():
             path.chmod(mode & ~OTHERS_RIGHTS)
 
 
-def modes(data_dir):
+def iter_modes(data_dir):
     for path in own_files(data_dir):
         try:
             yield path, stat.S_IMODE(path.stat().st_mode)

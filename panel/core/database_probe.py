@@ -106,7 +106,7 @@ def write_probe_row(bind):
 
 def disk_problem(config):
     """Return what is wrong with the disk of a SQLite database: a small row may fit into a full one."""
-    if not config.sqlite:
+    if not config.is_sqlite:
         return None
     directory = os.path.dirname(make_url(config.database_url).database or "") or "."
     free = shutil.disk_usage(directory).free

@@ -21,7 +21,7 @@ from uuid_utils import uuid7
 from panel.core import clock
 from panel.core.config import ROOT, Config
 
-NAMES = {
+NAMING_CONVENTION = {
     "ix": "ix_%(table_name)s_%(column_0_N_name)s",
     "uq": "uq_%(table_name)s_%(column_0_N_name)s",
     "ck": "ck_%(table_name)s_%(constraint_name)s",
@@ -58,7 +58,7 @@ class Money(TypeDecorator):
         return None if value is None else Decimal(value).scaleb(-6)
 
 
-class Secret(TypeDecorator):
+class EncryptedText(TypeDecorator):
     """Text that is encrypted at rest with the installation's key; rows written with an older key stay readable."""
 
     impl = Text
@@ -72,7 +72,7 @@ class Secret(TypeDecorator):
         return None if value is None else self.keys.decrypt(value.encode()).decode()
 
 
-def only_added(table):
+def append_only(table):
     """Makes the database refuse to change or remove rows of the table: what is written there stays."""
     sentence = f"Rows of {table.name} are only added."
     for verb in ("update", "delete"):
@@ -93,13 +93,14 @@ def new_id() -> str:
     return str(uuid7())
 
 
-class Declared(DeclarativeBase):
+class Base(DeclarativeBase):
     registry = registry(
-        metadata=MetaData(naming_convention=NAMES), type_annotation_map={datetime: UtcTime, str: String(255)}
+        metadata=MetaData(naming_convention=NAMING_CONVENTION),
+        type_annotation_map={datetime: UtcTime, str: String(255)},
     )
 
 
-class Dated:
+class TimestampMixin:
     """A row with an id that knows when it was made and last changed."""
 
     id: Mapped[str] = mapped_column(String(36), primary_key=True, default=new_id, sort_order=-10)
@@ -112,7 +113,7 @@ class RequestSession(BoundSession):
 
     def get_bind(self, *args, **kwargs):
         bind = super().get_bind(*args, **kwargs)
-        plain = isinstance(bind, Engine) and bind.dialect.name == "postgresql" and only_reads()
+        plain = isinstance(bind, Engine) and bind.dialect.name == "postgresql" and is_read_only_request()
         return without_transaction(bind) if plain else bind
 
 
@@ -122,7 +123,7 @@ def without_transaction(engine):
 
 
 db = SQLAlchemy(
-    model_class=Declared,
+    model_class=Base,
     session_options={
         "class_": RequestSession,
         "expire_on_commit": False,
@@ -149,25 +150,25 @@ def parse_json(text):
         return json.loads(text)
 
 
-def bind(app: flask.Flask, config: Config):
+def init_db(app: flask.Flask, config: Config):
     """Gives a Flask application the database of this configuration."""
     app.config["SQLALCHEMY_DATABASE_URI"] = config.database_url
     app.config["SQLALCHEMY_ENGINE_OPTIONS"] = (
-        {"connect_args": {"timeout": 15}} if config.sqlite else POSTGRESQL_OPTIONS
+        {"connect_args": {"timeout": 15}} if config.is_sqlite else POSTGRESQL_OPTIONS
     ) | {"hide_parameters": True, "json_deserializer": parse_json}  # values are not for logs
-    Secret.keys = MultiFernet([Fernet(key) for key in fernet_keys(config.secret_key)])
+    EncryptedText.keys = MultiFernet([Fernet(key) for key in fernet_keys(config.secret_key)])
     db.init_app(app)
 
 
-def bare_app(config: Config) -> flask.Flask:
+def create_worker_app(config: Config) -> flask.Flask:
     """An application with nothing but the database, for processes that serve no pages."""
     app = flask.Flask("panel")
     app.extensions["config"] = config
-    bind(app, config)
+    init_db(app, config)
     return app
 
 
-def allow_migrations(app: flask.Flask):
+def init_migrate(app: flask.Flask):
     """For those who change tables, with flask_migrate: it brings Alembic, which costs all other processes a tenth of
     their start."""
     from flask_migrate import Migrate
@@ -188,27 +189,27 @@ def on_commit(call):
 @event.listens_for(Engine, "commit")
 def note_commit_begun(_):
     """From here until the database answers nobody knows whether the request's changes are saved."""
-    if flask.has_request_context() and not only_reads():
+    if flask.has_request_context() and not is_read_only_request():
         flask.g.commits_begun = flask.g.get("commits_begun", 0) + 1
 
 
 @event.listens_for(Session, "after_commit")
-def committed(current):
+def _on_commit(current):
     if not current.in_nested_transaction():
-        if flask.has_request_context() and not only_reads():
+        if flask.has_request_context() and not is_read_only_request():
             flask.g.commits_done = flask.g.get("commits_begun", 0)
         for call in current.info.pop("on_commit", []):
             call()
 
 
 @event.listens_for(Session, "after_transaction_create")
-def began(current, transaction):
+def _on_begin(current, transaction):
     if transaction.nested:
         transaction.calls_before = tuple(current.info.get("on_commit", ()))
 
 
 @event.listens_for(Session, "after_soft_rollback")
-def rolled_back(current, transaction):
+def _on_rollback(current, transaction):
     """A savepoint that is rolled back takes only its own calls with it."""
     if transaction.nested:
         current.info["on_commit"] = list(transaction.calls_before)
@@ -229,7 +230,7 @@ def begin_sqlite(connection):
     """A transaction that may write takes SQLite's write lock at once. Taken later it could find the database changed
     since its first read and fail without waiting."""
     if connection.dialect.name == "sqlite":
-        reads = connection.get_execution_options().get("reads") or only_reads()
+        reads = connection.get_execution_options().get("reads") or is_read_only_request()
         connection.exec_driver_sql("begin" if reads else "begin immediate")
 
 
@@ -239,13 +240,13 @@ def may_have_committed(outage):
     return done > 0 or (begun > done and not outage.is_commit_refused)
 
 
-def reading():
+def begin_read_only():
     """Begins a transaction that only reads, outside requests: on SQLite it keeps nobody from writing."""
     session.connection(execution_options={"reads": True})
 
 
 @contextmanager
-def writing():
+def allow_writes():
     """Around what a reading request writes all the same, and commits, before it reads on."""
     flask.g.writes = True
     try:
@@ -254,7 +255,7 @@ def writing():
         flask.g.writes = False
 
 
-def only_reads():
+def is_read_only_request():
     """Whether this is a request by a reading method. A GET that does write (minting a console) sets `g.writes`."""
     reading = flask.has_request_context() and flask.request.method in ("GET", "HEAD", "OPTIONS")
     return reading and not flask.g.get("writes")

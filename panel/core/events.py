@@ -9,7 +9,7 @@ from panel.core import clock, jobs
 from panel.core.db import new_id, on_commit, session
 from panel.models import Event, WebhookSubscription
 
-POWER = {"on": "running", "off": "stopped"}
+POWER_STATUS = {"on": "running", "off": "stopped"}
 
 
 def record(kind, resource_type, resource, *, actor, severity=None, message=None, **data):
@@ -23,56 +23,56 @@ def record(kind, resource_type, resource, *, actor, severity=None, message=None,
         account_id=getattr(resource, "account_id", None),
         actor=actor,
         data=data,
-        snapshot=SHOWN[resource_type](resource) if resource_type in SHOWN else None,
+        snapshot=PAYLOAD_BUILDERS[resource_type](resource) if resource_type in PAYLOAD_BUILDERS else None,
         severity=severity,
         message=message,
         created_at=clock.now(),
     )
-    if resource_type in SHOWN and somebody_listens(event.account_id):
-        on_commit(ring)
+    if resource_type in PAYLOAD_BUILDERS and has_subscribers(event.account_id):
+        on_commit(notify_dispatcher)
     else:
         event.spread_at = event.created_at
     session.add(event)
     return event
 
 
-known: WeakKeyDictionary = WeakKeyDictionary()
+subscriber_cache: WeakKeyDictionary = WeakKeyDictionary()
 """For each transaction that goes on, which accounts it has asked for: one that records thousands asks once."""
 
 
-def somebody_listens(account_id):
+def has_subscribers(account_id):
     transaction = session().get_transaction() or session().begin()
-    listeners = known.setdefault(transaction, {})
+    listeners = subscriber_cache.setdefault(transaction, {})
     if account_id not in listeners:
-        listeners[account_id] = session.connection().scalar(listener(), {"account_id": account_id}) is not None
+        listeners[account_id] = session.connection().scalar(select_subscriber(), {"account_id": account_id}) is not None
     return listeners[account_id]
 
 
 @cache
-def listener():
+def select_subscriber():
     mine = WebhookSubscription.account_id == bindparam("account_id")
     return select(WebhookSubscription.id).where(mine, WebhookSubscription.enabled).limit(1)
 
 
-def ring():
+def notify_dispatcher():
     """Asks a worker to make deliveries of what happened. Should nobody hear it, the schedule asks again."""
-    jobs.call("worker.webhooks.spread")
+    jobs.enqueue_call("worker.webhooks.fan_out")
 
 
-def instance(row):
+def instance_payload(row):
     return {
         "id": row.id,
         "name": row.name,
         "hostname": row.hostname,
         "display_name": row.display_name,
-        "status": POWER[row.power],
+        "status": POWER_STATUS[row.power],
         "location": {"id": row.group_id, "name": row.location_name},
     }
 
 
-def cluster(row):
+def cluster_payload(row):
     return {"id": row.id, "name": row.name, "slug": row.slug}
 
 
-SHOWN = {"instance": instance, "kubernetes_cluster": cluster}
+PAYLOAD_BUILDERS = {"instance": instance_payload, "kubernetes_cluster": cluster_payload}
 """How payloads show a resource (specification 6.3). Webhooks are not told of others."""

@@ -23,11 +23,11 @@ connection: Redis | None = None
 can_be_heard = True
 """False in a command beside which no worker can run."""
 
-TOGETHER = 16
+NOTIFY_BATCH_SIZE = 16
 """Tasks that one bell tells of at most, and of how many bells a command makes before they tell of several: one hand of
 one worker takes what a bell tells of, and no hand is to be idle."""
 
-LOOK = 0.05
+WAIT_POLL_INTERVAL_SECONDS = 0.05
 """Seconds between two looks at a task that somebody waits for."""
 
 
@@ -43,16 +43,18 @@ def queue():
     return Queue("tasks", connection=connection, serializer="json")
 
 
-def ring(*task_ids):
+def notify(*task_ids):
     """Asks a worker to look at tasks."""
-    call("worker.engine.runner.run", *task_ids)
+    enqueue_call("worker.engine.runner.run", *task_ids)
 
 
-def call(function, *args):
+def enqueue_call(function, *args):
     if not can_be_heard:
         return
     try:
-        queue().enqueue("worker.engine.pool.take", function, *args, result_ttl=0, failure_ttl=3600, job_timeout=-1)
+        queue().enqueue(
+            "worker.engine.pool.on_message", function, *args, result_ttl=0, failure_ttl=3600, job_timeout=-1
+        )
     except (RedisError, OSError) as error:
         log.warning("bell_lost", function=function, error=str(error))
 
@@ -78,49 +80,49 @@ def enqueue(kind, resource_type, resource, *, lock, actor, hypervisor_id=None, a
         raise Conflict(
             "Another task is running on this resource. Wait until it has ended.", reason="task_running"
         ) from None
-    ring_later(task.id)
+    notify_after_commit(task.id)
     return task
 
 
-class Bells:
+class PendingNotifications:
     """The tasks of one transaction: however many it makes, workers are rung a few times."""
 
     def __init__(self):
         self.task_ids = []
 
     def __call__(self):
-        each = min(TOGETHER, ceil(len(self.task_ids) / TOGETHER))
+        each = min(NOTIFY_BATCH_SIZE, ceil(len(self.task_ids) / NOTIFY_BATCH_SIZE))
         for start in range(0, len(self.task_ids), each):
-            ring(*self.task_ids[start : start + each])
+            notify(*self.task_ids[start : start + each])
 
 
-def ring_later(task_id):
+def notify_after_commit(task_id):
     """Rings once this transaction has committed."""
     waiting = session.info.get("on_commit", [])
-    bells = next((call for call in waiting if isinstance(call, Bells)), None)
+    bells = next((call for call in waiting if isinstance(call, PendingNotifications)), None)
     if bells is None:
-        on_commit(bells := Bells())
+        on_commit(bells := PendingNotifications())
     bells.task_ids.append(task_id)
 
 
 def has_queued_tasks():
     """Whether this transaction has handed over a task, so that what was asked for is not done yet."""
-    return any(isinstance(call, Bells) and call.task_ids for call in session.info.get("on_commit", []))
+    return any(isinstance(call, PendingNotifications) and call.task_ids for call in session.info.get("on_commit", []))
 
 
-def outcome(task, seconds):
+def wait_for_task(task, seconds):
     """Waits for the end of a task. Returns its row as it is when the time is over at the latest."""
-    return awaited(task, lambda: not task.open, seconds)
+    return wait_for(task, lambda: not task.open, seconds)
 
 
-def awaited(row, done, seconds):
+def wait_for(row, is_done, seconds):
     """Commits, so that the work can begin, and waits until the row shows that it is `done()`. Returns the row as it is
     when the time is over at the latest. Only for what takes a moment and whose caller can do nothing without it."""
 
     def refreshed():
         session.refresh(row)
         session.commit()
-        return done()
+        return is_done()
 
     session.commit()
     wait_until(refreshed, seconds)
@@ -135,4 +137,4 @@ def wait_until(is_done, seconds):
         session.commit()
         if found or time.monotonic() > until:
             return found
-        time.sleep(LOOK)
+        time.sleep(WAIT_POLL_INTERVAL_SECONDS)

@@ -6,7 +6,7 @@ import sys
 import structlog
 
 
-def setup(json_logs: bool):
+def setup_logging(json_logs: bool):
     """Sends the logs of this process, libraries included, to standard error."""
     shared = [
         structlog.contextvars.merge_contextvars,

@@ -21,7 +21,7 @@ from panel.models import Mail
 from panel.web import formatting
 
 config: Config | None = None
-BUTTON = re.compile(r"(?P<label>[^\n]+): (?P<url>https?://\S+)")
+BUTTON_PATTERN = re.compile(r"(?P<label>[^\n]+): (?P<url>https?://\S+)")
 
 environment = Environment(
     loader=FileSystemLoader(ROOT / "templates" / "mail"),
@@ -38,7 +38,7 @@ def configure(settings: Config):
     config = settings
 
 
-def address(path):
+def page_url(path):
     """A page's address as people outside may open it. Never from the request: its Host header is the client's."""
     return config.public_url.rstrip("/") + path
 
@@ -49,7 +49,7 @@ def send(recipient, template, **facts):
     mail = Mail(recipient=recipient, template=template, sealed=json.dumps(facts))
     session.add(mail)
     session.flush()
-    on_commit(lambda: jobs.call("worker.tasks.mail.send", mail.id))
+    on_commit(lambda: jobs.enqueue_call("worker.tasks.mail.send", mail.id))
     return mail
 
 
@@ -65,13 +65,13 @@ def compose(mail: Mail, facts) -> EmailMessage:
     message["Message-ID"] = f"<{mail.id}@{config.mail_from.rpartition('@')[2].rstrip('>')}>"
     message["Auto-Submitted"] = "auto-generated"
     message.set_content(body.strip() + "\n")
-    message.add_alternative(html(message["Subject"], body.strip()), subtype="html")
+    message.add_alternative(render_html(message["Subject"], body.strip()), subtype="html")
     return message
 
 
-def html(subject, body):
-    paragraphs = [(part, BUTTON.fullmatch(part)) for part in re.split(r"\n\s*\n", body)]
+def render_html(subject, body):
+    paragraphs = [(part, BUTTON_PATTERN.fullmatch(part)) for part in re.split(r"\n\s*\n", body)]
     return environment.get_template("layout.html").render(subject=subject, paragraphs=paragraphs, config=config)
 
 
-environment.filters["exact"] = formatting.exact
+environment.filters["exact"] = formatting.format_datetime

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from panel.core.db import db
 
 
-class Written(NamedTuple):
+class CompiledQuery(NamedTuple):
     """The question in the language of one kind of database."""
 
     sql: str
@@ -19,7 +19,7 @@ class Written(NamedTuple):
     """For each column what makes a Python value of the driver's, or None."""
 
 
-class Question:
+class PreparedQuery:
     """Written once for each database. Sees what is committed, in a connection of the pool that it has only for the
     moment."""
 
@@ -34,7 +34,7 @@ class Question:
         compiled = self.statement.compile(dialect=dialect)
         [parameter] = compiled.params
         readers = [kind.dialect_impl(dialect).result_processor(dialect, None) for kind in self.types]
-        return Written(str(compiled), parameter, readers)
+        return CompiledQuery(str(compiled), parameter, readers)
 
     def one(self, value):
         """The row for the only parameter, or None."""
@@ -42,7 +42,7 @@ class Question:
         written = self.written(engine.dialect)
         pooled = engine.raw_connection()
         try:
-            found = ask(pooled.driver_connection, written, value, engine.dialect.name)
+            found = execute(pooled.driver_connection, written, value, engine.dialect.name)
         except engine.dialect.loaded_dbapi.Error as error:
             if engine.dialect.is_disconnect(error, pooled.driver_connection, None):
                 pooled.invalidate(error)
@@ -56,14 +56,14 @@ class Question:
         return self.row._make([read(each) if read and each is not None else each for read, each in pairs])
 
 
-def ask(driver, written, value, database):
+def execute(driver, query, value, database):
     if database == "sqlite":
-        return driver.execute(written.sql, (value,)).fetchone()
-    parameters = {written.parameter: value}
+        return driver.execute(query.sql, (value,)).fetchone()
+    parameters = {query.parameter: value}
     if driver.info.transaction_status.name != "IDLE":
-        return driver.execute(written.sql, parameters).fetchone()
+        return driver.execute(query.sql, parameters).fetchone()
     driver.autocommit = True  # one trip in place of three
     try:
-        return driver.execute(written.sql, parameters).fetchone()
+        return driver.execute(query.sql, parameters).fetchone()
     finally:
         driver.autocommit = False

@@ -18,7 +18,7 @@ def read_or_create(config: Config):
     file = key_file(config)
     try:
         if not file.exists():
-            refuse_filled_database(config)
+            ensure_database_empty(config)
             create(file)
         key = file.read_text().strip()
     except OSError as error:
@@ -43,7 +43,7 @@ def create(file):
         os.unlink(temporary)
 
 
-def refuse_filled_database(config):
+def ensure_database_empty(config):
     """A new key beside a filled database would make everything encrypted in it unreadable without a word."""
     if is_database_filled(config):
         raise ConfigError(
@@ -57,9 +57,9 @@ def is_database_filled(config):
     from sqlalchemy import create_engine, inspect, make_url
     from sqlalchemy.exc import SQLAlchemyError
 
-    if config.sqlite and not os.path.exists(make_url(config.database_url).database or ""):
+    if config.is_sqlite and not os.path.exists(make_url(config.database_url).database or ""):
         return False
-    connect_args = {} if config.sqlite else {"connect_timeout": 5}
+    connect_args = {} if config.is_sqlite else {"connect_timeout": 5}
     engine = create_engine(config.database_url, connect_args=connect_args)
     try:
         return bool(set(inspect(engine).get_table_names()) - {"alembic_version"})

@@ -8,7 +8,7 @@ from sqlalchemy.exc import IntegrityError, SQLAlchemyError
 from panel.core import schema_revision, secret_keys
 from panel.core.config import Config, ConfigError
 from panel.core.database_errors import find_outage
-from panel.core.db import Secret, db, session
+from panel.core.db import EncryptedText, db, session
 from panel.models import InstallationValue
 
 log = structlog.get_logger()
@@ -62,7 +62,7 @@ def check_secret_keys(config: Config):
 def record_key(name):
     try:
         with session.begin_nested():
-            session.add(InstallationValue(name=name, value=Secret.keys.encrypt(KEY_ROW_TEXT.encode()).decode()))
+            session.add(InstallationValue(name=name, value=EncryptedText.keys.encrypt(KEY_ROW_TEXT.encode()).decode()))
     except IntegrityError:
         pass  # another process started at the same moment and wrote it
 
@@ -70,7 +70,7 @@ def record_key(name):
 def encrypted_columns():
     for table in db.metadata.sorted_tables:
         for column in table.columns:
-            if isinstance(column.type, Secret):
+            if isinstance(column.type, EncryptedText):
                 yield column
 
 
@@ -84,7 +84,7 @@ def sample_encrypted_values():
 
 def is_readable(value):
     try:
-        Secret.keys.decrypt(value.encode())
+        EncryptedText.keys.decrypt(value.encode())
     except InvalidToken:
         return False
     return True

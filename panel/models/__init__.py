@@ -1,19 +1,19 @@
 """The tables, one file a resource."""
 
-from panel.models.accounts import Account, SignIn
+from panel.models.accounts import Account, LoginSession
 from panel.models.acme import AcmeAccount, AcmeChallenge
 from panel.models.audit import AuditEntry
-from panel.models.billing import CreditEntry, Rental, UsageHour, UsageMonth
+from panel.models.billing import CreditLedgerEntry, MeteringRecord, UsageHour, UsageMonth
 from panel.models.certificates import Certificate
 from panel.models.consoles import ConsoleSession
 from panel.models.docker_deployments import DockerDeployment, DockerEngine
 from panel.models.events import Event
-from panel.models.factors import Device, Link, Passkey, RecoveryCode
+from panel.models.factors import KnownDevice, OneTimeToken, Passkey, RecoveryCode
 from panel.models.forges import Forge
-from panel.models.group_grants import GroupGrant
-from panel.models.guests import GuestReport
+from panel.models.group_grants import LocationGrant
+from panel.models.guests import GuestInfo
 from panel.models.hypervisors import Hypervisor, HypervisorGroup, Storage
-from panel.models.idempotency import Repeat
+from panel.models.idempotency import IdempotencyKey
 from panel.models.image_catalog import CatalogImage
 from panel.models.images import Image, ImageCopy
 from panel.models.installation import InstallationValue
@@ -33,9 +33,9 @@ from panel.models.snapshots import Snapshot
 from panel.models.ssh_keys import SshKey
 from panel.models.subnets import Address, Subnet
 from panel.models.tasks import Task, TaskLog
-from panel.models.team import Grant, Member, Role
+from panel.models.team import Member, ResourceGrant, Role
 from panel.models.tokens import Token
-from panel.models.traffic import Traffic
+from panel.models.traffic import MonthlyTraffic
 from panel.models.user_scripts import UserScript
 from panel.models.volumes import Volume, VolumePlan, VolumePlanGroup, VolumeSnapshot
 from panel.models.webhooks import WebhookDelivery, WebhookSubscription
@@ -49,18 +49,16 @@ __all__ = [
     "CatalogImage",
     "Certificate",
     "ConsoleSession",
-    "CreditEntry",
-    "Device",
+    "CreditLedgerEntry",
     "Disk",
     "DockerDeployment",
     "DockerEngine",
     "Event",
     "Forge",
-    "Grant",
-    "GroupGrant",
-    "GuestReport",
+    "GuestInfo",
     "Hypervisor",
     "HypervisorGroup",
+    "IdempotencyKey",
     "Image",
     "ImageCopy",
     "InstallationValue",
@@ -70,26 +68,29 @@ __all__ = [
     "IpSet",
     "IpSetEntry",
     "Iso",
-    "Link",
+    "KnownDevice",
+    "LocationGrant",
+    "LoginSession",
     "Mail",
     "MediaDownload",
     "Member",
+    "MeteringRecord",
     "Migration",
+    "MonthlyTraffic",
+    "OneTimeToken",
     "Passkey",
     "Plan",
     "PlanGroup",
     "Project",
     "RecoveryCode",
-    "Rental",
-    "Repeat",
     "Rescue",
+    "ResourceGrant",
     "ResourcePack",
     "Role",
     "SecurityGroup",
     "SecurityGroupMember",
     "SecurityRule",
     "Setting",
-    "SignIn",
     "Snapshot",
     "SshKey",
     "Storage",
@@ -97,7 +98,6 @@ __all__ = [
     "Task",
     "TaskLog",
     "Token",
-    "Traffic",
     "UsageHour",
     "UsageMonth",
     "UserScript",

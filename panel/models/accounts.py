@@ -6,9 +6,9 @@ from decimal import Decimal
 from sqlalchemy import ForeignKey, String, Text
 from sqlalchemy.orm import Mapped, mapped_column, relationship
 
-from panel.core.db import Dated, Model, Money, Secret
+from panel.core.db import EncryptedText, Model, Money, TimestampMixin
 
-LIMITS = (
+LIMIT_COLUMNS = (
     "max_certificates",
     "max_dns_zones",
     "max_serverless_apps",
@@ -19,7 +19,7 @@ LIMITS = (
 """What an operator may cap for one account (specification 2.9). 0 is unlimited."""
 
 
-class Account(Dated, Model):
+class Account(TimestampMixin, Model):
     """Somebody who signs in. A customer owns resources; a team member works on another account's; an operator also
     runs the platform."""
 
@@ -42,7 +42,7 @@ class Account(Dated, Model):
 
     two_factor_at: Mapped[datetime | None]
     """Since when a code from an authenticator is asked for."""
-    totp_secret: Mapped[str | None] = mapped_column(Secret)
+    totp_secret: Mapped[str | None] = mapped_column(EncryptedText)
     totp_step: Mapped[int | None]
     """The time step of the last code that was used: it may not be used again."""
 
@@ -69,15 +69,15 @@ class Account(Dated, Model):
     def two_factor_enabled(self):
         return self.two_factor_at is not None
 
-    def owns(self, model):
+    def visible_rows(self, model):
         """The rows of a table that are the account's own."""
         return model.account_id == self.id
 
-    def gained(self, resource):
+    def grant_on_create(self, resource):
         """Whoever made the resource sees it: the owner does anyway."""
 
 
-class SignIn(Dated, Model):
+class LoginSession(TimestampMixin, Model):
     """A signed-in browser. Kept here so that it can be listed and ended; the cookie holds a secret, never the id."""
 
     __tablename__ = "sessions"
@@ -96,10 +96,10 @@ class SignIn(Dated, Model):
     impersonator: Mapped[Account | None] = relationship(lazy="joined", foreign_keys=impersonator_id)
 
     @property
-    def whose(self):
+    def email(self):
         return self.account.email
 
     @property
-    def looked_at_by(self):
+    def impersonated_by(self):
         """The address of the operator who looks at the panel as this person, or None."""
         return self.impersonator and self.impersonator.email

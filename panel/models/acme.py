@@ -3,21 +3,21 @@
 from sqlalchemy import ForeignKey, String, Text
 from sqlalchemy.orm import Mapped, mapped_column
 
-from panel.core.db import Dated, Model, Secret
+from panel.core.db import EncryptedText, Model, TimestampMixin
 
 
-class AcmeAccount(Dated, Model):
+class AcmeAccount(TimestampMixin, Model):
     """The installation as an authority knows it. It is made when the first certificate is ordered there."""
 
     __tablename__ = "acme_accounts"
 
     directory_url: Mapped[str] = mapped_column(String(500), unique=True)
-    key: Mapped[str] = mapped_column(Secret)
+    key: Mapped[str] = mapped_column(EncryptedText)
     uri: Mapped[str | None] = mapped_column(Text)
     """The authority's name for it; empty until it is registered."""
 
 
-class AcmeChallenge(Dated, Model):
+class AcmeChallenge(TimestampMixin, Model):
     """What is answered to whoever asks for the token, while its order lasts: the proof that a domain leads here."""
 
     __tablename__ = "acme_challenges"

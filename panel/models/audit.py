@@ -7,10 +7,10 @@ from sqlalchemy.ext.hybrid import hybrid_property
 from sqlalchemy.orm import Mapped, mapped_column
 
 from panel.core import clock
-from panel.core.db import Model, new_id, only_added
+from panel.core.db import Model, append_only, new_id
 from panel.schemas.audit import PLATFORM
 
-ACTED_AS = text("impersonator is not null")
+IMPERSONATED_SQL = text("impersonator is not null")
 
 
 class AuditEntry(Model):
@@ -22,7 +22,13 @@ class AuditEntry(Model):
         Index("ix_audit_account_id_person_id_id", "account_id", "person_id", "id"),
         Index("ix_audit_person_id_id", "person_id", "id"),
         Index("ix_audit_person_id", "person", "id"),
-        Index("ix_audit_impersonator_id", "impersonator", "id", sqlite_where=ACTED_AS, postgresql_where=ACTED_AS),
+        Index(
+            "ix_audit_impersonator_id",
+            "impersonator",
+            "id",
+            sqlite_where=IMPERSONATED_SQL,
+            postgresql_where=IMPERSONATED_SQL,
+        ),
         Index("ix_audit_object_id_id", "object_id", "id"),
         Index("ix_audit_action_id", "action", "id"),
         Index("ix_audit_created_at", "created_at"),
@@ -64,4 +70,4 @@ class AuditEntry(Model):
         return or_(cls.person_kind.in_(PLATFORM), cls.impersonator.is_not(None))
 
 
-only_added(AuditEntry.__table__)
+append_only(AuditEntry.__table__)

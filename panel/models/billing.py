@@ -10,10 +10,10 @@ from sqlalchemy import Index, String, text
 from sqlalchemy.orm import Mapped, mapped_column
 
 from panel.core import clock
-from panel.core.db import Dated, Model, Money, new_id, only_added
+from panel.core.db import Model, Money, TimestampMixin, append_only, new_id
 
 
-class Rental(Dated, Model):
+class MeteringRecord(TimestampMixin, Model):
     """A resource that somebody has, for as long as its price stays the same. A change of price begins another one."""
 
     __tablename__ = "rentals"
@@ -93,7 +93,7 @@ class UsageMonth(Model):
     """The charge has changed since the ledger was last written."""
 
 
-class CreditEntry(Model):
+class CreditLedgerEntry(Model):
     """One line of an account's ledger. The account's balance is their sum."""
 
     __tablename__ = "credits"
@@ -127,4 +127,4 @@ class CreditEntry(Model):
     created_at: Mapped[datetime] = mapped_column(default=clock.now)
 
 
-only_added(CreditEntry.__table__)
+append_only(CreditLedgerEntry.__table__)

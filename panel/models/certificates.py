@@ -6,13 +6,13 @@ from sqlalchemy import JSON, ForeignKey, Index, String, Text
 from sqlalchemy.orm import Mapped, mapped_column
 
 from panel.core import clock
-from panel.core.db import Dated, Model, Secret
+from panel.core.db import EncryptedText, Model, TimestampMixin
 
-WARNING = timedelta(days=30)
+EXPIRY_WARNING = timedelta(days=30)
 """Before its end a certificate counts as expiring (specification 2.9)."""
 
 
-class Certificate(Dated, Model):
+class Certificate(TimestampMixin, Model):
     """A certificate with its key. What is ordered has neither until the authority has issued it."""
 
     __tablename__ = "certificates"
@@ -31,7 +31,7 @@ class Certificate(Dated, Model):
     certificate: Mapped[str | None] = mapped_column(Text)
     """PEM, as it was sent. A web server gets it with the `chain` after it."""
     chain: Mapped[str | None] = mapped_column(Text)
-    private_key: Mapped[str | None] = mapped_column(Secret)
+    private_key: Mapped[str | None] = mapped_column(EncryptedText)
     not_before: Mapped[datetime | None]
     not_after: Mapped[datetime | None]
     issuer: Mapped[str | None]
@@ -52,7 +52,7 @@ class Certificate(Dated, Model):
     """When it is renewed without being asked."""
     order: Mapped[dict | None] = mapped_column(JSON(none_as_null=True))
     """The authority's addresses of the order under way, for a worker that takes it over."""
-    order_key: Mapped[str | None] = mapped_column(Secret)
+    order_key: Mapped[str | None] = mapped_column(EncryptedText)
     """The key that the certificate under way will have."""
 
     @property
@@ -60,7 +60,7 @@ class Certificate(Dated, Model):
         if self.not_after is None:
             return "failed" if self.error else "pending"
         left = self.not_after - clock.now()
-        return "active" if left > WARNING else "expiring" if left > timedelta(0) else "expired"
+        return "active" if left > EXPIRY_WARNING else "expiring" if left > timedelta(0) else "expired"
 
     @property
     def days_left(self):

@@ -6,21 +6,26 @@ from sqlalchemy import JSON, BigInteger, ForeignKey, Index, String, Text, text
 from sqlalchemy.orm import Mapped, mapped_column, relationship
 
 from panel.core import clock
-from panel.core.db import Dated, Model, Secret
+from panel.core.db import EncryptedText, Model, TimestampMixin
 from panel.models.instances import Instance
 
-OPEN = "spent_at is not null and ended_at is null"
+OPEN_SESSION_SQL = "spent_at is not null and ended_at is null"
 """Partial indexes in these words find the few that are open among all that were."""
 
 
-class ConsoleSession(Dated, Model):
+class ConsoleSession(TimestampMixin, Model):
     """Leave to open one console once, until `expires_at`: whoever shows the secret first gets it. From then on the row
     tells of that connection, and of its end."""
 
     __tablename__ = "console_sessions"
     __table_args__ = (
         Index("ix_console_sessions_instance_id_id", "instance_id", "id"),
-        Index("ix_console_sessions_open", "id", sqlite_where=text(OPEN), postgresql_where=text(OPEN)),
+        Index(
+            "ix_console_sessions_open",
+            "id",
+            sqlite_where=text(OPEN_SESSION_SQL),
+            postgresql_where=text(OPEN_SESSION_SQL),
+        ),
         Index("ix_console_sessions_created_at", "created_at"),
     )
 
@@ -56,12 +61,12 @@ class ConsoleSession(Dated, Model):
     """The SSH server through which the screen is reached, if it is not reached directly."""
     problem: Mapped[str | None] = mapped_column(Text)
     """Why the machine's side could not be prepared."""
-    password: Mapped[str | None] = mapped_column(Secret)
+    password: Mapped[str | None] = mapped_column(EncryptedText)
     """What a viewer of the screen is asked for."""
-    node_password: Mapped[str | None] = mapped_column(Secret)
+    node_password: Mapped[str | None] = mapped_column(EncryptedText)
     """What the node's VNC server asks for."""
     user: Mapped[str | None] = mapped_column(String(32))
-    private_key: Mapped[str | None] = mapped_column(Secret)
+    private_key: Mapped[str | None] = mapped_column(EncryptedText)
     """The shell's, forgotten at the end. Its public half is in the guest from `key_put_at` to `key_removed_at`."""
     public_key: Mapped[str | None] = mapped_column(Text)
     key_put_at: Mapped[datetime | None]

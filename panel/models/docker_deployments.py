@@ -5,10 +5,10 @@ from datetime import datetime
 from sqlalchemy import JSON, ForeignKey, Index, String, Text
 from sqlalchemy.orm import Mapped, mapped_column, relationship
 
-from panel.core.db import Dated, Model, Secret
+from panel.core.db import EncryptedText, Model, TimestampMixin
 from panel.models.instances import Instance
 
-CUSTOM = "custom"
+CUSTOM_APP_SLUG = "custom"
 """The slug of what is deployed from a compose file of the customer's own."""
 
 
@@ -36,7 +36,7 @@ class DockerEngine(Model):
     has_leftover: Mapped[bool] = mapped_column(default=False)
 
 
-class DockerDeployment(Dated, Model):
+class DockerDeployment(TimestampMixin, Model):
     """An app in a guest: a compose project there."""
 
     __tablename__ = "docker_deployments"
@@ -61,11 +61,11 @@ class DockerDeployment(Dated, Model):
     """`{container_port, host_port, protocol}`, as they were asked for."""
     ports: Mapped[list] = mapped_column(JSON, default=list)
     """The same of all ports at which the app can be reached; known once its compose file is."""
-    environment: Mapped[str | None] = mapped_column(Secret, deferred=True)
+    environment: Mapped[str | None] = mapped_column(EncryptedText, deferred=True)
     """JSON: what its compose file's variables stand for."""
-    compose: Mapped[str | None] = mapped_column(Secret, deferred=True)
+    compose: Mapped[str | None] = mapped_column(EncryptedText, deferred=True)
     """The compose file of the deploy under way, for a worker that takes it over."""
-    logs: Mapped[str | None] = mapped_column(Secret, deferred=True)
+    logs: Mapped[str | None] = mapped_column(EncryptedText, deferred=True)
     """What its containers wrote last, as it was at `logs_at`."""
     logs_at: Mapped[datetime | None]
     logs_error: Mapped[str | None] = mapped_column(Text)

@@ -8,7 +8,7 @@ from sqlalchemy.orm import Mapped, mapped_column
 from panel.core import clock
 from panel.core.db import Model, new_id
 
-UNSPREAD = "spread_at is null"
+NOT_FANNED_OUT_SQL = "spread_at is null"
 
 
 class Event(Model):
@@ -20,7 +20,11 @@ class Event(Model):
         Index("ix_events_resource_id_id", "resource_id", "id"),
         Index("ix_events_created_at", "created_at"),
         Index(
-            "ix_events_unspread", "resource_type", "id", sqlite_where=text(UNSPREAD), postgresql_where=text(UNSPREAD)
+            "ix_events_unspread",
+            "resource_type",
+            "id",
+            sqlite_where=text(NOT_FANNED_OUT_SQL),
+            postgresql_where=text(NOT_FANNED_OUT_SQL),
         ),
     )
 

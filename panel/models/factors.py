@@ -5,11 +5,11 @@ from datetime import datetime
 from sqlalchemy import ForeignKey, Index, String, Text
 from sqlalchemy.orm import Mapped, mapped_column, relationship
 
-from panel.core.db import Dated, Model
+from panel.core.db import Model, TimestampMixin
 from panel.models.accounts import Account
 
 
-class Passkey(Dated, Model):
+class Passkey(TimestampMixin, Model):
     """A WebAuthn credential: it signs in alone, because the device has checked its owner itself."""
 
     __tablename__ = "passkeys"
@@ -26,7 +26,7 @@ class Passkey(Dated, Model):
     account: Mapped[Account] = relationship()
 
 
-class RecoveryCode(Dated, Model):
+class RecoveryCode(TimestampMixin, Model):
     """A code that stands in for a second factor once. A used one is deleted."""
 
     __tablename__ = "recovery_codes"
@@ -36,7 +36,7 @@ class RecoveryCode(Dated, Model):
     secret_hash: Mapped[str] = mapped_column(String(64))
 
 
-class Link(Dated, Model):
+class OneTimeToken(TimestampMixin, Model):
     """A link that works once, until a moment. The address holds the secret, the row only its hash."""
 
     __tablename__ = "links"
@@ -53,7 +53,7 @@ class Link(Dated, Model):
     account: Mapped[Account] = relationship(lazy="joined")
 
 
-class Device(Dated, Model):
+class KnownDevice(TimestampMixin, Model):
     """A browser in which somebody has signed in before. Its cookie holds one secret for all of its people."""
 
     __tablename__ = "devices"

@@ -5,14 +5,14 @@ from datetime import datetime
 from sqlalchemy import JSON, ForeignKey, Index, String, Text
 from sqlalchemy.orm import Mapped, mapped_column, relationship
 
-from panel.core.db import Dated, Model
+from panel.core.db import Model, TimestampMixin
 from panel.models.instances import Instance
 
-ACTIVE = ("active", "committing", "discarding")
+ACTIVE_STATUSES = ("active", "committing", "discarding")
 """What was written since the session was enabled lies beside the disks."""
 
 
-class Forge(Dated, Model):
+class Forge(TimestampMixin, Model):
     """One session, over some disks of an instance."""
 
     __tablename__ = "forges"
@@ -32,7 +32,7 @@ class Forge(Dated, Model):
 
     @property
     def active(self):
-        return self.status in ACTIVE
+        return self.status in ACTIVE_STATUSES
 
     @property
     def disk_ids(self):

@@ -3,12 +3,12 @@
 from sqlalchemy import ForeignKey, Index
 from sqlalchemy.orm import Mapped, mapped_column, relationship
 
-from panel.core.db import Dated, Model
+from panel.core.db import Model, TimestampMixin
 from panel.models.accounts import Account
 from panel.models.hypervisors import HypervisorGroup
 
 
-class GroupGrant(Dated, Model):
+class LocationGrant(TimestampMixin, Model):
     """An account, with its team, that may choose the group."""
 
     __tablename__ = "hypervisor_group_grants"

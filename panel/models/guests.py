@@ -8,7 +8,7 @@ from sqlalchemy.orm import Mapped, mapped_column
 from panel.core.db import Model
 
 
-class GuestReport(Model):
+class GuestInfo(Model):
     """What the guest agent of an instance said last."""
 
     __tablename__ = "guest_reports"

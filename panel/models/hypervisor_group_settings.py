@@ -7,7 +7,7 @@ from sqlalchemy.orm import Mapped, mapped_column
 
 from panel.core.db import Money
 
-SERVICES = (
+GROUP_SERVICES = (
     "public_networking",
     "vpc",
     "natgw",
@@ -56,5 +56,5 @@ class GroupSettings:
     default_backup_policy_id: Mapped[str | None] = mapped_column(String(36))
 
     def allows(self, kind):
-        """Whether a new resource of that kind, one of `SERVICES`, may be made in the group."""
+        """Whether a new resource of that kind, one of `GROUP_SERVICES`, may be made in the group."""
         return self.enabled and getattr(self, f"{kind}_enabled")

@@ -5,7 +5,7 @@ from datetime import datetime
 from sqlalchemy import JSON, BigInteger, Column, ForeignKey, Index, String, Table, Text
 from sqlalchemy.orm import Mapped, mapped_column, relationship
 
-from panel.core.db import Dated, Model
+from panel.core.db import Model, TimestampMixin
 from panel.models.hypervisor_group_settings import GroupSettings
 
 group_plan_groups = Table(
@@ -16,7 +16,7 @@ group_plan_groups = Table(
 )
 
 
-class HypervisorGroup(GroupSettings, Dated, Model):
+class HypervisorGroup(GroupSettings, TimestampMixin, Model):
     """A set of hypervisors that customers choose as one location."""
 
     __tablename__ = "hypervisor_groups"
@@ -39,7 +39,7 @@ class HypervisorGroup(GroupSettings, Dated, Model):
     )
 
 
-class Hypervisor(Dated, Model):
+class Hypervisor(TimestampMixin, Model):
     """One host of machines. The columns below `status` are what workers last saw of it."""
 
     __tablename__ = "hypervisors"
@@ -93,7 +93,7 @@ class Hypervisor(Dated, Model):
         return None if self.deploy_enabled else "hypervisor_deploy_disabled"
 
 
-class Storage(Dated, Model):
+class Storage(TimestampMixin, Model):
     """A pool of disks on one hypervisor."""
 
     __tablename__ = "storages"

@@ -6,10 +6,10 @@ from sqlalchemy import ForeignKey, Index, String
 from sqlalchemy.orm import Mapped, mapped_column
 
 from panel.core import clock
-from panel.core.db import Model, Secret, new_id
+from panel.core.db import EncryptedText, Model, new_id
 
 
-class Repeat(Model):
+class IdempotencyKey(Model):
     """The answer to a request with an `Idempotency-Key`, for when it is sent again with the same key."""
 
     __tablename__ = "repeats"
@@ -20,6 +20,6 @@ class Repeat(Model):
     key: Mapped[str]
     request_hash: Mapped[str] = mapped_column(String(64))
     status: Mapped[int] = mapped_column(default=0)
-    answer: Mapped[str] = mapped_column(Secret, default="")
+    answer: Mapped[str] = mapped_column(EncryptedText, default="")
     """The body, which may hold a password that is shown once."""
     created_at: Mapped[datetime] = mapped_column(default=clock.now, index=True)

@@ -5,10 +5,10 @@ from datetime import date
 from sqlalchemy import BigInteger, String, Text
 from sqlalchemy.orm import Mapped, mapped_column
 
-from panel.core.db import Dated, Model
+from panel.core.db import Model, TimestampMixin
 
 
-class CatalogImage(Dated, Model):
+class CatalogImage(TimestampMixin, Model):
     """A row of the operators' own catalog, as it was last fetched. Without any, the panel's own catalog counts."""
 
     __tablename__ = "catalog_images"

@@ -5,11 +5,11 @@ from datetime import date, datetime
 from sqlalchemy import BigInteger, ForeignKey, Index, String, Text, text
 from sqlalchemy.orm import Mapped, mapped_column, relationship
 
-from panel.core.db import Dated, Model
+from panel.core.db import Model, TimestampMixin
 from panel.models.hypervisors import Storage
 
 
-class Diagnosed:
+class DownloadErrorMixin:
     """What is wrong with fetching a file: of all places the problem that was noted last."""
 
     @property
@@ -26,7 +26,7 @@ class Diagnosed:
         return self.problem and self.problem.error_at
 
 
-class Image(Diagnosed, Dated, Model):
+class Image(DownloadErrorMixin, TimestampMixin, Model):
     """An operating system disk. The file lies in the panel's image folder; nodes get copies when they need one."""
 
     __tablename__ = "images"

@@ -8,17 +8,17 @@ from sqlalchemy.ext.hybrid import hybrid_property
 from sqlalchemy.orm import Mapped, column_property, foreign, mapped_column, relationship
 
 from panel.core import clock
-from panel.core.db import Dated, Model, Secret
+from panel.core.db import EncryptedText, Model, TimestampMixin
 from panel.models.accounts import Account
 from panel.models.hypervisors import Hypervisor, HypervisorGroup, Storage
 from panel.models.images import Image
 from panel.models.isos import Iso
 from panel.models.plans import Plan
 from panel.models.subnets import Address
-from panel.models.tasks import OPEN, REBUILDS, Task, is_open
+from panel.models.tasks import OPEN_STATUSES, REBUILD_TASK_KINDS, Task, is_open
 
 
-class Instance(Dated, Model):
+class Instance(TimestampMixin, Model):
     """A virtual machine as its owner sees it. Workers write what the node reports (`power`, `lost`, `last_error`)."""
 
     __tablename__ = "instances"
@@ -61,7 +61,7 @@ class Instance(Dated, Model):
     secure_boot_enabled: Mapped[bool] = mapped_column(default=False)
     """Whether its firmware is UEFI with secure boot, instead of a BIOS."""
     vnc_keymap: Mapped[str] = mapped_column(String(8), default="en-us")
-    vnc_password: Mapped[str | None] = mapped_column(Secret)
+    vnc_password: Mapped[str | None] = mapped_column(EncryptedText)
     ssh_host_key: Mapped[str | None] = mapped_column(Text)
     """What its SSH server showed at the first shell, "type base64". Another one is refused until it is accepted."""
     shown_host_key: Mapped[str | None] = mapped_column(Text)
@@ -199,7 +199,7 @@ class Instance(Dated, Model):
         return self.hypervisor.name
 
 
-class Disk(Dated, Model):
+class Disk(TimestampMixin, Model):
     """A disk of an instance. On the node it is called `name`, in the pool of its storage."""
 
     __tablename__ = "disks"
@@ -221,7 +221,7 @@ class Disk(Dated, Model):
         return self.position == 0
 
 
-class Interface(Dated, Model):
+class Interface(TimestampMixin, Model):
     """A network card of an instance. Counters are from the guest's point of view: received is its download."""
 
     __tablename__ = "interfaces"
@@ -273,8 +273,8 @@ Instance.rebuilding = column_property(
     .where(
         Task.resource_id == Instance.id,
         Task.lock.in_(("exclusive", "final")),
-        Task.status.in_(OPEN),
-        Task.kind.in_(REBUILDS),
+        Task.status.in_(OPEN_STATUSES),
+        Task.kind.in_(REBUILD_TASK_KINDS),
     )
     .correlate_except(Task)
 )

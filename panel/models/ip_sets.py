@@ -3,10 +3,10 @@
 from sqlalchemy import ForeignKey, Index, String
 from sqlalchemy.orm import Mapped, mapped_column, relationship
 
-from panel.core.db import Dated, Model
+from panel.core.db import Model, TimestampMixin
 
 
-class IpSet(Dated, Model):
+class IpSet(TimestampMixin, Model):
     """Networks of one family under a name. One without an account is the platform's: customers use it, operators
     change it."""
 
@@ -31,7 +31,7 @@ class IpSet(Dated, Model):
         return self.account_id is None
 
 
-class IpSetEntry(Dated, Model):
+class IpSetEntry(TimestampMixin, Model):
     """One network of a set."""
 
     __tablename__ = "ip_set_entries"

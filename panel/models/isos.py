@@ -5,12 +5,12 @@ from datetime import datetime
 from sqlalchemy import BigInteger, CheckConstraint, ForeignKey, Index, String, Text
 from sqlalchemy.orm import Mapped, mapped_column, relationship
 
-from panel.core.db import Dated, Model
+from panel.core.db import Model, TimestampMixin
 from panel.models.hypervisors import Storage
-from panel.models.images import Diagnosed, Image
+from panel.models.images import DownloadErrorMixin, Image
 
 
-class Iso(Diagnosed, Dated, Model):
+class Iso(DownloadErrorMixin, TimestampMixin, Model):
     """A medium that nodes fetch from its address. It is the operators' (no account) or a customer's own."""
 
     __tablename__ = "isos"
@@ -35,7 +35,7 @@ class Iso(Diagnosed, Dated, Model):
     )
 
 
-class MediaDownload(Dated, Model):
+class MediaDownload(TimestampMixin, Model):
     """One file on its way to one place: an ISO to a node's storage, or an image to the panel's own folder (no storage).
     `updated_at` is when it last moved (specification, section 3)."""
 

@@ -5,7 +5,7 @@ from sqlalchemy.orm import Mapped, mapped_column
 
 from panel.core.db import Model
 
-FIGURES = (
+METRIC_NAMES = (
     "cpu_percent",
     "memory_used",
     "network_receive_mbps",
@@ -17,11 +17,11 @@ FIGURES = (
 )
 """Percent of all processors, MiB, Mbit/s as the guest sees them, bytes and operations a second."""
 
-STEPS = {15: 240, 300: 288, 3600: 168}
+SLOTS_BY_STEP = {15: 240, 300: 288, 3600: 168}
 """How long a row's span is, in seconds, and how many of them a machine has: an hour, a day and a week."""
 
 
-def figure():
+def metric_column():
     return mapped_column(REAL, default=0.0)
 
 
@@ -43,19 +43,19 @@ class InstanceMetric(Model):
     slot: Mapped[int] = mapped_column(SmallInteger, primary_key=True, autoincrement=False)
     at: Mapped[int] = mapped_column(BigInteger)
     """Seconds since 1970."""
-    cpu_percent: Mapped[float] = figure()
-    cpu_percent_max: Mapped[float] = figure()
-    memory_used: Mapped[float] = figure()
-    memory_used_max: Mapped[float] = figure()
-    network_receive_mbps: Mapped[float] = figure()
-    network_receive_mbps_max: Mapped[float] = figure()
-    network_transmit_mbps: Mapped[float] = figure()
-    network_transmit_mbps_max: Mapped[float] = figure()
-    disk_read_bytes: Mapped[float] = figure()
-    disk_read_bytes_max: Mapped[float] = figure()
-    disk_write_bytes: Mapped[float] = figure()
-    disk_write_bytes_max: Mapped[float] = figure()
-    disk_read_iops: Mapped[float] = figure()
-    disk_read_iops_max: Mapped[float] = figure()
-    disk_write_iops: Mapped[float] = figure()
-    disk_write_iops_max: Mapped[float] = figure()
+    cpu_percent: Mapped[float] = metric_column()
+    cpu_percent_max: Mapped[float] = metric_column()
+    memory_used: Mapped[float] = metric_column()
+    memory_used_max: Mapped[float] = metric_column()
+    network_receive_mbps: Mapped[float] = metric_column()
+    network_receive_mbps_max: Mapped[float] = metric_column()
+    network_transmit_mbps: Mapped[float] = metric_column()
+    network_transmit_mbps_max: Mapped[float] = metric_column()
+    disk_read_bytes: Mapped[float] = metric_column()
+    disk_read_bytes_max: Mapped[float] = metric_column()
+    disk_write_bytes: Mapped[float] = metric_column()
+    disk_write_bytes_max: Mapped[float] = metric_column()
+    disk_read_iops: Mapped[float] = metric_column()
+    disk_read_iops_max: Mapped[float] = metric_column()
+    disk_write_iops: Mapped[float] = metric_column()
+    disk_write_iops_max: Mapped[float] = metric_column()

@@ -5,13 +5,13 @@ from datetime import datetime
 from sqlalchemy import JSON, ForeignKey, Index, String, Text
 from sqlalchemy.orm import Mapped, foreign, mapped_column, relationship, remote
 
-from panel.core.db import Dated, Model
+from panel.core.db import Model, TimestampMixin
 from panel.models.hypervisors import Hypervisor
 from panel.models.instances import Instance
 from panel.models.tasks import Task
 
 
-class Migration(Dated, Model):
+class Migration(TimestampMixin, Model):
     """One move of one machine. Its task carries it out; the addresses of the machine stay its own all the time."""
 
     __tablename__ = "migrations"

@@ -5,11 +5,11 @@ from decimal import Decimal
 from sqlalchemy import ForeignKey, Index, Numeric, String
 from sqlalchemy.orm import Mapped, mapped_column, relationship
 
-from panel.core.db import Dated, Model
+from panel.core.db import Model, TimestampMixin
 from panel.models.hypervisors import HypervisorGroup, group_plan_groups
 
 
-class PlanGroup(Dated, Model):
+class PlanGroup(TimestampMixin, Model):
     """Plans of one kind, offered in some locations."""
 
     __tablename__ = "plan_groups"
@@ -23,7 +23,7 @@ class PlanGroup(Dated, Model):
     groups: Mapped[list[HypervisorGroup]] = relationship(secondary=group_plan_groups, back_populates="plan_groups")
 
 
-class Plan(Dated, Model):
+class Plan(TimestampMixin, Model):
     """A size of machine and its price."""
 
     __tablename__ = "plans"

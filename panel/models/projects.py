@@ -3,10 +3,10 @@
 from sqlalchemy import ForeignKey, Index, String
 from sqlalchemy.orm import Mapped, mapped_column
 
-from panel.core.db import Dated, Model
+from panel.core.db import Model, TimestampMixin
 
 
-class Project(Dated, Model):
+class Project(TimestampMixin, Model):
     __tablename__ = "projects"
     __table_args__ = (Index("ix_projects_account_id_name", "account_id", "name", unique=True),)
 

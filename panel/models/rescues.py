@@ -5,7 +5,7 @@ from datetime import datetime
 from sqlalchemy import ForeignKey, String
 from sqlalchemy.orm import Mapped, mapped_column
 
-from panel.core.db import Model, Secret
+from panel.core.db import EncryptedText, Model
 
 
 class Rescue(Model):
@@ -16,4 +16,4 @@ class Rescue(Model):
     instance_id: Mapped[str] = mapped_column(ForeignKey("instances.id", ondelete="cascade"), primary_key=True)
     since: Mapped[datetime]
     username: Mapped[str] = mapped_column(String(32), default="root")
-    password: Mapped[str] = mapped_column(Secret)
+    password: Mapped[str] = mapped_column(EncryptedText)

@@ -5,13 +5,13 @@ from decimal import Decimal
 from sqlalchemy import ForeignKey, Index, Numeric, String, Text
 from sqlalchemy.orm import Mapped, mapped_column, relationship
 
-from panel.core.db import Dated, Model
+from panel.core.db import Model, TimestampMixin
 from panel.models.accounts import Account
 from panel.models.hypervisors import HypervisorGroup
 from panel.models.instances import Instance
 
 
-class ResourcePack(Dated, Model):
+class ResourcePack(TimestampMixin, Model):
     """What an account may use in all for the instances that are made from the pack. Its price is for the whole of it:
     those instances cost nothing more."""
 

@@ -3,12 +3,12 @@
 from sqlalchemy import ForeignKey, Index, String
 from sqlalchemy.orm import Mapped, mapped_column, relationship
 
-from panel.core.db import Dated, Model
+from panel.core.db import Model, TimestampMixin
 from panel.models.instances import Instance
 from panel.models.ip_sets import IpSet
 
 
-class SecurityGroup(Dated, Model):
+class SecurityGroup(TimestampMixin, Model):
     """Rules for the traffic of the instances in it. One without an account is the platform's: customers put their
     instances into it, operators change it."""
 
@@ -38,7 +38,7 @@ class SecurityGroup(Dated, Model):
         return self.account_id is None
 
 
-class SecurityRule(Dated, Model):
+class SecurityRule(TimestampMixin, Model):
     """What may begin. Answers always pass. At most one of `cidr`, `remote_group_id` and `ip_set_id` says with whom;
     without any it is with everybody."""
 
@@ -70,7 +70,7 @@ class SecurityRule(Dated, Model):
         return f"{self.direction} {self.protocol}"
 
 
-class SecurityGroupMember(Dated, Model):
+class SecurityGroupMember(TimestampMixin, Model):
     """An instance is in a group."""
 
     __tablename__ = "security_group_members"

@@ -6,11 +6,11 @@ from sqlalchemy import JSON, ForeignKey, Index, String, Text
 from sqlalchemy.orm import Mapped, mapped_column, relationship
 
 from panel.core import clock
-from panel.core.db import Dated, Model
+from panel.core.db import Model, TimestampMixin
 from panel.models.instances import Instance
 
 
-class Snapshot(Dated, Model):
+class Snapshot(TimestampMixin, Model):
     """One snapshot. On the node it is called by its id."""
 
     __tablename__ = "snapshots"

@@ -3,10 +3,10 @@
 from sqlalchemy import ForeignKey, Index, String, Text
 from sqlalchemy.orm import Mapped, mapped_column
 
-from panel.core.db import Dated, Model
+from panel.core.db import Model, TimestampMixin
 
 
-class SshKey(Dated, Model):
+class SshKey(TimestampMixin, Model):
     __tablename__ = "ssh_keys"
     __table_args__ = (Index("ix_ssh_keys_account_id_name", "account_id", "name", unique=True),)
 

@@ -5,11 +5,11 @@ import ipaddress
 from sqlalchemy import JSON, BigInteger, ForeignKey, Index, String
 from sqlalchemy.orm import Mapped, mapped_column, relationship
 
-from panel.core.db import Dated, Model
+from panel.core.db import Model, TimestampMixin
 from panel.models.hypervisors import HypervisorGroup
 
 
-class Subnet(Dated, Model):
+class Subnet(TimestampMixin, Model):
     """A range of addresses that machines of one location get theirs from."""
 
     __tablename__ = "subnets"
@@ -51,7 +51,7 @@ class Subnet(Dated, Model):
         return ipaddress.IPv6Network((first, self.delegated_length))
 
 
-class Address(Dated, Model):
+class Address(TimestampMixin, Model):
     """One address, or one prefix of a routed subnet. It is free while no interface holds it and nobody reserved it."""
 
     __tablename__ = "addresses"

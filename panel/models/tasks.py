@@ -6,23 +6,23 @@ from sqlalchemy import JSON, BigInteger, ForeignKey, Index, String, Text, bindpa
 from sqlalchemy.orm import Mapped, mapped_column, relationship
 
 from panel.core import clock
-from panel.core.db import Dated, Model, Secret, UtcTime, new_id
+from panel.core.db import EncryptedText, Model, TimestampMixin, UtcTime, new_id
 
-OPEN = ("pending", "queued", "running")
+OPEN_STATUSES = ("pending", "queued", "running")
 
 
 def is_open(status):
     """The condition in the words of the partial indexes, so that databases use them."""
-    return status.in_(bindparam("open_statuses", OPEN, expanding=True, literal_execute=True))
+    return status.in_(bindparam("open_statuses", OPEN_STATUSES, expanding=True, literal_execute=True))
 
 
-REBUILDS = ("instance_deploy", "instance_reinstall", "instance_destroy", "instance_self_deploy")
+REBUILD_TASK_KINDS = ("instance_deploy", "instance_reinstall", "instance_destroy", "instance_self_deploy")
 """Kinds during which an instance counts as pending."""
-NOT_CANCELLABLE = ("volume_delete",)
+NOT_CANCELLABLE_TASK_KINDS = ("volume_delete",)
 """Kinds that were acknowledged as done and so are carried out."""
 
 
-class Task(Dated, Model):
+class Task(TimestampMixin, Model):
     """One piece of work on one resource.
 
     Locks: an `exclusive` task is alone on its resource and a second one is refused; `final` (a destroy) is the same but
@@ -92,7 +92,7 @@ class Task(Dated, Model):
     error_class: Mapped[str | None] = mapped_column(String(64))
     """What kind of failure it was, as the exception's class is called."""
     arguments: Mapped[dict] = mapped_column(JSON, default=dict)
-    secret: Mapped[str | None] = mapped_column(Secret)
+    secret: Mapped[str | None] = mapped_column(EncryptedText)
     """What the work needs but nobody may read back (a password); removed when the task ends."""
     undo: Mapped[list] = mapped_column(JSON, default=list)
     """Steps that take back what was begun, newest last, written before the step they belong to."""
@@ -112,7 +112,7 @@ class Task(Dated, Model):
 
     @property
     def open(self):
-        return self.status in OPEN
+        return self.status in OPEN_STATUSES
 
     @property
     def cancellable(self):
@@ -120,7 +120,7 @@ class Task(Dated, Model):
             self.open
             and self.cancel_requested_at is None
             and self.lock != "final"
-            and (self.kind not in NOT_CANCELLABLE)
+            and (self.kind not in NOT_CANCELLABLE_TASK_KINDS)
         )
 
     @property

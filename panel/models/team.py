@@ -6,14 +6,14 @@ from sqlalchemy import JSON, ForeignKey, Index, String
 from sqlalchemy.orm import Mapped, mapped_column, relationship
 
 from panel.core import clock
-from panel.core.db import Dated, Model
+from panel.core.db import Model, TimestampMixin
 from panel.models.accounts import Account
 
-INVITED_FOR = timedelta(days=7)
+INVITATION_TTL = timedelta(days=7)
 """How long the link of an invitation works."""
 
 
-class Role(Dated, Model):
+class Role(TimestampMixin, Model):
     """A named set of permissions that an account's owner gives to members."""
 
     __tablename__ = "roles"
@@ -26,7 +26,7 @@ class Role(Dated, Model):
     permissions: Mapped[list] = mapped_column(JSON, default=list)
 
 
-class Member(Dated, Model):
+class Member(TimestampMixin, Model):
     """One person of a team; until the invitation is accepted only an address. A person is in one team at most."""
 
     __tablename__ = "members"
@@ -48,13 +48,13 @@ class Member(Dated, Model):
     owner: Mapped[Account] = relationship(foreign_keys=owner_id)
     account: Mapped[Account | None] = relationship(foreign_keys=account_id)
     role: Mapped[Role] = relationship()
-    grants: Mapped[list["Grant"]] = relationship(cascade="all, delete-orphan", passive_deletes=True)
+    grants: Mapped[list["ResourceGrant"]] = relationship(cascade="all, delete-orphan", passive_deletes=True)
 
     @property
     def status(self):
         if self.account:
             return "suspended" if self.account.suspended_at else "active"
-        return "expired" if self.invited_at + INVITED_FOR < clock.now() else "invited"
+        return "expired" if self.invited_at + INVITATION_TTL < clock.now() else "invited"
 
     @property
     def name(self):
@@ -84,7 +84,7 @@ class Member(Dated, Model):
         return self.account and self.account.last_login_at
 
 
-class Grant(Model):
+class ResourceGrant(Model):
     """One resource, or one project with all that is in it, that was chosen for a member."""
 
     __tablename__ = "grants"

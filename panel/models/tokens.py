@@ -6,12 +6,12 @@ from sqlalchemy import JSON, ForeignKey, String
 from sqlalchemy.orm import Mapped, mapped_column, relationship
 
 from panel.core import clock
-from panel.core.db import Dated, Model
+from panel.core.db import Model, TimestampMixin
 from panel.models.accounts import Account
 from panel.schemas.constants import SCOPES
 
 
-class Token(Dated, Model):
+class Token(TimestampMixin, Model):
     """Lets a program act. Only a hash of the value is kept; the value itself was shown once."""
 
     __tablename__ = "tokens"
@@ -41,32 +41,34 @@ class Token(Dated, Model):
     maker: Mapped[Account | None] = relationship(foreign_keys=created_by_id)
 
     @property
-    def usable(self):
+    def is_usable(self):
         return self.enabled and (self.expires_at is None or self.expires_at > clock.now())
 
     @property
     def state(self):
-        return "active" if self.usable else "expired" if self.enabled else "off"
+        return "active" if self.is_usable else "expired" if self.enabled else "off"
 
     @property
     def created_by(self):
         return self.issued_by or (self.maker.email if self.maker else None)
 
     @property
-    def extent(self):
+    def scope_summary(self):
         """What it opens, in few words."""
         held = set(self.scopes)
-        if held in (set(SCOPES), READS):
-            return "Everything, but only to read" if held == READS else "Everything"
+        if held in (set(SCOPES), READ_SCOPES):
+            return "Everything, but only to read" if held == READ_SCOPES else "Everything"
         families = dict.fromkeys(scope.partition(":")[0] for scope in self.scopes)
-        words = [extent(family, held) for family in families]
-        return ", ".join(words[:FEW]) + (f" and {len(words) - FEW} more" if len(words) > FEW else "")
+        words = [describe_family(family, held) for family in families]
+        return ", ".join(words[:MAX_SHOWN_FAMILIES]) + (
+            f" and {len(words) - MAX_SHOWN_FAMILIES} more" if len(words) > MAX_SHOWN_FAMILIES else ""
+        )
 
 
-READS = {scope for scope in SCOPES if scope.endswith(":read")}
-FEW = 3
+READ_SCOPES = {scope for scope in SCOPES if scope.endswith(":read")}
+MAX_SHOWN_FAMILIES = 3
 
 
-def extent(family, held):
+def describe_family(family, held):
     verbs = [verb for verb in ("read", "write") if f"{family}:{verb}" in held]
     return family if len(verbs) == 2 else f"{family} ({verbs[0]})"

@@ -3,10 +3,10 @@
 from sqlalchemy import BigInteger, ForeignKey, Index, String
 from sqlalchemy.orm import Mapped, mapped_column
 
-from panel.core.db import Dated, Model
+from panel.core.db import Model, TimestampMixin
 
 
-class Traffic(Dated, Model):
+class MonthlyTraffic(TimestampMixin, Model):
     """One instance in one calendar month (UTC), from the guest's point of view."""
 
     __tablename__ = "traffic"

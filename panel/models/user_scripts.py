@@ -3,16 +3,16 @@
 from sqlalchemy import ForeignKey, Index, String
 from sqlalchemy.orm import Mapped, mapped_column, relationship
 
-from panel.core.db import Dated, Model, Secret
+from panel.core.db import EncryptedText, Model, TimestampMixin
 from panel.models.accounts import Account
 
-CLOUD_CONFIG = "#cloud-config"
-DECLARED = ("cloud-init", "cloud-config")
+CLOUD_CONFIG_HEADER = "#cloud-config"
+CLOUD_CONFIG_TYPES = ("cloud-init", "cloud-config")
 """Types whose content is cloud-init configuration, even without its first line."""
-PROGRAMS = {"bash": "/bin/bash", "sh": "/bin/sh", "python": "/usr/bin/env python3", "perl": "/usr/bin/env perl"}
+INTERPRETERS = {"bash": "/bin/bash", "sh": "/bin/sh", "python": "/usr/bin/env python3", "perl": "/usr/bin/env perl"}
 
 
-class UserScript(Dated, Model):
+class UserScript(TimestampMixin, Model):
     """A script or a piece of cloud-init configuration. What it says may be secret, so it is encrypted."""
 
     __tablename__ = "user_scripts"
@@ -21,7 +21,7 @@ class UserScript(Dated, Model):
     account_id: Mapped[str] = mapped_column(ForeignKey("accounts.id", ondelete="cascade"))
     name: Mapped[str]
     type: Mapped[str] = mapped_column(String(50))
-    content: Mapped[str] = mapped_column(Secret)
+    content: Mapped[str] = mapped_column(EncryptedText)
     description: Mapped[str] = mapped_column(default="")
     shebang: Mapped[str] = mapped_column(default="")
     """The program that reads it, where its first line does not say so: `/bin/bash`, with or without `#!`."""
@@ -30,15 +30,15 @@ class UserScript(Dated, Model):
 
     @property
     def is_cloud_config(self):
-        declared = self.type.lower() in DECLARED and not self.content.startswith("#!")
-        return declared or self.content.startswith(CLOUD_CONFIG)
+        declared = self.type.lower() in CLOUD_CONFIG_TYPES and not self.content.startswith("#!")
+        return declared or self.content.startswith(CLOUD_CONFIG_HEADER)
 
     @property
     def program(self):
         """The script with its first line, as a file that can be run."""
         if self.content.startswith("#!"):
             return self.content
-        reader = self.shebang.strip().removeprefix("#!").strip() or PROGRAMS.get(self.type.lower(), "/bin/sh")
+        reader = self.shebang.strip().removeprefix("#!").strip() or INTERPRETERS.get(self.type.lower(), "/bin/sh")
         return f"#!{reader}\n{self.content}"
 
     @property

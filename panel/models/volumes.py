@@ -6,14 +6,14 @@ from decimal import Decimal
 from sqlalchemy import ForeignKey, Index, Numeric, String, Text
 from sqlalchemy.orm import Mapped, foreign, mapped_column, relationship
 
-from panel.core.db import Dated, Model
+from panel.core.db import Model, TimestampMixin
 from panel.models.accounts import Account
 from panel.models.hypervisors import HypervisorGroup, Storage
 from panel.models.instances import Instance
 from panel.models.tasks import Task
 
 
-class VolumePlanGroup(Dated, Model):
+class VolumePlanGroup(TimestampMixin, Model):
     """Volume plans of one class: a volume stays in its class."""
 
     __tablename__ = "volume_plan_groups"
@@ -26,7 +26,7 @@ class VolumePlanGroup(Dated, Model):
     plans: Mapped[list["VolumePlan"]] = relationship(back_populates="group", order_by="VolumePlan.position")
 
 
-class VolumePlan(Dated, Model):
+class VolumePlan(TimestampMixin, Model):
     """A size of volume and its price."""
 
     __tablename__ = "volume_plans"
@@ -44,7 +44,7 @@ class VolumePlan(Dated, Model):
     group: Mapped[VolumePlanGroup] = relationship(back_populates="plans")
 
 
-class Volume(Dated, Model):
+class Volume(TimestampMixin, Model):
     """A volume of an account. It is a disk in a storage of one hypervisor and is attached there; as long as nobody ever
     used it, it may still move to another."""
 
@@ -113,7 +113,7 @@ class Volume(Dated, Model):
         return self.account.email
 
 
-class VolumeSnapshot(Dated, Model):
+class VolumeSnapshot(TimestampMixin, Model):
     """A copy of a volume, as it was."""
 
     __tablename__ = "volume_snapshots"

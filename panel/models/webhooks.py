@@ -7,17 +7,17 @@ from sqlalchemy import JSON, ForeignKey, Index, String, Text, UniqueConstraint, 
 from sqlalchemy.orm import Mapped, mapped_column, relationship, validates
 
 from panel.core import clock
-from panel.core.db import Dated, Model, Secret
+from panel.core.db import EncryptedText, Model, TimestampMixin
 from panel.models.events import Event
 
-OPEN = ("pending", "pending_retry")
+OPEN_DELIVERY_STATUSES = ("pending", "pending_retry")
 """The states of a delivery that an attempt is still to be made of."""
 
-UNDER_WAY = "status in ('pending', 'pending_retry')"
+UNDER_WAY_SQL = "status in ('pending', 'pending_retry')"
 """Partial indexes in these words find the few that wait among all that were."""
 
 
-class WebhookSubscription(Dated, Model):
+class WebhookSubscription(TimestampMixin, Model):
     """An HTTPS address that is told of the events of its account (specification 2.4)."""
 
     __tablename__ = "webhook_subscriptions"
@@ -28,7 +28,7 @@ class WebhookSubscription(Dated, Model):
     url: Mapped[str] = mapped_column(String(1024))
     host: Mapped[str]
     """Of the address, with its port: one receiver is not asked by too many at once."""
-    secret: Mapped[str] = mapped_column(Secret)
+    secret: Mapped[str] = mapped_column(EncryptedText)
     event_kinds: Mapped[list] = mapped_column(JSON)
     """Exact kinds, or `*` for all."""
     cluster_filter: Mapped[list | None] = mapped_column(JSON)
@@ -52,7 +52,7 @@ class WebhookSubscription(Dated, Model):
         return url
 
 
-class WebhookDelivery(Dated, Model):
+class WebhookDelivery(TimestampMixin, Model):
     """One event on its way to one subscription. It goes with either of them; events go after seven days."""
 
     __tablename__ = "webhook_deliveries"
@@ -63,15 +63,15 @@ class WebhookDelivery(Dated, Model):
             "ix_webhook_deliveries_due",
             "subscription_id",
             "due_at",
-            sqlite_where=text(UNDER_WAY),
-            postgresql_where=text(UNDER_WAY),
+            sqlite_where=text(UNDER_WAY_SQL),
+            postgresql_where=text(UNDER_WAY_SQL),
         ),
         Index(
             "ix_webhook_deliveries_under_way",
             "subscription_id",
             "id",
-            sqlite_where=text(UNDER_WAY),
-            postgresql_where=text(UNDER_WAY),
+            sqlite_where=text(UNDER_WAY_SQL),
+            postgresql_where=text(UNDER_WAY_SQL),
         ),
     )
 

@@ -13,24 +13,24 @@ from panel.services import settings
 BUDGETS = ("requests", "polls", "metrics", "consoles")
 
 
-def count(budget, key, reading=None):
+def consume(budget, key, read_key=None):
     """Takes one request from the budget of `key`. Raises a 429 that says when to come back. Returns what Redis holds
     under the key `reading`."""
     most = getattr(settings.get(), f"rate_limit_{budget}")
-    g.rate = window = windows.hit(budget, key, most, reading=reading)
+    g.rate = window = windows.hit(budget, key, most, read_key=read_key)
     g.budget, g.most = budget, most
     if not window.allowed:
         raise TooMany(f"Only {most} {budget} a minute are allowed here.", seconds=window.reset)
     return window.read
 
 
-def used():
+def budgets_in_use():
     """The budgets in which some operation of this panel counts."""
     found = {getattr(view, "budget", None) for view in current_app.view_functions.values()}
     return [name for name in BUDGETS if name in found]
 
 
-def tell(response):
+def set_headers(response):
     """Puts on an answer what is left, under the names in use and under those of the IETF's draft 8 and later."""
     if rate := g.get("rate"):
         response.headers.extend(
@@ -39,7 +39,7 @@ def tell(response):
                 "RateLimit-Remaining": rate.remaining,
                 "RateLimit-Reset": rate.reset,
                 "RateLimit": f'"{g.budget}";r={rate.remaining};t={rate.reset}',
-                "RateLimit-Policy": f'"{g.budget}";q={g.most};w={windows.MINUTE}',
+                "RateLimit-Policy": f'"{g.budget}";q={g.most};w={windows.MINUTE_SECONDS}',
             }
         )
     return response

@@ -3,12 +3,12 @@
 from marshmallow import Schema, fields, validate
 
 from panel.schemas.base import Bool, In, Int, Name, Out, PageQuery, Patch, Text, Time, about
-from panel.schemas.catalog import ID
+from panel.schemas.catalog import EXAMPLE_ID
 from panel.schemas.constants import OPERATOR_ROLES, PASSWORD_MAX_LENGTH, PASSWORD_MIN_LENGTH
-from panel.schemas.instances import known_zone
+from panel.schemas.instances import validate_time_zone
 
-REASON = about("What the person is told.", "Invoice 1042 is overdue.")
-ROLE = about("`full`, `support` or `read_only`; null for who runs nothing.", "support")
+ABOUT_REASON = about("What the person is told.", "Invoice 1042 is overdue.")
+ABOUT_ROLE = about("`full`, `support` or `read_only`; null for who runs nothing.", "support")
 
 
 class Email(Text):
@@ -27,40 +27,42 @@ class AccountPassword(Text):
 PASSWORD_RULE = "At least 12 characters; common passwords, patterns and the person's email address are refused."
 
 
-def cap(what):
+def limit_out_field(what):
     return fields.Integer(**about(f"{what} at most; 0 is unlimited.", 5))
 
 
-def new_cap(what):
+def limit_in_field(what):
     return Int(allow_none=True, **about(f"{what} at most; 0 is unlimited, null keeps what it is.", 5))
 
 
 class Caps(Out):
     """What one account may have of something (specification 2.9)."""
 
-    max_certificates = cap("Certificates")
-    max_dns_zones = cap("DNS zones")
-    max_serverless_apps = cap("Serverless apps")
-    max_kubernetes_clusters = cap("Kubernetes clusters")
-    max_kubernetes_nodes_per_cluster = cap("Nodes of one Kubernetes cluster")
-    max_kubernetes_snapshots_per_cluster = cap("Snapshots of one Kubernetes cluster")
+    max_certificates = limit_out_field("Certificates")
+    max_dns_zones = limit_out_field("DNS zones")
+    max_serverless_apps = limit_out_field("Serverless apps")
+    max_kubernetes_clusters = limit_out_field("Kubernetes clusters")
+    max_kubernetes_nodes_per_cluster = limit_out_field("Nodes of one Kubernetes cluster")
+    max_kubernetes_snapshots_per_cluster = limit_out_field("Snapshots of one Kubernetes cluster")
 
 
 class OpenInvitation(Out):
-    membership_id = fields.String(**about("The membership that acceptance makes; it ends the invitation too.", ID))
+    membership_id = fields.String(
+        **about("The membership that acceptance makes; it ends the invitation too.", EXAMPLE_ID)
+    )
     email = fields.String(**about("Where the invitation was sent to.", "grace@example.com"))
     invited_at = Time(**about("When it was last sent.", "2026-01-02T03:04:05.678Z"))
 
 
 class AccountOut(Caps):
-    id = fields.String(**about("User id.", ID))
+    id = fields.String(**about("User id.", EXAMPLE_ID))
     email = fields.String(**about("Email address, unique.", "ada@example.com"))
     first_name = fields.String(**about("First name.", "Ada"))
     last_name = fields.String(**about("Last name.", "Lovelace"))
     company_name = fields.String(allow_none=True, **about("Company.", None))
     timezone = fields.String(**about("Time zone in which times are shown.", "UTC"))
     is_admin = fields.Boolean(**about("Whether the person runs the platform.", False))
-    operator_role = fields.String(allow_none=True, validate=validate.OneOf(OPERATOR_ROLES), **ROLE)
+    operator_role = fields.String(allow_none=True, validate=validate.OneOf(OPERATOR_ROLES), **ABOUT_ROLE)
     owner_id = fields.String(allow_none=True, **about("In whose team the person is; null for nobody's.", None))
     membership_id = fields.String(allow_none=True, **about("The membership in that team; null without one.", None))
     invitations = fields.Nested(
@@ -87,18 +89,20 @@ class AccountIn(In):
     first_name = Name(least=0, most=100, **about("First name.", "Ada"))
     last_name = Name(least=0, most=100, **about("Last name.", "Lovelace"))
     company_name = Name(least=0, allow_none=True, **about("Company.", None))
-    timezone = fields.String(validate=known_zone, **about("Time zone in which times are shown.", "Europe/Berlin"))
+    timezone = fields.String(
+        validate=validate_time_zone, **about("Time zone in which times are shown.", "Europe/Berlin")
+    )
 
 
 class AccountLimits(Patch):
     """The same, as operators set it."""
 
-    max_certificates = new_cap("Certificates")
-    max_dns_zones = new_cap("DNS zones")
-    max_serverless_apps = new_cap("Serverless apps")
-    max_kubernetes_clusters = new_cap("Kubernetes clusters")
-    max_kubernetes_nodes_per_cluster = new_cap("Nodes of one Kubernetes cluster")
-    max_kubernetes_snapshots_per_cluster = new_cap("Snapshots of one Kubernetes cluster")
+    max_certificates = limit_in_field("Certificates")
+    max_dns_zones = limit_in_field("DNS zones")
+    max_serverless_apps = limit_in_field("Serverless apps")
+    max_kubernetes_clusters = limit_in_field("Kubernetes clusters")
+    max_kubernetes_nodes_per_cluster = limit_in_field("Nodes of one Kubernetes cluster")
+    max_kubernetes_snapshots_per_cluster = limit_in_field("Snapshots of one Kubernetes cluster")
 
 
 class AccountPatch(AccountLimits):
@@ -108,7 +112,9 @@ class AccountPatch(AccountLimits):
     first_name = Name(least=0, most=100, **about("First name.", "Ada"))
     last_name = Name(least=0, most=100, **about("Last name.", "Lovelace"))
     company_name = Name(least=0, allow_none=True, **about("Company.", None))
-    timezone = fields.String(validate=known_zone, **about("Time zone in which times are shown.", "Europe/Berlin"))
+    timezone = fields.String(
+        validate=validate_time_zone, **about("Time zone in which times are shown.", "Europe/Berlin")
+    )
     self_provisioning = Bool(**about("Unbilled provisioning: never charged by the panel.", True))
 
 
@@ -124,7 +130,7 @@ class AccountQuery(PageQuery):
 
 
 class Suspension(In):
-    reason = Text(most=1000, load_default=None, allow_none=True, lines=True, **REASON)
+    reason = Text(most=1000, load_default=None, allow_none=True, lines=True, **ABOUT_REASON)
 
 
 class Promotion(In):
@@ -146,14 +152,14 @@ class Limit(Schema):
     used = fields.Integer(allow_none=True, **about("How many there are; null where nothing is counted yet.", 2))
 
 
-def limit(what):
+def limit_state_field(what):
     return fields.Nested(Limit, **about(f"{what}: how many the account may have."))
 
 
 class LimitsOut(Schema):
-    max_certificates = limit("Certificates")
-    max_dns_zones = limit("DNS zones")
-    max_serverless_apps = limit("Serverless apps")
-    max_kubernetes_clusters = limit("Kubernetes clusters")
-    max_kubernetes_nodes_per_cluster = limit("Nodes of one Kubernetes cluster")
-    max_kubernetes_snapshots_per_cluster = limit("Snapshots of one Kubernetes cluster")
+    max_certificates = limit_state_field("Certificates")
+    max_dns_zones = limit_state_field("DNS zones")
+    max_serverless_apps = limit_state_field("Serverless apps")
+    max_kubernetes_clusters = limit_state_field("Kubernetes clusters")
+    max_kubernetes_nodes_per_cluster = limit_state_field("Nodes of one Kubernetes cluster")
+    max_kubernetes_snapshots_per_cluster = limit_state_field("Snapshots of one Kubernetes cluster")

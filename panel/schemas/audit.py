@@ -5,7 +5,7 @@ from datetime import UTC
 from marshmallow import Schema, ValidationError, fields, validate
 
 from panel.schemas.base import Out, PageQuery, Shape, Text, Time, about
-from panel.schemas.catalog import ID
+from panel.schemas.catalog import EXAMPLE_ID
 
 PLATFORM = ("operator", "admin_token", "billing_token", "command_line")
 PERSON_KINDS = ("owner", "member", *PLATFORM, "nobody")
@@ -30,7 +30,7 @@ class AuditFilter(Schema):
     search = Text(**about("Part of a person, an object's name or an action; or a whole address or id.", "web-1"))
     action = Text(**about("An operation's id, or a page's action.", "user.instance.create"))
     person = Text(**about("Who acted: an email address, an id, or a platform token's name.", "ada@example.com"))
-    object_id = Text(**about("Id of the object.", ID))
+    object_id = Text(**about("Id of the object.", EXAMPLE_ID))
     since = Moment(**about("Not before this moment, ISO 8601.", "2026-01-02T03:04:05Z"))
     until = Moment(**about("Not after this moment, ISO 8601.", "2026-01-03T03:04:05Z"))
 
@@ -40,21 +40,21 @@ class AuditQuery(AuditFilter, PageQuery):
 
 
 class AuditOut(Out):
-    id = fields.String(**about("Id of the entry. Ids sort by age.", ID))
+    id = fields.String(**about("Id of the entry. Ids sort by age.", EXAMPLE_ID))
     created_at = Time(**about("When it was done.", "2026-01-02T03:04:05.678Z"))
     person = fields.String(**about("Who acted, as it was then.", "ada@example.com"))
-    person_id = fields.String(allow_none=True, **about("Id of the person; null for the platform's tokens.", ID))
+    person_id = fields.String(allow_none=True, **about("Id of the person; null for the platform's tokens.", EXAMPLE_ID))
     person_kind = fields.String(
         validate=validate.OneOf(PERSON_KINDS),
         **about("In what role the person acted. `nobody` had not signed in.", "owner"),
     )
     impersonator = fields.String(allow_none=True, **about("The operator who acted as the person.", None))
-    token_id = fields.String(allow_none=True, **about("The token that was used; null at the pages.", ID))
+    token_id = fields.String(allow_none=True, **about("The token that was used; null at the pages.", EXAMPLE_ID))
     token_name = fields.String(allow_none=True, **about("The token's name.", "deploys"))
     ip = fields.String(allow_none=True, **about("From which address; null when the platform acted.", "192.0.2.7"))
     action = fields.String(**about("The operation's id, or the page's action.", "user.instance.create"))
     object_type = fields.String(allow_none=True, **about("What kind of thing it was done to.", "instance"))
-    object_id = fields.String(allow_none=True, **about("That thing's id.", ID))
+    object_id = fields.String(allow_none=True, **about("That thing's id.", EXAMPLE_ID))
     object_name = fields.String(allow_none=True, **about("That thing's name at that time.", "web-1"))
     changes = fields.Dict(
         **about(
@@ -71,11 +71,13 @@ class AuditOut(Out):
 
 
 class AdminAuditOut(AuditOut):
-    account_id = fields.String(allow_none=True, **about("In whose trail it stands; null for the platform's own.", ID))
+    account_id = fields.String(
+        allow_none=True, **about("In whose trail it stands; null for the platform's own.", EXAMPLE_ID)
+    )
     target_user = Shape(
         "TargetUser",
         {
-            "id": ("account_id", about("Id of the user in whose trail it stands.", ID)),
+            "id": ("account_id", about("Id of the user in whose trail it stands.", EXAMPLE_ID)),
             "email": (
                 "account_email",
                 {"allow_none": True, **about("Email address; null when gone.", "a@example.com")},

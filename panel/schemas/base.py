@@ -8,23 +8,23 @@ from functools import cache
 from marshmallow import RAISE, Schema, ValidationError, fields, validate
 from sqlalchemy import Row
 
-CONTROL = re.compile(r"[\x00-\x1f\x7f]")
-CONTROL_IN_TEXT = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
-NOT_IN_NAMES = re.compile(
+CONTROL_PATTERN = re.compile(r"[\x00-\x1f\x7f]")
+CONTROL_IN_TEXT_PATTERN = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
+NOT_IN_NAMES_PATTERN = re.compile(
     r"[\x80-\x9f"  # control characters beyond ASCII
     "\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"  # bidirectional formatting
     "\u2028\u2029"  # line and paragraph separator
     "\u200b\u2060\ufeff]"  # spaces without width
 )
-QUERY_INTEGER = re.compile(r"-?[0-9]{1,18}", re.ASCII)
-LABEL = re.compile(r"[A-Za-z0-9_]([A-Za-z0-9_]|-(?!-))*", re.ASCII)
+QUERY_INTEGER_PATTERN = re.compile(r"-?[0-9]{1,18}", re.ASCII)
+HOST_LABEL_PATTERN = re.compile(r"[A-Za-z0-9_]([A-Za-z0-9_]|-(?!-))*", re.ASCII)
 
 
 class Text(fields.String):
     """One line of text: no control characters, at most `most` characters."""
 
     def __init__(self, *, most=255, least=0, lines=False, **options):
-        self.pattern = CONTROL_IN_TEXT if lines else CONTROL
+        self.pattern = CONTROL_IN_TEXT_PATTERN if lines else CONTROL_PATTERN
         rules = [validate.Length(min=least, max=most), *options.pop("rules", [])]
         super().__init__(validate=rules, **options)
 
@@ -49,7 +49,7 @@ class Name(Text):
     def _deserialize(self, value, attr, data, **kwargs):
         text = super()._deserialize(value, attr, data, **kwargs)
         name = text.strip()
-        if NOT_IN_NAMES.search(name):
+        if NOT_IN_NAMES_PATTERN.search(name):
             raise ValidationError("Must not contain invisible control or direction characters.")
         if text and not any(unicodedata.category(character)[0] in "LNPS" for character in name):
             raise ValidationError("Must not be blank.")
@@ -102,7 +102,7 @@ class Hostname(Text):
         if self.accepts_empty and name == "":
             return name
         labels = name.removesuffix(".").split(".")
-        right = all(len(label) <= 63 and LABEL.fullmatch(label) and label[-1] != "-" for label in labels)
+        right = all(len(label) <= 63 and HOST_LABEL_PATTERN.fullmatch(label) and label[-1] != "-" for label in labels)
         if not right or len(name.removesuffix(".")) > 253:
             raise ValidationError("The value must be a valid hostname.")
         return name
@@ -153,7 +153,7 @@ class Out(Schema):
         if obj and isinstance(obj[0], Row):
             width = len(self.columns())
             if obj[0]._fields[:width] == self.columns():
-                return [self.row_writer()(*row[:width]) for row in obj]
+                return [self.get_row_writer()(*row[:width]) for row in obj]
         return [self.writer()(each) for each in obj]
 
     @classmethod
@@ -168,23 +168,23 @@ class Out(Schema):
     def writer(self):
         """Dumps an object."""
         if "_writer" not in self.__dict__:
-            self._writer = compiled(self, "o", "o.{}".format)
+            self._writer = compile_writer(self, "o", "o.{}".format)
         return self._writer
 
-    def row_writer(self):
+    def get_row_writer(self):
         """Dumps a row that begins with exactly `columns()`, unpacked."""
         if "_row_writer" not in self.__dict__:
-            self._row_writer = compiled(self, ", ".join(self.columns()), str)
+            self._row_writer = compile_writer(self, ", ".join(self.columns()), str)
         return self._row_writer
 
 
-def compiled(schema, parameters, read):
+def compile_writer(schema, parameters, format_source):
     """A function from the schema's fields: `{"id": o.id, …}`. All names in it come from our own classes."""
     names, parts = {}, []
     for name, field in schema.dump_fields.items():
-        source = read(field.attribute or name)
+        source = format_source(field.attribute or name)
         if isinstance(field, Shape):
-            pairs = {key: read(attribute) for key, attribute in field.attributes().items()}
+            pairs = {key: format_source(attribute) for key, attribute in field.attributes().items()}
             body = ", ".join(f"{key!r}: {value}" for key, value in pairs.items())
             value = f"None if {next(iter(pairs.values()))} is None else {{{body}}}"
         elif isinstance(field, fields.Nested):
@@ -197,7 +197,7 @@ def compiled(schema, parameters, read):
             value = repr(field.constant)
         elif isinstance(field, fields.Float):
             value = f"None if (v := {source}) is None else float(v)"
-        elif type(field)._serialize in PLAIN:
+        elif type(field)._serialize in PLAIN_SERIALIZERS:
             value = source
         else:
             raise TypeError(f"{type(schema).__name__}.{name}: no way to dump {type(field).__name__}")
@@ -206,7 +206,7 @@ def compiled(schema, parameters, read):
     return names["write"]
 
 
-PLAIN = {
+PLAIN_SERIALIZERS = {
     kind._serialize
     for kind in (fields.Raw, fields.String, fields.Boolean, fields.Dict, fields.Integer, fields.List, Time)
 }
@@ -217,7 +217,7 @@ class QueryInt(fields.Integer):
     """A whole number in a query string, in ASCII digits."""
 
     def _deserialize(self, value, attr, data, **kwargs):
-        if not (isinstance(value, str) and QUERY_INTEGER.fullmatch(value)):
+        if not (isinstance(value, str) and QUERY_INTEGER_PATTERN.fullmatch(value)):
             raise ValidationError("Must be a whole number.")
         return int(value)
 

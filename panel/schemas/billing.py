@@ -4,19 +4,19 @@ from marshmallow import ValidationError, fields, validate, validates_schema
 
 from panel.schemas.accounts import AccountIn, Email
 from panel.schemas.base import Bool, In, Int, Name, Out, PageQuery, Patch, Text, Time, about
-from panel.schemas.catalog import ID
-from panel.schemas.instances import AdminInstanceOut, DeployIn, InstanceIn, known_zone
+from panel.schemas.catalog import EXAMPLE_ID
+from panel.schemas.instances import AdminInstanceOut, DeployIn, InstanceIn, validate_time_zone
 
-SYSTEM = ("password", "cloudcfg", "timezone", "ssh_keys", "ssh_key_id", "user_scripts")
+SYSTEM_FIELDS = ("password", "cloudcfg", "timezone", "ssh_keys", "ssh_key_id", "user_scripts")
 """What an order may say of the operating system."""
 
 
-def external_id(**options):
+def external_id_field(**options):
     return Text(least=1, **options, **about("What the billing system calls the user. Unique.", "client-1042"))
 
 
 class CustomerOut(Out):
-    id = fields.String(**about("User id.", ID))
+    id = fields.String(**about("User id.", EXAMPLE_ID))
     external_id = fields.String(allow_none=True, **about("What the billing system calls the user.", "client-1042"))
     email = fields.String(**about("Email address, unique.", "ada@example.com"))
     first_name = fields.String(**about("First name.", "Ada"))
@@ -39,17 +39,19 @@ class CustomerQuery(PageQuery):
 
 
 class CustomerIn(AccountIn):
-    external_id = external_id(required=True)
+    external_id = external_id_field(required=True)
     self_provisioning = Bool(**about("Unbilled provisioning: never charged by the panel.", True))
 
 
 class CustomerPatch(Patch):
-    external_id = external_id()
+    external_id = external_id_field()
     email = Email(**about("Email address, unique.", "ada@example.com"))
     first_name = Name(least=0, most=100, **about("First name.", "Ada"))
     last_name = Name(least=0, most=100, **about("Last name.", "Lovelace"))
     company_name = Name(least=0, allow_none=True, **about("Company.", None))
-    timezone = fields.String(validate=known_zone, **about("Time zone in which times are shown.", "Europe/Berlin"))
+    timezone = fields.String(
+        validate=validate_time_zone, **about("Time zone in which times are shown.", "Europe/Berlin")
+    )
     self_provisioning = Bool(**about("Unbilled provisioning: never charged by the panel.", True))
 
 
@@ -69,19 +71,19 @@ class SsoOut(Out):
 class OrderIn(DeployIn, InstanceIn):
     """An instance and, when an image is named, its operating system."""
 
-    user_id = Text(most=36, required=True, **about("The owner.", ID))
-    image_id = Text(most=36, load_default=None, **about("What to install at once; without one nothing is.", ID))
+    user_id = Text(most=36, required=True, **about("The owner.", EXAMPLE_ID))
+    image_id = Text(most=36, load_default=None, **about("What to install at once; without one nothing is.", EXAMPLE_ID))
     hostname = InstanceIn._declared_fields["hostname"]
 
     @validates_schema
-    def system_needs_an_image(self, data, **_):
-        if data.get("image_id") is None and any(data.get(name) for name in SYSTEM):
+    def require_image_for_system(self, data, **_):
+        if data.get("image_id") is None and any(data.get(name) for name in SYSTEM_FIELDS):
             raise ValidationError("Needed to set a password, keys, a configuration or a time zone.", "image_id")
 
 
 class OrderOut(Out):
-    instance_id = fields.String(**about("The new instance.", ID))
-    task_id = fields.String(allow_none=True, **about("The task that installs the image, if one was named.", ID))
+    instance_id = fields.String(**about("The new instance.", EXAMPLE_ID))
+    task_id = fields.String(allow_none=True, **about("The task that installs the image, if one was named.", EXAMPLE_ID))
     password = fields.String(allow_none=True, **about("Password of root, when one was made up. Shown once.", "kX2v…"))
 
 

@@ -6,12 +6,14 @@ from marshmallow import Schema, ValidationError, fields, validate, validates_sch
 
 from panel.schemas.base import In, Text, about
 
-ID = "0199c0a8-7d3e-7c4e-9d3c-0d2f8a5b6c7d"
-TAG = re.compile(r"[a-z0-9][a-z0-9._/-]{0,62}\Z")
-NO_TAG = "Must be 1 to 63 letters, digits, dots, slashes, hyphens and underscores, and begin with a letter or digit."
-CUSTOMERS = ("start", "stop", "shutdown", "restart", "poweroff", "destroy", "add_tag", "remove_tag")
-OPERATORS = (*CUSTOMERS, "suspend", "unsuspend")
-MOST = 500
+EXAMPLE_ID = "0199c0a8-7d3e-7c4e-9d3c-0d2f8a5b6c7d"
+TAG_PATTERN = re.compile(r"[a-z0-9][a-z0-9._/-]{0,62}\Z")
+INVALID_TAG_MESSAGE = (
+    "Must be 1 to 63 letters, digits, dots, slashes, hyphens and underscores, and begin with a letter or digit."
+)
+CUSTOMER_ACTIONS = ("start", "stop", "shutdown", "restart", "poweroff", "destroy", "add_tag", "remove_tag")
+OPERATOR_ACTIONS = (*CUSTOMER_ACTIONS, "suspend", "unsuspend")
+MAX_INSTANCES_PER_REQUEST = 500
 
 
 class Tag(fields.String):
@@ -19,8 +21,8 @@ class Tag(fields.String):
 
     def _deserialize(self, value, attr, data, **kwargs):
         tag = super()._deserialize(value, attr, data, **kwargs).strip().lower()
-        if not TAG.match(tag):
-            raise ValidationError(NO_TAG)
+        if not TAG_PATTERN.match(tag):
+            raise ValidationError(INVALID_TAG_MESSAGE)
         return tag
 
 
@@ -57,25 +59,25 @@ class BulkIn(In):
     ids = fields.List(
         Text(most=36),
         required=True,
-        validate=validate.Length(1, MOST),
-        **about("The instances, each counted once.", [ID]),
+        validate=validate.Length(1, MAX_INSTANCES_PER_REQUEST),
+        **about("The instances, each counted once.", [EXAMPLE_ID]),
     )
-    action = fields.String(required=True, validate=validate.OneOf(CUSTOMERS), **about("What to do.", "start"))
+    action = fields.String(required=True, validate=validate.OneOf(CUSTOMER_ACTIONS), **about("What to do.", "start"))
     tag = Tag(**about("The tag, for `add_tag` and `remove_tag`.", "prod"))
 
     @validates_schema
-    def tagged(self, data, **_):
+    def validate_tag(self, data, **_):
         if ("tag" in data) != data.get("action", "").endswith("_tag"):
             word = "No other action takes a tag." if "tag" in data else "A tag is needed."
             raise ValidationError(word, "tag")
 
 
 class AdminBulkIn(BulkIn):
-    action = fields.String(required=True, validate=validate.OneOf(OPERATORS), **about("What to do.", "suspend"))
+    action = fields.String(required=True, validate=validate.OneOf(OPERATOR_ACTIONS), **about("What to do.", "suspend"))
 
 
 class BulkLine(Schema):
-    id = fields.String(**about("Instance id.", ID))
+    id = fields.String(**about("Instance id.", EXAMPLE_ID))
     name = fields.String(allow_none=True, **about("Its label; null when there is no such instance.", "Shop front"))
     status = fields.Integer(**about("The HTTP status that the action alone would have had.", 200))
     success = fields.Boolean(**about("Whether it was not refused.", True))

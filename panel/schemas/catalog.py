@@ -3,13 +3,13 @@
 from marshmallow import fields, validate
 
 from panel.schemas.base import Out, about
-from panel.schemas.constants import OVERAGES
+from panel.schemas.constants import OVERAGE_POLICIES
 
-ID = "0199c0a8-7d3e-7c4e-9d3c-0d2f8a5b6c7d"
+EXAMPLE_ID = "0199c0a8-7d3e-7c4e-9d3c-0d2f8a5b6c7d"
 
 
 class LocationOut(Out):
-    id = fields.String(**about("Location id: the `location_id` of a create.", ID))
+    id = fields.String(**about("Location id: the `location_id` of a create.", EXAMPLE_ID))
     name = fields.String(**about("A short name, unique.", "fsn1"))
     display_name = fields.String(**about("What people call it.", "Falkenstein"))
     country = fields.String(**about("ISO 3166 code.", "DE"))
@@ -17,20 +17,20 @@ class LocationOut(Out):
 
 
 class PlanGroupOut(Out):
-    id = fields.String(**about("Plan group id.", ID))
+    id = fields.String(**about("Plan group id.", EXAMPLE_ID))
     name = fields.String(**about("A short name, unique.", "standard"))
     display_name = fields.String(**about("What people call it.", "Standard"))
 
 
 class PlanOut(Out):
-    id = fields.String(**about("Plan id: the `plan_id` of a create.", ID))
+    id = fields.String(**about("Plan id: the `plan_id` of a create.", EXAMPLE_ID))
     name = fields.String(**about("The plan's name.", "S"))
     cpu_cores = fields.Integer(**about("Processor cores.", 2))
     ram = fields.Integer(**about("MiB of memory.", 2048))
     storage = fields.Integer(**about("GiB of the first disk.", 20))
     bandwidth = fields.Integer(**about("GB of traffic a month; 0 is unlimited.", 1000))
     overage = fields.String(
-        validate=validate.OneOf(OVERAGES),
+        validate=validate.OneOf(OVERAGE_POLICIES),
         **about(
             "When the traffic is used up: nothing happens (`none`), or until the next month the `network` is cut off"
             " or the `instance` is suspended.",
@@ -46,7 +46,7 @@ class PlanOut(Out):
 
 
 class ImageOut(Out):
-    id = fields.String(**about("Image id.", ID))
+    id = fields.String(**about("Image id.", EXAMPLE_ID))
     name = fields.String(**about("A short name, unique.", "debian-12"))
     label = fields.String(**about("What people call it.", "Debian 12"))
     distro = fields.String(**about("The distribution.", "Debian"))
@@ -61,7 +61,7 @@ class ImageOut(Out):
 
 
 class ImageChoice(Out):
-    id = fields.String(**about("Image id.", ID))
+    id = fields.String(**about("Image id.", EXAMPLE_ID))
     text = fields.String(attribute="label", **about("What to show.", "Debian 12"))
     name = fields.String(**about("A short name, unique.", "debian-12"))
     distro = fields.String(**about("The distribution.", "Debian"))

@@ -6,15 +6,15 @@ from marshmallow import ValidationError, fields, validate, validates_schema
 
 from panel.schemas.base import Hostname, In, Name, Out, PageQuery, Patch, Text, Time, about
 
-ID = "0199c0a8-7d3e-7c4e-9d3c-0d2f8a5b6c7d"
-TYPES = ("manual", "letsencrypt")
-STATUSES = ("active", "expiring", "expired", "pending", "failed")
-PEM = "-----BEGIN CERTIFICATE-----\n…\n-----END CERTIFICATE-----\n"
-KEY = "-----BEGIN PRIVATE KEY-----\n…\n-----END PRIVATE KEY-----\n"
-MOMENT = "2026-01-02T03:04:05.000Z"
-LABEL = re.compile(r"[a-z0-9-]+")
-MOST_DOMAINS = 100
-DOMAINS = ["shop.example.com", "www.example.com"]
+EXAMPLE_ID = "0199c0a8-7d3e-7c4e-9d3c-0d2f8a5b6c7d"
+CERTIFICATE_TYPES = ("manual", "letsencrypt")
+CERTIFICATE_STATUSES = ("active", "expiring", "expired", "pending", "failed")
+EXAMPLE_PEM = "-----BEGIN CERTIFICATE-----\n…\n-----END CERTIFICATE-----\n"
+EXAMPLE_KEY = "-----BEGIN PRIVATE KEY-----\n…\n-----END PRIVATE KEY-----\n"
+EXAMPLE_TIME = "2026-01-02T03:04:05.000Z"
+DOMAIN_LABEL_PATTERN = re.compile(r"[a-z0-9-]+")
+MAX_DOMAINS = 100
+EXAMPLE_DOMAINS = ["shop.example.com", "www.example.com"]
 
 
 class Domain(Hostname):
@@ -27,53 +27,57 @@ class Domain(Hostname):
         labels = name.split(".")
         if len(labels) < 2 or labels[-1].isdigit():
             raise ValidationError("Must be a full domain name, like shop.example.com.")
-        if not all(LABEL.fullmatch(label) for label in labels):
+        if not all(DOMAIN_LABEL_PATTERN.fullmatch(label) for label in labels):
             raise ValidationError("Authorities sign no names with underscores.")
         return name
 
 
 class CertificateRow(Out):
-    id = fields.String(**about("Certificate id.", ID))
+    id = fields.String(**about("Certificate id.", EXAMPLE_ID))
     name = fields.String(**about("What people call it.", "shop.example.com"))
     type = fields.String(
-        validate=validate.OneOf(TYPES),
+        validate=validate.OneOf(CERTIFICATE_TYPES),
         **about("`manual`: it was uploaded. `letsencrypt`: the panel orders and renews it.", "letsencrypt"),
     )
     status = fields.String(
-        validate=validate.OneOf(STATUSES),
+        validate=validate.OneOf(CERTIFICATE_STATUSES),
         **about(
             "`active`; `expiring` in the 30 days before its end; `expired` after it. Of what was never issued:"
             " `pending` while it is ordered, `failed` when that failed.",
             "active",
         ),
     )
-    domains = fields.List(fields.String(), **about("The hosts it is for.", DOMAINS))
+    domains = fields.List(fields.String(), **about("The hosts it is for.", EXAMPLE_DOMAINS))
     issuer = fields.String(allow_none=True, **about("Who signed it.", "CN=R11,O=Let's Encrypt,C=US"))
     fingerprint = fields.String(allow_none=True, **about("SHA-256 of the certificate.", ":".join(["9F"] * 32)))
     key_type = fields.String(allow_none=True, **about("The kind of its key.", "EC P-256"))
-    not_before = Time(allow_none=True, **about("When it becomes valid.", MOMENT))
-    not_after = Time(allow_none=True, **about("When it ends.", MOMENT))
+    not_before = Time(allow_none=True, **about("When it becomes valid.", EXAMPLE_TIME))
+    not_after = Time(allow_none=True, **about("When it ends.", EXAMPLE_TIME))
     days_left = fields.Integer(allow_none=True, **about("Whole days until its end; 0 when it is over.", 88))
     ordering = fields.Boolean(**about("Whether an order is under way. What there is stays in use.", False))
-    task_id = fields.String(allow_none=True, **about("The task of the latest order.", ID))
+    task_id = fields.String(allow_none=True, **about("The task of the latest order.", EXAMPLE_ID))
     error = fields.String(allow_none=True, **about("Why the latest order failed, in the authority's words.", None))
     error_at = Time(allow_none=True, **about("When it failed.", None))
     renews_at = Time(
-        attribute="next_attempt_at", allow_none=True, **about("When it is renewed without being asked.", MOMENT)
+        attribute="next_attempt_at", allow_none=True, **about("When it is renewed without being asked.", EXAMPLE_TIME)
     )
-    created_at = Time(**about("When it was added.", MOMENT))
-    updated_at = Time(**about("When it last changed.", MOMENT))
+    created_at = Time(**about("When it was added.", EXAMPLE_TIME))
+    updated_at = Time(**about("When it last changed.", EXAMPLE_TIME))
 
 
 class CertificateOut(CertificateRow):
-    certificate = fields.String(allow_none=True, **about("The certificate, PEM, as it was sent.", PEM))
-    chain = fields.String(allow_none=True, **about("The certificates between it and a known authority, PEM.", PEM))
+    certificate = fields.String(allow_none=True, **about("The certificate, PEM, as it was sent.", EXAMPLE_PEM))
+    chain = fields.String(
+        allow_none=True, **about("The certificates between it and a known authority, PEM.", EXAMPLE_PEM)
+    )
 
 
 class CertificateQuery(PageQuery):
     search = Text(**about("Part of the name or of a domain.", "example.com"))
-    status = fields.String(validate=validate.OneOf(STATUSES), **about("Only those with this status.", "expiring"))
-    type = fields.String(validate=validate.OneOf(TYPES), **about("Only those of this type.", "letsencrypt"))
+    status = fields.String(
+        validate=validate.OneOf(CERTIFICATE_STATUSES), **about("Only those with this status.", "expiring")
+    )
+    type = fields.String(validate=validate.OneOf(CERTIFICATE_TYPES), **about("Only those of this type.", "letsencrypt"))
     sort = fields.String(
         load_default="created_at",
         validate=validate.OneOf(("created_at", "name", "not_after")),
@@ -82,56 +86,58 @@ class CertificateQuery(PageQuery):
     dir = fields.String(load_default="desc", validate=validate.OneOf(("asc", "desc")), **about("Up or down.", "asc"))
 
 
-def name():
+def name_field():
     return Text(least=1, **about("What people call it; by default its first domain.", "shop.example.com"))
 
 
-def certificate(**options):
+def certificate_field(**options):
     return Text(
         lines=True,
         least=1,
         most=65536,
         **options,
-        **about("PEM. Its key is RSA with at least 2048 bits, or of the curve P-256, P-384 or P-521.", PEM),
+        **about("PEM. Its key is RSA with at least 2048 bits, or of the curve P-256, P-384 or P-521.", EXAMPLE_PEM),
     )
 
 
-def chain():
+def chain_field():
     return Text(
         lines=True,
         most=65536,
         allow_none=True,
-        **about("PEM: the authority that signed the certificate, then the one that signed that, and so on.", PEM),
+        **about(
+            "PEM: the authority that signed the certificate, then the one that signed that, and so on.", EXAMPLE_PEM
+        ),
     )
 
 
-def private_key(**options):
+def private_key_field(**options):
     return Text(
         lines=True,
         least=1,
         most=16384,
         load_only=True,
         **options,
-        **about("PEM, without a passphrase. It is kept encrypted and never shown.", KEY),
+        **about("PEM, without a passphrase. It is kept encrypted and never shown.", EXAMPLE_KEY),
     )
 
 
 class CertificateIn(In):
     type = fields.String(
         load_default="manual",
-        validate=validate.OneOf(TYPES),
+        validate=validate.OneOf(CERTIFICATE_TYPES),
         **about(
             "`manual`: you send certificate and key. `letsencrypt`: the panel orders one for `domains`.", "letsencrypt"
         ),
     )
-    name = name()
-    certificate = certificate()
-    chain = chain()
-    private_key = private_key()
+    name = name_field()
+    certificate = certificate_field()
+    chain = chain_field()
+    private_key = private_key_field()
     domains = fields.List(
         Domain(),
-        validate=validate.Length(1, MOST_DOMAINS),
-        **about("For `letsencrypt`: the hosts, each of which has to lead to the panel. No wildcards.", DOMAINS),
+        validate=validate.Length(1, MAX_DOMAINS),
+        **about("For `letsencrypt`: the hosts, each of which has to lead to the panel. No wildcards.", EXAMPLE_DOMAINS),
     )
 
     @validates_schema(skip_on_field_errors=True)
@@ -150,6 +156,6 @@ class CertificateIn(In):
 
 class CertificatePatch(Patch):
     name = Name(**about("What people call it.", "shop.example.com"))
-    certificate = certificate()
-    chain = chain()
-    private_key = private_key()
+    certificate = certificate_field()
+    chain = chain_field()
+    private_key = private_key_field()

@@ -6,7 +6,7 @@ import yaml
 from marshmallow import ValidationError
 
 
-class Plain(yaml.SafeLoader):
+class AliasFreeLoader(yaml.SafeLoader):
     """YAML without aliases: a few lines of them can stand for gigabytes."""
 
     def compose_node(self, parent, index):
@@ -18,7 +18,7 @@ class Plain(yaml.SafeLoader):
 def parse(text):
     """The mapping. Raises ValueError with what is wrong, in a sentence."""
     try:
-        found = yaml.load(text or "{}", Plain) or {}
+        found = yaml.load(text or "{}", AliasFreeLoader) or {}
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         raise ValueError(f"Is not valid YAML: {str(error).splitlines()[0]}") from None
     if not isinstance(found, dict):
@@ -26,7 +26,7 @@ def parse(text):
     return json.loads(json.dumps(found, default=str))
 
 
-def readable(text):
+def validate_cloud_config(text):
     """The rule of a field that holds such a configuration."""
     try:
         parse(text)

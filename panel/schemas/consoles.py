@@ -3,7 +3,7 @@
 from marshmallow import fields
 
 from panel.schemas.base import In, Int, Out, Time, about
-from panel.schemas.catalog import ID
+from panel.schemas.catalog import EXAMPLE_ID
 
 
 class ScreenIn(In):
@@ -35,8 +35,8 @@ class VncOut(Out):
 
 class ShellOut(Out):
     token = fields.String(**about("Opens one shell, once.", "kX2v…"))
-    session_id = fields.String(**about("The session, as it is listed.", ID))
-    task_id = fields.String(**about("The task that put a key into the guest. It has ended.", ID))
+    session_id = fields.String(**about("The session, as it is listed.", EXAMPLE_ID))
+    task_id = fields.String(**about("The task that put a key into the guest. It has ended.", EXAMPLE_ID))
     ws_url = fields.String(**about("The WebSocket, with the token in its path.", "wss://panel.example.com/ssh/kX2v…"))
     expires_in = fields.Integer(**about("Seconds until the token is void.", 900))
 
@@ -44,7 +44,7 @@ class ShellOut(Out):
 class ShellState(Out):
     """A shell session, without its secret."""
 
-    session_id = fields.String(**about("The session.", ID))
+    session_id = fields.String(**about("The session.", EXAMPLE_ID))
     state = fields.String(**about("`fresh` (not used yet) or `open`.", "open"))
     opened_at = Time(allow_none=True, **about("Since when it is open.", "2026-11-21T10:00:05Z"))
     expires_at = Time(**about("Until when it can be used, if it is fresh.", "2026-11-21T10:15:00Z"))

@@ -2,7 +2,7 @@
 
 PASSWORD_MIN_LENGTH = 12
 PASSWORD_MAX_LENGTH = 1024
-STATES = ("migrating", "pending", "suspended", "running", "stopped")
+INSTANCE_STATES = ("migrating", "pending", "suspended", "running", "stopped")
 TASK_STATUSES = ("pending", "queued", "running", "completed", "failed", "cancelled")
 # fmt: off
 KEYMAPS = (
@@ -10,7 +10,7 @@ KEYMAPS = (
     "hu", "is", "it", "ja", "lt", "lv", "mk", "nl", "no", "pl", "pt", "pt-br", "ru", "sl", "sv", "th", "tr",
 )
 # fmt: on
-PURPOSES = (
+IMAGE_PURPOSES = (
     "general",
     "managed_database",
     "kubernetes_worker",
@@ -19,15 +19,15 @@ PURPOSES = (
     "load_balancer",
     "user",
 )
-DRIVERS = ("libvirt", "simulated")
+HYPERVISOR_DRIVERS = ("libvirt", "simulated")
 HYPERVISOR_STATUSES = ("unknown", "up", "down")
 ADDRESS_USES = ("free", "used", "reserved")
 SUBNET_KINDS = ("public", "private", "routed")
-OVERAGES = ("none", "network", "instance")
-DIRECTIONS = ("ingress", "egress")
-PROTOCOLS = ("tcp", "udp", "icmp", "icmpv6", "all")
+OVERAGE_POLICIES = ("none", "network", "instance")
+RULE_DIRECTIONS = ("ingress", "egress")
+RULE_PROTOCOLS = ("tcp", "udp", "icmp", "icmpv6", "all")
 IP_VERSIONS = ("ipv4", "ipv6")
-FAMILIES = {
+SCOPE_FAMILIES = {
     "instances": "Instances: ordering, power, backups, consoles, tasks",
     "vpcs": "Private networks and their subnets",
     "load_balancers": "Load balancers",
@@ -56,7 +56,7 @@ FAMILIES = {
     "monitoring": "Alert rules and notification channels",
 }
 """The 26 scope families (specification 5.3) and what each opens."""
-SCOPES = tuple(f"{family}:{verb}" for family in FAMILIES for verb in ("read", "write"))
+SCOPES = tuple(f"{family}:{verb}" for family in SCOPE_FAMILIES for verb in ("read", "write"))
 """What a token may be limited to. `:write` does not include `:read`."""
 OPERATOR_ROLES = ("full", "support", "read_only")
-REACHES = ("all", "projects", "chosen")
+MEMBER_REACHES = ("all", "projects", "chosen")

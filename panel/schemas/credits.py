@@ -6,27 +6,27 @@ from decimal import Decimal
 from marshmallow import ValidationError, fields, validate
 
 from panel.schemas.base import In, Out, PageQuery, Patch, Text, Time, about
-from panel.schemas.catalog import ID
+from panel.schemas.catalog import EXAMPLE_ID
 
-MOST = Decimal(10**7)
-AMOUNT = re.compile(r"-?[0-9]{1,8}(\.[0-9]{1,6})?", re.ASCII)
+MAX_AMOUNT = Decimal(10**7)
+AMOUNT_PATTERN = re.compile(r"-?[0-9]{1,8}(\.[0-9]{1,6})?", re.ASCII)
 
 
 class Amount(fields.Decimal):
     """Money in whole cents: a JSON number."""
 
     def _deserialize(self, value, attr, data, **kwargs):
-        if not isinstance(value, int | float) or isinstance(value, bool) or not AMOUNT.fullmatch(str(value)):
+        if not isinstance(value, int | float) or isinstance(value, bool) or not AMOUNT_PATTERN.fullmatch(str(value)):
             raise ValidationError("Must be a number like 12.50.")
         amount = Decimal(str(value))
         if amount != amount.quantize(Decimal("0.01")):
             raise ValidationError("Must be whole cents.")
-        if abs(amount) > MOST:
-            raise ValidationError(f"Must not be more than {MOST}.")
+        if abs(amount) > MAX_AMOUNT:
+            raise ValidationError(f"Must not be more than {MAX_AMOUNT}.")
         return amount
 
 
-def description(**options):
+def description_field(**options):
     return Text(**options, **about("What it is for, as the customer reads it.", "Bank transfer of 2 November"))
 
 
@@ -37,24 +37,24 @@ class CreditIn(In):
         validate=validate.OneOf(("credit", "adjustment", "refund")),
         **about("Credit that was paid, an adjustment either way, or something paid back.", "credit"),
     )
-    description = description(load_default="")
+    description = description_field(load_default="")
     reference = Text(
         load_default=None, allow_none=True, **about("What an outside system calls it, as an invoice.", "INV-1042")
     )
 
 
 class AdminCreditIn(CreditIn):
-    user_id = Text(most=36, required=True, **about("Whose credit.", ID))
+    user_id = Text(most=36, required=True, **about("Whose credit.", EXAMPLE_ID))
 
 
 class CreditPatch(Patch):
     amount = Amount(required=True, **about("What it is to count as. The difference is booked as an adjustment.", 20))
-    description = description(load_default="")
+    description = description_field(load_default="")
 
 
 class CreditOut(Out):
-    id = fields.String(**about("Id of the entry.", ID))
-    user_id = fields.String(attribute="account_id", **about("Whose ledger.", ID))
+    id = fields.String(**about("Id of the entry.", EXAMPLE_ID))
+    user_id = fields.String(attribute="account_id", **about("Whose ledger.", EXAMPLE_ID))
     email = fields.String(**about("The customer's email address when it was written.", "ada@example.com"))
     kind = fields.String(**about("`credit`, `usage`, `adjustment` or `refund`.", "credit"))
     amount = fields.Float(**about("What it added to the balance; less than 0 for usage.", 25.5))

@@ -2,7 +2,7 @@
 
 from panel.schemas.base import In, Int, Patch, Text, about
 
-ID = "0199c0a8-7d3e-7c4e-9d3c-0d2f8a5b6c7d"
+EXAMPLE_ID = "0199c0a8-7d3e-7c4e-9d3c-0d2f8a5b6c7d"
 
 
 class DiskIn(In):
@@ -11,7 +11,7 @@ class DiskIn(In):
         most=36,
         load_default=None,
         allow_none=True,
-        **about("A storage of its hypervisor; by default the emptiest.", ID),
+        **about("A storage of its hypervisor; by default the emptiest.", EXAMPLE_ID),
     )
 
 

@@ -4,16 +4,16 @@ from marshmallow import ValidationError, fields, validate
 
 from panel.schemas.base import In, Int, Name, Out, Text, Time, about
 
-ID = "0199c0a8-7d3e-7c4e-9d3c-0d2f8a5b6c7d"
-MOMENT = "2026-01-02T03:04:05.678Z"
-STATUSES = ("pending", "deploying", "running", "stopped", "error", "failed")
-PROTOCOLS = ("tcp", "udp")
-MOST_VARIABLES, MOST_PORTS = 64, 32
-VARIABLE = validate.Regexp(
+EXAMPLE_ID = "0199c0a8-7d3e-7c4e-9d3c-0d2f8a5b6c7d"
+EXAMPLE_TIME = "2026-01-02T03:04:05.678Z"
+DEPLOYMENT_STATUSES = ("pending", "deploying", "running", "stopped", "error", "failed")
+PORT_PROTOCOLS = ("tcp", "udp")
+MAX_VARIABLES, MAX_PORT_MAPPINGS = 64, 32
+VARIABLE_NAME_RULE = validate.Regexp(
     r"\A[A-Za-z_][A-Za-z0-9_]{0,127}\Z",
     error="Must be letters, digits and underscores, and not begin with a digit.",
 )
-URL = "https://example.com/shop/compose.yaml"
+EXAMPLE_COMPOSE_URL = "https://example.com/shop/compose.yaml"
 
 
 class Value(Text):
@@ -30,10 +30,12 @@ class Value(Text):
 class PortIn(In):
     container_port = Int(1, 65535, required=True, **about("The port inside the container.", 80))
     host_port = Int(1, 65535, required=True, **about("The port of the machine that leads there.", 8080))
-    protocol = fields.String(load_default="tcp", validate=validate.OneOf(PROTOCOLS), **about("`tcp` or `udp`.", "tcp"))
+    protocol = fields.String(
+        load_default="tcp", validate=validate.OneOf(PORT_PROTOCOLS), **about("`tcp` or `udp`.", "tcp")
+    )
 
 
-def once_each(mappings):
+def validate_unique_ports(mappings):
     """Two containers cannot have the same port of the machine."""
     outer = [(each["host_port"], each["protocol"]) for each in mappings]
     if len(set(outer)) < len(outer):
@@ -42,16 +44,16 @@ def once_each(mappings):
 
 class Deploying(In):
     env_variables = fields.Dict(
-        keys=fields.String(validate=VARIABLE),
+        keys=fields.String(validate=VARIABLE_NAME_RULE),
         values=Value(most=4096),
         allow_none=True,
-        validate=validate.Length(max=MOST_VARIABLES),
+        validate=validate.Length(max=MAX_VARIABLES),
         **about("Variables by name. They are kept encrypted and never shown.", {"MYSQL_DATABASE": "shop"}),
     )
     port_mappings = fields.List(
         fields.Nested(PortIn),
         allow_none=True,
-        validate=[validate.Length(max=MOST_PORTS), once_each],
+        validate=[validate.Length(max=MAX_PORT_MAPPINGS), validate_unique_ports],
         **about("Ports of the machine in place of those that the app comes with."),
     )
 
@@ -68,7 +70,9 @@ class DeployComposeIn(Deploying):
         least=1,
         most=2048,
         required=True,
-        **about("Where its compose file is, `https://…`. The panel fetches it, also at each retry.", URL),
+        **about(
+            "Where its compose file is, `https://…`. The panel fetches it, also at each retry.", EXAMPLE_COMPOSE_URL
+        ),
     )
 
 
@@ -79,13 +83,13 @@ class PortOut(Out):
 
 
 class DockerDeploymentOut(Out):
-    id = fields.String(**about("Deployment id.", ID))
-    instance_id = fields.String(**about("The instance that it runs in.", ID))
+    id = fields.String(**about("Deployment id.", EXAMPLE_ID))
+    instance_id = fields.String(**about("The instance that it runs in.", EXAMPLE_ID))
     app_slug = fields.String(**about("Which app of the catalog; `custom` for a compose file of your own.", "nginx"))
     app_name = fields.String(**about("What people call it.", "nginx"))
     project_name = fields.String(**about("What Docker calls its project in the guest.", "nginx-1a2b3c4d"))
     status = fields.String(
-        validate=validate.OneOf(STATUSES),
+        validate=validate.OneOf(DEPLOYMENT_STATUSES),
         **about(
             "`pending` and `deploying` until it was deployed, or `failed` when that did not work; then `running`,"
             " `stopped`, or `error` when a container does not do well.",
@@ -93,22 +97,25 @@ class DockerDeploymentOut(Out):
         ),
     )
     error_message = fields.String(allow_none=True, **about("Why it failed, or what is wrong with it.", None))
-    deployed_at = Time(allow_none=True, **about("When it first ran.", MOMENT))
-    checked_at = Time(allow_none=True, **about("When somebody last looked at it in the guest.", MOMENT))
+    deployed_at = Time(allow_none=True, **about("When it first ran.", EXAMPLE_TIME))
+    checked_at = Time(allow_none=True, **about("When somebody last looked at it in the guest.", EXAMPLE_TIME))
     port_mappings = fields.List(
         fields.Raw(), attribute="ports", **about("At which ports of the machine it can be reached.")
     )
     metadata = fields.Dict(
-        attribute="details", **about("`compose_url` of a compose file of your own.", {"compose_url": URL})
+        attribute="details",
+        **about("`compose_url` of a compose file of your own.", {"compose_url": EXAMPLE_COMPOSE_URL}),
     )
-    task_id = fields.String(allow_none=True, **about("The latest task that works, or worked, on it.", ID))
-    created_at = Time(**about("When it was asked for.", MOMENT))
-    updated_at = Time(**about("When it last changed.", MOMENT))
+    task_id = fields.String(allow_none=True, **about("The latest task that works, or worked, on it.", EXAMPLE_ID))
+    created_at = Time(**about("When it was asked for.", EXAMPLE_TIME))
+    updated_at = Time(**about("When it last changed.", EXAMPLE_TIME))
 
 
 class DockerLogsOut(Out):
     logs = fields.String(**about("The last lines of its containers, each with its time.", "web-1  | ready\n"))
-    logs_at = Time(allow_none=True, **about("When they were read in the guest; null when nobody did yet.", MOMENT))
+    logs_at = Time(
+        allow_none=True, **about("When they were read in the guest; null when nobody did yet.", EXAMPLE_TIME)
+    )
     logs_error = fields.String(allow_none=True, **about("Why they could not be read anew; these are older ones.", None))
 
 

@@ -3,11 +3,11 @@
 from marshmallow import fields
 
 from panel.schemas.base import Out, about
-from panel.schemas.catalog import ID
+from panel.schemas.catalog import EXAMPLE_ID
 
 
 class GroupInEffect(Out):
-    id = fields.String(**about("Group id.", ID))
+    id = fields.String(**about("Group id.", EXAMPLE_ID))
     name = fields.String(**about("What it is called.", "Web servers"))
     is_global = fields.Boolean(**about("Whether it is the platform's.", False))
 

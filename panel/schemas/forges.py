@@ -4,20 +4,20 @@ from marshmallow import fields, validate
 
 from panel.schemas.base import In, Out, Text, Time, about
 
-ID = "0199c0a8-7d3e-7c4e-9d3c-0d2f8a5b6c7d"
-STATUSES = ("creating", "active", "committing", "committed", "discarding", "discarded", "failed")
+EXAMPLE_ID = "0199c0a8-7d3e-7c4e-9d3c-0d2f8a5b6c7d"
+FORGE_STATUSES = ("creating", "active", "committing", "committed", "discarding", "discarded", "failed")
 
 
 class ForgeOut(Out):
     """One live-snapshot session."""
 
-    id = fields.String(**about("Session id.", ID))
-    instance_id = fields.String(**about("The instance.", ID))
-    status = fields.String(validate=validate.OneOf(STATUSES), **about("Where it stands.", "active"))
+    id = fields.String(**about("Session id.", EXAMPLE_ID))
+    instance_id = fields.String(**about("The instance.", EXAMPLE_ID))
+    status = fields.String(validate=validate.OneOf(FORGE_STATUSES), **about("Where it stands.", "active"))
     disks = fields.Raw(
         metadata={
             "description": "The disks that it covers.",
-            "example": [{"id": ID, "name": "h10000001-0.qcow2", "size": 20}],
+            "example": [{"id": EXAMPLE_ID, "name": "h10000001-0.qcow2", "size": 20}],
             "type": "array",
             "items": {"type": "object"},
         }
@@ -39,5 +39,5 @@ class ForgeIn(In):
         load_default=None,
         allow_none=True,
         validate=validate.Length(max=64),
-        **about("The disks to cover; by default the first one.", [ID]),
+        **about("The disks to cover; by default the first one.", [EXAMPLE_ID]),
     )

@@ -3,27 +3,29 @@
 from marshmallow import fields, validate
 
 from panel.schemas.base import Bool, In, Out, PageQuery, Text, Time, about
-from panel.schemas.catalog import ID
+from panel.schemas.catalog import EXAMPLE_ID
 
-PUBLIC = about("True: every customer may choose it. False: only accounts with a grant.", False)
-MOST = 500
+ABOUT_PUBLIC = about("True: every customer may choose it. False: only accounts with a grant.", False)
+MAX_ACCOUNTS_PER_REQUEST = 500
 """Accounts in one request."""
 
 
-def accounts(sentence):
-    return fields.List(Text(most=36), validate=validate.Length(max=MOST), **about(sentence, [ID]))
+def accounts_field(sentence):
+    return fields.List(
+        Text(most=36), validate=validate.Length(max=MAX_ACCOUNTS_PER_REQUEST), **about(sentence, [EXAMPLE_ID])
+    )
 
 
 class AccessIn(In):
-    public = Bool(required=True, **PUBLIC)
-    account_ids = accounts("The accounts that have a grant afterwards; without it the grants stay as they are.")
+    public = Bool(required=True, **ABOUT_PUBLIC)
+    account_ids = accounts_field("The accounts that have a grant afterwards; without it the grants stay as they are.")
 
 
 class AccessOut(Out):
-    id = fields.String(**about("Group id.", ID))
+    id = fields.String(**about("Group id.", EXAMPLE_ID))
     name = fields.String(**about("A short name, unique.", "fsn1"))
     display_name = fields.String(**about("What customers see.", "Falkenstein"))
-    public = fields.Boolean(**PUBLIC)
+    public = fields.Boolean(**ABOUT_PUBLIC)
     grants = fields.Integer(**about("How many accounts have a grant.", 3))
 
 
@@ -34,14 +36,14 @@ class AffectedOut(Out):
 
 
 class GroupGrantOut(Out):
-    account_id = fields.String(**about("The account.", ID))
+    account_id = fields.String(**about("The account.", EXAMPLE_ID))
     email = fields.String(**about("Its email address.", "ada@example.com"))
     name = fields.String(attribute="account_name", **about("Its name.", "Ada Lovelace"))
     created_at = Time(**about("When it was granted.", "2026-01-02T03:04:05.678Z"))
 
 
 class GrantableOut(Out):
-    id = fields.String(**about("The account.", ID))
+    id = fields.String(**about("The account.", EXAMPLE_ID))
     email = fields.String(**about("Its email address.", "ada@example.com"))
     name = fields.String(**about("Its name.", "Ada Lovelace"))
 
@@ -51,9 +53,9 @@ class GrantableQuery(PageQuery):
 
 
 class ChoosableOut(Out):
-    id = fields.String(**about("Group id.", ID))
+    id = fields.String(**about("Group id.", EXAMPLE_ID))
     name = fields.String(**about("A short name, unique.", "fsn1"))
     display_name = fields.String(**about("What customers see.", "Falkenstein"))
     enabled = fields.Boolean(**about("Whether new resources may be placed there at all.", True))
-    public = fields.Boolean(**PUBLIC)
+    public = fields.Boolean(**ABOUT_PUBLIC)
     granted = fields.Boolean(**about("Whether the account has a grant.", True))

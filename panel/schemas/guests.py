@@ -3,7 +3,7 @@
 from marshmallow import fields
 
 from panel.schemas.base import In, Out, Text, Time, about
-from panel.schemas.instances import ID, DeployIn, key_ids
+from panel.schemas.instances import EXAMPLE_ID, DeployIn, key_ids_field
 
 
 class ResetPasswordIn(In):
@@ -17,9 +17,11 @@ class ResetPasswordIn(In):
 
 
 class PushKeysIn(In):
-    ssh_keys = key_ids(**about("Ids of the SSH keys.", [ID]))
-    ssh_key_id = fields.Raw(**about("One id or several: the same as `ssh_keys`, which wins when both are sent.", ID))
-    one_list_of_keys = DeployIn.one_list_of_keys
+    ssh_keys = key_ids_field(**about("Ids of the SSH keys.", [EXAMPLE_ID]))
+    ssh_key_id = fields.Raw(
+        **about("One id or several: the same as `ssh_keys`, which wins when both are sent.", EXAMPLE_ID)
+    )
+    merge_key_lists = DeployIn.merge_key_lists
 
 
 class GuestAddressOut(Out):

@@ -6,11 +6,11 @@ from panel.schemas.base import Schema, Time, about
 from panel.schemas.hypervisors import StorageRow
 
 
-def number(words, example):
+def number_field(words, example):
     return fields.Float(**about(words, example))
 
 
-def block(name, words, **parts):
+def block_field(name, words, **parts):
     return fields.Nested(Schema.from_dict(parts, name=name), **about(words))
 
 
@@ -24,33 +24,33 @@ class HostNow(Schema):
         **about("When the figures were taken; null, and each of them 0, when long ago.", "2026-01-02T03:04:00Z"),
     )
     instances = fields.Integer(**about("Running instances that were measured.", 12))
-    cpu = block(
+    cpu = block_field(
         "HostCpu",
         "Its processors.",
         cores=fields.Integer(**about("Cores of the host.", 32)),
-        used=number("Cores that the instances keep busy.", 3.5),
-        percent=number("The same, of all cores.", 10.94),
+        used=number_field("Cores that the instances keep busy.", 3.5),
+        percent=number_field("The same, of all cores.", 10.94),
         promised=fields.Integer(**about("Cores of its instances.", 48)),
     )
-    ram = block(
+    ram = block_field(
         "HostRam",
         "Its memory, in MiB.",
         total=fields.Integer(**about("Of the host.", 131072)),
-        used=number("What the instances use.", 40960.5),
+        used=number_field("What the instances use.", 40960.5),
         promised=fields.Integer(**about("What its instances have.", 65536)),
     )
-    network = block(
+    network = block_field(
         "HostNetwork",
         "What the instances receive and send, in Mbit/s.",
-        receive_mbps=number("Received.", 120.5),
-        transmit_mbps=number("Sent.", 80.25),
+        receive_mbps=number_field("Received.", 120.5),
+        transmit_mbps=number_field("Sent.", 80.25),
     )
-    disk = block(
+    disk = block_field(
         "HostDisk",
         "What the instances read and write, a second.",
-        read_bytes=number("Bytes read.", 1048576.0),
-        write_bytes=number("Bytes written.", 524288.0),
-        read_iops=number("Reads.", 100.0),
-        write_iops=number("Writes.", 50.0),
+        read_bytes=number_field("Bytes read.", 1048576.0),
+        write_bytes=number_field("Bytes written.", 524288.0),
+        read_iops=number_field("Reads.", 100.0),
+        write_iops=number_field("Writes.", 50.0),
     )
     storages = fields.List(fields.Nested(StorageRow), **about("Its storages, with what is free."))

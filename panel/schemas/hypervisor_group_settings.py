@@ -3,12 +3,12 @@
 from marshmallow import fields, validate
 
 from panel.schemas.base import Bool, In, Int, Number, Out, Text, about
-from panel.schemas.catalog import ID
+from panel.schemas.catalog import EXAMPLE_ID
 
 ACCOUNTINGS = ("inbound", "outbound", "total")
 BACKUP_MODES = ("full", "incremental")
 
-ABOUT = {
+ABOUT_SETTINGS = {
     "enabled": about("Off closes the group to new resources; existing ones go on.", True),
     "public_networking_enabled": about("Off: new instances get no public network card and no address.", True),
     "vpc_enabled": about("Off: no new private networks.", True),
@@ -29,59 +29,59 @@ ABOUT = {
     "natgw_bandwidth_overage": about("Price of a GB above what a NAT gateway includes.", 0.01),
     "ipv4_credit_value": about("Price of an additional IPv4 address a month.", 1.0),
     "backup_mode": about("How backups are made here.", "full"),
-    "default_backup_policy_id": about("The backup policy of new instances, or null.", ID),
+    "default_backup_policy_id": about("The backup policy of new instances, or null.", EXAMPLE_ID),
 }
-MOST = 10**6
+MAX_PRICE = 10**6
 """Of a price."""
 
 
 class GroupSettingsIn(In):
-    enabled = Bool(**ABOUT["enabled"])
-    public_networking_enabled = Bool(**ABOUT["public_networking_enabled"])
-    vpc_enabled = Bool(**ABOUT["vpc_enabled"])
-    natgw_enabled = Bool(**ABOUT["natgw_enabled"])
-    lb_enabled = Bool(**ABOUT["lb_enabled"])
-    db_enabled = Bool(**ABOUT["db_enabled"])
-    microvm_enabled = Bool(**ABOUT["microvm_enabled"])
-    image_enabled = Bool(**ABOUT["image_enabled"])
-    autoscaling_enabled = Bool(**ABOUT["autoscaling_enabled"])
-    static_ip_enabled = Bool(**ABOUT["static_ip_enabled"])
-    vpngw_enabled = Bool(**ABOUT["vpngw_enabled"])
-    managed_backups_billed = Bool(**ABOUT["managed_backups_billed"])
-    vpc_network_inbound_average = Int(1, allow_none=True, **ABOUT["vpc_network_inbound_average"])
-    vpc_network_outbound_average = Int(1, allow_none=True, **ABOUT["vpc_network_outbound_average"])
-    natgw_credit_value = Number(0, MOST, **ABOUT["natgw_credit_value"])
-    natgw_bandwidth_rate = Int(0, 10**6, **ABOUT["natgw_bandwidth_rate"])
+    enabled = Bool(**ABOUT_SETTINGS["enabled"])
+    public_networking_enabled = Bool(**ABOUT_SETTINGS["public_networking_enabled"])
+    vpc_enabled = Bool(**ABOUT_SETTINGS["vpc_enabled"])
+    natgw_enabled = Bool(**ABOUT_SETTINGS["natgw_enabled"])
+    lb_enabled = Bool(**ABOUT_SETTINGS["lb_enabled"])
+    db_enabled = Bool(**ABOUT_SETTINGS["db_enabled"])
+    microvm_enabled = Bool(**ABOUT_SETTINGS["microvm_enabled"])
+    image_enabled = Bool(**ABOUT_SETTINGS["image_enabled"])
+    autoscaling_enabled = Bool(**ABOUT_SETTINGS["autoscaling_enabled"])
+    static_ip_enabled = Bool(**ABOUT_SETTINGS["static_ip_enabled"])
+    vpngw_enabled = Bool(**ABOUT_SETTINGS["vpngw_enabled"])
+    managed_backups_billed = Bool(**ABOUT_SETTINGS["managed_backups_billed"])
+    vpc_network_inbound_average = Int(1, allow_none=True, **ABOUT_SETTINGS["vpc_network_inbound_average"])
+    vpc_network_outbound_average = Int(1, allow_none=True, **ABOUT_SETTINGS["vpc_network_outbound_average"])
+    natgw_credit_value = Number(0, MAX_PRICE, **ABOUT_SETTINGS["natgw_credit_value"])
+    natgw_bandwidth_rate = Int(0, 10**6, **ABOUT_SETTINGS["natgw_bandwidth_rate"])
     natgw_bandwidth_accounting = fields.String(
-        validate=validate.OneOf(ACCOUNTINGS), **ABOUT["natgw_bandwidth_accounting"]
+        validate=validate.OneOf(ACCOUNTINGS), **ABOUT_SETTINGS["natgw_bandwidth_accounting"]
     )
-    natgw_bandwidth_overage = Number(0, MOST, **ABOUT["natgw_bandwidth_overage"])
-    ipv4_credit_value = Number(0, MOST, **ABOUT["ipv4_credit_value"])
-    backup_mode = fields.String(validate=validate.OneOf(BACKUP_MODES), **ABOUT["backup_mode"])
-    default_backup_policy_id = Text(most=36, allow_none=True, **ABOUT["default_backup_policy_id"])
+    natgw_bandwidth_overage = Number(0, MAX_PRICE, **ABOUT_SETTINGS["natgw_bandwidth_overage"])
+    ipv4_credit_value = Number(0, MAX_PRICE, **ABOUT_SETTINGS["ipv4_credit_value"])
+    backup_mode = fields.String(validate=validate.OneOf(BACKUP_MODES), **ABOUT_SETTINGS["backup_mode"])
+    default_backup_policy_id = Text(most=36, allow_none=True, **ABOUT_SETTINGS["default_backup_policy_id"])
 
 
 class GroupSettingsOut(Out):
-    enabled = fields.Boolean(**ABOUT["enabled"])
-    public_networking_enabled = fields.Boolean(**ABOUT["public_networking_enabled"])
-    vpc_enabled = fields.Boolean(**ABOUT["vpc_enabled"])
-    natgw_enabled = fields.Boolean(**ABOUT["natgw_enabled"])
-    lb_enabled = fields.Boolean(**ABOUT["lb_enabled"])
-    db_enabled = fields.Boolean(**ABOUT["db_enabled"])
-    microvm_enabled = fields.Boolean(**ABOUT["microvm_enabled"])
-    image_enabled = fields.Boolean(**ABOUT["image_enabled"])
-    autoscaling_enabled = fields.Boolean(**ABOUT["autoscaling_enabled"])
-    static_ip_enabled = fields.Boolean(**ABOUT["static_ip_enabled"])
-    vpngw_enabled = fields.Boolean(**ABOUT["vpngw_enabled"])
-    managed_backups_billed = fields.Boolean(**ABOUT["managed_backups_billed"])
-    vpc_network_inbound_average = fields.Integer(allow_none=True, **ABOUT["vpc_network_inbound_average"])
-    vpc_network_outbound_average = fields.Integer(allow_none=True, **ABOUT["vpc_network_outbound_average"])
-    natgw_credit_value = fields.Float(**ABOUT["natgw_credit_value"])
-    natgw_bandwidth_rate = fields.Integer(**ABOUT["natgw_bandwidth_rate"])
+    enabled = fields.Boolean(**ABOUT_SETTINGS["enabled"])
+    public_networking_enabled = fields.Boolean(**ABOUT_SETTINGS["public_networking_enabled"])
+    vpc_enabled = fields.Boolean(**ABOUT_SETTINGS["vpc_enabled"])
+    natgw_enabled = fields.Boolean(**ABOUT_SETTINGS["natgw_enabled"])
+    lb_enabled = fields.Boolean(**ABOUT_SETTINGS["lb_enabled"])
+    db_enabled = fields.Boolean(**ABOUT_SETTINGS["db_enabled"])
+    microvm_enabled = fields.Boolean(**ABOUT_SETTINGS["microvm_enabled"])
+    image_enabled = fields.Boolean(**ABOUT_SETTINGS["image_enabled"])
+    autoscaling_enabled = fields.Boolean(**ABOUT_SETTINGS["autoscaling_enabled"])
+    static_ip_enabled = fields.Boolean(**ABOUT_SETTINGS["static_ip_enabled"])
+    vpngw_enabled = fields.Boolean(**ABOUT_SETTINGS["vpngw_enabled"])
+    managed_backups_billed = fields.Boolean(**ABOUT_SETTINGS["managed_backups_billed"])
+    vpc_network_inbound_average = fields.Integer(allow_none=True, **ABOUT_SETTINGS["vpc_network_inbound_average"])
+    vpc_network_outbound_average = fields.Integer(allow_none=True, **ABOUT_SETTINGS["vpc_network_outbound_average"])
+    natgw_credit_value = fields.Float(**ABOUT_SETTINGS["natgw_credit_value"])
+    natgw_bandwidth_rate = fields.Integer(**ABOUT_SETTINGS["natgw_bandwidth_rate"])
     natgw_bandwidth_accounting = fields.String(
-        validate=validate.OneOf(ACCOUNTINGS), **ABOUT["natgw_bandwidth_accounting"]
+        validate=validate.OneOf(ACCOUNTINGS), **ABOUT_SETTINGS["natgw_bandwidth_accounting"]
     )
-    natgw_bandwidth_overage = fields.Float(**ABOUT["natgw_bandwidth_overage"])
-    ipv4_credit_value = fields.Float(**ABOUT["ipv4_credit_value"])
-    backup_mode = fields.String(validate=validate.OneOf(BACKUP_MODES), **ABOUT["backup_mode"])
-    default_backup_policy_id = fields.String(allow_none=True, **ABOUT["default_backup_policy_id"])
+    natgw_bandwidth_overage = fields.Float(**ABOUT_SETTINGS["natgw_bandwidth_overage"])
+    ipv4_credit_value = fields.Float(**ABOUT_SETTINGS["ipv4_credit_value"])
+    backup_mode = fields.String(validate=validate.OneOf(BACKUP_MODES), **ABOUT_SETTINGS["backup_mode"])
+    default_backup_policy_id = fields.String(allow_none=True, **ABOUT_SETTINGS["default_backup_policy_id"])

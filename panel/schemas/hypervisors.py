@@ -6,22 +6,26 @@ from urllib.parse import parse_qsl, urlsplit
 from marshmallow import fields, validate
 
 from panel.schemas.base import Bool, In, Int, Name, Number, Out, PageQuery, Patch, Text, Time, about
-from panel.schemas.catalog import ID
-from panel.schemas.constants import DRIVERS, HYPERVISOR_STATUSES
+from panel.schemas.catalog import EXAMPLE_ID
+from panel.schemas.constants import HYPERVISOR_DRIVERS, HYPERVISOR_STATUSES
 from panel.schemas.hypervisor_group_settings import GroupSettingsIn, GroupSettingsOut
 
-SCHEMES = ("qemu", "qemu+tls", "qemu+ssh", "qemu+tcp", "qemu+unix", "qemu+libssh", "qemu+libssh2")
-OPTIONS = re.compile(
+LIBVIRT_SCHEMES = ("qemu", "qemu+tls", "qemu+ssh", "qemu+tcp", "qemu+unix", "qemu+libssh", "qemu+libssh2")
+URI_OPTIONS_PATTERN = re.compile(
     r"auth|keyfile|known_hosts|known_hosts_verify|mode|name|no_tty|no_verify|pkipath|proxy|socket|sshauth|tls_priority"
 )
 """What a libvirt address may say. `command` and `netcat` are not among them: they would run any program."""
-HOST = re.compile(r"[A-Za-z0-9:][A-Za-z0-9.:_-]*", re.ASCII)
-FOLDER = validate.Regexp(r"\A(/[A-Za-z0-9._-]*[A-Za-z0-9_-])+\Z", error="Must be a folder like /var/lib/panel/disks.")
-SLUG = validate.Regexp(r"(?i)\A[a-z0-9][a-z0-9._-]*\Z", error="Only letters, digits, dots, hyphens and underscores.")
-COUNTRY = validate.Regexp(r"\A([A-Z]{2})?\Z", error="Must be a two-letter country code, such as DE.")
+URI_HOST_PATTERN = re.compile(r"[A-Za-z0-9:][A-Za-z0-9.:_-]*", re.ASCII)
+FOLDER_RULE = validate.Regexp(
+    r"\A(/[A-Za-z0-9._-]*[A-Za-z0-9_-])+\Z", error="Must be a folder like /var/lib/panel/disks."
+)
+SLUG_RULE = validate.Regexp(
+    r"(?i)\A[a-z0-9][a-z0-9._-]*\Z", error="Only letters, digits, dots, hyphens and underscores."
+)
+COUNTRY_RULE = validate.Regexp(r"\A([A-Z]{2})?\Z", error="Must be a two-letter country code, such as DE.")
 
 
-def uri_fault(driver, uri):
+def uri_error(driver, uri):
     """What is wrong with a node's address, in a sentence; None when it can be used."""
     try:
         parts = urlsplit(uri)
@@ -32,29 +36,35 @@ def uri_fault(driver, uri):
         return (
             None if parts.scheme == "simulated" else "The address of a simulated hypervisor begins with simulated://."
         )
-    if parts.scheme not in SCHEMES:
-        return f"The address of a libvirt hypervisor begins with one of {', '.join(f'{s}://' for s in SCHEMES)}."
+    if parts.scheme not in LIBVIRT_SCHEMES:
+        return (
+            f"The address of a libvirt hypervisor begins with one of {', '.join(f'{s}://' for s in LIBVIRT_SCHEMES)}."
+        )
     if password is not None:
         return "Must not hold a password: sign in with keys or certificates."
     if parts.path not in ("/system", "/session"):
         return "Must end in /system, like qemu+ssh://root@node-1/system."
-    if any(part and not HOST.fullmatch(part) for part in (host, user)):
+    if any(part and not URI_HOST_PATTERN.fullmatch(part) for part in (host, user)):
         return "The host or user name is not valid."
-    unknown = [name for name, _ in parse_qsl(parts.query, keep_blank_values=True) if not OPTIONS.fullmatch(name)]
+    unknown = [
+        name for name, _ in parse_qsl(parts.query, keep_blank_values=True) if not URI_OPTIONS_PATTERN.fullmatch(name)
+    ]
     return f"May not use the option {unknown[0]}." if unknown else None
 
 
 class GroupRef(Out):
-    id = fields.String(**about("Group id.", ID))
+    id = fields.String(**about("Group id.", EXAMPLE_ID))
     name = fields.String(**about("A short name, unique.", "fsn1"))
 
 
 class HypervisorGroupIn(GroupSettingsIn):
     name = Name(most=64, required=True, **about("A short name, unique.", "fsn1"))
     display_name = Name(**about("What customers see; by default the name.", "Falkenstein"))
-    country = Text(rules=[COUNTRY], **about("ISO 3166 code, or empty.", "DE"))
+    country = Text(rules=[COUNTRY_RULE], **about("ISO 3166 code, or empty.", "DE"))
     plan_groups = fields.List(
-        Text(most=36), validate=validate.Length(max=200), **about("Ids of the plan groups that are offered here.", [ID])
+        Text(most=36),
+        validate=validate.Length(max=200),
+        **about("Ids of the plan groups that are offered here.", [EXAMPLE_ID]),
     )
 
 
@@ -63,7 +73,7 @@ class HypervisorGroupPatch(Patch, HypervisorGroupIn):
 
 
 class HypervisorGroupOut(GroupSettingsOut):
-    id = fields.String(**about("Group id: the `location_id` of a create.", ID))
+    id = fields.String(**about("Group id: the `location_id` of a create.", EXAMPLE_ID))
     name = fields.String(**about("A short name, unique.", "fsn1"))
     display_name = fields.String(**about("What customers see.", "Falkenstein"))
     country = fields.String(**about("ISO 3166 code, or empty.", "DE"))
@@ -75,8 +85,8 @@ class HypervisorGroupOut(GroupSettingsOut):
 
 
 class StorageRow(Out):
-    id = fields.String(**about("Storage id.", ID))
-    hypervisor_id = fields.String(**about("The hypervisor it is on.", ID))
+    id = fields.String(**about("Storage id.", EXAMPLE_ID))
+    hypervisor_id = fields.String(**about("The hypervisor it is on.", EXAMPLE_ID))
     name = fields.String(**about("Its name on that hypervisor.", "default"))
     path = fields.String(**about("The folder on the hypervisor.", "/var/lib/panel/disks"))
     enabled = fields.Boolean(**about("Whether new disks may be placed there.", True))
@@ -93,9 +103,9 @@ class StorageOut(StorageRow):
 
 
 class StorageIn(In):
-    hypervisor_id = Text(most=36, required=True, **about("The hypervisor it is on.", ID))
-    name = Name(most=64, rules=[SLUG], required=True, **about("Unique on the hypervisor.", "ssd"))
-    path = Text(rules=[FOLDER], required=True, **about("A folder on the hypervisor; it is made.", "/srv/ssd"))
+    hypervisor_id = Text(most=36, required=True, **about("The hypervisor it is on.", EXAMPLE_ID))
+    name = Name(most=64, rules=[SLUG_RULE], required=True, **about("Unique on the hypervisor.", "ssd"))
+    path = Text(rules=[FOLDER_RULE], required=True, **about("A folder on the hypervisor; it is made.", "/srv/ssd"))
     enabled = Bool(**about("Whether new disks may be placed there.", True))
     overcommit = Number(0.1, 100, **about("How many times its capacity may be promised.", 1.0))
 
@@ -115,11 +125,11 @@ class Promised(Out):
 class HypervisorRow(Out):
     """What a list shows of a hypervisor. The fields below `status` are what workers last saw."""
 
-    id = fields.String(**about("Hypervisor id.", ID))
+    id = fields.String(**about("Hypervisor id.", EXAMPLE_ID))
     name = fields.String(**about("Its name, unique.", "node-1"))
-    hypervisor_group_id = fields.String(attribute="group_id", **about("Its group.", ID))
+    hypervisor_group_id = fields.String(attribute="group_id", **about("Its group.", EXAMPLE_ID))
     hypervisor_group = fields.Nested(GroupRef, attribute="group", **about("Its group."))
-    driver = fields.String(validate=validate.OneOf(DRIVERS), **about("How it is spoken to.", "libvirt"))
+    driver = fields.String(validate=validate.OneOf(HYPERVISOR_DRIVERS), **about("How it is spoken to.", "libvirt"))
     uri = fields.String(**about("Where it is reached.", "qemu+ssh://root@node-1/system"))
     network = fields.String(**about("Its name for the network of public interfaces.", "public"))
     deploy_enabled = fields.Boolean(**about("Off: no new machines by automatic choice or by name.", True))
@@ -159,7 +169,9 @@ class HypervisorQuery(PageQuery):
 
 
 class HypervisorSettings(In):
-    network = Text(most=64, least=1, rules=[SLUG], **about("Its name for the network of public interfaces.", "public"))
+    network = Text(
+        most=64, least=1, rules=[SLUG_RULE], **about("Its name for the network of public interfaces.", "public")
+    )
     deploy_enabled = Bool(**about("Off: no new machines.", True))
     locked = Bool(**about("On: no new machines.", False))
     maintenance = Bool(**about("On: no new machines, it is being worked on.", True))
@@ -170,13 +182,13 @@ class HypervisorSettings(In):
 
 class HypervisorIn(HypervisorSettings):
     name = Name(most=64, required=True, **about("Its name, unique.", "node-1"))
-    hypervisor_group_id = Text(most=36, required=True, **about("Its group.", ID))
+    hypervisor_group_id = Text(most=36, required=True, **about("Its group.", EXAMPLE_ID))
     driver = fields.String(
-        load_default="libvirt", validate=validate.OneOf(DRIVERS), **about("How it is spoken to.", "libvirt")
+        load_default="libvirt", validate=validate.OneOf(HYPERVISOR_DRIVERS), **about("How it is spoken to.", "libvirt")
     )
     uri = Text(least=1, load_default="qemu:///system", **about("Where it is reached.", "qemu+ssh://root@node-1/system"))
     storage_path = Text(
-        rules=[FOLDER],
+        rules=[FOLDER_RULE],
         load_default="/var/lib/libvirt/images",
         **about("The folder for disks, its first storage; it is made.", "/var/lib/libvirt/images"),
     )
@@ -186,7 +198,7 @@ class HypervisorPatch(Patch, HypervisorSettings):
     """`{maintenance: true}` alone is enough to take a node out of service."""
 
     name = Name(most=64, **about("Its name, unique.", "node-1"))
-    hypervisor_group_id = Text(most=36, **about("Its group; only while no instance is on it.", ID))
+    hypervisor_group_id = Text(most=36, **about("Its group; only while no instance is on it.", EXAMPLE_ID))
     uri = Text(least=1, **about("Where it is reached.", "qemu+ssh://root@node-1/system"))
 
 

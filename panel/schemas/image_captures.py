@@ -3,9 +3,9 @@
 from marshmallow import ValidationError, fields, validate
 
 from panel.schemas.base import In, Name, Patch, Text, Time, about
-from panel.schemas.catalog import ID, ImageOut
+from panel.schemas.catalog import EXAMPLE_ID, ImageOut
 
-TRUE, FALSE = (True, 1, "1", "true"), (False, 0, "0", "false")
+TRUE_VALUES, FALSE_VALUES = (True, 1, "1", "true"), (False, 0, "0", "false")
 
 
 class Truth(fields.Boolean):
@@ -13,22 +13,22 @@ class Truth(fields.Boolean):
 
     def _deserialize(self, value, attr, data, **kwargs):
         if isinstance(value, bool | int | str):
-            if value in TRUE:
+            if value in TRUE_VALUES:
                 return True
-            if value in FALSE:
+            if value in FALSE_VALUES:
                 return False
         raise ValidationError("Must be true or false.")
 
 
 class OwnImageOut(ImageOut):
     status = fields.String(**about("`creating`, `available` or `error`.", "available"))
-    instance_id = fields.String(allow_none=True, **about("The instance that it was made of.", ID))
+    instance_id = fields.String(allow_none=True, **about("The instance that it was made of.", EXAMPLE_ID))
     created_at = Time(**about("When it was asked for.", "2026-01-02T03:04:05.678Z"))
     updated_at = Time(**about("When it last changed.", "2026-01-02T03:04:05.678Z"))
 
 
 class CaptureIn(In):
-    instance_id = Text(most=36, required=True, **about("The instance, which may run.", ID))
+    instance_id = Text(most=36, required=True, **about("The instance, which may run.", EXAMPLE_ID))
     name = Name(required=True, **about("What to call it.", "Shop front, before the sale"))
     cloudinit = Truth(**about("Whether it reads a first-boot configuration; by default as its source.", True))
     type = fields.String(

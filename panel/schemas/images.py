@@ -5,9 +5,9 @@ from marshmallow import Schema, fields, validate
 from panel.schemas import cloudcfg
 from panel.schemas.base import Bool, In, Int, Name, Out, PageQuery, Patch, Text, Time, about
 from panel.schemas.catalog import ImageOut
-from panel.schemas.constants import PURPOSES
+from panel.schemas.constants import IMAGE_PURPOSES
 from panel.schemas.hypervisors import GroupRef
-from panel.schemas.isos import SHA256, DownloadOut
+from panel.schemas.isos import SHA256_RULE, DownloadOut
 
 
 class AdminImageRow(ImageOut):
@@ -40,12 +40,12 @@ class AdminImageOut(AdminImageRow):
 
 class ImageQuery(PageQuery):
     purpose = fields.String(
-        validate=validate.OneOf(PURPOSES), metadata={"description": "Only images for this purpose."}
+        validate=validate.OneOf(IMAGE_PURPOSES), metadata={"description": "Only images for this purpose."}
     )
     search = fields.String(validate=validate.Length(max=255), metadata={"description": "Part of a name."})
 
 
-SYSTEM = frozenset(AdminImageOut._declared_fields) | {"copies", "account_id", "expected_sha256", "catalog_key"}
+SYSTEM_FIELDS = frozenset(AdminImageOut._declared_fields) | {"copies", "account_id", "expected_sha256", "catalog_key"}
 """What the platform itself writes, apart from the fields below."""
 
 
@@ -54,13 +54,13 @@ class ImagePatch(Patch):
     description = Text(most=65536, lines=True, allow_none=True, **about("A note that customers see.", None))
     public = Bool(**about("Whether every customer may choose it.", True))
     enabled = Bool(**about("Off: nobody can choose it.", True))
-    purpose = fields.String(validate=validate.OneOf(PURPOSES), **about("What it is for.", "general"))
+    purpose = fields.String(validate=validate.OneOf(IMAGE_PURPOSES), **about("What it is for.", "general"))
     cloudinit = Bool(**about("Whether it reads a first-boot configuration.", True))
     secure_boot = Bool(**about("Whether it also starts by UEFI with secure boot.", True))
     cloud_config = Text(
         most=65536,
         lines=True,
-        rules=[cloudcfg.readable],
+        rules=[cloudcfg.validate_cloud_config],
         allow_none=True,
         **about("First-boot configuration (YAML) below the customer's, which wins.", "package_update: true"),
     )
@@ -72,7 +72,7 @@ class ImagePatch(Patch):
 
     def handle_error(self, error, data, **options):
         super().handle_error(error, data, **options)
-        for field in error.messages.keys() & SYSTEM - self.fields.keys():
+        for field in error.messages.keys() & SYSTEM_FIELDS - self.fields.keys():
             error.messages[field] = ["Is managed by the system and cannot be changed."]
 
 
@@ -86,7 +86,9 @@ class ImageFacts(In):
     publisher_version = Text(most=64, allow_none=True, **about("The exact version.", "12.5"))
     release = Text(most=64, allow_none=True, **about("The publisher's name of the version.", "bookworm"))
     variant = Text(most=64, allow_none=True, **about("Which of the publisher's kinds.", "genericcloud"))
-    sha256 = Text(rules=[SHA256], allow_none=True, **about("The checksum that the file must have.", "9f86d081" * 8))
+    sha256 = Text(
+        rules=[SHA256_RULE], allow_none=True, **about("The checksum that the file must have.", "9f86d081" * 8)
+    )
     description = Text(most=65536, lines=True, allow_none=True, **about("A note that customers see.", None))
     public = Bool(**about("Whether every customer may choose it.", True))
     enabled = Bool(**about("Off: nobody can choose it.", True))
@@ -95,13 +97,14 @@ class ImageFacts(In):
     cloud_config = Text(
         most=65536,
         lines=True,
-        rules=[cloudcfg.readable],
+        rules=[cloudcfg.validate_cloud_config],
         allow_none=True,
         **about("First-boot configuration (YAML) below the customer's, which wins.", "package_update: true"),
     )
     type = fields.String(validate=validate.OneOf(["linux", "windows", "other"]), **about("Kind of system.", "linux"))
     purpose = fields.String(
-        validate=validate.OneOf([each for each in PURPOSES if each != "user"]), **about("What it is for.", "general")
+        validate=validate.OneOf([each for each in IMAGE_PURPOSES if each != "user"]),
+        **about("What it is for.", "general"),
     )
     min_disk = Int(1, 1024**2, **about("GiB of disk it needs.", 1))
     min_ram = Int(0, 16 * 1024**2, **about("MiB of memory it needs.", 192))

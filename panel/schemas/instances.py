@@ -6,45 +6,45 @@ from marshmallow import ValidationError, fields, post_load, validate, validates_
 
 from panel.schemas import cloudcfg
 from panel.schemas.base import Bool, Hostname, In, Name, Out, PageQuery, Patch, Shape, Text, Time, about
-from panel.schemas.constants import KEYMAPS, STATES, SUBNET_KINDS
+from panel.schemas.constants import INSTANCE_STATES, KEYMAPS, SUBNET_KINDS
 from panel.schemas.forges import ForgeOut
 from panel.schemas.tasks import TaskOut
 from panel.schemas.topology import TopologyOut
 
-ID = "0199c0a8-7d3e-7c4e-9d3c-0d2f8a5b6c7d"
-ZONES = frozenset(zoneinfo.available_timezones())
+EXAMPLE_ID = "0199c0a8-7d3e-7c4e-9d3c-0d2f8a5b6c7d"
+TIME_ZONES = frozenset(zoneinfo.available_timezones())
 
 
-def known_zone(name):
+def validate_time_zone(name):
     """A function, so that the reference does not list this machine's zones."""
-    if name not in ZONES:
+    if name not in TIME_ZONES:
         raise ValidationError("Must be a time zone like Europe/Berlin.")
 
 
 class AddressOut(Out):
-    id = fields.String(**about("Address id.", ID))
+    id = fields.String(**about("Address id.", EXAMPLE_ID))
     ip = fields.String(**about("The address.", "203.0.113.10"))
     family = fields.Integer(**about("4 or 6.", 4))
     kind = fields.String(
         validate=validate.OneOf(SUBNET_KINDS),
         **about("`private`: known only within the location. `routed`: a prefix. Else `public`.", "public"),
     )
-    subnet_id = fields.String(**about("The subnet it belongs to.", ID))
-    interface_id = fields.String(allow_none=True, **about("The interface that holds it.", ID))
+    subnet_id = fields.String(**about("The subnet it belongs to.", EXAMPLE_ID))
+    interface_id = fields.String(allow_none=True, **about("The interface that holds it.", EXAMPLE_ID))
     is_primary = fields.Boolean(**about("Whether the instance is known by it.", True))
     rdns = fields.String(allow_none=True, **about("The name wanted for reverse DNS.", "shop.example.com"))
 
 
 class PrefixOut(Out):
-    id = fields.String(**about("Prefix id.", ID))
+    id = fields.String(**about("Prefix id.", EXAMPLE_ID))
     prefix = fields.String(attribute="ip", **about("The network.", "2001:db8:0:1::/64"))
-    subnet_id = fields.String(**about("The subnet it belongs to.", ID))
-    interface_id = fields.String(allow_none=True, **about("The interface that it is routed to.", ID))
+    subnet_id = fields.String(**about("The subnet it belongs to.", EXAMPLE_ID))
+    interface_id = fields.String(allow_none=True, **about("The interface that it is routed to.", EXAMPLE_ID))
 
 
 class InterfaceOut(Out):
-    id = fields.String(**about("Interface id.", ID))
-    instance_id = fields.String(**about("The instance.", ID))
+    id = fields.String(**about("Interface id.", EXAMPLE_ID))
+    instance_id = fields.String(**about("The instance.", EXAMPLE_ID))
     mac = fields.String(**about("Hardware address.", "52:54:0a:1b:2c:3d"))
     kind = fields.String(**about("`public` or `private`.", "public"))
     port_speed = fields.Integer(**about("Mbit/s each way; 0 is unlimited.", 1000))
@@ -57,8 +57,8 @@ class InterfaceOut(Out):
 
 
 class DiskOut(Out):
-    id = fields.String(**about("Disk id.", ID))
-    instance_id = fields.String(**about("The instance.", ID))
+    id = fields.String(**about("Disk id.", EXAMPLE_ID))
+    instance_id = fields.String(**about("The instance.", EXAMPLE_ID))
     name = fields.String(**about("What the node calls it.", "h10000001-0.qcow2"))
     size = fields.Integer(**about("GiB.", 20))
     is_primary = fields.Boolean(**about("Whether the operating system is on it.", True))
@@ -68,29 +68,29 @@ class DiskOut(Out):
 class InstanceRow(Out):
     """What a list shows of an instance."""
 
-    id = fields.String(**about("Instance id.", ID))
+    id = fields.String(**about("Instance id.", EXAMPLE_ID))
     name = fields.String(**about("The platform's own name for it. Never changes.", "h10000001"))
     display_name = fields.String(**about("The customer's label.", "Shop front"))
     hostname = fields.String(**about("Host name of the guest.", "shop.example.com"))
     status = fields.Integer(**about("The older word: 0 stopped, 1 running, 2 suspended.", 1))
-    state = fields.String(validate=validate.OneOf(STATES), **about("Where it is in its life.", "running"))
+    state = fields.String(validate=validate.OneOf(INSTANCE_STATES), **about("Where it is in its life.", "running"))
     deployed = fields.Boolean(**about("Whether it has an operating system.", True))
     task_running = fields.Boolean(**about("Whether a task of it is queued or runs.", False))
     last_error = fields.String(allow_none=True, **about("Why the last deploy failed, or what is wrong now.", None))
     notes = fields.String(allow_none=True, **about("Free text.", "Behind the load balancer"))
     tags = fields.List(fields.String(), **about("Its tags, sorted.", ["prod", "web"]))
-    location_id = fields.String(attribute="group_id", **about("Location.", ID))
+    location_id = fields.String(attribute="group_id", **about("Location.", EXAMPLE_ID))
     location = Shape(
         "Location",
         {
-            "id": ("group_id", about("Location id.", ID)),
+            "id": ("group_id", about("Location id.", EXAMPLE_ID)),
             "name": ("location_name", about("What people call it.", "Falkenstein")),
         },
         **about("Where it is."),
     )
     project_id = fields.String(allow_none=True, **about("The project it is in.", None))
-    plan_id = fields.String(**about("Plan.", ID))
-    image_id = fields.String(allow_none=True, **about("Image it was made from.", ID))
+    plan_id = fields.String(**about("Plan.", EXAMPLE_ID))
+    image_id = fields.String(allow_none=True, **about("Image it was made from.", EXAMPLE_ID))
     cpu_cores = fields.Integer(**about("Processor cores.", 2))
     ram = fields.Integer(**about("MiB of memory.", 2048))
     storage = fields.Integer(**about("GiB of the first disk.", 20))
@@ -158,9 +158,9 @@ class InstanceOut(InstanceRow):
 
 
 class AdminInstanceRow(InstanceRow):
-    account_id = fields.String(**about("The owner.", ID))
+    account_id = fields.String(**about("The owner.", EXAMPLE_ID))
     owner = fields.String(attribute="owner_email", **about("The owner's email address.", "ada@example.com"))
-    hypervisor_id = fields.String(**about("The node.", ID))
+    hypervisor_id = fields.String(**about("The node.", EXAMPLE_ID))
     hypervisor_name = fields.String(**about("The node's name.", "node-1"))
     power = fields.String(**about("`on` or `off`, as the node reported it.", "on"))
     power_at = Time(allow_none=True, **about("When the node reported it.", "2026-01-02T03:04:05.678Z"))
@@ -171,7 +171,7 @@ class AdminInstanceOut(AdminInstanceRow, InstanceOut):
     """Everything about an instance, for operators."""
 
 
-SEARCH = (
+ABOUT_SEARCH = (
     "Words that are in a name or begin an address, and conditions like `name:web state:running -tag:prod ip:10.0. "
     "location:lab plan:S image:debian project:shop`; operators also have `owner:` and `node:`. All must be true, a "
     "minus turns one around, quotes keep spaces together."
@@ -179,16 +179,18 @@ SEARCH = (
 
 
 class InstanceQuery(PageQuery):
-    search = fields.String(validate=validate.Length(max=255), metadata={"description": SEARCH})
-    state = fields.String(validate=validate.OneOf(STATES), metadata={"description": "Only instances in this state."})
+    search = fields.String(validate=validate.Length(max=255), metadata={"description": ABOUT_SEARCH})
+    state = fields.String(
+        validate=validate.OneOf(INSTANCE_STATES), metadata={"description": "Only instances in this state."}
+    )
     project_id = fields.String(
         validate=validate.Length(max=36), metadata={"description": "Only instances in this project."}
     )
 
 
 class InstanceIn(In):
-    location_id = Text(most=36, required=True, **about("Where. `hypervisor_group_id` means the same.", ID))
-    plan_id = Text(most=36, required=True, **about("Which size.", ID))
+    location_id = Text(most=36, required=True, **about("Where. `hypervisor_group_id` means the same.", EXAMPLE_ID))
+    plan_id = Text(most=36, required=True, **about("Which size.", EXAMPLE_ID))
     hostname = Hostname(**about("Host name of the guest; by default the platform's name.", "shop.example.com"))
     display_name = Name(**about("A label; by default the host name.", "Shop front"))
 
@@ -200,13 +202,13 @@ class InstanceIn(In):
 
 
 class AdminInstanceIn(InstanceIn):
-    user_id = Text(most=36, required=True, **about("The owner.", ID))
-    hypervisor_id = Text(most=36, **about("The node; by default the one with the most room.", ID))
-    iso_id = Text(most=36, **about("An ISO to boot from, one that the owner may mount.", ID))
+    user_id = Text(most=36, required=True, **about("The owner.", EXAMPLE_ID))
+    hypervisor_id = Text(most=36, **about("The node; by default the one with the most room.", EXAMPLE_ID))
+    iso_id = Text(most=36, **about("An ISO to boot from, one that the owner may mount.", EXAMPLE_ID))
     enable_vnc = Bool(**about("Whether the screen can be opened; by default only with an ISO to boot from.", True))
 
 
-def boot_order(**options):
+def boot_order_field(**options):
     return fields.String(
         validate=validate.Regexp(
             r"\A(disk|cdrom|network)(,(disk|cdrom|network)){0,2}\Z",
@@ -218,7 +220,7 @@ def boot_order(**options):
 
 
 class BootOrder(In):
-    boot = boot_order(required=True)
+    boot = boot_order_field(required=True)
 
 
 class InstanceSettings(Patch):
@@ -227,7 +229,7 @@ class InstanceSettings(Patch):
     display_name = Name(**about("The label.", "Shop front"))
     hostname = Hostname(**about("Host name; the guest takes it at its next deploy.", "shop.example.com"))
     notes = Text(most=65536, lines=True, allow_none=True, **about("Free text.", "Behind the load balancer"))
-    boot = boot_order()
+    boot = boot_order_field()
     enable_smtp = Bool(**about("Whether it may send mail by port 25.", True))
     vnc_keymap = fields.String(validate=validate.OneOf(KEYMAPS), **about("Keyboard of the screen.", "de"))
     protection_enabled = Bool(**about("While true, reinstall and destroy are refused.", True))
@@ -265,22 +267,24 @@ class Rename(In):
 
 
 class PlanChange(In):
-    plan_id = Text(most=36, required=True, **about("The plan to move to.", ID))
+    plan_id = Text(most=36, required=True, **about("The plan to move to.", EXAMPLE_ID))
 
 
 class NewHostname(In):
     hostname = Hostname(required=True, **about("The host name.", "shop.example.com"))
 
 
-def key_ids(**options):
+def key_ids_field(**options):
     return fields.List(Text(most=36), validate=validate.Length(max=100), **options)
 
 
 class DeployIn(In):
-    image_id = Text(most=36, required=True, **about("What to install.", ID))
+    image_id = Text(most=36, required=True, **about("What to install.", EXAMPLE_ID))
     hostname = Hostname(**about("Host name of the guest; by default the instance's.", "shop.example.com"))
-    ssh_keys = key_ids(**about("Ids of SSH keys that may sign in as root.", [ID]))
-    ssh_key_id = fields.Raw(**about("One id or several: the same as `ssh_keys`, which wins when both are sent.", ID))
+    ssh_keys = key_ids_field(**about("Ids of SSH keys that may sign in as root.", [EXAMPLE_ID]))
+    ssh_key_id = fields.Raw(
+        **about("One id or several: the same as `ssh_keys`, which wins when both are sent.", EXAMPLE_ID)
+    )
     password = Text(
         most=128, least=8, load_default=None, allow_none=True, **about("Password of root.", "correct horse battery")
     )
@@ -290,25 +294,27 @@ class DeployIn(In):
         validate=validate.Length(max=65536),
         **about("Further cloud-init configuration (YAML). What it sets wins.", "package_update: true"),
     )
-    user_scripts = key_ids(
-        **about("Ids of user scripts that run at the first boot, in this order, after `cloudcfg`'s commands.", [ID])
+    user_scripts = key_ids_field(
+        **about(
+            "Ids of user scripts that run at the first boot, in this order, after `cloudcfg`'s commands.", [EXAMPLE_ID]
+        )
     )
     timezone = fields.String(
         load_default=None,
         allow_none=True,
-        validate=known_zone,
+        validate=validate_time_zone,
         **about("Time zone of the guest.", "Europe/Berlin"),
     )
 
     @validates_schema
-    def yaml_mapping(self, data, **_):
+    def validate_cloudcfg(self, data, **_):
         try:
             cloudcfg.parse(data.get("cloudcfg"))
         except ValueError as error:
             raise ValidationError(str(error), "cloudcfg") from None
 
     @post_load
-    def one_list_of_keys(self, data, **_):
+    def merge_key_lists(self, data, **_):
         alias = data.pop("ssh_key_id", None)
         if "ssh_keys" not in data and alias is not None:
             data["key_field"] = "ssh_key_id"
@@ -322,4 +328,4 @@ class DeployIn(In):
 class ReinstallIn(DeployIn):
     """As for a deploy. Nothing of the earlier first boot counts."""
 
-    image_id = Text(most=36, allow_none=True, **about("What to install; by default what it was made from.", ID))
+    image_id = Text(most=36, allow_none=True, **about("What to install; by default what it was made from.", EXAMPLE_ID))

@@ -3,30 +3,30 @@
 from marshmallow import fields, validate
 
 from panel.schemas.base import In, Name, Out, PageQuery, Patch, Text, Time, about
-from panel.schemas.catalog import ID
+from panel.schemas.catalog import EXAMPLE_ID
 from panel.schemas.constants import IP_VERSIONS
 
-NAME = about("What it is called.", "Offices")
-NOTE = about("A note.", "Those that may reach the database")
-VERSION = about("Which networks it holds.", "ipv4")
-CIDR = about("A network. A bare address is stored and answered as one: `/32` or `/128`.", "203.0.113.0/24")
+ABOUT_NAME = about("What it is called.", "Offices")
+ABOUT_NOTE = about("A note.", "Those that may reach the database")
+ABOUT_VERSION = about("Which networks it holds.", "ipv4")
+ABOUT_CIDR = about("A network. A bare address is stored and answered as one: `/32` or `/128`.", "203.0.113.0/24")
 
 
-def version(**options):
-    return fields.String(validate=validate.OneOf(IP_VERSIONS), **options, **VERSION)
+def version_field(**options):
+    return fields.String(validate=validate.OneOf(IP_VERSIONS), **options, **ABOUT_VERSION)
 
 
 class IpSetEntryOut(Out):
-    id = fields.String(**about("Entry id.", ID))
+    id = fields.String(**about("Entry id.", EXAMPLE_ID))
     cidr = fields.String(**about("The network.", "203.0.113.0/24"))
     description = fields.String(allow_none=True, **about("A note.", "Berlin"))
 
 
 class IpSetRow(Out):
-    id = fields.String(**about("Set id.", ID))
-    name = fields.String(**NAME)
-    description = fields.String(allow_none=True, **NOTE)
-    ip_version = fields.String(validate=validate.OneOf(IP_VERSIONS), **VERSION)
+    id = fields.String(**about("Set id.", EXAMPLE_ID))
+    name = fields.String(**ABOUT_NAME)
+    description = fields.String(allow_none=True, **ABOUT_NOTE)
+    ip_version = fields.String(validate=validate.OneOf(IP_VERSIONS), **ABOUT_VERSION)
     is_global = fields.Boolean(
         **about("Whether it is the platform's: everybody may use it, operators change it.", False)
     )
@@ -49,9 +49,9 @@ class AdminIpSetOut(AdminIpSetRow, IpSetOut):
 
 
 class IpSetIn(In):
-    name = Name(required=True, **NAME)
-    ip_version = version(required=True)
-    description = Text(load_default=None, allow_none=True, **NOTE)
+    name = Name(required=True, **ABOUT_NAME)
+    ip_version = version_field(required=True)
+    description = Text(load_default=None, allow_none=True, **ABOUT_NOTE)
 
 
 class AdminIpSetIn(IpSetIn):
@@ -61,13 +61,13 @@ class AdminIpSetIn(IpSetIn):
 
 
 class IpSetPatch(Patch):
-    name = Name(**NAME)
-    description = Text(allow_none=True, **NOTE)
-    ip_version = version()
+    name = Name(**ABOUT_NAME)
+    description = Text(allow_none=True, **ABOUT_NOTE)
+    ip_version = version_field()
 
 
 class IpSetEntryIn(In):
-    cidr = Text(most=49, least=1, required=True, **CIDR)
+    cidr = Text(most=49, least=1, required=True, **ABOUT_CIDR)
     description = Text(load_default=None, allow_none=True, **about("A note.", "Berlin"))
 
 

@@ -3,10 +3,10 @@
 from marshmallow import fields, validate
 
 from panel.schemas.base import Bool, In, Name, Out, PageQuery, Patch, Text, Time, about
-from panel.schemas.catalog import ID
+from panel.schemas.catalog import EXAMPLE_ID
 
-MOMENT = "2026-01-02T03:04:05.678Z"
-SHA256 = validate.Regexp(r"\A[0-9a-f]{64}\Z", error="Must be 64 hexadecimal digits in lower case.")
+EXAMPLE_TIME = "2026-01-02T03:04:05.678Z"
+SHA256_RULE = validate.Regexp(r"\A[0-9a-f]{64}\Z", error="Must be 64 hexadecimal digits in lower case.")
 
 
 class Diagnostics(Out):
@@ -18,19 +18,21 @@ class Diagnostics(Out):
 
 
 class IsoOut(Diagnostics):
-    id = fields.String(**about("ISO id.", ID))
+    id = fields.String(**about("ISO id.", EXAMPLE_ID))
     name = fields.String(**about("What people call it.", "Debian 12 installer"))
     filename = fields.String(**about("Its file name.", "debian-12.5.0-amd64-netinst.iso"))
     url = fields.String(**about("Where nodes fetch it from.", "https://example.com/debian-12.iso"))
     sha256 = fields.String(allow_none=True, **about("The checksum that the file must have.", None))
     size = fields.Integer(allow_none=True, **about("Bytes; null until a node has it.", 659554304))
     public = fields.Boolean(**about("Whether every customer may mount it.", True))
-    created_at = Time(**about("When it was added.", MOMENT))
-    updated_at = Time(**about("When it last changed.", MOMENT))
+    created_at = Time(**about("When it was added.", EXAMPLE_TIME))
+    updated_at = Time(**about("When it last changed.", EXAMPLE_TIME))
 
 
 class DownloadOut(Out):
-    hypervisor_id = fields.String(allow_none=True, **about("The hypervisor; null for the panel's own folder.", ID))
+    hypervisor_id = fields.String(
+        allow_none=True, **about("The hypervisor; null for the panel's own folder.", EXAMPLE_ID)
+    )
     hypervisor_name = fields.String(allow_none=True, **about("Its name.", "node-1"))
     status = fields.String(**about("`waiting` for its next attempt, `running`, or `ready`.", "ready"))
     bytes_done = fields.Integer(allow_none=True, **about("Bytes that have arrived.", 1048576))
@@ -39,7 +41,7 @@ class DownloadOut(Out):
     error = fields.String(allow_none=True, **about("Why it failed last.", None))
     error_at = Time(allow_none=True, **about("When it failed last.", None))
     next_attempt_at = Time(allow_none=True, **about("When it is tried again.", None))
-    updated_at = Time(**about("When it last moved.", MOMENT))
+    updated_at = Time(**about("When it last moved.", EXAMPLE_TIME))
 
 
 class AdminIsoRow(IsoOut):
@@ -61,7 +63,9 @@ class IsoIn(In):
     filename = fields.String(
         **about("Letters, digits, dots, underscores and hyphens; by default the last part of the address.", "a.iso")
     )
-    sha256 = Text(rules=[SHA256], allow_none=True, **about("The checksum that the file must have.", "9f86d081" * 8))
+    sha256 = Text(
+        rules=[SHA256_RULE], allow_none=True, **about("The checksum that the file must have.", "9f86d081" * 8)
+    )
 
 
 class AdminIsoIn(IsoIn):

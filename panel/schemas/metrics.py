@@ -5,7 +5,7 @@ from marshmallow import Schema, fields, validate
 from panel.schemas.base import Out, Time, about
 
 TIME_RANGES = ("30m", "1h", "12h", "1d", "1w")
-WORDS = {
+METRIC_DESCRIPTIONS = {
     "cpu_percent": ("Percent of all its processors", 12.5),
     "memory_used": ("MiB of memory in use, as the guest tells it; as the node sees it when it does not", 310.2),
     "memory_percent": ("Percent of its memory in use", 60.6),
@@ -32,7 +32,7 @@ class MetricsPoint(Out):
     at = Time(**about("When the span began.", "2026-01-02T03:04:00Z"))
 
 
-for name, (words, example) in WORDS.items():
+for name, (words, example) in METRIC_DESCRIPTIONS.items():
     MetricsPoint._declared_fields[name] = fields.Float(**about(f"{words}; the average.", example))
     MetricsPoint._declared_fields[f"{name}_max"] = fields.Float(**about(f"{words}; the highest.", example))
 
@@ -48,12 +48,12 @@ class MetricsSeries(Schema):
     )
 
 
-def figure(name):
-    words, example = WORDS[name]
+def metric_field(name):
+    words, example = METRIC_DESCRIPTIONS[name]
     return fields.Float(allow_none=True, **about(f"{words}; null when it was not measured lately.", example))
 
 
-def block(name, **parts):
+def block_field(name, **parts):
     return fields.Nested(Schema.from_dict(parts, name=name), **about("Its parts."))
 
 
@@ -67,21 +67,25 @@ class MetricsNow(Schema):
         **about("When the figures were taken; null when long ago.", "2026-01-02T03:04:05Z"),
     )
     uptime = fields.Integer(**about("Seconds since it was powered on; 0 while it is off.", 86400))
-    cpu = block("CpuNow", percent=figure("cpu_percent"), cores=fields.Integer(**about("Processor cores.", 2)))
-    ram = block(
+    cpu = block_field(
+        "CpuNow", percent=metric_field("cpu_percent"), cores=fields.Integer(**about("Processor cores.", 2))
+    )
+    ram = block_field(
         "RamNow",
-        used=figure("memory_used"),
+        used=metric_field("memory_used"),
         total=fields.Integer(**about("MiB of memory.", 512)),
-        percent=figure("memory_percent"),
+        percent=metric_field("memory_percent"),
     )
-    network = block(
-        "NetworkNow", receive_mbps=figure("network_receive_mbps"), transmit_mbps=figure("network_transmit_mbps")
+    network = block_field(
+        "NetworkNow",
+        receive_mbps=metric_field("network_receive_mbps"),
+        transmit_mbps=metric_field("network_transmit_mbps"),
     )
-    disk = block(
+    disk = block_field(
         "DiskNow",
-        **{name: figure(f"disk_{name}") for name in ("read_bytes", "write_bytes", "read_iops", "write_iops")},
+        **{name: metric_field(f"disk_{name}") for name in ("read_bytes", "write_bytes", "read_iops", "write_iops")},
     )
-    agent = block(
+    agent = block_field(
         "AgentNow",
         available=fields.Boolean(**about("Whether the guest agent answers.", True)),
         reason=fields.String(

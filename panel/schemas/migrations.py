@@ -3,29 +3,31 @@
 from marshmallow import INCLUDE, Schema, fields, validate
 
 from panel.schemas.base import Bool, In, Number, Out, PageQuery, Text, Time, about
-from panel.schemas.catalog import ID
+from panel.schemas.catalog import EXAMPLE_ID
 
-STATUSES = ("active", "completed", "failed", "cancelled")
+MIGRATION_STATUSES = ("active", "completed", "failed", "cancelled")
 
 
 class MigrationOut(Out):
-    id = fields.String(**about("Migration id.", ID))
-    instance_id = fields.String(**about("The instance.", ID))
+    id = fields.String(**about("Migration id.", EXAMPLE_ID))
+    instance_id = fields.String(**about("The instance.", EXAMPLE_ID))
     instance_name = fields.String(**about("Its name.", "h10000001"))
-    source_hypervisor_id = fields.String(attribute="source_id", allow_none=True, **about("Where it comes from.", ID))
+    source_hypervisor_id = fields.String(
+        attribute="source_id", allow_none=True, **about("Where it comes from.", EXAMPLE_ID)
+    )
     source_hypervisor = fields.String(attribute="source_name", **about("That hypervisor's name.", "node-1"))
-    target_hypervisor_id = fields.String(attribute="target_id", allow_none=True, **about("Where it goes.", ID))
+    target_hypervisor_id = fields.String(attribute="target_id", allow_none=True, **about("Where it goes.", EXAMPLE_ID))
     target_hypervisor = fields.String(attribute="target_name", **about("That hypervisor's name.", "node-2"))
     kind = fields.String(
         validate=validate.OneOf(("live", "cold")), **about("`live`: the guest runs on meanwhile.", "live")
     )
-    status = fields.String(validate=validate.OneOf(STATUSES), **about("Where it stands.", "completed"))
+    status = fields.String(validate=validate.OneOf(MIGRATION_STATUSES), **about("Where it stands.", "completed"))
     progress = fields.Integer(**about("Percent done, 0 to 100.", 100))
     stage = fields.String(**about("What it is doing, in words.", "Moving the machine"))
     bytes_done = fields.Integer(allow_none=True, **about("Bytes moved so far.", 1048576))
     bytes_total = fields.Integer(allow_none=True, **about("Bytes to move.", 20971520))
     error = fields.String(allow_none=True, **about("Why it failed.", None))
-    task_id = fields.String(allow_none=True, **about("The task that carries it out.", ID))
+    task_id = fields.String(allow_none=True, **about("The task that carries it out.", EXAMPLE_ID))
     parent_task_id = fields.String(allow_none=True, **about("The evacuation it belongs to.", None))
     cleanup_pending = fields.Boolean(**about("Whether disks are still on the source that have to be removed.", False))
     created_at = Time(**about("When it was asked for.", "2026-01-02T03:04:05.678Z"))
@@ -33,13 +35,15 @@ class MigrationOut(Out):
 
 
 class MigrationQuery(PageQuery):
-    status = fields.String(validate=validate.OneOf(STATUSES), metadata={"description": "Only those with this status."})
+    status = fields.String(
+        validate=validate.OneOf(MIGRATION_STATUSES), metadata={"description": "Only those with this status."}
+    )
     instance_id = fields.String(validate=validate.Length(max=36), metadata={"description": "Only of this instance."})
 
 
 class MigrationIn(In):
-    instance_id = Text(most=36, required=True, **about("The instance.", ID))
-    hypervisor_id = Text(most=36, **about("Where it goes; by default where most room is.", ID))
+    instance_id = Text(most=36, required=True, **about("The instance.", EXAMPLE_ID))
+    hypervisor_id = Text(most=36, **about("Where it goes; by default where most room is.", EXAMPLE_ID))
     online = Bool(**about("True: only if the guest runs on meanwhile. False: only if the instance is off.", True))
 
 
@@ -69,7 +73,7 @@ class Check(Out):
 
 
 class Target(Out):
-    hypervisor_id = fields.String(**about("Hypervisor id.", ID))
+    hypervisor_id = fields.String(**about("Hypervisor id.", EXAMPLE_ID))
     name = fields.String(**about("Its name.", "node-2"))
     ok = fields.Boolean(**about("Whether the machine can move there.", True))
     message = fields.String(allow_none=True, **about("Why it cannot.", None))
@@ -83,12 +87,12 @@ class PrecheckOut(Out):
 
 
 class Moving(Out):
-    task_id = fields.String(**about("The task that carries it out.", ID))
-    migration_id = fields.String(**about("The migration.", ID))
+    task_id = fields.String(**about("The task that carries it out.", EXAMPLE_ID))
+    migration_id = fields.String(**about("The migration.", EXAMPLE_ID))
 
 
 class Evacuation(Out):
-    task_id = fields.String(**about("The task that follows the moves.", ID))
+    task_id = fields.String(**about("The task that follows the moves.", EXAMPLE_ID))
     refused = fields.Dict(
         keys=fields.String(), values=fields.String(), **about("Machines that cannot be moved, with the reason.", {})
     )

@@ -3,13 +3,13 @@
 from marshmallow import fields, validate
 
 from panel.schemas.base import Hostname, In, Int, Out, Text, Time, about
-from panel.schemas.constants import OVERAGES, SUBNET_KINDS
+from panel.schemas.constants import OVERAGE_POLICIES, SUBNET_KINDS
 
-ACTIONS = ("add", "remove", "set-primary")
+ADDRESS_ACTIONS = ("add", "remove", "set-primary")
 
 
 class AddressesIn(In):
-    action = fields.String(required=True, validate=validate.OneOf(ACTIONS), **about("What to do.", "add"))
+    action = fields.String(required=True, validate=validate.OneOf(ADDRESS_ACTIONS), **about("What to do.", "add"))
     ips = fields.List(
         Text(most=45),
         load_default=(),
@@ -58,7 +58,7 @@ class BandwidthOut(MonthOut):
     used_bandwidth = fields.Float(**about("GB of this period, both ways.", 0.84))
     bandwidth = fields.Integer(**about("GB that may pass in a period; 0 is unlimited.", 1000))
     overage = fields.String(
-        validate=validate.OneOf(OVERAGES), **about("What happens when they are used up.", "network")
+        validate=validate.OneOf(OVERAGE_POLICIES), **about("What happens when they are used up.", "network")
     )
     off = fields.String(
         allow_none=True, **about("Why the network is cut off: `traffic` or `operator`; null while it is not.", None)

@@ -3,8 +3,8 @@
 from marshmallow import fields, validate
 
 from panel.schemas.base import Bool, In, Int, Name, Number, PageQuery, Patch, Text, Time, about
-from panel.schemas.catalog import ID, LocationOut, PlanGroupOut, PlanOut
-from panel.schemas.constants import OVERAGES
+from panel.schemas.catalog import EXAMPLE_ID, LocationOut, PlanGroupOut, PlanOut
+from panel.schemas.constants import OVERAGE_POLICIES
 from panel.schemas.hypervisors import GroupRef
 
 
@@ -17,7 +17,9 @@ class PlanGroupFields(In):
     position = Int(0, 10_000, **about("Where it stands in the list: small numbers first.", 10))
     enabled = Bool(**about("Off: none of its plans can be chosen.", True))
     hypervisor_groups = fields.List(
-        Text(most=36), validate=validate.Length(max=200), **about("Ids of the groups where it is offered.", [ID])
+        Text(most=36),
+        validate=validate.Length(max=200),
+        **about("Ids of the groups where it is offered.", [EXAMPLE_ID]),
     )
 
 
@@ -44,7 +46,7 @@ class PlanFields(In):
     enabled = Bool(**about("Off: nobody can choose it; machines keep it.", True))
     bandwidth = Int(**about("GB of traffic a month; 0 is unlimited.", 1000))
     overage = fields.String(
-        validate=validate.OneOf(OVERAGES), **about("What happens when the traffic is used up.", "network")
+        validate=validate.OneOf(OVERAGE_POLICIES), **about("What happens when the traffic is used up.", "network")
     )
     port_speed = Int(0, 1_000_000, **about("Mbit/s each way; 0 is unlimited.", 1000))
     ipv4 = Int(0, 16, **about("IPv4 addresses that come with it.", 1))
@@ -54,44 +56,44 @@ class PlanFields(In):
     price = Number(0, 10**7, **about("A month, in the installation's currency.", 4.5))
 
 
-def name(**options):
+def name_field(**options):
     return Name(most=64, **options, **about("Unique in its group.", "S"))
 
 
-def cpu_cores(**options):
+def cpu_cores_field(**options):
     return Int(1, 512, **options, **about("Processor cores.", 2))
 
 
-def ram(**options):
+def ram_field(**options):
     return Int(64, 16 * 1024**2, **options, **about("MiB of memory.", 2048))
 
 
-def storage(**options):
+def storage_field(**options):
     return Int(1, 1024**2, **options, **about("GiB of the first disk.", 20))
 
 
-def plan_group_id(**options):
-    return Text(most=36, **options, **about("The group it is sold in.", ID))
+def plan_group_id_field(**options):
+    return Text(most=36, **options, **about("The group it is sold in.", EXAMPLE_ID))
 
 
 class PlanIn(PlanFields):
-    plan_group_id = plan_group_id(required=True)
-    name = name(required=True)
-    cpu_cores = cpu_cores(required=True)
-    ram = ram(required=True)
-    storage = storage(required=True)
+    plan_group_id = plan_group_id_field(required=True)
+    name = name_field(required=True)
+    cpu_cores = cpu_cores_field(required=True)
+    ram = ram_field(required=True)
+    storage = storage_field(required=True)
 
 
 class PlanPatch(Patch, PlanFields):
-    plan_group_id = plan_group_id()
-    name = name()
-    cpu_cores = cpu_cores()
-    ram = ram()
-    storage = storage()
+    plan_group_id = plan_group_id_field()
+    name = name_field()
+    cpu_cores = cpu_cores_field()
+    ram = ram_field()
+    storage = storage_field()
 
 
 class AdminPlanOut(PlanOut):
-    plan_group_id = fields.String(**about("The group it is sold in.", ID))
+    plan_group_id = fields.String(**about("The group it is sold in.", EXAMPLE_ID))
     plan_group = fields.Nested(GroupRef, attribute="group", **about("The group it is sold in."))
     position = fields.Integer(**about("Where it stands in the list: small numbers first.", 10))
     enabled = fields.Boolean(**about("Off: nobody can choose it; machines keep it.", True))

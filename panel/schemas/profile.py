@@ -3,19 +3,21 @@
 from marshmallow import fields, validate
 
 from panel.schemas.base import Name, Out, Patch, Time, about
-from panel.schemas.catalog import ID
-from panel.schemas.instances import known_zone
+from panel.schemas.catalog import EXAMPLE_ID
+from panel.schemas.instances import validate_time_zone
 
 
 class ProfilePatch(Patch):
     first_name = Name(least=0, most=100, **about("First name.", "Ada"))
     last_name = Name(least=0, most=100, **about("Last name.", "Lovelace"))
     company_name = Name(least=0, allow_none=True, **about("Company.", None))
-    timezone = fields.String(validate=known_zone, **about("Time zone in which times are shown.", "Europe/Berlin"))
+    timezone = fields.String(
+        validate=validate_time_zone, **about("Time zone in which times are shown.", "Europe/Berlin")
+    )
 
 
 class ProfileOut(Out):
-    id = fields.String(**about("Account id.", ID))
+    id = fields.String(**about("Account id.", EXAMPLE_ID))
     first_name = fields.String(**about("First name.", "Ada"))
     last_name = fields.String(**about("Last name.", "Lovelace"))
     email = fields.String(**about("Email address, unique.", "ada@example.com"))

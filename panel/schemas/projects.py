@@ -3,47 +3,47 @@
 from marshmallow import Schema, fields, validate
 
 from panel.schemas.base import In, Name, Out, Patch, Text, Time, about
-from panel.schemas.catalog import ID
+from panel.schemas.catalog import EXAMPLE_ID
 
-KINDS = ("instance", "volume")
+RESOURCE_KINDS = ("instance", "volume")
 """What can be in a project."""
 
 
-def name(**options):
+def name_field(**options):
     rules = [
         validate.Regexp(r"(?i)\A[a-z0-9 ._-]+\Z", error="Only letters, digits, spaces, dots, hyphens and underscores.")
     ]
     return Name(most=64, rules=rules, **options, **about("What people call it, unique in the account.", "Web shop"))
 
 
-def description():
+def description_field():
     return Text(allow_none=True, **about("A note; null for none.", "Everything behind shop.example.com"))
 
 
-def color():
+def color_field():
     rule = validate.Regexp(r"\A#[0-9a-fA-F]{6}\Z", error="Must be a colour like #1c5fd4.")
     return fields.String(allow_none=True, validate=rule, **about("A colour to know it by; null for none.", "#1c5fd4"))
 
 
-def kind():
-    rule = validate.OneOf(KINDS)
+def kind_field():
+    rule = validate.OneOf(RESOURCE_KINDS)
     return fields.String(required=True, validate=rule, **about("What it is: `instance` or `volume`.", "instance"))
 
 
 class ProjectIn(In):
-    name = name(required=True)
-    description = description()
-    color = color()
+    name = name_field(required=True)
+    description = description_field()
+    color = color_field()
 
 
 class ProjectPatch(Patch):
-    name = name()
-    description = description()
-    color = color()
+    name = name_field()
+    description = description_field()
+    color = color_field()
 
 
 class ProjectOut(Out):
-    id = fields.String(**about("Project id.", ID))
+    id = fields.String(**about("Project id.", EXAMPLE_ID))
     name = fields.String(**about("What people call it.", "Web shop"))
     description = fields.String(allow_none=True, **about("A note.", "Everything behind shop.example.com"))
     color = fields.String(allow_none=True, **about("A colour to know it by.", "#1c5fd4"))
@@ -56,17 +56,19 @@ class ProjectRow(ProjectOut):
     volumes = fields.Integer(**about("How many volumes are in it.", 1))
 
 
-def project_id():
-    return Text(most=36, required=True, allow_none=True, **about("The project; null takes it out of its project.", ID))
+def project_id_field():
+    return Text(
+        most=36, required=True, allow_none=True, **about("The project; null takes it out of its project.", EXAMPLE_ID)
+    )
 
 
 class Resource(In):
-    resource_type = kind()
-    resource_id = Text(most=36, required=True, **about("Which one.", ID))
+    resource_type = kind_field()
+    resource_id = Text(most=36, required=True, **about("Which one.", EXAMPLE_ID))
 
 
 class Assignment(Resource):
-    project_id = project_id()
+    project_id = project_id_field()
 
 
 class Assignments(In):
@@ -76,11 +78,11 @@ class Assignments(In):
         validate=validate.Length(1, 100),
         **about("What is put there, 1 to 100."),
     )
-    project_id = project_id()
+    project_id = project_id_field()
 
 
 class ResourceOut(Schema):
     resource_type = fields.String(**about("What it is: `instance` or `volume`.", "instance"))
-    resource_id = fields.String(attribute="id", **about("Which one.", ID))
+    resource_id = fields.String(attribute="id", **about("Which one.", EXAMPLE_ID))
     name = fields.String(**about("What people call it.", "Shop front"))
     project_id = fields.String(allow_none=True, **about("The project it is in.", None))

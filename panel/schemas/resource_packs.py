@@ -3,39 +3,39 @@
 from marshmallow import fields, validate
 
 from panel.schemas.base import Bool, In, Int, Name, Number, Out, PageQuery, Patch, Text, Time, about
-from panel.schemas.catalog import ID
+from panel.schemas.catalog import EXAMPLE_ID
 from panel.schemas.instances import InstanceIn
 
-NAME = about("What people call it.", "Laboratory")
-CORES = about("Processor cores in all.", 16)
-RAM = about("MiB of memory in all.", 32768)
-STORAGE = about("GiB of disk in all.", 500)
-MOST = about("How many instances there may be; 0 is unlimited.", 10)
-PLACE = about("The location that it is for; null for all.", None)
-PRICE = about("A month for the whole of it, in the installation's currency.", 40)
+ABOUT_NAME = about("What people call it.", "Laboratory")
+ABOUT_CORES = about("Processor cores in all.", 16)
+ABOUT_RAM = about("MiB of memory in all.", 32768)
+ABOUT_STORAGE = about("GiB of disk in all.", 500)
+ABOUT_INSTANCES = about("How many instances there may be; 0 is unlimited.", 10)
+ABOUT_LOCATION = about("The location that it is for; null for all.", None)
+ABOUT_PRICE = about("A month for the whole of it, in the installation's currency.", 40)
 
 
 class PackFields(In):
     description = Text(most=65536, lines=True, allow_none=True, **about("A note that its owner sees.", None))
-    location_id = Text(most=36, allow_none=True, **PLACE)
+    location_id = Text(most=36, allow_none=True, **ABOUT_LOCATION)
     enabled = Bool(**about("Off: nothing more is made from it; what there is goes on.", True))
-    instances = Int(0, 100_000, **MOST)
-    price = Number(0, 10**7, **PRICE)
+    instances = Int(0, 100_000, **ABOUT_INSTANCES)
+    price = Number(0, 10**7, **ABOUT_PRICE)
 
 
 class PackIn(PackFields):
-    user_id = Text(most=36, required=True, **about("Whose it is.", ID))
-    name = Name(most=64, required=True, **NAME)
-    cpu_cores = Int(1, 100_000, required=True, **CORES)
-    ram = Int(1, 2**31 - 1, required=True, **RAM)
-    storage = Int(1, 2**31 - 1, required=True, **STORAGE)
+    user_id = Text(most=36, required=True, **about("Whose it is.", EXAMPLE_ID))
+    name = Name(most=64, required=True, **ABOUT_NAME)
+    cpu_cores = Int(1, 100_000, required=True, **ABOUT_CORES)
+    ram = Int(1, 2**31 - 1, required=True, **ABOUT_RAM)
+    storage = Int(1, 2**31 - 1, required=True, **ABOUT_STORAGE)
 
 
 class PackPatch(Patch, PackFields):
-    name = Name(most=64, **NAME)
-    cpu_cores = Int(1, 100_000, **CORES)
-    ram = Int(1, 2**31 - 1, **RAM)
-    storage = Int(1, 2**31 - 1, **STORAGE)
+    name = Name(most=64, **ABOUT_NAME)
+    cpu_cores = Int(1, 100_000, **ABOUT_CORES)
+    ram = Int(1, 2**31 - 1, **ABOUT_RAM)
+    storage = Int(1, 2**31 - 1, **ABOUT_STORAGE)
 
 
 class PackUse(Out):
@@ -46,23 +46,23 @@ class PackUse(Out):
 
 
 class PackOut(Out):
-    id = fields.String(**about("Pack id: the `pack_id` of a create.", ID))
-    name = fields.String(**NAME)
+    id = fields.String(**about("Pack id: the `pack_id` of a create.", EXAMPLE_ID))
+    name = fields.String(**ABOUT_NAME)
     description = fields.String(allow_none=True, **about("A note.", None))
-    location_id = fields.String(attribute="group_id", allow_none=True, **PLACE)
+    location_id = fields.String(attribute="group_id", allow_none=True, **ABOUT_LOCATION)
     enabled = fields.Boolean(**about("Off: nothing more is made from it.", True))
-    instances = fields.Integer(**MOST)
-    cpu_cores = fields.Integer(**CORES)
-    ram = fields.Integer(**RAM)
-    storage = fields.Integer(**STORAGE)
-    price = fields.Float(**PRICE)
+    instances = fields.Integer(**ABOUT_INSTANCES)
+    cpu_cores = fields.Integer(**ABOUT_CORES)
+    ram = fields.Integer(**ABOUT_RAM)
+    storage = fields.Integer(**ABOUT_STORAGE)
+    price = fields.Float(**ABOUT_PRICE)
     used = fields.Nested(PackUse, **about("What of it is in use."))
     created_at = Time(**about("When it was added.", "2026-01-02T03:04:05.678Z"))
     updated_at = Time(**about("When it last changed.", "2026-01-02T03:04:05.678Z"))
 
 
 class AdminPackOut(PackOut):
-    user_id = fields.String(attribute="account_id", **about("Whose it is.", ID))
+    user_id = fields.String(attribute="account_id", **about("Whose it is.", EXAMPLE_ID))
     owner = fields.String(attribute="owner_email", **about("The owner's email address.", "ada@example.com"))
 
 
@@ -74,6 +74,7 @@ class PackedInstanceIn(InstanceIn):
     pack_id = Text(
         most=36,
         **about(
-            "The resource pack to take it from; by default the first with room, and none when the account has none.", ID
+            "The resource pack to take it from; by default the first with room, and none when the account has none.",
+            EXAMPLE_ID,
         ),
     )

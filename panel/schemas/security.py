@@ -6,16 +6,16 @@ from panel.schemas.accounts import PASSWORD_RULE, AccountPassword
 from panel.schemas.base import In, Name, Out, Text, Time, about
 from panel.schemas.constants import PASSWORD_MAX_LENGTH
 
-ID = "0199c0a8-0000-7000-8000-000000000001"
-PASSWORD = {"required": True, "validate": validate.Length(1, PASSWORD_MAX_LENGTH)}
+EXAMPLE_ID = "0199c0a8-0000-7000-8000-000000000001"
+PASSWORD_OPTIONS = {"required": True, "validate": validate.Length(1, PASSWORD_MAX_LENGTH)}
 
 
 class PasswordConfirmed(In):
-    password = fields.String(**PASSWORD, **about("The person's password.", "correct horse battery"))
+    password = fields.String(**PASSWORD_OPTIONS, **about("The person's password.", "correct horse battery"))
 
 
 class PasswordChange(In):
-    current_password = fields.String(**PASSWORD, **about("The password as it is.", "correct horse battery"))
+    current_password = fields.String(**PASSWORD_OPTIONS, **about("The password as it is.", "correct horse battery"))
     new_password = AccountPassword(
         required=True, **about(f"The password as it is to be. {PASSWORD_RULE}", "staple battery horse")
     )
@@ -38,14 +38,14 @@ class PasskeyIn(In):
 
 
 class PasskeyOut(Out):
-    id = fields.String(**about("Passkey id.", ID))
+    id = fields.String(**about("Passkey id.", EXAMPLE_ID))
     name = fields.String(**about("What its owner calls it.", "Laptop"))
     last_used_at = Time(allow_none=True, **about("When somebody last signed in with it.", "2026-01-02T03:04:05.678Z"))
     created_at = Time(**about("When it was added.", "2026-01-02T03:04:05.678Z"))
 
 
 class SignInOut(Out):
-    id = fields.String(**about("Session id.", ID))
+    id = fields.String(**about("Session id.", EXAMPLE_ID))
     ip = fields.String(**about("The address that signed in.", "203.0.113.7"))
     user_agent = fields.String(
         **about("What the browser called itself.", "Mozilla/5.0 (X11; Linux x86_64) Firefox/140.0")

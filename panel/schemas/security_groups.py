@@ -5,42 +5,42 @@ import ipaddress
 from marshmallow import ValidationError, fields, validate, validates_schema
 
 from panel.schemas.base import In, Int, Name, Out, PageQuery, Patch, Text, Time, about
-from panel.schemas.catalog import ID
-from panel.schemas.constants import DIRECTIONS, IP_VERSIONS, PROTOCOLS
+from panel.schemas.catalog import EXAMPLE_ID
+from panel.schemas.constants import IP_VERSIONS, RULE_DIRECTIONS, RULE_PROTOCOLS
 
-NAME = about("What it is called.", "Web servers")
-NOTE = about("A note.", "Everything that customers reach")
-WITH_PORTS = ("tcp", "udp")
-SOURCES = ("cidr", "remote_group_id", "ip_set_id")
+ABOUT_NAME = about("What it is called.", "Web servers")
+ABOUT_NOTE = about("A note.", "Everything that customers reach")
+PROTOCOLS_WITH_PORTS = ("tcp", "udp")
+PEER_FIELDS = ("cidr", "remote_group_id", "ip_set_id")
 
-DIRECTION = about("`ingress` is what may reach an instance, `egress` what it may begin.", "ingress")
-PROTOCOL = about("Which traffic.", "tcp")
-VERSION = about("Of which version.", "ipv4")
-LOWEST = about("The first port; null where there are none.", 80)
-HIGHEST = about("The last port; null where there are none.", 443)
-NETWORK = about("With this network.", "203.0.113.0/24")
-REMOTE = about("With the instances of this group.", None)
-SET = about("With the networks of this IP set.", None)
-RULE_NOTE = about("A note.", "Browsers")
+ABOUT_DIRECTION = about("`ingress` is what may reach an instance, `egress` what it may begin.", "ingress")
+ABOUT_PROTOCOL = about("Which traffic.", "tcp")
+ABOUT_VERSION = about("Of which version.", "ipv4")
+ABOUT_FIRST_PORT = about("The first port; null where there are none.", 80)
+ABOUT_LAST_PORT = about("The last port; null where there are none.", 443)
+ABOUT_NETWORK = about("With this network.", "203.0.113.0/24")
+ABOUT_REMOTE_GROUP = about("With the instances of this group.", None)
+ABOUT_IP_SET = about("With the networks of this IP set.", None)
+ABOUT_RULE_NOTE = about("A note.", "Browsers")
 
 
 class SecurityRuleOut(Out):
-    id = fields.String(**about("Rule id.", ID))
-    direction = fields.String(validate=validate.OneOf(DIRECTIONS), **DIRECTION)
-    protocol = fields.String(validate=validate.OneOf(PROTOCOLS), **PROTOCOL)
-    ip_version = fields.String(validate=validate.OneOf(IP_VERSIONS), **VERSION)
-    port_range_min = fields.Integer(allow_none=True, **LOWEST)
-    port_range_max = fields.Integer(allow_none=True, **HIGHEST)
-    cidr = fields.String(allow_none=True, **NETWORK)
-    remote_group_id = fields.String(allow_none=True, **REMOTE)
-    ip_set_id = fields.String(allow_none=True, **SET)
-    description = fields.String(allow_none=True, **RULE_NOTE)
+    id = fields.String(**about("Rule id.", EXAMPLE_ID))
+    direction = fields.String(validate=validate.OneOf(RULE_DIRECTIONS), **ABOUT_DIRECTION)
+    protocol = fields.String(validate=validate.OneOf(RULE_PROTOCOLS), **ABOUT_PROTOCOL)
+    ip_version = fields.String(validate=validate.OneOf(IP_VERSIONS), **ABOUT_VERSION)
+    port_range_min = fields.Integer(allow_none=True, **ABOUT_FIRST_PORT)
+    port_range_max = fields.Integer(allow_none=True, **ABOUT_LAST_PORT)
+    cidr = fields.String(allow_none=True, **ABOUT_NETWORK)
+    remote_group_id = fields.String(allow_none=True, **ABOUT_REMOTE_GROUP)
+    ip_set_id = fields.String(allow_none=True, **ABOUT_IP_SET)
+    description = fields.String(allow_none=True, **ABOUT_RULE_NOTE)
 
 
 class SecurityGroupRow(Out):
-    id = fields.String(**about("Group id.", ID))
-    name = fields.String(**NAME)
-    description = fields.String(allow_none=True, **NOTE)
+    id = fields.String(**about("Group id.", EXAMPLE_ID))
+    name = fields.String(**ABOUT_NAME)
+    description = fields.String(allow_none=True, **ABOUT_NOTE)
     is_global = fields.Boolean(
         **about("Whether it is the platform's: everybody may use it, operators change it.", False)
     )
@@ -59,7 +59,7 @@ class AdminSecurityGroupRow(SecurityGroupRow):
 
 
 class AttachedOut(Out):
-    id = fields.String(**about("Instance id.", ID))
+    id = fields.String(**about("Instance id.", EXAMPLE_ID))
     name = fields.String(attribute="display_name", **about("The customer's label.", "Shop front"))
 
 
@@ -68,8 +68,8 @@ class AdminSecurityGroupOut(AdminSecurityGroupRow, SecurityGroupOut):
 
 
 class SecurityGroupIn(In):
-    name = Name(required=True, **NAME)
-    description = Text(load_default=None, allow_none=True, **NOTE)
+    name = Name(required=True, **ABOUT_NAME)
+    description = Text(load_default=None, allow_none=True, **ABOUT_NOTE)
 
 
 class AdminSecurityGroupIn(SecurityGroupIn):
@@ -79,29 +79,29 @@ class AdminSecurityGroupIn(SecurityGroupIn):
 
 
 class SecurityGroupPatch(Patch):
-    name = Name(**NAME)
-    description = Text(allow_none=True, **NOTE)
+    name = Name(**ABOUT_NAME)
+    description = Text(allow_none=True, **ABOUT_NOTE)
 
 
-def port(facts):
+def port_field(facts):
     return Int(1, 65535, load_default=None, allow_none=True, **facts)
 
 
 class SecurityRuleIn(In):
-    direction = fields.String(required=True, validate=validate.OneOf(DIRECTIONS), **DIRECTION)
-    protocol = fields.String(required=True, validate=validate.OneOf(PROTOCOLS), **PROTOCOL)
-    ip_version = fields.String(required=True, validate=validate.OneOf(IP_VERSIONS), **VERSION)
-    port_range_min = port(LOWEST)
-    port_range_max = port(HIGHEST)
-    cidr = Text(most=49, load_default=None, allow_none=True, **NETWORK)
-    remote_group_id = Text(most=36, load_default=None, allow_none=True, **REMOTE)
-    ip_set_id = Text(most=36, load_default=None, allow_none=True, **SET)
-    description = Text(load_default=None, allow_none=True, **RULE_NOTE)
+    direction = fields.String(required=True, validate=validate.OneOf(RULE_DIRECTIONS), **ABOUT_DIRECTION)
+    protocol = fields.String(required=True, validate=validate.OneOf(RULE_PROTOCOLS), **ABOUT_PROTOCOL)
+    ip_version = fields.String(required=True, validate=validate.OneOf(IP_VERSIONS), **ABOUT_VERSION)
+    port_range_min = port_field(ABOUT_FIRST_PORT)
+    port_range_max = port_field(ABOUT_LAST_PORT)
+    cidr = Text(most=49, load_default=None, allow_none=True, **ABOUT_NETWORK)
+    remote_group_id = Text(most=36, load_default=None, allow_none=True, **ABOUT_REMOTE_GROUP)
+    ip_set_id = Text(most=36, load_default=None, allow_none=True, **ABOUT_IP_SET)
+    description = Text(load_default=None, allow_none=True, **ABOUT_RULE_NOTE)
 
     @validates_schema
-    def ports_where_there_are_some(self, data, **_):
+    def validate_ports(self, data, **_):
         low, high = data.get("port_range_min"), data.get("port_range_max")
-        if data.get("protocol") in WITH_PORTS:
+        if data.get("protocol") in PROTOCOLS_WITH_PORTS:
             for name in ("port_range_min", "port_range_max"):
                 if data.get(name) is None:
                     raise ValidationError("Say which ports.", name)
@@ -111,7 +111,7 @@ class SecurityRuleIn(In):
             raise ValidationError("This protocol has no ports.", "port_range_min")
 
     @validates_schema
-    def of_one_version(self, data, **_):
+    def validate_ip_version(self, data, **_):
         if (data.get("protocol"), data.get("ip_version")) in (("icmp", "ipv6"), ("icmpv6", "ipv4")):
             raise ValidationError("Must be icmp for ipv4 and icmpv6 for ipv6.", "protocol")
         if data.get("cidr") is None:
@@ -124,15 +124,15 @@ class SecurityRuleIn(In):
             raise ValidationError("Must be of the rule's version.", "cidr")
 
     @validates_schema
-    def at_most_one_other_side(self, data, **_):
-        named = [name for name in SOURCES if data.get(name) is not None]
+    def validate_single_peer(self, data, **_):
+        named = [name for name in PEER_FIELDS if data.get(name) is not None]
         if len(named) > 1:
             raise ValidationError("Say at most one of cidr, remote_group_id and ip_set_id.", named[1])
 
 
 class Members(In):
     instance_ids = fields.List(
-        Text(most=36), required=True, validate=validate.Length(1, 500), **about("Which instances.", [ID])
+        Text(most=36), required=True, validate=validate.Length(1, 500), **about("Which instances.", [EXAMPLE_ID])
     )
 
 

@@ -3,19 +3,19 @@
 from marshmallow import fields
 
 from panel.schemas.base import PageQuery, Text, about
-from panel.schemas.security import ID, SignInOut
+from panel.schemas.security import EXAMPLE_ID, SignInOut
 
 
 class AdminSessionOut(SignInOut):
-    user_id = fields.String(attribute="account_id", **about("Who is signed in.", ID))
-    email = fields.String(attribute="whose", **about("That person's address.", "ada@example.com"))
+    user_id = fields.String(attribute="account_id", **about("Who is signed in.", EXAMPLE_ID))
+    email = fields.String(attribute="email", **about("That person's address.", "ada@example.com"))
     impersonator = fields.String(
-        attribute="looked_at_by",
+        attribute="impersonated_by",
         allow_none=True,
         **about("The operator who looks at the panel as that person; null for the person.", None),
     )
 
 
 class SessionQuery(PageQuery):
-    user_id = Text(most=36, **about("Only this person's.", ID))
+    user_id = Text(most=36, **about("Only this person's.", EXAMPLE_ID))
     search = Text(**about("Part of the email address.", "ada"))

@@ -13,12 +13,12 @@ class Networks(Text):
     def _deserialize(self, value, attr, data, **kwargs):
         entries = [entry.strip() for entry in super()._deserialize(value, attr, data, **kwargs).split(",")]
         for entry in filter(None, entries):
-            if not network(entry):
+            if not is_network(entry):
                 raise ValidationError(f"{entry[:50]} is no IP address and no network in CIDR notation.")
         return ",".join(filter(None, entries))
 
 
-def network(entry):
+def is_network(entry):
     """Whether the text is an address or a network like 192.0.2.0/24: no other notation, no zone, no bits of a host."""
     address, slash, bits = entry.partition("/")
     try:
@@ -28,11 +28,11 @@ def network(entry):
     return "%" not in address and (not slash or (bits.isascii() and bits.isdigit()))
 
 
-def rate(what, default):
+def rate_field(what, default):
     return Int(1, 10**6, load_default=default, **about(f"{what} allowed a minute.", default))
 
 
-def contact(text):
+def validate_contact(text):
     if text:
         validate.Email(error="Must be an email address.")(text)
 
@@ -83,13 +83,15 @@ class SystemSettings(In):
         ),
     )
     acme_contact = Text(
-        rules=[contact], load_default="", **about("Where that authority writes to. Empty: nowhere.", "ops@example.com")
+        rules=[validate_contact],
+        load_default="",
+        **about("Where that authority writes to. Empty: nowhere.", "ops@example.com"),
     )
-    rate_limit_requests = rate("Requests of one token", 600)
-    rate_limit_polls = rate("Looks at tasks, of one token,", 1200)
-    rate_limit_metrics = rate("Metrics requests of one token", 30)
-    rate_limit_sign_in = rate("Attempts to sign in, for each address and each account,", 10)
-    rate_limit_consoles = rate("Console and shell sessions of one token", 30)
+    rate_limit_requests = rate_field("Requests of one token", 600)
+    rate_limit_polls = rate_field("Looks at tasks, of one token,", 1200)
+    rate_limit_metrics = rate_field("Metrics requests of one token", 30)
+    rate_limit_sign_in = rate_field("Attempts to sign in, for each address and each account,", 10)
+    rate_limit_consoles = rate_field("Console and shell sessions of one token", 30)
 
 
 class SettingsPatch(SystemSettings, Patch):
@@ -99,7 +101,7 @@ class SettingsPatch(SystemSettings, Patch):
         super().__init__(partial=True, **options)
 
     @pre_load
-    def unwrapped(self, data, **_):
+    def unwrap(self, data, **_):
         """What was read can be sent back as it is, inside its two wrappers."""
         for wrapper in ("settings", "system"):
             if isinstance(data, dict) and data.keys() == {wrapper} and isinstance(data[wrapper], dict):

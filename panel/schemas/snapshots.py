@@ -4,11 +4,11 @@ from marshmallow import fields, validate
 
 from panel.schemas.base import Bool, In, Out, Text, about
 
-NAME = validate.Regexp(
+SNAPSHOT_NAME_RULE = validate.Regexp(
     r"\A[A-Za-z0-9][A-Za-z0-9_.-]{0,63}\Z",
     error="Must be 1 to 64 letters, digits, hyphens, dots or underscores, and begin with a letter or digit.",
 )
-STATUSES = ("creating", "available", "restoring", "deleting", "failed")
+SNAPSHOT_STATUSES = ("creating", "available", "restoring", "deleting", "failed")
 
 
 class SnapshotOut(Out):
@@ -18,12 +18,14 @@ class SnapshotOut(Out):
     snaptime = fields.Integer(**about("When it was taken, in seconds since 1970.", 1767323045))
     vmstate = fields.Boolean(**about("Whether the memory was kept too.", False))
     parent = fields.String(allow_none=True, **about("The snapshot that the machine came from.", None))
-    status = fields.String(validate=validate.OneOf(STATUSES), **about("Where it stands.", "available"))
+    status = fields.String(validate=validate.OneOf(SNAPSHOT_STATUSES), **about("Where it stands.", "available"))
     error = fields.String(allow_none=True, **about("Why the last attempt failed.", None))
 
 
 class SnapName(In):
-    snapname = fields.String(required=True, validate=NAME, **about("The snapshot's name.", "before-upgrade"))
+    snapname = fields.String(
+        required=True, validate=SNAPSHOT_NAME_RULE, **about("The snapshot's name.", "before-upgrade")
+    )
 
 
 class SnapshotIn(SnapName):

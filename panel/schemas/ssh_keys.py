@@ -5,7 +5,7 @@ from marshmallow import ValidationError, fields, validate, validates_schema
 from panel.schemas.base import In, Int, Name, Out, PageQuery, Text, Time, about
 
 
-class Line(Text):
+class PublicKeyLine(Text):
     """A public key: one line in OpenSSH format, kept exactly as it was sent."""
 
     def _deserialize(self, value, attr, data, **kwargs):
@@ -15,26 +15,26 @@ class Line(Text):
         return line
 
 
-def name(**options):
+def name_field(**options):
     rules = [validate.Regexp(r"(?i)^[a-z0-9 .-]+$", error="Only letters, digits, spaces, dots and hyphens.")]
     return Name(most=32, rules=rules, **options, **about("A label, unique in the account.", "laptop"))
 
 
 class SshKeyIn(In):
-    name = name(required=True)
-    public_key = Line(
+    name = name_field(required=True)
+    public_key = PublicKeyLine(
         most=16384, required=True, **about("The public key, OpenSSH format.", "ssh-ed25519 AAAAC3Nza… ada@laptop")
     )
     comments = Text(allow_none=True, **about("A note; by default the key's own comment.", "Ada's laptop"))
 
 
 class SshKeyPatch(In):
-    name = name()
+    name = name_field()
     comments = Text(allow_none=True, **about("A note.", "Ada's laptop"))
 
 
 class SshKeyGenerate(In):
-    name = name(required=True)
+    name = name_field(required=True)
     algorithm = fields.String(
         required=True, validate=validate.OneOf(("rsa", "ed25519")), **about("The kind of key.", "ed25519")
     )
@@ -45,7 +45,7 @@ class SshKeyGenerate(In):
     )
 
     @validates_schema
-    def size_fits(self, data, **_):
+    def validate_size(self, data, **_):
         fitting = (2048, 3072, 4096) if data.get("algorithm") == "rsa" else (256,)
         if data.get("bits") not in (None, *fitting):
             raise ValidationError(f"Must be one of {', '.join(map(str, fitting))}.", "bits")

@@ -5,7 +5,7 @@ import ipaddress
 from marshmallow import ValidationError, fields, validate
 
 from panel.schemas.base import Bool, In, Int, Name, Out, PageQuery, Patch, QueryInt, Text, Time, about
-from panel.schemas.catalog import ID
+from panel.schemas.catalog import EXAMPLE_ID
 from panel.schemas.constants import ADDRESS_USES, SUBNET_KINDS
 from panel.schemas.hypervisors import GroupRef
 
@@ -42,11 +42,11 @@ class Cidr(Text):
             raise ValidationError(f"Must begin with the network's first address: {first}.") from None
 
 
-KIND = (
+ABOUT_KIND = (
     "`public`: single addresses. `private`, IPv4 only: addresses that are known only within the location, and are none"
     " of the public ones that plans come with. `routed`, IPv6 only: whole networks of `delegated_length` at a time."
 )
-LENGTH = "`routed` only: the length of the prefixes that it is handed out as, like 64 of a /48."
+ABOUT_DELEGATED_LENGTH = "`routed` only: the length of the prefixes that it is handed out as, like 64 of a /48."
 
 
 class Statistics(Out):
@@ -57,14 +57,14 @@ class Statistics(Out):
 
 
 class SubnetRow(Out):
-    id = fields.String(**about("Subnet id.", ID))
+    id = fields.String(**about("Subnet id.", EXAMPLE_ID))
     name = fields.String(**about("Its name, unique.", "fsn1-public-4"))
-    hypervisor_group_id = fields.String(attribute="group_id", **about("The group whose machines use it.", ID))
+    hypervisor_group_id = fields.String(attribute="group_id", **about("The group whose machines use it.", EXAMPLE_ID))
     hypervisor_group = fields.Nested(GroupRef, attribute="group", **about("The group whose machines use it."))
     family = fields.Integer(**about("4 or 6.", 4))
-    kind = fields.String(validate=validate.OneOf(SUBNET_KINDS), **about(KIND, "public"))
+    kind = fields.String(validate=validate.OneOf(SUBNET_KINDS), **about(ABOUT_KIND, "public"))
     cidr = fields.String(**about("The range.", "203.0.113.0/24"))
-    delegated_length = fields.Integer(allow_none=True, **about(LENGTH, None))
+    delegated_length = fields.Integer(allow_none=True, **about(ABOUT_DELEGATED_LENGTH, None))
     gateway = fields.String(allow_none=True, **about("The router. Never given out.", "203.0.113.1"))
     nameservers = fields.List(fields.String(), **about("Name servers that machines are told.", ["203.0.113.1"]))
     enabled = fields.Boolean(**about("Whether new machines get addresses of it.", True))
@@ -76,7 +76,7 @@ class SubnetOut(SubnetRow):
     statistics = fields.Nested(Statistics, **about("How its addresses are used."))
 
 
-def nameservers(**options):
+def nameservers_field(**options):
     return fields.List(
         Ip(), validate=validate.Length(max=8), **options, **about("Name servers that machines are told.", ["9.9.9.9"])
     )
@@ -84,31 +84,33 @@ def nameservers(**options):
 
 class SubnetIn(In):
     name = Name(most=64, required=True, **about("Its name, unique.", "fsn1-public-4"))
-    hypervisor_group_id = Text(most=36, required=True, **about("The group whose machines use it.", ID))
-    kind = fields.String(load_default="public", validate=validate.OneOf(SUBNET_KINDS), **about(KIND, "public"))
+    hypervisor_group_id = Text(most=36, required=True, **about("The group whose machines use it.", EXAMPLE_ID))
+    kind = fields.String(load_default="public", validate=validate.OneOf(SUBNET_KINDS), **about(ABOUT_KIND, "public"))
     cidr = Cidr(required=True, **about("The range; IPv4 at most a /16.", "203.0.113.0/24"))
-    delegated_length = Int(1, 127, load_default=None, allow_none=True, **about(f"{LENGTH} By default 64.", None))
+    delegated_length = Int(
+        1, 127, load_default=None, allow_none=True, **about(f"{ABOUT_DELEGATED_LENGTH} By default 64.", None)
+    )
     gateway = Ip(load_default=None, allow_none=True, **about("The router. Never given out.", "203.0.113.1"))
-    nameservers = nameservers()
+    nameservers = nameservers_field()
     enabled = Bool(**about("Whether new machines get addresses of it.", True))
 
 
 class SubnetPatch(Patch):
     name = Name(most=64, **about("Its name, unique.", "fsn1-public-4"))
-    nameservers = nameservers()
+    nameservers = nameservers_field()
     enabled = Bool(**about("Whether new machines get addresses of it.", False))
 
 
 class HolderOut(Out):
-    id = fields.String(attribute="instance_id", **about("Instance id.", ID))
+    id = fields.String(attribute="instance_id", **about("Instance id.", EXAMPLE_ID))
     name = fields.String(attribute="instance.name", **about("The platform's name for it.", "h10000001"))
 
 
 class SubnetAddressOut(Out):
-    id = fields.String(**about("Address id.", ID))
+    id = fields.String(**about("Address id.", EXAMPLE_ID))
     ip = fields.String(**about("The address; in a routed subnet the prefix.", "203.0.113.10"))
     family = fields.Integer(**about("4 or 6.", 4))
-    subnet_id = fields.String(**about("The subnet it belongs to.", ID))
+    subnet_id = fields.String(**about("The subnet it belongs to.", EXAMPLE_ID))
     interface_id = fields.String(allow_none=True, **about("The interface that holds it.", None))
     instance = fields.Nested(HolderOut, attribute="interface", allow_none=True, **about("The instance that holds it."))
     reserved = fields.Boolean(**about("Whether it is kept from being given out.", False))
@@ -117,10 +119,10 @@ class SubnetAddressOut(Out):
 
 
 class FreeAddressOut(Out):
-    id = fields.String(**about("Address id.", ID))
+    id = fields.String(**about("Address id.", EXAMPLE_ID))
     ip = fields.String(**about("The address.", "203.0.113.10"))
     family = fields.Integer(**about("4 or 6.", 4))
-    subnet_id = fields.String(**about("The subnet it belongs to.", ID))
+    subnet_id = fields.String(**about("The subnet it belongs to.", EXAMPLE_ID))
 
 
 class Prefix(Text):
@@ -139,7 +141,7 @@ class Prefix(Text):
 
 
 class AddressIn(In):
-    subnet_id = Text(most=36, required=True, **about("The subnet that the address is in.", ID))
+    subnet_id = Text(most=36, required=True, **about("The subnet that the address is in.", EXAMPLE_ID))
     ip = Prefix(required=True, **about("The address; for a routed subnet the prefix.", "203.0.113.10"))
     reserved = Bool(load_default=False, **about("Whether it is kept from being given out.", True))
     note = Text(load_default=None, allow_none=True, **about("A note for operators.", "second router"))

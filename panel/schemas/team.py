@@ -4,11 +4,11 @@ from marshmallow import Schema, ValidationError, fields, validate, validates_sch
 
 from panel.schemas.accounts import Email
 from panel.schemas.base import In, Name, Out, Patch, Text, Time, about
-from panel.schemas.catalog import ID
-from panel.schemas.constants import FAMILIES, REACHES
+from panel.schemas.catalog import EXAMPLE_ID
+from panel.schemas.constants import MEMBER_REACHES, SCOPE_FAMILIES
 
-VERBS = {"view": "See", "manage": "Add and change", "delete": "Remove"}
-SPECIAL = {
+VERB_DESCRIPTIONS = {"view": "See", "manage": "Add and change", "delete": "Remove"}
+SPECIAL_PERMISSIONS = {
     "instances.create": "Create instances.",
     "instances.power": "Start, stop and restart instances.",
     "instances.console": "Open the screen and the shell of instances.",
@@ -19,10 +19,12 @@ SPECIAL = {
     "billing.view": "See charges, credit and usage.",
 }
 PERMISSIONS = {
-    f"{family}.{verb}": f"{does}. {words}." for family, words in FAMILIES.items() for verb, does in VERBS.items()
-} | SPECIAL
+    f"{family}.{verb}": f"{does}. {words}."
+    for family, words in SCOPE_FAMILIES.items()
+    for verb, does in VERB_DESCRIPTIONS.items()
+} | SPECIAL_PERMISSIONS
 """Every permission that a role may hold, with what it permits."""
-WHICH = "`all` of the account's resources, those of `projects`, or `chosen` ones."
+ABOUT_REACH = "`all` of the account's resources, those of `projects`, or `chosen` ones."
 
 
 class PermissionOut(Schema):
@@ -33,11 +35,11 @@ class PermissionOut(Schema):
     held = fields.Boolean(**about("Whether whoever asks holds it, and so may give it to others.", True))
 
 
-def name(**options):
+def name_field(**options):
     return Name(most=64, **options, **about("What the team calls it, unique in the account.", "On call"))
 
 
-def permissions(**options):
+def permissions_field(**options):
     known = fields.String(validate=validate.OneOf(PERMISSIONS, error="{input} is not a permission."))
     return fields.List(
         known,
@@ -47,24 +49,24 @@ def permissions(**options):
     )
 
 
-def description():
+def description_field():
     return Text(allow_none=True, **about("A note.", "Who is woken at night"))
 
 
 class RoleIn(In):
-    name = name(required=True)
-    description = description()
-    permissions = permissions(required=True)
+    name = name_field(required=True)
+    description = description_field()
+    permissions = permissions_field(required=True)
 
 
 class RolePatch(Patch):
-    name = name()
-    description = description()
-    permissions = permissions()
+    name = name_field()
+    description = description_field()
+    permissions = permissions_field()
 
 
 class RoleOut(Out):
-    id = fields.String(**about("Role id.", ID))
+    id = fields.String(**about("Role id.", EXAMPLE_ID))
     name = fields.String(**about("What the team calls it.", "On call"))
     description = fields.String(allow_none=True, **about("A note.", "Who is woken at night"))
     permissions = fields.List(fields.String(), **about("What its members may do.", ["instances.view"]))
@@ -73,19 +75,19 @@ class RoleOut(Out):
     updated_at = Time(**about("When it last changed.", "2026-01-02T03:04:05.678Z"))
 
 
-def ids(what):
-    return fields.List(Text(most=36), validate=validate.Length(max=1000), **about(what, [ID]))
+def ids_field(what):
+    return fields.List(Text(most=36), validate=validate.Length(max=1000), **about(what, [EXAMPLE_ID]))
 
 
 class Reach(In):
     """Which resources somebody works on."""
 
-    reach = fields.String(validate=validate.OneOf(REACHES), **about(WHICH, "chosen"))
-    project_ids = ids("The projects, where the reach is `projects`.")
-    resource_ids = ids("Instances, chosen one by one; with the reach `projects` those beside the projects.")
+    reach = fields.String(validate=validate.OneOf(MEMBER_REACHES), **about(ABOUT_REACH, "chosen"))
+    project_ids = ids_field("The projects, where the reach is `projects`.")
+    resource_ids = ids_field("Instances, chosen one by one; with the reach `projects` those beside the projects.")
 
     @validates_schema
-    def chosen_where_it_counts(self, data, **_):
+    def validate_chosen(self, data, **_):
         for field, reaches in (("project_ids", ("projects",)), ("resource_ids", ("projects", "chosen"))):
             if data.get(field) and data.get("reach") not in reaches:
                 raise ValidationError(f"Only counts where reach is {' or '.join(reaches)}.", field)
@@ -93,30 +95,30 @@ class Reach(In):
 
 class Invitation(Reach):
     email = Email(required=True, **about("Where the invitation is sent to.", "grace@example.com"))
-    role_id = Text(most=36, required=True, **about("What the person may do.", ID))
-    reach = fields.String(load_default="all", validate=validate.OneOf(REACHES), **about(WHICH, "chosen"))
+    role_id = Text(most=36, required=True, **about("What the person may do.", EXAMPLE_ID))
+    reach = fields.String(load_default="all", validate=validate.OneOf(MEMBER_REACHES), **about(ABOUT_REACH, "chosen"))
 
 
 class MemberPatch(Reach):
     """A new role, a new reach, or both. With a reach come its projects and instances: they replace those before."""
 
-    role_id = Text(most=36, **about("What the person may do.", ID))
+    role_id = Text(most=36, **about("What the person may do.", EXAMPLE_ID))
 
 
 class MemberOut(Out):
-    id = fields.String(**about("Member id.", ID))
+    id = fields.String(**about("Member id.", EXAMPLE_ID))
     email = fields.String(**about("The person's address.", "grace@example.com"))
     name = fields.String(allow_none=True, **about("The person's name; null until the invitation is accepted.", "Grace"))
     status = fields.String(
         validate=validate.OneOf(("invited", "expired", "active", "suspended")),
         **about("`invited`, `expired` (the invitation was not accepted in time), `active` or `suspended`.", "active"),
     )
-    role_id = fields.String(**about("What the person may do.", ID))
+    role_id = fields.String(**about("What the person may do.", EXAMPLE_ID))
     role_name = fields.String(**about("What the team calls that.", "On call"))
-    reach = fields.String(**about(WHICH, "chosen"))
+    reach = fields.String(**about(ABOUT_REACH, "chosen"))
     project_ids = fields.List(fields.String(), **about("The projects, where the reach is `projects`.", []))
     resource_ids = fields.List(
-        fields.String(), **about("Instances that were chosen one by one, or that the person made.", [ID])
+        fields.String(), **about("Instances that were chosen one by one, or that the person made.", [EXAMPLE_ID])
     )
     two_factor_enabled = fields.Boolean(**about("Whether codes of an authenticator are asked for.", True))
     last_login_at = Time(allow_none=True, **about("When the person last signed in.", "2026-01-02T03:04:05.678Z"))

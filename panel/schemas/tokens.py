@@ -6,12 +6,12 @@ from datetime import UTC
 from marshmallow import ValidationError, fields, validate
 
 from panel.schemas.base import Bool, In, Int, Name, Out, PageQuery, Patch, Time, about
-from panel.schemas.constants import FAMILIES, SCOPES
+from panel.schemas.constants import SCOPE_FAMILIES, SCOPES
 
-ID = "0199c0a8-7d3e-7c4e-9d3c-0d2f8a5b6c7d"
-WHEN = "2026-01-02T03:04:05.678Z"
-MOST_ADDRESSES = 100
-PLATFORM = ("admin", "billing")
+EXAMPLE_ID = "0199c0a8-7d3e-7c4e-9d3c-0d2f8a5b6c7d"
+EXAMPLE_TIME = "2026-01-02T03:04:05.678Z"
+MAX_ADDRESSES = 100
+PLATFORM_TOKEN_KINDS = ("admin", "billing")
 
 
 class Scope(fields.String):
@@ -22,7 +22,7 @@ class Scope(fields.String):
         if scope in SCOPES:
             return scope
         family = scope.partition(":")[0]
-        if family not in FAMILIES:
+        if family not in SCOPE_FAMILIES:
             raise ValidationError(f"There is no scope family {family[:64]!r}. GET /api/api-token-scopes lists them.")
         raise ValidationError(f"Write {family}:read or {family}:write.")
 
@@ -35,14 +35,14 @@ class Network(fields.String):
         try:
             found = ipaddress.ip_network(text) if "/" in text else ipaddress.ip_address(text)
         except ValueError:
-            raise ValidationError(not_a_network(text)) from None
+            raise ValidationError(describe_network_error(text)) from None
         first = getattr(found, "network_address", found)
         if first.version == 6 and (first.scope_id or first.ipv4_mapped):
             raise ValidationError("Write IPv4 addresses as such, and IPv6 addresses without a zone.")
         return str(found)
 
 
-def not_a_network(text):
+def describe_network_error(text):
     """What is wrong with it, and what was perhaps meant."""
     try:
         return (
@@ -65,39 +65,39 @@ class Moment(fields.AwareDateTime):
             raise self.make_error("invalid", input=value, obj_type=self.OBJ_TYPE) from None
 
 
-def scopes(**options):
+def scopes_field(**options):
     some = validate.Length(1, error="Choose at least one scope.")
     text = about("What the token may be used for: `<family>:read` and `<family>:write`.", ["instances:read"])
     return fields.List(Scope(), validate=some, **options, **text)
 
 
-def allowed_ips(**options):
-    few = validate.Length(max=MOST_ADDRESSES)
+def allowed_ips_field(**options):
+    few = validate.Length(max=MAX_ADDRESSES)
     text = about(
         "Addresses and networks from which it may be used, IPv4 and IPv6. Empty: all.", ["203.0.113.7", "2001:db8::/32"]
     )
     return fields.List(Network(), validate=few, **options, **text)
 
 
-def name(**options):
+def name_field(**options):
     return Name(most=64, **options, **about("To tell tokens apart.", "CI of the shop"))
 
 
 class TokenIn(In):
-    name = name(required=True)
-    scopes = scopes(required=True)
-    allowed_ips = allowed_ips(load_default=list)
+    name = name_field(required=True)
+    scopes = scopes_field(required=True)
+    allowed_ips = allowed_ips_field(load_default=list)
     expires_at = Moment(
         load_default=None, allow_none=True, **about("When it ends, in the future. Null: never.", "2030-01-02T03:04:05Z")
     )
 
 
 class TokenPatch(Patch):
-    name = name()
-    scopes = scopes()
-    allowed_ips = allowed_ips()
+    name = name_field()
+    scopes = scopes_field()
+    allowed_ips = allowed_ips_field()
     expires_at = Moment(
-        allow_none=True, **about("An earlier end, in the future. An end cannot be put off or taken away.", WHEN)
+        allow_none=True, **about("An earlier end, in the future. An end cannot be put off or taken away.", EXAMPLE_TIME)
     )
 
 
@@ -111,17 +111,17 @@ class TokenQuery(PageQuery):
 
 
 class TokenOut(Out):
-    id = fields.String(**about("Token id.", ID))
+    id = fields.String(**about("Token id.", EXAMPLE_ID))
     name = fields.String(**about("To tell tokens apart.", "CI of the shop"))
     prefix = fields.String(**about("The beginning of the value. The rest was shown once.", "pu_3kX9a"))
     kind = fields.String(**about("`user`, or `impersonation` for one that an administrator minted.", "user"))
     scopes = fields.List(fields.String(), **about("What it may be used for.", ["instances:read"]))
     allowed_ips = fields.List(fields.String(), **about("From where it may be used. Empty: everywhere.", []))
-    expires_at = Time(allow_none=True, **about("When it ends; null when never.", WHEN))
-    last_used_at = Time(allow_none=True, **about("When it was last shown, also where it was refused.", WHEN))
+    expires_at = Time(allow_none=True, **about("When it ends; null when never.", EXAMPLE_TIME))
+    last_used_at = Time(allow_none=True, **about("When it was last shown, also where it was refused.", EXAMPLE_TIME))
     last_used_ip = fields.String(allow_none=True, **about("From which address.", "203.0.113.7"))
     created_by = fields.String(allow_none=True, **about("Who made it.", "ada@example.com"))
-    created_at = Time(**about("When it was made.", WHEN))
+    created_at = Time(**about("When it was made.", EXAMPLE_TIME))
 
 
 class FamilyOut(Out):
@@ -131,25 +131,25 @@ class FamilyOut(Out):
 
 
 class AccountTokenOut(TokenOut):
-    account_id = fields.String(**about("The person whom it acts for.", ID))
+    account_id = fields.String(**about("The person whom it acts for.", EXAMPLE_ID))
     enabled = fields.Boolean(**about("Whether it has not been switched off.", True))
 
 
 class PlatformTokenOut(Out):
-    id = fields.String(**about("Token id.", ID))
+    id = fields.String(**about("Token id.", EXAMPLE_ID))
     kind = fields.String(**about("`admin` or `billing`.", "admin"))
     name = fields.String(**about("To tell tokens apart.", "deployment"))
     description = fields.String(**about("What it is for.", "Terraform of the platform team"))
     prefix = fields.String(**about("The beginning of the value. The rest was shown once.", "pa_3kX9a"))
     allowed_ips = fields.List(fields.String(), **about("The one address it is bound to.", ["203.0.113.7"]))
     enabled = fields.Boolean(**about("Whether it has not been switched off.", True))
-    last_used_at = Time(allow_none=True, **about("When it was last shown, also where it was refused.", WHEN))
+    last_used_at = Time(allow_none=True, **about("When it was last shown, also where it was refused.", EXAMPLE_TIME))
     last_used_ip = fields.String(allow_none=True, **about("From which address.", "203.0.113.7"))
-    created_at = Time(**about("When it was made.", WHEN))
+    created_at = Time(**about("When it was made.", EXAMPLE_TIME))
 
 
 class PlatformTokenQuery(PageQuery):
-    kind = fields.String(validate=validate.OneOf(PLATFORM), **about("Only tokens of this kind.", "admin"))
+    kind = fields.String(validate=validate.OneOf(PLATFORM_TOKEN_KINDS), **about("Only tokens of this kind.", "admin"))
 
 
 class PlatformTokenPatch(Patch):
@@ -157,8 +157,8 @@ class PlatformTokenPatch(Patch):
 
 
 class ImpersonationIn(In):
-    scopes = scopes(load_default=None, allow_none=True)
-    allowed_ips = allowed_ips(load_default=list, allow_none=True)
+    scopes = scopes_field(load_default=None, allow_none=True)
+    allowed_ips = allowed_ips_field(load_default=list, allow_none=True)
     expires_in = Int(
         60,
         3600,
@@ -170,5 +170,5 @@ class ImpersonationIn(In):
 
 class ImpersonationOut(Out):
     token = fields.String(**about("The value, in this answer and nowhere else.", "pi_9f2…"))
-    token_id = fields.String(**about("Token id.", ID))
-    expires_at = Time(**about("When it ends.", WHEN))
+    token_id = fields.String(**about("Token id.", EXAMPLE_ID))
+    expires_at = Time(**about("When it ends.", EXAMPLE_TIME))

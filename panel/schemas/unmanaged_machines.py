@@ -3,11 +3,11 @@
 from marshmallow import fields, validate
 
 from panel.schemas.base import Hostname, In, Name, Out, Text, Time, about
-from panel.schemas.catalog import ID
+from panel.schemas.catalog import EXAMPLE_ID
 from panel.schemas.constants import TASK_STATUSES
 from panel.schemas.subnets import Ip
 
-POWERS = ("on", "off", "paused")
+POWER_STATES = ("on", "off", "paused")
 
 
 class OrphanDiskOut(Out):
@@ -27,16 +27,16 @@ class OrphanCardOut(Out):
 
 
 class LostOut(Out):
-    id = fields.String(**about("The instance.", ID))
+    id = fields.String(**about("The instance.", EXAMPLE_ID))
     name = fields.String(**about("Its name on the hypervisor.", "h12345678"))
 
 
 class OrphanOut(Out):
-    id = fields.String(**about("The machine's UUID.", ID))
+    id = fields.String(**about("The machine's UUID.", EXAMPLE_ID))
     name = fields.String(**about("Its name on the hypervisor.", "old-web"))
     power = fields.String(
         allow_none=True,
-        validate=validate.OneOf(POWERS),
+        validate=validate.OneOf(POWER_STATES),
         **about("What it was when it was looked at; null in old discoveries, which only counted.", "off"),
     )
     cpu_cores = fields.Integer(allow_none=True, **about("Its processors.", 2))
@@ -55,7 +55,7 @@ class OrphanOut(Out):
 
 
 class AdoptionIn(In):
-    plan_id = Text(most=36, required=True, **about("A plan of the location, not smaller than the machine.", ID))
+    plan_id = Text(most=36, required=True, **about("A plan of the location, not smaller than the machine.", EXAMPLE_ID))
     display_name = Name(**about("The label; by default its name on the hypervisor.", "Old web server"))
     hostname = Hostname(**about("The host name that is shown; the guest keeps its own.", "web.example.com"))
     ips = fields.List(
@@ -70,16 +70,16 @@ class AdoptionIn(In):
 
 
 class AdoptIn(AdoptionIn):
-    user_id = Text(most=36, required=True, **about("Who gets it.", ID))
+    user_id = Text(most=36, required=True, **about("Who gets it.", EXAMPLE_ID))
 
 
 class AdoptingOut(Out):
-    task_id = fields.String(**about("The task that does it.", ID))
-    instance_id = fields.String(**about("The id that the instance has when the task is completed.", ID))
+    task_id = fields.String(**about("The task that does it.", EXAMPLE_ID))
+    instance_id = fields.String(**about("The id that the instance has when the task is completed.", EXAMPLE_ID))
 
 
 class DiscoveryOut(Out):
-    task_id = fields.String(**about("The task that looks.", ID))
+    task_id = fields.String(**about("The task that looks.", EXAMPLE_ID))
     status = fields.String(validate=validate.OneOf(TASK_STATUSES), **about("Where it stands.", "completed"))
     error = fields.String(allow_none=True, **about("Why it failed.", None))
     finished_at = Time(allow_none=True, **about("When it ended.", "2026-01-02T03:04:05.678Z"))
@@ -92,4 +92,4 @@ class Typed(In):
 
 
 class Asked(Out):
-    task_id = fields.String(**about("The task that does it.", ID))
+    task_id = fields.String(**about("The task that does it.", EXAMPLE_ID))

@@ -3,14 +3,14 @@
 from marshmallow import fields, validate
 
 from panel.schemas.base import Out, PageQuery, Time, about
-from panel.schemas.catalog import ID
+from panel.schemas.catalog import EXAMPLE_ID
 
-MONTH = validate.Regexp(r"\A20[0-9]{2}-(0[1-9]|1[0-2])\Z", error="Must be a month like 2026-11.")
+MONTH_RULE = validate.Regexp(r"\A20[0-9]{2}-(0[1-9]|1[0-2])\Z", error="Must be a month like 2026-11.")
 
 
 class UsageQuery(PageQuery):
     month = fields.String(
-        validate=MONTH, metadata={"description": "Which month (UTC), as `2026-11`; by default the current one."}
+        validate=MONTH_RULE, metadata={"description": "Which month (UTC), as `2026-11`; by default the current one."}
     )
 
 
@@ -25,7 +25,7 @@ class UsageTotals(Out):
 
 class UsageOut(Out):
     month = fields.String(**about("The calendar month (UTC).", "2026-11"))
-    resource_id = fields.String(**about("The resource, which may be gone.", ID))
+    resource_id = fields.String(**about("The resource, which may be gone.", EXAMPLE_ID))
     resource_type = fields.String(**about("Its kind.", "instance"))
     resource_name = fields.String(**about("Its name when it was made.", "Shop front"))
     plan = fields.String(**about("Its plan in the last hour.", "S"))
@@ -39,7 +39,7 @@ class UsageOut(Out):
 
 
 class AccountUsageOut(Out):
-    user_id = fields.String(attribute="account_id", **about("Whose usage.", ID))
+    user_id = fields.String(attribute="account_id", **about("Whose usage.", EXAMPLE_ID))
     email = fields.String(allow_none=True, **about("Their email address; null when the user is gone.", "a@example.com"))
     resources = fields.Integer(**about("How many resources there were.", 3))
     hours = fields.Integer(**about("Hours that are over, of all resources.", 1460))

@@ -4,8 +4,8 @@ from marshmallow import fields
 
 from panel.schemas.base import In, Name, Out, Patch, Text, Time, about
 
-ID = "0199c0a8-7d3e-7c4e-9d3c-0d2f8a5b6c7d"
-MOST = 65536
+EXAMPLE_ID = "0199c0a8-7d3e-7c4e-9d3c-0d2f8a5b6c7d"
+MAX_SCRIPT_LENGTH = 65536
 """Characters of a script."""
 
 
@@ -16,7 +16,7 @@ class Script(Text):
         return super()._deserialize(value, attr, data, **kwargs).replace("\r\n", "\n")
 
 
-def parts(required):
+def make_fields(required):
     return {
         "name": Name(required=required, **about("A label.", "web server")),
         "type": Text(
@@ -26,7 +26,7 @@ def parts(required):
             **about("What it is: `bash`, `sh`, `python`, `cloud-init`. Decides how it is run.", "bash"),
         ),
         "content": Script(
-            most=MOST,
+            most=MAX_SCRIPT_LENGTH,
             least=1,
             lines=True,
             required=required,
@@ -40,12 +40,12 @@ def parts(required):
     }
 
 
-UserScriptIn = In.from_dict(parts(required=True), name="UserScriptIn")
-UserScriptPatch = Patch.from_dict(parts(required=False), name="UserScriptPatch")
+UserScriptIn = In.from_dict(make_fields(required=True), name="UserScriptIn")
+UserScriptPatch = Patch.from_dict(make_fields(required=False), name="UserScriptPatch")
 
 
 class UserScriptOut(Out):
-    id = fields.String(**about("Script id.", ID))
+    id = fields.String(**about("Script id.", EXAMPLE_ID))
     name = fields.String(**about("The label.", "web server"))
     type = fields.String(**about("What it is.", "bash"))
     content = fields.String(**about("The script.", "echo ready"))
@@ -58,8 +58,8 @@ class UserScriptOut(Out):
 class AdminUserScriptOut(Out):
     """What operators see: whose it is, and not what it says."""
 
-    id = fields.String(**about("Script id.", ID))
-    account_id = fields.String(**about("The owner.", ID))
+    id = fields.String(**about("Script id.", EXAMPLE_ID))
+    account_id = fields.String(**about("The owner.", EXAMPLE_ID))
     owner = fields.String(attribute="owner_email", **about("The owner's email address.", "ada@example.com"))
     name = fields.String(**about("The label.", "web server"))
     type = fields.String(**about("What it is.", "bash"))

@@ -6,13 +6,13 @@ from marshmallow import ValidationError, fields, post_load, validate
 
 from panel.schemas.base import Bool, In, Name, Out, PageQuery, Patch, Text, Time, about
 
-ID = "0199c0a8-7d3e-7c4e-9d3c-0d2f8a5b6c7d"
-EVENT_ID = "0199c0a8-8a11-7d02-8f61-2b9d4e6a7c10"
-WHEN = "2026-01-02T03:04:05.678Z"
-EVERY = "*"
-MOST_KINDS = 50
-MOST_CLUSTERS = 100
-STATUSES = ("pending", "pending_retry", "delivered", "failed_permanent", "cancelled")
+EXAMPLE_ID = "0199c0a8-7d3e-7c4e-9d3c-0d2f8a5b6c7d"
+EXAMPLE_EVENT_ID = "0199c0a8-8a11-7d02-8f61-2b9d4e6a7c10"
+EXAMPLE_TIME = "2026-01-02T03:04:05.678Z"
+ALL_KINDS = "*"
+MAX_EVENT_KINDS = 50
+MAX_CLUSTERS = 100
+DELIVERY_STATUSES = ("pending", "pending_retry", "delivered", "failed_permanent", "cancelled")
 
 
 @dataclass(frozen=True)
@@ -22,39 +22,47 @@ class Kind:
     description: str
 
 
-CLUSTER = "kubernetes_cluster"
-INSTANCE = "instance"
-KINDS = {
+CLUSTER_RESOURCE = "kubernetes_cluster"
+INSTANCE_RESOURCE = "instance"
+EVENT_KINDS = {
     kind: Kind(kind, resource, text)
     for resource, kind, text in (
-        (CLUSTER, "cluster.created", "A cluster finished provisioning."),
-        (CLUSTER, "cluster.deleted", "A cluster was deleted."),
-        (CLUSTER, "cluster.updated", "The configuration of a cluster was changed."),
-        (CLUSTER, "cluster.autoscaling_updated", "The autoscaling settings of a worker pool were changed."),
-        (CLUSTER, "pool.created", "A worker pool was created."),
-        (CLUSTER, "pool.created.scale_failed", "A new worker pool could not be scaled up to its first size."),
-        (CLUSTER, "pool.updated", "The configuration of a worker pool was changed."),
-        (CLUSTER, "pool.deleted", "A worker pool was deleted."),
-        (CLUSTER, "pool.default_reassigned", "Another worker pool became the default one."),
-        (CLUSTER, "pool.deletion_max_attempts", "A worker pool could not be deleted; it is not tried again."),
-        (CLUSTER, "admin.force_destroy", "An administrator destroyed a cluster by force."),
-        (CLUSTER, "admin.force_evict_node", "An administrator took a node out of a cluster by force."),
-        (CLUSTER, "admin.suspend_toggle", "An administrator suspended a cluster or ended its suspension."),
-        (CLUSTER, "admin.reset_state", "An administrator reset the lifecycle state of a cluster."),
-        (CLUSTER, "admin.cancel_task", "An administrator cancelled a task of a cluster."),
-        (CLUSTER, "cert.renewed", "The certificate of a cluster's load balancer was renewed."),
-        (INSTANCE, "instance.created", "An instance was created."),
-        (INSTANCE, "instance.deployed", "An instance finished deploying. May come again after 7 days without one."),
-        (INSTANCE, "instance.status_changed", "An instance began to run or stopped."),
-        (INSTANCE, "instance.suspended", "An instance was suspended: by its user, an administrator or network policy."),
-        (INSTANCE, "instance.unsuspended", "The suspension of an instance ended."),
-        (INSTANCE, "instance.reinstalled", "A reinstall of an instance finished."),
-        (INSTANCE, "instance.deleted", "An instance was deleted."),
+        (CLUSTER_RESOURCE, "cluster.created", "A cluster finished provisioning."),
+        (CLUSTER_RESOURCE, "cluster.deleted", "A cluster was deleted."),
+        (CLUSTER_RESOURCE, "cluster.updated", "The configuration of a cluster was changed."),
+        (CLUSTER_RESOURCE, "cluster.autoscaling_updated", "The autoscaling settings of a worker pool were changed."),
+        (CLUSTER_RESOURCE, "pool.created", "A worker pool was created."),
+        (CLUSTER_RESOURCE, "pool.created.scale_failed", "A new worker pool could not be scaled up to its first size."),
+        (CLUSTER_RESOURCE, "pool.updated", "The configuration of a worker pool was changed."),
+        (CLUSTER_RESOURCE, "pool.deleted", "A worker pool was deleted."),
+        (CLUSTER_RESOURCE, "pool.default_reassigned", "Another worker pool became the default one."),
+        (CLUSTER_RESOURCE, "pool.deletion_max_attempts", "A worker pool could not be deleted; it is not tried again."),
+        (CLUSTER_RESOURCE, "admin.force_destroy", "An administrator destroyed a cluster by force."),
+        (CLUSTER_RESOURCE, "admin.force_evict_node", "An administrator took a node out of a cluster by force."),
+        (CLUSTER_RESOURCE, "admin.suspend_toggle", "An administrator suspended a cluster or ended its suspension."),
+        (CLUSTER_RESOURCE, "admin.reset_state", "An administrator reset the lifecycle state of a cluster."),
+        (CLUSTER_RESOURCE, "admin.cancel_task", "An administrator cancelled a task of a cluster."),
+        (CLUSTER_RESOURCE, "cert.renewed", "The certificate of a cluster's load balancer was renewed."),
+        (INSTANCE_RESOURCE, "instance.created", "An instance was created."),
+        (
+            INSTANCE_RESOURCE,
+            "instance.deployed",
+            "An instance finished deploying. May come again after 7 days without one.",
+        ),
+        (INSTANCE_RESOURCE, "instance.status_changed", "An instance began to run or stopped."),
+        (
+            INSTANCE_RESOURCE,
+            "instance.suspended",
+            "An instance was suspended: by its user, an administrator or network policy.",
+        ),
+        (INSTANCE_RESOURCE, "instance.unsuspended", "The suspension of an instance ended."),
+        (INSTANCE_RESOURCE, "instance.reinstalled", "A reinstall of an instance finished."),
+        (INSTANCE_RESOURCE, "instance.deleted", "An instance was deleted."),
     )
 }
 """Every kind of event that can be subscribed to (specification 6.1)."""
 
-GROUPS = {
+EVENT_KIND_GROUPS = {
     "Instances": ("instance.",),
     "Kubernetes clusters": ("cluster.", "cert."),
     "Worker pools": ("pool.",),
@@ -68,35 +76,35 @@ class EventKind(fields.String):
 
     def _deserialize(self, value, attr, data, **kwargs):
         kind = super()._deserialize(value, attr, data, **kwargs)
-        if kind != EVERY and kind not in KINDS:
+        if kind != ALL_KINDS and kind not in EVENT_KINDS:
             raise ValidationError(
                 f"There is no event kind {kind[:64]!r}. GET /api/webhook-event-kinds lists them; `*` alone means all."
             )
         return kind
 
 
-def name(**options):
+def name_field(**options):
     return Name(most=255, **options, **about("To tell subscriptions apart.", "Inventory"))
 
 
-def url(**options):
+def url_field(**options):
     text = "Where deliveries are sent: https, a public address. Redirects are not followed."
     return Text(least=1, most=1024, **options, **about(text, "https://hooks.example.com/panel"))
 
 
-def secret(**options):
+def secret_field(**options):
     text = "Deliveries are signed with it. It is never shown again."
     return Text(least=16, most=255, **options, load_only=True, **about(text, "a7c91e5b3f2d48609c1b"))
 
 
-def event_kinds(**options):
-    some = validate.Length(1, MOST_KINDS)
+def event_kinds_field(**options):
+    some = validate.Length(1, MAX_EVENT_KINDS)
     text = "What is delivered: exact kinds of the catalog, or `*` for all. What is named twice counts once."
     return fields.List(EventKind(), validate=some, **options, **about(text, ["instance.created", "instance.deleted"]))
 
 
-def cluster_filter(**options):
-    few = validate.Length(max=MOST_CLUSTERS)
+def cluster_filter_field(**options):
+    few = validate.Length(max=MAX_CLUSTERS)
     text = (
         "Ids of your own Kubernetes clusters. `cluster.*`, `pool.*`, `admin.*` and `cert.renewed` are delivered for"
         " these only; events of instances are not limited. Null or empty: all clusters."
@@ -104,12 +112,12 @@ def cluster_filter(**options):
     return fields.List(fields.UUID(), validate=few, allow_none=True, **options, **about(text, None))
 
 
-def enabled(**options):
+def enabled_field(**options):
     text = "Whether new events are delivered. Sending true sets `consecutive_failures` to 0."
     return Bool(**options, **about(text, True))
 
 
-class Tidy:
+class NormalizeMixin:
     """What means the same is kept the same."""
 
     @post_load
@@ -121,28 +129,28 @@ class Tidy:
         return data
 
 
-class WebhookIn(Tidy, In):
+class WebhookIn(NormalizeMixin, In):
     malformed = 422
-    name = name(required=True)
-    url = url(required=True)
-    secret = secret(required=True)
-    event_kinds = event_kinds(required=True)
-    cluster_filter = cluster_filter(load_default=None)
-    enabled = enabled(load_default=True)
+    name = name_field(required=True)
+    url = url_field(required=True)
+    secret = secret_field(required=True)
+    event_kinds = event_kinds_field(required=True)
+    cluster_filter = cluster_filter_field(load_default=None)
+    enabled = enabled_field(load_default=True)
 
 
-class WebhookPatch(Tidy, Patch):
+class WebhookPatch(NormalizeMixin, Patch):
     malformed = 422
-    name = name()
-    url = url()
-    secret = secret()
-    event_kinds = event_kinds()
-    cluster_filter = cluster_filter()
-    enabled = enabled()
+    name = name_field()
+    url = url_field()
+    secret = secret_field()
+    event_kinds = event_kinds_field()
+    cluster_filter = cluster_filter_field()
+    enabled = enabled_field()
 
 
 class WebhookOut(Out):
-    id = fields.String(**about("Subscription id.", ID))
+    id = fields.String(**about("Subscription id.", EXAMPLE_ID))
     name = fields.String(**about("To tell subscriptions apart.", "Inventory"))
     url = fields.String(**about("Where deliveries are sent.", "https://hooks.example.com/panel"))
     event_kinds = fields.List(fields.String(), **about("What is delivered.", ["instance.created", "instance.deleted"]))
@@ -157,10 +165,10 @@ class WebhookOut(Out):
 
 
 class DeliveryOut(Out):
-    id = fields.String(**about("Delivery id.", ID))
-    event_id = fields.String(allow_none=True, **about("The event; null for a test.", EVENT_ID))
+    id = fields.String(**about("Delivery id.", EXAMPLE_ID))
+    event_id = fields.String(allow_none=True, **about("The event; null for a test.", EXAMPLE_EVENT_ID))
     event_kind = fields.String(**about("Its kind.", "instance.created"))
-    status = fields.String(**about(f"One of {', '.join(STATUSES)}.", "delivered"))
+    status = fields.String(**about(f"One of {', '.join(DELIVERY_STATUSES)}.", "delivered"))
     attempts = fields.Integer(**about("How often it was tried, at most 5 times.", 1))
     response_code = fields.Integer(
         allow_none=True, **about("The HTTP status that the last attempt was answered with; null: none.", 200)
@@ -168,33 +176,33 @@ class DeliveryOut(Out):
     duration_ms = fields.Integer(allow_none=True, **about("How long the last attempt took, in milliseconds.", 84))
     error = fields.String(allow_none=True, **about("Why the last attempt failed, in a sentence; or null.", None))
     test = fields.Boolean(**about("Whether it was sent to try the receiver, without an event behind it.", False))
-    created_at = Time(**about("When it was made.", WHEN))
+    created_at = Time(**about("When it was made.", EXAMPLE_TIME))
 
 
 class AdminWebhookOut(WebhookOut):
     """A customer's subscription, for operators. The secret is not shown to them either."""
 
-    user_id = fields.String(attribute="account_id", **about("Whose subscription it is.", ID))
+    user_id = fields.String(attribute="account_id", **about("Whose subscription it is.", EXAMPLE_ID))
     disabled_at = Time(
         allow_none=True, **about("When too many failures disabled it; null when a person did, or nobody.", None)
     )
-    created_at = Time(**about("When it was created.", WHEN))
+    created_at = Time(**about("When it was created.", EXAMPLE_TIME))
 
 
 class AdminWebhookQuery(PageQuery):
-    user_id = Text(most=36, **about("Only the subscriptions of this account.", ID))
+    user_id = Text(most=36, **about("Only the subscriptions of this account.", EXAMPLE_ID))
     search = Text(**about("Part of a name or of the address.", "hooks.example.com"))
 
 
 class DeliveryQuery(PageQuery):
     attempt = fields.UUID(
-        **about("Only the delivery with this attempt: the value of the header `X-Hypervisor-Delivery`.", ID)
+        **about("Only the delivery with this attempt: the value of the header `X-Hypervisor-Delivery`.", EXAMPLE_ID)
     )
 
 
 class AttemptOut(Out):
-    id = fields.String(**about("The attempt: the value of its header `X-Hypervisor-Delivery`.", ID))
-    at = Time(**about("When it began.", WHEN))
+    id = fields.String(**about("The attempt: the value of its header `X-Hypervisor-Delivery`.", EXAMPLE_ID))
+    at = Time(**about("When it began.", EXAMPLE_TIME))
     status = fields.String(**about("`delivered` or `failed`.", "delivered"))
     response_code = fields.Integer(
         allow_none=True, **about("The HTTP status of the receiver's answer; null: there was none.", 200)
@@ -205,7 +213,9 @@ class AttemptOut(Out):
 
 class KindOut(Out):
     kind = fields.String(**about("What `event_kinds` may name.", "instance.created"))
-    resource = fields.String(**about(f"What it happens to: `{CLUSTER}` or `{INSTANCE}`.", INSTANCE))
+    resource = fields.String(
+        **about(f"What it happens to: `{CLUSTER_RESOURCE}` or `{INSTANCE_RESOURCE}`.", INSTANCE_RESOURCE)
+    )
     description = fields.String(**about("What has happened.", "An instance was created."))
 
 
@@ -213,6 +223,6 @@ class TestIn(In):
     __test__ = False  # pytest takes it for tests
     kind = fields.String(
         load_default="instance.created",
-        validate=validate.OneOf(list(KINDS), error="Choose one of the kinds in GET /api/webhook-event-kinds."),
+        validate=validate.OneOf(list(EVENT_KINDS), error="Choose one of the kinds in GET /api/webhook-event-kinds."),
         **about("The kind of the made-up event.", "instance.created"),
     )

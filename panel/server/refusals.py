@@ -24,7 +24,9 @@ HEAD_TOO_LARGE = Refusal(431, "The headers are too large, or too many.")
 CRASHED = Refusal(500, "Something went wrong inside the panel.")
 UNKNOWN_CODING = Refusal(501, "The body comes in a coding that is not known here.")
 UNKNOWN_METHOD = Refusal(501, "This method is not known here.")
-PAGE = "<!doctype html><html><head><title>{reason}</title></head><body><h1>{reason}</h1>{message}</body></html>\n"
+PAGE_TEMPLATE = (
+    "<!doctype html><html><head><title>{reason}</title></head><body><h1>{reason}</h1>{message}</body></html>\n"
+)
 
 
 def target_path(target: bytes) -> str:
@@ -35,14 +37,14 @@ def target_path(target: bytes) -> str:
         return ""
 
 
-def content(refusal: Refusal, path: str):
+def build_content(refusal: Refusal, path: str):
     """Return the headers and the body of the answer, in the dialect of the path."""
     spoken = dialect(path)
     if spoken:
         kind, body = "application/json", json.dumps({"success": False, "message": refusal.message})
     else:
         kind = "text/html; charset=utf-8"
-        body = PAGE.format(reason=http.HTTPStatus(refusal.status).phrase, message=refusal.message)
+        body = PAGE_TEMPLATE.format(reason=http.HTTPStatus(refusal.status).phrase, message=refusal.message)
     headers = {
         "Content-Type": kind,
         "Content-Length": str(len(body)),
@@ -56,7 +58,7 @@ def content(refusal: Refusal, path: str):
 
 def serialize(refusal: Refusal, path: str) -> bytes:
     """Return the whole answer as it goes over the connection, which is closed after it."""
-    headers, body = content(refusal, path)
+    headers, body = build_content(refusal, path)
     lines = [f"HTTP/1.1 {refusal.status} {http.HTTPStatus(refusal.status).phrase}", "Connection: close"]
     lines += [f"{name}: {value}" for name, value in headers.items()]
     return "\r\n".join([*lines, "", ""]).encode() + body

@@ -60,11 +60,11 @@ def raise_file_limit():
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
-class Worker(uvicorn.Server):
-    """One process that serves. `beat` is called about once a second while the event loop runs."""
+class ServerProcess(uvicorn.Server):
+    """One process that serves. `write_heartbeat` is called about once a second while the event loop runs."""
 
-    def __init__(self, application: Application, limits: ConnectionLimits, beat):
-        self.application, self.beat = application, beat
+    def __init__(self, application: Application, limits: ConnectionLimits, heartbeat):
+        self.application, self.heartbeat = application, heartbeat
         config = uvicorn.Config(
             application,
             http=protocol_factory(limits),
@@ -92,25 +92,25 @@ class Worker(uvicorn.Server):
         await super().shutdown(sockets)
 
     async def notify(self):
-        if not self.beat():
+        if not self.heartbeat():
             self.should_exit = True
 
 
-def serve(wsgi, listener, *, threads, body_max_bytes, limits, routes=(), beat=lambda: True):
+def serve(wsgi, listener, *, threads, body_max_bytes, limits, routes=(), heartbeat=lambda: True):
     """Serve in this process until SIGTERM."""
     logging.getLogger("uvicorn.error").setLevel(logging.WARNING)
     application = Application(ThreadedWsgi(wsgi, threads, body_max_bytes), routes)
-    Worker(application, limits, beat).run([listener])
+    ServerProcess(application, limits, heartbeat).run([listener])
 
 
-class Parent:
+class ParentProcess:
     """Forks the processes that serve, and replaces those that end or stand still.
 
     SIGTERM and SIGINT end all after their requests in hand, a second one at once. SIGHUP replaces all.
     """
 
-    def __init__(self, listener, count, work):
-        self.listener, self.count, self.work = listener, count, work
+    def __init__(self, listener, count, run_process):
+        self.listener, self.count, self.work = listener, count, run_process
         self.processes: dict[int, mmap.mmap] = {}
         """By process id, when its event loop last ran: 0.0 before it serves."""
         self.stop_at = None
@@ -145,7 +145,7 @@ class Parent:
                     signal.signal(number, lambda *_: os._exit(0))  # before and after uvicorn's own handling
                 signal.signal(signal.SIGHUP, signal.SIG_IGN)
                 signal.pthread_sigmask(signal.SIG_UNBLOCK, WATCHED_SIGNALS)
-                self.work(self.listener, functools.partial(beat, heartbeat, parent))
+                self.work(self.listener, functools.partial(write_heartbeat, heartbeat, parent))
                 status = 0
             except BaseException:
                 log.exception("web_process_failed")
@@ -175,7 +175,7 @@ class Parent:
             ended, status = os.waitpid(pid, os.WNOHANG)
             if not ended:
                 continue
-            served = last_beat(self.processes.pop(pid))
+            served = read_heartbeat(self.processes.pop(pid))
             if self.stop_at is None:
                 log.info("web_process_ended", process=pid, status=os.waitstatus_to_exitcode(status))
                 if not served:
@@ -185,7 +185,7 @@ class Parent:
     def kill_silent(self):
         now = time.monotonic()
         for pid, heartbeat in self.processes.items():
-            served = last_beat(heartbeat)
+            served = read_heartbeat(heartbeat)
             is_late = self.stop_at is not None and now - self.stop_at > SHUTDOWN_SECONDS + 5
             if is_late or (served and now - served > SILENCE_SECONDS and self.stop_at is None):
                 log.warning("web_process_killed", process=pid)
@@ -193,11 +193,11 @@ class Parent:
                     os.kill(pid, signal.SIGKILL)
 
 
-def beat(heartbeat, parent):
+def write_heartbeat(heartbeat, parent):
     """Note that the event loop runs. Return whether the process shall go on: not when its parent is gone."""
     heartbeat[:] = struct.pack("d", time.monotonic())
     return os.getppid() == parent
 
 
-def last_beat(heartbeat):
+def read_heartbeat(heartbeat):
     return struct.unpack("d", heartbeat[:])[0]

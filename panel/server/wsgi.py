@@ -19,7 +19,7 @@ BODY_MEMORY_BYTES = 256 * 1024
 
 RESPONSE_CHUNK_BYTES = 256 * 1024
 BODILESS_STATUSES = (204, 304)
-OWN_VARIABLES = {b"content-type": "CONTENT_TYPE", b"content-length": "CONTENT_LENGTH"}
+HEADER_VARIABLES = {b"content-type": "CONTENT_TYPE", b"content-length": "CONTENT_LENGTH"}
 UNSAFE_HEADERS = (b"proxy", b"transfer-encoding")
 """`Proxy` would become HTTP_PROXY, which programs take for a setting; the body has been put together already."""
 
@@ -42,7 +42,7 @@ class ThreadedWsgi:
             except ClientGone:
                 return
             scope["state"]["is_answering"] = True
-            await self.answer(scope, Call(self.application, build_environ(scope, body, length)), receive, send)
+            await self.answer(scope, WsgiCall(self.application, build_environ(scope, body, length)), receive, send)
 
     async def answer(self, scope, call, receive, send):
         loop, context = asyncio.get_running_loop(), contextvars.copy_context()
@@ -73,16 +73,16 @@ class ThreadedWsgi:
                 await run(call.close)
 
 
-async def read_body(headers, receive, body, most):
+async def read_body(headers, receive, body, maximum):
     """Write the body to the file `body` and return its length, or None when there is none. A body larger than `most` is
     not read further: the application refuses it by its length, and the rest is dropped by the connection."""
     declared = next((int(value) for name, value in headers if name == b"content-length"), None)
     if declared is None and not any(name == b"transfer-encoding" for name, _ in headers):
         return None
-    if declared is not None and (declared > most or not declared):
+    if declared is not None and (declared > maximum or not declared):
         return declared
     length, more = 0, True
-    while more and length <= most:
+    while more and length <= maximum:
         message = await receive()
         if message["type"] == "http.disconnect":
             raise ClientGone
@@ -121,7 +121,7 @@ def build_environ(scope, body, length):
     for name, value in scope["headers"]:
         if b"_" in name or name in UNSAFE_HEADERS:
             continue  # `X_Y` and `X-Y` would be one variable
-        variable = OWN_VARIABLES.get(name) or "HTTP_" + name.decode("latin-1").upper().replace("-", "_")
+        variable = HEADER_VARIABLES.get(name) or "HTTP_" + name.decode("latin-1").upper().replace("-", "_")
         text = value.decode("latin-1")
         if variable in environ:
             text = environ[variable] + ("; " if name == b"cookie" else ",") + text
@@ -131,7 +131,7 @@ def build_environ(scope, body, length):
     return environ
 
 
-class Call:
+class WsgiCall:
     """One call of the application. Everything but `start_message` runs on a thread."""
 
     def __init__(self, application, environ):
@@ -194,7 +194,7 @@ class Call:
 
 
 async def send_refusal(send, refusal, path):
-    headers, body = refusals.content(refusal, path)
+    headers, body = refusals.build_content(refusal, path)
     pairs = [(name.lower().encode(), value.encode()) for name, value in headers.items()]
     await send({"type": "http.response.start", "status": refusal.status, "headers": pairs})
     await send({"type": "http.response.body", "body": body, "more_body": False})

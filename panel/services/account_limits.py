@@ -5,40 +5,40 @@ from sqlalchemy import func, select
 from panel.core.db import session
 from panel.core.errors import Invalid
 from panel.models import Account, Certificate
-from panel.models.accounts import LIMITS
+from panel.models.accounts import LIMIT_COLUMNS
 
-COUNTED: dict[str, type] = {
+COUNTED_MODELS: dict[str, type] = {
     "max_certificates": Certificate,
 }
 """The rows that a limit counts: a resource names its model here. Until it does, nothing of it can be had."""
 
 
-def of(account_id):
-    """Each limit by name with its `value`, whether it is `unlimited`, and how many are `used` (None: not counted)."""
+def describe_limits(account_id):
+    """Each limit by name with its `value`, whether it is `unlimited`, and how many are `count_used` (None: not counted)."""
     account = session.get(Account, account_id)
-    return {name: state(account, name) for name in LIMITS}
+    return {name: describe_limit(account, name) for name in LIMIT_COLUMNS}
 
 
-def state(account, name):
+def describe_limit(account, name):
     value = getattr(account, name)
-    return {"value": value, "unlimited": value == 0, "used": used(account.id, name)}
+    return {"value": value, "unlimited": value == 0, "used": count_used(account.id, name)}
 
 
-def used(account_id, name):
+def count_used(account_id, name):
     """How many the account has of what the limit counts; None where nothing is counted."""
-    model = COUNTED.get(name)
+    model = COUNTED_MODELS.get(name)
     return model and session.scalar(select(func.count()).where(model.account_id == account_id))
 
 
-def allow_another(account_id, name):
-    """Raises when the account may not have one more of what `COUNTED` has for the limit. The account stays locked until
+def ensure_one_more(account_id, name):
+    """Raises when the account may not have one more of what `COUNTED_MODELS` has for the limit. The account stays locked until
     the end of the transaction, so that of two at the same moment the second one counts the first."""
     session.get(Account, account_id, with_for_update={"key_share": True}, populate_existing=True)
-    allow(account_id, name, used(account_id, name))
+    ensure_below_limit(account_id, name, count_used(account_id, name))
 
 
-def allow(account_id, name, used):
-    """Raises when an account that has `used` may not have one more. Who has more than a lowered limit keeps it."""
+def ensure_below_limit(account_id, name, used):
+    """Raises when an account that has `count_used` may not have one more. Who has more than a lowered limit keeps it."""
     most = getattr(session.get(Account, account_id), name)
     if most and used >= most:
         what = name.removeprefix("max_").replace("_", " ")

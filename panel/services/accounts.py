@@ -10,17 +10,19 @@ from panel.core import clock
 from panel.core.db import Model, session
 from panel.core.errors import Conflict, Invalid
 from panel.models import Account, Image, Instance, Member
-from panel.models.accounts import LIMITS
+from panel.models.accounts import LIMIT_COLUMNS
 from panel.services import one_time_tokens, operators
-from panel.services.crud import change, fetch
-from panel.services.password_rules import refuse_weak_password
+from panel.services.crud import get_or_404, update_fields
+from panel.services.password_rules import ensure_strong_password
 from panel.web.formatting import plural
 
 hasher = PasswordHasher()
-NOBODY = "$argon2id$v=19$m={0.memory_cost},t={0.time_cost},p={0.parallelism}${1:A<22}${1:A<43}".format(hasher, "")
+DUMMY_PASSWORD_HASH = "$argon2id$v=19$m={0.memory_cost},t={0.time_cost},p={0.parallelism}${1:A<22}${1:A<43}".format(
+    hasher, ""
+)
 """Checked when there is no such account, so that the answer takes as long: salt and hash are zeros. (No password is
 hashed for it: that would make every process start a fifth of a second later.)"""
-KINDS = ("customer", "member", "operator")
+ACCOUNT_KINDS = ("customer", "member", "operator")
 
 
 def listing(search=None, *, kind=None, suspended=None):
@@ -40,10 +42,10 @@ def listing(search=None, *, kind=None, suspended=None):
 
 
 def get(account_id, field=None):
-    return fetch(Account, account_id, "No such user.", field)
+    return get_or_404(Account, account_id, "No such user.", field)
 
 
-def weigh(accounts):
+def with_counts(accounts):
     """Notes on each row how many `instances` the person has, in whose team the person is, as `owner` and
     `membership_id`, and the person's open `invitations`."""
     ids = [account.id for account in accounts]
@@ -64,13 +66,13 @@ def weigh(accounts):
     return accounts
 
 
-def by_email(email):
+def find_by_email(email):
     return session.scalar(select(Account).where(Account.email == email.strip().lower()))
 
 
 def create(*, email, password=None, operator_role=None, **names):
     """Makes an account. Without a password it cannot sign in on the pages until one is set."""
-    refuse_taken(email)
+    ensure_unique_email(email)
     account = Account(email=email.strip().lower(), operator_role=operator_role, **names)
     if password:
         set_password(account, password)
@@ -79,8 +81,8 @@ def create(*, email, password=None, operator_role=None, **names):
     return account
 
 
-def refuse_taken(email, but=None):
-    if by_email(email) not in (None, but):
+def ensure_unique_email(email, exclude=None):
+    if find_by_email(email) not in (None, exclude):
         raise Invalid("There is an account with this email address.", email="This address is taken.")
 
 
@@ -88,15 +90,17 @@ def update(account, **changes):
     """Changes names and, by an operator, address and limits. A limit that is None stays as it is (spec 2.9). Links that
     were mailed to another address open the account no more."""
     if "email" in changes:
-        refuse_taken(changes["email"], but=account)
+        ensure_unique_email(changes["email"], exclude=account)
         changes["email"] = changes["email"].strip().lower()
         if changes["email"] != account.email:
-            one_time_tokens.end(account, one_time_tokens.RESET)
-            rename_member(account, changes["email"])
-    return change(account, {name: value for name, value in changes.items() if value is not None or name not in LIMITS})
+            one_time_tokens.revoke_all(account, one_time_tokens.PASSWORD_RESET)
+            update_member_email(account, changes["email"])
+    return update_fields(
+        account, {name: value for name, value in changes.items() if value is not None or name not in LIMIT_COLUMNS}
+    )
 
 
-def rename_member(account, email):
+def update_member_email(account, email):
     """Whose team the person is in knows the person by the new address too."""
     member = session.scalar(select(Member).where(Member.account_id == account.id))
     if member:
@@ -107,7 +111,7 @@ def suspend(account, reason=None):
     """The person can sign in, read, and change their own profile and security. What the account owns goes on running:
     an operator stops it thing by thing, so that an account suspended by mistake loses nothing."""
     if account.suspended_at is None:
-        operators.keep_one(account)
+        operators.ensure_one_left(account)
         account.suspended_at = clock.now()
     account.suspended_reason = reason
     session.flush()
@@ -122,15 +126,15 @@ def unsuspend(account):
 
 def remove(account):
     """Removes somebody who owns nothing, with tokens, sessions and keys. What was booked for the account stays."""
-    owned = belongings(account)
+    owned = list_owned_resources(account)
     if owned:
         raise Conflict(f"{account.email} still has {', '.join(owned)}. Remove that first.", reason="owns_resources")
-    operators.keep_one(account)
+    operators.ensure_one_left(account)
     session.delete(account)
     session.flush()
 
 
-def belongings(account):
+def list_owned_resources(account):
     """What the account has that must not go with it, in words: every table that says so by not cascading, images, whose
     files would stay, and people of its team, who would be left without one."""
     kept = [
@@ -150,21 +154,21 @@ def belongings(account):
 
 def set_password(account, password, field="password"):
     """Set a password that is long and hard to guess; another is refused under `field`."""
-    refuse_weak_password(password, account.email, field)
+    ensure_strong_password(password, account.email, field)
     account.password_hash = hasher.hash(password)
 
 
-def check_password(email, password):
+def authenticate(email, password):
     """The account, if the password is right; None otherwise, after the same time."""
-    account = by_email(email)
-    return account if has_password(account, password) else None
+    account = find_by_email(email)
+    return account if is_password_correct(account, password) else None
 
 
-def has_password(account, password):
+def is_password_correct(account, password):
     """Whether this is the person's password. For no account, and for one without a password, it takes as long."""
     kept = account and account.password_hash
     try:
-        hasher.verify(kept or NOBODY, password)
+        hasher.verify(kept or DUMMY_PASSWORD_HASH, password)
     except (VerificationError, InvalidHashError):
         return False
     return kept is not None

@@ -11,11 +11,11 @@ from panel.core.db import session
 from panel.core.errors import Conflict, Invalid
 from panel.models import Interface
 from panel.services import subnets
-from panel.services.ids import random_mac, unused
+from panel.services.ids import generate_unique, random_mac
 
 
 @dataclass(frozen=True)
-class Promise:
+class AddressEntitlement:
     """One kind of address. It is called like the plan's field that says how many of it there are."""
 
     field: str
@@ -34,90 +34,92 @@ class Promise:
         found = instance.prefixes if self.kind == "routed" else instance.addresses
         return [each for each in found if (each.family, each.kind) == (self.family, self.kind)]
 
-    def comes(self, plan):
+    def entitled(self, plan):
         return getattr(plan, self.field)
 
 
-PROMISES = (
-    Promise("ipv4", "public", 4, "ipv4", "IPv4 address", "ipv4"),
-    Promise("ipv6", "public", 6, "ipv6", "IPv6 address", "ipv6"),
-    Promise("ipv6_prefixes", "routed", 6, "ipv6_subnet", "IPv6 prefix"),
-    Promise("private_ipv4", "private", 4, "private_ipv4", "private IPv4 address", "private_ipv4"),
+ADDRESS_ENTITLEMENTS = (
+    AddressEntitlement("ipv4", "public", 4, "ipv4", "IPv4 address", "ipv4"),
+    AddressEntitlement("ipv6", "public", 6, "ipv6", "IPv6 address", "ipv6"),
+    AddressEntitlement("ipv6_prefixes", "routed", 6, "ipv6_subnet", "IPv6 prefix"),
+    AddressEntitlement("private_ipv4", "private", 4, "private_ipv4", "private IPv4 address", "private_ipv4"),
 )
 
 
-CARDS = ("public", "private")
+ADDRESS_INTERFACE_KINDS = ("public", "private")
 
 
-def of(kind, family):
+def get_entitlement(kind, family):
     """The promise for this kind. Only of the public one there are two families."""
-    return next(each for each in PROMISES if each.kind == kind and (kind != "public" or each.family == family))
+    return next(
+        each for each in ADDRESS_ENTITLEMENTS if each.kind == kind and (kind != "public" or each.family == family)
+    )
 
 
-def of_address(address):
-    return of(address.kind, address.family)
+def get_entitlement_of(address):
+    return get_entitlement(address.kind, address.family)
 
 
-def kept(instance):
+def get_usage(instance):
     """Each promise with how many the instance has, and how many its plan comes with."""
-    return [(each, len(each.held(instance)), each.comes(instance.plan)) for each in PROMISES]
+    return [(each, len(each.held(instance)), each.entitled(instance.plan)) for each in ADDRESS_ENTITLEMENTS]
 
 
-def give(instance, promise, count, *, reason, field=None):
+def allocate(instance, entitlement, count, *, reason, field=None):
     """Takes free ones and gives them to the instance; raises, with the reason, when there are fewer."""
-    taken = subnets.take(instance.group, promise.family, count, promise.kind)
+    taken = subnets.allocate(instance.group, entitlement.family, count, entitlement.kind)
     if len(taken) < count:
-        sentence = f"The location has no free {promise.text} left."
+        sentence = f"The location has no free {entitlement.text} left."
         raise Invalid(sentence, reason=reason, **({field: sentence} if field else {}))
-    hand(instance, card_of(instance), taken)
+    assign(instance, find_interface(instance), taken)
     return taken
 
 
-def hand(instance, card, taken):
+def assign(instance, interface, addresses):
     """Puts the addresses on the card. The first of a kind is what the instance is known by."""
-    if card.kind != "public" and any(address.kind != "private" for address in taken):
+    if interface.kind != "public" and any(address.kind != "private" for address in addresses):
         raise Conflict("The instance has no public network card.")
-    for address in taken:
-        address.interface_id = card.id
-        primary = of_address(address).primary
+    for address in addresses:
+        address.interface_id = interface.id
+        primary = get_entitlement_of(address).primary
         if primary and getattr(instance, primary) is None:
             setattr(instance, primary, address.ip)
     session.flush()
-    session.expire(card, ["addresses", "prefixes"])
-    for address in taken:
+    session.expire(interface, ["addresses", "prefixes"])
+    for address in addresses:
         session.expire(address, ["interface"])
 
 
-def fulfil(instance, plan, reason, field=None):
+def allocate_missing(instance, plan, reason, field=None):
     """Gives what the instance has fewer of than the plan promises; what it has more of it keeps. `reason` has a place
     for the word of what ran out. Says whether anything was given."""
     given = False
-    for promise in PROMISES:
-        if not promise.comes(plan) or not (promise.kind == "private" or public(instance)):
+    for promise in ADDRESS_ENTITLEMENTS:
+        if not promise.entitled(plan) or not (promise.kind == "private" or has_public_interface(instance)):
             continue
-        with_card(instance, plan)
-        missing = promise.comes(plan) - len(promise.held(instance))
+        ensure_interface(instance, plan)
+        missing = promise.entitled(plan) - len(promise.held(instance))
         if missing > 0:
-            give(instance, promise, missing, reason=reason.format(promise.word), field=field)
+            allocate(instance, promise, missing, reason=reason.format(promise.word), field=field)
             given = True
     return given
 
 
-def card_of(instance):
+def find_interface(instance):
     """The card that all of this is on, or None."""
-    return next((card for card in instance.interfaces if card.kind in CARDS), None)
+    return next((card for card in instance.interfaces if card.kind in ADDRESS_INTERFACE_KINDS), None)
 
 
-def public(instance):
+def has_public_interface(instance):
     """Whether it has a public card, or gets one if it has none."""
-    card = card_of(instance)
+    card = find_interface(instance)
     return card.kind == "public" if card else instance.group.public_networking_enabled
 
 
-def with_card(instance, plan):
+def ensure_interface(instance, plan):
     """A machine that has no card gets one, at its next start if it is there already."""
-    if card_of(instance) is None:
-        kind = "public" if public(instance) else "private"
-        mac = unused(Interface.mac, random_mac)
+    if find_interface(instance) is None:
+        kind = "public" if has_public_interface(instance) else "private"
+        mac = generate_unique(Interface.mac, random_mac)
         instance.interfaces.append(Interface(mac=mac, port_speed=plan.port_speed, kind=kind))
         session.flush()

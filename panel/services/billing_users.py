@@ -31,20 +31,20 @@ def provision(*, external_id, email, password=None, **facts):
     password is mailed a link to choose one."""
     try:
         with session.begin_nested():
-            made = by_external_id(external_id)
+            made = find_by_external_id(external_id)
             if made is None:
                 made = accounts.create(email=email, password=password, external_id=external_id, **facts)
                 if password is None:
-                    passwords.ask_to_reset(made.email)
+                    passwords.request_reset(made.email)
             return made
     except IntegrityError:  # another request was faster
-        made = by_external_id(external_id)
+        made = find_by_external_id(external_id)
         if made is None:
             raise Invalid("There is an account with this email address.", email="This address is taken.") from None
         return made
 
 
-def by_external_id(external_id):
+def find_by_external_id(external_id):
     """Of operators too: what belongs to one of them is taken, and shown to nobody."""
     made = session.scalar(select(Account).where(Account.external_id == external_id))
     if made and made.is_admin:
@@ -53,6 +53,6 @@ def by_external_id(external_id):
 
 
 def update(account, **changes):
-    if "external_id" in changes and by_external_id(changes["external_id"]) not in (None, account):
+    if "external_id" in changes and find_by_external_id(changes["external_id"]) not in (None, account):
         raise Invalid("This external id is taken.", external_id="This id is taken.")
     return accounts.update(account, **changes)

@@ -8,28 +8,28 @@ from panel.core.errors import Conflict, Invalid, NotFound
 from panel.models import Hypervisor, HypervisorGroup, Image, ImageCopy, Instance, Plan, PlanGroup, Storage
 from panel.models.hypervisors import group_plan_groups
 from panel.services import group_grants
-from panel.services.crud import change, fetch, fetch_all, refuse_taken
+from panel.services.crud import ensure_unique_name, get_all_or_422, get_or_404, update_fields
 
 
-def locations(account=None):
+def select_locations(account=None):
     """Every open location, with whether a machine can be placed there now; with an account those it may choose."""
     return (
         select(HypervisorGroup)
-        .where(HypervisorGroup.enabled, group_grants.open_to(account))
+        .where(HypervisorGroup.enabled, group_grants.choosable_condition(account))
         .options(selectinload(HypervisorGroup.hypervisors))
         .order_by(HypervisorGroup.display_name, HypervisorGroup.id)
     )
 
 
-def location(location_id, account):
+def get_location(location_id, account):
     """One that the account may choose; any other is as good as unknown."""
     found = session.get(HypervisorGroup, location_id)
-    if found is None or not found.enabled or not group_grants.may_choose(found, account):
+    if found is None or not found.enabled or not group_grants.can_choose(found, account):
         raise NotFound("No such location.")
     return found
 
 
-def plan_groups(group=None):
+def select_plan_groups(group=None):
     """Open plan groups, of one location if it is given."""
     query = select(PlanGroup).where(PlanGroup.enabled).order_by(PlanGroup.position, PlanGroup.name)
     if group:
@@ -37,7 +37,7 @@ def plan_groups(group=None):
     return query
 
 
-def plans(group, plan_group_id=None):
+def select_plans(group, plan_group_id=None):
     """Plans that can be bought in a location."""
     query = (
         select(Plan)
@@ -49,7 +49,7 @@ def plans(group, plan_group_id=None):
     return query.where(Plan.plan_group_id == plan_group_id) if plan_group_id else query
 
 
-def plans_by_location(groups):
+def list_plans_by_location(groups):
     """The plans that can be bought in each of these locations, by the location's id."""
     found = {group.id: [] for group in groups}
     query = (
@@ -63,21 +63,21 @@ def plans_by_location(groups):
     return found
 
 
-def plan(group, plan_id, field="plan_id"):
-    found = session.scalar(plans(group).where(Plan.id == plan_id))
+def get_offered_plan(group, plan_id, field="plan_id"):
+    found = session.scalar(select_plans(group).where(Plan.id == plan_id))
     if found is None:
         raise Invalid("The plan cannot be chosen here.", **{field: "No such plan is offered in this location."})
     return found
 
 
-def every_plan_group(search=None, *, group=None):
+def list_all_plan_groups(search=None, *, group=None):
     query = select(PlanGroup).options(selectinload(PlanGroup.groups)).order_by(PlanGroup.position, PlanGroup.name)
     if group:
         query = query.where(PlanGroup.groups.any(HypervisorGroup.id == group.id))
     return query.where(PlanGroup.name.icontains(search, autoescape=True)) if search else query
 
 
-def every_plan(search=None, *, plan_group_id=None):
+def list_all_plans(search=None, *, plan_group_id=None):
     query = (
         select(Plan)
         .options(selectinload(Plan.group))
@@ -89,82 +89,82 @@ def every_plan(search=None, *, plan_group_id=None):
     return query.where(Plan.plan_group_id == plan_group_id) if plan_group_id else query
 
 
-def sold_plans():
+def select_sold_plans():
     """Plans that can be bought in some open location."""
     open_somewhere = PlanGroup.groups.any(HypervisorGroup.enabled)
-    return every_plan().where(Plan.enabled, PlanGroup.enabled, open_somewhere)
+    return list_all_plans().where(Plan.enabled, PlanGroup.enabled, open_somewhere)
 
 
-def plan_group_names():
+def select_plan_group_names():
     """Id and name of each, for a choice."""
     return select(PlanGroup.id, PlanGroup.display_name).order_by(PlanGroup.position, PlanGroup.name)
 
 
 def get_plan(plan_id):
-    return fetch(Plan, plan_id, "No such plan.")
+    return get_or_404(Plan, plan_id, "No such plan.")
 
 
 def get_plan_group(plan_group_id, field=None):
-    return fetch(PlanGroup, plan_group_id, "No such plan group.", field)
+    return get_or_404(PlanGroup, plan_group_id, "No such plan group.", field)
 
 
-def plan_groups_named(ids, field="plan_groups"):
+def get_plan_groups(ids, field="plan_groups"):
     """The plan groups with these ids, as a body lists them."""
-    return fetch_all(PlanGroup, ids, "No such plan group.", field)
+    return get_all_or_422(PlanGroup, ids, "No such plan group.", field)
 
 
 def create_plan_group(*, name, display_name=None, hypervisor_groups=(), **values):
-    refuse_taken(PlanGroup, name)
+    ensure_unique_name(PlanGroup, name)
     made = PlanGroup(name=name, display_name=display_name or name, groups=list(hypervisor_groups), **values)
     session.add(made)
     session.flush()
     return made
 
 
-def update_plan_group(found, **changes):
+def update_plan_group(plan_group, **changes):
     if "name" in changes:
-        refuse_taken(PlanGroup, changes["name"], but=found)
+        ensure_unique_name(PlanGroup, changes["name"], exclude=plan_group)
     if "hypervisor_groups" in changes:
         changes["groups"] = changes.pop("hypervisor_groups")
-    return change(found, changes)
+    return update_fields(plan_group, changes)
 
 
-def delete_plan_group(found):
-    if found.plans:
+def delete_plan_group(plan_group):
+    if plan_group.plans:
         raise Conflict("Plans belong to this group. Remove them first, or turn the group off.")
-    session.delete(found)
+    session.delete(plan_group)
     session.flush()
 
 
 def create_plan(group, *, name, **values):
-    refuse_taken(Plan, name, plan_group_id=group.id)
+    ensure_unique_name(Plan, name, plan_group_id=group.id)
     made = Plan(group=group, name=name, **values)
     session.add(made)
     session.flush()
     return made
 
 
-def update_plan(found, **changes):
+def update_plan(plan, **changes):
     """Changes what new machines get. Machines keep the size that they were made with."""
-    group = get_plan_group(changes.pop("plan_group_id", found.plan_group_id), "plan_group_id")
-    refuse_taken(Plan, changes.get("name", found.name), but=found, plan_group_id=group.id)
-    return change(found, {**changes, "group": group})
+    group = get_plan_group(changes.pop("plan_group_id", plan.plan_group_id), "plan_group_id")
+    ensure_unique_name(Plan, changes.get("name", plan.name), exclude=plan, plan_group_id=group.id)
+    return update_fields(plan, {**changes, "group": group})
 
 
-def plan_users(plans):
+def count_plan_users(plans):
     """How many instances have each plan, by its id."""
     counts = select(Instance.plan_id, func.count()).where(Instance.plan_id.in_([plan.id for plan in plans]))
     return dict(session.execute(counts.group_by(Instance.plan_id)).all())
 
 
-def delete_plan(found):
-    if session.scalar(select(Instance.id).where(Instance.plan_id == found.id).limit(1)):
+def delete_plan(plan):
+    if session.scalar(select(Instance.id).where(Instance.plan_id == plan.id).limit(1)):
         raise Conflict("Instances have this plan. Turn it off instead: then nobody can choose it any more.")
-    session.delete(found)
+    session.delete(plan)
     session.flush()
 
 
-def images(account=None, *, search=None, purpose=None):
+def select_images(account=None, *, search=None, purpose=None):
     """The catalog as this customer sees it; every image for an operator (no account)."""
     query = (
         select(Image)
@@ -177,7 +177,7 @@ def images(account=None, *, search=None, purpose=None):
             Image.status == "available",
             or_(
                 and_(Image.public, Image.purpose == "general"),
-                and_(Image.purpose == "user", account.owns(Image)),
+                and_(Image.purpose == "user", account.visible_rows(Image)),
             ),
         )
     if search:
@@ -189,39 +189,39 @@ def images(account=None, *, search=None, purpose=None):
     return query
 
 
-def public_images():
+def select_public_images():
     """What every customer may install."""
-    return images(purpose="general").where(Image.enabled, Image.public)
+    return select_images(purpose="general").where(Image.enabled, Image.public)
 
 
-def image(image_id, account=None, field="image_id"):
-    found = session.scalar(images(account).where(Image.id == image_id, Image.status == "available"))
+def get_available_image(image_id, account=None, field="image_id"):
+    found = session.scalar(select_images(account).where(Image.id == image_id, Image.status == "available"))
     if found is None:
         raise Invalid("The image cannot be chosen.", **{field: "No such image."})
     return found
 
 
 def get_image(image_id):
-    return fetch(Image, image_id, "No such image.")
+    return get_or_404(Image, image_id, "No such image.")
 
 
-def update_image(found, **changes):
-    check_purpose(found, changes.get("purpose", found.purpose))
-    return change(found, changes)
+def update_image(image, **changes):
+    ensure_purpose_allowed(image, changes.get("purpose", image.purpose))
+    return update_fields(image, changes)
 
 
-def check_purpose(found, purpose):
+def ensure_purpose_allowed(image, purpose):
     """Images of customers are `user`, all others something else. Going back to that is possible."""
-    if purpose == found.purpose:
+    if purpose == image.purpose:
         return
-    if found.account_id and purpose != "user":
+    if image.account_id and purpose != "user":
         raise Invalid("The purpose of a captured image cannot change.", purpose="Stays `user` for a captured image.")
-    if found.account_id is None and purpose == "user":
+    if image.account_id is None and purpose == "user":
         sentence = "Only images that customers captured are `user`."
         raise Invalid(sentence, purpose=sentence)
 
 
-def holders(image):
+def list_image_holders(image):
     """The hypervisors that have a copy of the image, by name."""
     has = select(ImageCopy.storage_id).where(ImageCopy.image_id == image.id)
     nodes = select(Hypervisor).where(Hypervisor.storages.any(Storage.id.in_(has)))
@@ -240,7 +240,7 @@ def register_image(*, name, **facts):
     return found
 
 
-def open_nodes(*groups):
+def select_open_hypervisors(*groups):
     """Hypervisors of these locations on which a new machine may be placed."""
     return (
         select(Hypervisor)

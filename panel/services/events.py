@@ -9,5 +9,5 @@ def listing(account=None, *, resource_id=None):
     """Newest first. With an account, only what happened to its resources."""
     query = select(Event).order_by(Event.id.desc())
     if account:
-        query = query.where(account.owns(Event))
+        query = query.where(account.visible_rows(Event))
     return query.where(Event.resource_id == resource_id) if resource_id else query

@@ -9,14 +9,14 @@ from panel.core.db import session
 from panel.models import Task
 
 QUEUE = "tasks"
-FAILED = text("tasks.status = 'failed'")
+FAILED_CONDITION = text("tasks.status = 'failed'")
 """In the words of the partial index."""
-UNKNOWN = "Unknown"
+UNKNOWN_ERROR_CLASS = "Unknown"
 """Of tasks that failed before the kind of a failure was written down."""
 
 
 @dataclass
-class Group:
+class FailedJobGroup:
     job: str
     exception_class: str
     count: int
@@ -25,11 +25,13 @@ class Group:
     queue: str = QUEUE
 
 
-def groups(since=None):
+def list_groups(since=None):
     """The latest first, counted by the database: no row of a task is read."""
-    when, what = Task.finished_at, func.coalesce(Task.error_class, UNKNOWN)
+    when, what = Task.finished_at, func.coalesce(Task.error_class, UNKNOWN_ERROR_CLASS)
     last = func.max(when).label("last_failed_at")
-    query = select(Task.kind, what, func.count(), func.min(when), last).where(FAILED).group_by(Task.kind, what)
+    query = (
+        select(Task.kind, what, func.count(), func.min(when), last).where(FAILED_CONDITION).group_by(Task.kind, what)
+    )
     if since:
         query = query.where(when >= since)
-    return [Group(*row) for row in session.execute(query.order_by(last.desc(), Task.kind))]
+    return [FailedJobGroup(*row) for row in session.execute(query.order_by(last.desc(), Task.kind))]

@@ -29,13 +29,13 @@ from panel.models import (
     Task,
 )
 
-APPLY = "firewall_apply"
-WAITING = ("pending", "queued")
+APPLY_TASK_KIND = "firewall_apply"
+WAITING_STATUSES = ("pending", "queued")
 
 
 @dataclass(frozen=True)
-class Allowed:
-    """One rule with every name in it looked up. `networks` is None for everybody, and may be empty: then nobody."""
+class EffectiveRule:
+    """One rule with every name in it looked up. `resolve_networks` is None for everybody, and may be empty: then nobody."""
 
     direction: str
     protocol: str
@@ -44,66 +44,66 @@ class Allowed:
     networks: tuple[str, ...] | None
 
 
-def groups_of(instance):
+def select_groups(instance):
     """The groups that an instance is in, by name."""
     inside = select(SecurityGroup).join(SecurityGroupMember).where(SecurityGroupMember.instance_id == instance.id)
     return inside.order_by(SecurityGroup.name, SecurityGroup.id)
 
 
-def in_effect(instance):
+def get_effective_rules(instance):
     """Everything that is allowed, or None when the instance is in no group. A constant number of queries."""
-    found = by_rule(instance)
+    found = get_groups_by_rule(instance)
     return None if found is None else tuple(found)
 
 
-def by_rule(instance):
+def get_groups_by_rule(instance):
     """The same, each with the groups whose rules allow it; with none what is allowed because no rule is about going
     out."""
-    if session.connection().scalar(membership(), {"instance_id": instance.id}) is None:
+    if session.connection().scalar(select_membership(), {"instance_id": instance.id}) is None:
         return None
     shown = selectinload(SecurityGroup.rules).joinedload(SecurityRule.ip_set).selectinload(IpSet.entries)
-    groups = session.scalars(groups_of(instance).options(shown).execution_options(populate_existing=True)).all()
+    groups = session.scalars(select_groups(instance).options(shown).execution_options(populate_existing=True)).all()
     if not groups:
         return None
     rules = [(rule, group) for group in groups for rule in group.rules]
-    members = addresses_of({rule.remote_group_id for rule, _ in rules if rule.remote_group_id}, instance)
+    members = get_group_addresses({rule.remote_group_id for rule, _ in rules if rule.remote_group_id}, instance)
     found = {}
     for rule, group in rules:
-        found.setdefault(allowed(rule, members), []).append(group)
+        found.setdefault(resolve_rule(rule, members), []).append(group)
     if not any(rule.direction == "egress" for rule, _ in rules):
-        found |= {Allowed("egress", "all", family, None, None): [] for family in (4, 6)}
+        found |= {EffectiveRule("egress", "all", family, None, None): [] for family in (4, 6)}
     return found
 
 
 @cache
-def membership():
+def select_membership():
     """Most instances are in no group, and this is a cheap question."""
     found = select(SecurityGroupMember.group_id).where(SecurityGroupMember.instance_id == bindparam("instance_id"))
     return found.limit(1)
 
 
-def allowed(rule, members):
+def resolve_rule(rule, members):
     family = int(rule.ip_version.removeprefix("ipv"))
     ports = None if rule.port_range_min is None else (rule.port_range_min, rule.port_range_max)
-    return Allowed(rule.direction, rule.protocol, family, ports, networks(rule, family, members))
+    return EffectiveRule(rule.direction, rule.protocol, family, ports, resolve_networks(rule, family, members))
 
 
-def networks(rule, family, members):
+def resolve_networks(rule, family, members):
     """With whom, in as few networks as possible; None is everybody."""
     if rule.cidr:
         return (str(ipaddress.ip_network(rule.cidr, strict=False)),)
     if rule.ip_set:
-        return fewest(entry.cidr for entry in rule.ip_set.entries)
+        return collapse_networks(entry.cidr for entry in rule.ip_set.entries)
     if rule.remote_group_id:
-        return fewest(ip for ip in members.get(rule.remote_group_id, ()) if (":" in ip) == (family == 6))
+        return collapse_networks(ip for ip in members.get(rule.remote_group_id, ()) if (":" in ip) == (family == 6))
     return None
 
 
-def fewest(found):
+def collapse_networks(found):
     return tuple(map(str, ipaddress.collapse_addresses(map(ipaddress.ip_network, found))))
 
 
-def addresses_of(group_ids, instance):
+def get_group_addresses(group_ids, instance):
     """By group: the addresses of its instances that are of the same account as this one."""
     held = select(SecurityGroupMember.group_id, Address.ip).join(
         Interface, Interface.instance_id == SecurityGroupMember.instance_id
@@ -116,7 +116,7 @@ def addresses_of(group_ids, instance):
     return found
 
 
-def changed(*, groups=(), members_of=(), ip_sets=(), instances=(), actor="system"):
+def apply_to_affected(*, groups=(), members_of=(), ip_sets=(), instances=(), actor="system"):
     """Has the rules applied anew on every machine that they reach: those in `groups` whose rules changed, those whose
     rules refer to a group of `members_of` (somebody came or went) or to one of `ip_sets`, and `instances` themselves.
     A machine that has to be told already is not told twice; one that is being made is told once it is there, because
@@ -131,26 +131,28 @@ def changed(*, groups=(), members_of=(), ip_sets=(), instances=(), actor="system
     reached = or_(Instance.id.in_(instances), Instance.id.in_(select(SecurityGroupMember.instance_id).where(within)))
     session.flush()
     rows = session.scalars(select(Instance).where(reached, or_(Instance.deployed, Instance.rebuilding))).all()
-    told = waiting([row.id for row in rows])
-    return [apply(row, actor) for row in rows if row.id not in told]
+    told = get_waiting_ids([row.id for row in rows])
+    return [enqueue_apply(row, actor) for row in rows if row.id not in told]
 
 
-def waiting(instance_ids):
+def get_waiting_ids(instance_ids):
     """Those with a task that has not begun and will read what is true when it does. Locked, so that it does not begin
     before this transaction has ended."""
-    open_ones = select(Task).where(Task.resource_id.in_(instance_ids), Task.kind == APPLY, Task.status.in_(WAITING))
+    open_ones = select(Task).where(
+        Task.resource_id.in_(instance_ids), Task.kind == APPLY_TASK_KIND, Task.status.in_(WAITING_STATUSES)
+    )
     return {task.resource_id for task in session.scalars(open_ones.with_for_update())}
 
 
-def apply(instance, actor):
+def enqueue_apply(instance, actor):
     return jobs.enqueue(
         "firewall_apply", "instance", instance, lock="light", actor=actor, hypervisor_id=instance.hypervisor_id
     )
 
 
-def readdressed(instance, actor="system"):
+def apply_after_address_change(instance, actor="system"):
     """The instance got or lost addresses: its own filter changes, and those that let it in by its groups."""
     inside = session.scalars(
         select(SecurityGroupMember.group_id).where(SecurityGroupMember.instance_id == instance.id)
     ).all()
-    return changed(members_of=inside, instances=[instance.id], actor=actor)
+    return apply_to_affected(members_of=inside, instances=[instance.id], actor=actor)

@@ -4,19 +4,19 @@ from panel.core.db import session
 from panel.services import firewall
 
 
-def of(instance):
+def describe(instance):
     """Its groups and what they allow together, as the node is told, each with the groups that it comes from. A constant
     number of queries."""
-    allowed = firewall.by_rule(instance)
+    allowed = firewall.get_groups_by_rule(instance)
     return {
         "restricted": allowed is not None,
         "smtp_blocked": not instance.enable_smtp,
-        "security_groups": session.scalars(firewall.groups_of(instance)).all(),
-        "rules": [rule(each, groups) for each, groups in (allowed or {}).items()],
+        "security_groups": session.scalars(firewall.select_groups(instance)).all(),
+        "rules": [describe_rule(each, groups) for each, groups in (allowed or {}).items()],
     }
 
 
-def rule(allowed, groups):
+def describe_rule(allowed, groups):
     low, high = allowed.ports or (None, None)
     return {
         "direction": allowed.direction,

@@ -6,12 +6,12 @@ from panel.core import clock, jobs
 from panel.core.db import session
 from panel.core.errors import Conflict, Invalid
 from panel.models import Forge, Task
-from panel.models.tasks import OPEN
+from panel.models.tasks import OPEN_STATUSES
 
-KEPT = 10
+MAX_REMEMBERED_SESSIONS = 10
 """Sessions that an instance remembers (specification 2.3)."""
 
-WORDS = {
+LIVE_SESSION_REASONS = {
     "suspended": "The instance is suspended. It has to be unsuspended first.",
     "task_running": "Another task is working on this instance. Wait until it has ended.",
     "not_running": "The instance is not running. Start it first.",
@@ -20,39 +20,39 @@ WORDS = {
     "session_creating": "The live session is still being created. Wait until it is active.",
     "session_failed": "The live session failed, so there is nothing to commit or discard. Enable a new one.",
 }
-HALF_COMMITTED = "Part of the changes is in the disks already. Commit the session again."
+HALF_COMMITTED_MESSAGE = "Part of the changes is in the disks already. Commit the session again."
 
 
-def latest(instance):
+def find_latest(instance):
     """The newest session of the instance, or None."""
     newest = select(Forge).where(Forge.instance_id == instance.id).order_by(Forge.id.desc()).limit(1)
     return session.scalar(newest)
 
 
-def state(instance):
-    newest = latest(instance)
+def describe_state(instance):
+    newest = find_latest(instance)
     return {"active": newest is not None and newest.active, "session": newest}
 
 
-def in_use(instance):
+def is_active(instance):
     """Whether a session lies, or may lie, over the disks."""
-    newest = latest(instance)
+    newest = find_latest(instance)
     return newest is not None and (newest.active or newest.status == "creating")
 
 
-def refuse_while_active(instance):
+def ensure_not_active(instance):
     """For what a session would be in the way of: its disks may not change under it."""
-    if in_use(instance):
+    if is_active(instance):
         raise Conflict("A live session is active. Commit or discard it first.", reason="already_active")
 
 
-def refusal(instance, action):
+def action_error(instance, action):
     """The reason word why the action (`enable`, `commit`, `discard`) is refused now, or None. The first of several
     reasons is the one that is told (decision OP-13)."""
-    newest = latest(instance)
+    newest = find_latest(instance)
     if instance.suspended_reason:
         return "suspended"
-    if instance.migrating or busy(instance):
+    if instance.migrating or is_busy(instance):
         return "task_running"
     if instance.state != "running":
         return "not_running"
@@ -63,32 +63,32 @@ def refusal(instance, action):
     return {"creating": "session_creating", "failed": "session_failed"}.get(newest.status)
 
 
-def busy(instance):
+def is_busy(instance):
     """Whether work on the machine is under way. The session's own creation has a reason of its own."""
-    under_way = select(Task.id).where(Task.resource_id == instance.id, Task.status.in_(OPEN))
+    under_way = select(Task.id).where(Task.resource_id == instance.id, Task.status.in_(OPEN_STATUSES))
     weighty = or_(Task.lock != "light", Task.kind.like("instance_%"))
     return session.scalar(under_way.where(weighty, Task.kind != "forge_enable").limit(1)) is not None
 
 
-def allow(instance, action):
-    reason = refusal(instance, action)
+def ensure_allowed(instance, action):
+    reason = action_error(instance, action)
     if reason:
-        raise Conflict(WORDS[reason], reason=reason)
+        raise Conflict(LIVE_SESSION_REASONS[reason], reason=reason)
 
 
 def enable(instance, *, actor, disk_ids=None):
     """Begins a session over the disks, by default the first. Returns it with its task."""
-    allow(instance, "enable")
-    disks = chosen(instance, disk_ids)
+    ensure_allowed(instance, "enable")
+    disks = get_disks(instance, disk_ids)
     forge = Forge(instance=instance, disks=[{"id": disk.id, "name": disk.name, "size": disk.size} for disk in disks])
     session.add(forge)
     session.flush()
     task = enqueue(forge, "enable", actor)
-    forget_old(instance)
+    purge_old(instance)
     return forge, task
 
 
-def chosen(instance, disk_ids):
+def get_disks(instance, disk_ids):
     if not disk_ids:
         return instance.disks[:1]
     found = {disk.id: disk for disk in instance.disks if disk.attached}
@@ -99,19 +99,19 @@ def chosen(instance, disk_ids):
 
 def commit(instance, *, actor):
     """Keeps the changes, while the guest goes on. Returns the session and the task."""
-    return end(instance, "commit", "committing", actor)
+    return end_session(instance, "commit", "committing", actor)
 
 
 def discard(instance, *, actor):
     """Gives the changes up: the guest is powered off and boots from what its disks were."""
-    return end(instance, "discard", "discarding", actor)
+    return end_session(instance, "discard", "discarding", actor)
 
 
-def end(instance, action, status, actor):
-    allow(instance, action)
-    forge = latest(instance)
+def end_session(instance, action, status, actor):
+    ensure_allowed(instance, action)
+    forge = find_latest(instance)
     if action == "discard" and forge.merging:
-        raise Conflict(HALF_COMMITTED, reason="session_failed")
+        raise Conflict(HALF_COMMITTED_MESSAGE, reason="session_failed")
     forge.status, forge.error = status, None
     return forge, enqueue(forge, action, actor)
 
@@ -129,15 +129,17 @@ def enqueue(forge, action, actor):
     )
 
 
-def forget_old(instance):
-    older = select(Forge).where(Forge.instance_id == instance.id).order_by(Forge.id.desc()).offset(KEPT)
+def purge_old(instance):
+    older = (
+        select(Forge).where(Forge.instance_id == instance.id).order_by(Forge.id.desc()).offset(MAX_REMEMBERED_SESSIONS)
+    )
     for forge in session.scalars(older):
         session.delete(forge)
     session.flush()
     session.expire(instance, ["forges"])
 
 
-def settled(forge, status, error=None):
+def record_outcome(forge, status, error=None):
     """What workers brought about."""
     forge.status, forge.error = status, error
     forge.ended_at = clock.now() if status in ("committed", "discarded", "failed") else None

@@ -10,22 +10,22 @@ from panel.core import clock, jobs
 from panel.core.db import on_commit, session
 from panel.core.errors import Conflict, Invalid
 from panel.models import Disk, Hypervisor, HypervisorGroup, Instance, Migration, Storage, Subnet, Volume, VolumeSnapshot
-from panel.schemas.hypervisors import uri_fault
-from panel.services.crud import change, fetch, fetch_all, refuse_taken
+from panel.schemas.hypervisors import uri_error
+from panel.services.crud import ensure_unique_name, get_all_or_422, get_or_404, update_fields
 
-GiB = 1024**3
-HELD = union_all(
+BYTES_PER_GIB = 1024**3
+ALLOCATED_STORAGE = union_all(
     select(Disk.storage_id, Disk.size),
     select(Volume.storage_id, func.coalesce(Volume.growing_to, Volume.size)),
     select(VolumeSnapshot.storage_id, VolumeSnapshot.size),
 ).subquery("held")
 """Everything that takes room in storages: where, and how many GiB."""
 
-STALE = timedelta(minutes=1)
+HYPERVISOR_STALE_AFTER = timedelta(minutes=1)
 """Workers look at a host every few seconds. One that nobody looked at for so long is not known to be up."""
 
 
-def groups(search=None):
+def select_groups(search=None):
     query = select(HypervisorGroup).options(
         selectinload(HypervisorGroup.hypervisors), selectinload(HypervisorGroup.plan_groups)
     )
@@ -35,48 +35,48 @@ def groups(search=None):
     return query.order_by(HypervisorGroup.display_name, HypervisorGroup.id)
 
 
-def group_names():
+def select_group_names():
     """Id and name of each, for a choice."""
     return select(HypervisorGroup.id, HypervisorGroup.display_name).order_by(HypervisorGroup.display_name)
 
 
-def group(group_id, field=None):
-    return fetch(HypervisorGroup, group_id, "No such hypervisor group.", field)
+def get_group(group_id, field=None):
+    return get_or_404(HypervisorGroup, group_id, "No such hypervisor group.", field)
 
 
-def groups_named(ids, field="hypervisor_groups"):
+def get_groups(ids, field="hypervisor_groups"):
     """The groups with these ids, as a body lists them."""
-    return fetch_all(HypervisorGroup, ids, "No such hypervisor group.", field)
+    return get_all_or_422(HypervisorGroup, ids, "No such hypervisor group.", field)
 
 
 def create_group(*, name, display_name=None, plan_groups=(), **values):
-    refuse_taken(HypervisorGroup, name)
-    check_backup_policy(values.get("default_backup_policy_id"))
+    ensure_unique_name(HypervisorGroup, name)
+    ensure_backup_policy(values.get("default_backup_policy_id"))
     made = HypervisorGroup(name=name, display_name=display_name or name, plan_groups=list(plan_groups), **values)
     session.add(made)
     session.flush()
     return made
 
 
-def update_group(found, **changes):
+def update_group(group, **changes):
     if "name" in changes:
-        refuse_taken(HypervisorGroup, changes["name"], but=found)
-    check_backup_policy(changes.get("default_backup_policy_id"))
-    return change(found, changes)
+        ensure_unique_name(HypervisorGroup, changes["name"], exclude=group)
+    ensure_backup_policy(changes.get("default_backup_policy_id"))
+    return update_fields(group, changes)
 
 
-def check_backup_policy(policy_id):
+def ensure_backup_policy(policy_id):
     """There are no backup policies yet, so no id names one."""
     if policy_id:
         raise Invalid("No such backup policy.", default_backup_policy_id="No such backup policy.")
 
 
-def delete_group(found):
-    if found.hypervisors:
+def delete_group(group):
+    if group.hypervisors:
         raise Conflict("Hypervisors belong to this group. Move or remove them first.")
-    if session.scalar(select(Subnet.id).where(Subnet.group_id == found.id).limit(1)):
+    if session.scalar(select(Subnet.id).where(Subnet.group_id == group.id).limit(1)):
         raise Conflict("Subnets belong to this group. Remove them first.")
-    session.delete(found)
+    session.delete(group)
     session.flush()
 
 
@@ -89,33 +89,37 @@ def listing(search=None, *, status=None, group_id=None):
     return query.where(Hypervisor.group_id == group_id) if group_id else query
 
 
-def names():
+def select_names():
     """Id and name of each, for a choice."""
     return select(Hypervisor.id, Hypervisor.name).order_by(Hypervisor.name)
 
 
-def condition(hypervisor):
+def get_condition(hypervisor):
     """`up`, `stale`, `unknown` or `down`."""
-    old = hypervisor.seen_at is None or hypervisor.seen_at < clock.now() - STALE
+    old = hypervisor.seen_at is None or hypervisor.seen_at < clock.now() - HYPERVISOR_STALE_AFTER
     return "stale" if hypervisor.status == "up" and old else hypervisor.status
 
 
-def ailing():
+def with_problems():
     """Hosts that do not answer, or that nobody has looked at of late; those that are down come first."""
-    quiet = or_(Hypervisor.status != "up", Hypervisor.seen_at.is_(None), Hypervisor.seen_at < clock.now() - STALE)
+    quiet = or_(
+        Hypervisor.status != "up",
+        Hypervisor.seen_at.is_(None),
+        Hypervisor.seen_at < clock.now() - HYPERVISOR_STALE_AFTER,
+    )
     return listing().where(quiet).order_by(None).order_by(Hypervisor.status, Hypervisor.name)
 
 
-def with_strangers():
+def with_unmanaged_machines():
     """Hosts with machines that no instance knows."""
     return listing().where(func.json_array_length(Hypervisor.strangers) > 0)
 
 
 def get(hypervisor_id, field=None):
-    return fetch(Hypervisor, hypervisor_id, "No such hypervisor.", field)
+    return get_or_404(Hypervisor, hypervisor_id, "No such hypervisor.", field)
 
 
-def named(name, field):
+def get_by_id_or_name(name, field):
     """The hypervisor with this id or name, as a body has it."""
     found = session.scalar(select(Hypervisor).where(or_(Hypervisor.id == name, Hypervisor.name == name)).limit(1))
     if found is None:
@@ -123,63 +127,63 @@ def named(name, field):
     return found
 
 
-def create(found_group, *, name, driver, uri, storage_path, **values):
+def create(group, *, name, driver, uri, storage_path, **values):
     """Adds a host with one storage. A worker looks at it at once: until then its status is `unknown`."""
-    refuse_taken(Hypervisor, name)
-    refuse_address(driver, uri)
-    hypervisor = Hypervisor(group=found_group, name=name, driver=driver, uri=uri, **values)
+    ensure_unique_name(Hypervisor, name)
+    ensure_usable_address(driver, uri)
+    hypervisor = Hypervisor(group=group, name=name, driver=driver, uri=uri, **values)
     hypervisor.storages = [Storage(name="default", path=storage_path)]
     session.add(hypervisor)
     session.flush()
-    check(hypervisor)
+    probe(hypervisor)
     return hypervisor
 
 
-def refuse_address(driver, uri, but=None):
+def ensure_usable_address(driver, uri, exclude=None):
     """Raises when the address cannot be used, or is another hypervisor's: the same host twice would be filled twice."""
-    fault = uri_fault(driver, uri)
+    fault = uri_error(driver, uri)
     if fault:
         raise Invalid("The address cannot be used.", uri=fault)
     same = session.scalar(select(Hypervisor).where(Hypervisor.uri == uri, Hypervisor.driver == "libvirt").limit(1))
-    if same and same is not but:
+    if same and same is not exclude:
         raise Invalid("There is a hypervisor with this address.", uri=f"This is the address of {same.name}.")
 
 
 def update(hypervisor, **changes):
     """Changes what was sent. A new address has to prove itself: the status is `unknown` until a worker looked."""
     if "name" in changes:
-        refuse_taken(Hypervisor, changes["name"], but=hypervisor)
+        ensure_unique_name(Hypervisor, changes["name"], exclude=hypervisor)
     if "hypervisor_group_id" in changes:
-        changes["group"] = group(changes.pop("hypervisor_group_id"), "hypervisor_group_id")
-        if changes["group"] is not hypervisor.group and occupied(hypervisor):
+        changes["group"] = get_group(changes.pop("hypervisor_group_id"), "hypervisor_group_id")
+        if changes["group"] is not hypervisor.group and is_occupied(hypervisor):
             raise Conflict(
                 "Instances of its group run on this hypervisor. Move or destroy them before it changes group."
             )
     moved = "uri" in changes and changes["uri"] != hypervisor.uri
     if moved:
-        refuse_address(hypervisor.driver, changes["uri"], but=hypervisor)
+        ensure_usable_address(hypervisor.driver, changes["uri"], exclude=hypervisor)
         changes |= {"status": "unknown", "status_detail": None}
-    change(hypervisor, changes)
+    update_fields(hypervisor, changes)
     if moved:
-        check(hypervisor)
+        probe(hypervisor)
     return hypervisor
 
 
-def occupied(hypervisor):
+def is_occupied(hypervisor):
     return session.scalar(select(Instance.id).where(Instance.hypervisor_id == hypervisor.id).limit(1)) is not None
 
 
-def keeps_volumes(hypervisor):
+def has_volumes(hypervisor):
     """Volumes and their snapshots, once there is no instance with disks any more."""
-    lying = select(HELD.c.storage_id).join(Storage, Storage.id == HELD.c.storage_id)
+    lying = select(ALLOCATED_STORAGE.c.storage_id).join(Storage, Storage.id == ALLOCATED_STORAGE.c.storage_id)
     return session.scalar(lying.where(Storage.hypervisor_id == hypervisor.id).limit(1)) is not None
 
 
 def delete(hypervisor):
     session.refresh(hypervisor, with_for_update=True)  # a create that is choosing this host goes first
-    if occupied(hypervisor):
+    if is_occupied(hypervisor):
         raise Conflict("Instances run on this hypervisor. Destroy or move them first.")
-    if keeps_volumes(hypervisor):
+    if has_volumes(hypervisor):
         raise Conflict("Volumes lie on this hypervisor. Delete them first.")
     for found in hypervisor.storages:
         session.delete(found)
@@ -187,9 +191,9 @@ def delete(hypervisor):
     session.flush()
 
 
-def check(hypervisor):
+def probe(hypervisor):
     """Asks a worker to look at the host: reachable, capabilities, capacity."""
-    on_commit(lambda: jobs.call("worker.sync.node_sync.check", hypervisor.id))
+    on_commit(lambda: jobs.enqueue_call("worker.sync.node_sync.probe", hypervisor.id))
 
 
 def test(hypervisor):
@@ -197,41 +201,41 @@ def test(hypervisor):
     stays open for new machines meanwhile."""
     if hypervisor.status == "down":
         hypervisor.status, hypervisor.status_detail = "unknown", None
-    check(hypervisor)
+    probe(hypervisor)
 
 
-def storages():
+def select_storages():
     return select(Storage).options(selectinload(Storage.hypervisor)).order_by(Storage.hypervisor_id, Storage.name)
 
 
-def storage(storage_id):
-    return fetch(Storage, storage_id, "No such storage.")
+def get_storage(storage_id):
+    return get_or_404(Storage, storage_id, "No such storage.")
 
 
 def create_storage(hypervisor, *, name, path, **values):
-    refuse_taken(Storage, name, hypervisor_id=hypervisor.id)
+    ensure_unique_name(Storage, name, hypervisor_id=hypervisor.id)
     if path in [other.path for other in hypervisor.storages]:
         raise Invalid("The hypervisor has a storage in this folder.", path="Another storage of it is there.")
     made = Storage(hypervisor=hypervisor, name=name, path=path, **values)
     session.add(made)
     session.flush()
-    check(hypervisor)
+    probe(hypervisor)
     return made
 
 
-def update_storage(found, **changes):
-    return change(found, changes)
+def update_storage(storage, **changes):
+    return update_fields(storage, changes)
 
 
-def delete_storage(found):
-    session.refresh(found.hypervisor, with_for_update=True)
-    if promised([found.id]):
+def delete_storage(storage):
+    session.refresh(storage.hypervisor, with_for_update=True)
+    if get_storage_allocations([storage.id]):
         raise Conflict("Disks are in this storage. Destroy or move those instances first.")
-    session.delete(found)
+    session.delete(storage)
     session.flush()
 
 
-def usage(hypervisor_ids):
+def get_allocations(hypervisor_ids):
     """What instances have been promised, by hypervisor id: machines, cores, MiB of memory, GiB of disk. Those that are
     on their way to it have been promised cores and memory, too."""
     machines = (
@@ -239,7 +243,9 @@ def usage(hypervisor_ids):
         .where(Instance.hypervisor_id.in_(hypervisor_ids))
         .group_by(Instance.hypervisor_id)
     )
-    disks = select(Storage.hypervisor_id, func.sum(HELD.c.size)).join(HELD, HELD.c.storage_id == Storage.id)
+    disks = select(Storage.hypervisor_id, func.sum(ALLOCATED_STORAGE.c.size)).join(
+        ALLOCATED_STORAGE, ALLOCATED_STORAGE.c.storage_id == Storage.id
+    )
     disks = disks.where(Storage.hypervisor_id.in_(hypervisor_ids)).group_by(Storage.hypervisor_id)
     arriving = (
         select(Migration.target_id, func.sum(Instance.cpu_cores), func.sum(Instance.ram))
@@ -258,26 +264,28 @@ def usage(hypervisor_ids):
     return used
 
 
-def weigh(hypervisors):
-    """Notes on each row as `promised` what its instances have been promised."""
-    used = usage([hypervisor.id for hypervisor in hypervisors])
+def with_allocation(hypervisors):
+    """Notes on each row as `get_storage_allocations` what its instances have been promised."""
+    used = get_allocations([hypervisor.id for hypervisor in hypervisors])
     for hypervisor in hypervisors:
         hypervisor.promised = SimpleNamespace(**used[hypervisor.id])
     return hypervisors
 
 
-def fill(storages):
-    """Notes on each storage as `promised` the GiB of the disks that are there."""
-    sums = promised([storage.id for storage in storages])
+def with_storage_allocation(storages):
+    """Notes on each storage as `get_storage_allocations` the GiB of the disks that are there."""
+    sums = get_storage_allocations([storage.id for storage in storages])
     for found in storages:
         found.promised = sums.get(found.id, 0)
     return storages
 
 
-def promised(storage_ids):
+def get_storage_allocations(storage_ids):
     """GiB of disks and volumes by storage id, those that are on their way to it included."""
-    sums = select(HELD.c.storage_id, func.sum(HELD.c.size)).where(HELD.c.storage_id.in_(storage_ids))
-    found = dict(session.execute(sums.group_by(HELD.c.storage_id)).all())
+    sums = select(ALLOCATED_STORAGE.c.storage_id, func.sum(ALLOCATED_STORAGE.c.size)).where(
+        ALLOCATED_STORAGE.c.storage_id.in_(storage_ids)
+    )
+    found = dict(session.execute(sums.group_by(ALLOCATED_STORAGE.c.storage_id)).all())
     arriving = select(Migration.storage_id, func.sum(Disk.size)).join(Disk, Disk.instance_id == Migration.instance_id)
     arriving = arriving.where(Migration.storage_id.in_(storage_ids), Migration.status == "active")
     for i, size in session.execute(arriving.group_by(Migration.storage_id)):
@@ -285,7 +293,7 @@ def promised(storage_ids):
     return found
 
 
-SAID = (
+REPORTED_CAPABILITIES = (
     "version",
     "cpu_cores",
     "accelerated",
@@ -299,11 +307,11 @@ SAID = (
 """What a node says of itself and the row keeps."""
 
 
-def seen(hypervisor, capabilities=None, pools=()):
+def mark_up(hypervisor, capabilities=None, pools=()):
     """Notes that the host answered, and what it said."""
     hypervisor.status, hypervisor.status_detail, hypervisor.seen_at = "up", None, clock.now()
     if capabilities:
-        for field in SAID:
+        for field in REPORTED_CAPABILITIES:
             setattr(hypervisor, field, getattr(capabilities, field))
         hypervisor.memory_mb = capabilities.memory // 1024**2
     for pool in pools:
@@ -312,6 +320,6 @@ def seen(hypervisor, capabilities=None, pools=()):
                 found.capacity, found.free = pool.capacity, pool.free
 
 
-def unseen(hypervisor, error):
+def mark_down(hypervisor, error):
     """Notes that the host does not answer. What is known of its machines stays as it was."""
     hypervisor.status, hypervisor.status_detail = "down", error

@@ -8,30 +8,36 @@ from sqlalchemy.exc import IntegrityError
 from panel.core import clock
 from panel.core.db import session
 from panel.core.errors import Invalid
-from panel.models import Repeat
+from panel.models import IdempotencyKey
 
-KEPT = timedelta(hours=24)
+IDEMPOTENCY_KEY_RETENTION = timedelta(hours=24)
 
 
-def begin(token_id, key, request_hash):
+def get_or_create(token_id, key, request_hash):
     """The row of this token's request with the key. Its `status` is 0 when the request is new: whoever carries it out
     writes the answer there, in the same transaction. A second one waits until that is committed, or takes its place
     when it failed. The same key with another request is refused."""
-    session.execute(delete(Repeat).where(Repeat.token_id == token_id, Repeat.key == key, expired()))
-    row = Repeat(token_id=token_id, key=key, request_hash=request_hash)
+    session.execute(
+        delete(IdempotencyKey).where(
+            IdempotencyKey.token_id == token_id, IdempotencyKey.key == key, expired_condition()
+        )
+    )
+    row = IdempotencyKey(token_id=token_id, key=key, request_hash=request_hash)
     try:
         with session.begin_nested():
             session.add(row)
     except IntegrityError:
-        row = session.scalar(select(Repeat).where(Repeat.token_id == token_id, Repeat.key == key))
+        row = session.scalar(
+            select(IdempotencyKey).where(IdempotencyKey.token_id == token_id, IdempotencyKey.key == key)
+        )
     if row.request_hash != request_hash:
         raise Invalid("This Idempotency-Key was used for another request. Use a new key for each request.")
     return row
 
 
-def expired():
-    return Repeat.created_at < clock.now() - KEPT
+def expired_condition():
+    return IdempotencyKey.created_at < clock.now() - IDEMPOTENCY_KEY_RETENTION
 
 
-def tidy():
-    session.execute(delete(Repeat).where(expired()))
+def purge_expired():
+    session.execute(delete(IdempotencyKey).where(expired_condition()))

@@ -7,7 +7,7 @@ from sqlalchemy import select
 from panel.core.db import session
 
 
-def unused(column, make):
+def generate_unique(column, make):
     """A random value that the column does not hold yet; its unique index has the last word."""
     while session.scalar(select(column).where(column == (value := make()))):
         pass

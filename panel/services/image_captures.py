@@ -7,16 +7,16 @@ from panel.core import jobs
 from panel.core.db import session
 from panel.core.errors import Conflict, Invalid, NotFound
 from panel.models import Image, ImageCopy, Instance, Storage, Task
-from panel.models.tasks import OPEN
+from panel.models.tasks import OPEN_STATUSES
 from panel.services import forges, tasks
-from panel.services.state_machine import BUSY, WORDS
+from panel.services.state_machine import REASONS, TASK_RUNNING
 
-MOST_OWN = 10
+MAX_CAPTURED_IMAGES = 10
 
 
 def listing(account, *, search=None):
     """The account's own, newest first."""
-    query = select(Image).where(account.owns(Image), Image.purpose == "user").order_by(Image.id.desc())
+    query = select(Image).where(account.visible_rows(Image), Image.purpose == "user").order_by(Image.id.desc())
     query = query.options(selectinload(Image.downloads))
     return query.where(Image.label.icontains(search, autoescape=True)) if search else query
 
@@ -31,10 +31,12 @@ def get(image_id, account):
 def capture(instance, *, name, actor, cloudinit=None, type=None):
     """A new image of the instance's first disk as it is when the copy begins, also while it runs. Returns its row,
     `creating`."""
-    refuse(instance)
+    ensure_capturable(instance)
     have = session.scalar(select(func.count()).where(Image.account_id == instance.account_id, Image.purpose == "user"))
-    if have >= MOST_OWN:
-        raise Invalid(f"An account may have {MOST_OWN} images of its own. Remove one first.", reason="limit_reached")
+    if have >= MAX_CAPTURED_IMAGES:
+        raise Invalid(
+            f"An account may have {MAX_CAPTURED_IMAGES} images of its own. Remove one first.", reason="limit_reached"
+        )
     source = instance.image
     image = Image(
         account_id=instance.account_id,
@@ -55,7 +57,7 @@ def capture(instance, *, name, actor, cloudinit=None, type=None):
     )
     session.add(image)
     session.flush()
-    work(instance, image, actor)
+    enqueue_capture(instance, image, actor)
     return image
 
 
@@ -63,38 +65,38 @@ def retry(image, account, *, actor):
     """Copy the instance of a failed image again."""
     if image.status != "error":
         raise Conflict("The image did not fail.", reason="not_failed")
-    owned = select(Instance).where(account.owns(Instance), Instance.id == image.instance_id)
+    owned = select(Instance).where(account.visible_rows(Instance), Instance.id == image.instance_id)
     instance = session.scalar(owned)
     if instance is None:
         raise Conflict("The instance of this image is gone. Make an image of another one.", reason="instance_gone")
-    refuse(instance)
+    ensure_capturable(instance)
     image.status = "creating"
-    work(instance, image, actor)
+    enqueue_capture(instance, image, actor)
     session.flush()
     return image
 
 
-def refuse(instance):
+def ensure_capturable(instance):
     if instance.state == "migrating" or instance.rebuilding:
-        raise Conflict(WORDS[BUSY], reason=BUSY)
+        raise Conflict(REASONS[TASK_RUNNING], reason=TASK_RUNNING)
     for reason, so in (("suspended", instance.suspended_reason), ("not_deployed", not instance.deployed)):
         if so:
-            raise Conflict(WORDS[reason], reason=reason)
-    forges.refuse_while_active(instance)
+            raise Conflict(REASONS[reason], reason=reason)
+    forges.ensure_not_active(instance)
     if not instance.group.allows("image"):
         raise Conflict("No images are made of instances in this location.", reason="image_disabled")
 
 
-def refuse_while_open(instance):
+def ensure_no_open_capture(instance):
     """For what takes the disk elsewhere."""
     copying = select(Task.id).where(
-        Task.resource_id == instance.id, Task.kind == "image_capture", Task.status.in_(OPEN)
+        Task.resource_id == instance.id, Task.kind == "image_capture", Task.status.in_(OPEN_STATUSES)
     )
     if session.scalar(copying.limit(1)):
-        raise Conflict(WORDS[BUSY], reason=BUSY)
+        raise Conflict(REASONS[TASK_RUNNING], reason=TASK_RUNNING)
 
 
-def work(instance, image, actor):
+def enqueue_capture(instance, image, actor):
     arguments = {"image_id": image.id}
     return jobs.enqueue(
         "image_capture",
@@ -116,7 +118,7 @@ def rename(image, name):
 def delete(image, *, actor):
     """Takes the image away, at once for whoever asks. Its file and the copies on nodes go afterwards; a copy that disks
     are based on stays."""
-    for task in session.scalars(select(Task).where(Task.kind == "image_capture", Task.status.in_(OPEN))):
+    for task in session.scalars(select(Task).where(Task.kind == "image_capture", Task.status.in_(OPEN_STATUSES))):
         if task.arguments["image_id"] == image.id and task.cancellable:
             tasks.cancel(task)
     copies = select(ImageCopy).join(Storage).where(ImageCopy.image_id == image.id)
@@ -124,16 +126,16 @@ def delete(image, *, actor):
     shared = image.sha256 and session.scalar(same)
     for copy in () if shared else session.scalars(copies):
         place = {"pool": copy.storage.name, "name": f"{image.sha256[:32]}.{image.format}"}
-        remove(image, actor, copy.storage.hypervisor_id, place)
+        enqueue_file_deletion(image, actor, copy.storage.hypervisor_id, place)
     if image.filename and not session.scalar(
         select(Image.id).where(Image.filename == image.filename, Image.id != image.id)
     ):
-        remove(image, actor, None, {"filename": image.filename})
+        enqueue_file_deletion(image, actor, None, {"filename": image.filename})
     session.delete(image)
     session.flush()
 
 
-def remove(image, actor, hypervisor_id, arguments):
+def enqueue_file_deletion(image, actor, hypervisor_id, arguments):
     jobs.enqueue(
         "image_delete", "image", image, lock="light", actor=actor, hypervisor_id=hypervisor_id, arguments=arguments
     )

@@ -18,8 +18,8 @@ from panel.models import CatalogImage, Image
 from panel.services import images
 from panel.services.media import remote_file
 
-OWN = Path(__file__).parent / "image_catalog.json"
-FIELDS = (
+BUNDLED_CATALOG_PATH = Path(__file__).parent / "image_catalog.json"
+CATALOG_FIELDS = (
     "label",
     "distro",
     "version",
@@ -31,39 +31,41 @@ FIELDS = (
     "size",
     "sha256",
 )
-NEEDED = ("key", "label", "distro", "version", "url")
-MOST = 5000
-SIGNED = ("Debian", "Ubuntu", "AlmaLinux", "Rocky Linux", "Fedora", "CentOS Stream")
+REQUIRED_FIELDS = ("key", "label", "distro", "version", "url")
+MAX_CATALOG_ROWS = 5000
+SECURE_BOOT_DISTROS = ("Debian", "Ubuntu", "AlmaLinux", "Rocky Linux", "Fedora", "CentOS Stream")
 """Distributions whose cloud images have a signed boot loader, so that they start with secure boot."""
-TEXT = re.compile(r"[^\x00-\x1f\x7f]{1,500}")
+TEXT_PATTERN = re.compile(r"[^\x00-\x1f\x7f]{1,500}")
 
 
-def entries(search=None, distro=None):
+def list_entries(search=None, distro=None):
     """Rows by distribution and version, newest first."""
-    found = session.scalars(select(CatalogImage)).all() or parsed(OWN.read_text())
+    found = session.scalars(select(CatalogImage)).all() or parse_catalog(BUNDLED_CATALOG_PATH.read_text())
     if search:
         words = search.lower()
         found = [row for row in found if words in f"{row.key} {row.label} {row.distro} {row.release}".lower()]
     if distro:
         found = [row for row in found if row.distro.lower() == distro.lower()]
-    return sorted(found, key=lambda row: (row.distro.lower(), [-part for part in numbers(row.version)], row.key))
+    return sorted(
+        found, key=lambda row: (row.distro.lower(), [-part for part in parse_version_numbers(row.version)], row.key)
+    )
 
 
-def numbers(version):
+def parse_version_numbers(version):
     return [int(part) for part in re.findall(r"\d+", version)]
 
 
-def entry(key):
-    found = next((row for row in entries() if row.key == key), None)
+def get_entry(key):
+    found = next((row for row in list_entries() if row.key == key), None)
     if found is None:
         raise NotFound("The catalog has no such image.")
     return found
 
 
-def parsed(text):
+def parse_catalog(text):
     """The rows of a catalog's text. Raises Invalid when it is none."""
     try:
-        rows = [row_of(each) for each in json.loads(text)[:MOST]]
+        rows = [parse_row(each) for each in json.loads(text)[:MAX_CATALOG_ROWS]]
     except (ValueError, TypeError, KeyError) as error:
         raise Invalid(f"This is no catalog: {error}.") from None
     if len({row.key for row in rows}) < len(rows):
@@ -71,11 +73,11 @@ def parsed(text):
     return rows
 
 
-def row_of(found):
-    for name in NEEDED:
-        if not isinstance(found[name], str) or not TEXT.fullmatch(found[name]):
+def parse_row(found):
+    for name in REQUIRED_FIELDS:
+        if not isinstance(found[name], str) or not TEXT_PATTERN.fullmatch(found[name]):
             raise ValueError(f"{name} is not a line of text")
-    values = {name: found.get(name) for name in FIELDS}
+    values = {name: found.get(name) for name in CATALOG_FIELDS}
     if values["build_date"]:
         values["build_date"] = date.fromisoformat(values["build_date"])
     if values["size"] is not None and not (isinstance(values["size"], int) and values["size"] > 0):
@@ -85,7 +87,7 @@ def row_of(found):
 
 def replace(text):
     """Takes over what the operators' own catalog says now."""
-    rows = parsed(text)
+    rows = parse_catalog(text)
     session.execute(delete(CatalogImage))
     session.add_all(rows)
     session.flush()
@@ -94,53 +96,55 @@ def replace(text):
 def add(*, actor, catalog_id=None, url=None, size=None, **values):
     """An image of the panel's own from the catalog's row or from any address. Its size must be known: from the catalog
     when the address is the catalog's, else from the request, else from the server."""
-    row = entry(catalog_id) if catalog_id else next((row for row in entries() if row.url == url), None)
+    row = get_entry(catalog_id) if catalog_id else next((row for row in list_entries() if row.url == url), None)
     url = url or (row and row.url)
     if not url:
         raise Invalid("The image is missing.", url="Name a row of the catalog or an address.")
-    remote_file.check(url)
-    facts = {name: getattr(row, name) for name in FIELDS if name != "size"} if row else {}
+    remote_file.ensure_allowed_url(url)
+    facts = {name: getattr(row, name) for name in CATALOG_FIELDS if name != "size"} if row else {}
     if row and row.url != url:
         facts["sha256"] = None
     known = row.size if row and row.url == url else None
-    size = known or size or asked(url)
+    size = known or size or find_remote_size(url)
     if not size:
         raise Problem("The size of the image is not known.", reason="size_unknown", status=400)
-    facts |= {"url": url, "secure_boot": bool(row and row.url == url and row.distro in SIGNED), **values}
+    facts |= {"url": url, "secure_boot": bool(row and row.url == url and row.distro in SECURE_BOOT_DISTROS), **values}
     for name in ("label", "distro", "version"):
         if not facts.get(name):
             raise Invalid("The image is not described.", **{name: "Needed for what is not in the catalog."})
-    name = facts.pop("name", None) or (row.key if row else slug(facts["label"]))
+    name = facts.pop("name", None) or (row.key if row else slugify(facts["label"]))
     return images.create(name=name, size=size, catalog_key=row and row.key, actor=actor, **facts)
 
 
-def asked(url):
+def find_remote_size(url):
     try:
-        return remote_file.size_of(url)
+        return remote_file.find_size(url)
     except remote_file.Unfetched:
         return None
 
 
-def slug(label):
+def slugify(label):
     return re.sub(r"[^a-z0-9.]+", "-", label.lower()).strip("-") or "image"
 
 
-def major(version):
+def get_major_version(version):
     return (version or "").split(".")[0]
 
 
-HOME_MADE = "This image was made here: the catalog has no release of it."
-BUILT = ("tiny", "rescue")
+HOME_MADE_MESSAGE = "This image was made here: the catalog has no release of it."
+BUILT_IMAGE_NAMES = ("tiny", "rescue")
 """Names of small systems of the panel's own, which the rescue boots, too."""
 
 
-def release(image, *, actor, catalog_id=None):
+def update_to_release(image, *, actor, catalog_id=None):
     """Brings the image to what the catalog has of it now: of the same distribution and major version, or not at all.
     One that was built here or made of an instance is something else, whatever its distribution."""
-    if image.purpose == "user" or image.name in BUILT:
-        raise Problem(HOME_MADE, reason="catalog_mismatch", status=400)
-    row = entry(catalog_id or image.catalog_key or matching(image))
-    same = row.distro.lower() == image.distro.lower() and major(row.version) == major(image.version)
+    if image.purpose == "user" or image.name in BUILT_IMAGE_NAMES:
+        raise Problem(HOME_MADE_MESSAGE, reason="catalog_mismatch", status=400)
+    row = get_entry(catalog_id or image.catalog_key or find_matching_key(image))
+    same = row.distro.lower() == image.distro.lower() and get_major_version(row.version) == get_major_version(
+        image.version
+    )
     if not same:
         raise Problem(
             f"The catalog's row is {row.distro} {row.version}, the image {image.distro} {image.version}.",
@@ -162,11 +166,14 @@ def release(image, *, actor, catalog_id=None):
     return image
 
 
-def matching(image):
-    found = [row.key for row in entries() if row.distro.lower() == image.distro.lower()]
-    return next((key for key in found if major(entry(key).version) == major(image.version)), found[0] if found else "")
+def find_matching_key(image):
+    found = [row.key for row in list_entries() if row.distro.lower() == image.distro.lower()]
+    return next(
+        (key for key in found if get_major_version(get_entry(key).version) == get_major_version(image.version)),
+        found[0] if found else "",
+    )
 
 
-def taken():
+def get_taken_keys():
     """The keys of the catalog's rows that the panel has already."""
     return set(session.scalars(select(Image.catalog_key).where(Image.catalog_key.is_not(None))))

@@ -5,19 +5,19 @@ from panel.core.db import session
 from panel.core.errors import Conflict
 from panel.models import Image
 from panel.services import image_captures
-from panel.services.crud import refuse_taken
+from panel.services.crud import ensure_unique_name
 from panel.services.media import downloads, remote_file
 
 
 def create(*, name, url, actor, sha256=None, label=None, size=0, **facts):
     """A new image of the catalog, `downloading` until its file is here."""
-    remote_file.check(url)
-    refuse_taken(Image, name, account_id=None)
+    remote_file.ensure_allowed_url(url)
+    ensure_unique_name(Image, name, account_id=None)
     image = Image(name=name, label=label or name, url=url, expected_sha256=sha256, size=size or 0, **facts)
     image.status = "downloading"
     session.add(image)
     session.flush()
-    downloads.begin(downloads.of(image), actor=actor)
+    downloads.start(downloads.get_or_create(image), actor=actor)
     session.refresh(image, ["downloads"])
     return image
 
@@ -26,13 +26,13 @@ def fetch_again(image, *, actor):
     """Fetches the file anew, whatever is here. What is here counts until then."""
     if image.url is None:
         raise Conflict("The image has no address that it could be fetched from.", reason="no_url")
-    download = downloads.of(image)
+    download = downloads.get_or_create(image)
     download.status = "waiting"
     if not image.filename:
         image.status = "downloading"
     image.download_reset_at = clock.now()
     download.attempts, download.error, download.error_at = 0, None, None
-    return downloads.begin(download, actor=actor)
+    return downloads.start(download, actor=actor)
 
 
 def retry(image, *, actor):
@@ -41,7 +41,7 @@ def retry(image, *, actor):
         raise Conflict("The image has no address that it could be fetched from.", reason="no_url")
     if image.status == "error":
         image.status = "downloading"
-    downloads.of(image)
+    downloads.get_or_create(image)
     session.refresh(image, ["downloads"])
     return downloads.retry(image, actor=actor)
 

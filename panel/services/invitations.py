@@ -13,16 +13,16 @@ from panel.core import clock, mail
 from panel.core.db import session
 from panel.core.errors import Conflict, Invalid, NotFound, TooMany
 from panel.models import Account, Member
-from panel.models.team import INVITED_FOR
+from panel.models.team import INVITATION_TTL
 from panel.ratelimit import windows
 from panel.services import accounts, team
-from panel.services.tokens import hashed
+from panel.services.tokens import hash_secret
 
-MOST_OPEN = 100
+MAX_OPEN_INVITATIONS = 100
 """Invitations of one team that may wait to be accepted."""
-MAILS_PER_MINUTE = 10
+INVITATION_MAILS_PER_MINUTE = 10
 """Of one team: the panel is no means to fill other people's mailboxes."""
-CLOSED = "This invitation was accepted, has expired, or is not complete. Ask for a new one."
+INVITATION_CLOSED_MESSAGE = "This invitation was accepted, has expired, or is not complete. Ask for a new one."
 
 
 def invite(access, *, email, role_id, reach="all", project_ids=(), resource_ids=()):
@@ -32,14 +32,18 @@ def invite(access, *, email, role_id, reach="all", project_ids=(), resource_ids=
     if email == owner.email or session.scalar(team.listing(access).where(Member.email == email)):
         raise Invalid("This person is in the team already.", email="This person is in the team already.")
     waiting = select(func.count()).where(Member.owner_id == access.id, Member.account_id.is_(None))
-    if session.scalar(waiting) >= MOST_OPEN:
-        raise Invalid(f"{MOST_OPEN} invitations wait to be accepted. Take some of them back first.")
+    if session.scalar(waiting) >= MAX_OPEN_INVITATIONS:
+        raise Invalid(f"{MAX_OPEN_INVITATIONS} invitations wait to be accepted. Take some of them back first.")
     member = Member(
-        owner_id=access.id, email=email, role=team.fitting_role(access, role_id), invited_at=clock.now(), owner=owner
+        owner_id=access.id,
+        email=email,
+        role=team.get_grantable_role(access, role_id),
+        invited_at=clock.now(),
+        owner=owner,
     )
-    team.give(access, member, reach, project_ids, resource_ids)
+    team.set_reach(access, member, reach, project_ids, resource_ids)
     session.add(member)
-    post(access, member)
+    send_mail(access, member)
     return member
 
 
@@ -48,65 +52,65 @@ def resend(access, member):
     if member.account_id:
         raise Conflict("The invitation was accepted already.", reason="already_accepted")
     member.invited_at = clock.now()
-    post(access, member)
+    send_mail(access, member)
     return member
 
 
-def post(access, member):
-    window = windows.hit("invitations", access.id, MAILS_PER_MINUTE)
+def send_mail(access, member):
+    window = windows.hit("invitations", access.id, INVITATION_MAILS_PER_MINUTE)
     if not window.allowed:
         raise TooMany(f"Too many invitations. Wait {window.reset} seconds and try again.", seconds=window.reset)
     secret = secrets.token_urlsafe(32)
-    member.invitation_hash = hashed(secret)
+    member.invitation_hash = hash_secret(secret)
     session.flush()
     mail.send(
         member.email,
         "invitation",
         owner=member.owner.email,
         inviter=access.email,
-        link=mail.address(f"/invitation/{secret}"),
-        days=INVITED_FOR.days,
+        link=mail.page_url(f"/invitation/{secret}"),
+        days=INVITATION_TTL.days,
     )
 
 
-def opened(secret):
+def get_open(secret):
     """The invitation behind a link that may still be accepted."""
-    found = session.scalar(select(Member).where(Member.invitation_hash == hashed(secret)))
+    found = session.scalar(select(Member).where(Member.invitation_hash == hash_secret(secret)))
     if found is None or found.status != "invited":
-        raise NotFound(CLOSED)
+        raise NotFound(INVITATION_CLOSED_MESSAGE)
     return found
 
 
 def accept(secret, **facts):
     """Makes the invited person's account, with the name and password that the person chose, and lets it in."""
-    member = opened(secret)
+    member = get_open(secret)
     try:
         with session.begin_nested():
-            return settle(member, accounts.create(email=member.email, **facts))
+            return complete(member, accounts.create(email=member.email, **facts))
     except IntegrityError:  # the link was opened twice, and the other one was faster
-        raise NotFound(CLOSED) from None
+        raise NotFound(INVITATION_CLOSED_MESSAGE) from None
 
 
 def join(secret, account):
     """Lets in somebody who has an account already: the one with the invited address, and nobody else."""
-    member = opened(secret)
-    why = hindrance(member, account)
+    member = get_open(secret)
+    why = join_error(member, account)
     if why:
         raise Conflict(why, reason="cannot_join")
-    return settle(member, account)
+    return complete(member, account)
 
 
-def settle(member, account):
+def complete(member, account):
     """Of two who use the link at once one gets it."""
     mine = update(Member).where(Member.id == member.id, Member.account_id.is_(None))
     taken = session.execute(mine.values(account_id=account.id, invitation_hash=None))
     if not taken.rowcount:
-        raise NotFound(CLOSED)
+        raise NotFound(INVITATION_CLOSED_MESSAGE)
     session.expire(member)
     return account
 
 
-def hindrance(member, account):
+def join_error(member, account):
     """Why the person with this account cannot join, as a sentence; or None."""
     if account.email != member.email:
         return f"The invitation is for {member.email}, and you are signed in as {account.email}. Sign out first."
@@ -114,7 +118,7 @@ def hindrance(member, account):
         return "Operators of the panel do not join a team. Ask to be invited with another address."
     if session.scalar(select(Member.id).where(Member.account_id == account.id)):
         return "You are in a team already, and a person is in one at most. Ask that team to remove you first."
-    owned = accounts.belongings(account)
+    owned = accounts.list_owned_resources(account)
     if owned:
         return (
             f"Your account has {', '.join(owned)} of its own, and a member works on the team's. Ask to be invited with"

@@ -12,19 +12,19 @@ from panel.core.db import session
 from panel.core.errors import Conflict, Forbidden, Invalid, NotFound
 from panel.models import IpSet, IpSetEntry, SecurityRule
 from panel.services import firewall
-from panel.services.crud import change
+from panel.services.crud import update_fields
 
-MOST = 250
+MAX_ENTRIES_PER_SET = 250
 """Entries of a set: each becomes a rule of its own on the nodes."""
 
 
-def reached(model, account):
+def visible_condition(model, account):
     """The account's own rows and the platform's; every row to operators."""
     return or_(model.account_id == account.id, model.account_id.is_(None)) if account else True
 
 
 def listing(account=None, *, search=None):
-    query = select(IpSet).where(reached(IpSet, account)).order_by(IpSet.name, IpSet.id)
+    query = select(IpSet).where(visible_condition(IpSet, account)).order_by(IpSet.name, IpSet.id)
     return query.where(IpSet.name.icontains(search, autoescape=True)) if search else query
 
 
@@ -38,7 +38,7 @@ def get(set_id, account=None, *, field=None):
     return found
 
 
-def owned(set_id, account=None):
+def get_own(set_id, account=None):
     """The set, to be changed. The platform's are changed by operators alone."""
     found = get(set_id, account)
     if account and found.is_global:
@@ -46,7 +46,7 @@ def owned(set_id, account=None):
     return found
 
 
-def weigh(sets):
+def with_counts(sets):
     """Notes on each how many entries it has and how many rules refer to it."""
     ids = [each.id for each in sets]
     for model, name in ((IpSetEntry, "entries_count"), (SecurityRule, "rules_count")):
@@ -66,58 +66,58 @@ def create(account, *, name, ip_version, description=None):
 
 
 def update(ip_set, **changes):
-    if changes.get("ip_version", ip_set.ip_version) != ip_set.ip_version and (ip_set.entries or used(ip_set)):
+    if changes.get("ip_version", ip_set.ip_version) != ip_set.ip_version and (ip_set.entries or count_rules(ip_set)):
         sentence = "Only a set without entries, to which no rule refers, may change its version."
         raise Invalid(sentence, ip_version=sentence)
-    return change(ip_set, changes)
+    return update_fields(ip_set, changes)
 
 
-def used(ip_set):
+def count_rules(ip_set):
     return session.scalar(select(func.count()).select_from(SecurityRule).where(SecurityRule.ip_set_id == ip_set.id))
 
 
 def delete(ip_set):
-    if used(ip_set):
+    if count_rules(ip_set):
         raise Conflict("Rules of security groups refer to this set. Remove those rules first.")
     session.delete(ip_set)
     session.flush()
 
 
-def add(ip_set, *, cidr, actor, description=None):
+def add_entry(ip_set, *, cidr, actor, description=None):
     """Adds a network. A bare address becomes a network of one."""
-    [entry] = entries(ip_set, [(cidr, description)])
-    firewall.changed(ip_sets=[ip_set.id], actor=actor)
+    [entry] = create_entries(ip_set, [(cidr, description)])
+    firewall.apply_to_affected(ip_sets=[ip_set.id], actor=actor)
     return entry
 
 
-def add_many(ip_set, cidrs, *, actor):
+def add_entries(ip_set, cidrs, *, actor):
     """Adds those that can be added. Returns the entries that were made, and pairs of the others and what is wrong."""
     made, wrong = [], []
     for cidr in cidrs:
         try:
-            made += entries(ip_set, [(cidr, None)])
+            made += create_entries(ip_set, [(cidr, None)])
         except Invalid as error:
             wrong.append((cidr, " ".join(error.fields["cidr"])))
     if made:
-        firewall.changed(ip_sets=[ip_set.id], actor=actor)
+        firewall.apply_to_affected(ip_sets=[ip_set.id], actor=actor)
     return made, wrong
 
 
-def entries(ip_set, wanted):
+def create_entries(ip_set, wanted):
     made = []
     for text, description in wanted:
-        network = network_of(ip_set, text)
+        network = parse_network(ip_set, text)
         if any(entry.cidr == network for entry in ip_set.entries):
             raise Invalid("This network is in the set already.", cidr="It is in the set already.")
-        if len(ip_set.entries) >= MOST:
-            raise Invalid("The set is full.", cidr=f"A set has at most {MOST} entries.")
+        if len(ip_set.entries) >= MAX_ENTRIES_PER_SET:
+            raise Invalid("The set is full.", cidr=f"A set has at most {MAX_ENTRIES_PER_SET} entries.")
         made.append(IpSetEntry(cidr=network, description=description))
         ip_set.entries.append(made[-1])
     session.flush()
     return made
 
 
-def network_of(ip_set, text):
+def parse_network(ip_set, text):
     try:
         network = ipaddress.ip_network(text, strict=False)
     except ValueError:
@@ -127,11 +127,11 @@ def network_of(ip_set, text):
     return str(network)
 
 
-def remove(ip_set, entry_id, *, actor):
+def remove_entry(ip_set, entry_id, *, actor):
     entry = next((each for each in ip_set.entries if each.id == entry_id), None)
     if entry is None:
         raise NotFound("No such entry.")
     session.delete(entry)
     session.flush()
     session.expire(ip_set, ["entries"])
-    firewall.changed(ip_sets=[ip_set.id], actor=actor)
+    firewall.apply_to_affected(ip_sets=[ip_set.id], actor=actor)

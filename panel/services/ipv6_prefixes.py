@@ -8,25 +8,25 @@ and the guest answers for the addresses that it uses.
 
 from panel.core.errors import Invalid
 
-USUAL_LENGTH = 64
+DEFAULT_PREFIX_LENGTH = 64
 
 
-def length(network, kind, wanted=None):
+def get_prefix_length(network, kind, requested_length=None):
     """The length of the prefixes that a new subnet is handed out as; None for one of single addresses."""
     if kind != "routed":
-        refuse_wrong_kind(network, kind, wanted)
+        ensure_kind_matches(network, kind, requested_length)
         return None
     if network.version == 4:
         raise Invalid("Only IPv6 networks are routed as prefixes.", kind="Must be `public` or `private` for IPv4.")
-    found = wanted or max(USUAL_LENGTH, network.prefixlen)
+    found = requested_length or max(DEFAULT_PREFIX_LENGTH, network.prefixlen)
     if found < network.prefixlen:
         sentence = f"The range is a /{network.prefixlen}, which holds no /{found}."
         raise Invalid(sentence, delegated_length=sentence)
     return found
 
 
-def refuse_wrong_kind(network, kind, wanted):
+def ensure_kind_matches(network, kind, requested_length):
     if kind == "private" and network.version == 6:
         raise Invalid("Private subnets are for IPv4.", kind="Must be `public` or `routed` for IPv6.")
-    if wanted:
+    if requested_length:
         raise Invalid("Only a routed subnet has prefixes.", delegated_length="Only for the kind `routed`.")

@@ -11,14 +11,20 @@ from sqlalchemy import delete, select
 
 from panel.core import clock
 from panel.core.db import session
-from panel.models import Account, Device
-from panel.services.tokens import hashed
+from panel.models import Account, KnownDevice
+from panel.services.tokens import hash_secret
 
-KEPT = timedelta(days=365)
+DEVICE_RETENTION = timedelta(days=365)
 """After its last sign-in."""
 
-BROWSERS = (("Edg/", "Edge"), ("OPR/", "Opera"), ("Firefox/", "Firefox"), ("Chrome/", "Chrome"), ("Safari/", "Safari"))
-SYSTEMS = (
+BROWSER_MARKS = (
+    ("Edg/", "Edge"),
+    ("OPR/", "Opera"),
+    ("Firefox/", "Firefox"),
+    ("Chrome/", "Chrome"),
+    ("Safari/", "Safari"),
+)
+SYSTEM_MARKS = (
     ("Android", "Android"),
     ("iPhone", "iPhone"),
     ("iPad", "iPad"),
@@ -29,31 +35,33 @@ SYSTEMS = (
 """Marks in what browsers call themselves; the first that is there counts."""
 
 
-def called(user_agent):
+def describe_user_agent(user_agent):
     """What people call it: `Firefox on Linux`."""
-    name = next((word for mark, word in BROWSERS if mark in user_agent), "Another program")
-    system = next((word for mark, word in SYSTEMS if mark in user_agent), None)
+    name = next((word for mark, word in BROWSER_MARKS if mark in user_agent), "Another program")
+    system = next((word for mark, word in SYSTEM_MARKS if mark in user_agent), None)
     return f"{name} on {system}" if system else name
 
 
-def known(email, secret):
+def find(email, secret):
     """The browser with this cookie, if the person with this address has signed in there."""
     if not secret:
         return None
-    found = select(Device).join(Account, Account.id == Device.account_id)
-    return session.scalar(found.where(Account.email == email.strip().lower(), Device.secret_hash == hashed(secret)))
+    found = select(KnownDevice).join(Account, Account.id == KnownDevice.account_id)
+    return session.scalar(
+        found.where(Account.email == email.strip().lower(), KnownDevice.secret_hash == hash_secret(secret))
+    )
 
 
 def remember(account, secret, source):
     """Notes the sign-in of a browser. Returns the device, the secret for its cookie and whether it was unknown."""
-    device = known(account.email, secret)
+    device = find(account.email, secret)
     if device:
         device.user_agent, device.ip, device.last_seen_at = source.user_agent, source.ip, clock.now()
         return device, secret, False
     secret = secret or secrets.token_urlsafe(32)
-    device = Device(
+    device = KnownDevice(
         account_id=account.id,
-        secret_hash=hashed(secret),
+        secret_hash=hash_secret(secret),
         user_agent=source.user_agent,
         ip=source.ip,
         last_seen_at=clock.now(),
@@ -65,8 +73,8 @@ def remember(account, secret, source):
 
 def forget(account):
     """No browser is known any more: whoever had the password may have made his own known."""
-    session.execute(delete(Device).where(Device.account_id == account.id))
+    session.execute(delete(KnownDevice).where(KnownDevice.account_id == account.id))
 
 
-def tidy():
-    session.execute(delete(Device).where(Device.last_seen_at < clock.now() - KEPT))
+def purge_expired():
+    session.execute(delete(KnownDevice).where(KnownDevice.last_seen_at < clock.now() - DEVICE_RETENTION))

@@ -6,22 +6,22 @@ from sqlalchemy import delete, select
 
 from panel.core import clock
 from panel.core.db import session
-from panel.models import Link
-from panel.services.tokens import hashed
+from panel.models import OneTimeToken
+from panel.services.tokens import hash_secret
 
-RESET = "reset"
+PASSWORD_RESET = "reset"
 """Of a link that was mailed: it sets a new password."""
 
 
-def make(account, purpose, lifetime, leads_to=None):
+def create(account, purpose, lifetime, redirect_to=None):
     """A new link and its secret, which cannot be had again."""
     secret = secrets.token_urlsafe(32)
-    link = Link(
+    link = OneTimeToken(
         account_id=account.id,
         purpose=purpose,
-        secret_hash=hashed(secret),
+        secret_hash=hash_secret(secret),
         expires_at=clock.now() + lifetime,
-        leads_to=leads_to,
+        leads_to=redirect_to,
     )
     session.add(link)
     session.flush()
@@ -30,24 +30,26 @@ def make(account, purpose, lifetime, leads_to=None):
 
 def find(secret, purpose):
     """The link that may still be used, or None. Looking does not use it: mail programs open links before people do."""
-    open_ = select(Link).where(Link.secret_hash == hashed(secret), Link.purpose == purpose)
-    return session.scalar(open_.where(Link.expires_at > clock.now()))
+    open_ = select(OneTimeToken).where(OneTimeToken.secret_hash == hash_secret(secret), OneTimeToken.purpose == purpose)
+    return session.scalar(open_.where(OneTimeToken.expires_at > clock.now()))
 
 
-def use(secret, purpose):
+def consume(secret, purpose):
     """The link, used up, or None when it was used, has expired or never was. Of two that use it at once one gets it."""
     link = find(secret, purpose)
     if link is None:
         return None
-    used = session.execute(delete(Link).where(Link.id == link.id), execution_options={"synchronize_session": False})
+    used = session.execute(
+        delete(OneTimeToken).where(OneTimeToken.id == link.id), execution_options={"synchronize_session": False}
+    )
     session.expunge(link)
     return link if used.rowcount else None
 
 
-def end(account, purpose):
+def revoke_all(account, purpose):
     """Makes the account's open links of this kind worthless."""
-    session.execute(delete(Link).where(Link.account_id == account.id, Link.purpose == purpose))
+    session.execute(delete(OneTimeToken).where(OneTimeToken.account_id == account.id, OneTimeToken.purpose == purpose))
 
 
-def tidy():
-    session.execute(delete(Link).where(Link.expires_at < clock.now()))
+def purge_expired():
+    session.execute(delete(OneTimeToken).where(OneTimeToken.expires_at < clock.now()))

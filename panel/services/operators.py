@@ -6,7 +6,7 @@ from panel.core.db import session
 from panel.core.errors import Conflict
 from panel.models import Account, Member
 
-LAST = "This is the last operator who may do everything. Give somebody else the role first."
+LAST_OPERATOR_MESSAGE = "This is the last operator who may do everything. Give somebody else the role first."
 
 
 def listing():
@@ -16,7 +16,7 @@ def listing():
 def promote(account, role):
     """Gives the person a role, or with None takes it away. It counts from the next click or call on."""
     if role != "full":
-        keep_one(account)
+        ensure_one_left(account)
     if role and session.scalar(select(Member.id).where(Member.account_id == account.id)):
         raise Conflict("Members of a customer's team do not run the platform.", reason="is_member")
     account.operator_role = role
@@ -24,9 +24,9 @@ def promote(account, role):
     return account
 
 
-def keep_one(account):
+def ensure_one_left(account):
     """Raises when nobody who may do everything would be left without this person. Of two who ask at once one waits."""
     able = select(Account.id).where(Account.operator_role == "full", Account.suspended_at.is_(None))
     found = session.scalars(able.order_by(Account.id).with_for_update()).all()
     if found == [account.id]:
-        raise Conflict(LAST, reason="last_operator")
+        raise Conflict(LAST_OPERATOR_MESSAGE, reason="last_operator")

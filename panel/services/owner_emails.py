@@ -8,22 +8,22 @@ from panel.models import Account
 from panel.services import accounts
 
 
-def emails(rows):
+def for_rows(rows):
     """The email address of each row's owner, by the account's id."""
     ids = {row.account_id for row in rows if row.account_id}
     return dict(session.execute(select(Account.id, Account.email).where(Account.id.in_(ids))).all())
 
 
-def named(email):
+def account_by_email(email):
     """The account with the address that an operator typed; without one None, the platform."""
     if not email:
         return None
-    account = accounts.by_email(email)
+    account = accounts.find_by_email(email)
     if account is None:
         raise Invalid("There is no such customer.", owner="Nobody has this email address.")
     return account
 
 
-def of(row):
+def find_account(row):
     """The owner's account, or None."""
     return session.get(Account, row.account_id) if row.account_id else None

@@ -18,16 +18,16 @@ from webauthn.helpers.structs import (
 )
 
 from panel.core import clock
-from panel.core.db import Secret, session
+from panel.core.db import EncryptedText, session
 from panel.core.errors import Invalid, NotFound
 from panel.models import Passkey
 from panel.services import factors, security_notifications
 
-LIVES = timedelta(minutes=5)
+CHALLENGE_TTL = timedelta(minutes=5)
 """How long a challenge may be answered."""
-MOST = 20
-REFUSED = "The passkey could not be checked. Try again."
-VERIFIED = UserVerificationRequirement.REQUIRED
+MAX_PASSKEYS = 20
+PASSKEY_REFUSED_MESSAGE = "The passkey could not be checked. Try again."
+USER_VERIFICATION = UserVerificationRequirement.REQUIRED
 """The device asks its owner for a PIN, a finger or a face, so that a passkey is both factors."""
 
 
@@ -52,19 +52,19 @@ class Challenge(NamedTuple):
     value: str
     asked_at: float
 
-    def fresh(self):
-        return timedelta(0) <= timedelta(seconds=clock.now().timestamp() - self.asked_at) <= LIVES
+    def is_fresh(self):
+        return timedelta(0) <= timedelta(seconds=clock.now().timestamp() - self.asked_at) <= CHALLENGE_TTL
 
 
 def seal(account, challenge):
     """The challenge as text for a program that has no cookie: nobody can read or change it."""
-    return Secret().process_bind_param(json.dumps([account.id, *challenge]), None)
+    return EncryptedText().process_bind_param(json.dumps([account.id, *challenge]), None)
 
 
 def unseal(account, state):
     """The challenge that was sealed for this account, or None."""
     try:
-        owner, *kept = json.loads(Secret().process_result_value(state, None))
+        owner, *kept = json.loads(EncryptedText().process_result_value(state, None))
     except (InvalidToken, ValueError):
         return None
     return Challenge(*kept) if owner == account.id else None
@@ -81,7 +81,7 @@ def get(account, passkey_id):
     return found
 
 
-def ask_new(account, site):
+def create_registration(account, site):
     """What the browser needs to make a passkey: its options, and the challenge to keep until the answer."""
     options = webauthn.generate_registration_options(
         rp_id=site.host,
@@ -89,37 +89,39 @@ def ask_new(account, site):
         user_id=account.id.encode(),
         user_name=account.email,
         user_display_name=account.name,
-        exclude_credentials=descriptors(account),
+        exclude_credentials=list_descriptors(account),
         authenticator_selection=AuthenticatorSelectionCriteria(
-            resident_key=ResidentKeyRequirement.REQUIRED, user_verification=VERIFIED
+            resident_key=ResidentKeyRequirement.REQUIRED, user_verification=USER_VERIFICATION
         ),
     )
-    return asked(options)
+    return serialize_options(options)
 
 
-def ask(site, account=None):
+def create_authentication(site, account=None):
     """What the browser needs to prove a passkey: any that it has, or one of the account."""
-    found = descriptors(account) if account else None
-    return asked(
-        webauthn.generate_authentication_options(rp_id=site.host, allow_credentials=found, user_verification=VERIFIED)
+    found = list_descriptors(account) if account else None
+    return serialize_options(
+        webauthn.generate_authentication_options(
+            rp_id=site.host, allow_credentials=found, user_verification=USER_VERIFICATION
+        )
     )
 
 
-def asked(options):
+def serialize_options(options):
     challenge = Challenge(bytes_to_base64url(options.challenge), clock.now().timestamp())
     return json.loads(webauthn.options_to_json(options)), challenge
 
 
-def descriptors(account):
+def list_descriptors(account):
     ids = session.scalars(select(Passkey.credential_id).where(Passkey.account_id == account.id))
     return [PublicKeyCredentialDescriptor(id=base64url_to_bytes(credential_id)) for credential_id in ids]
 
 
 def register(account, *, name, credential, challenge: Challenge | None, site, source):
     """Keeps a new passkey. Returns the recovery codes, if this is the account's first factor."""
-    if session.scalar(select(func.count()).select_from(listing(account).subquery())) >= MOST:
-        raise Invalid(f"There are {MOST} passkeys. Remove one that is not used any more.")
-    if challenge is None or not challenge.fresh():
+    if session.scalar(select(func.count()).select_from(listing(account).subquery())) >= MAX_PASSKEYS:
+        raise Invalid(f"There are {MAX_PASSKEYS} passkeys. Remove one that is not used any more.")
+    if challenge is None or not challenge.is_fresh():
         raise Invalid("This took too long. Try again.")
     try:
         made = webauthn.verify_registration_response(
@@ -144,16 +146,16 @@ def register(account, *, name, credential, challenge: Challenge | None, site, so
         )
     )
     session.flush()
-    security_notifications.changed(account, "A passkey was added", source)
-    return factors.first_codes(account)
+    security_notifications.security_setting_changed(account, "A passkey was added", source)
+    return factors.create_first_codes(account)
 
 
-def check(credential, challenge: Challenge | None, site, account=None):
+def verify(credential, challenge: Challenge | None, site, account=None):
     """The passkey that has signed the challenge, one of `account` if that is given. Raises when there is none."""
     known = find(credential)
-    wrong = known is None or challenge is None or not challenge.fresh()
+    wrong = known is None or challenge is None or not challenge.is_fresh()
     if wrong or (account and known.account_id != account.id):
-        raise Invalid(REFUSED)
+        raise Invalid(PASSKEY_REFUSED_MESSAGE)
     try:
         proof = webauthn.verify_authentication_response(
             credential=credential,
@@ -165,9 +167,9 @@ def check(credential, challenge: Challenge | None, site, account=None):
             require_user_verification=True,
         )
     except (WebAuthnException, ValueError, KeyError, TypeError):
-        raise Invalid(REFUSED) from None
-    if not spend(known, challenge, proof.new_sign_count):
-        raise Invalid(REFUSED)
+        raise Invalid(PASSKEY_REFUSED_MESSAGE) from None
+    if not record_use(known, challenge, proof.new_sign_count):
+        raise Invalid(PASSKEY_REFUSED_MESSAGE)
     return known
 
 
@@ -181,7 +183,7 @@ def find(credential):
     return None if named is None else session.scalar(named)
 
 
-def spend(passkey, challenge, sign_count):
+def record_use(passkey, challenge, sign_count):
     """Notes the use. A challenge counts once: after an answer, those from before it count no more."""
     asked = datetime.fromtimestamp(challenge.asked_at, UTC)
     asked_before = or_(Passkey.last_used_at.is_(None), Passkey.last_used_at < asked)
@@ -193,5 +195,5 @@ def remove(passkey, source):
     account = passkey.account
     session.delete(passkey)
     session.flush()
-    factors.drop_codes_of_nothing(account)
-    security_notifications.changed(account, "A passkey was removed", source)
+    factors.remove_codes_without_factor(account)
+    security_notifications.security_setting_changed(account, "A passkey was removed", source)

@@ -7,22 +7,22 @@ from zxcvbn import zxcvbn
 from panel.core.errors import Invalid
 from panel.schemas.constants import PASSWORD_MAX_LENGTH, PASSWORD_MIN_LENGTH
 
-JUDGED_LENGTH = 72
+MAX_JUDGED_LENGTH = 72
 """How many characters of a password the estimate reads: it takes longer for longer ones."""
-GUESSES_AT_LEAST = 10**6
+MIN_GUESSES = 10**6
 """Below are the most common passwords, names, sequences, repeated characters, and small changes of them."""
 OWN_PART_MIN_LENGTH = 3
 """Shorter parts of an email address are in many passwords by chance."""
-TOO_COMMON = "This password is easy to guess. Do not use a common password, a pattern or your email address."
+TOO_COMMON_MESSAGE = "This password is easy to guess. Do not use a common password, a pattern or your email address."
 
 
-def refuse_weak_password(password, email, field="password"):
+def ensure_strong_password(password, email, field="password"):
     """Refuse a password that is too short, common, repetitive or made of the person's email address."""
     if not PASSWORD_MIN_LENGTH <= len(password) <= PASSWORD_MAX_LENGTH:
         sentence = f"A password has {PASSWORD_MIN_LENGTH} to {PASSWORD_MAX_LENGTH} characters."
         raise Invalid(sentence, **{field: sentence})
     if is_easy_to_guess(password, email):
-        raise Invalid(TOO_COMMON, **{field: TOO_COMMON})
+        raise Invalid(TOO_COMMON_MESSAGE, **{field: TOO_COMMON_MESSAGE})
 
 
 def is_easy_to_guess(password, email):
@@ -35,4 +35,4 @@ def is_easy_to_guess(password, email):
         remaining = remaining.replace(part, "")
     if len(remaining) < min(len(password), PASSWORD_MIN_LENGTH // 2):
         return True
-    return zxcvbn(password[:JUDGED_LENGTH], user_inputs=own)["guesses"] < GUESSES_AT_LEAST
+    return zxcvbn(password[:MAX_JUDGED_LENGTH], user_inputs=own)["guesses"] < MIN_GUESSES

@@ -12,10 +12,10 @@ from panel.core.db import session
 from panel.core.errors import Conflict, Invalid, NotFound
 from panel.models import Disk, HypervisorGroup, Instance, ResourcePack
 from panel.services import billing_users, usage
-from panel.services.crud import change, fetch
+from panel.services.crud import get_or_404, update_fields
 
-SIZES = ("cpu_cores", "ram", "storage")
-SHORT = {
+SIZE_COLUMNS = ("cpu_cores", "ram", "storage")
+SHORTAGE_REASONS = {
     "cpu_cores": ("resources_not_sufficient", "The resource pack has not enough processors left."),
     "ram": ("resources_not_sufficient", "The resource pack has not enough memory left."),
     "storage": ("storage_not_sufficient", "The resource pack has not enough storage left."),
@@ -29,7 +29,7 @@ def listing(account=None, *, user_id=None):
     query = query.order_by(ResourcePack.id)
     if user_id:
         query = query.where(ResourcePack.account_id == user_id)
-    return query.where(account.owns(ResourcePack)) if account else query
+    return query.where(account.visible_rows(ResourcePack)) if account else query
 
 
 def get(pack_id, account=None):
@@ -39,7 +39,7 @@ def get(pack_id, account=None):
     return pack
 
 
-def weigh(packs):
+def with_usage(packs):
     """Notes on each what of it is `used`. Two queries however many."""
     ids = [pack.id for pack in packs]
     machines = select(Instance.pack_id, func.count(), func.sum(Instance.cpu_cores), func.sum(Instance.ram))
@@ -54,52 +54,52 @@ def weigh(packs):
 
 
 def create(*, user_id, name, location_id=None, **facts):
-    owner, group = billing_users.get(user_id, "user_id"), place(location_id)
+    owner, group = billing_users.get(user_id, "user_id"), find_location(location_id)
     pack = ResourcePack(account_id=owner.id, group_id=group and group.id, name=name, **facts)
     session.add(pack)
     session.flush()
-    usage.begin("resource_pack", pack, name=name, plan=name, price=pack.price, billing_mode="cloud_service")
-    return weigh([pack])[0]
+    usage.start_metering("resource_pack", pack, name=name, plan=name, price=pack.price, billing_mode="cloud_service")
+    return with_usage([pack])[0]
 
 
-def place(location_id):
-    return fetch(HypervisorGroup, location_id, "No such location.", "location_id") if location_id else None
+def find_location(location_id):
+    return get_or_404(HypervisorGroup, location_id, "No such location.", "location_id") if location_id else None
 
 
 def update(pack, **changes):
     """What is used cannot be taken back."""
-    weigh([pack])
-    for name in (*SIZES, "instances"):
+    with_usage([pack])
+    for name in (*SIZE_COLUMNS, "instances"):
         used, promised = getattr(pack.used, name), changes.get(name)
         if promised is not None and promised < used and (name != "instances" or promised):
             raise Invalid("More of it is in use.", **{name: f"{used} are in use."})
     if "location_id" in changes:
-        group = place(changes.pop("location_id"))
+        group = find_location(changes.pop("location_id"))
         changes["group_id"] = group and group.id
     before = pack.price
-    change(pack, changes)
+    update_fields(pack, changes)
     if pack.price != before:
-        usage.change(pack, plan=pack.name, price=pack.price)
+        usage.change_price(pack, plan=pack.name, price=pack.price)
     return pack
 
 
 def delete(pack):
     if session.scalar(select(Instance.id).where(Instance.pack_id == pack.id).limit(1)):
         raise Conflict("Instances were made from it. Destroy them first, or turn the pack off.", reason="pack_in_use")
-    usage.end(pack)
+    usage.stop_metering(pack)
     session.delete(pack)
     session.flush()
 
 
-def chosen(account, location_id, plan, pack_id=None):
+def choose_pack(account, location_id, plan, pack_id=None):
     """The pack that a machine of the plan is to be taken from: the named one, else the first with room; None for an
     account without packs. Locked, so that two requests at once do not both take the last of it."""
-    own = select(ResourcePack).where(account.owns(ResourcePack)).order_by(ResourcePack.id)
+    own = select(ResourcePack).where(account.visible_rows(ResourcePack)).order_by(ResourcePack.id)
     own = own.where(ResourcePack.id == pack_id) if pack_id else own.where(ResourcePack.enabled)
     packs = session.scalars(own.with_for_update().execution_options(populate_existing=True)).all()
     if not packs and pack_id:
         raise Invalid("No such resource pack.", pack_id="No such resource pack.")
-    problems = [(pack, shortage(pack, location_id, plan)) for pack in weigh(packs)]
+    problems = [(pack, pack_error(pack, location_id, plan)) for pack in with_usage(packs)]
     fitting = next((pack for pack, problem in problems if problem is None), None)
     if problems and fitting is None:
         reason, sentence = problems[0][1]
@@ -107,7 +107,7 @@ def chosen(account, location_id, plan, pack_id=None):
     return fitting
 
 
-def shortage(pack, location_id, plan):
+def pack_error(pack, location_id, plan):
     """Why no machine of the plan can be made from it there, as the reason word and a sentence, or None."""
     if not pack.enabled:
         return "pack_disabled", "The resource pack is off."
@@ -115,22 +115,22 @@ def shortage(pack, location_id, plan):
         return "pack_elsewhere", "The resource pack is for another location."
     if pack.instances and pack.used.instances >= pack.instances:
         return "limit_reached", f"The resource pack is for {pack.instances} instances."
-    return lacking(pack, {name: getattr(plan, name) for name in SIZES})
+    return capacity_error(pack, {name: getattr(plan, name) for name in SIZE_COLUMNS})
 
 
-def lacking(pack, more):
+def capacity_error(pack, more):
     """What runs out when so much more of it is used, as the reason word and a sentence, or None. What does not grow may
     be more than the pack has by now."""
-    left = {name: getattr(pack, name) - getattr(pack.used, name) for name in SIZES}
-    return next((SHORT[name] for name in SIZES if more.get(name, 0) > max(0, left[name])), None)
+    left = {name: getattr(pack, name) - getattr(pack.used, name) for name in SIZE_COLUMNS}
+    return next((SHORTAGE_REASONS[name] for name in SIZE_COLUMNS if more.get(name, 0) > max(0, left[name])), None)
 
 
-def allow_growth(instance, **more):
+def ensure_capacity(instance, **more):
     """Raises when the pack of an instance has not so much more left. Without a pack there is nothing to ask."""
     if instance.pack_id is None:
         return
     held = select(ResourcePack).where(ResourcePack.id == instance.pack_id).with_for_update()
     pack = session.scalar(held.execution_options(populate_existing=True))
-    problem = lacking(weigh([pack])[0], more)
+    problem = capacity_error(with_usage([pack])[0], more)
     if problem:
         raise Invalid(problem[1], reason=problem[0])

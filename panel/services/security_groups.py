@@ -11,14 +11,14 @@ from panel.core.db import session
 from panel.core.errors import Forbidden, Invalid, NotFound
 from panel.models import Instance, SecurityGroup, SecurityGroupMember, SecurityRule
 from panel.services import audit, firewall, ip_sets
-from panel.services.crud import change
-from panel.services.ip_sets import reached
-from panel.services.state_machine import refuse_suspended
+from panel.services.crud import update_fields
+from panel.services.ip_sets import visible_condition
+from panel.services.state_machine import ensure_not_suspended
 
-MOST_GROUPS, MOST_RULES = 10, 50
+MAX_GROUPS_PER_INSTANCE, MAX_RULES_PER_GROUP = 10, 50
 """Groups that an instance may be in, and rules of a group."""
 
-SAME = (
+RULE_IDENTITY_COLUMNS = (
     "direction",
     "protocol",
     "ip_version",
@@ -32,7 +32,7 @@ SAME = (
 
 
 def listing(account=None, *, search=None):
-    query = select(SecurityGroup).where(reached(SecurityGroup, account))
+    query = select(SecurityGroup).where(visible_condition(SecurityGroup, account))
     query = query.order_by(SecurityGroup.name, SecurityGroup.id)
     return query.where(SecurityGroup.name.icontains(search, autoescape=True)) if search else query
 
@@ -47,7 +47,7 @@ def get(group_id, account=None, *, field=None):
     return found
 
 
-def owned(group_id, account=None):
+def get_own(group_id, account=None):
     """The group, to be changed. The platform's are changed by operators alone."""
     found = get(group_id, account)
     if account and found.is_global:
@@ -55,12 +55,12 @@ def owned(group_id, account=None):
     return found
 
 
-def weigh(groups, account=None):
+def with_counts(groups, account=None):
     """Notes on each how many rules it has and how many instances (of the account, in reach) are in it."""
     ids = [each.id for each in groups]
     rules = select(SecurityRule.group_id, func.count()).where(SecurityRule.group_id.in_(ids))
     inside = select(SecurityGroupMember.group_id, func.count()).join(SecurityGroupMember.instance)
-    inside = inside.where(SecurityGroupMember.group_id.in_(ids), *([account.owns(Instance)] if account else []))
+    inside = inside.where(SecurityGroupMember.group_id.in_(ids), *([account.visible_rows(Instance)] if account else []))
     rules = dict(session.execute(rules.group_by(SecurityRule.group_id)).all())
     inside = dict(session.execute(inside.group_by(SecurityGroupMember.group_id)).all())
     for each in groups:
@@ -68,21 +68,23 @@ def weigh(groups, account=None):
     return groups
 
 
-def instances(group, account=None):
+def select_instances(group, account=None):
     """The instances in the group, by name; with an account those that it may see."""
     inside = select(Instance).join(SecurityGroupMember, SecurityGroupMember.instance_id == Instance.id)
-    inside = inside.where(SecurityGroupMember.group_id == group.id, *([account.owns(Instance)] if account else []))
+    inside = inside.where(
+        SecurityGroupMember.group_id == group.id, *([account.visible_rows(Instance)] if account else [])
+    )
     return inside.order_by(Instance.display_name, Instance.id)
 
 
-def others(group, account):
+def select_other_instances(group, account):
     """The account's instances that are not in the group."""
     inside = select(SecurityGroupMember.instance_id).where(SecurityGroupMember.group_id == group.id)
-    query = select(Instance).where(account.owns(Instance), Instance.id.not_in(inside))
+    query = select(Instance).where(account.visible_rows(Instance), Instance.id.not_in(inside))
     return query.order_by(Instance.display_name, Instance.id)
 
 
-def rules(group):
+def list_rules(group):
     """Its rules with the names that they refer to, in the order they were made."""
     shown = joinedload(SecurityRule.remote_group), joinedload(SecurityRule.ip_set)
     return session.scalars(
@@ -99,7 +101,7 @@ def create(account, *, name, description=None):
 
 
 def update(group, **changes):
-    return change(group, changes)
+    return update_fields(group, changes)
 
 
 def delete(group, *, actor):
@@ -110,7 +112,7 @@ def delete(group, *, actor):
     reaches = set(session.scalars(referring)) - {group.id}
     session.delete(group)
     session.flush()
-    firewall.changed(groups=reaches, instances=inside, actor=actor)
+    firewall.apply_to_affected(groups=reaches, instances=inside, actor=actor)
 
 
 def add_rule(group, account=None, *, actor, **facts):
@@ -119,31 +121,33 @@ def add_rule(group, account=None, *, actor, **facts):
     owner = account if group.account_id else None
     if facts.get("remote_group_id"):
         other = get(facts["remote_group_id"], owner, field="remote_group_id")
-        refuse_foreign(group, other, "remote_group_id")
+        ensure_same_owner(group, other, "remote_group_id")
     if facts.get("ip_set_id"):
         found = ip_sets.get(facts["ip_set_id"], owner, field="ip_set_id")
-        refuse_foreign(group, found, "ip_set_id")
+        ensure_same_owner(group, found, "ip_set_id")
         if found.ip_version != facts["ip_version"]:
             raise Invalid("The set is of the other version.", ip_set_id=f"It holds {found.ip_version} networks.")
-    existing = rules(group)
+    existing = list_rules(group)
     if has_rule(group, facts):
         raise Invalid("The group has this rule already.", direction="There is a rule like this already.")
-    if len(existing) >= MOST_RULES:
-        raise Invalid("The group is full.", direction=f"A group has at most {MOST_RULES} rules.")
+    if len(existing) >= MAX_RULES_PER_GROUP:
+        raise Invalid("The group is full.", direction=f"A group has at most {MAX_RULES_PER_GROUP} rules.")
     rule = SecurityRule(group_id=group.id, **facts)
     session.add(rule)
     session.flush()
     session.expire(group, ["rules"])
-    firewall.changed(groups=[group.id], actor=actor)
+    firewall.apply_to_affected(groups=[group.id], actor=actor)
     return rule
 
 
 def has_rule(group, facts):
     """Whether the group has a rule that does the same."""
-    return any(all(getattr(rule, field) == facts.get(field) for field in SAME) for rule in rules(group))
+    return any(
+        all(getattr(rule, field) == facts.get(field) for field in RULE_IDENTITY_COLUMNS) for rule in list_rules(group)
+    )
 
 
-def closed_by(group, instance_ids):
+def list_cut_off_instances(group, instance_ids):
     """Of these instances those that nothing could reach any more, were they put into the group: it has no rule for
     inbound traffic, and no other group of theirs has one."""
     ingress = select(SecurityRule.group_id).where(SecurityRule.direction == "ingress")
@@ -155,13 +159,13 @@ def closed_by(group, instance_ids):
     return session.scalars(query.order_by(Instance.display_name)).all()
 
 
-def visible(instance_ids, account=None):
+def list_visible(instance_ids, account=None):
     """Those of the instances that the account may see; operators see all."""
     query = select(Instance).where(Instance.id.in_(instance_ids))
-    return session.scalars(query.where(account.owns(Instance)) if account else query).all()
+    return session.scalars(query.where(account.visible_rows(Instance)) if account else query).all()
 
 
-def refuse_foreign(group, other, field):
+def ensure_same_owner(group, other, field):
     """Operators see everything, but a customer's group may not open to another customer's."""
     if other.account_id not in (None, group.account_id):
         raise Invalid("It belongs to another account.", **{field: "It belongs to another account."})
@@ -174,12 +178,12 @@ def remove_rule(group, rule_id, *, actor):
     session.delete(rule)
     session.flush()
     session.expire(group, ["rules"])
-    firewall.changed(groups=[group.id], actor=actor)
+    firewall.apply_to_affected(groups=[group.id], actor=actor)
 
 
 def attach(group, instance_ids, account=None, *, actor):
     """Puts instances into the group; those that are in it stay. All of them or none."""
-    wanted = chosen(group, instance_ids, account)
+    wanted = lock_instances(group, instance_ids, account)
     ids = [instance.id for instance in wanted]
     inside = set(
         session.scalars(select(SecurityGroupMember.instance_id).where(SecurityGroupMember.group_id == group.id))
@@ -188,17 +192,17 @@ def attach(group, instance_ids, account=None, *, actor):
     counts = dict(session.execute(counts.group_by(SecurityGroupMember.instance_id)).all())
     new = [instance for instance in wanted if instance.id not in inside]
     for instance in new:
-        if counts.get(instance.id, 0) >= MOST_GROUPS:
-            sentence = f"{instance.display_name} is in {MOST_GROUPS} groups already, which is the most."
+        if counts.get(instance.id, 0) >= MAX_GROUPS_PER_INSTANCE:
+            sentence = f"{instance.display_name} is in {MAX_GROUPS_PER_INSTANCE} groups already, which is the most."
             raise Invalid(sentence, instance_ids=sentence)
     session.add_all(SecurityGroupMember(group_id=group.id, instance_id=instance.id) for instance in new)
     session.flush()
-    moved(group, new, actor)
+    apply_membership_change(group, new, actor)
 
 
 def detach(group, instance_ids, account=None, *, actor):
     """Takes instances out of the group; those that are not in it are as good."""
-    ids = [instance.id for instance in chosen(group, instance_ids, account)]
+    ids = [instance.id for instance in lock_instances(group, instance_ids, account)]
     inside = select(SecurityGroupMember).where(
         SecurityGroupMember.group_id == group.id, SecurityGroupMember.instance_id.in_(ids)
     )
@@ -206,42 +210,42 @@ def detach(group, instance_ids, account=None, *, actor):
     for member in gone:
         session.delete(member)
     session.flush()
-    moved(group, [member.instance for member in gone], actor)
+    apply_membership_change(group, [member.instance for member in gone], actor)
 
 
-def chosen(group, instance_ids, account):
+def lock_instances(group, instance_ids, account):
     """The instances with these ids: of the account that asks; for operators of the account whose group it is."""
     query = select(Instance).where(Instance.id.in_(instance_ids)).with_for_update(key_share=True, of=Instance)
     if account:
-        query = query.where(account.owns(Instance))
+        query = query.where(account.visible_rows(Instance))
     elif group.account_id:
         query = query.where(Instance.account_id == group.account_id)
     found = session.scalars(query.order_by(Instance.id)).all()
     if len(found) < len(set(instance_ids)):
         raise Invalid("One of the instances does not exist.", instance_ids="There is no such instance.")
     for instance in found if account else ():
-        refuse_suspended(instance)
+        ensure_not_suspended(instance)
     return found
 
 
-def moved(group, instances, actor):
+def apply_membership_change(group, instances, actor):
     session.expire(group, ["members"])
     if instances:
-        audit.touch(group)
-        firewall.changed(members_of=[group.id], instances=[each.id for each in instances], actor=actor)
+        audit.track(group)
+        firewall.apply_to_affected(members_of=[group.id], instances=[each.id for each in instances], actor=actor)
 
 
-def belonging(instance, account=None):
+def list_memberships(instance, account=None):
     """For each group that the instance's owner may choose, whether the instance is in it: pairs, by name."""
-    inside = {group.id for group in session.scalars(firewall.groups_of(instance))}
+    inside = {group.id for group in session.scalars(firewall.select_groups(instance))}
     return [(group, group.id in inside) for group in session.scalars(listing(account))]
 
 
-def gone(instance):
+def on_instance_removed(instance):
     """The instance is about to be removed: others must no longer let its addresses in, whoever gets them next."""
     inside = select(SecurityGroupMember).where(SecurityGroupMember.instance_id == instance.id)
     members = session.scalars(inside).all()
     for member in members:
         session.delete(member)
     session.flush()
-    firewall.changed(members_of=[member.group_id for member in members])
+    firewall.apply_to_affected(members_of=[member.group_id for member in members])

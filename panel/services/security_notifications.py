@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 from panel.core import clock, mail
-from panel.services.known_devices import called
+from panel.services.known_devices import describe_user_agent
 from panel.web import formatting
 
 
@@ -14,23 +14,23 @@ class Source(NamedTuple):
     user_agent: str = ""
 
 
-def changed(account, what, source: Source):
+def security_setting_changed(account, sentence, source: Source):
     """`what` is the sentence that says what was changed."""
-    tell(account, "security_changed", source, what=what)
+    send(account, "security_changed", source, what=sentence)
 
 
 def new_device(account, source: Source):
-    tell(account, "new_device", source)
+    send(account, "new_device", source)
 
 
-def tell(account, template, source, **facts):
+def send(account, template, source, **facts):
     mail.send(
         account.email,
         template,
         email=account.email,
-        browser=called(source.user_agent),
+        browser=describe_user_agent(source.user_agent),
         ip=source.ip,
-        at=formatting.exact(clock.now(), account.timezone),
-        link=mail.address("/profile/security"),
+        at=formatting.format_datetime(clock.now(), account.timezone),
+        link=mail.page_url("/profile/security"),
         **facts,
     )

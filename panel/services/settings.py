@@ -9,39 +9,39 @@ from panel.core.db import on_commit, session
 from panel.models import Setting
 from panel.schemas.settings import SystemSettings
 
-REMEMBERED = 5
+SETTINGS_CACHE_SECONDS = 5
 """Seconds until a change is known to every process."""
-known = (0, None)
+cached_settings = (0, None)
 """Until when what is good. Replaced as one: threads look at it at any time."""
 
 
 def get():
-    """All settings as attributes: what was set, else the default. At most `REMEMBERED` seconds old."""
-    global known
-    until, found = known
+    """All settings as attributes: what was set, else the default. At most `SETTINGS_CACHE_SECONDS` seconds old."""
+    global cached_settings
+    until, found = cached_settings
     now = time.monotonic()
     if found is None or until < now:
-        found = stored()
-        known = now + REMEMBERED, found
+        found = load()
+        cached_settings = now + SETTINGS_CACHE_SECONDS, found
     return found
 
 
-def stored():
+def load():
     """The same as the database has it now."""
     defaults = {name: field.load_default for name, field in SystemSettings._declared_fields.items()}
     return SimpleNamespace(**defaults | dict(session.execute(select(Setting.name, Setting.value)).all()))
 
 
 def update(changes):
-    """Sets these and leaves the others; returns all. Other processes follow within `REMEMBERED` seconds."""
+    """Sets these and leaves the others; returns all. Other processes follow within `SETTINGS_CACHE_SECONDS` seconds."""
     for name, value in changes.items():
         session.merge(Setting(name=name, value=value))
     session.flush()
-    forget()
-    on_commit(forget)
-    return stored()
+    invalidate()
+    on_commit(invalidate)
+    return load()
 
 
-def forget():
-    global known
-    known = 0, None
+def invalidate():
+    global cached_settings
+    cached_settings = 0, None

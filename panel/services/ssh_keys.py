@@ -14,11 +14,11 @@ from panel.models import SshKey
 
 
 def listing(account, *, search=None):
-    query = select(SshKey).where(account.owns(SshKey)).order_by(SshKey.name, SshKey.id)
+    query = select(SshKey).where(account.visible_rows(SshKey)).order_by(SshKey.name, SshKey.id)
     return query.where(SshKey.name.icontains(search, autoescape=True)) if search else query
 
 
-def everybodys(search=None):
+def list_all(search=None):
     """Of all accounts, newest first; `search` looks at names."""
     query = select(SshKey).order_by(SshKey.id.desc())
     return query.where(SshKey.name.icontains(search, autoescape=True)) if search else query
@@ -27,16 +27,16 @@ def everybodys(search=None):
 def get(key_id, account=None):
     """The key; with an account, one of its own."""
     query = select(SshKey).where(SshKey.id == key_id)
-    key = session.scalar(query.where(account.owns(SshKey)) if account else query)
+    key = session.scalar(query.where(account.visible_rows(SshKey)) if account else query)
     if key is None:
         raise NotFound("No such SSH key.")
     return key
 
 
-def chosen(key_ids, account=None, field="ssh_keys"):
+def get_chosen(key_ids, account=None, field="ssh_keys"):
     """The keys with these ids. With an account, only its own count: an operator may use any."""
     query = select(SshKey).where(SshKey.id.in_(key_ids))
-    keys = session.scalars(query.where(account.owns(SshKey)) if account else query).all()
+    keys = session.scalars(query.where(account.visible_rows(SshKey)) if account else query).all()
     if len(keys) < len(set(key_ids)):
         raise Invalid("One of the SSH keys does not exist.", **{field: "There is no such key in this account."})
     return keys
@@ -50,7 +50,7 @@ def create(account, *, name, public_key, comments=None):
         account_id=account.id,
         name=name,
         public_key=public_key,
-        fingerprint=fingerprint(public_key),
+        fingerprint=compute_fingerprint(public_key),
         comments=comments if comments is not None else (comment[0].strip() if comment else None),
     )
     session.add(key)
@@ -86,7 +86,7 @@ def generate(account, *, name, algorithm, bits=None):
     return key, text.decode()
 
 
-def fingerprint(public_key):
+def compute_fingerprint(public_key):
     """`SHA256:…`, as ssh-keygen prints it. Raises when the text is no usable public key."""
     try:
         key = serialization.load_ssh_public_key(public_key.encode())

@@ -6,31 +6,33 @@ from panel.core import mail
 from panel.core.errors import Conflict, NotFound
 from panel.services import accounts, one_time_tokens
 
-SSO = "sso"
-CLOSED = "This link was used, has expired or is not complete. Go back to where you came from and open it anew."
+SSO_PURPOSE = "sso"
+LINK_CLOSED_MESSAGE = (
+    "This link was used, has expired or is not complete. Go back to where you came from and open it anew."
+)
 
 
-def make(account, *, expires_in, leads_to):
+def create_link(account, *, expires_in, redirect_to):
     """The address to send the browser to, and until when it works. Operators sign in by themselves: a billing system
     must not become one."""
     if account.is_admin:
         raise Conflict("There are no sign-in links for operators.")
-    link, secret = one_time_tokens.make(account, SSO, timedelta(seconds=expires_in), leads_to)
-    return {"url": mail.address(f"/sso/{secret}"), "expires_at": link.expires_at}
+    link, secret = one_time_tokens.create(account, SSO_PURPOSE, timedelta(seconds=expires_in), redirect_to)
+    return {"url": mail.page_url(f"/sso/{secret}"), "expires_at": link.expires_at}
 
 
-def opened(secret):
+def get_account(secret):
     """Whom the link signs in. Looking does not use it."""
-    link = one_time_tokens.find(secret, SSO)
+    link = one_time_tokens.find(secret, SSO_PURPOSE)
     if link is None:
-        raise NotFound(CLOSED)
+        raise NotFound(LINK_CLOSED_MESSAGE)
     return link.account
 
 
-def use(secret):
+def redeem(secret):
     """The account that is to be signed in, and the page to go on to. The link works no more."""
-    link = one_time_tokens.use(secret, SSO)
+    link = one_time_tokens.consume(secret, SSO_PURPOSE)
     account = link and accounts.get(link.account_id)
     if account is None or account.is_admin:
-        raise NotFound(CLOSED)
+        raise NotFound(LINK_CLOSED_MESSAGE)
     return account, link.leads_to

@@ -2,43 +2,43 @@
 
 from panel.core.errors import Conflict
 
-BUSY = "task_running"
+TASK_RUNNING = "task_running"
 
-ACTIONS = {
+BLOCKED_IN_STATE = {
     # action: {state: refusal reason}; states that are not named allow it, `pending` is decided in refusal()
-    "start": {"suspended": "suspended", "migrating": BUSY},
-    "stop": {"suspended": "suspended", "migrating": BUSY},
-    "shutdown": {"suspended": "suspended", "migrating": BUSY},
-    "restart": {"suspended": "suspended", "migrating": BUSY, "stopped": "not_running"},
-    "poweroff": {"suspended": "suspended", "migrating": BUSY},
+    "start": {"suspended": "suspended", "migrating": TASK_RUNNING},
+    "stop": {"suspended": "suspended", "migrating": TASK_RUNNING},
+    "shutdown": {"suspended": "suspended", "migrating": TASK_RUNNING},
+    "restart": {"suspended": "suspended", "migrating": TASK_RUNNING, "stopped": "not_running"},
+    "poweroff": {"suspended": "suspended", "migrating": TASK_RUNNING},
     "deploy": {
         "running": "already_deployed",
         "stopped": "already_deployed",
         "suspended": "suspended",
-        "migrating": BUSY,
+        "migrating": TASK_RUNNING,
     },
-    "reinstall": {"suspended": "suspended", "migrating": BUSY},
-    "reset_password": {"suspended": "suspended", "migrating": BUSY, "stopped": "not_running"},
-    "ssh_key_inject": {"suspended": "suspended", "migrating": BUSY, "stopped": "not_running"},
-    "docker": {"suspended": "suspended", "migrating": BUSY, "stopped": "not_running"},
-    "change_plan": {"suspended": "suspended", "migrating": BUSY},
-    "disk": {"suspended": "suspended", "migrating": BUSY},
-    "destroy": {"migrating": BUSY},
-    "snapshot": {"suspended": "suspended", "migrating": BUSY},
-    "suspend": {"migrating": BUSY},
-    "unsuspend": {"migrating": BUSY},
-    "repair": {"migrating": BUSY},
-    "migrate": {"migrating": BUSY},
+    "reinstall": {"suspended": "suspended", "migrating": TASK_RUNNING},
+    "reset_password": {"suspended": "suspended", "migrating": TASK_RUNNING, "stopped": "not_running"},
+    "ssh_key_inject": {"suspended": "suspended", "migrating": TASK_RUNNING, "stopped": "not_running"},
+    "docker": {"suspended": "suspended", "migrating": TASK_RUNNING, "stopped": "not_running"},
+    "change_plan": {"suspended": "suspended", "migrating": TASK_RUNNING},
+    "disk": {"suspended": "suspended", "migrating": TASK_RUNNING},
+    "destroy": {"migrating": TASK_RUNNING},
+    "snapshot": {"suspended": "suspended", "migrating": TASK_RUNNING},
+    "suspend": {"migrating": TASK_RUNNING},
+    "unsuspend": {"migrating": TASK_RUNNING},
+    "repair": {"migrating": TASK_RUNNING},
+    "migrate": {"migrating": TASK_RUNNING},
 }
 
-KEPT = ("destroy", "reinstall")
+PROTECTED_ACTIONS = ("destroy", "reinstall")
 """What protection stops."""
 
-ALWAYS = ("destroy", "suspend", "unsuspend")
+ALLOWED_WHILE_PENDING = ("destroy", "suspend", "unsuspend")
 """Allowed while the machine is being made."""
 
-WORDS = {
-    BUSY: "Another task is working on this instance. Wait until it has ended.",
+REASONS = {
+    TASK_RUNNING: "Another task is working on this instance. Wait until it has ended.",
     "suspended": "The instance is suspended. It has to be unsuspended first.",
     "not_running": "The instance is not running. Start it first.",
     "already_deployed": "The instance has an operating system already. Reinstall it to begin anew.",
@@ -50,28 +50,28 @@ WORDS = {
 }
 
 
-def refuse_suspended(instance):
+def ensure_not_suspended(instance):
     """Raises `suspended` for what its owner may not do meanwhile: any change, whatever it changes."""
     if instance.suspended_reason:
-        raise Conflict(WORDS["suspended"], reason="suspended")
+        raise Conflict(REASONS["suspended"], reason="suspended")
 
 
-def refusal(instance, action, *, by_operator=False):
+def action_error(instance, action, *, by_operator=False):
     """The reason word why the action is refused now, or None."""
-    if action in KEPT and instance.protection_enabled:
+    if action in PROTECTED_ACTIONS and instance.protection_enabled:
         return "protection_enabled"
     closed = instance.state == "suspended" and instance.suspended_reason != "user" and not by_operator
     if action == "destroy" and closed:
         return "suspended"
-    if instance.state == "pending" and action not in ALWAYS:
+    if instance.state == "pending" and action not in ALLOWED_WHILE_PENDING:
         if instance.rebuilding:
-            return BUSY
+            return TASK_RUNNING
         return None if action == "deploy" else "not_deployed"
-    return ACTIONS[action].get(instance.state)
+    return BLOCKED_IN_STATE[action].get(instance.state)
 
 
-def allow(instance, action, *, by_operator=False):
+def ensure_allowed(instance, action, *, by_operator=False):
     """Raises the refusal, if there is one."""
-    reason = refusal(instance, action, by_operator=by_operator)
+    reason = action_error(instance, action, by_operator=by_operator)
     if reason:
-        raise Conflict(WORDS[reason], reason=reason)
+        raise Conflict(REASONS[reason], reason=reason)

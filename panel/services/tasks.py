@@ -7,10 +7,10 @@ from panel.core import clock, jobs
 from panel.core.db import on_commit, session
 from panel.core.errors import Conflict, NotFound
 from panel.models import Task
-from panel.models.tasks import OPEN
+from panel.models.tasks import OPEN_STATUSES
 from panel.services import audit
 
-GIVEN_UP = "An operator gave it up."
+MARKED_FAILED_MESSAGE = "An operator gave it up."
 
 
 def listing(account=None, *, status=None, resource_id=None, hypervisor_id=None, kind=None, search=None):
@@ -19,7 +19,7 @@ def listing(account=None, *, status=None, resource_id=None, hypervisor_id=None, 
     if account:
         query = query.where(or_(Task.kind != "volume_delete", ~retried()))
     if status:
-        query = query.where(Task.status.in_(OPEN) if status == "open" else Task.status == status)
+        query = query.where(Task.status.in_(OPEN_STATUSES) if status == "open" else Task.status == status)
     if resource_id:
         query = query.where(Task.resource_id == resource_id)
     if hypervisor_id:
@@ -32,7 +32,7 @@ def listing(account=None, *, status=None, resource_id=None, hypervisor_id=None, 
 
 
 def visible(account):
-    return select(Task).where(account.owns(Task)) if account else select(Task)
+    return select(Task).where(account.visible_rows(Task)) if account else select(Task)
 
 
 def retried():
@@ -41,7 +41,7 @@ def retried():
     return exists().where(later.resource_id == Task.resource_id, later.kind == Task.kind, later.id > Task.id)
 
 
-def kinds():
+def list_kinds():
     """The kinds of tasks that are on record, for a choice."""
     return session.scalars(select(Task.kind).distinct().order_by(Task.kind)).all()
 
@@ -60,7 +60,7 @@ def cancel(task):
         raise Conflict("This task can no longer be cancelled.", reason="not_cancellable")
     task.cancel_requested_at = clock.now()
     session.flush()
-    on_commit(lambda: jobs.ring(task.id))
+    on_commit(lambda: jobs.notify(task.id))
     return task
 
 
@@ -68,12 +68,18 @@ def mark_failed(task):
     """Gives up a task that is stuck, also one that can no longer be cancelled. It is taken from whoever has it; the
     next worker takes back what it has begun, tells its resource, and ends it as failed."""
     now = clock.now()
-    still = update(Task).where(Task.id == task.id, Task.status.in_(OPEN))
-    given_up = {"status": "queued", "worker": None, "cancel_requested_at": now, "error": GIVEN_UP, "updated_at": now}
+    still = update(Task).where(Task.id == task.id, Task.status.in_(OPEN_STATUSES))
+    given_up = {
+        "status": "queued",
+        "worker": None,
+        "cancel_requested_at": now,
+        "error": MARKED_FAILED_MESSAGE,
+        "updated_at": now,
+    }
     if session.execute(still.values(**given_up), execution_options={"synchronize_session": False}).rowcount != 1:
         raise Conflict("The task has ended already.", reason="task_ended")
-    audit.touch(task)
-    on_commit(lambda: jobs.ring(task.id))
+    audit.track(task)
+    on_commit(lambda: jobs.notify(task.id))
     session.refresh(task)
     return task
 

@@ -20,63 +20,67 @@ from panel.ratelimit import windows
 
 log = structlog.get_logger()
 
-WORD = "panel:access:changed"
-KEPT = 5
+VERSION_KEY = "panel:access:changed"
+CACHE_TTL_SECONDS = 5
 """Seconds; also how long a change may go unseen that was made past the panel, or while Redis was away."""
-MOST = 10_000
-COUNTS = (Token, Account, Member, Role)
+MAX_CACHED_TOKENS = 10_000
+INVALIDATING_MODELS = (Token, Account, Member, Role)
 """What access depends on."""
-memory = {}
+cached_tokens = {}
 
 
-class Known(NamedTuple):
+class CachedToken(NamedTuple):
     token: object
     word: bytes
     until: float
 
 
-def token(digest):
+def find(digest):
     """What was found under this hash lately, if anything: to be used only if its word is still the one in Redis."""
-    known = memory.get(digest)
+    known = cached_tokens.get(digest)
     return known if known and known.until > time.monotonic() else None
 
 
-def keep(digest, token, word):
-    """Remembers what was looked up after `word` was read."""
-    if token is None or word is None:
+def put(digest, token, version):
+    """Remembers what was looked up after `cache_version` was read."""
+    if token is None or version is None:
         return
-    if len(memory) >= MOST:
-        memory.clear()
-    memory[digest] = Known(token, word, time.monotonic() + KEPT)
+    if len(cached_tokens) >= MAX_CACHED_TOKENS:
+        cached_tokens.clear()
+    cached_tokens[digest] = CachedToken(token, version, time.monotonic() + CACHE_TTL_SECONDS)
 
 
-def word():
+def cache_version():
     """The word in Redis, or None while it is away."""
-    return windows.read(WORD) or windows.read(WORD, otherwise=secrets.token_hex(8))
+    return windows.get(VERSION_KEY) or windows.get(VERSION_KEY, default=secrets.token_hex(8))
 
 
-def changed():
+def invalidate():
     """From now on nothing counts that was looked up before."""
-    memory.clear()
+    cached_tokens.clear()
     try:
-        jobs.connection.set(WORD, secrets.token_hex(8))
+        jobs.connection.set(VERSION_KEY, secrets.token_hex(8))
     except (RedisError, OSError) as error:
-        log.warning("access_change_not_told", error=str(error), seen_in=KEPT)
+        log.warning("access_change_not_told", error=str(error), seen_in=CACHE_TTL_SECONDS)
 
 
-def note(current):
+def schedule_invalidation(current):
     calls = current.info.setdefault("on_commit", [])
-    if changed not in calls:
-        calls.append(changed)
+    if invalidate not in calls:
+        calls.append(invalidate)
 
 
 @event.listens_for(Session, "after_flush")
-def flushed(current, _):
-    if any(isinstance(row, COUNTS) for rows in (current.dirty, current.deleted) for row in rows):
-        note(current)
+def on_flush(current, _):
+    if any(isinstance(row, INVALIDATING_MODELS) for rows in (current.dirty, current.deleted) for row in rows):
+        schedule_invalidation(current)
 
 
 @event.listens_for(Session, "do_orm_execute")
-def executed(asked):
-    if (asked.is_update or asked.is_delete) and asked.bind_mapper and asked.bind_mapper.class_ in COUNTS:
-        note(asked.session)
+def on_execute(execute_state):
+    if (
+        (execute_state.is_update or execute_state.is_delete)
+        and execute_state.bind_mapper
+        and execute_state.bind_mapper.class_ in INVALIDATING_MODELS
+    ):
+        schedule_invalidation(execute_state.session)

@@ -8,10 +8,10 @@ from panel.core.errors import Conflict, Invalid, NotFound
 from panel.models import Instance, Task
 from panel.services.instances import actions
 
-DISCOVER, REMOVE = "hypervisor_discover", "hypervisor_remove_orphan"
+DISCOVER_TASK_KIND, REMOVE_TASK_KIND = "hypervisor_discover", "hypervisor_remove_orphan"
 
 
-def missing(hypervisor):
+def list_missing_instances(hypervisor):
     """The instances that the hypervisor should have and does not."""
     query = select(Instance).where(Instance.hypervisor_id == hypervisor.id, Instance.lost)
     return session.scalars(query.order_by(Instance.id)).all()
@@ -19,19 +19,19 @@ def missing(hypervisor):
 
 def discover(hypervisor, *, actor):
     """Has a worker compare the hypervisor with the rows now. Returns the task."""
-    return enqueue(hypervisor, DISCOVER, actor=actor)
+    return enqueue(hypervisor, DISCOVER_TASK_KIND, actor=actor)
 
 
-def discovery(hypervisor, task_id=None):
+def get_discovery(hypervisor, task_id=None):
     """The task of one comparison, or of the latest."""
-    query = select(Task).where(Task.resource_id == hypervisor.id, Task.kind == DISCOVER)
+    query = select(Task).where(Task.resource_id == hypervisor.id, Task.kind == DISCOVER_TASK_KIND)
     found = session.scalar((query.where(Task.id == task_id) if task_id else query).order_by(Task.id.desc()).limit(1))
     if found is None:
         raise NotFound("There is no such discovery." if task_id else "Nobody asked for a discovery yet.")
     return found
 
 
-def stranger(hypervisor, machine_id):
+def get_machine(hypervisor, machine_id):
     """The machine as it was last seen there: its id and name."""
     for found in hypervisor.strangers:
         if found["id"] == machine_id:
@@ -41,11 +41,13 @@ def stranger(hypervisor, machine_id):
 
 def remove(hypervisor, machine_id, *, name, actor):
     """Has a worker remove a machine that no row knows. `name` is what somebody typed to confirm; its disks stay."""
-    found = stranger(hypervisor, machine_id)
+    found = get_machine(hypervisor, machine_id)
     if name.strip() != found["name"]:
         sentence = f"Type {found['name']} to confirm. Nothing was removed."
         raise Invalid(sentence, name=sentence)
-    return enqueue(hypervisor, REMOVE, actor=actor, arguments={"machine_id": machine_id, "name": found["name"]})
+    return enqueue(
+        hypervisor, REMOVE_TASK_KIND, actor=actor, arguments={"machine_id": machine_id, "name": found["name"]}
+    )
 
 
 def enqueue(hypervisor, kind, **more):
@@ -56,5 +58,5 @@ def repair(instance, *, actor):
     """Has a worker define a missing machine anew from its row and the disks that are there. Returns the task."""
     if not instance.lost:
         raise Conflict("The hypervisor has this machine: there is nothing to repair.")
-    actions.allow(instance, "repair", by_operator=True)
+    actions.ensure_allowed(instance, "repair", by_operator=True)
     return actions.enqueue(instance, "repair", "exclusive", actor=actor)

@@ -20,44 +20,46 @@ from sqlalchemy import delete, exists, func, insert, select
 from panel.core import clock
 from panel.core.db import session
 from panel.core.errors import Forbidden
-from panel.models import Account, CreditEntry, Rental, UsageHour, UsageMonth
+from panel.models import Account, CreditLedgerEntry, MeteringRecord, UsageHour, UsageMonth
 from panel.services import credits, settings
 
-HOURS = 730
+HOURS_PER_MONTH = 730
 HOUR = timedelta(hours=1)
 MICRO, CENT = Decimal("0.000001"), Decimal("0.01")
-RENTALS, AT_ONCE = 200, 100
+RECORDS_PER_BATCH, HOURS_PER_BATCH = 200, 100
 """How many rentals are counted in one transaction, and how many hours of each."""
-HOURS_KEPT = timedelta(days=400)
+USAGE_HOUR_RETENTION = timedelta(days=400)
 """How long single hours are kept. Months stay."""
 
 
-def begin(resource_type, resource, *, name, plan, price, billing_mode):
+def start_metering(resource_type, resource, *, name, plan, price, billing_mode):
     """A resource is there from now on."""
     now = clock.now()
-    return rent(resource_type, resource, name, plan, price, billing_mode, now, hour_of(now), hour_of(now))
+    return open_record(
+        resource_type, resource, name, plan, price, billing_mode, now, truncate_to_hour(now), truncate_to_hour(now)
+    )
 
 
-def change(resource, *, plan, price):
+def change_price(resource, *, plan, price):
     """From the next hour on the resource costs something else."""
-    ended = end(resource)
+    ended = stop_metering(resource)
     counted_from = max(ended.counted_until, next_hour(ended.ended_at))
     what = ended.resource_type, resource, ended.resource_name, plan, price, ended.billing_mode
-    return rent(*what, ended.ended_at, ended.first_hour, counted_from)
+    return open_record(*what, ended.ended_at, ended.first_hour, counted_from)
 
 
-def hand_over(resource):
+def transfer(resource):
     """From the next hour on the resource is its new owner's to pay."""
-    ended = end(resource)
+    ended = stop_metering(resource)
     if ended is None:
         return None
     begins = max(ended.counted_until, next_hour(ended.ended_at))
     what = ended.resource_type, resource, ended.resource_name, ended.plan, ended.price, ended.billing_mode
-    return rent(*what, ended.ended_at, begins, begins)
+    return open_record(*what, ended.ended_at, begins, begins)
 
 
-def rent(resource_type, resource, name, plan, price, billing_mode, started_at, first_hour, counted_until):
-    rental = Rental(
+def open_record(resource_type, resource, name, plan, price, billing_mode, started_at, first_hour, counted_until):
+    rental = MeteringRecord(
         account_id=resource.account_id,
         resource_type=resource_type,
         resource_id=resource.id,
@@ -74,94 +76,103 @@ def rent(resource_type, resource, name, plan, price, billing_mode, started_at, f
     return rental
 
 
-def end(resource):
+def stop_metering(resource):
     """The resource costs nothing any more. Ended twice, the first time counts."""
-    rental = latest(resource.id)
+    rental = lock_latest(resource.id)
     if rental and rental.ended_at is None:
         rental.ended_at = clock.now()
         session.flush()
     return rental
 
 
-def resume(resource_id):
+def resume_metering(resource_id):
     """It was not destroyed after all: it goes on as if nobody had asked for that."""
-    rental = latest(resource_id)
+    rental = lock_latest(resource_id)
     if rental and rental.ended_at:
         rental.ended_at, rental.settled = None, False
 
 
-def latest(resource_id):
+def lock_latest(resource_id):
     """The rental that holds now or held last, locked until the transaction ends."""
-    newest = select(Rental).where(Rental.resource_id == resource_id).order_by(Rental.id.desc()).limit(1)
+    newest = (
+        select(MeteringRecord)
+        .where(MeteringRecord.resource_id == resource_id)
+        .order_by(MeteringRecord.id.desc())
+        .limit(1)
+    )
     return session.scalar(newest.with_for_update().execution_options(populate_existing=True))
 
 
-def gate(access):
+def ensure_billing_enabled(access):
     """Raises while billing is off for the whole platform, but for unbilled accounts: what costs something is shut."""
-    if not is_open(access):
+    if not is_billing_enabled(access):
         raise Forbidden("Billing is switched off here, so this cannot be used.", reason="billing_disabled")
 
 
-def is_open(access):
+def is_billing_enabled(access):
     """Whether the account can use what costs something."""
     return settings.get().billing_enabled or access.unbilled
 
 
-def hour_of(moment):
+def truncate_to_hour(moment):
     return moment.replace(minute=0, second=0, microsecond=0)
 
 
 def next_hour(moment):
     """The first hour that begins at the moment or after it."""
-    return hour_of(moment) if moment == hour_of(moment) else hour_of(moment) + HOUR
+    return truncate_to_hour(moment) if moment == truncate_to_hour(moment) else truncate_to_hour(moment) + HOUR
 
 
-def month_of(moment):
+def make_month_key(moment):
     return f"{moment:%Y-%m}"
 
 
-def named(month):
+def month_label(month):
     """`November 2026`."""
     return f"{datetime.strptime(month, '%Y-%m'):%B %Y}"
 
 
-def count():
+def meter_hours():
     """Records hours that are over, of some rentals. Returns of how many: 0 when everything is recorded."""
-    over = hour_of(clock.now())
-    due = select(Rental).where(~Rental.settled, Rental.counted_until < over).order_by(Rental.counted_until, Rental.id)
-    locked = due.limit(RENTALS).with_for_update().execution_options(populate_existing=True)
+    over = truncate_to_hour(clock.now())
+    due = (
+        select(MeteringRecord)
+        .where(~MeteringRecord.settled, MeteringRecord.counted_until < over)
+        .order_by(MeteringRecord.counted_until, MeteringRecord.id)
+    )
+    locked = due.limit(RECORDS_PER_BATCH).with_for_update().execution_options(populate_existing=True)
     rentals = session.scalars(locked).all()
     if not rentals:
         return 0
-    modes = modes_of({rental.account_id for rental in rentals})
+    modes = get_billing_modes({rental.account_id for rental in rentals})
     recorded = []
     for rental in rentals:
-        hours = list(hours_of(rental, over))
-        recorded += [(rental, record(rental, hour, modes.get(rental.account_id))) for hour in hours]
+        hours = list(iter_unrecorded_hours(rental, over))
+        recorded += [(rental, make_hour_row(rental, hour, modes.get(rental.account_id))) for hour in hours]
         rental.counted_until += HOUR * len(hours)
         rental.settled = rental.ended_at is not None and rental.counted_until >= rental.ended_at
     if recorded:
         session.execute(insert(UsageHour), [row for _, row in recorded])
-        add_up(recorded)
+        add_to_months(recorded)
     session.flush()
     return len(rentals)
 
 
-def hours_of(rental, over):
+def iter_unrecorded_hours(rental, over):
     """The hours of the rental that are not recorded yet and over, the oldest first; not too many at once."""
     until = over if rental.ended_at is None else min(over, next_hour(rental.ended_at))
-    following = (rental.counted_until + HOUR * number for number in range(AT_ONCE))
+    following = (rental.counted_until + HOUR * number for number in range(HOURS_PER_BATCH))
     return takewhile(lambda hour: hour < until, following)
 
 
-def modes_of(account_ids):
+def get_billing_modes(account_ids):
     """For each account how its resources are billed now, if not by somebody else."""
     charged = "cloud_service" if settings.get().billing_enabled else None
     found = session.execute(select(Account.id, Account.self_provisioning).where(Account.id.in_(account_ids)))
     return {account_id: "self_provisioned" if unbilled else charged for account_id, unbilled in found}
 
 
-def record(rental, hour, mode):
+def make_hour_row(rental, hour, mode):
     """The row of one hour. `mode` is how the account is billed, None when nobody is charged at the moment."""
     mode = "external" if rental.billing_mode == "external" else mode
     month = hour.replace(day=1, hour=0)
@@ -172,30 +183,30 @@ def record(rental, hour, mode):
         "account_id": rental.account_id,
         "billing_mode": mode or "cloud_service",
         "price": rental.price,
-        "charge": charge(rental.price, number) if mode == "cloud_service" else Decimal(0),
+        "charge": calculate_charge(rental.price, number) if mode == "cloud_service" else Decimal(0),
     }
 
 
-def charge(price, number):
+def calculate_charge(price, number):
     """What the hour with this number in its month costs, counted from 0."""
-    return part(price, number + 1) - part(price, number)
+    return calculate_price(price, number + 1) - calculate_price(price, number)
 
 
-def part(price, hours):
-    return (price * min(hours, HOURS) / HOURS).quantize(MICRO)
+def calculate_price(price, hours):
+    return (price * min(hours, HOURS_PER_MONTH) / HOURS_PER_MONTH).quantize(MICRO)
 
 
-def add_up(recorded):
+def add_to_months(recorded):
     """Adds recorded hours, each with its rental, to their months."""
     ids = {rental.resource_id for rental, _ in recorded}
-    months = {month_of(hour["hour"]) for _, hour in recorded}
+    months = {make_month_key(hour["hour"]) for _, hour in recorded}
     there = select(UsageMonth).where(UsageMonth.resource_id.in_(ids), UsageMonth.month.in_(months))
     there = there.order_by(UsageMonth.resource_id, UsageMonth.month).with_for_update()
     rows = session.scalars(there.execution_options(populate_existing=True))
     found = {(row.resource_id, row.month, row.account_id): row for row in rows}
     for rental, hour in recorded:
-        key = rental.resource_id, month_of(hour["hour"]), rental.account_id
-        row = found.get(key) or found.setdefault(key, first_of(rental, hour))
+        key = rental.resource_id, make_month_key(hour["hour"]), rental.account_id
+        row = found.get(key) or found.setdefault(key, create_month_row(rental, hour))
         row.hours += 1
         row.charge += hour["charge"]
         row.unbooked = row.unbooked or hour["charge"] > 0
@@ -204,11 +215,11 @@ def add_up(recorded):
             row.last_hour = hour["hour"]
 
 
-def first_of(rental, hour):
+def create_month_row(rental, hour):
     """The row of a month, before its first hour is added."""
     row = UsageMonth(
         resource_id=rental.resource_id,
-        month=month_of(hour["hour"]),
+        month=make_month_key(hour["hour"]),
         account_id=rental.account_id,
         resource_type=rental.resource_type,
         resource_name=rental.resource_name,
@@ -221,68 +232,82 @@ def first_of(rental, hour):
     return row
 
 
-def book():
+def post_charges():
     """Writes charges into the ledgers of some accounts, once a day for each account and month: the month's charges in
     whole cents, less what the ledger has of them. Returns for how many: 0 when every ledger is up to date."""
     today = clock.now().replace(hour=0, minute=0, second=0, microsecond=0)
-    same = CreditEntry.account_id == UsageMonth.account_id, CreditEntry.month == UsageMonth.month
-    booked_today = exists().where(*same, CreditEntry.created_at >= today)
+    same = CreditLedgerEntry.account_id == UsageMonth.account_id, CreditLedgerEntry.month == UsageMonth.month
+    booked_today = exists().where(*same, CreditLedgerEntry.created_at >= today)
     waiting = select(UsageMonth.account_id, UsageMonth.month).where(UsageMonth.unbooked, ~booked_today)
-    found = session.execute(waiting.distinct().order_by(UsageMonth.account_id, UsageMonth.month).limit(RENTALS)).all()
+    found = session.execute(
+        waiting.distinct().order_by(UsageMonth.account_id, UsageMonth.month).limit(RECORDS_PER_BATCH)
+    ).all()
     for account_id, month in found:
-        book_month(account_id, month)
+        post_month(account_id, month)
     return len(found)
 
 
-def book_month(account_id, month):
-    account = credits.lock(account_id)
+def post_month(account_id, month):
+    account = credits.lock_account(account_id)
     used = select(UsageMonth).where(UsageMonth.account_id == account_id, UsageMonth.month == month)
     used = used.order_by(UsageMonth.resource_id).with_for_update().execution_options(populate_existing=True)
     rows = session.scalars(used).all()
     owed = sum((row.charge for row in rows), Decimal(0)).quantize(CENT)
-    rest = owed - credits.charged(account_id, month)
+    rest = owed - credits.charged_total(account_id, month)
     if account and rest:
-        credits.write(account, "usage", -rest, actor="system", description=f"Usage of {named(month)}", month=month)
+        credits.post_entry(
+            account, "usage", -rest, actor="system", description=f"Usage of {month_label(month)}", month=month
+        )
     for row in rows:
         row.unbooked = False
     session.flush()
 
 
-def months(account=None):
-    """What the account, or everybody, used in each month, the latest first: `month`, `resources`, `hours`, `charge`."""
+def select_months(account=None):
+    """What the account, or everybody, used in each month, the latest first: `month`, `resources`, `hours`, `calculate_charge`."""
     sums = func.sum(UsageMonth.hours).label("hours"), func.sum(UsageMonth.charge).label("charge")
     query = select(UsageMonth.month, func.count().label("resources"), *sums)
-    query = query.where(account.owns(UsageMonth)) if account else query
+    query = query.where(account.visible_rows(UsageMonth)) if account else query
     return query.group_by(UsageMonth.month).order_by(UsageMonth.month.desc())
 
 
-def of_month(month, account=None):
+def month_rows(month, account=None):
     """Each resource's use of the month, the newest resource first."""
     query = (
         select(UsageMonth)
         .where(UsageMonth.month == month)
         .order_by(UsageMonth.resource_id.desc(), UsageMonth.account_id)
     )
-    return query.where(account.owns(UsageMonth)) if account else query
+    return query.where(account.visible_rows(UsageMonth)) if account else query
 
 
-EXPORTED = ("month", "resource_name", "resource_id", "plan", "price", "billing_mode", "hours", "charge", "last_hour")
+EXPORT_COLUMNS = (
+    "month",
+    "resource_name",
+    "resource_id",
+    "plan",
+    "price",
+    "billing_mode",
+    "hours",
+    "charge",
+    "last_hour",
+)
 
 
-def exported(month, account=None):
+def iter_export(month, account=None):
     """The month as lines of a table, with charges to the millionth."""
-    for row in session.scalars(of_month(month, account)):
-        yield [getattr(row, name) for name in EXPORTED]
+    for row in session.scalars(month_rows(month, account)):
+        yield [getattr(row, name) for name in EXPORT_COLUMNS]
 
 
-def totals(month, account=None):
+def get_totals(month, account=None):
     """Hours, resources and charge of a month, of the account or of everybody."""
-    found = session.execute(months(account).where(UsageMonth.month == month)).one_or_none()
+    found = session.execute(select_months(account).where(UsageMonth.month == month)).one_or_none()
     hours, resources, charge = (found.hours, found.resources, found.charge) if found else (0, 0, Decimal(0))
     return {"month": month, "hours": int(hours), "resources": resources, "charge": charge}
 
 
-def by_account(month):
+def select_by_account(month):
     """Every account's use of the month."""
     sums = func.sum(UsageMonth.hours).label("hours"), func.sum(UsageMonth.charge).label("charge")
     used = select(UsageMonth.account_id, func.count().label("resources"), *sums).where(UsageMonth.month == month)
@@ -291,6 +316,6 @@ def by_account(month):
     return select(used.account_id, email, used.resources, used.hours, used.charge).order_by(used.account_id)
 
 
-def tidy():
+def purge_expired():
     """Removes single hours that have had their day."""
-    session.execute(delete(UsageHour).where(UsageHour.hour < clock.now() - HOURS_KEPT))
+    session.execute(delete(UsageHour).where(UsageHour.hour < clock.now() - USAGE_HOUR_RETENTION))

@@ -12,7 +12,7 @@ from panel.schemas import cloudcfg
 def listing(account=None, *, search=None):
     """With an account its own, by name; else everybody's, newest first, `search` looking at names and owners."""
     if account:
-        return select(UserScript).where(account.owns(UserScript)).order_by(UserScript.name, UserScript.id)
+        return select(UserScript).where(account.visible_rows(UserScript)).order_by(UserScript.name, UserScript.id)
     query = select(UserScript).options(joinedload(UserScript.account)).order_by(UserScript.id.desc())
     if not search:
         return query
@@ -22,17 +22,19 @@ def listing(account=None, *, search=None):
 
 def get(script_id, account=None):
     query = select(UserScript).where(UserScript.id == script_id)
-    script = session.scalar(query.where(account.owns(UserScript)) if account else query)
+    script = session.scalar(query.where(account.visible_rows(UserScript)) if account else query)
     if script is None:
         raise NotFound("No such user script.")
     return script
 
 
-def chosen(script_ids, account=None, field="user_scripts"):
+def get_chosen(script_ids, account=None, field="user_scripts"):
     """The scripts with these ids, in this order, each once. With an account, only its own count: an operator may use
     any."""
     query = select(UserScript).where(UserScript.id.in_(script_ids))
-    found = {row.id: row for row in session.scalars(query.where(account.owns(UserScript)) if account else query)}
+    found = {
+        row.id: row for row in session.scalars(query.where(account.visible_rows(UserScript)) if account else query)
+    }
     ids = list(dict.fromkeys(script_ids))
     if len(found) < len(ids):
         raise Invalid("One of the user scripts does not exist.", **{field: "There is no such script in this account."})
@@ -40,27 +42,27 @@ def chosen(script_ids, account=None, field="user_scripts"):
 
 
 def create(account, **values):
-    script = UserScript(account_id=account.id, **told(values))
-    check(script)
+    script = UserScript(account_id=account.id, **replace_nulls(values))
+    ensure_valid(script)
     session.add(script)
     session.flush()
     return script
 
 
 def update(script, **changes):
-    for field, value in told(changes).items():
+    for field, value in replace_nulls(changes).items():
         setattr(script, field, value)
-    check(script)
+    ensure_valid(script)
     session.flush()
     return script
 
 
-def told(values):
+def replace_nulls(values):
     """What is cleared is empty, never null."""
     return {name: "" if value is None else value for name, value in values.items()}
 
 
-def check(script):
+def ensure_valid(script):
     """Configuration that no guest could read is refused while its owner is there."""
     if not script.is_cloud_config:
         return

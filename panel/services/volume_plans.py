@@ -6,36 +6,36 @@ from sqlalchemy.orm import contains_eager
 from panel.core.db import session
 from panel.core.errors import Conflict
 from panel.models import Volume, VolumePlan, VolumePlanGroup
-from panel.services.crud import change, fetch, refuse_taken
+from panel.services.crud import ensure_unique_name, get_or_404, update_fields
 
 
-def groups(search=None):
+def select_groups(search=None):
     query = select(VolumePlanGroup).order_by(VolumePlanGroup.position, VolumePlanGroup.name)
     return query.where(VolumePlanGroup.name.icontains(search, autoescape=True)) if search else query
 
 
-def group(group_id, field=None):
-    return fetch(VolumePlanGroup, group_id, "No such volume plan group.", field)
+def get_group(group_id, field=None):
+    return get_or_404(VolumePlanGroup, group_id, "No such volume plan group.", field)
 
 
 def create_group(*, name, display_name=None, **values):
-    refuse_taken(VolumePlanGroup, name)
+    ensure_unique_name(VolumePlanGroup, name)
     made = VolumePlanGroup(name=name, display_name=display_name or name, **values)
     session.add(made)
     session.flush()
     return made
 
 
-def update_group(found, **changes):
+def update_group(group, **changes):
     if "name" in changes:
-        refuse_taken(VolumePlanGroup, changes["name"], but=found)
-    return change(found, changes)
+        ensure_unique_name(VolumePlanGroup, changes["name"], exclude=group)
+    return update_fields(group, changes)
 
 
-def delete_group(found):
-    if found.plans:
+def delete_group(group):
+    if group.plans:
         raise Conflict("Plans belong to this group. Move or remove them first.")
-    session.delete(found)
+    session.delete(group)
     session.flush()
 
 
@@ -45,43 +45,43 @@ def listing(search=None):
     return query.where(VolumePlan.name.icontains(search, autoescape=True)) if search else query
 
 
-def shown(search=None):
+def select_with_groups(search=None):
     """The same with their classes, for pages."""
     return listing(search).options(contains_eager(VolumePlan.group))
 
 
-def users(plans):
+def count_users(plans):
     """How many volumes have each of these plans, by the plan's id."""
     counts = select(Volume.plan_id, func.count()).where(Volume.plan_id.in_([plan.id for plan in plans]))
     return dict(session.execute(counts.group_by(Volume.plan_id)).all())
 
 
-def offered():
+def select_offered():
     """What customers may choose."""
     return listing().where(VolumePlan.enabled, VolumePlanGroup.enabled)
 
 
 def get(plan_id, field=None):
-    return fetch(VolumePlan, plan_id, "No such volume plan.", field)
+    return get_or_404(VolumePlan, plan_id, "No such volume plan.", field)
 
 
-def create(of, *, name, **values):
-    refuse_taken(VolumePlan, name, volume_plan_group_id=of.id)
-    made = VolumePlan(group=of, name=name, **values)
+def create(group, *, name, **values):
+    ensure_unique_name(VolumePlan, name, volume_plan_group_id=group.id)
+    made = VolumePlan(group=group, name=name, **values)
     session.add(made)
     session.flush()
     return made
 
 
-def update(found, **changes):
+def update(plan, **changes):
     """Changes what new volumes get. Volumes keep the size that they were made with."""
     if "name" in changes:
-        refuse_taken(VolumePlan, changes["name"], but=found, volume_plan_group_id=found.volume_plan_group_id)
-    return change(found, changes)
+        ensure_unique_name(VolumePlan, changes["name"], exclude=plan, volume_plan_group_id=plan.volume_plan_group_id)
+    return update_fields(plan, changes)
 
 
-def delete(found):
-    if session.scalar(select(Volume.id).where(Volume.plan_id == found.id).limit(1)):
+def delete(plan):
+    if session.scalar(select(Volume.id).where(Volume.plan_id == plan.id).limit(1)):
         raise Conflict("Volumes have this plan. Close it instead: then nobody can choose it.")
-    session.delete(found)
+    session.delete(plan)
     session.flush()

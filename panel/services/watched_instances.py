@@ -21,32 +21,36 @@ RENEWAL_SECONDS = 20
 REDIS_PAUSE_SECONDS = 5
 """How long a Redis that did not answer is not asked again."""
 
-MARKED_AT_MOST = 10_000
+MAX_MARKED_INSTANCES = 10_000
 """Instances whose last mark a process remembers."""
 
-marked: dict[str, float] = {}
+last_marked_at: dict[str, float] = {}
 """By instance id: when this process last marked it (monotonic)."""
 
-away_until = 0.0
+redis_away_until = 0.0
 
 
 def mark(instance):
     """Notes that somebody looks at the instance."""
-    global away_until
+    global redis_away_until
     now = time.monotonic()
-    if instance.power != "on" or now < away_until or now - marked.get(instance.id, -RENEWAL_SECONDS) < RENEWAL_SECONDS:
+    if (
+        instance.power != "on"
+        or now < redis_away_until
+        or now - last_marked_at.get(instance.id, -RENEWAL_SECONDS) < RENEWAL_SECONDS
+    ):
         return
-    if len(marked) >= MARKED_AT_MOST:
-        marked.clear()
-    marked[instance.id] = now
+    if len(last_marked_at) >= MAX_MARKED_INSTANCES:
+        last_marked_at.clear()
+    last_marked_at[instance.id] = now
     try:
         jobs.connection.zadd(WATCHED_KEY, {instance.id: clock.now().timestamp() + WATCH_TTL_SECONDS})
     except (RedisError, OSError):
-        away_until = time.monotonic() + REDIS_PAUSE_SECONDS
-        del marked[instance.id]
+        redis_away_until = time.monotonic() + REDIS_PAUSE_SECONDS
+        del last_marked_at[instance.id]
 
 
-def ids():
+def list_watched_ids():
     """The ids of the instances that are watched now."""
     now = clock.now().timestamp()
     jobs.connection.zremrangebyscore(WATCHED_KEY, "-inf", now)

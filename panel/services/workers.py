@@ -4,27 +4,27 @@ from datetime import timedelta
 
 from panel.core import clock, jobs
 
-BEAT = timedelta(seconds=5)
-SILENCE = 4 * BEAT
+HEARTBEAT_INTERVAL = timedelta(seconds=5)
+WORKER_LOST_AFTER = 4 * HEARTBEAT_INTERVAL
 """A worker that was not heard for so long is gone."""
 
-HEARD = "panel:workers"
+LIVENESS_KEY = "panel:workers"
 
 
-def heard(name):
+def record_heartbeat(name):
     """Notes that the worker is alive, and drops those that have gone."""
     now = clock.now()
     with jobs.connection.pipeline() as pipeline:
-        pipeline.zadd(HEARD, {name: now.timestamp()})
-        pipeline.zremrangebyscore(HEARD, "-inf", (now - SILENCE).timestamp())
+        pipeline.zadd(LIVENESS_KEY, {name: now.timestamp()})
+        pipeline.zremrangebyscore(LIVENESS_KEY, "-inf", (now - WORKER_LOST_AFTER).timestamp())
         pipeline.execute()
 
 
-def left(name):
+def remove(name):
     """Notes that the worker ended in good order."""
-    jobs.connection.zrem(HEARD, name)
+    jobs.connection.zrem(LIVENESS_KEY, name)
 
 
-def alive():
+def count_alive():
     """How many there are."""
-    return jobs.connection.zcount(HEARD, (clock.now() - SILENCE).timestamp(), "+inf")
+    return jobs.connection.zcount(LIVENESS_KEY, (clock.now() - WORKER_LOST_AFTER).timestamp(), "+inf")

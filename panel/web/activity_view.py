@@ -5,7 +5,7 @@ from sqlalchemy import select
 from panel.core.db import session
 from panel.models import Instance, Task
 
-WORDS = {
+EVENT_LABELS = {
     "instance.created": ("plus", "was created"),
     "instance.deployed": ("rocket", "was deployed"),
     "instance.reinstalled": ("replace", "was reinstalled"),
@@ -15,19 +15,20 @@ WORDS = {
 }
 
 
-def told(rows, linked=True):
+def with_labels(rows, has_links=True):
     """Each event with its drawing, what happened in words, the name of its instance, and whether that can be opened."""
     ids = {event.resource_id for event in rows}
     there = dict(session.execute(select(Instance.id, Instance.display_name).where(Instance.id.in_(ids))).all())
     gone = select(Task.resource_id, Task.resource_name).where(Task.resource_id.in_(ids - there.keys()))
     names = dict(session.execute(gone).all()) | there
     return [
-        (event, *words(event), names.get(event.resource_id), linked and event.resource_id in there) for event in rows
+        (event, *describe_event(event), names.get(event.resource_id), has_links and event.resource_id in there)
+        for event in rows
     ]
 
 
-def words(event):
+def describe_event(event):
     if event.kind == "instance.status_changed":
         status = event.data.get("status")
         return ("player-play", "started") if status == "running" else ("player-stop", "stopped")
-    return WORDS.get(event.kind, ("bell", event.kind.partition(".")[2].replace("_", " ")))
+    return EVENT_LABELS.get(event.kind, ("bell", event.kind.partition(".")[2].replace("_", " ")))

@@ -7,7 +7,7 @@ from flask import request
 
 from panel.web.formatting import duration
 
-WORDS = {
+ACTION_LABELS = {
     **dict.fromkeys(("consoles.new_screen", "consoles.again", "admin_consoles.new_screen"), "Ask for a screen"),
     **dict.fromkeys(("consoles.open_shell", "admin_consoles.open_shell"), "Ask for a shell"),
     **dict.fromkeys(("consoles.trust", "admin_consoles.trust"), "Accept a host key"),
@@ -32,34 +32,34 @@ WORDS = {
 """Actions whose name says too little."""
 
 
-def words(entry):
+def describe_entry(entry):
     """What was done, for people: `Power off`, `Create`, `Sign in`."""
     if entry.action.startswith("console."):
-        return console(entry.changes)
+        return describe_console_entry(entry.changes)
     task = entry.changes.get("task", "").removeprefix(f"{entry.object_type}_")
     plain = (task or entry.action.rpartition(".")[2]).replace("_", " ").replace("poweroff", "power off")
-    return WORDS.get(entry.action) or plain.capitalize().replace("Ssh", "SSH")
+    return ACTION_LABELS.get(entry.action) or plain.capitalize().replace("Ssh", "SSH")
 
 
-def console(changes):
+def describe_console_entry(changes):
     """`A screen closed after 5 min`."""
     lasted = f" after {duration(changes['seconds'])}" if "seconds" in changes else ""
     return f"A {changes['kind']} {changes['did']}{lasted}"
 
 
-def thing(entry):
+def object_type_label(entry):
     """What kind of object it was done to: `SSH key`, `Instance`."""
     return (entry.object_type or "").replace("_", " ").capitalize().replace("Ssh", "SSH")
 
 
-def wanted(zone, *names):
+def parse_filters(zone, *names):
     """What the request filters by, for `audit.listing`. Days begin in the person's time zone; nonsense is no filter."""
     found = {name: request.args.get(name, "").strip()[:255] for name in ("search", "action", "person", *names)}
-    since, until = day("since", zone), day("until", zone)
+    since, until = parse_day("since", zone), parse_day("until", zone)
     return {**found, "since": since, "until": until and until + timedelta(days=1, microseconds=-1)}
 
 
-def day(name, zone):
+def parse_day(name, zone):
     try:
         asked = date.fromisoformat(request.args.get(name, ""))
         return datetime.combine(asked, time(), ZoneInfo(zone)) if 1970 < asked.year < 3000 else None

@@ -1,18 +1,18 @@
 """Charts of figures over time, for both sides' pages: which there are, their numbers in words, and gaps that stay gaps.
 
-A page shows a chart as its legend, which needs no script, and as a picture that `static/metrics.js` draws from `lines`.
+A page shows a chart as its legend, which needs no script, and as a picture that `static/metrics.js` draws from `plot_data`.
 """
 
 from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from panel.web.formatting import size, trimmed
+from panel.web.formatting import format_number, size
 
-FINEST = 15
+FINEST_STEP_SECONDS = 15
 """Seconds of the shortest spans. One that is missing between two that are there is no gap: a look came late."""
 
-ROWS = 30
+MAX_TABLE_ROWS = 30
 """How many lines the table of all figures has at most."""
 
 
@@ -31,22 +31,22 @@ CHARTS = (
     Chart("Disk throughput", "bytes", (("disk_read_bytes", "Read"), ("disk_write_bytes", "Written"))),
     Chart("Disk operations", "operations", (("disk_read_iops", "Read"), ("disk_write_iops", "Written"))),
 )
-FIGURES = [(chart, name, label) for chart in CHARTS for name, label in chart.lines]
-NONE = "–"  # noqa: RUF001
+CHARTED_FIGURES = [(chart, name, label) for chart in CHARTS for name, label in chart.lines]
+NO_VALUE = "–"  # noqa: RUF001
 RANGES = (("30m", "30 min"), ("1h", "1 h"), ("12h", "12 h"), ("1d", "1 day"), ("1w", "1 week"))
 
 
-def words(unit, value):
+def format_value(unit, value):
     """The number for people; a dash for none."""
     if value is None:
-        return NONE
+        return NO_VALUE
     if unit == "percent":
         return f"{value:.1f} %"
     if unit == "mib":
         return size(value * 1024**2)
     if unit == "bytes":
         return f"{size(round(value))}/s"
-    exact = f"{value:.2f}" if value < 10 else trimmed(value)
+    exact = f"{value:.2f}" if value < 10 else format_number(value)
     return f"{exact} Mbit/s" if unit == "mbps" else f"{exact}/s"
 
 
@@ -54,20 +54,20 @@ def legend(series):
     """For each figure the last, the average and the highest, in words."""
     points = series["points"]
     told = {}
-    for chart, name, _ in FIGURES:
+    for chart, name, _ in CHARTED_FIGURES:
         values = [point[name] for point in points]
         highest = max((point[f"{name}_max"] for point in points), default=None)
         numbers = (values[-1], sum(values) / len(values), highest) if values else (None, None, None)
-        told[name] = [words(chart.unit, number) for number in numbers]
+        told[name] = [format_value(chart.unit, number) for number in numbers]
     return told
 
 
-def lines(series, most):
+def plot_data(series, axis_maxima):
     """What the script draws: the seconds of the points, and each figure's values at them. Between two points that have
     a gap between them lies one without a value. `most` is the highest value of an axis that has one."""
-    at, values = [], {name: [] for _, name, _ in FIGURES}
+    at, values = [], {name: [] for _, name, _ in CHARTED_FIGURES}
     step = series["step"]
-    bridged = step * (2 if step == FINEST else 1)
+    bridged = step * (2 if step == FINEST_STEP_SECONDS else 1)
     for point in series["points"]:
         second = int(point["at"].timestamp())
         if at and second - at[-1] > bridged:
@@ -83,32 +83,35 @@ def lines(series, most):
         "at": at,
         "values": values,
         "legend": legend(series),
-        "most": most,
+        "most": axis_maxima,
     }
 
 
-def table(series):
+def table_rows(series):
     """The same figures as lines of a table, newest first: when, and each figure in words. Long series are averaged."""
     points = series["points"]
-    width = -(-len(points) // ROWS) or 1
+    width = -(-len(points) // MAX_TABLE_ROWS) or 1
     rows = []
     for first in range(0, len(points), width):
         some = points[first : first + width]
         rows.append(
             (
                 some[0]["at"],
-                [words(chart.unit, sum(point[name] for point in some) / len(some)) for chart, name, _ in FIGURES],
+                [
+                    format_value(chart.unit, sum(point[name] for point in some) / len(some))
+                    for chart, name, _ in CHARTED_FIGURES
+                ],
             )
         )
     return rows[::-1]
 
 
-def wanted(text):
+def requested_range(text):
     """The range that the page was asked for; an hour when it is none."""
     return text if text in dict(RANGES) else "1h"
 
 
-def spark(curve, label):
+def sparkline(curve, label):
     """A small curve of a list: `curve` has pairs of a place and a height, both from 0 to 1. Gaps stay gaps."""
     width, height, far = 72, 20, 0.1
     runs = [[]]

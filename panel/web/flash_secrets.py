@@ -2,17 +2,17 @@
 
 from flask import session as cookie
 
-from panel.core.db import Secret
+from panel.core.db import EncryptedText
 
-sealed = Secret()
-
-
-def keep(about, secret):
-    cookie["once"] = [about, sealed.process_bind_param(secret, None)]
+secret_type = EncryptedText()
 
 
-def take(about):
+def store(subject, secret):
+    cookie["once"] = [subject, secret_type.process_bind_param(secret, None)]
+
+
+def pop(subject):
     """The secret that was kept for this, or None; it cannot be taken again."""
-    if cookie.get("once", [None])[0] != about:
+    if cookie.get("once", [None])[0] != subject:
         return None
-    return sealed.process_result_value(cookie.pop("once")[1], None)
+    return secret_type.process_result_value(cookie.pop("once")[1], None)

@@ -7,46 +7,48 @@ from markupsafe import Markup
 
 from panel.core import clock
 
-SIGNS = {"EUR": "€", "USD": "$", "GBP": "£", "JPY": "¥", "INR": "₹"}
-UNITS = ((86400 * 365, "y"), (86400 * 30, "mo"), (86400, "d"), (3600, "h"), (60, "min"))
+CURRENCY_SYMBOLS = {"EUR": "€", "USD": "$", "GBP": "£", "JPY": "¥", "INR": "₹"}
+RELATIVE_TIME_UNITS = ((86400 * 365, "y"), (86400 * 30, "mo"), (86400, "d"), (3600, "h"), (60, "min"))
 
 
-def ago(moment, zone="UTC", *, now=None):
+def timeago_tag(moment, zone="UTC", *, now=None):
     """A relative time that shows the exact one on hover. The page's script keeps it current."""
     if moment is None:
         return Markup('<span class="text-secondary">never</span>')
     return Markup('<time datetime="{}" title="{}" data-ago>{}</time>').format(
-        moment.astimezone(UTC).isoformat(timespec="seconds"), exact(moment, zone), since(moment, now or clock.now())
+        moment.astimezone(UTC).isoformat(timespec="seconds"),
+        format_datetime(moment, zone),
+        relative_time(moment, now or clock.now()),
     )
 
 
-def since(moment, now):
+def relative_time(moment, now):
     passed = int((now - moment).total_seconds())
     ahead, passed = passed < -5, abs(passed)
-    for size, unit in UNITS:
+    for size, unit in RELATIVE_TIME_UNITS:
         if passed >= size:
             return f"in {passed // size} {unit}" if ahead else f"{passed // size} {unit} ago"
     return "in a moment" if ahead else "just now"
 
 
-def exact(moment, zone="UTC"):
+def format_datetime(moment, zone="UTC"):
     """The moment as the wall clock of the time zone shows it."""
-    return f"{local(moment, zone):%a %d %b %Y, %H:%M:%S %Z}"
+    return f"{to_local_time(moment, zone):%a %d %b %Y, %H:%M:%S %Z}"
 
 
-def hour(moment, zone="UTC"):
+def format_time(moment, zone="UTC"):
     """The time of day, with the date when it was not today."""
-    there = local(moment, zone)
-    today = local(clock.now(), zone).date() == there.date()
+    there = to_local_time(moment, zone)
+    today = to_local_time(clock.now(), zone).date() == there.date()
     return f"{there:%H:%M}" if today else f"{there:%d %b %Y, %H:%M}"
 
 
-def second(moment, zone="UTC"):
+def format_time_seconds(moment, zone="UTC"):
     """The time of day to the second, for the lines of a log."""
-    return f"{local(moment, zone):%H:%M:%S}"
+    return f"{to_local_time(moment, zone):%H:%M:%S}"
 
 
-def local(moment, zone):
+def to_local_time(moment, zone):
     return moment.astimezone(ZoneInfo(zone))
 
 
@@ -63,20 +65,20 @@ def duration(seconds):
 
 def size(count):
     """Bytes in the largest binary unit that leaves a number of at least 1."""
-    return scaled(count, 1024, ("B", "KiB", "MiB", "GiB", "TiB"))
+    return scale_unit(count, 1024, ("B", "KiB", "MiB", "GiB", "TiB"))
 
 
 def transfer(count):
     """Bytes that went over the network, in the decimal units in which traffic is sold."""
-    return scaled(count, 1000, ("B", "kB", "MB", "GB", "TB"))
+    return scale_unit(count, 1000, ("B", "kB", "MB", "GB", "TB"))
 
 
-def scaled(count, step, units):
+def scale_unit(count, step, units):
     for unit in units[:-1]:
         if count < step:
-            return f"{trimmed(count)} {unit}"
+            return f"{format_number(count)} {unit}"
         count /= step
-    return f"{trimmed(count)} {units[-1]}"
+    return f"{format_number(count)} {units[-1]}"
 
 
 def mib(count):
@@ -90,24 +92,24 @@ def gib(count):
 def rate(mbps):
     if not mbps:
         return "unlimited"
-    return f"{trimmed(mbps / 1000)} Gbit/s" if mbps >= 1000 else f"{mbps} Mbit/s"
+    return f"{format_number(mbps / 1000)} Gbit/s" if mbps >= 1000 else f"{mbps} Mbit/s"
 
 
 def traffic(gigabytes):
     if not gigabytes:
         return "unlimited"
-    return f"{trimmed(gigabytes / 1000)} TB" if gigabytes >= 1000 else f"{gigabytes} GB"
+    return f"{format_number(gigabytes / 1000)} TB" if gigabytes >= 1000 else f"{gigabytes} GB"
 
 
 def money(amount, currency):
     """Two decimals, or as many as a small price needs."""
     text = f"{abs(amount):,.4f}".rstrip("0")
     whole, _, part = text.partition(".")
-    sign, minus = SIGNS.get(currency), "-" if amount < 0 else ""
+    sign, minus = CURRENCY_SYMBOLS.get(currency), "-" if amount < 0 else ""
     return f"{minus}{sign}{whole}.{part:0<2}" if sign else f"{minus}{whole}.{part:0<2} {currency}"
 
 
-def trimmed(number):
+def format_number(number):
     return f"{number:.1f}".removesuffix(".0")
 
 
@@ -115,6 +117,6 @@ def plural(count, one, many=None):
     return f"{count:,} {one if count == 1 else many or one + 's'}"
 
 
-def worded(words):
+def label_choices(words):
     """Words of the wire and how people read them, as the options of a choice."""
     return [(word, word.replace("_", " ").capitalize()) for word in words]

@@ -17,15 +17,15 @@ from marshmallow import Schema, ValidationError, fields
 from panel.core.db import session
 from panel.core.errors import Problem, TooMany
 
-NUMBER = re.compile(r"-?[0-9]{1,18}(\.[0-9]{1,9})?")
+NUMBER_PATTERN = re.compile(r"-?[0-9]{1,18}(\.[0-9]{1,9})?")
 
 
 class Form:
     """One or several schemas, filled in together. `known` has the values to begin with: a row or a dictionary."""
 
-    def __init__(self, *schemas: type[Schema], known=None):
+    def __init__(self, *schemas: type[Schema], initial=None):
         self.schemas = [schema() for schema in schemas]
-        self.known = known or {}
+        self.known = initial or {}
         self.sent = None
         self.errors: dict[str, str] = {}
         self.status = 200
@@ -38,9 +38,9 @@ class Form:
         data = {}
         for schema in self.schemas:
             try:
-                data |= schema.load(json_of(schema, request.form))
+                data |= schema.load(form_to_json(schema, request.form))
             except ValidationError as error:
-                self.errors |= {name: sentence(found) for name, found in error.normalized_messages().items()}
+                self.errors |= {name: flatten_errors(found) for name, found in error.normalized_messages().items()}
         if not self.errors:
             try:
                 self.result = action(**data)
@@ -48,7 +48,7 @@ class Form:
             except Problem as error:
                 self.status, self.reason = error.status, error.reason
                 if isinstance(error, TooMany):
-                    after_this_request(partial(put_off, error.seconds))
+                    after_this_request(partial(set_retry_after, error.seconds))
                 self.errors = {name: " ".join(texts) for name, texts in error.fields.items()}
                 if not self.errors.keys() & self.fields.keys():
                     self.errors[""] = error.message
@@ -92,46 +92,46 @@ class Form:
         return next((name for name in self.errors if name), None)
 
 
-def put_off(seconds, answer):
+def set_retry_after(seconds, answer):
     """Says when the next attempt may be made."""
     answer.headers["Retry-After"] = str(seconds)
     return answer
 
 
-def json_of(schema, sent):
+def form_to_json(schema, form_data):
     """The texts of an HTML form as the JSON that the schema expects. An empty field counts as not sent, unless the
     schema lets it be emptied."""
     data = {}
     for name, field in schema.fields.items():
-        if name not in sent or field.dump_only:
+        if name not in form_data or field.dump_only:
             continue
         if isinstance(field, fields.List):
-            data[name] = [scalar(field.inner, text) for text in lines(sent.getlist(name))]
-        elif (text := sent.getlist(name)[-1]) != "":
-            data[name] = scalar(field, text)
+            data[name] = [parse_scalar(field.inner, text) for text in split_lines(form_data.getlist(name))]
+        elif (text := form_data.getlist(name)[-1]) != "":
+            data[name] = parse_scalar(field, text)
         elif field.allow_none:
             data[name] = None
     return data
 
 
-def lines(texts):
+def split_lines(texts):
     """Several boxes, or one text with an entry a line."""
     return [line.strip() for text in texts for line in text.splitlines() if line.strip()]
 
 
-def scalar(field, text):
+def parse_scalar(field, text):
     """The value that the text stands for; text that stands for none is left for the schema to refuse."""
     if isinstance(field, fields.Boolean):
         return {"true": True, "false": False}.get(text.lower(), text)
-    if isinstance(field, fields.Number) and NUMBER.fullmatch(text.strip()):
+    if isinstance(field, fields.Number) and NUMBER_PATTERN.fullmatch(text.strip()):
         return float(text) if "." in text else int(text)
     return text.replace("\r\n", "\n")
 
 
-def sentence(found):
+def flatten_errors(messages):
     """Messages of the schema, however deep, as one text."""
-    if isinstance(found, dict):
-        found = found.values()
-    if found == "Missing data for required field.":
+    if isinstance(messages, dict):
+        messages = messages.values()
+    if messages == "Missing data for required field.":
         return "Fill this in."
-    return found if isinstance(found, str) else " ".join(sentence(each) for each in found)
+    return messages if isinstance(messages, str) else " ".join(flatten_errors(each) for each in messages)

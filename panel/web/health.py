@@ -20,17 +20,17 @@ def healthz():
 @bp.get("/readyz")
 def readyz():
     """Whether requests and their tasks would be served now, and what is in the way."""
-    parts = {"database": database(), "redis": redis(), "workers": listening()}
+    parts = {"database": database_state(), "redis": redis_state(), "workers": workers_state()}
     ready = all(state == OK for state in parts.values())
     return {"status": OK if ready else "not ready", "parts": parts}, 200 if ready else 503
 
 
-def database():
+def database_state():
     """Whether this process could write to it, some seconds ago at most."""
     return get_probe(current_app).state()
 
 
-def redis():
+def redis_state():
     try:
         jobs.connection.ping()
     except (RedisError, OSError):
@@ -38,14 +38,14 @@ def redis():
     return OK
 
 
-def listening():
+def workers_state():
     try:
-        return OK if workers.alive() else "none is alive"
+        return OK if workers.count_alive() else "none is alive"
     except (RedisError, OSError):
         return "cannot be seen without Redis"
 
 
 @bp.after_request
-def never_kept(response):
+def disable_caching(response):
     response.headers["Cache-Control"] = "no-store"
     return response

@@ -6,7 +6,7 @@ from panel.core.errors import Invalid
 from panel.services import instances
 
 
-def searched(account=None, **wanted):
+def search_or_empty(account=None, **wanted):
     """The list, and what is wrong with the search or None. A search that cannot be understood finds nothing, and says
     why."""
     try:

@@ -10,43 +10,43 @@ from panel.core import clock
 from panel.core.db import session
 from panel.models import Account
 from panel.pages import admin, customer
-from panel.pages.customer.tasks import latest
+from panel.pages.customer.tasks import recent_tasks
 from panel.pages.shared import area
 from panel.services import sessions, settings, usage
 from panel.web import assets, formatting
 
 
-def prepare(app):
+def init_app(app):
     """Gives an application its pages' surroundings."""
     config = app.extensions["config"]
     app.config |= {
         "SESSION_COOKIE_NAME": "panel",
         "SESSION_COOKIE_HTTPONLY": True,
         "SESSION_COOKIE_SAMESITE": "Lax",
-        "SESSION_COOKIE_SECURE": config.https,
+        "SESSION_COOKIE_SECURE": config.is_https,
         "SESSION_REFRESH_EACH_REQUEST": False,
-        "PERMANENT_SESSION_LIFETIME": sessions.LIFETIME,
+        "PERMANENT_SESSION_LIFETIME": sessions.SESSION_LIFETIME,
     }
-    browser_session.manager.init_app(app)
-    app.after_request(seal)
-    app.context_processor(surroundings)
+    browser_session.login_manager.init_app(app)
+    app.after_request(set_security_headers)
+    app.context_processor(template_context)
     app.jinja_env.trim_blocks = app.jinja_env.lstrip_blocks = True
     app.jinja_env.globals |= {
-        "asset": assets.asset,
-        "icon_address": assets.icon_address,
+        "asset": assets.asset_url,
+        "icon_address": assets.icon_url,
         "ui": Macros(app.jinja_env),
-        "area": area.area,
-        "may": area.may,
-        "refusal": area.refusal,
-        "nonce": nonce,
+        "area": area.endpoint_prefix,
+        "may": area.has_permission,
+        "refusal": area.permission_error,
+        "nonce": csp_nonce,
         "now": clock.now,
-        "zone": zone,
-        "ago": lambda moment: formatting.ago(moment, zone()),
-        "exact": lambda moment: formatting.exact(moment, zone()),
-        "hour": lambda moment: formatting.hour(moment, zone()),
-        "second": lambda moment: formatting.second(moment, zone()),
-        "charged": charged,
-        "operator_area": area.operating,
+        "zone": viewer_timezone,
+        "ago": lambda moment: formatting.timeago_tag(moment, viewer_timezone()),
+        "exact": lambda moment: formatting.format_datetime(moment, viewer_timezone()),
+        "hour": lambda moment: formatting.format_time(moment, viewer_timezone()),
+        "second": lambda moment: formatting.format_time_seconds(moment, viewer_timezone()),
+        "charged": are_prices_shown,
+        "operator_area": area.is_operator_area,
         "money": lambda amount: formatting.money(amount, config.currency),
     }
     words = ("duration", "size", "mib", "gib", "rate", "traffic", "transfer", "plural")
@@ -63,40 +63,47 @@ class Macros:
         return getattr(self.environment.get_template("ui.html").module, name)
 
 
-def charged():
+def are_prices_shown():
     """Whether what the page shows costs something: prices are shown only then."""
-    free = not area.operating() and browser_session.me() and browser_session.viewer().unbilled
+    free = (
+        not area.is_operator_area() and browser_session.current_account() and browser_session.current_access().unbilled
+    )
     return settings.get().billing_enabled and not free
 
 
-def zone():
-    account = browser_session.me()
+def viewer_timezone():
+    account = browser_session.current_account()
     return account.timezone if account else "UTC"
 
 
-def surroundings():
-    account = browser_session.me()
-    operating = area.operating()
-    frame = Frame(account, operating)
-    return {"viewer": account, "operating": operating, "frame": frame, "impersonator": browser_session.impersonator()}
+def template_context():
+    account = browser_session.current_account()
+    operating = area.is_operator_area()
+    frame = PageLayout(account, operating)
+    return {
+        "viewer": account,
+        "operating": operating,
+        "frame": frame,
+        "impersonator": browser_session.find_impersonator(),
+    }
 
 
-class Frame:
+class PageLayout:
     """The parts of the frame, worked out only when a template asks for them: a part of a page needs none."""
 
     def __init__(self, account, operating):
-        self.account, self.operating = account, operating
+        self.account, self.is_operator_area = account, operating
 
     @property
     def navigation(self):
         """The groups with the pages that the person may see."""
-        table = admin.NAVIGATION if self.operating else customer.NAVIGATION
+        table = admin.NAVIGATION if self.is_operator_area else customer.NAVIGATION
         for group, *pages in table:
             shown = [page for page in pages if self.is_offered(page)]
             if shown:
                 yield group, shown
 
-    def places(self, words):
+    def search_pages(self, words):
         """The pages of both sides whose name has these words, as rows of the search."""
         for table, side in ((customer.NAVIGATION, ""), (admin.NAVIGATION, "Admin")):
             for label, symbol, endpoint, permission in (page for _, *pages in table for page in pages):
@@ -107,71 +114,77 @@ class Frame:
     def is_offered(self, page):
         """Whether the person may see the page, and what it is for can be used."""
         _, _, endpoint, permission = page
-        return browser_session.may(permission) and (
-            endpoint not in customer.BILLED_PAGES or usage.is_open(browser_session.viewer())
+        return browser_session.has_permission(permission) and (
+            endpoint not in customer.BILLED_PAGES or usage.is_billing_enabled(browser_session.current_access())
         )
 
     @property
     def home(self):
         """The first page of the area that is open."""
-        return browser_session.home() if self.operating else url_for("overview.show")
+        return browser_session.home_url() if self.is_operator_area else url_for("overview.show")
 
     @property
     def search(self):
         """Where the palette searches: operators' pages search the whole platform."""
-        return url_for("admin_search.show" if self.operating else "search.show")
+        return url_for("admin_search.show" if self.is_operator_area else "search.show")
 
     @property
     def areas(self):
         """The two areas that an operator switches between: label, address, whether it is open. Customers have one."""
-        if browser_session.may(browser_session.ADMIN_HOME_PERMISSION):
-            yield "Admin", url_for("admin.show"), self.operating
-            yield "My resources", url_for("overview.show"), not self.operating
+        if browser_session.has_permission(browser_session.ADMIN_HOME_PERMISSION):
+            yield "Admin", url_for("admin.show"), self.is_operator_area
+            yield "My resources", url_for("overview.show"), not self.is_operator_area
 
     @property
-    def tray(self):
+    def recent_tasks(self):
         """The viewer's tasks of late; None to who may not see them."""
-        return latest(browser_session.viewer()) if browser_session.may("instances.view") else None
+        return (
+            recent_tasks(browser_session.current_access()) if browser_session.has_permission("instances.view") else None
+        )
 
     @property
     def suspended(self):
         """The account whose suspension holds the viewer up: the person's, or that of the team's owner; else None."""
         if self.account.suspended_at:
             return self.account
-        return session.get(Account, browser_session.viewer().id) if browser_session.viewer().suspended else None
+        return (
+            session.get(Account, browser_session.current_access().id)
+            if browser_session.current_access().suspended
+            else None
+        )
 
     def at(self, endpoint):
         """Whether the page belongs to this entry of the navigation."""
         return endpoint.partition(".")[0] == request.blueprint
 
 
-def nonce():
+def csp_nonce():
     """The word that lets a script of this answer run, and no other."""
     if "nonce" not in g:
         g.nonce = secrets.token_urlsafe(16)
     return g.nonce
 
 
-def seal(response):
+def set_security_headers(response):
     """Says what a page may load and who may keep or frame it. What a view has set itself is left alone."""
     headers = response.headers
     headers.setdefault("X-Content-Type-Options", "nosniff")
     headers.setdefault("Referrer-Policy", "same-origin")
     headers.setdefault("Cache-Control", "no-store")
-    if current_app.extensions["config"].https:
+    if current_app.extensions["config"].is_https:
         headers.setdefault("Strict-Transport-Security", f"max-age={int(timedelta(days=365).total_seconds())}")
     if response.mimetype == "text/html":
-        headers.setdefault("Content-Security-Policy", policy())
+        headers.setdefault("Content-Security-Policy", content_security_policy())
         headers.setdefault("Cross-Origin-Opener-Policy", "same-origin")
         headers.setdefault("Permissions-Policy", "camera=(), geolocation=(), microphone=()")
     return response
 
 
-def policy():
+def content_security_policy():
     return "; ".join(
         (
             "default-src 'self'",
-            f"script-src 'nonce-{nonce()}'",
+            f"script-src 'nonce-{csp_nonce()}'",
             "img-src 'self' data:",
             "object-src 'none'",
             "base-uri 'none'",

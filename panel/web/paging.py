@@ -6,8 +6,8 @@ from sqlalchemy import func
 
 from panel.core.db import session
 
-SIZES = (25, 50, 100)
-LAST = 10**6
+PAGE_SIZES = (25, 50, 100)
+MAX_PAGE_NUMBER = 10**6
 
 
 class Page:
@@ -15,10 +15,10 @@ class Page:
     that the query asks for several columns and not for objects."""
 
     def __init__(self, query, columns=False):
-        self.per_page = chosen_size()
+        self.per_page = requested_page_size()
         self.total = session.scalar(query.with_only_columns(func.count(), maintain_column_froms=True).order_by(None))
         self.last = max(1, -(-self.total // self.per_page))
-        self.number = min(number(request.args.get("page")), self.last)
+        self.number = min(parse_page_number(request.args.get("page")), self.last)
         found = session.execute(query.limit(self.per_page).offset((self.number - 1) * self.per_page)).unique()
         self.rows = found.all() if columns else found.scalars().all()
 
@@ -49,15 +49,17 @@ class Page:
         )
 
 
-def number(text):
-    return min(max(int(text), 1), LAST) if text and text.isascii() and text.isdigit() and len(text) < 10 else 1
+def parse_page_number(text):
+    return (
+        min(max(int(text), 1), MAX_PAGE_NUMBER) if text and text.isascii() and text.isdigit() and len(text) < 10 else 1
+    )
 
 
-def chosen_size():
-    asked = number(request.args.get("per_page"))
-    if asked in SIZES:
-        if cookie.get("per_page", SIZES[0]) != asked:
+def requested_page_size():
+    asked = parse_page_number(request.args.get("per_page"))
+    if asked in PAGE_SIZES:
+        if cookie.get("per_page", PAGE_SIZES[0]) != asked:
             cookie["per_page"] = asked
         return asked
     kept = cookie.get("per_page")
-    return kept if kept in SIZES else SIZES[0]
+    return kept if kept in PAGE_SIZES else PAGE_SIZES[0]

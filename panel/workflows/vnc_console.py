@@ -5,24 +5,24 @@ from panel.core.db import session
 from panel.core.errors import Unavailable
 from panel.services import consoles
 
-BUSY = "No worker had time for it. Try again in a minute."
-PATIENCE = 10
+WORKERS_BUSY_MESSAGE = "No worker had time for it. Try again in a minute."
+VNC_TICKET_TIMEOUT_SECONDS = 10
 """Seconds until nothing is expected any more of the node's cluster, or of busy workers."""
 
 
-def opened(instance, who, **options):
+def open_vnc_session(instance, session_owner, **options):
     """A session of the screen: its row and its secret. Raises `Unavailable` with `cluster_console_unavailable` when the
     instance is on a node whose cluster issued no ticket; there is no session then."""
-    row, secret = consoles.screen(instance, who, **options)
+    row, secret = consoles.create_vnc_session(instance, session_owner, **options)
     if instance.hypervisor.screen_tickets:
-        need_ticket(row)
+        ensure_ticket(row)
     return row, secret
 
 
-def need_ticket(row):
-    jobs.awaited(row, lambda: row.port or row.problem, PATIENCE)
+def ensure_ticket(row):
+    jobs.wait_for(row, lambda: row.port or row.problem, VNC_TICKET_TIMEOUT_SECONDS)
     if row.port is None:
-        why = row.problem or BUSY
+        why = row.problem or WORKERS_BUSY_MESSAGE
         session.delete(row)
         session.commit()
         raise Unavailable(f"The screen cannot be opened. {why}", reason="cluster_console_unavailable")

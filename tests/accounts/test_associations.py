@@ -17,29 +17,29 @@ def path(account, member):
 
 
 @pytest.mark.parametrize("side", ["member", "owner"])
-def test_either_side_names_the_membership(as_, cast, membership, side):
-    shown = as_("admin", "GET", f"/api/v1/user/{cast.member.id}").json["data"]
+def test_either_side_names_the_membership(api_as, cast, membership, side):
+    shown = api_as("admin", "GET", f"/api/v1/user/{cast.member.id}").json["data"]
     assert (shown["membership_id"], shown["owner_id"]) == (membership.id, cast.owner.id)
-    assert as_("member", "GET", "/api/connect").status_code == 200
-    assert as_("admin", "DELETE", path(getattr(cast, side), membership)).status_code == 200
-    assert as_("member", "GET", "/api/connect").status_code == 401
+    assert api_as("member", "GET", "/api/connect").status_code == 200
+    assert api_as("admin", "DELETE", path(getattr(cast, side), membership)).status_code == 200
+    assert api_as("member", "GET", "/api/connect").status_code == 401
     assert session.query(Member).filter_by(id=membership.id).count() == 0
 
 
-def test_an_open_invitation_is_found_and_ended(as_, cast, membership):
+def test_an_open_invitation_is_found_and_ended(api_as, cast, membership):
     open_ = Member(owner_id=cast.owner.id, email="g@example.com", role_id=membership.role_id, invited_at=clock.now())
     session.add(open_)
     session.commit()
-    users = as_("admin", "GET", "/api/v1/users").json["data"]
-    for shown in (as_("admin", "GET", f"/api/v1/user/{cast.owner.id}").json["data"], *users):
+    users = api_as("admin", "GET", "/api/v1/users").json["data"]
+    for shown in (api_as("admin", "GET", f"/api/v1/user/{cast.owner.id}").json["data"], *users):
         found = [(each["membership_id"], each["email"]) for each in shown["invitations"]]
         assert found == ([(open_.id, "g@example.com")] if shown["id"] == cast.owner.id else [])
-    assert as_("admin", "DELETE", path(cast.owner, open_)).status_code == 200
-    assert as_("admin", "GET", f"/api/v1/user/{cast.owner.id}").json["data"]["invitations"] == []
+    assert api_as("admin", "DELETE", path(cast.owner, open_)).status_code == 200
+    assert api_as("admin", "GET", f"/api/v1/user/{cast.owner.id}").json["data"]["invitations"] == []
 
 
-def test_somebody_elses_membership_is_not_there(as_, cast, membership):
+def test_somebody_elses_membership_is_not_there(api_as, cast, membership):
     for account in (cast.outsider, cast.viewer):
-        assert as_("admin", "DELETE", path(account, membership)).status_code == 404
-    assert as_("owner", "DELETE", path(cast.owner, membership)).status_code in (401, 403)
-    assert as_("admin", "GET", f"/api/v1/user/{cast.outsider.id}").json["data"]["membership_id"] is None
+        assert api_as("admin", "DELETE", path(account, membership)).status_code == 404
+    assert api_as("owner", "DELETE", path(cast.owner, membership)).status_code in (401, 403)
+    assert api_as("admin", "GET", f"/api/v1/user/{cast.outsider.id}").json["data"]["membership_id"] is None

@@ -5,66 +5,66 @@ import pytest
 from panel.core.db import session
 from panel.core.errors import Invalid
 from panel.models import Account, SshKey
-from panel.models.accounts import LIMITS
+from panel.models.accounts import LIMIT_COLUMNS
 from panel.services import account_limits
 
 
 @pytest.fixture
-def put(as_, cast):
-    return lambda **body: as_("admin", "PUT", f"/api/v1/user/{cast.owner.id}", json=body)
+def put_limits(api_as, cast):
+    return lambda **body: api_as("admin", "PUT", f"/api/v1/user/{cast.owner.id}", json=body)
 
 
-def test_all_six_are_set_and_read_back(as_, cast, put):
+def test_all_six_are_set_and_read_back(api_as, cast, put_limits):
     """OTH-01, LIM-13"""
-    wanted = {name: number for number, name in enumerate(LIMITS, 1)}
+    wanted = {name: number for number, name in enumerate(LIMIT_COLUMNS, 1)}
     assert len(wanted) == 6
-    assert {name: put(**wanted).json["data"][name] for name in LIMITS} == wanted
-    shown = as_("admin", "GET", f"/api/v1/user/{cast.owner.id}").json["data"]
-    assert {name: shown[name] for name in LIMITS} == wanted
-    assert {row["id"]: row["max_dns_zones"] for row in as_("admin", "GET", "/api/v1/users").json["data"]}[
+    assert {name: put_limits(**wanted).json["data"][name] for name in LIMIT_COLUMNS} == wanted
+    shown = api_as("admin", "GET", f"/api/v1/user/{cast.owner.id}").json["data"]
+    assert {name: shown[name] for name in LIMIT_COLUMNS} == wanted
+    assert {row["id"]: row["max_dns_zones"] for row in api_as("admin", "GET", "/api/v1/users").json["data"]}[
         cast.owner.id
     ] == wanted["max_dns_zones"]
 
 
-def test_null_keeps_what_it_is(put):
+def test_null_keeps_what_it_is(put_limits):
     """LIM-10"""
-    assert put(max_dns_zones=3).json["data"]["max_dns_zones"] == 3
-    assert put(max_dns_zones=None, max_certificates=2).json["data"]["max_dns_zones"] == 3
-    assert put().json["data"]["max_dns_zones"] == 3
+    assert put_limits(max_dns_zones=3).json["data"]["max_dns_zones"] == 3
+    assert put_limits(max_dns_zones=None, max_certificates=2).json["data"]["max_dns_zones"] == 3
+    assert put_limits().json["data"]["max_dns_zones"] == 3
 
 
 @pytest.mark.parametrize("value", [-1, 1.5, "x", "3", True, [], 2**31])
-@pytest.mark.parametrize("name", LIMITS)
-def test_what_is_no_number_from_zero_on_is_refused(as_, cast, put, name, value):
+@pytest.mark.parametrize("name", LIMIT_COLUMNS)
+def test_what_is_no_number_from_zero_on_is_refused(api_as, cast, put_limits, name, value):
     """LIM-14"""
     before = getattr(cast.owner, name)
-    answer = put(**{name: value, "first_name": "Changed"})
+    answer = put_limits(**{name: value, "first_name": "Changed"})
     assert (answer.status_code, list(answer.json["errors"])) == (422, [name])
     assert (getattr(cast.owner, name), cast.owner.first_name) == (before, "Olga")
 
 
-def test_zero_is_unlimited_and_a_number_is_a_hard_cap(cast, put):
+def test_zero_is_unlimited_and_a_number_is_a_hard_cap(cast, put_limits):
     """LIM-11, LIM-12, LIM-15: who has more than a lowered limit keeps it and gets no more."""
-    put(max_dns_zones=0)
-    account_limits.allow(cast.owner.id, "max_dns_zones", 10**6)
-    put(max_dns_zones=3)
-    account_limits.allow(cast.owner.id, "max_dns_zones", 2)
+    put_limits(max_dns_zones=0)
+    account_limits.ensure_below_limit(cast.owner.id, "max_dns_zones", 10**6)
+    put_limits(max_dns_zones=3)
+    account_limits.ensure_below_limit(cast.owner.id, "max_dns_zones", 2)
     for used in (3, 5):
         with pytest.raises(Invalid, match="3 dns zones at most") as refused:
-            account_limits.allow(cast.owner.id, "max_dns_zones", used)
+            account_limits.ensure_below_limit(cast.owner.id, "max_dns_zones", used)
         assert refused.value.reason == "limit_reached"
 
 
-def test_the_customer_sees_the_limits(as_, cast, put, monkeypatch):
-    monkeypatch.setitem(account_limits.COUNTED, "max_dns_zones", SshKey)  # any table with an owner
+def test_the_customer_sees_the_limits(api_as, cast, put_limits, monkeypatch):
+    monkeypatch.setitem(account_limits.COUNTED_MODELS, "max_dns_zones", SshKey)  # any table with an owner
     session.add(SshKey(account_id=cast.owner.id, name="k", public_key="", fingerprint=""))
-    put(max_dns_zones=3, max_serverless_apps=0)
-    shown = as_("owner", "GET", "/api/account/limits").json["data"]
-    assert set(shown) == set(LIMITS)
+    put_limits(max_dns_zones=3, max_serverless_apps=0)
+    shown = api_as("owner", "GET", "/api/account/limits").json["data"]
+    assert set(shown) == set(LIMIT_COLUMNS)
     assert shown["max_dns_zones"] == {"value": 3, "unlimited": False, "used": 1}
     assert shown["max_serverless_apps"] == {"value": 0, "unlimited": True, "used": None}
-    assert as_("member", "GET", "/api/account/limits").json["data"] == shown
+    assert api_as("member", "GET", "/api/account/limits").json["data"] == shown
 
 
 def test_the_limits_are_the_account_s_columns():
-    assert set(LIMITS) == {column.name for column in Account.__table__.columns if column.name.startswith("max_")}
+    assert set(LIMIT_COLUMNS) == {column.name for column in Account.__table__.columns if column.name.startswith("max_")}

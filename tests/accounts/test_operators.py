@@ -8,18 +8,18 @@ from panel.core.db import session
 from panel.models import Account
 from panel.services import accounts
 from tests.support.cast import PASSWORD
-from tests.support.link_crawler import own, pages
-from tests.test_pages import pages as every_page
+from tests.support.link_crawler import crawl_pages, is_own_link
+from tests.test_pages import page_addresses as every_page
 
 
 @pytest.fixture
-def operator(cast, browse):
+def operator(cast, browser_as):
     """The browser of an operator with a role."""
 
     def opened(role):
         cast.operator = accounts.create(email=f"{role}@example.com", password=PASSWORD, operator_role=role)
         session.commit()
-        return browse("operator")
+        return browser_as("operator")
 
     return opened
 
@@ -39,32 +39,32 @@ def test_every_page_opens_to_the_roles_that_may(app, operator, role):
 
 
 @pytest.mark.parametrize("role", permissions.OPERATOR_ROLES)
-def test_no_page_offers_what_is_refused(world, operator, cast, role):
+def test_no_page_offers_what_is_refused(rolled_back_app, operator, cast, role):
     """Every form that can be sent, of every page that can be reached, belongs to something the person may do."""
     cast.instance()
-    browser, adapter, seen, closed = operator(role), world.url_map.bind("localhost"), 0, []
-    for path, answer in pages(browser, "/admin", f"/admin/customers/{cast.owner.id}/access"):
+    browser, adapter, seen, closed = operator(role), rolled_back_app.url_map.bind("localhost"), 0, []
+    for path, answer in crawl_pages(browser, "/admin", f"/admin/customers/{cast.owner.id}/access"):
         if answer.status_code != 200:
             closed.append(path)
         if answer.mimetype != "text/html" or not path.startswith("/admin"):
             continue
         seen += 1
         tree = html.fromstring(answer.data)
-        for address in offered(tree):
+        for address in offered_actions(tree):
             endpoint, _ = adapter.match(address.partition("?")[0], method="POST")
-            permission = world.view_functions[endpoint].permission
+            permission = rolled_back_app.view_functions[endpoint].permission
             if permission.startswith("admin:"):
                 assert permission in permissions.OPERATOR_ROLES[role], (path, address)
     assert closed == []
     assert seen > 15
 
 
-def offered(tree):
+def offered_actions(tree):
     """Where the forms go whose buttons can be pressed, and those that send a field when it is left."""
     for form in tree.iter("form"):
         buttons = form.xpath(".//button[not(@type='button')]")
         able = all(button.get("disabled") is None for button in buttons) if buttons else form.get("hx-trigger")
-        if (form.get("method") or "").lower() == "post" and able and own(form.get("action")):
+        if (form.get("method") or "").lower() == "post" and able and is_own_link(form.get("action")):
             yield form.get("action")
 
 

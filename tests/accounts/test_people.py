@@ -4,7 +4,7 @@ import pytest
 from sqlalchemy import select
 
 from panel.core.db import session
-from panel.models import Account, Image, Project, SignIn, Token
+from panel.models import Account, Image, LoginSession, Project, Token
 from panel.services import accounts, tokens
 from tests.support.cast import PASSWORD
 
@@ -12,176 +12,180 @@ PEOPLE = "/api/v1/user"
 
 
 @pytest.fixture
-def do(as_, cast):
+def run_action(api_as, cast):
     """An action on one of the cast: `do("owner", "suspend", reason="…")`."""
 
     def act(who, action="", method="POST", **body):
         path = f"{PEOPLE}/{getattr(cast, who).id}" + (f"/{action}" if action else "")
-        return as_("admin", method, path, json=body)
+        return api_as("admin", method, path, json=body)
 
     return act
 
 
-def test_names_and_address_are_changed(as_, cast, do):
-    answer = do("owner", method="PUT", first_name="Ada", email=" ADA@Example.com ".strip(), self_provisioning=True)
+def test_names_and_address_are_changed(api_as, cast, run_action):
+    answer = run_action(
+        "owner", method="PUT", first_name="Ada", email=" ADA@Example.com ".strip(), self_provisioning=True
+    )
     data = answer.json["data"]
     assert (data["first_name"], data["email"], data["self_provisioning"]) == ("Ada", "ada@example.com", True)
     assert cast.owner.self_provisioning is True
-    taken = do("owner", method="PUT", email="outsider@example.com")
+    taken = run_action("owner", method="PUT", email="outsider@example.com")
     assert (taken.status_code, list(taken.json["errors"])) == (422, ["email"])
-    assert do("owner", method="PUT", email="ada@example.com").status_code == 200
-    unknown = do("owner", method="PUT", balance=5)
+    assert run_action("owner", method="PUT", email="ada@example.com").status_code == 200
+    unknown = run_action("owner", method="PUT", balance=5)
     assert (unknown.status_code, "Writable" in unknown.json["errors"]["balance"][0]) == (422, True)
 
 
-def test_a_member_s_new_address_is_known_to_the_team(as_, cast):
-    assert as_("admin", "PUT", f"/api/v1/user/{cast.viewer.id}", json={"email": "new@example.com"}).status_code == 200
-    members = [member["email"] for member in as_("owner", "GET", "/api/team/subusers").json["data"]]
+def test_a_member_s_new_address_is_known_to_the_team(api_as, cast):
+    assert (
+        api_as("admin", "PUT", f"/api/v1/user/{cast.viewer.id}", json={"email": "new@example.com"}).status_code == 200
+    )
+    members = [member["email"] for member in api_as("owner", "GET", "/api/team/subusers").json["data"]]
     assert "new@example.com" in members
     assert "viewer@example.com" not in members
-    role = as_("owner", "GET", "/api/team/roles").json["data"][0]["id"]
+    role = api_as("owner", "GET", "/api/team/roles").json["data"][0]["id"]
     again = {"email": "new@example.com", "role_id": role}
-    assert as_("owner", "POST", "/api/team/subusers/invite", json=again).json["errors"].keys() == {"email"}
+    assert api_as("owner", "POST", "/api/team/subusers/invite", json=again).json["errors"].keys() == {"email"}
 
 
-def test_a_suspended_person_signs_in_and_reads_why(as_, cast, browse, do):
+def test_a_suspended_person_signs_in_and_reads_why(api_as, cast, browser_as, run_action):
     instance = cast.instance()
-    answer = do("owner", "suspend", reason="Invoice 1042 is overdue.")
+    answer = run_action("owner", "suspend", reason="Invoice 1042 is overdue.")
     assert answer.json["data"]["suspended_reason"] == "Invoice 1042 is overdue."
     since = answer.json["data"]["suspended_at"]
     assert since
     sent = {"email": "owner@example.com", "password": PASSWORD}
-    browser = browse()
+    browser = browser_as()
     assert browser.post("/sign-in", data=sent).status_code == 303
     assert "Invoice 1042 is overdue." in browser.get("/").text
-    assert "Invoice 1042 is overdue." in browse("viewer").get("/").text
-    refused = as_("owner", "PATCH", f"/api/instance/{instance.id}", json={"display_name": "x"})
+    assert "Invoice 1042 is overdue." in browser_as("viewer").get("/").text
+    refused = api_as("owner", "PATCH", f"/api/instance/{instance.id}", json={"display_name": "x"})
     assert (refused.status_code, refused.json["reason"]) == (403, "account_suspended")
-    assert as_("owner", "GET", "/api/profile").json["data"]["status"] == 2
+    assert api_as("owner", "GET", "/api/profile").json["data"]["status"] == 2
     assert cast.instance().state == "pending"
-    assert do("owner", "suspend", reason="Again").json["data"]["suspended_at"] == since
-    assert do("owner", "unsuspend").json["data"]["suspended_at"] is None
-    assert as_("owner", "PATCH", f"/api/instance/{instance.id}", json={"display_name": "x"}).status_code == 200
-    assert as_("owner", "GET", "/api/profile").json["data"]["status"] == 1
+    assert run_action("owner", "suspend", reason="Again").json["data"]["suspended_at"] == since
+    assert run_action("owner", "unsuspend").json["data"]["suspended_at"] is None
+    assert api_as("owner", "PATCH", f"/api/instance/{instance.id}", json={"display_name": "x"}).status_code == 200
+    assert api_as("owner", "GET", "/api/profile").json["data"]["status"] == 1
 
 
-def test_a_suspended_person_looks_after_profile_and_security(as_, cast, do):
+def test_a_suspended_person_looks_after_profile_and_security(api_as, cast, run_action):
     """Acceptance A6: what may leak can still be closed; everything else waits."""
-    row = as_("owner", "POST", "/api/api-tokens", json={"name": "leaked", "scopes": ["instances:read"]}).json
-    do("owner", "suspend")
-    assert as_("owner", "PATCH", "/api/profile", json={"first_name": "Ada"}).status_code == 200
-    assert as_("owner", "DELETE", f"/api/api-token/{row['api_token']['id']}").status_code == 200
+    row = api_as("owner", "POST", "/api/api-tokens", json={"name": "leaked", "scopes": ["instances:read"]}).json
+    run_action("owner", "suspend")
+    assert api_as("owner", "PATCH", "/api/profile", json={"first_name": "Ada"}).status_code == 200
+    assert api_as("owner", "DELETE", f"/api/api-token/{row['api_token']['id']}").status_code == 200
     body = {"current_password": PASSWORD, "new_password": "staple battery horse"}
-    assert as_("owner", "POST", "/api/profile/password", json=body).status_code == 200
+    assert api_as("owner", "POST", "/api/profile/password", json=body).status_code == 200
     for path, sent in (
         ("/api/api-tokens", {"name": "new", "scopes": ["instances:read"]}),
         ("/api/projects", {"name": "new"}),
     ):
-        refused = as_("owner", "POST", path, json=sent)
+        refused = api_as("owner", "POST", path, json=sent)
         assert (refused.status_code, refused.json["reason"]) == (403, "account_suspended"), path
 
 
-def test_the_list_is_filtered(as_, cast, do):
-    do("outsider", "suspend")
-    emails = lambda query: {row["email"] for row in as_("admin", "GET", f"{PEOPLE}s?{query}").json["data"]}  # noqa: E731
+def test_user_list_is_filtered(api_as, cast, run_action):
+    run_action("outsider", "suspend")
+    emails = lambda query: {row["email"] for row in api_as("admin", "GET", f"{PEOPLE}s?{query}").json["data"]}  # noqa: E731
     assert emails("suspended=true") == {"outsider@example.com"}
     assert emails("kind=operator") == {"admin@example.com"}
     assert emails("kind=member") == {"member@example.com", "viewer@example.com"}
     assert "owner@example.com" in emails("kind=customer&suspended=false")
-    assert as_("admin", "GET", f"{PEOPLE}s?kind=king").status_code == 422
-    rows = {row["email"]: row["owner_id"] for row in as_("admin", "GET", f"{PEOPLE}s").json["data"]}
+    assert api_as("admin", "GET", f"{PEOPLE}s?kind=king").status_code == 422
+    rows = {row["email"]: row["owner_id"] for row in api_as("admin", "GET", f"{PEOPLE}s").json["data"]}
     assert (rows["viewer@example.com"], rows["owner@example.com"]) == (cast.owner.id, None)
 
 
-def test_a_reset_password_is_shown_once_and_ends_sessions(as_, cast, browse, do):
-    browser = browse("owner")
+def test_a_reset_password_is_shown_once_and_ends_sessions(api_as, cast, browser_as, run_action):
+    browser = browser_as("owner")
     assert browser.get("/").status_code == 200
-    password = do("owner", "resetPassword").json["data"]["password"]
+    password = run_action("owner", "resetPassword").json["data"]["password"]
     assert browser.get("/").status_code == 303
-    assert accounts.check_password("owner@example.com", password)
-    assert accounts.check_password("owner@example.com", PASSWORD) is None
-    assert as_("owner", "GET", "/api/connect").status_code == 200
-    assert password not in as_("admin", "GET", f"{PEOPLE}/{cast.owner.id}").text
+    assert accounts.authenticate("owner@example.com", password)
+    assert accounts.authenticate("owner@example.com", PASSWORD) is None
+    assert api_as("owner", "GET", "/api/connect").status_code == 200
+    assert password not in api_as("admin", "GET", f"{PEOPLE}/{cast.owner.id}").text
 
 
-def test_second_factors_are_removed(cast, do):
-    refused = do("owner", "two-factor/disable")
+def test_second_factors_are_removed(cast, run_action):
+    refused = run_action("owner", "two-factor/disable")
     assert (refused.status_code, refused.json["reason"]) == (409, "two_factor_disabled")
     cast.owner.totp_secret, cast.owner.two_factor_at = "JBSWY3DPEHPK3PXP", cast.owner.created_at
     session.commit()
-    assert do("owner", "two-factor/disable").json["data"]["two_factor_enabled"] is False
+    assert run_action("owner", "two-factor/disable").json["data"]["two_factor_enabled"] is False
     assert (cast.owner.totp_secret, cast.owner.two_factor_at) == (None, None)
 
 
-def test_operators_are_made_changed_and_unmade(as_, cast, browse, do):
-    assert browse("outsider").get("/admin").status_code == 403
+def test_operators_are_made_changed_and_unmade(api_as, cast, browser_as, run_action):
+    assert browser_as("outsider").get("/admin").status_code == 403
     for role, sees in (("read_only", 200), ("support", 200), ("full", 200), (None, 403)):
-        data = do("outsider", "promote", role=role).json["data"]
+        data = run_action("outsider", "promote", role=role).json["data"]
         assert (data["operator_role"], data["is_admin"]) == (role, role is not None)
-        assert browse("outsider").get("/admin").status_code == sees, role
+        assert browser_as("outsider").get("/admin").status_code == sees, role
     for role in ("king", "", 5):
-        assert do("outsider", "promote", role=role).status_code == 422
-    assert do("outsider", "promote").status_code == 422
-    refused = do("viewer", "promote", role="support")
+        assert run_action("outsider", "promote", role=role).status_code == 422
+    assert run_action("outsider", "promote").status_code == 422
+    refused = run_action("viewer", "promote", role="support")
     assert (refused.status_code, refused.json["reason"]) == (409, "is_member")
 
 
-def test_the_last_full_operator_stays(as_, cast, do):
+def test_the_last_full_operator_stays(api_as, cast, run_action):
     acts = (
-        lambda: do("admin", "promote", role="support"),
-        lambda: do("admin", "promote", role=None),
-        lambda: do("admin", "suspend"),
-        lambda: do("admin", method="DELETE"),
+        lambda: run_action("admin", "promote", role="support"),
+        lambda: run_action("admin", "promote", role=None),
+        lambda: run_action("admin", "suspend"),
+        lambda: run_action("admin", method="DELETE"),
     )
-    do("outsider", "promote", role="support")
+    run_action("outsider", "promote", role="support")
     for act in acts:
         answer = act()
         assert (answer.status_code, answer.json["reason"]) == (409, "last_operator")
-    do("outsider", "promote", role="full")
-    do("outsider", "suspend")
+    run_action("outsider", "promote", role="full")
+    run_action("outsider", "suspend")
     assert acts[0]().json["reason"] == "last_operator"
-    do("outsider", "unsuspend")
+    run_action("outsider", "unsuspend")
     assert acts[0]().status_code == 200
 
 
-def test_who_owns_something_is_not_removed(as_, cast, do):
+def test_who_owns_something_is_not_removed(api_as, cast, run_action):
     cast.instance("outsider")
-    refused = do("outsider", method="DELETE")
+    refused = run_action("outsider", method="DELETE")
     assert (refused.status_code, refused.json["reason"]) == (409, "owns_resources")
     assert "1 instance" in refused.json["message"]
-    refused = do("owner", method="DELETE")
+    refused = run_action("owner", method="DELETE")
     assert (refused.status_code, "2 team members" in refused.json["message"]) == (409, True)
 
 
-def test_images_hold_an_account_too(cast, do):
+def test_images_hold_an_account_too(cast, run_action):
     image = session.get(Image, cast.image.id)
     image.account_id = cast.outsider.id
     session.commit()
-    assert "1 image" in do("outsider", method="DELETE").json["message"]
+    assert "1 image" in run_action("outsider", method="DELETE").json["message"]
 
 
-def test_a_removed_person_is_out_at_once(as_, cast, browse, do):
-    person, browser = cast.outsider.id, browse("outsider")
+def test_a_removed_person_is_out_at_once(api_as, cast, browser_as, run_action):
+    person, browser = cast.outsider.id, browser_as("outsider")
     session.add(Project(account_id=person, name="Shop"))
     session.commit()
-    assert do("outsider", method="DELETE").json["success"] is True
+    assert run_action("outsider", method="DELETE").json["success"] is True
     assert browser.get("/").status_code == 303
-    assert as_("outsider", "GET", "/api/connect").status_code == 401
-    for model in (SignIn, Token, Project):
+    assert api_as("outsider", "GET", "/api/connect").status_code == 401
+    for model in (LoginSession, Token, Project):
         assert session.scalars(select(model).where(model.account_id == person)).all() == []
     assert session.get(Account, person) is None
-    assert as_("admin", "GET", f"{PEOPLE}/{person}").status_code == 404
+    assert api_as("admin", "GET", f"{PEOPLE}/{person}").status_code == 404
 
 
-def test_the_profile_is_the_person_s_own(as_, cast):
-    mine = as_("owner", "GET", "/api/profile").json["data"]
+def test_the_profile_is_the_person_s_own(api_as, cast):
+    mine = api_as("owner", "GET", "/api/profile").json["data"]
     assert (mine["id"], mine["owner_id"], mine["email"]) == (cast.owner.id, None, "owner@example.com")
     assert (mine["status"], mine["is_admin"], mine["permissions"]) == (1, False, None)
-    theirs = as_("viewer", "GET", "/api/profile").json["data"]
+    theirs = api_as("viewer", "GET", "/api/profile").json["data"]
     assert (theirs["id"], theirs["owner_id"]) == (cast.viewer.id, cast.owner.id)
     assert "instances.view" in theirs["permissions"]
     body = {"first_name": "Vera", "company_name": None, "timezone": "Europe/Berlin"}
-    changed = as_("viewer", "PATCH", "/api/profile", json=body).json["data"]
+    changed = api_as("viewer", "PATCH", "/api/profile", json=body).json["data"]
     assert (changed["first_name"], changed["timezone"]) == ("Vera", "Europe/Berlin")
     assert (cast.viewer.first_name, cast.owner.first_name) == ("Vera", "Olga")
 
@@ -194,14 +198,14 @@ def test_the_profile_is_the_person_s_own(as_, cast):
         ({"first_name": 5}, "first_name"),
     ],
 )
-def test_a_wrong_profile_is_refused_by_field(as_, body, field):
-    answer = as_("owner", "PATCH", "/api/profile", json=body)
+def test_a_wrong_profile_is_refused_by_field(api_as, body, field):
+    answer = api_as("owner", "PATCH", "/api/profile", json=body)
     assert (answer.status_code, list(answer.json["errors"])) == (422, [field])
 
 
-def test_the_profile_needs_the_account_scope(as_, cast):
+def test_the_profile_needs_the_account_scope(api_as, cast):
     """IDT-30"""
     cast.tokens["other"] = tokens.issue("user", name="n", account=cast.owner, scopes=["instances:read"])[1]
     session.commit()
     for path in ("/api/profile", "/api/account/limits", "/api/dashboard/search?q=x"):
-        assert as_("other", "GET", path).status_code == 403
+        assert api_as("other", "GET", path).status_code == 403

@@ -6,34 +6,34 @@ from sqlalchemy import text
 from sqlalchemy.exc import DBAPIError
 
 from panel.core.config import Config
-from panel.core.db import allow_migrations, bare_app, db, session
+from panel.core.db import create_worker_app, db, init_migrate, session
 from panel.services import audit
-from tests.test_migrations import empty  # noqa: F401  (a fixture)
+from tests.test_migrations import empty_database  # noqa: F401  (a fixture)
 
 FORBIDDEN = ("update audit set person = 'nobody'", "delete from audit")
 ENTRY = {"person": "x", "person_kind": "nobody", "ip": "192.0.2.1", "action": "x"}
 
 
-def refuses(statement):
+def assert_statement_refused(statement):
     with pytest.raises(DBAPIError, match="only added"), session.begin_nested():
         session.execute(text(statement))
 
 
 @pytest.mark.parametrize("statement", FORBIDDEN)
-def test_tables_as_tests_make_them(world, statement):
+def test_tables_as_tests_make_them(rolled_back_app, statement):
     audit.add(**ENTRY)
-    refuses(statement)
+    assert_statement_refused(statement)
 
 
-def test_tables_as_the_migration_makes_them(empty, tmp_path):  # noqa: F811
-    app = bare_app(Config(data_dir=tmp_path, database_url=empty, secret_key="test"))
-    allow_migrations(app)
+def test_tables_as_the_migration_makes_them(empty_database, tmp_path):  # noqa: F811
+    app = create_worker_app(Config(data_dir=tmp_path, database_url=empty_database, secret_key="test"))
+    init_migrate(app)
     with app.app_context():
         flask_migrate.upgrade()
         audit.add(**ENTRY)
         session.commit()
         for statement in (*FORBIDDEN, *(["truncate audit"] if db.engine.dialect.name == "postgresql" else [])):
-            refuses(statement)
+            assert_statement_refused(statement)
         session.rollback()
         assert len(session.scalars(audit.listing()).all()) == 1
         session.remove()

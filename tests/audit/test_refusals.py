@@ -6,49 +6,49 @@ from sqlalchemy import select
 from panel.core.db import session
 from panel.models import Account, AuditEntry
 from panel.services import audit, settings
-from tests.test_pages import PART
+from tests.test_pages import PARTIAL_HEADERS
 
 
-def refused(email):
-    return audit.refused_sign_in(email, ip="192.0.2.1", action="sign_in.start")
+def fail_sign_in(email):
+    return audit.add_failed_sign_in(email, ip="192.0.2.1", action="sign_in.start")
 
 
-def test_it_stands_in_the_trail_of_the_account(world, cast):
-    entry = refused(" Owner@example.com")
+def test_it_stands_in_the_trail_of_the_account(rolled_back_app, cast):
+    entry = fail_sign_in(" Owner@example.com")
     assert (entry.account_id, entry.person_id, entry.person) == (cast.owner.id, cast.owner.id, "owner@example.com")
     assert (entry.person_kind, entry.changes) == ("nobody", {"did": "refused"})
-    assert refused("member@example.com").account_id == cast.owner.id
+    assert fail_sign_in("member@example.com").account_id == cast.owner.id
 
 
 @pytest.mark.parametrize(("typed", "kept"), [("who@example.com", "who@example.com"), ("my password", "nobody")])
-def test_an_unknown_address_stands_in_the_platform_s_log_only(world, typed, kept):
-    entry = refused(typed)
+def test_an_unknown_address_stands_in_the_platform_s_log_only(rolled_back_app, typed, kept):
+    entry = fail_sign_in(typed)
     assert (entry.account_id, entry.person_id, entry.person) == (None, None, kept)
 
 
-@pytest.mark.parametrize("headers", [{}, PART])
-def test_a_wrong_password_leaves_an_entry_and_nothing_else(browse, cast, headers):
+@pytest.mark.parametrize("headers", [{}, PARTIAL_HEADERS])
+def test_a_wrong_password_leaves_an_entry_and_nothing_else(browser_as, cast, headers):
     data = {"email": "Owner@example.com", "password": "a wrong password"}
-    assert browse().post("/sign-in", data=data, headers=headers).status_code == (200 if headers else 422)
+    assert browser_as().post("/sign-in", data=data, headers=headers).status_code == (200 if headers else 422)
     entry = session.scalars(select(AuditEntry)).one()
     assert (entry.action, entry.ip, entry.person) == ("sign_in.start", "127.0.0.1", "owner@example.com")
-    assert "Refused" in browse("owner").get("/activity/log").text
+    assert "Refused" in browser_as("owner").get("/activity/log").text
 
 
-def test_what_the_refused_request_wrote_is_not_kept(browse, cast, monkeypatch):
+def test_what_the_refused_request_wrote_is_not_kept(browser_as, cast, monkeypatch):
     def check_password(*_):
         cast.owner.first_name = "Mallory"
         session.flush()
 
-    monkeypatch.setattr("panel.services.accounts.check_password", check_password)
-    browse().post("/sign-in", data={"email": "owner@example.com", "password": "x"})
+    monkeypatch.setattr("panel.services.accounts.authenticate", check_password)
+    browser_as().post("/sign-in", data={"email": "owner@example.com", "password": "x"})
     assert session.scalar(select(AuditEntry.action)) == "sign_in.start"
     assert session.scalar(select(Account.first_name).where(Account.id == cast.owner.id)) == "Olga"
 
 
-def test_attempts_beyond_the_limit_are_not_written_down(browse, cast):
+def test_attempts_beyond_the_limit_are_not_written_down(browser_as, cast):
     settings.update({"rate_limit_sign_in": 2})
     for status in (422, 422, 429, 429):
         data = {"email": "owner@example.com", "password": "a wrong password"}
-        assert browse().post("/sign-in", data=data).status_code == status
+        assert browser_as().post("/sign-in", data=data).status_code == status
     assert len(session.scalars(select(AuditEntry)).all()) == 2

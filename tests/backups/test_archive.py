@@ -17,7 +17,7 @@ def cheap_keys(monkeypatch):
     monkeypatch.setattr(archive, "CHUNK_BYTES", 1000)
 
 
-def sealed(content):
+def seal_archive(content):
     file = io.BytesIO()
     writer = archive.Writer(file, PASSPHRASE)
     for start in range(0, len(content), 777):
@@ -26,7 +26,7 @@ def sealed(content):
     return file.getvalue()
 
 
-def opened(data, passphrase=PASSPHRASE):
+def open_archive(data, passphrase=PASSPHRASE):
     reader = io.BufferedReader(archive.Reader(io.BytesIO(data), passphrase))
     return reader.read()
 
@@ -34,13 +34,13 @@ def opened(data, passphrase=PASSPHRASE):
 @pytest.mark.parametrize("size", [0, 1, 999, 1000, 1001, 2000, 5432])
 def test_what_goes_in_comes_out(size):
     content = os.urandom(size)
-    data = sealed(content)
-    assert opened(data) == content
+    data = seal_archive(content)
+    assert open_archive(data) == content
     assert content not in data or size < 2
 
 
 def test_every_change_is_noticed():
-    data = sealed(os.urandom(3500))
+    data = seal_archive(os.urandom(3500))
     begin = data.index(b"\n", len(archive.MAGIC)) + 1
     chunk = 1000 + archive.TAG_BYTES
     changed = bytearray(data)
@@ -51,18 +51,18 @@ def test_every_change_is_noticed():
     header = data.replace(b'"p": 1', b'"p":  1')
     for broken in (changed, swapped, header, data[:-1], data[: begin + 2 * chunk], data[:begin], data + b"x"):
         with pytest.raises(Problem):
-            opened(bytes(broken))
+            open_archive(bytes(broken))
 
 
 def test_another_passphrase_opens_nothing():
     with pytest.raises(Problem, match="passphrase"):
-        opened(sealed(b"secret"), "wrong horse battery")
+        open_archive(seal_archive(b"secret"), "wrong horse battery")
 
 
 def test_a_header_cannot_ask_for_all_memory():
-    data = sealed(b"secret").replace(b'"n": 16384', b'"n": 1073741824')
+    data = seal_archive(b"secret").replace(b'"n": 16384', b'"n": 1073741824')
     with pytest.raises(Problem, match="key derivation"):
-        opened(data)
+        open_archive(data)
 
 
 @pytest.mark.parametrize(
@@ -70,7 +70,7 @@ def test_a_header_cannot_ask_for_all_memory():
 )
 def test_other_files_are_refused(junk):
     with pytest.raises(Problem):
-        opened(junk)
+        open_archive(junk)
 
 
 def test_a_short_passphrase_is_refused():

@@ -16,9 +16,9 @@ from panel.core.config import Config
 from panel.core.db import db, session
 from panel.services import accounts, settings, tokens
 from tests.bench import rows
-from tests.bench.rows import serving
+from tests.bench.rows import ServedPanel
 from tests.support import postgres
-from tests.support.redis_server import Redis
+from tests.support.redis_server import RedisServer
 
 ROUNDS = 2000
 QUICK = {"ROUNDS": 5}
@@ -26,12 +26,16 @@ GUARDED, OPEN = "/api/connect", "/api/profile/open"
 
 
 def bench(report):
-    with tempfile.TemporaryDirectory() as directory, postgres.server() as address, Redis(directory) as redis_url:
+    with (
+        tempfile.TemporaryDirectory() as directory,
+        postgres.run_server() as address,
+        RedisServer(directory) as redis_url,
+    ):
         for name, url in rows.databases(address):
             config = Config(data_dir=Path(directory) / name, database_url=url, secret_key="bench", redis_url=redis_url)
             config.data_dir.mkdir()
             token = fill(config)
-            with serving_open(config) as port:
+            with ServedOpenView(config) as port:
                 guarded, without = in_turn(port, token)
             print(f"{name}: {guarded * 1e6:.0f} µs with, {without * 1e6:.0f} µs without", flush=True)
             report(f"share of authentication and authorisation in a request, {name}", 1 - without / guarded, 0.15)
@@ -50,7 +54,7 @@ def fill(config):
     return value
 
 
-class serving_open(serving):
+class ServedOpenView(ServedPanel):
     target = "tests.bench.apps:panel_with_an_open_view()"
 
 

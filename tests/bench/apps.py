@@ -21,7 +21,7 @@ def panel_with_an_open_view():
     """The product, and beside `GET /api/connect` the same view for anybody."""
     app = panel()
     user = kit.User("open", __name__)
-    user.get("/profile/open", op="open", can=permissions.PUBLIC, out=kit.done())(connect.connect)
+    user.get("/profile/open", op="open", can=permissions.PUBLIC, out=kit.result())(connect.connect)
     app.register_blueprint(user)
     return app
 

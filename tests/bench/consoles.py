@@ -18,19 +18,19 @@ import time
 from pathlib import Path
 
 from consoles import fd_passing
-from consoles.event_loop import CHUNK
+from consoles.event_loop import MAX_READ_BYTES
 from tests.bench import stage
-from tests.bench.site import Site, fetch
-from tests.bench.stage import ECHO, PASSWORD, STREAM, Bare, Part
-from tests.processes.conftest import wait_for
+from tests.bench.site import Site, fetch_page
+from tests.bench.stage import ECHO, PASSWORD, STREAM, BenchProcess, RawViewer
+from tests.processes.conftest import wait_until
 from tests.support import console_client, network_namespace, redis_server
 
 ROUNDS, AMOUNT, WARM = 61, 64 << 20, 8 << 20
 PRESSES = 3000
-KEY = b"\4\1\0\0\0\0\0A"
+KEY_EVENT = b"\4\1\0\0\0\0\0A"
 AT_REST, STREAMING = 200, 50
 PAGES, BLOCKS, REQUESTS = ("/healthz", "/api/instances?per_page=10"), 5, 300
-ONE_READ = CHUNK / 1024 + 4
+ONE_READ = MAX_READ_BYTES / 1024 + 4
 VANISHED_WAIT_SECONDS = 120
 QUICK = {
     "ROUNDS": 2,
@@ -48,13 +48,13 @@ QUICK = {
 def bench(report):
     with contextlib.ExitStack() as stack:
         directory = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        redis_url = stack.enter_context(redis_server.Redis(directory))
-        node = int(stack.enter_context(Part("node")).said)
-        relay = int(stack.enter_context(Part("relay", node)).said)
+        redis_url = stack.enter_context(redis_server.RedisServer(directory))
+        node = int(stack.enter_context(BenchProcess("node")).said)
+        relay = int(stack.enter_context(BenchProcess("relay", node)).said)
         site = stack.enter_context(Site(directory, redis_url, node))
         at_rest(report, site)
         readers_that_stop(report, site)
-        vanished = Vanished(site)
+        vanished = VanishedBrowsers(site)
         throughput(report, site, relay)
         key_press(report, site, relay)
         beside_streams(report, site)
@@ -69,22 +69,24 @@ def throughput(report, site, relay):
     """From the machine to the browser, in bytes that arrive; new connections each round, both on the same terms."""
     ratios, best = [], [0, 0]
     for number in range(ROUNDS):
-        makers = [(0, lambda: Bare(relay)), (1, site.seat)]
+        makers = [(0, lambda: RawViewer(relay)), (1, site.seat)]
         speeds = [0, 0]
         for which, make in makers if number % 2 else reversed(makers):
-            speeds[which] = pour(make())
+            speeds[which] = measure_stream(make())
             best[which] = max(best[which], speeds[which])
         ratios.append(speeds[1] / speeds[0])
-    print(f"screen: relay {best[0]:.0f} MB/s, console {best[1]:.0f} MB/s at best; {spread(ratios)}", flush=True)
+    print(
+        f"screen: relay {best[0]:.0f} MB/s, console {best[1]:.0f} MB/s at best; {describe_spread(ratios)}", flush=True
+    )
     report("screen throughput, against a bare relay", statistics.median(ratios), least=0.8)
 
 
-def spread(ratios):
+def describe_spread(ratios):
     low, _, high = statistics.quantiles(ratios)
     return f"half of the ratios within {low:.2f} and {high:.2f}"
 
 
-def pour(one):
+def measure_stream(one):
     """MB/s of a stream."""
     room = bytearray(4 * stage.BLOCK)
     with one.connection as connection:
@@ -98,13 +100,13 @@ def pour(one):
 
 def key_press(report, site, relay):
     """There and back, asked in turn."""
-    both = [(Bare(relay), 0), (site.seat(), 2)]  # the echo comes in a frame with a header of two bytes
+    both = [(RawViewer(relay), 0), (site.seat(), 2)]  # the echo comes in a frame with a header of two bytes
     taken = [[], []]
     for one, _ in both:
         one.send(ECHO)
     for round_ in range(PRESSES + 100):
         for (one, more), times in zip(both, taken, strict=True):
-            key, length = one.frame(console_client.BINARY, KEY), len(KEY) + more
+            key, length = one.frame(console_client.BINARY, KEY_EVENT), len(KEY_EVENT) + more
             began = time.perf_counter()
             one.connection.sendall(key)
             while length > 0:
@@ -145,7 +147,7 @@ def readers_that_stop(report, site):
     for one in seats:
         one.send(STREAM)
     time.sleep(1)
-    wait_for(lambda: at_a_standstill(site), "the machines to be held back")
+    wait_until(lambda: at_a_standstill(site), "the machines to be held back")
     full = process.memory_full_info().uss
     time.sleep(4)
     later = process.memory_full_info().uss
@@ -165,7 +167,7 @@ def beside_streams(report, site):
     """The middle of several measurements, because others may use the machine too."""
     late = {}
     for streams in (0, STREAMING) * BLOCKS:
-        with Part("readers", site.port, *site.mint(streams)) if streams else contextlib.nullcontext():
+        with BenchProcess("readers", site.port, *site.mint(streams)) if streams else contextlib.nullcontext():
             time.sleep(0.5)
             moved, began = site.bytes_out(), time.monotonic()
             for page in PAGES:
@@ -183,7 +185,7 @@ def answer_times(site, page):
     taken = []
     for _ in range(REQUESTS):
         began = time.perf_counter()
-        fetch(site.port, page, site.token)
+        fetch_page(site.port, page, site.token)
         taken.append((time.perf_counter() - began) * 1000)
     return taken
 
@@ -194,7 +196,7 @@ def reload(report, site):
         one.send(ECHO)
     before = site.web_workers()
     site.web.process.send_signal(signal.SIGHUP)
-    wait_for(lambda: (now := site.web_workers()) and not now & before, "other web processes")
+    wait_until(lambda: (now := site.web_workers()) and not now & before, "other web processes")
     report("consoles dropped by a reload of the web", sum(not echoes(one) for one in seats), 0)
     site.stop_web()
     site.start_web()
@@ -204,14 +206,14 @@ def reload(report, site):
 
 
 def echoes(one):
-    one.send(KEY)
+    one.send(KEY_EVENT)
     try:
-        return one.read(len(KEY)) == KEY
-    except (console_client.Closed, OSError):
+        return one.read(len(KEY_EVENT)) == KEY_EVENT
+    except (console_client.WebSocketClosed, OSError):
         return False
 
 
-class Vanished(threading.Thread):
+class VanishedBrowsers(threading.Thread):
     """Browsers in a network that breaks: one was watching a still picture, one a stream. Their connections are given
     to the console process as the web would."""
 
@@ -228,11 +230,11 @@ class Vanished(threading.Thread):
 
     def watch(self):
         """Seconds until each was dropped."""
-        network_namespace.own()
+        network_namespace.enter_namespace()
         still, streaming = self.open(ECHO), self.open(STREAM)
         names = {still[0]: "still", streaming[0]: "streaming"}
         time.sleep(2)
-        network_namespace.breaks()
+        network_namespace.drop_packets()
         began, taken = time.monotonic(), {}
         while len(taken) < len(names) and time.monotonic() < began + VANISHED_WAIT_SECONDS:
             time.sleep(0.5)
@@ -245,12 +247,14 @@ class Vanished(threading.Thread):
     def open(self, order):
         """The session's id, and its viewer, which must not be forgotten: that would close its connection."""
         note = self.site.spend()
-        mine, other = console_client.pair()
+        mine, other = console_client.socket_pair()
         with other:
-            fd_passing.hand_over(
-                {"werkzeug.socket": other, "HTTP_SEC_WEBSOCKET_KEY": console_client.KEY}, self.site.socket, note
+            fd_passing.pass_socket(
+                {"werkzeug.socket": other, "HTTP_SEC_WEBSOCKET_KEY": console_client.WEBSOCKET_KEY},
+                self.site.socket,
+                note,
             )
-        made = console_client.Viewer(mine)
+        made = console_client.ConsoleClient(mine)
         assert made.hear_answer() == 101
         assert made.sign_in(PASSWORD) is None
         made.send(order)

@@ -17,8 +17,8 @@ from pathlib import Path
 import libvirt
 
 from panel.core.config import ROOT
-from tests.support.installation import laboratory
-from tests.support.local_hypervisor import Hypervisor, unused_network
+from tests.support.installation import run_installation
+from tests.support.local_hypervisor import LocalHypervisor, claim_network
 from worker.nodes.libvirt import private_daemon
 
 ROUNDS = 8
@@ -27,13 +27,13 @@ QUICK = {"ROUNDS": 1}
 
 def bench(report):
     directory = Path(tempfile.mkdtemp(prefix="bench"))
-    network = unused_network()
+    network = claim_network()
     cache = ROOT / "var" / "cache"
     cache.mkdir(parents=True, exist_ok=True)
     try:
-        hypervisor = Hypervisor(private_daemon.start(directory / "hv", network), directory / "hv", network)
+        hypervisor = LocalHypervisor(private_daemon.start(directory / "hv", network), directory / "hv", network)
         (directory / "lab").mkdir()
-        with laboratory(directory / "lab", hypervisor, cache) as lab:
+        with run_installation(directory / "lab", hypervisor, cache) as lab:
             panel_times, script_times = in_turn(lab, hypervisor)
     finally:
         private_daemon.stop(directory / "hv")
@@ -55,8 +55,8 @@ def in_turn(lab, hypervisor):
     return taken
 
 
-def answers_ssh(ip, patience=120):
-    until = time.monotonic() + patience
+def wait_for_ssh(ip, timeout=120):
+    until = time.monotonic() + timeout
     while time.monotonic() < until:
         with contextlib.suppress(OSError), socket.create_connection((ip, 22), 0.5) as line:
             line.settimeout(5)
@@ -91,7 +91,7 @@ class Panel:
         while self.call("GET", f"{path}/task/{task}")["task"]["status"] != "completed":
             time.sleep(0.01)
         running = time.perf_counter() - began
-        answers_ssh(instance["primary_public_ip"]["ip"])
+        wait_for_ssh(instance["primary_public_ip"]["ip"])
         reachable = time.perf_counter() - began
         self.lab.destroy(instance)
         return running, reachable
@@ -141,7 +141,7 @@ class Script:
         domain = self.connection.defineXML(self.definition)
         domain.create()
         running = time.perf_counter() - began
-        answers_ssh(self.ip)
+        wait_for_ssh(self.ip)
         reachable = time.perf_counter() - began
         domain.destroy()
         domain.undefine()

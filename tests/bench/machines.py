@@ -18,7 +18,7 @@ from unittest import mock
 from lxml.builder import E
 
 from panel.core.config import ROOT
-from tests.support.local_hypervisor import unused_network
+from tests.support.local_hypervisor import claim_network
 from worker.images import tiny
 from worker.nodes.base import AgentSilent, Disk, GiB, Image, Machine, Nic, NodeSpec, Seed
 from worker.nodes.libvirt import LibvirtNode, chipset, private_daemon, xml
@@ -40,7 +40,7 @@ VARIANTS = {
 def node():
     with tempfile.TemporaryDirectory(prefix="bench", dir="/tmp") as place:
         directory = Path(place) / "h"
-        network = unused_network()
+        network = claim_network()
         made = LibvirtNode(NodeSpec("bench", "bench", "libvirt", private_daemon.start(directory, network)), Path(place))
         try:
             made.prepare_pool("bench", str(directory / "disks"))
@@ -55,7 +55,7 @@ def node():
 
 def measure(node, kind, driver, clock):
     number = uuid.uuid4()
-    disk, seed = Disk("bench", f"{number}", GiB), node.write_seed("bench", f"{number}.iso", SEED)
+    disk, seed = Disk("bench", f"{number}", GiB), node.create_seed("bench", f"{number}.iso", SEED)
     node.create_disk(disk, Image("tiny.qcow2", Path(), 0))
     four = node.network.gateway4.split("/")[0]
     nic = Nic("52:54:00:00:99:01", "public", (f"{four}9",))
@@ -69,7 +69,7 @@ def measure(node, kind, driver, clock):
         node.define(machine)
     node.start(machine.id)
     began = time.monotonic()
-    while not answers(node, machine.id):
+    while not is_answering(node, machine.id):
         time.sleep(0.05)
     figures = {"boot s": time.monotonic() - began}
     [pid] = (node.directory / "run" / "qemu").glob("bench.pid")
@@ -87,7 +87,7 @@ def measure(node, kind, driver, clock):
     return figures
 
 
-def answers(node, machine_id):
+def is_answering(node, machine_id):
     with contextlib.suppress(AgentSilent):
         node.agent_ping(machine_id)
         return True

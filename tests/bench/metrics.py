@@ -17,11 +17,11 @@ from panel.app import create_app
 from panel.core.config import Config
 from panel.core.db import db, session
 from panel.models import Account, Hypervisor, Instance, InstanceMetric, Plan, Subnet
-from panel.models.metrics import FIGURES, STEPS
+from panel.models.metrics import METRIC_NAMES, SLOTS_BY_STEP
 from panel.services import metrics
 from tests.bench import rows
 from tests.support import postgres
-from worker.nodes.base import Power, Seen
+from worker.nodes.base import MachineStatus, Power
 from worker.sync import metrics as measuring
 
 MACHINES, FEW, PERIOD, ROUNDS = 5_000, 200, 15, 12
@@ -29,7 +29,7 @@ QUICK = {"MACHINES": 120, "FEW": 2, "ROUNDS": 3}
 
 
 def bench(report):
-    with tempfile.TemporaryDirectory() as directory, postgres.server() as address:
+    with tempfile.TemporaryDirectory() as directory, postgres.run_server() as address:
         for name, url in rows.databases(address):
             config = Config(
                 data_dir=Path(directory) / name, database_url=url, secret_key="bench", redis_url="redis://127.0.0.1:1"
@@ -41,7 +41,7 @@ def bench(report):
                 node = session.scalar(select(Hypervisor))
                 subnet, plan = session.scalar(select(Subnet)), session.scalar(select(Plan))
                 account = session.scalar(select(Account).order_by(Account.id))
-                rows.many(account, node, plan, subnet, rows.OWN, MACHINES - rows.OWN)
+                rows.add_instances(account, node, plan, subnet, rows.OWN, MACHINES - rows.OWN)
                 session.commit()
                 run(report, name, node.id)
                 db.engine.dispose()
@@ -53,17 +53,17 @@ def run(report, name, node_id):
     full(ids[:FEW], begin)
     page = session.scalars(select(Instance).where(Instance.id.in_(ids[:100]))).all()
     reads = {
-        "a chart of a day": lambda: metrics.series(page[0], "1d"),
-        "a chart of a week": lambda: metrics.series(page[0], "1w"),
-        "small curves of 100": lambda: metrics.sparks(page),
+        "a chart of a day": lambda: metrics.get_series(page[0], "1d"),
+        "a chart of a week": lambda: metrics.get_series(page[0], "1w"),
+        "small curves of 100": lambda: metrics.get_sparklines(page),
     }
     alone = {what: median(call) for what, call in reads.items()}
     first = samples(node_id, ids, begin)
-    again = samples(node_id, ids, begin + STEPS[PERIOD] * PERIOD)
+    again = samples(node_id, ids, begin + SLOTS_BY_STEP[PERIOD] * PERIOD)
     report(f"a sample of {MACHINES} machines, {name}, part of 15 s", statistics.median(first) / PERIOD, 0.1)
     report(f"the slowest, with longer spans, {name}, part of 15 s", max(first + again) / PERIOD, 0.5)
     kept = session.scalar(select(func.count()).select_from(InstanceMetric).where(InstanceMetric.step == PERIOD))
-    samples(node_id, ids, begin + 2 * STEPS[PERIOD] * PERIOD)
+    samples(node_id, ids, begin + 2 * SLOTS_BY_STEP[PERIOD] * PERIOD)
     after = session.scalar(select(func.count()).select_from(InstanceMetric).where(InstanceMetric.step == PERIOD))
     report(f"rows after another round of the rings against before, {name}", after / kept, 1.0)
     for what, call in reads.items():
@@ -72,8 +72,8 @@ def run(report, name, node_id):
 
 def full(ids, begin):
     """Rings without a free place, for some machines."""
-    figures = dict.fromkeys(FIGURES, 1.0)
-    for step, count in STEPS.items():
+    figures = dict.fromkeys(METRIC_NAMES, 1.0)
+    for step, count in SLOTS_BY_STEP.items():
         for slot in range(count):
             metrics.write(dict.fromkeys(ids, figures), begin - slot * step, step)
     session.commit()
@@ -85,12 +85,14 @@ def samples(node_id, ids, begin):
     for number in range(ROUNDS):
         second = number * PERIOD
         seen = {
-            id_: Seen(id_, id_, Power.on, 100 + second / 2, 2**28, {"m": 10**6 * second + 1}, {"m": second + 1})
+            id_: MachineStatus(
+                id_, id_, Power.on, 100 + second / 2, 2**28, {"m": 10**6 * second + 1}, {"m": second + 1}
+            )
             for id_ in ids
         }
-        look = measuring.Look(datetime.fromtimestamp(begin + second, UTC), seen, float(second + begin))
+        look = measuring.NodeSample(datetime.fromtimestamp(begin + second, UTC), seen, float(second + begin))
         began = time.perf_counter()
-        measuring.sample(node_id, look)
+        measuring.record_sample(node_id, look)
         taken.append(time.perf_counter() - began)
     return taken[1:]
 

@@ -36,7 +36,7 @@ PATH = "/api/instances?per_page=100"
 
 
 def bench(report):
-    with tempfile.TemporaryDirectory() as directory, postgres.server() as address:
+    with tempfile.TemporaryDirectory() as directory, postgres.run_server() as address:
         for name, url in databases(address):
             config = Config(
                 data_dir=Path(directory) / name, database_url=url, secret_key="bench", redis_url="redis://127.0.0.1:1"
@@ -45,12 +45,12 @@ def bench(report):
             token = fill(config)
             rows = first_page(config, token)
             bare = bare_database(Path(directory) / name, rows, token)
-            with serving(config) as panel, serving_bare(bare) as plain:
+            with ServedPanel(config) as panel, ServedBare(bare) as plain:
                 ours, theirs = in_turn(panel, plain, token)
                 report(f"list of 100, {name}, against a bare handler", ours / theirs, 2.0)
                 small = ours
-            crowd(config)
-            with serving(config) as panel, serving_bare(bare) as plain:
+            add_others(config)
+            with ServedPanel(config) as panel, ServedBare(bare) as plain:
                 ours, again = in_turn(panel, plain, token)
                 report(f"list of 100, {name}, a million others against none", ours / small * theirs / again, 1.3)
 
@@ -64,7 +64,7 @@ def databases(address):
 @contextlib.contextmanager
 def without_jobs():
     """Queue nothing until the block ends. Another benchmark of the same process needs its jobs."""
-    with mock.patch.object(jobs, "call"):
+    with mock.patch.object(jobs, "enqueue_call"):
         yield
 
 
@@ -83,14 +83,14 @@ def fill(config):
         value = tokens.issue("user", name="bench", account=account, scopes=["instances:read"])[1]
         settings.update({"rate_limit_requests": 10**6})
         session.flush()
-        many(account, node, plan, subnet, 0, OWN)
+        add_instances(account, node, plan, subnet, 0, OWN)
         config.data_dir.joinpath("others").write_text(json.dumps([other.id, node.id, plan.id, subnet.id]))
         session.commit()
         db.engine.dispose()
     return value
 
 
-def many(account, node, plan, subnet, first, count):
+def add_instances(account, node, plan, subnet, first, count):
     """Instances with a disk, an interface and two addresses each."""
     made = {Instance: [], Interface: [], Disk: [], Address: []}
     for number in range(first, first + count):
@@ -138,7 +138,7 @@ def many(account, node, plan, subnet, first, count):
         session.execute(insert(model), rows)
 
 
-def crowd(config):
+def add_others(config):
     """A million instances of somebody else."""
     app = create_app(config)
     with app.app_context():
@@ -148,7 +148,7 @@ def crowd(config):
         node, plan = session.get(Hypervisor, node_id), session.get(Plan, plan_id)
         subnet = session.get(Subnet, subnet_id)
         for first in range(OWN, OWN + OTHERS, BATCH_ROWS):
-            many(other, node, plan, subnet, first, BATCH_ROWS)
+            add_instances(other, node, plan, subnet, first, BATCH_ROWS)
             session.commit()
         session.execute(text("analyze"))
         session.commit()
@@ -170,7 +170,7 @@ def bare_database(directory, rows, token):
     with sqlite3.connect(path) as connection:
         columns = list(rows[0])
         connection.execute("create table token (hash text primary key)")
-        connection.execute("insert into token values (?)", [tokens.hashed(token)])
+        connection.execute("insert into token values (?)", [tokens.hash_secret(token)])
         connection.execute(f"create table row (number integer primary key, {', '.join(columns)})")
         for row in rows:
             values = [json.dumps(value) if isinstance(value, (dict, list)) else value for value in row.values()]
@@ -180,7 +180,7 @@ def bare_database(directory, rows, token):
     return path
 
 
-class serving:
+class ServedPanel:
     """A web server of its own with one process of four threads."""
 
     target = "tests.bench.apps:panel()"
@@ -214,7 +214,7 @@ class serving:
         self.process.wait()
 
 
-class serving_bare(serving):
+class ServedBare(ServedPanel):
     target = "tests.bench.apps:bare()"
 
     def __init__(self, path):

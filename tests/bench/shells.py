@@ -22,8 +22,8 @@ from pathlib import Path
 
 from consoles import ipc
 from tests.bench import stage
-from tests.bench.consoles import spread
-from tests.processes.conftest import free_port, wait_for
+from tests.bench.consoles import describe_spread
+from tests.processes.conftest import find_free_port, wait_until
 from tests.support import console_client
 from tests.support.console_client import TEXT
 from tests.support.ssh_guest import new_key
@@ -46,10 +46,10 @@ def bench(report):
         text = directory / "text"
         text.write_bytes(b"".join(b"%079d\n" % number for number in range(MEGABYTES * 1000000 // 80)))
         path = directory / "consoles.sock"
-        stack.enter_context(stage.Part(path, module="consoles", ready=path.exists))
-        output(report, text, lambda: Plain(directory, port), lambda: Carried(directory, path, port))
+        stack.enter_context(stage.BenchProcess(path, module="consoles", ready=path.exists))
+        output(report, text, lambda: SshTerminal(directory, port), lambda: BrowserTerminal(directory, path, port))
         for name, speed in (("", None), (" that draws slowly", SLOW)):
-            taken = [until_quiet(Carried(directory, path, port), speed) for _ in range(FLOODS)]
+            taken = [until_quiet(BrowserTerminal(directory, path, port), speed) for _ in range(FLOODS)]
             print(f"Ctrl-C in a terminal{name}: median {statistics.median(taken):.2f} s", flush=True)
             report(f"Ctrl-C into a flood is quiet, in a terminal{name}, within", max(taken), 0.5, unit=" s")
 
@@ -64,7 +64,7 @@ def serving(sshd, directory):
         (directory / name).write_text(new_key())
     public = subprocess.run(["ssh-keygen", "-y", "-f", directory / "key"], capture_output=True, text=True, check=True)
     (directory / "known").write_text(public.stdout)
-    port = free_port()
+    port = find_free_port()
     settings = {
         "ListenAddress": f"127.0.0.1:{port}",
         "HostKey": directory / "host",
@@ -77,7 +77,7 @@ def serving(sshd, directory):
     words = [word for name, value in settings.items() for word in ("-o", f"{name}={value}")]
     process = subprocess.Popen([sshd, "-D", "-f", "/dev/null", *words], stderr=subprocess.DEVNULL)
     try:
-        wait_for(lambda: process.poll() is not None or answers(port), "sshd")
+        wait_until(lambda: process.poll() is not None or answers(port), "sshd")
         yield port
     finally:
         process.terminate()
@@ -89,7 +89,7 @@ def answers(port):
         return connection.recv(4) == b"SSH-"
 
 
-class Plain:
+class SshTerminal:
     """`ssh -tt`."""
 
     def __init__(self, directory, port):
@@ -109,21 +109,21 @@ class Plain:
         self.process.communicate()
 
 
-class Carried:
+class BrowserTerminal:
     """A shell in the browser."""
 
     def __init__(self, directory, path, port):
-        mine, other = console_client.pair()
+        mine, other = console_client.socket_pair()
         mine.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         key = (directory / "key").read_text()
         target = {"host": "127.0.0.1", "port": port, "user": getpass.getuser(), "private_key": key}
         note = {"kind": "shell", "id": "bench", "target": target}
-        note["handshake"] = {"key": console_client.KEY, "protocols": ["panel-shell"]}
-        with other, ipc.call(path, 5) as line:
-            ipc.say(line, {"do": "open", **note}, other.fileno())
-            assert ipc.hear(line) == {"ok": True}
-            ipc.say(line, {"do": "go"})
-        self.browser = console_client.Viewer(mine)
+        note["handshake"] = {"key": console_client.WEBSOCKET_KEY, "protocols": ["panel-shell"]}
+        with other, ipc.connect(path, 5) as line:
+            ipc.send(line, {"do": "open", **note}, other.fileno())
+            assert ipc.receive(line) == {"ok": True}
+            ipc.send(line, {"do": "go"})
+        self.browser = console_client.ConsoleClient(mine)
         assert self.browser.hear_answer() == 101
 
     def type(self, text):
@@ -157,7 +157,7 @@ def output(report, text, *makers):
         speeds = [0, 0]
         for which, make in list(enumerate(makers))[:: 1 if number % 2 else -1]:
             terminal = make()
-            settle(terminal)
+            wait_until_idle(terminal)
             began = time.perf_counter()
             terminal.type(b"cat %s; echo d''one\r" % bytes(text))
             count = reads_to(terminal, b"done\r\n")
@@ -166,11 +166,13 @@ def output(report, text, *makers):
             best[which] = max(best[which], speeds[which])
             terminal.close()
         ratios.append(speeds[1] / speeds[0])
-    print(f"shell: ssh -tt {best[0]:.0f} MB/s, console {best[1]:.0f} MB/s at best; {spread(ratios)}", flush=True)
+    print(
+        f"shell: ssh -tt {best[0]:.0f} MB/s, console {best[1]:.0f} MB/s at best; {describe_spread(ratios)}", flush=True
+    )
     report(f"{MEGABYTES} MB of a shell's output, against ssh -tt", statistics.median(ratios), least=0.5)
 
 
-def settle(terminal):
+def wait_until_idle(terminal):
     terminal.type(b"PS1=; stty -echo; echo rea''dy\r")
     reads_to(terminal, b"ready\r\n")
 
@@ -187,7 +189,7 @@ def reads_to(terminal, word):
 
 def until_quiet(terminal, speed):
     """Seconds from Ctrl-C to the last output."""
-    settle(terminal)
+    wait_until_idle(terminal)
     terminal.type(b"yes\r")
     end = time.monotonic() + 3
     while time.monotonic() < end:

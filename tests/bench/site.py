@@ -14,15 +14,15 @@ from panel.core.db import session
 from panel.models import Instance
 from panel.services import consoles, settings
 from tests.bench import rows
-from tests.bench.stage import NODE_PASSWORD, PASSWORD, Part, seat
-from tests.processes.conftest import free_port
+from tests.bench.stage import NODE_PASSWORD, PASSWORD, BenchProcess, open_viewer
+from tests.processes.conftest import find_free_port
 
 
 class Site:
     """An installation with a machine whose screen is at `node`: its `panel web` and its `panel console`."""
 
     def __init__(self, directory, redis_url, node):
-        self.node, self.port = node, free_port()
+        self.node, self.port = node, find_free_port()
         config = Config(data_dir=directory, secret_key="bench", redis_url=redis_url)
         self.socket, self.token = config.console_socket, rows.fill(config)
         self.environment = {
@@ -38,7 +38,9 @@ class Site:
             session.commit()
 
     def __enter__(self):
-        self.console = Part("console", module="panel.cli", ready=self.socket.exists, **self.environment).__enter__()
+        self.console = BenchProcess(
+            "console", module="panel.cli", ready=self.socket.exists, **self.environment
+        ).__enter__()
         self.start_web()
         return self
 
@@ -47,14 +49,14 @@ class Site:
         self.console.__exit__()
 
     def start_web(self):
-        self.web = Part("web", module="panel.cli", ready=self.answers, **self.environment).__enter__()
+        self.web = BenchProcess("web", module="panel.cli", ready=self.answers, **self.environment).__enter__()
 
     def stop_web(self):
         self.web.__exit__()
 
     def answers(self):
         try:
-            return bool(fetch(self.port))
+            return bool(fetch_page(self.port))
         except OSError:
             return False
 
@@ -70,14 +72,14 @@ class Site:
         with self.app.app_context():
             instance = session.scalars(select(Instance).limit(1)).one()
             who = {"person": "bench@example.com", "person_kind": "owner", "person_id": instance.account_id}
-            made = [consoles.screen(instance, who, expires_in=600) for _ in range(count)]
+            made = [consoles.create_vnc_session(instance, who, expires_in=600) for _ in range(count)]
             for row, _ in made:
                 row.host, row.port, row.node_password, row.password = "127.0.0.1", self.node, NODE_PASSWORD, PASSWORD
             session.commit()
             return [secret for _, secret in made]
 
     def seats(self, count):
-        return [seat(self.port, secret) for secret in self.mint(count)]
+        return [open_viewer(self.port, secret) for secret in self.mint(count)]
 
     def seat(self):
         return self.seats(1)[0]
@@ -87,19 +89,21 @@ class Site:
         (secret,) = self.mint(1)
         with self.app.app_context():
             address = ipaddress.ip_address("127.0.0.1")
-            note = consoles.note(consoles.get(consoles.spend("screen", secret, address, may_open_consoles)))
+            note = consoles.describe_session(
+                consoles.get(consoles.redeem("screen", secret, address, may_open_consoles))
+            )
             session.commit()
             return note
 
     def carried(self):
         """What is open, by its session."""
-        return {console["labels"]["session"]: console for console in ipc.ask(self.socket, {"do": "list"})["open"]}
+        return {console["labels"]["session"]: console for console in ipc.request(self.socket, {"do": "list"})["open"]}
 
     def bytes_out(self):
         return sum(console["bytes_out"] for console in self.carried().values())
 
 
-def fetch(port, path="/healthz", token=""):
+def fetch_page(port, path="/healthz", token=""):
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
     connection.request("GET", path, headers={"Authorization": f"Bearer {token}"})
     answer = connection.getresponse()

@@ -14,7 +14,7 @@ import threading
 import time
 from pathlib import Path
 
-from consoles.rfb import response
+from consoles.rfb import encrypt_challenge
 from tests.support import console_client, vnc_server
 
 ROOT = Path(__file__).parents[2]
@@ -25,7 +25,7 @@ STREAM, ECHO = b"s", b"e"
 """What a viewer tells the node to do, as its first byte; with any other the node waits."""
 
 
-class Part:
+class BenchProcess:
     """Runs a part until the block ends; `said` is what it printed when it was ready."""
 
     def __init__(self, *words, module="tests.bench.stage", ready=None, **environment):
@@ -57,12 +57,12 @@ class Part:
 
 
 def node():
-    server = vnc_server.Server(perform, NODE_PASSWORD)
+    server = vnc_server.VncServer(play_machine, NODE_PASSWORD)
     print(server.port, flush=True)
     threading.Event().wait()
 
 
-def perform(connection):
+def play_machine(connection):
     connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     order = connection.recv(1)
     picture = os.urandom(BLOCK)
@@ -95,7 +95,7 @@ def copy(one, other):
 
 def readers(port, *secrets):
     """Browsers that take whatever comes, as fast as they can."""
-    seats = [seat(int(port), secret) for secret in secrets]
+    seats = [open_viewer(int(port), secret) for secret in secrets]
     poll, room = select.epoll(), bytearray(4 * BLOCK)
     for one in seats:
         one.send(STREAM)
@@ -111,28 +111,28 @@ def readers(port, *secrets):
 # --- viewers
 
 
-def seat(port, secret):
+def open_viewer(port, secret):
     """A browser before the screen of that session."""
-    made = console_client.Viewer(socket.create_connection(("127.0.0.1", port), 20), "binary")
+    made = console_client.ConsoleClient(socket.create_connection(("127.0.0.1", port), 20), "binary")
     made.connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     assert made.request(f"/vnc/?session={secret}") == 101
     assert made.sign_in(PASSWORD) is None
     return made
 
 
-class Bare:
+class RawViewer:
     """A viewer without a WebSocket, at the relay: what it sends and gets is RFB as it is."""
 
     def __init__(self, port):
         self.connection = socket.create_connection(("127.0.0.1", port), 20)
         self.connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        assert vnc_server.take(self.connection, 12) == b"RFB 003.008\n"
+        assert vnc_server.read_exactly(self.connection, 12) == b"RFB 003.008\n"
         self.connection.sendall(b"RFB 003.008\n")
-        (count,) = vnc_server.take(self.connection, 1)
-        vnc_server.take(self.connection, count)
+        (count,) = vnc_server.read_exactly(self.connection, 1)
+        vnc_server.read_exactly(self.connection, count)
         self.connection.sendall(b"\2")
-        self.connection.sendall(response(NODE_PASSWORD, vnc_server.take(self.connection, 16)))
-        assert vnc_server.take(self.connection, 4) == b"\0\0\0\0"
+        self.connection.sendall(encrypt_challenge(NODE_PASSWORD, vnc_server.read_exactly(self.connection, 16)))
+        assert vnc_server.read_exactly(self.connection, 4) == b"\0\0\0\0"
         self.connection.sendall(b"\1")
 
     def send(self, data):

@@ -10,7 +10,7 @@ import pytest
 
 from panel.core.config import ROOT
 from tests.bench import rows, run
-from tests.processes.conftest import PATIENCE
+from tests.processes.conftest import WAIT_TIMEOUT_SECONDS
 
 BENCHMARKS_AT_A_TIME = 3
 LAST_LINES = {
@@ -29,7 +29,9 @@ def run_quickly(name):
     environment = {name: value for name, value in os.environ.items() if not name.startswith("PANEL_")}
     command = [sys.executable, "-m", "tests.bench.run", "--quick", name]
     with tempfile.TemporaryFile("w+") as said:  # no pipe, which a process that is left over would hold open
-        done = subprocess.run(command, cwd=ROOT, env=environment, stdout=said, stderr=said, timeout=PATIENCE)
+        done = subprocess.run(
+            command, cwd=ROOT, env=environment, stdout=said, stderr=said, timeout=WAIT_TIMEOUT_SECONDS
+        )
         said.seek(0)
         text = said.read()
     assert done.returncode == 0, text

@@ -28,10 +28,10 @@ from panel.services import workers
 from panel.services.webhooks import fanout, signing
 from tests.bench import rows
 from tests.bench.receivers import SECRET
-from tests.bench.stage import Part
-from tests.processes.conftest import free_port, wait_for
+from tests.bench.stage import BenchProcess
+from tests.processes.conftest import find_free_port, wait_until
 from tests.support import postgres, redis_server
-from tests.support.webhook_receiver import Authority
+from tests.support.webhook_receiver import CertificateAuthority
 
 ROUNDS, DELIVERIES, SUBSCRIPTIONS, PROCESSES = 5, 8000, 8, 2
 EVENTS, PAUSE, DEAD = 200, 0.05, 10_000
@@ -43,16 +43,16 @@ QUICK = {"ROUNDS": 1, "DELIVERIES": 80, "EVENTS": 3, "DEAD": 10, "MANY_EVENTS": 
 def bench(report):
     with contextlib.ExitStack() as stack:
         directory = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        url = stack.enter_context(postgres.server())
-        redis_url = stack.enter_context(redis_server.Redis(directory))
+        url = stack.enter_context(postgres.run_server())
+        redis_url = stack.enter_context(redis_server.RedisServer(directory))
         site = Site(directory, url, redis_url)
         site.receiver = int(stack.enter_context(site.part("receiver", site.certificate)).said)
         with site.app.app_context():
             memory(report, site)
             environment = site.environment
             for _ in range(PROCESSES):
-                stack.enter_context(Part("worker", module="panel.cli", ready=lambda: True, **environment))
-            wait_for(lambda: workers.alive() == PROCESSES, "the workers")
+                stack.enter_context(BenchProcess("worker", module="panel.cli", ready=lambda: True, **environment))
+            wait_until(lambda: workers.count_alive() == PROCESSES, "the workers")
             throughput(report, site)
             beside_the_dead(report, site)
 
@@ -61,7 +61,7 @@ class Site:
     """An installation and its receiver."""
 
     def __init__(self, directory, url, redis_url):
-        self.directory, authority = directory, Authority()
+        self.directory, authority = directory, CertificateAuthority()
         self.authority, self.certificate = directory / "authority.pem", authority.issue(directory)
         self.authority.write_text(authority.pem)
         config = Config(data_dir=directory, database_url=url, secret_key="bench", redis_url=redis_url)
@@ -78,7 +78,7 @@ class Site:
         self.receiver = None
 
     def part(self, *words):
-        return Part(*words, module="tests.bench.receivers")
+        return BenchProcess(*words, module="tests.bench.receivers")
 
     def url(self, path="/hook"):
         return f"https://127.0.0.1:{self.receiver}{path}"
@@ -106,7 +106,7 @@ class Site:
             "resource_type": "instance",
             "resource_id": instance.id,
             "data": {},
-            "snapshot": events.instance(instance),
+            "snapshot": events.instance_payload(instance),
         }
         made = [{"id": new_id(), **facts} for _ in range(count)]
         session.execute(insert(Event), made)
@@ -133,13 +133,13 @@ def throughput(report, site):
     """In turn with the bare loops, so that whatever else the machine does hits both."""
     ratios = []
     for _ in range(ROUNDS):
-        theirs, ours = loops(site), senders(site)
+        theirs, ours = run_bare_loops(site), run_dispatchers(site)
         ratios.append(ours / theirs)
         print(f"webhooks: bare {theirs:.0f}/s, ours {ours:.0f}/s", flush=True)
     report("deliveries a second, against bare loops", statistics.median(ratios), least=0.6)
 
 
-def senders(site):
+def run_dispatchers(site):
     """Deliveries a second, from the moment when all are due."""
     site.clear()
     event_ids = site.happened(DELIVERIES // SUBSCRIPTIONS)
@@ -149,17 +149,17 @@ def senders(site):
     before = site.told()["count"]
     session.execute(update(WebhookDelivery).values(due_at=clock.now()))
     session.commit()
-    jobs.call("worker.webhooks.look")
-    return measured(site, before)
+    jobs.enqueue_call("worker.webhooks.wake_dispatcher")
+    return measure_deliveries(site, before)
 
 
-def loops(site):
+def run_bare_loops(site):
     """The same bodies, by as many processes."""
     site.clear()
     site.happened(DELIVERIES // PROCESSES)
     session.execute(update(Event).values(spread_at=clock.now()))
     bodies, go = site.directory / "bodies", site.directory / "go"
-    bodies.write_bytes(b"\n".join(map(signing.body, session.scalars(select(Event)))))
+    bodies.write_bytes(b"\n".join(map(signing.make_body, session.scalars(select(Event)))))
     session.commit()
     go.unlink(missing_ok=True)
     words = site.url(), site.authority, bodies, go
@@ -168,10 +168,10 @@ def loops(site):
             stack.enter_context(site.part("bare", *words))
         before = site.told()["count"]
         go.touch()
-        return measured(site, before)
+        return measure_deliveries(site, before)
 
 
-def measured(site, before):
+def measure_deliveries(site, before):
     began = time.monotonic()
     while site.told()["count"] - before < DELIVERIES:
         time.sleep(0.05)
@@ -181,8 +181,8 @@ def measured(site, before):
 def beside_the_dead(report, site):
     """From an event to its first attempt, while deliveries wait for a port that is closed and for a silent one."""
     site.clear()
-    with silence() as port:
-        dead = [site.subscribe(f"https://127.0.0.1:{each}/", quick=False) for each in (free_port(), port)]
+    with silent_port() as port:
+        dead = [site.subscribe(f"https://127.0.0.1:{each}/", quick=False) for each in (find_free_port(), port)]
         event_ids = site.happened(DEAD // 2)
         for each in dead:
             site.waiting(each, event_ids, clock.now())
@@ -193,7 +193,7 @@ def beside_the_dead(report, site):
             events.record("instance.status_changed", "instance", instance, actor="bench")
             session.commit()
             time.sleep(PAUSE)
-        wait_for(lambda: len(site.told()["late"]) == EVENTS, "all events to arrive")
+        wait_until(lambda: len(site.told()["late"]) == EVENTS, "all events to arrive")
         late = sorted(site.told()["late"].values())
         left = session.query(WebhookDelivery).filter_by(status="pending", attempts=0).count()
     print(f"webhooks: half of the events arrive within {statistics.median(late):.2f} s; {left} still wait", flush=True)
@@ -201,7 +201,7 @@ def beside_the_dead(report, site):
 
 
 @contextlib.contextmanager
-def silence():
+def silent_port():
     """A port that answers nobody."""
     with socket.socket() as listener, contextlib.ExitStack() as stack:
         listener.bind(("127.0.0.1", 0))
@@ -221,11 +221,11 @@ def memory(report, site):
     for _ in range(EACH):
         site.subscribe(site.url())
     site.happened(MANY_EVENTS)
-    fanout.spread()
+    fanout.fan_out()
     session.commit()
     tracemalloc.start()
     before, began = tracemalloc.get_traced_memory()[0], time.monotonic()
-    while fanout.spread():
+    while fanout.fan_out():
         session.commit()
     seconds, most = time.monotonic() - began, tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()

@@ -9,16 +9,16 @@ from panel.services import settings
 
 
 @pytest.fixture
-def billed(world):
+def billing_enabled(rolled_back_app):
     """Customers are charged."""
     session.merge(Setting(name="billing_enabled", value=True))
     session.commit()
-    settings.forget()
+    settings.invalidate()
     yield
-    settings.forget()
+    settings.invalidate()
 
 
 @pytest.fixture
-def at(monkeypatch):
+def set_clock(monkeypatch):
     """Sets the clock."""
     return lambda moment: monkeypatch.setattr(clock, "now", lambda: moment)

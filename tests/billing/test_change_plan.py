@@ -8,43 +8,43 @@ from panel.services import catalog
 
 
 @pytest.fixture
-def larger(cast):
+def larger_plan(cast):
     made = catalog.create_plan(cast.plan.group, name="L", cpu_cores=2, ram=1024, storage=20, price=8)
     session.commit()
     return made
 
 
 @pytest.fixture
-def sold(cast):
+def sold_instance(cast):
     made = cast.instance(billing_mode="external")
     made.deployed = True
     session.commit()
     return made
 
 
-def change(as_, instance, plan, who="billing"):
+def change_plan(as_, instance, plan, who="billing"):
     return as_(who, "POST", f"/api/v1/billing/instance/{instance.id}/change-plan", json={"plan_id": plan.id})
 
 
-def test_an_instance_moves_to_a_larger_plan(as_, sold, larger):
-    answer = change(as_, sold, larger)
+def test_an_instance_moves_to_a_larger_plan(api_as, sold_instance, larger_plan):
+    answer = change_plan(api_as, sold_instance, larger_plan)
     assert answer.status_code == 200
     assert answer.json["data"]["task_id"]
-    assert (sold.plan_id, sold.cpu_cores, sold.storage) == (larger.id, 2, 20)
+    assert (sold_instance.plan_id, sold_instance.cpu_cores, sold_instance.storage) == (larger_plan.id, 2, 20)
 
 
-def test_its_refusals_are_those_of_every_change(as_, cast, sold, larger):
+def test_its_refusals_are_those_of_every_change(api_as, cast, sold_instance, larger_plan):
     small = catalog.create_plan(cast.plan.group, name="XS", cpu_cores=1, ram=512, storage=5, price=1)
     session.commit()
-    answer = change(as_, sold, small)
+    answer = change_plan(api_as, sold_instance, small)
     assert (answer.status_code, list(answer.json["errors"])) == (422, ["plan_id"])
-    session.get(Hypervisor, sold.hypervisor_id).memory_mb = 600
+    session.get(Hypervisor, sold_instance.hypervisor_id).memory_mb = 600
     session.commit()
-    answer = change(as_, sold, larger)
+    answer = change_plan(api_as, sold_instance, larger_plan)
     assert (answer.status_code, answer.json["reason"]) == (422, "resources_not_sufficient")
-    assert sold.plan_id == cast.plan.id
+    assert sold_instance.plan_id == cast.plan.id
 
 
-def test_only_billing_tokens_open_it(as_, sold, larger):
+def test_only_billing_tokens_open_it(api_as, sold_instance, larger_plan):
     for who in ("admin", "owner"):
-        assert change(as_, sold, larger, who).status_code in (401, 403)
+        assert change_plan(api_as, sold_instance, larger_plan, who).status_code in (401, 403)

@@ -9,18 +9,18 @@ from sqlalchemy import select
 
 from panel.core import clock
 from panel.core.db import session
-from panel.models import CreditEntry, UsageMonth
+from panel.models import CreditLedgerEntry, UsageMonth
 from panel.services import credits, usage
 
-PART = {"HX-Request": "true", "HX-Request-Type": "partial"}
+PARTIAL_HEADERS = {"HX-Request": "true", "HX-Request-Type": "partial"}
 PAGES = ("/billing", "/billing/entries")
 ADMIN = "/admin/billing"
 
 
-def used(account, name="web", month=None, charge="3.682192", mode="cloud_service"):
+def add_usage(account, name="web", month=None, charge="3.682192", mode="cloud_service"):
     row = UsageMonth(
         resource_id=f"id-{name}",
-        month=month or usage.month_of(clock.now()),
+        month=month or usage.make_month_key(clock.now()),
         account_id=account.id,
         resource_type="instance",
         resource_name=name,
@@ -29,7 +29,7 @@ def used(account, name="web", month=None, charge="3.682192", mode="cloud_service
         billing_mode=mode,
         hours=672,
         charge=Decimal(charge),
-        last_hour=usage.hour_of(clock.now()),
+        last_hour=usage.truncate_to_hour(clock.now()),
     )
     session.add(row)
     session.commit()
@@ -37,29 +37,29 @@ def used(account, name="web", month=None, charge="3.682192", mode="cloud_service
 
 
 @pytest.fixture
-def booked(cast):
-    credits.give(cast.owner, amount=Decimal("10"), actor="test", description="Bank transfer", reference="INV-1")
-    credits.write(cast.owner, "usage", Decimal("-3.68"), actor="system", description="Usage", month="2026-02")
+def booked_usage(cast):
+    credits.grant(cast.owner, amount=Decimal("10"), actor="test", description="Bank transfer", reference="INV-1")
+    credits.post_entry(cast.owner, "usage", Decimal("-3.68"), actor="system", description="Usage", month="2026-02")
     session.commit()
 
 
-def test_a_customer_sees_what_is_left_and_what_it_goes_to(browse, cast, billed, booked):
-    used(cast.owner, "shop")
-    used(cast.outsider, "theirs")
-    page = browse("owner").get("/billing").text
+def test_a_customer_sees_what_is_left_and_what_it_goes_to(browser_as, cast, billing_enabled, booked_usage):
+    add_usage(cast.owner, "shop")
+    add_usage(cast.outsider, "theirs")
+    page = browser_as("owner").get("/billing").text
     assert all(words in page for words in ("shop", "€6.32", "€3.68", "672"))
     assert "theirs" not in page
     assert "switched off" not in page
-    ledger = browse("owner").get("/billing/entries").text
+    ledger = browser_as("owner").get("/billing/entries").text
     assert all(words in ledger for words in ("Bank transfer", "INV-1", "+€10.00", "-€3.68"))
-    assert "Bank transfer" not in browse("outsider").get("/billing/entries").text
+    assert "Bank transfer" not in browser_as("outsider").get("/billing/entries").text
 
 
-def test_months_are_chosen(browse, cast, billed):
-    used(cast.owner, "warehouse", month="2026-01")
-    browser = browse("owner")
+def test_billing_page_shows_requested_month(browser_as, cast, billing_enabled):
+    add_usage(cast.owner, "warehouse", month="2026-01")
+    browser = browser_as("owner")
     assert "warehouse" not in browser.get("/billing").text
-    part = browser.get("/billing?month=2026-01", headers=PART).text
+    part = browser.get("/billing?month=2026-01", headers=PARTIAL_HEADERS).text
     assert "warehouse" in part
     assert "<html" not in part
     assert '<option value="2026-01" selected>January 2026' in part
@@ -68,48 +68,48 @@ def test_months_are_chosen(browse, cast, billed):
 
 
 @pytest.mark.parametrize("path", [*PAGES, "/billing/usage.csv", "/billing/entries.csv"])
-def test_members_need_the_permission(browse, path):
-    assert browse("member").get(path).status_code == 200
-    refused = browse("viewer").get(path)
+def test_billing_pages_require_billing_view(browser_as, path):
+    assert browser_as("member").get(path).status_code == 200
+    refused = browser_as("viewer").get(path)
     assert refused.status_code == 403
     assert "billing.view" in refused.text
 
 
-def test_who_is_not_charged_is_told_so(browse, cast):
-    assert "Billing is switched off" in browse("owner").get("/billing").text
+def test_who_is_not_charged_is_told_so(browser_as, cast):
+    assert "Billing is switched off" in browser_as("owner").get("/billing").text
     cast.owner.self_provisioning = True
     session.commit()
-    assert "This account is not charged" in browse("owner").get("/billing").text
+    assert "This account is not charged" in browser_as("owner").get("/billing").text
 
 
-def test_nothing_yet(browse, billed):
-    assert "Nothing was used" in browse("owner").get("/billing").text
-    assert "Nothing is booked yet" in browse("owner").get("/billing/entries").text
+def test_billing_pages_without_usage(browser_as, billing_enabled):
+    assert "Nothing was used" in browser_as("owner").get("/billing").text
+    assert "Nothing is booked yet" in browser_as("owner").get("/billing/entries").text
 
 
-def test_the_files_have_everything_and_calculate_nothing(browse, cast, booked):
-    used(cast.owner, '=HYPERLINK("http://x")', charge="3.682192")
-    answer = browse("owner").get("/billing/usage.csv")
+def test_the_files_have_everything_and_calculate_nothing(browser_as, cast, booked_usage):
+    add_usage(cast.owner, '=HYPERLINK("http://x")', charge="3.682192")
+    answer = browser_as("owner").get("/billing/usage.csv")
     assert answer.mimetype == "text/csv"
     assert answer.headers["Content-Disposition"].startswith('attachment; filename="usage-')
     (row,) = csv.DictReader(io.StringIO(answer.text))
     assert row["resource_name"] == '\'=HYPERLINK("http://x")'
     assert (row["hours"], row["charge"]) == ("672", "3.682192")
-    rows = list(csv.DictReader(io.StringIO(browse("owner").get("/billing/entries.csv").text)))
+    rows = list(csv.DictReader(io.StringIO(browser_as("owner").get("/billing/entries.csv").text)))
     assert [row["amount"] for row in rows] == ["-3.680000", "10.000000"]  # numbers stay numbers
     assert rows[1]["balance_after"] == "10.000000"
 
 
-def test_an_operator_books_an_amount(browse, cast):
+def test_an_operator_books_an_amount(browser_as, cast):
     page = f"{ADMIN}/customers/{cast.owner.id}"
-    browser = browse("admin")
+    browser = browser_as("admin")
     assert "Nothing is booked yet" in browser.get(page).text
     wrong = browser.post(page, data={"kind": "credit", "amount": "-5"})
     assert wrong.status_code == 422
     assert "Must be more than 0" in wrong.text
     made = browser.post(page, data={"kind": "credit", "amount": "25.50", "description": "Paid", "reference": ""})
     assert (made.status_code, made.headers["Location"]) == (303, page)
-    entry = session.scalar(select(CreditEntry))
+    entry = session.scalar(select(CreditLedgerEntry))
     assert (entry.amount, entry.actor, entry.reference) == (Decimal("25.50"), "admin@example.com", None)
     assert "€25.50" in browser.get(page).text
     assert browser.post(f"{ADMIN}/customers/{cast.outsider.id}/entries/{entry.id}/take-back").status_code == 404
@@ -119,64 +119,64 @@ def test_an_operator_books_an_amount(browse, cast):
     assert "Taken back" in browser.get(f"{ADMIN}/ledger").text
 
 
-def test_an_operator_sees_what_everybody_uses(browse, cast, booked):
-    used(cast.owner, "shop")
-    used(cast.outsider, "theirs", charge="1")
-    page = browse("admin").get(ADMIN).text
+def test_an_operator_sees_what_everybody_uses(browser_as, cast, booked_usage):
+    add_usage(cast.owner, "shop")
+    add_usage(cast.outsider, "theirs", charge="1")
+    page = browser_as("admin").get(ADMIN).text
     assert all(words in page for words in ("owner@example.com", "outsider@example.com", "€4.68", "switched off"))
-    assert "shop" in browse("admin").get(f"{ADMIN}/customers/{cast.owner.id}").text
-    assert len(list(csv.DictReader(io.StringIO(browse("admin").get(f"{ADMIN}/usage.csv").text)))) == 2
+    assert "shop" in browser_as("admin").get(f"{ADMIN}/customers/{cast.owner.id}").text
+    assert len(list(csv.DictReader(io.StringIO(browser_as("admin").get(f"{ADMIN}/usage.csv").text)))) == 2
 
 
-def test_supporters_look_and_do_not_book(browse, cast):
+def test_supporters_look_and_do_not_book(browser_as, cast):
     cast.admin.operator_role = "support"
     session.commit()
     page = f"{ADMIN}/customers/{cast.owner.id}"
-    assert "disabled" in browse("admin").get(page).text
-    assert browse("admin").post(page, data={"kind": "credit", "amount": "5"}).status_code == 403
+    assert "disabled" in browser_as("admin").get(page).text
+    assert browser_as("admin").post(page, data={"kind": "credit", "amount": "5"}).status_code == 403
 
 
-def test_lists_ask_a_constant_number_of_questions(browse, cast, queries, booked):
+def test_lists_ask_a_constant_number_of_questions(browser_as, cast, queries, booked_usage):
     counts = []
     for number in range(3):
         for more in range(number * 5):
-            used(cast.owner, f"{number}-{more}")
-            credits.give(cast.owner, amount=Decimal(1), actor="test")
+            add_usage(cast.owner, f"{number}-{more}")
+            credits.grant(cast.owner, amount=Decimal(1), actor="test")
         session.commit()
         counts.append([])
         for who, path in (("owner", "/billing"), ("owner", "/billing/entries"), ("admin", ADMIN)):
-            browser = browse(who)
+            browser = browser_as(who)
             queries.clear()
             assert browser.get(path).status_code == 200
             counts[-1].append(len(queries))
     assert counts[1] == counts[2]
 
 
-def test_the_usage_report_of_the_api(as_, cast, billed, booked, queries):
-    used(cast.owner, "shop")
-    used(cast.outsider, "theirs")
+def test_the_usage_report_of_the_api(api_as, cast, billing_enabled, booked_usage, queries):
+    add_usage(cast.owner, "shop")
+    add_usage(cast.outsider, "theirs")
     queries.clear()
-    report = as_("owner", "GET", "/api/usage-report").json
+    report = api_as("owner", "GET", "/api/usage-report").json
     assert len(queries) < 8
     assert [row["resource_name"] for row in report["data"]] == ["shop"]
     assert report["data"][0]["charge"] == 3.682192
-    totals = {"month": usage.month_of(clock.now()), "currency": "EUR", "resources": 1, "hours": 672}
+    totals = {"month": usage.make_month_key(clock.now()), "currency": "EUR", "resources": 1, "hours": 672}
     assert report["totals"] == {**totals, "charge": 3.682192, "balance": 6.32}
     assert report["total"] == 1
-    assert as_("viewer", "GET", "/api/usage-report").status_code == 403
-    assert as_("owner", "GET", "/api/usage-report?month=x").status_code == 422
+    assert api_as("viewer", "GET", "/api/usage-report").status_code == 403
+    assert api_as("owner", "GET", "/api/usage-report?month=x").status_code == 422
 
 
-def test_the_usage_reports_of_operators(as_, cast, booked):
-    used(cast.owner, "shop")
-    used(cast.outsider, "theirs", charge="1")
-    listed = as_("admin", "GET", "/api/v1/cloud-service/usage-report").json
+def test_the_usage_reports_of_operators(api_as, cast, booked_usage):
+    add_usage(cast.owner, "shop")
+    add_usage(cast.outsider, "theirs", charge="1")
+    listed = api_as("admin", "GET", "/api/v1/cloud-service/usage-report").json
     assert {row["email"]: row["charge"] for row in listed["data"]} == {
         "owner@example.com": 3.682192,
         "outsider@example.com": 1,
     }
     assert listed["meta"]["total"] == 2
-    one = as_("admin", "GET", f"/api/v1/cloud-service/usage-reports/{cast.owner.id}").json["data"]
+    one = api_as("admin", "GET", f"/api/v1/cloud-service/usage-reports/{cast.owner.id}").json["data"]
     assert one["totals"]["balance"] == 6.32
     assert [row["resource_name"] for row in one["resources"]] == ["shop"]
-    assert as_("admin", "GET", "/api/v1/cloud-service/usage-reports/nobody").status_code == 404
+    assert api_as("admin", "GET", "/api/v1/cloud-service/usage-reports/nobody").status_code == 404

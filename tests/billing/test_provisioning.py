@@ -5,15 +5,15 @@ import threading
 from panel.core.db import session
 from panel.models import Account
 from panel.services import billing_users
-from tests.support.isolated_app import installation
+from tests.support.isolated_app import isolated_installation
 
-HANDS = 6
+THREADS = 6
 
 
 def test_many_requests_at_once_make_one_user(tmp_path):
     """BIL-03"""
-    ready, made, failures = threading.Barrier(HANDS), [], []
-    with installation(tmp_path) as app:
+    ready, made, failures = threading.Barrier(THREADS), [], []
+    with isolated_installation(tmp_path) as app:
 
         def provision():
             ready.wait()
@@ -29,13 +29,13 @@ def test_many_requests_at_once_make_one_user(tmp_path):
                 finally:
                     session.remove()
 
-        hands = [threading.Thread(target=provision) for _ in range(HANDS)]
+        hands = [threading.Thread(target=provision) for _ in range(THREADS)]
         for hand in hands:
             hand.start()
         for hand in hands:
             hand.join()
         with app.app_context():
             assert failures == []
-            assert len(made) == HANDS
+            assert len(made) == THREADS
             assert session.query(Account).filter_by(external_id="c-1").one().id in made
             assert len(set(made)) == 1

@@ -11,16 +11,16 @@ from panel.core.db import session
 from panel.models import Account, Instance, Mail, Storage, Subnet, Task
 from panel.services import instances
 from tests.support.cast import PASSWORD
-from tests.test_architecture import operations
+from tests.test_architecture import find_operations
 from worker.tasks import usage
 
 API = "/api/v1/billing"
 
 
 @pytest.fixture
-def api(as_):
+def api(api_as):
     def call(method, path, who="billing", **options):
-        return as_(who, method, API + path, **options)
+        return api_as(who, method, API + path, **options)
 
     return call
 
@@ -38,31 +38,31 @@ def order(cast, client):
     return {"user_id": client["id"], "location_id": cast.location.id, "plan_id": cast.plan.id}
 
 
-def ending(url):
+def path_suffix(url):
     return re.search(r"/sso/[\w-]{43}$", url)[0]
 
 
-def concrete(path):
+def fill_path(path):
     return re.sub(r"{\w+}", "0199c0a8-0000-7000-8000-000000000000", path)
 
 
-def test_only_billing_tokens_open_it_and_they_open_nothing_else(app, as_, api):
+def test_only_billing_tokens_open_it_and_they_open_nothing_else(app, api_as, api):
     """BIL-13, OP-17, IDT-20."""
     answer = api("GET", "/auth")
     assert (answer.status_code, answer.json) == (200, {"success": True, "message": "The token is valid."})
     assert answer.headers["X-Api-Envelope"] == "v1"
     billing, others = [], []
     for surface in ("ADMIN", "USER"):
-        for method, path, operation in operations(app, surface):
+        for method, path, operation in find_operations(app, surface):
             (billing if operation["x-permission"] == "billing_token" else others).append((method, path))
     assert len(billing) > 20
     for method, path in billing:
         for who in ("admin", "owner"):
-            refused = as_(who, method, concrete(path))
+            refused = api_as(who, method, fill_path(path))
             assert (refused.status_code, refused.json["message"]) == (403, "Unauthorized"), path
-        assert as_("nobody", method, concrete(path)).status_code == 403
+        assert api_as("nobody", method, fill_path(path)).status_code == 403
     for method, path in others:
-        assert as_("billing", method, concrete(path)).status_code in (401, 403), path
+        assert api_as("billing", method, fill_path(path)).status_code in (401, 403), path
 
 
 def test_provisioning_twice_makes_one_user(api, client):
@@ -75,9 +75,9 @@ def test_provisioning_twice_makes_one_user(api, client):
     assert (taken.status_code, list(taken.json["errors"])) == (422, ["email"])
 
 
-def test_the_provisioned_user_can_sign_in(browse, client):
+def test_the_provisioned_user_can_sign_in(browser_as, client):
     """BIL-03"""
-    browser = browse()
+    browser = browser_as()
     assert browser.post("/sign-in", data={"email": client["email"], "password": PASSWORD}).headers["Location"] == "/"
     assert client["email"] in browser.get("/").text
 
@@ -105,7 +105,7 @@ def test_users_are_found_changed_and_removed(api, cast, client):
     assert api("GET", user).status_code == 404
 
 
-def test_operators_are_not_there(api, cast):
+def test_billing_api_hides_operators(api, cast):
     cast.admin.external_id = "op"
     session.commit()
     for method, tail in (("GET", ""), ("PATCH", ""), ("DELETE", ""), ("POST", "/suspend"), ("POST", "/sso")):
@@ -117,19 +117,19 @@ def test_operators_are_not_there(api, cast):
     assert api("POST", f"/instance/{theirs.id}/sso").status_code == 404
 
 
-def test_a_suspended_user_can_look_and_not_act(as_, api, cast, browse):
+def test_a_suspended_user_can_look_and_not_act(api_as, api, cast, browser_as):
     user = f"/user/{cast.owner.id}"
     answer = api("POST", f"{user}/suspend", json={"reason": "The invoice is overdue."}).json["data"]
     assert answer["suspended_at"]
     assert answer["suspended_reason"] == "The invoice is overdue."
     wanted = {"location_id": cast.location.id, "plan_id": cast.plan.id}
-    assert as_("owner", "POST", "/api/cloud-service/instances", json=wanted).status_code == 403
-    assert as_("owner", "GET", "/api/instances").status_code == 200
+    assert api_as("owner", "POST", "/api/cloud-service/instances", json=wanted).status_code == 403
+    assert api_as("owner", "GET", "/api/instances").status_code == 200
     assert api("POST", f"{user}/unsuspend").json["data"]["suspended_at"] is None
-    assert as_("owner", "POST", "/api/cloud-service/instances", json=wanted).status_code == 200
+    assert api_as("owner", "POST", "/api/cloud-service/instances", json=wanted).status_code == 200
 
 
-def test_an_instance_is_made_for_the_named_user(api, as_, order, client, cast, work):
+def test_an_instance_is_made_for_the_named_user(api, api_as, order, client, cast, run_tasks):
     """BIL-01: the row, without a system."""
     made = api("POST", "/instances", json=order)
     assert made.status_code == 200
@@ -137,15 +137,15 @@ def test_an_instance_is_made_for_the_named_user(api, as_, order, client, cast, w
     assert (data["task_id"], data["password"]) == (None, None)
     shown = api("GET", f"/instance/{data['instance_id']}").json["data"]
     assert (shown["account_id"], shown["state"], shown["billing_mode"]) == (client["id"], "pending", "external")
-    listed = as_("admin", "GET", f"/api/v1/instances/user/{client['id']}").json["data"]
+    listed = api_as("admin", "GET", f"/api/v1/instances/user/{client['id']}").json["data"]
     assert [row["id"] for row in listed] == [data["instance_id"]]
 
 
-def test_an_instance_is_made_and_deployed_at_once(api, order, cast, work):
+def test_an_instance_is_made_and_deployed_at_once(api, order, cast, run_tasks):
     data = api("POST", "/instances", json={**order, "image_id": cast.image.id, "hostname": "shop"}).json["data"]
     assert len(data["password"]) >= 12
     assert session.get(Task, data["task_id"]).kind == "instance_deploy"
-    work()
+    run_tasks()
     assert api("GET", f"/instance/{data['instance_id']}").json["data"]["state"] == "running"
 
 
@@ -187,7 +187,7 @@ def test_capacity_refusals_are_at_the_top_level(api, order):
         ("private_ipv4_not_available", {"private_ipv4": 1}, None),
     ],
 )
-def test_each_capacity_reason(api, as_, cast, order, reason, plan, taken):
+def test_each_capacity_reason(api, api_as, cast, order, reason, plan, taken):
     """BIL-02: the five reasons at top level, on every surface that creates instances; nothing is kept."""
     for name, value in plan.items():
         setattr(cast.plan, name, value)
@@ -197,36 +197,36 @@ def test_each_capacity_reason(api, as_, cast, order, reason, plan, taken):
     wanted = {"location_id": cast.location.id, "plan_id": cast.plan.id}
     for answer in (
         api("POST", "/instances", json=order),
-        as_("admin", "POST", "/api/v1/instances", json={**wanted, "user_id": cast.owner.id}),
-        as_("owner", "POST", "/api/cloud-service/instances", json=wanted),
-        as_("owner", "POST", "/api/self-provisioning/instances", json=wanted),
+        api_as("admin", "POST", "/api/v1/instances", json={**wanted, "user_id": cast.owner.id}),
+        api_as("owner", "POST", "/api/cloud-service/instances", json=wanted),
+        api_as("owner", "POST", "/api/self-provisioning/instances", json=wanted),
     ):
         assert (answer.status_code, answer.json["success"], answer.json["reason"]) == (422, False, reason), answer.text
     assert session.scalar(select(Instance.id)) is None
 
 
-def test_an_instance_is_suspended_and_comes_back(api, as_, cast, work, node):
+def test_an_instance_is_suspended_and_comes_back(api, api_as, cast, run_tasks, node):
     """BIL-04"""
     instance = cast.instance("owner")
     instances.deploy(instance, image_id=cast.image.id, actor="test")
     session.commit()
-    work()
+    run_tasks()
     address = f"/instance/{instance.id}"
     assert api("POST", f"{address}/suspend").json["data"]["task_id"]
-    assert as_("owner", "GET", f"/api{address}").json["state"] == "suspended"
-    work()
+    assert api_as("owner", "GET", f"/api{address}").json["state"] == "suspended"
+    run_tasks()
     assert node.power(instance.id) == "off"
     assert api("POST", f"{address}/suspend").json["data"] == {"task_id": None}
-    refused = as_("owner", "POST", f"/api{address}/power/start")
+    refused = api_as("owner", "POST", f"/api{address}/power/start")
     assert (refused.status_code, refused.json["reason"]) == (409, "suspended")
     assert api("POST", f"{address}/unsuspend").json["data"]["task_id"]
-    work()
-    assert as_("owner", "GET", f"/api{address}").json["state"] == "running"
+    run_tasks()
+    assert api_as("owner", "GET", f"/api{address}").json["state"] == "running"
     assert node.power(instance.id) == "on"
     assert api("POST", f"{address}/power/stop").json["data"]["task_id"]
 
 
-def test_an_instance_is_terminated(api, as_, cast, work):
+def test_an_instance_is_terminated(api, api_as, cast, run_tasks):
     """BIL-05, BIL-08: `delete_backups` is a boolean, false when it is not sent, and noted for those that come."""
     first, second = cast.instance(), cast.instance()
     for wrong in (0, "true", None, []):
@@ -236,12 +236,12 @@ def test_an_instance_is_terminated(api, as_, cast, work):
     assert session.get(Task, task).arguments == {"delete_backups": False}
     task = api("POST", f"/instance/{second.id}/terminate", json={"delete_backups": True}).json["data"]["task_id"]
     assert session.get(Task, task).arguments == {"delete_backups": True}
-    work()
-    assert as_("owner", "GET", f"/api/instance/{first.id}").status_code == 404
+    run_tasks()
+    assert api_as("owner", "GET", f"/api/instance/{first.id}").status_code == 404
     assert api("GET", f"/instance/{second.id}").status_code == 404
 
 
-def test_protection_stops_a_termination(api, as_, cast):
+def test_protection_stops_a_termination(api, api_as, cast):
     """INS-21, OP-21"""
     instance = cast.instance(protection_enabled=True)
     answer = api("POST", f"/instance/{instance.id}/terminate")
@@ -259,13 +259,13 @@ def test_credit_is_added(api, cast):
     assert api("GET", address).json["data"]["balance"] == 12.34
 
 
-def test_the_usage_of_a_month(api, at, billed, cast, order):
+def test_the_usage_of_a_month(api, set_clock, billing_enabled, cast, order):
     """What the billing system sold is recorded, and not charged here."""
     begun = clock.now().replace(year=2026, month=3, day=2, hour=5)
-    at(begun)
+    set_clock(begun)
     api("POST", "/instances", json=order)
-    at(begun + timedelta(hours=30))
-    usage.count()
+    set_clock(begun + timedelta(hours=30))
+    usage.meter_and_post()
     report = api("GET", f"/user/{order['user_id']}/usage?month=2026-03").json["data"]
     totals = {"month": "2026-03", "currency": "EUR", "resources": 1, "hours": 30, "charge": 0, "balance": 0}
     assert report["totals"] == totals
@@ -276,7 +276,7 @@ def test_the_usage_of_a_month(api, at, billed, cast, order):
         assert api("GET", f"/user/{order['user_id']}/usage?month={wrong}").status_code == 422
 
 
-def test_what_can_be_sold(api, cast):
+def test_billing_catalog_lists_locations_and_plans(api, cast):
     assert [row["id"] for row in api("GET", "/locations").json["data"]] == [cast.location.id]
     assert [row["price"] for row in api("GET", "/plans").json["data"]] == [4]
     assert [row["id"] for row in api("GET", "/images").json["data"]] == [cast.image.id]
@@ -285,12 +285,12 @@ def test_what_can_be_sold(api, cast):
     assert (api("GET", "/plans").json["data"], api("GET", "/images").json["data"]) == ([], [])
 
 
-def test_a_link_signs_the_user_in_once(api, browse, cast):
+def test_a_link_signs_the_user_in_once(api, browser_as, cast):
     """BIL-07: by POST only. Mail programs, previews and scanners that open the link do not use it up."""
     made = api("POST", f"/user/{cast.owner.id}/sso").json["data"]
     assert made["url"].startswith("http://localhost:8000/sso/")
-    path = ending(made["url"])
-    browser = browse()
+    path = path_suffix(made["url"])
+    browser = browser_as()
     assert browser.head(path).status_code == 200
     for _ in range(2):
         page = browser.get(path)
@@ -302,43 +302,43 @@ def test_a_link_signs_the_user_in_once(api, browse, cast):
     entered = browser.post(path)
     assert (entered.status_code, entered.headers["Location"]) == (303, "/")
     assert "owner@example.com" in browser.get("/profile").text
-    for again in (browse().get(path), browse().post(path)):
+    for again in (browser_as().get(path), browser_as().post(path)):
         assert again.status_code == 404
         assert "was used" in again.text
 
 
-def test_a_link_to_an_instance_leads_to_it(api, browse, cast):
+def test_a_link_to_an_instance_leads_to_it(api, browser_as, cast):
     instance = cast.instance()
-    path = ending(api("POST", f"/instance/{instance.id}/sso", json={"expires_in": 600}).json["data"]["url"])
-    assert browse().post(path).headers["Location"] == f"/instances/{instance.id}"
+    path = path_suffix(api("POST", f"/instance/{instance.id}/sso", json={"expires_in": 600}).json["data"]["url"])
+    assert browser_as().post(path).headers["Location"] == f"/instances/{instance.id}"
 
 
-def test_a_link_ends_with_its_time(api, browse, cast, at):
+def test_a_link_ends_with_its_time(api, browser_as, cast, set_clock):
     for wrong in (59, 601, "60", True):
         assert api("POST", f"/user/{cast.owner.id}/sso", json={"expires_in": wrong}).status_code == 422
-    path = ending(api("POST", f"/user/{cast.owner.id}/sso", json={"expires_in": 60}).json["data"]["url"])
-    at(clock.now() + timedelta(seconds=61))
-    assert browse().get(path).status_code == 404
-    assert browse().post(path).status_code == 404
+    path = path_suffix(api("POST", f"/user/{cast.owner.id}/sso", json={"expires_in": 60}).json["data"]["url"])
+    set_clock(clock.now() + timedelta(seconds=61))
+    assert browser_as().get(path).status_code == 404
+    assert browser_as().post(path).status_code == 404
 
 
-def test_a_second_factor_is_still_asked_for(api, browse, cast):
+def test_a_second_factor_is_still_asked_for(api, browser_as, cast):
     cast.owner.two_factor_at, cast.owner.totp_secret = clock.now(), "JBSWY3DPEHPK3PXP"
     session.commit()
-    browser = browse()
-    entered = browser.post(ending(api("POST", f"/user/{cast.owner.id}/sso").json["data"]["url"]))
+    browser = browser_as()
+    entered = browser.post(path_suffix(api("POST", f"/user/{cast.owner.id}/sso").json["data"]["url"]))
     assert entered.headers["Location"].startswith("/sign-in/second-step")
     assert "/sign-in" in browser.get("/profile").headers["Location"]
 
 
-def test_who_became_an_operator_meanwhile_is_not_signed_in(api, browse, cast):
-    path = ending(api("POST", f"/user/{cast.outsider.id}/sso").json["data"]["url"])
+def test_who_became_an_operator_meanwhile_is_not_signed_in(api, browser_as, cast):
+    path = path_suffix(api("POST", f"/user/{cast.outsider.id}/sso").json["data"]["url"])
     session.get(Account, cast.outsider.id).operator_role = "full"
     session.commit()
-    assert browse().post(path).status_code == 404
+    assert browser_as().post(path).status_code == 404
 
 
-NONSENSE = (
+MALFORMED_BODIES = (
     b"[]",
     b"{",
     b'"x"',
@@ -352,18 +352,18 @@ NONSENSE = (
 )
 
 
-def test_nonsense_is_refused_in_the_dialect(app, api, as_):
+def test_nonsense_is_refused_in_the_dialect(app, api, api_as):
     """BIL-14: whatever comes, the answer is a refusal that the envelope wears, and never a fault of ours."""
-    for method, path, operation in operations(app, "ADMIN"):
+    for method, path, operation in find_operations(app, "ADMIN"):
         if operation["x-permission"] != "billing_token":
             continue
         for id_ in ("%00", "x" * 300, "%C3%A4", "0199c0a8-0000-7000-8000-000000000000"):
             if "{" in path:
-                answer = as_("billing", method, re.sub(r"{\w+}", id_, path), json={})
+                answer = api_as("billing", method, re.sub(r"{\w+}", id_, path), json={})
                 assert answer.status_code in (404, 422), (path, id_)
                 assert answer.json["success"] is False
-        for body in NONSENSE:
+        for body in MALFORMED_BODIES:
             if "requestBody" in operation:
-                answer = as_("billing", method, re.sub(r"{\w+}", "x", path), data=body)
+                answer = api_as("billing", method, re.sub(r"{\w+}", "x", path), data=body)
                 assert answer.status_code in (400, 404, 422), (path, body)
                 assert answer.json["success"] is False

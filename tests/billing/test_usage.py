@@ -13,14 +13,14 @@ from sqlalchemy import func, select
 
 from panel.core import clock
 from panel.core.db import new_id, session
-from panel.models import Account, CreditEntry, Setting, UsageHour, UsageMonth
+from panel.models import Account, CreditLedgerEntry, Setting, UsageHour, UsageMonth
 from panel.services import accounts, credits, usage
 from panel.services import settings as platform
-from panel.services.usage import hour_of
-from tests.conftest import bells
-from tests.support.isolated_app import installation
+from panel.services.usage import truncate_to_hour
+from tests.conftest import queued_calls
+from tests.support.isolated_app import isolated_installation
 from worker.engine import purge
-from worker.engine.scheduler import Schedule
+from worker.engine.scheduler import Scheduler
 from worker.tasks import usage as counting
 
 START = datetime(2026, 1, 20, 22, 15, tzinfo=UTC)
@@ -29,120 +29,122 @@ numbers = count()
 
 
 @pytest.fixture
-def begun(at):
+def clock_at_start(set_clock):
     """The clock stands at the start."""
-    at(START)
+    set_clock(START)
 
 
 @pytest.fixture
-def customer(world):
+def customer(rolled_back_app):
     return accounts.create(email=f"customer-{next(numbers)}@example.com")
 
 
-def rented(account, price="7.30", billing_mode="cloud_service"):
+def start_metering(account, price="7.30", billing_mode="cloud_service"):
     thing = SimpleNamespace(id=new_id(), account_id=account.id)
-    usage.begin("instance", thing, name="web", plan="S", price=Decimal(price), billing_mode=billing_mode)
+    usage.start_metering("instance", thing, name="web", plan="S", price=Decimal(price), billing_mode=billing_mode)
     return thing
 
 
-def months(account):
-    return {row.month: (row.hours, row.charge) for row in session.execute(usage.months(account))}
+def month_rows(account):
+    return {row.month: (row.hours, row.charge) for row in session.execute(usage.select_months(account))}
 
 
-def ledger(account):
+def ledger_entries(account):
     return [entry.amount for entry in session.scalars(credits.listing(account))]
 
 
-def test_a_month_costs_the_price_and_no_more(at, begun, billed, customer):
+def test_a_month_costs_the_price_and_no_more(set_clock, clock_at_start, billing_enabled, customer):
     """January has 744 hours, of which 730 cost; February has 672."""
-    at(datetime(2025, 12, 31, 23, 0, tzinfo=UTC))
-    rented(customer, "4.00")
-    at(datetime(2026, 3, 1, 0, 0, tzinfo=UTC))
-    counting.count()
-    found = months(customer)
+    set_clock(datetime(2025, 12, 31, 23, 0, tzinfo=UTC))
+    start_metering(customer, "4.00")
+    set_clock(datetime(2026, 3, 1, 0, 0, tzinfo=UTC))
+    counting.meter_and_post()
+    found = month_rows(customer)
     assert found["2025-12"][0] == 1
     assert found["2026-01"] == (744, Decimal("4.000000"))
     assert found["2026-02"] == (672, Decimal("3.682192"))
-    assert ledger(customer) == [Decimal("-3.68"), Decimal("-4.00"), Decimal("-0.01")]
-    assert credits.balance(customer) == Decimal("-7.69")
+    assert ledger_entries(customer) == [Decimal("-3.68"), Decimal("-4.00"), Decimal("-0.01")]
+    assert credits.get_balance(customer) == Decimal("-7.69")
 
 
-def test_a_started_hour_counts_and_destroying_ends_it(at, begun, billed, customer):
-    thing = rented(customer)
-    at(START + timedelta(minutes=50))  # 23:05
-    usage.end(thing)
-    at(START + timedelta(days=2))
-    counting.count()
+def test_a_started_hour_counts_and_destroying_ends_it(set_clock, clock_at_start, billing_enabled, customer):
+    thing = start_metering(customer)
+    set_clock(START + timedelta(minutes=50))  # 23:05
+    usage.stop_metering(thing)
+    set_clock(START + timedelta(days=2))
+    counting.meter_and_post()
     hours = session.scalars(select(UsageHour.hour).where(UsageHour.resource_id == thing.id)).all()
     assert hours == [START.replace(minute=0), START.replace(minute=0) + HOUR]
 
 
-def test_what_was_not_destroyed_after_all_goes_on(at, begun, billed, customer):
-    thing = rented(customer)
-    usage.end(thing)
-    at(START + 5 * HOUR)
-    counting.count()
-    assert months(customer)["2026-01"][0] == 1
-    usage.resume(thing.id)
-    counting.count()
-    assert months(customer)["2026-01"][0] == 5
+def test_what_was_not_destroyed_after_all_goes_on(set_clock, clock_at_start, billing_enabled, customer):
+    thing = start_metering(customer)
+    usage.stop_metering(thing)
+    set_clock(START + 5 * HOUR)
+    counting.meter_and_post()
+    assert month_rows(customer)["2026-01"][0] == 1
+    usage.resume_metering(thing.id)
+    counting.meter_and_post()
+    assert month_rows(customer)["2026-01"][0] == 5
 
 
-def test_counting_twice_is_counting_once(at, begun, billed, customer):
-    rented(customer)
-    at(START + timedelta(days=3))
+def test_counting_twice_is_counting_once(set_clock, clock_at_start, billing_enabled, customer):
+    start_metering(customer)
+    set_clock(START + timedelta(days=3))
     for _ in range(3):
-        counting.count()
-    assert months(customer)["2026-01"][0] == 72
-    assert ledger(customer) == [Decimal("-0.72")]
+        counting.meter_and_post()
+    assert month_rows(customer)["2026-01"][0] == 72
+    assert ledger_entries(customer) == [Decimal("-0.72")]
 
 
-def test_the_ledger_is_written_once_a_day(at, begun, billed, customer):
-    rented(customer, "73")
+def test_the_ledger_is_written_once_a_day(set_clock, clock_at_start, billing_enabled, customer):
+    start_metering(customer, "73")
     for hours in range(1, 49):
-        at(START + hours * HOUR)
-        counting.count()
-    assert len(ledger(customer)) == 3  # on the 20th, 21st and 22nd
-    at(START + timedelta(days=3))
-    counting.count()
-    assert credits.balance(customer) == -Decimal("0.10") * 72
+        set_clock(START + hours * HOUR)
+        counting.meter_and_post()
+    assert len(ledger_entries(customer)) == 3  # on the 20th, 21st and 22nd
+    set_clock(START + timedelta(days=3))
+    counting.meter_and_post()
+    assert credits.get_balance(customer) == -Decimal("0.10") * 72
 
 
-def test_a_change_of_price_counts_from_the_next_hour(at, begun, billed, customer):
-    thing = rented(customer, "730")
-    at(START + timedelta(minutes=10))
-    usage.change(thing, plan="M", price=Decimal(1460))
-    at(START + timedelta(minutes=20))
-    usage.change(thing, plan="L", price=Decimal(2190))
-    at(START + 3 * HOUR)
-    counting.count()
+def test_a_change_of_price_counts_from_the_next_hour(set_clock, clock_at_start, billing_enabled, customer):
+    thing = start_metering(customer, "730")
+    set_clock(START + timedelta(minutes=10))
+    usage.change_price(thing, plan="M", price=Decimal(1460))
+    set_clock(START + timedelta(minutes=20))
+    usage.change_price(thing, plan="L", price=Decimal(2190))
+    set_clock(START + 3 * HOUR)
+    counting.meter_and_post()
     prices = select(UsageHour.charge).where(UsageHour.resource_id == thing.id).order_by(UsageHour.hour)
     assert session.scalars(prices).all() == [1, 3, 3]
     assert session.scalar(select(UsageMonth.plan).where(UsageMonth.account_id == customer.id)) == "L"
 
 
 @pytest.mark.parametrize("who", ["unbilled", "external", "off"])
-def test_what_nobody_charges_is_recorded_for_nothing(at, begun, world, customer, request, who):
+def test_what_nobody_charges_is_recorded_for_nothing(
+    set_clock, clock_at_start, rolled_back_app, customer, request, who
+):
     if who != "off":
-        request.getfixturevalue("billed")
+        request.getfixturevalue("billing_enabled")
     customer.self_provisioning = who == "unbilled"
-    thing = rented(customer, billing_mode="external" if who == "external" else "cloud_service")
-    at(START + timedelta(days=1))
-    counting.count()
-    assert months(customer) == {"2026-01": (24, 0)}
-    assert ledger(customer) == []
+    thing = start_metering(customer, billing_mode="external" if who == "external" else "cloud_service")
+    set_clock(START + timedelta(days=1))
+    counting.meter_and_post()
+    assert month_rows(customer) == {"2026-01": (24, 0)}
+    assert ledger_entries(customer) == []
     mode = {"unbilled": "self_provisioned", "external": "external", "off": "cloud_service"}[who]
     assert set(session.scalars(select(UsageHour.billing_mode).where(UsageHour.resource_id == thing.id))) == {mode}
 
 
-def test_hours_are_removed_in_time_and_months_stay(at, begun, billed, customer):
-    rented(customer)
-    at(START + 2 * HOUR)
-    counting.count()
-    at(START + timedelta(days=401))
-    purge.tidy()
+def test_hours_are_removed_in_time_and_months_stay(set_clock, clock_at_start, billing_enabled, customer):
+    start_metering(customer)
+    set_clock(START + 2 * HOUR)
+    counting.meter_and_post()
+    set_clock(START + timedelta(days=401))
+    purge.purge_expired()
     assert session.scalar(select(func.count()).where(UsageHour.account_id == customer.id)) == 0
-    assert months(customer)["2026-01"][0] == 2
+    assert month_rows(customer)["2026-01"][0] == 2
 
 
 minutes = st.integers(0, 70 * 24 * 60)
@@ -162,7 +164,7 @@ lives = st.lists(
     phases=[Phase.generate],  # a smaller example would take minutes to find
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
-def test_everything_adds_up(at, billed, world, lives, runs):
+def test_everything_adds_up(set_clock, billing_enabled, rolled_back_app, lives, runs):
     """Whatever is made, changed and destroyed when, and whenever the count runs: the hours are those that a plain look
     at each hour finds, the ledger is their charge to the cent in each month, and the balance is the ledger's sum."""
     customer = accounts.create(email=f"customer-{next(numbers)}@example.com")
@@ -176,31 +178,31 @@ def test_everything_adds_up(at, billed, world, lives, runs):
     history = {number: [] for number in range(len(lives))}
     for moment, _, number, (what, price) in sorted(told, key=lambda each: each[:2]):
         now = START + timedelta(minutes=moment)
-        at(now)
+        set_clock(now)
         if what == "count":
-            counting.count()
+            counting.meter_and_post()
         elif number in over:
             continue
         elif what == "begin":
-            things[number] = rented(customer, price)
+            things[number] = start_metering(customer, price)
             history[number].append((now, price))
         elif what == "change":
-            usage.change(things[number], plan="M", price=price)
+            usage.change_price(things[number], plan="M", price=price)
             history[number].append((now, price))
         else:
-            usage.end(things[number])
+            usage.stop_metering(things[number])
             over[number] = now
     last = START + timedelta(days=72)
-    at(last)
-    counting.count()
+    set_clock(last)
+    counting.meter_and_post()
     for thing in things.values():
-        usage.end(thing)
-    at(last + timedelta(days=1))
-    counting.count()
-    found = months(customer)
+        usage.stop_metering(thing)
+    set_clock(last + timedelta(days=1))
+    counting.meter_and_post()
+    found = month_rows(customer)
     expected = {}
     for number, steps in history.items():
-        for month, hours, charge in plainly(steps, over.get(number, last)):
+        for month, hours, charge in charge_by_hours(steps, over.get(number, last)):
             was = expected.get(month, (0, Decimal(0)))
             expected[month] = was[0] + hours, was[1] + charge
     assert found == expected
@@ -209,12 +211,12 @@ def test_everything_adds_up(at, billed, world, lives, runs):
         booked = -sum((entry.amount for entry in entries if entry.month == month), Decimal(0))
         assert abs(booked - charge) <= Decimal("0.005")
         assert booked == booked.quantize(Decimal("0.01"))
-    assert credits.balance(customer) == sum(entry.amount for entry in entries)
+    assert credits.get_balance(customer) == sum(entry.amount for entry in entries)
     single = select(func.sum(UsageHour.charge)).where(UsageHour.account_id == customer.id)
     assert session.scalar(single) == sum(charge for _, charge in found.values())
 
 
-def plainly(steps, ended):
+def charge_by_hours(steps, ended):
     """Month, hours and charge of one resource, by looking at every hour: the price at its beginning holds."""
     hour, sums = steps[0][0].replace(minute=0), {}
     while hour < ended:
@@ -227,40 +229,44 @@ def plainly(steps, ended):
     return [(month, *found) for month, found in sums.items()]
 
 
-def test_an_instance_is_rented_until_its_destroying_is_asked_for(at, begun, billed, as_, cast, work):
+def test_an_instance_is_rented_until_its_destroying_is_asked_for(
+    set_clock, clock_at_start, billing_enabled, api_as, cast, run_tasks
+):
     """The row of the machine may stay for long while its node is away: that costs nothing."""
     instance = cast.instance()
-    at(START + 3 * HOUR)
-    as_("owner", "DELETE", f"/api/cloud-service/instances/{instance.id}")
-    at(START + 9 * HOUR)
-    work()
-    counting.count()
+    set_clock(START + 3 * HOUR)
+    api_as("owner", "DELETE", f"/api/cloud-service/instances/{instance.id}")
+    set_clock(START + 9 * HOUR)
+    run_tasks()
+    counting.meter_and_post()
     row = session.scalar(select(UsageMonth).where(UsageMonth.resource_id == instance.id))
     assert (row.hours, row.plan, row.price, row.account_id) == (4, "S", 4, cast.owner.id)
     assert session.scalar(select(Account.balance).where(Account.id == cast.owner.id)) == Decimal("-0.02")
-    assert session.scalar(select(CreditEntry.actor).where(CreditEntry.account_id == cast.owner.id)) == "system"
+    assert (
+        session.scalar(select(CreditLedgerEntry.actor).where(CreditLedgerEntry.account_id == cast.owner.id)) == "system"
+    )
 
 
 def test_many_who_count_at_once_count_once(tmp_path, monkeypatch):
     """On real threads with real commits: no hour is lost or doubled, and each ledger is written once."""
-    begun = hour_of(clock.now()) - 50 * HOUR
-    with installation(tmp_path) as app:
+    begun = truncate_to_hour(clock.now()) - 50 * HOUR
+    with isolated_installation(tmp_path) as app:
         with app.app_context():
             session.add(Setting(name="billing_enabled", value=True))
             people = [accounts.create(email=f"p{number}@example.com") for number in range(3)]
             monkeypatch.setattr(clock, "now", lambda: begun)
             for person in people:
                 for _ in range(3):
-                    rented(person, "73")
+                    start_metering(person, "73")
             session.commit()
-            platform.forget()
+            platform.invalidate()
         monkeypatch.setattr(clock, "now", lambda: begun + 50 * HOUR)
         failures = []
 
         def run():
             with app.app_context():
                 try:
-                    counting.count()
+                    counting.meter_and_post()
                 except Exception as error:
                     failures.append(error)
                 finally:
@@ -274,32 +280,34 @@ def test_many_who_count_at_once_count_once(tmp_path, monkeypatch):
         assert failures == []
         with app.app_context():
             for person in people:
-                assert sum(hours for hours, _ in months(person).values()) == 150
-                assert credits.balance(person) == Decimal(-15) == sum(ledger(person))
-                assert len(ledger(person)) == len(months(person))
-        platform.forget()
+                assert sum(hours for hours, _ in month_rows(person).values()) == 150
+                assert credits.get_balance(person) == Decimal(-15) == sum(ledger_entries(person))
+                assert len(ledger_entries(person)) == len(month_rows(person))
+        platform.invalidate()
 
 
-def test_an_instance_that_could_not_be_destroyed_costs_on(at, begun, billed, as_, cast, work, node):
+def test_an_instance_that_could_not_be_destroyed_costs_on(
+    set_clock, clock_at_start, billing_enabled, api_as, cast, run_tasks, node
+):
     instance = cast.instance()
     node.fault("delete", "refuse", 1)
-    at(START + 2 * HOUR)
-    as_("owner", "DELETE", f"/api/cloud-service/instances/{instance.id}")
-    at(START + 6 * HOUR)
-    counting.count()
+    set_clock(START + 2 * HOUR)
+    api_as("owner", "DELETE", f"/api/cloud-service/instances/{instance.id}")
+    set_clock(START + 6 * HOUR)
+    counting.meter_and_post()
     row = select(UsageMonth.hours).where(UsageMonth.resource_id == instance.id)
     assert session.scalar(row) == 3
-    work()
-    assert as_("owner", "GET", f"/api/instance/{instance.id}").status_code == 200
-    counting.count()
+    run_tasks()
+    assert api_as("owner", "GET", f"/api/instance/{instance.id}").status_code == 200
+    counting.meter_and_post()
     assert session.scalar(row) == 6
 
 
-def test_the_schedule_has_it_counted(world):
-    bells.clear()
-    schedule = Schedule(world)
-    with world.app_context():
+def test_the_schedule_has_it_counted(rolled_back_app):
+    queued_calls.clear()
+    schedule = Scheduler(rolled_back_app)
+    with rolled_back_app.app_context():
         for call, seconds in schedule.calls.items():
             if seconds == 300:
                 call()
-    assert bells == [("worker.tasks.usage.count", ())]
+    assert queued_calls == [("worker.tasks.usage.meter_and_post", ())]

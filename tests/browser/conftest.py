@@ -8,12 +8,12 @@ from playwright.sync_api import Error, Page, expect, sync_playwright
 
 from panel.core.config import ROOT
 
-FLAGS = (
+CHROMIUM_FLAGS = (
     "--no-sandbox --disable-gpu --no-first-run "
     "--disable-background-networking --disable-component-update --disable-sync"
 )
 
-READY = """
+WAIT_UNTIL_READY_SCRIPT = """
 const hold = () => document.documentElement?.style.setProperty("pointer-events", "none");
 hold();
 const early = new MutationObserver(hold);
@@ -45,38 +45,38 @@ def browser():
     found = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
     assert found, "The browser tests need Debian's package chromium."
     with sync_playwright() as playwright:
-        running = playwright.chromium.launch(executable_path=found, args=FLAGS.split())
+        running = playwright.chromium.launch(executable_path=found, args=CHROMIUM_FLAGS.split())
         yield running
         running.close()
 
 
-def window(browser, **options):
+def open_window(browser, **options):
     """Another browser: nothing that was kept is there."""
     context = browser.new_context(**{"viewport": {"width": 1440, "height": 900}, "reduced_motion": "reduce", **options})
-    context.add_init_script(READY)
+    context.add_init_script(WAIT_UNTIL_READY_SCRIPT)
     return context
 
 
 @pytest.fixture
-def complaints():
+def console_errors():
     """What the page printed. A test takes out what it provoked: browsers print every request that failed."""
     return []
 
 
 @pytest.fixture
-def page(browser, complaints):
+def page(browser, console_errors):
     """A new browser. What it prints, and what its policy blocks, is an error."""
-    context = window(browser)
+    context = open_window(browser)
     opened = context.new_page()
-    opened.on("console", lambda said: complaints.append(said.text) if said.type in ("error", "warning") else None)
-    opened.on("pageerror", lambda error: complaints.append(str(error)))
+    opened.on("console", lambda said: console_errors.append(said.text) if said.type in ("error", "warning") else None)
+    opened.on("pageerror", lambda error: console_errors.append(str(error)))
     yield opened
     context.close()
-    assert complaints == []
+    assert console_errors == []
 
 
 @pytest.fixture
-def shot(page, request):
+def screenshot(page, request):
     """Keeps a picture of the page, for people to look at."""
     folder = ROOT / "tests" / "shots"
     folder.mkdir(exist_ok=True)

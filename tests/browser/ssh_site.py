@@ -16,9 +16,9 @@ from flask import Blueprint, render_template, request
 from werkzeug.serving import WSGIRequestHandler, make_server
 
 from consoles import fd_passing
-from consoles.event_loop import Pump
-from consoles.server import Consoles
-from consoles.ssh_shell import fingerprint
+from consoles.event_loop import EventLoop
+from consoles.server import ConsoleServer
+from consoles.ssh_shell import host_key_fingerprint
 from panel.app import create_app
 from panel.core.config import Config
 from panel.ratelimit import windows
@@ -30,7 +30,7 @@ class Quiet(WSGIRequestHandler):
         """Nobody reads them."""
 
 
-class Stage:
+class SshSite:
     """A web server for all tests; each begins with a machine and a console process of its own.
 
     `known` is the host key that the machine must show, or None; `refusal` what opening answers instead of a session:
@@ -50,14 +50,14 @@ class Stage:
         self.path.parent.rmdir()
 
     def begin(self):
-        self.guest = guests.Server(bash)
+        self.guest = guests.SshGuest(run_bash)
         self.known = self.shown = self.refusal = None
         self.openings, self.prepared = 0, threading.Event()
         self.prepared.set()
         self.carry()
 
     def carry(self):
-        self.consoles = Consoles(self.path, pump=Pump(goodbye=1), report=self.told)
+        self.consoles = ConsoleServer(self.path, event_loop=EventLoop(goodbye=1), report=self.told)
         self.consoles.start()
 
     def end(self):
@@ -71,7 +71,7 @@ class Stage:
     def drop(self):
         """The connection breaks without a word, as when a network ends."""
         for line in self.consoles.now():
-            line.pump.call(line.connection.shutdown, 2)
+            line.event_loop.call(line.connection.shutdown, 2)
 
     def pages(self):
         bp = Blueprint("stage", __name__)
@@ -92,20 +92,20 @@ class Stage:
 
         @bp.route("/stage/socket/<number>", websocket=True)
         def socket(number):
-            fd_passing.check_handshake(request.environ)
-            fd_passing.check_origin(request.environ, self.url)
+            fd_passing.ensure_websocket_handshake(request.environ)
+            fd_passing.ensure_same_origin(request.environ, self.url)
             target = {"host": self.guest.host, "port": self.guest.port, "user": "root"}
             target |= {"private_key": self.guest.user_key, "host_key": self.known}
-            fd_passing.hand_over(request.environ, self.path, {"kind": "shell", "id": number, "target": target})
-            return fd_passing.HandedOver()
+            fd_passing.pass_socket(request.environ, self.path, {"kind": "shell", "id": number, "target": target})
+            return fd_passing.SocketPassed()
 
         @bp.get("/stage/host-key")
         def host_key():
-            return {"known": print_of(self.known), "shown": print_of(self.shown)}
+            return {"known": fingerprint_of(self.known), "shown": fingerprint_of(self.shown)}
 
         @bp.post("/stage/host-key")
         def trust():
-            if request.form["shown"] != print_of(self.shown):
+            if request.form["shown"] != fingerprint_of(self.shown):
                 return {"message": "The machine has shown another key meanwhile.", "reason": None}, 409
             self.known = self.shown
             return {"message": "The key is accepted."}
@@ -113,11 +113,11 @@ class Stage:
         return bp
 
 
-def print_of(key):
-    return key and fingerprint(key)
+def fingerprint_of(key):
+    return key and host_key_fingerprint(key)
 
 
-def bash(channel, door):
+def run_bash(channel, door):
     """A shell of this machine on a terminal of its own."""
     parent, child = pty.openpty()
     environment = {"PATH": os.environ["PATH"], "TERM": "xterm-256color", "LANG": "C.UTF-8", "PS1": "guest# "}

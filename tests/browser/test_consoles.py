@@ -7,9 +7,9 @@ import subprocess
 import pytest
 from playwright.sync_api import expect
 
-from tests.browser.conftest import window
-from tests.browser.test_main_job import PATIENT, sign_in
-from tests.processes.conftest import wait_for
+from tests.browser.conftest import open_window
+from tests.browser.test_main_job import PAGE_TIMEOUT_MS, sign_in
+from tests.processes.conftest import wait_until
 from worker.nodes import NodeSpec, connect
 
 pytestmark = [pytest.mark.browser, pytest.mark.guest]
@@ -42,7 +42,7 @@ def guest(lab):
 
 
 @pytest.fixture(scope="module")
-def inside(lab, hypervisor, guest):
+def run_in_guest(lab, hypervisor, guest):
     """Runs a program in the guest by the guest agent."""
     node = connect(NodeSpec("lab", "lab", "libvirt", hypervisor.uri), lab.at.data_dir)
     yield lambda *command: node.agent_run(guest["id"], command).output
@@ -71,7 +71,7 @@ def pixels(page, picture=None):
     return width, height, base64.b64decode(text)
 
 
-def alike(one, other):
+def picture_similarity(one, other):
     """Which part of two pictures' pixels is the same."""
     (width, height, mine), (wide, high, theirs) = one, other
     if (width, height) != (wide, high):
@@ -79,16 +79,16 @@ def alike(one, other):
     return sum(a == b for a, b in zip(mine[::3], theirs[::3], strict=True)) / (width * height)
 
 
-def test_the_screen_shows_the_guest_and_takes_keys(page, lab, guest, inside, hypervisor, tmp_path, shot):
+def test_the_screen_shows_the_guest_and_takes_keys(page, lab, guest, run_in_guest, hypervisor, tmp_path, screenshot):
     """CON-06, CON-10: what the browser shows is what the node shows; what is typed arrives."""
     screen = open_console(page, lab, guest, "Screen")
-    expect(screen.locator("canvas")).to_be_visible(timeout=PATIENT)
+    expect(screen.locator("canvas")).to_be_visible(timeout=PAGE_TIMEOUT_MS)
 
     def same():
         on_node = pixels(screen, node_picture(hypervisor, guest["name"], tmp_path / "screen.png"))
-        return any(on_node[2]) and alike(pixels(screen), on_node) > 0.995
+        return any(on_node[2]) and picture_similarity(pixels(screen), on_node) > 0.995
 
-    wait_for(same, "the guest's picture in the browser")
+    wait_until(same, "the guest's picture in the browser")
     screen.locator("canvas").click()
     screen.keyboard.type("root\n", delay=30)
     screen.wait_for_timeout(3000)  # a password that comes before the question for it is thrown away
@@ -98,46 +98,48 @@ def test_the_screen_shows_the_guest_and_takes_keys(page, lab, guest, inside, hyp
     screen.get_by_role("textbox", name="Typed key by key").fill('echo "Typed {OK} ~7|" >/typed\n')
     screen.get_by_role("button", name="Type", exact=True).click()
     screen.screenshot(path="tests/shots/screen-of-a-guest.png")
-    wait_for(lambda: "Typed {OK} ~7|" in inside("sh", "-c", "cat /typed 2>/dev/null || true"), "the typed command")
+    wait_until(
+        lambda: "Typed {OK} ~7|" in run_in_guest("sh", "-c", "cat /typed 2>/dev/null || true"), "the typed command"
+    )
     address = screen.url
     assert page.request.get(address).status == 404
 
 
-def test_a_shell_of_the_guest(page, lab, guest, inside):
+def test_a_shell_of_the_guest(page, lab, guest, run_in_guest):
     """SSH-07, SSH-11, SSH-19: a command runs; the key is in the guest for so long; the host key is pinned."""
     shell = open_console(page, lab, guest, "Shell")
     rows = shell.locator(".xterm-rows")
-    expect(rows).to_contain_text("#", timeout=PATIENT)
-    keys = inside("cat", "/root/.ssh/authorized_keys")
+    expect(rows).to_contain_text("#", timeout=PAGE_TIMEOUT_MS)
+    keys = run_in_guest("cat", "/root/.ssh/authorized_keys")
     assert keys.count("panel-session") == 1
     shell.locator(".xterm").click()
     shell.keyboard.type("echo $((6*7))-$(hostname); stty size\n")
-    expect(rows).to_contain_text("42-console.example.com", timeout=PATIENT)
+    expect(rows).to_contain_text("42-console.example.com", timeout=PAGE_TIMEOUT_MS)
     shell.set_viewport_size({"width": 800, "height": 500})
     shell.keyboard.type("clear; stty size\n")
     expect(rows).to_contain_text(re.compile(r"\d+ \d+"))
     shell.screenshot(path="tests/shots/shell-of-a-guest.png")
     shell.keyboard.type("exit 3\n")
     expect(shell.get_by_text("The shell ended with exit code 3.")).to_be_visible()
-    wait_for(lambda: "panel-session" not in inside("cat", "/root/.ssh/authorized_keys"), "the key to go")
+    wait_until(lambda: "panel-session" not in run_in_guest("cat", "/root/.ssh/authorized_keys"), "the key to go")
     shell.get_by_role("button", name="Open again").first.click()
-    expect(rows).to_contain_text("#", timeout=PATIENT)
+    expect(rows).to_contain_text("#", timeout=PAGE_TIMEOUT_MS)
 
 
 def test_a_machine_that_is_turned_off_is_said_so(page, lab, guest):
     screen = open_console(page, lab, guest, "Screen")
-    expect(screen.locator("canvas")).to_be_visible(timeout=PATIENT)
+    expect(screen.locator("canvas")).to_be_visible(timeout=PAGE_TIMEOUT_MS)
     lab.power(guest, "poweroff")
     expect(
         screen.get_by_text(re.compile("turned off|is off|not running|closed the console", re.I)).first
-    ).to_be_visible(timeout=PATIENT)
+    ).to_be_visible(timeout=PAGE_TIMEOUT_MS)
     lab.power(guest, "start")
 
 
 def test_operators_see_open_consoles_and_close_them(page, lab, guest):
     screen = open_console(page, lab, guest, "Screen")
-    expect(screen.locator("canvas")).to_be_visible(timeout=PATIENT)
-    operator = window(page.context.browser).new_page()
+    expect(screen.locator("canvas")).to_be_visible(timeout=PAGE_TIMEOUT_MS)
+    operator = open_window(page.context.browser).new_page()
     sign_in(operator, lab, "operator@example.com")
     operator.goto(f"{lab.at.url}/admin/consoles")
     expect(operator.get_by_role("cell", name="ada@example.com").first).to_be_visible()

@@ -9,7 +9,7 @@ from tests.browser.test_main_job import sign_in
 
 pytestmark = [pytest.mark.browser, pytest.mark.guest]
 
-MOST = 160
+MAX_PAGES = 160
 PHONE = {"width": 360, "height": 740}
 
 
@@ -18,11 +18,11 @@ def test_every_page(page, lab, email):
     instance = lab.create(display_name="A machine with a name that is long enough to need more room than there is")
     sign_in(page, lab, email)
     seen, waiting = set(), ["/"]
-    while waiting and len(seen) < MOST:
+    while waiting and len(seen) < MAX_PAGES:
         path = waiting.pop(0)
-        if shape(path) in seen:
+        if normalize_path(path) in seen:
             continue
-        seen.add(shape(path))
+        seen.add(normalize_path(path))
         if path.endswith((".csv", ".yaml")):
             assert page.request.get(lab.at.url + path).ok, path
             continue
@@ -45,6 +45,6 @@ def links(page, lab):
     return [urlsplit(url).path for url in found if url.startswith(lab.at.url) and "/static/" not in url]
 
 
-def shape(path):
+def normalize_path(path):
     """One page of a kind is enough: ids count as the same."""
     return "/".join("id" if len(part) == 36 else part for part in path.split("/"))

@@ -3,7 +3,7 @@
 import pytest
 from playwright.sync_api import expect
 
-from tests.browser.test_readability import opened, site  # noqa: F401
+from tests.browser.test_readability import open_page, site  # noqa: F401
 
 pytestmark = pytest.mark.browser
 
@@ -12,8 +12,8 @@ def focused(page):
     return page.evaluate("document.activeElement.id || document.activeElement.tagName")
 
 
-def test_the_focus_stays(site, opened):  # noqa: F811
-    page = opened("screen")
+def test_the_focus_stays(site, open_page):  # noqa: F811
+    page = open_page("screen")
     page.goto(f"{site.url}/instances")
     page.keyboard.press("Control+k")
     expect(page.locator("#palette-query")).to_be_focused()
@@ -60,19 +60,19 @@ CONTRAST = """element => {
 """The contrast ratio of WCAG 2.1 between an element's text and what is behind it."""
 
 
-def test_the_frame_is_called_what_it_shows(site, opened):  # noqa: F811
+def test_the_frame_is_called_what_it_shows(site, open_page):  # noqa: F811
     """WCAG 2.5.3: the name of a control has the words that it shows. Contrast of the group titles: 4.5 to 1."""
     for who, theme in (("owner", "light"), ("admin", "dark")):
-        page = opened("screen", theme, who)
+        page = open_page("screen", theme, who)
         page.goto(site.url + ("/admin" if who == "admin" else "/"))
         for place in (".navbar-brand", "#search-open", ".person"):
             assert page.locator(place).get_attribute("aria-label") is None
         assert page.locator(".nav-section-title").first.evaluate(CONTRAST) >= 4.5
 
 
-def test_every_entry_of_the_navigation_can_be_reached(site, opened):  # noqa: F811
+def test_every_entry_of_the_navigation_can_be_reached(site, open_page):  # noqa: F811
     """The list is longer than many screens: it scrolls by itself, also beside a page that does not."""
-    page = opened("screen", who="admin")
+    page = open_page("screen", who="admin")
     page.goto(f"{site.url}/admin/migrations")
     last = page.locator(".navbar-vertical a.nav-link").last
     expect(last).not_to_be_in_viewport()
@@ -82,9 +82,9 @@ def test_every_entry_of_the_navigation_can_be_reached(site, opened):  # noqa: F8
 
 
 @pytest.mark.parametrize(("who", "path"), [("owner", "/webhooks/new"), ("owner", "media"), ("admin", "settings")])
-def test_links_within_sentences_are_told_from_the_words(site, opened, who, path):  # noqa: F811
+def test_links_within_sentences_are_told_from_the_words(site, open_page, who, path):  # noqa: F811
     """WCAG 1.4.1: by more than their colour."""
-    page = opened("screen", who=who)
+    page = open_page("screen", who=who)
     instance = ("/admin" if who == "admin" else "") + site.thing["instance"]
     page.goto(site.url + (path if path.startswith("/") else f"{instance}/{path}"))
     links = page.locator("main").locator("p > a:not(.btn), .form-hint > a").all()

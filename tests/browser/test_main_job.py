@@ -3,41 +3,41 @@
 import pytest
 from playwright.sync_api import expect
 
-from tests.support.installation import EMAIL, PASSWORD
+from tests.support.installation import CUSTOMER_EMAIL, CUSTOMER_PASSWORD
 
 pytestmark = [pytest.mark.browser, pytest.mark.guest]
 
-PATIENT = 120_000
+PAGE_TIMEOUT_MS = 120_000
 """Milliseconds for what a guest does."""
 
 
-def sign_in(page, lab, email=EMAIL):
+def sign_in(page, lab, email=CUSTOMER_EMAIL):
     page.goto(f"{lab.at.url}/")
     page.get_by_label("Email").fill(email)
-    page.get_by_label("Password").fill(PASSWORD)
+    page.get_by_label("Password").fill(CUSTOMER_PASSWORD)
     page.get_by_role("button", name="Sign in").click()
     expect(page.get_by_role("navigation").first).to_be_visible()
 
 
-def test_a_customer_makes_a_machine_and_signs_in_to_it(page, lab, shot):
+def test_a_customer_makes_a_machine_and_signs_in_to_it(page, lab, screenshot):
     sign_in(page, lab)
     page.get_by_role("link", name="Instances").first.click()
     page.get_by_role("link", name="Create instance").first.click()
     page.get_by_label("Name", exact=True).fill("Shop front")
     page.get_by_label("Host name").fill("shop.example.com")
     expect(page.get_by_role("checkbox", name="lab")).to_be_checked()
-    shot("create")
+    screenshot("create")
     page.get_by_role("button", name="Create instance").click()
     expect(page.get_by_label("Name, click to change")).to_have_value("Shop front")
-    shot("deploying")
-    expect(page.get_by_text("Running", exact=True).first).to_be_visible(timeout=PATIENT)
-    shot("running")
+    screenshot("deploying")
+    expect(page.get_by_text("Running", exact=True).first).to_be_visible(timeout=PAGE_TIMEOUT_MS)
+    screenshot("running")
     (instance,) = [row for row in lab.call("GET", "/api/instances")["data"] if row["display_name"] == "Shop front"]
     ip = instance["primary_public_ip"]["ip"]
     expect(page.get_by_text(ip).first).to_be_visible()
     assert lab.ssh(ip, "hostname").strip() == "shop.example.com"
     page.get_by_role("button", name="Power off").click()
     page.locator("#confirm-yes").click()
-    expect(page.get_by_text("Stopped", exact=True).first).to_be_visible(timeout=PATIENT)
-    shot("stopped")
+    expect(page.get_by_text("Stopped", exact=True).first).to_be_visible(timeout=PAGE_TIMEOUT_MS)
+    screenshot("stopped")
     lab.destroy(instance)

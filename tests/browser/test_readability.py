@@ -30,15 +30,15 @@ from panel.services import (
     volumes,
 )
 from panel.services.webhooks import subscriptions
-from tests.browser.conftest import window
-from tests.processes.conftest import free_port
-from tests.support.isolated_app import installation
+from tests.browser.conftest import open_window
+from tests.processes.conftest import find_free_port
+from tests.support.isolated_app import isolated_installation
 from worker.engine import runner
 
 pytestmark = pytest.mark.browser
 
-READABLE = Path(__file__).with_name("readable.js").read_text()
-LONG = "unbroken" * 31 + "names"
+READABILITY_SCRIPT = Path(__file__).with_name("readable.js").read_text()
+LONG_NAME = "unbroken" * 31 + "names"
 SIZES = {"phone": {"width": 360, "height": 740}, "screen": {"width": 1440, "height": 900}}
 PAGES = [
     "/",
@@ -118,43 +118,48 @@ class Site:
         return {"name": "panel", "value": serializer.dumps({"_user_id": secret}), "url": self.url}
 
     def furnish(self, owner):
-        pack = {"name": "p" * 64, "description": LONG, "cpu_cores": 8, "ram": 4096, "storage": 100, "price": 40}
+        pack = {"name": "p" * 64, "description": LONG_NAME, "cpu_cores": 8, "ram": 4096, "storage": 100, "price": 40}
         pack = resource_packs.create(user_id=owner.id, **pack)
-        instance = self.app.cast.instance(display_name=LONG, pack_id=pack.id)
-        instance.tags, instance.notes, instance.enable_smtp = ["t" * 63], LONG, False
+        instance = self.app.cast.instance(display_name=LONG_NAME, pack_id=pack.id)
+        instance.tags, instance.notes, instance.enable_smtp = ["t" * 63], LONG_NAME, False
         instances.deploy(instance, image_id=self.app.cast.image.id, actor=owner.email)
         self.work()
         disks.add(instance, size=5, actor=owner.email)
         self.work()
-        snapshots.create(instance, snapname="s" * 64, description=LONG, vmstate=False, actor=owner.email)
+        snapshots.create(instance, snapname="s" * 64, description=LONG_NAME, vmstate=False, actor=owner.email)
         self.work()
         docker_deployments.install(instance, actor=owner.email, since=clock.now())
         self.work()
         app, *_ = docker_deployments.deploy_app(instance, app_slug="wordpress", actor=owner.email)
         self.work()
-        app.app_name, app.status, app.error_message = LONG, "error", LONG
-        app.logs, app.logs_at, app.logs_error = f"{LONG}\n", app.deployed_at, LONG
-        instances.act(instance, "poweroff", actor=owner.email)
+        app.app_name, app.status, app.error_message = LONG_NAME, "error", LONG_NAME
+        app.logs, app.logs_at, app.logs_error = f"{LONG_NAME}\n", app.deployed_at, LONG_NAME
+        instances.run_power_action(instance, "poweroff", actor=owner.email)
         ended = session.scalars(select(Task).where(Task.kind == "instance_poweroff")).one()
-        ended.status, ended.error = "failed", f"The node refused it: {LONG}"
-        networks = ip_sets.create(owner, name=LONG, ip_version="ipv4", description=LONG)
-        ip_sets.add(networks, cidr="203.0.113.0/24", description=LONG, actor=owner.email)
-        group = security_groups.create(owner, name=LONG, description=LONG)
+        ended.status, ended.error = "failed", f"The node refused it: {LONG_NAME}"
+        networks = ip_sets.create(owner, name=LONG_NAME, ip_version="ipv4", description=LONG_NAME)
+        ip_sets.add_entry(networks, cidr="203.0.113.0/24", description=LONG_NAME, actor=owner.email)
+        group = security_groups.create(owner, name=LONG_NAME, description=LONG_NAME)
         for direction in ("ingress", "egress"):
-            rule = {"direction": direction, "protocol": "tcp", "ip_version": "ipv4", "description": LONG}
+            rule = {"direction": direction, "protocol": "tcp", "ip_version": "ipv4", "description": LONG_NAME}
             rule |= {"port_range_min": 80, "port_range_max": 443, "ip_set_id": networks.id}
             security_groups.add_rule(group, owner, actor=owner.email, **rule, cidr=None, remote_group_id=None)
         security_groups.attach(group, [instance.id], owner, actor=owner.email)
-        project = projects.create(owner, name=LONG[:64], description=LONG)
+        project = projects.create(owner, name=LONG_NAME[:64], description=LONG_NAME)
         session.flush()
         instance.project_id = project.id
         plan = volume_plans.create(volume_plans.create_group(name="ssd"), name="v" * 64, size=5, price=1)
         place = {"volume_plan_id": plan.id, "hypervisor_group_id": instance.group_id, "project_id": project.id}
-        volume = volumes.create(owner, name=LONG, actor=owner.email, **place)
+        volume = volumes.create(owner, name=LONG_NAME, actor=owner.email, **place)
         self.work()
-        hook = {"name": LONG, "url": f"https://1.1.1.1/{LONG}", "secret": "correct horse battery", "event_kinds": ["*"]}
+        hook = {
+            "name": LONG_NAME,
+            "url": f"https://1.1.1.1/{LONG_NAME}",
+            "secret": "correct horse battery",
+            "event_kinds": ["*"],
+        }
         hook = subscriptions.create(owner, **hook)
-        user_scripts.create(owner, name=LONG, type="bash", content=f"#!/bin/sh\n# {LONG}\n")
+        user_scripts.create(owner, name=LONG_NAME, type="bash", content=f"#!/bin/sh\n# {LONG_NAME}\n")
         session.commit()
         yield "instance", f"/instances/{instance.id}"
         yield "app", f"/instances/{instance.id}/apps/{app.id}/logs"
@@ -178,9 +183,9 @@ class Site:
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory):
-    port, bells = free_port(), []
+    port, bells = find_free_port(), []
     facts = {"public_url": f"http://127.0.0.1:{port}", "make": create_app, "ring": lambda *bell: bells.append(bell)}
-    with installation(tmp_path_factory.mktemp("site"), **facts) as app:
+    with isolated_installation(tmp_path_factory.mktemp("site"), **facts) as app:
         windows.connect("")
         server = create_server(app, host="127.0.0.1", port=port, threads=8)
         threading.Thread(target=server.run, daemon=True).start()  # ends with the last connection after close()
@@ -190,12 +195,12 @@ def site(tmp_path_factory):
 
 
 @pytest.fixture
-def opened(browser, site):
+def open_page(browser, site):
     """Opens pages of the site as its customer or its operator, in a window of a size and a theme."""
     windows = []
 
     def opened(size, theme="light", who="owner"):
-        windows.append(window(browser, viewport=SIZES[size], color_scheme=theme))
+        windows.append(open_window(browser, viewport=SIZES[size], color_scheme=theme))
         windows[-1].add_cookies([site.cookies[who]])
         return windows[-1].new_page()
 
@@ -206,41 +211,41 @@ def opened(browser, site):
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
 @pytest.mark.parametrize("size", SIZES)
-def test_every_page_can_be_read(site, opened, size, theme):
+def test_every_page_can_be_read(site, open_page, size, theme):
     paths = [*PAGES, *site.thing.values(), *(site.thing["instance"] + tab for tab in TABS)]
-    assert unreadable(opened(size, theme), site, paths) == {}
+    assert readability_errors(open_page(size, theme), site, paths) == {}
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
 @pytest.mark.parametrize("size", SIZES)
-def test_operators_can_read_theirs(site, opened, size, theme):
+def test_operators_can_read_theirs(site, open_page, size, theme):
     with site.app.test_request_context():
         lists = [url_for(page[2]) for _, *pages in NAVIGATION for page in pages]
     tabs = [f"/admin{site.thing['instance']}{tab}" for tab in ("", "/network", "/settings")]
     things = [f"/admin{site.thing[name]}" for name in ("group", "set", "pack")]
     paths = [*lists, *(f"/admin/{form}" for form in FORMS), *tabs, *things, "/admin/ip-sets?search=nothing"]
-    assert unreadable(opened(size, theme, "admin"), site, paths) == {}
+    assert readability_errors(open_page(size, theme, "admin"), site, paths) == {}
 
 
-def unreadable(page, site, paths):
+def readability_errors(page, site, paths):
     """What is wrong with each page."""
     wrong = {}
     for path in paths:
         assert page.goto(site.url + path).ok or path == "/nothing", path
-        if found := page.evaluate(READABLE):
+        if found := page.evaluate(READABILITY_SCRIPT):
             wrong[path] = found
     return wrong
 
 
-def test_rules_keep_their_direction_on_a_phone(site, opened):
-    page = opened("phone")
+def test_rules_keep_their_direction_on_a_phone(site, open_page):
+    page = open_page("phone")
     page.goto(site.url + site.thing["group"])
     for direction in ("Inbound", "Outbound"):
         expect(page.locator("caption", has_text=direction)).to_be_visible()
 
 
 @pytest.mark.parametrize("tab", ["media", "settings"])
-def test_the_open_tab_is_in_sight_on_a_phone(site, opened, tab):
-    page = opened("phone")
+def test_the_open_tab_is_in_sight_on_a_phone(site, open_page, tab):
+    page = open_page("phone")
     page.goto(f"{site.url}{site.thing['instance']}/{tab}")
     expect(page.locator(".tab.active")).to_be_in_viewport(ratio=0.9)

@@ -18,16 +18,16 @@ from panel.core.db import session
 from panel.models import Account
 from panel.ratelimit import windows
 from panel.services import settings
-from tests.login.test_mail import Box
-from tests.processes.conftest import free_port, wait_for
+from tests.login.test_mail import MailServer
+from tests.processes.conftest import find_free_port, wait_until
 from tests.support.cast import PASSWORD
-from tests.support.isolated_app import installation
+from tests.support.isolated_app import isolated_installation
 from worker.tasks import mail
 
 pytestmark = pytest.mark.browser
 
 EMAIL = "owner@example.com"
-NEW = "another long password"
+NEW_PASSWORD = "another long password"
 DEVICE = {
     "protocol": "ctap2",
     "transport": "internal",
@@ -50,21 +50,23 @@ class Site:
 
     def mail(self, subject):
         """The text of the newest mail with the subject, once it has come."""
-        found = wait_for(lambda: [each for each in self.box.mails if each["Subject"] == subject], f"a mail: {subject}")
+        found = wait_until(
+            lambda: [each for each in self.box.mails if each["Subject"] == subject], f"a mail: {subject}"
+        )
         return found[-1].get_body(("plain",)).get_content()
 
 
 @pytest.fixture
 def site(tmp_path):
-    port, box, bells = free_port(), Box(), queue.Queue()
-    smtp = Controller(box, hostname="127.0.0.1", port=free_port())
+    port, box, bells = find_free_port(), MailServer(), queue.Queue()
+    smtp = Controller(box, hostname="127.0.0.1", port=find_free_port())
     smtp.start()
     facts = {"public_url": f"http://localhost:{port}", "mail_url": f"smtp://127.0.0.1:{smtp.port}"}
-    with installation(tmp_path, make=create_app, ring=lambda *bell: bells.put(bell), **facts) as app:
+    with isolated_installation(tmp_path, create=create_app, on_call=lambda *bell: bells.put(bell), **facts) as app:
         windows.connect("")
         server = create_server(app, host="127.0.0.1", port=port, threads=8)
         threading.Thread(target=server.run, daemon=True).start()  # ends with the last connection after close()
-        worker = threading.Thread(target=hear, args=(app, bells))
+        worker = threading.Thread(target=run_mails, args=(app, bells))
         worker.start()
         yield Site(app, facts["public_url"], box)
         server.close()
@@ -74,7 +76,7 @@ def site(tmp_path):
         windows.connect("")
 
 
-def hear(app, bells):
+def run_mails(app, bells):
     """Sends the mails, as a worker would, until the bell that is none."""
     while bell := bells.get():
         function, *args = bell
@@ -104,18 +106,18 @@ def set_up_authenticator(page, site):
     page.get_by_label("Your password").fill(PASSWORD)
     page.get_by_role("button", name="Go on").click()
     expect(page.get_by_alt_text("QR code")).to_be_visible()
-    wait_for(lambda: page.get_by_alt_text("QR code").evaluate("image => image.naturalWidth") > 50, "the picture")
+    wait_until(lambda: page.get_by_alt_text("QR code").evaluate("image => image.naturalWidth") > 50, "the picture")
     page.get_by_label("Code").fill(pyotp.TOTP(site.secret()).now())
     page.get_by_role("button", name="Turn on").click()
     expect(page.get_by_role("heading", name="Recovery codes")).to_be_visible()
     return page.locator(".codes code").all_inner_texts()
 
 
-def test_authenticator_and_recovery_codes(page, site, shot):
+def test_authenticator_and_recovery_codes(page, site, screenshot):
     sign_in(page, site)
     codes = set_up_authenticator(page, site)
     assert len(codes) == 10
-    shot("codes")
+    screenshot("codes")
     page.get_by_role("link", name="I have kept them").click()
     sign_out(page)
     sign_in(page, site)
@@ -123,7 +125,7 @@ def test_authenticator_and_recovery_codes(page, site, shot):
     page.get_by_label("Code from your authenticator").fill("000000")
     page.get_by_role("button", name="Continue").click()
     expect(page.get_by_text("This code is wrong")).to_be_visible()
-    shot("second-step")
+    screenshot("second-step")
     page.get_by_label("Code from your authenticator").fill(pyotp.TOTP(site.secret()).at(int(time.time()) + 30))
     page.get_by_role("button", name="Continue").click()
     expect(page.get_by_role("navigation").first).to_be_visible()
@@ -136,7 +138,7 @@ def test_authenticator_and_recovery_codes(page, site, shot):
     expect(page.get_by_text("9 left")).to_be_visible()
 
 
-def test_a_passkey_alone_and_as_the_second_step(page, site, shot):
+def test_a_passkey_alone_and_as_the_second_step(page, site, screenshot):
     line = page.context.new_cdp_session(page)
     line.send("WebAuthn.enable")
     line.send("WebAuthn.addVirtualAuthenticator", {"options": DEVICE})
@@ -147,13 +149,13 @@ def test_a_passkey_alone_and_as_the_second_step(page, site, shot):
     page.get_by_label("Your password").fill("wrong")
     page.get_by_role("button", name="Add passkey").click()
     expect(page.get_by_text("This is not your password.")).to_be_visible()
-    shot("new-passkey")
+    screenshot("new-passkey")
     page.get_by_label("Your password").fill(PASSWORD)
     page.get_by_role("button", name="Add passkey").click()
     expect(page.locator(".codes code")).to_have_count(10)
     page.goto(f"{site.url}/profile/security")
     expect(page.get_by_text("Laptop")).to_be_visible()
-    shot("security")
+    screenshot("security")
     page.goto(f"{site.url}/profile/passkeys/new")
     page.get_by_label("Name").fill("Laptop again")
     page.get_by_label("Your password").fill(PASSWORD)
@@ -177,7 +179,7 @@ def test_a_passkey_alone_and_as_the_second_step(page, site, shot):
     expect(page.get_by_text("The passkey could not be checked")).to_be_visible()
 
 
-def test_a_new_password_by_mail(page, site, shot):
+def test_a_new_password_by_mail(page, site, screenshot):
     page.goto(f"{site.url}/sign-in")
     page.get_by_role("link", name="Forgot your password?").click()
     page.get_by_label("Email address").fill(EMAIL)
@@ -185,19 +187,19 @@ def test_a_new_password_by_mail(page, site, shot):
     expect(page.get_by_role("heading", name="Look at your mail")).to_be_visible()
     link = re.search(r"http://localhost:\d+/reset-password/\S+", site.mail("Choose a new password"))[0]
     page.goto(link)
-    page.get_by_label("New password", exact=True).fill(NEW)
-    page.get_by_label("New password again").fill(NEW)
-    shot("choose")
+    page.get_by_label("New password", exact=True).fill(NEW_PASSWORD)
+    page.get_by_label("New password again").fill(NEW_PASSWORD)
+    screenshot("choose")
     page.get_by_role("button", name="Set the password").click()
     expect(page.get_by_text("Your password is set.")).to_be_visible()
     sign_in(page, site, PASSWORD)
     expect(page.get_by_text("The email address or the password is wrong.")).to_be_visible()
-    sign_in(page, site, NEW)
+    sign_in(page, site, NEW_PASSWORD)
     expect(page.get_by_role("navigation").first).to_be_visible()
     assert EMAIL in site.mail("Your password was changed")
 
 
-def test_a_required_factor_is_set_up_before_anything_else(page, site, shot):
+def test_a_required_factor_is_set_up_before_anything_else(page, site, screenshot):
     with site.app.app_context():
         settings.update({"require_second_factor": "everybody"})
         session.commit()
@@ -205,13 +207,13 @@ def test_a_required_factor_is_set_up_before_anything_else(page, site, shot):
     expect(page.get_by_text("Set up a second factor to go on")).to_be_visible()
     page.goto(f"{site.url}/instances")
     expect(page.get_by_role("heading", name="Security")).to_be_visible()
-    shot("required")
+    screenshot("required")
     set_up_authenticator(page, site)
     page.goto(f"{site.url}/instances")
     expect(page.get_by_role("heading", name="Instances")).to_be_visible()
 
 
-def test_without_javascript(browser, site):
+def test_sign_in_without_javascript(browser, site):
     context = browser.new_context(java_script_enabled=False)
     page = context.new_page()
     try:

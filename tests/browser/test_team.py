@@ -5,10 +5,10 @@ import re
 import pytest
 from playwright.sync_api import expect
 
-from tests.browser.conftest import window
+from tests.browser.conftest import open_window
 from tests.browser.test_tokens import PASSWORD, sign_in
-from tests.processes.conftest import Customer, fresh, installation, wait_for  # noqa: F401
-from tests.processes.test_mail import box, settings  # noqa: F401
+from tests.processes.conftest import Customer, fresh_installation, installation, wait_until  # noqa: F401
+from tests.processes.test_mail import installation_settings, mail_server  # noqa: F401
 
 pytestmark = [pytest.mark.browser, pytest.mark.processes]
 
@@ -18,14 +18,14 @@ OWNER, GRACE = "customer@example.com", "grace@example.com"
 @pytest.fixture
 def running(installation):  # noqa: F811
     installation.up()
-    installation.panel("user", "password", "--email", OWNER, "--password", PASSWORD)
+    installation.run_panel("user", "password", "--email", OWNER, "--password", PASSWORD)
     return installation
 
 
 @pytest.fixture
-def machines(running, fresh):  # noqa: F811
+def machines(running, fresh_installation):  # noqa: F811
     """Two instances of the owner, not deployed: their names."""
-    owner = Customer(running, fresh[1])
+    owner = Customer(running, fresh_installation[1])
     location = owner.call("GET", "/api/cloud-service/locations")["data"][0]["id"]
     groups = f"/api/cloud-service/location/{location}/plan-group"
     plan = owner.call("GET", f"{groups}/{owner.call('GET', groups + 's')[0]['id']}/plans")[0]["id"]
@@ -38,12 +38,12 @@ def machines(running, fresh):  # noqa: F811
 @pytest.fixture
 def newcomer(browser):
     """The browser of somebody else."""
-    context = window(browser)
+    context = open_window(browser)
     yield context.new_page()
     context.close()
 
 
-def test_somebody_is_invited_joins_and_sees_what_was_chosen(page, newcomer, running, machines, box, shot):  # noqa: F811
+def test_somebody_is_invited_joins_and_sees_what_was_chosen(page, newcomer, running, machines, mail_server, screenshot):  # noqa: F811
     sign_in(page, running, OWNER)
     page.get_by_role("link", name="Team").first.click()
     page.get_by_role("link", name="Read only").click()
@@ -54,12 +54,12 @@ def test_somebody_is_invited_joins_and_sees_what_was_chosen(page, newcomer, runn
     expect(page.get_by_label("Payroll")).to_be_hidden()
     page.get_by_label("Single instances").check()
     page.get_by_label("Shop front").check()
-    shot("invite")
+    screenshot("invite")
     page.get_by_role("button", name="Send invitation").click()
     expect(page.get_by_text("An invitation is on its way")).to_be_visible()
     expect(page.get_by_role("row", name=re.compile(GRACE))).to_contain_text("Invited")
 
-    (letter,) = wait_for(lambda: [mail for mail in box.mails if mail["To"] == GRACE], "the invitation")
+    (letter,) = wait_until(lambda: [mail for mail in mail_server.mails if mail["To"] == GRACE], "the invitation")
     link = re.search(r"Accept the invitation: (\S+)", letter.get_body(("plain",)).get_content())[1]
     newcomer.goto(link)
     newcomer.get_by_label("First name").fill("Grace")

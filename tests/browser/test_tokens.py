@@ -3,7 +3,7 @@
 import pytest
 from playwright.sync_api import expect
 
-from tests.processes.conftest import Customer, fresh, installation, settings, wait_for  # noqa: F401
+from tests.processes.conftest import Customer, fresh_installation, installation, installation_settings, wait_until  # noqa: F401
 
 pytestmark = [pytest.mark.browser, pytest.mark.processes]
 
@@ -15,7 +15,7 @@ OPERATOR, CUSTOMER = "operator@example.com", "customer@example.com"
 def running(installation):  # noqa: F811
     installation.up()
     for email in (OPERATOR, CUSTOMER):
-        installation.panel("user", "password", "--email", email, "--password", PASSWORD)
+        installation.run_panel("user", "password", "--email", email, "--password", PASSWORD)
     return installation
 
 
@@ -27,12 +27,12 @@ def sign_in(page, running, email):
     expect(page.get_by_role("navigation").first).to_be_visible()
 
 
-def test_a_token_is_made_used_and_revoked(page, running, shot):
+def test_a_token_is_made_used_and_revoked(page, running, screenshot):
     """IDT-07: made in the panel, used on the API."""
     page.context.grant_permissions(["clipboard-read", "clipboard-write"])
     sign_in(page, running, CUSTOMER)
     page.get_by_role("link", name="API tokens").first.click()
-    shot("list")
+    screenshot("list")
     page.get_by_role("link", name="Create token").first.click()
     page.get_by_label("Name").fill("CI of the shop")
     page.get_by_role("button", name="Read only").click()
@@ -43,13 +43,13 @@ def test_a_token_is_made_used_and_revoked(page, running, shot):
     expect(page.get_by_label("volumes:read")).to_be_checked()
     page.get_by_role("button", name="Use my address").click()
     expect(page.get_by_label("Allowed addresses")).to_have_value("127.0.0.1")
-    shot("form")
+    screenshot("form")
     page.get_by_label("Name").press("Enter")
     expect(page.get_by_label("Token", exact=True)).to_be_visible()
-    shot("made")
+    screenshot("made")
     page.get_by_role("button", name="Copy the token").click()
     value = page.get_by_label("Token", exact=True).input_value()
-    wait_for(lambda: page.evaluate("navigator.clipboard.readText()") == value, "the copy")
+    wait_until(lambda: page.evaluate("navigator.clipboard.readText()") == value, "the copy")
     program = Customer(running, value)
     assert program.call("GET", "/api/instances")["total"] == 0
     assert running.call("POST", "/api/ssh-key/generate", {"name": "k", "algorithm": "ed25519"}, value)[0] == 403
@@ -60,7 +60,7 @@ def test_a_token_is_made_used_and_revoked(page, running, shot):
     page.get_by_label("Request").fill("POST /api/ssh-key/generate")
     page.get_by_role("button", name="Test").click()
     expect(page.get_by_text("it needs ssh_keys:write")).to_be_visible()
-    shot("tested")
+    screenshot("tested")
 
     page.get_by_role("link", name="API tokens").first.click()
     page.get_by_role("button", name="Actions for CI of the shop").click()
@@ -71,18 +71,18 @@ def test_a_token_is_made_used_and_revoked(page, running, shot):
     assert running.call("GET", "/api/connect", token=value)[0] == 401
 
 
-def test_an_operator_sees_the_panel_as_a_customer(page, running, shot):
+def test_an_operator_sees_the_panel_as_a_customer(page, running, screenshot):
     sign_in(page, running, OPERATOR)
     page.goto(f"{running.url}/admin/customers?search={CUSTOMER}")
     page.locator("#rows").get_by_role("link").first.click()
     page.get_by_role("button", name="See as this person").click()
     banner = page.locator("#impersonating")
     expect(banner).to_contain_text(f"You are looking at the panel as {CUSTOMER}")
-    shot("banner")
+    screenshot("banner")
     page.get_by_role("link", name="API tokens").first.click()
     expect(banner).to_be_visible()
     expect(page.get_by_role("button", name="Create token").first).to_be_disabled()
     banner.get_by_role("button", name="Stop").click()
     expect(page.get_by_text("You are yourself again")).to_be_visible()
     expect(banner).to_have_count(0)
-    shot("back")
+    screenshot("back")

@@ -10,22 +10,22 @@ from playwright.sync_api import expect
 
 from consoles import close_codes
 from panel.schemas.constants import KEYMAPS
-from tests.browser.vnc_machine import HEIGHT, WIDTH, Machine
-from tests.browser.vnc_site import Panel
+from tests.browser.vnc_machine import HEIGHT, WIDTH, VncMachine
+from tests.browser.vnc_site import FakePanel
 
 pytestmark = [pytest.mark.browser, pytest.mark.processes]
 
 
 @pytest.fixture
 def machine():
-    made = Machine()
+    made = VncMachine()
     yield made
     made.close()
 
 
 @pytest.fixture
 def panel(machine):
-    made = Panel(machine)
+    made = FakePanel(machine)
     yield made
     made.close()
 
@@ -39,18 +39,18 @@ def screen(page, panel):
     page.goto("about:blank")  # it would notice that the panel ends
 
 
-def until(true, what, patience=60):
-    end = time.monotonic() + patience
-    while not true():
+def wait_until(condition, what, timeout=60):
+    end = time.monotonic() + timeout
+    while not condition():
         assert time.monotonic() < end, f"waited in vain for {what}"
         time.sleep(0.02)
 
 
-def drop(machine):
+def drop_connections(machine):
     machine.connections[-1].shutdown(socket.SHUT_RDWR)
 
 
-def provoked(complaints, status):
+def remove_expected_errors(complaints, status):
     """Browsers themselves print a failure that a page asked for."""
     assert all(status in complaint for complaint in complaints)
     complaints.clear()
@@ -65,15 +65,15 @@ def type_text(page, text, layout):
     page.locator("#text [type=submit]").click()
 
 
-def test_the_picture_is_there(screen, machine, panel, shot):
+def test_the_picture_is_there(screen, machine, panel, screenshot):
     """CON-05, CON-06: the page alone is enough; nobody is signed in."""
     assert machine.drawn.wait(20)
     assert screen.title() == "web-1 · connected"
     canvas = screen.locator("#view canvas")
-    until(lambda: canvas.evaluate("canvas => [canvas.width, canvas.height]") == [WIDTH, HEIGHT], "the size")
+    wait_until(lambda: canvas.evaluate("canvas => [canvas.width, canvas.height]") == [WIDTH, HEIGHT], "the size")
     colour = "canvas => [...canvas.getContext('2d').getImageData(9, 9, 1, 1).data]"
-    until(lambda: canvas.evaluate(colour)[1:] == [80, 120, 255], "the picture")
-    shot("open")
+    wait_until(lambda: canvas.evaluate(colour)[1:] == [80, 120, 255], "the picture")
+    screenshot("open")
 
 
 @pytest.mark.parametrize(
@@ -93,29 +93,29 @@ def test_text_is_typed_by_the_keys_of_the_layout(screen, machine, layout, text, 
     type_text(screen, text, layout)
     expect(screen.locator("#text output")).to_have_text(f"Typed {len(text)} characters.")
     wanted = [re.sub(r"(?<=[0-9a-f]{2})\+(?=[0-9a-f]{2})", " ", stroke).split(" ") for stroke in strokes.split(" ")]
-    until(lambda: machine.strokes == [key for keys in wanted for key in keys], "the keys")
+    wait_until(lambda: machine.strokes == [key for keys in wanted for key in keys], "the keys")
     assert all(machine.keys.count((code, True)) == machine.keys.count((code, False)) for code, _ in machine.keys)
 
 
-def test_a_character_that_the_layout_lacks_is_named_before_anything_is_sent(screen, machine, shot):
+def test_a_character_that_the_layout_lacks_is_named_before_anything_is_sent(screen, machine, screenshot):
     type_text(screen, "abcê€\u00a0", "en-us")
     said = screen.locator("#text output")
     expect(said).to_contain_text("The layout English (US) does not have “ê”, “€”, U+00A0. Nothing was typed")
-    shot("missing")
+    screenshot("missing")
     assert machine.keys == []
 
 
-def test_a_long_text_shows_its_progress_and_can_be_stopped(screen, machine, shot):
+def test_a_long_text_shows_its_progress_and_can_be_stopped(screen, machine, screenshot):
     type_text(screen, "abcd " * 800, "en-us")
-    until(lambda: len(machine.strokes) > 20, "the first keys")
+    wait_until(lambda: len(machine.strokes) > 20, "the first keys")
     bar = screen.get_by_role("progressbar", name="Typed")
-    until(lambda: 0 < int(bar.get_attribute("value")) < int(bar.get_attribute("max")) == 4000, "the progress")
-    shot("typing")
+    wait_until(lambda: 0 < int(bar.get_attribute("value")) < int(bar.get_attribute("max")) == 4000, "the progress")
+    screenshot("typing")
     screen.get_by_role("button", name="Stop").click()
     said = screen.locator("#text output")
     expect(said).to_have_text(re.compile(r"Stopped after \d+ of 4000 characters\."))
     typed = int(re.search(r"\d+", said.inner_text())[0])
-    until(lambda: len(machine.strokes) >= typed, "the last keys")
+    wait_until(lambda: len(machine.strokes) >= typed, "the last keys")
     time.sleep(0.5)  # for what must not come
     assert len(machine.strokes) == typed
 
@@ -151,7 +151,7 @@ def test_what_my_keys_write_in_the_layout_of_the_machine(screen, machine):
     """By place as a rule; by character for who has another keyboard than the machine. Shortcuts stay places."""
     screen.locator("#view canvas").click()
     screen.keyboard.press("y")
-    until(lambda: machine.strokes == ["15"], "the key at its place")
+    wait_until(lambda: machine.strokes == ["15"], "the key at its place")
     screen.get_by_role("button", name="Send keys").click()
     wish = screen.get_by_role("menuitemcheckbox", name="Send what my keys write", include_hidden=True)
     wish.click()
@@ -159,87 +159,89 @@ def test_what_my_keys_write_in_the_layout_of_the_machine(screen, machine):
     screen.keyboard.press("y")
     screen.keyboard.press("Shift+?")
     screen.keyboard.press("Control+y")
-    until(lambda: machine.strokes == ["15", "2c", "Shift+0c", "Ctrl+15"], "the keys")
+    wait_until(lambda: machine.strokes == ["15", "2c", "Shift+0c", "Ctrl+15"], "the keys")
     screen.keyboard.down("Shift")
     screen.keyboard.press("@")
     screen.keyboard.up("Shift")
-    until(lambda: machine.strokes[-1] == "AltGr+10", "a character that needs no Shift there")
+    wait_until(lambda: machine.strokes[-1] == "AltGr+10", "a character that needs no Shift there")
 
 
-def test_combinations_from_the_menu_by_keyboard_alone(screen, machine, shot):
+def test_combinations_from_the_menu_by_keyboard_alone(screen, machine, screenshot):
     """The menu is walked with arrows, and the focus goes back to the screen."""
     screen.get_by_role("button", name="Send keys").focus()
     screen.keyboard.press("Enter")
     expect(screen.get_by_role("menuitem", name="Ctrl Alt Del")).to_be_focused()
-    shot("menu")
+    screenshot("menu")
     screen.keyboard.press("ArrowDown")
     screen.keyboard.press("Enter")
-    until(lambda: machine.strokes == ["Ctrl+Alt+0e"], "Ctrl-Alt-Backspace")
+    wait_until(lambda: machine.strokes == ["Ctrl+Alt+0e"], "Ctrl-Alt-Backspace")
     screen.get_by_role("button", name="Send keys").click()
     screen.get_by_role("menuitem", name="Ctrl Alt F7").click()
-    until(lambda: machine.strokes[-1] == "Ctrl+Alt+41", "Ctrl-Alt-F7")
+    wait_until(lambda: machine.strokes[-1] == "Ctrl+Alt+41", "Ctrl-Alt-F7")
     screen.keyboard.press("x")
-    until(lambda: machine.strokes[-1] == "2d", "a key on the screen")
+    wait_until(lambda: machine.strokes[-1] == "2d", "a key on the screen")
 
 
 def test_keys_reach_the_machine_only_from_the_stage(screen, machine):
     screen.locator("#view canvas").click()
     screen.keyboard.press("Tab")
-    until(lambda: machine.strokes == ["0f"], "the tabulator")
+    wait_until(lambda: machine.strokes == ["0f"], "the tabulator")
     screen.keyboard.press("Control+F6")
     expect(screen.get_by_role("link", name="Back to web-1")).to_be_focused()
-    until(lambda: machine.keys.count((0x1D, False)) == 1, "the end of Ctrl")
+    wait_until(lambda: machine.keys.count((0x1D, False)) == 1, "the end of Ctrl")
     screen.keyboard.press("a")
     screen.keyboard.press("Tab")
     time.sleep(0.3)  # for what must not come
     assert machine.strokes == ["0f"]
 
 
-def test_a_new_session_follows_an_interruption(screen, machine, panel, shot, complaints):
+def test_a_new_session_follows_an_interruption(screen, machine, panel, screenshot, console_errors):
     """The page gets the new session's address, and says all the while what happens."""
     before = screen.url
     panel.again = 503, {"message": "No worker is free.", "reason": None}
-    drop(machine)
+    drop_connections(machine)
     expect(screen.locator("#notice p")).to_contain_text("No worker is free. Trying again in")
     assert screen.title() == "web-1 · interrupted"
-    shot("interrupted")
+    screenshot("interrupted")
     panel.again = None
     screen.get_by_role("button", name="Open again").click()
     expect(screen.locator("#status")).to_have_text("Connected")
     assert screen.url != before
     assert panel.url in screen.url
-    drop(machine)
-    until(lambda: panel.minted == 3, "a session that the page asked for by itself")
+    drop_connections(machine)
+    wait_until(lambda: panel.minted == 3, "a session that the page asked for by itself")
     expect(screen.locator("#status")).to_have_text("Connected")
-    provoked(complaints, "503")
+    remove_expected_errors(console_errors, "503")
 
 
-def test_who_is_not_signed_in_is_told_so(screen, machine, panel, shot, complaints):
+def test_who_is_not_signed_in_is_told_so(screen, machine, panel, screenshot, console_errors):
     panel.again = 401, {"message": "Unauthenticated.", "reason": None}
-    drop(machine)
+    drop_connections(machine)
     expect(screen.locator("#status")).to_have_text("The console has closed. Sign in to open it again.")
     link = screen.get_by_role("link", name="Sign in")
     assert link.get_attribute("href") == "/sign-in?next=/instances/1"
-    shot("sign-in")
-    provoked(complaints, "401")
+    screenshot("sign-in")
+    remove_expected_errors(console_errors, "401")
 
 
-def test_why_it_closed_is_said_in_a_sentence(screen, panel, shot):
+def test_why_it_closed_is_said_in_a_sentence(screen, panel, screenshot):
     """A console that the panel closed is not opened again by itself."""
-    panel.consoles.close({"session": next(iter(panel.sessions))}, close_codes.CLOSED.saying("web-1 was suspended."))
+    panel.consoles.close(
+        {"session": next(iter(panel.sessions))}, close_codes.CLOSED.with_message("web-1 was suspended.")
+    )
     expect(screen.locator("#notice p")).to_have_text("web-1 was suspended.")
     expect(screen.locator("#status")).to_have_text("web-1 was suspended.")
     expect(screen.get_by_role("button", name="Open again")).to_be_visible()
-    shot("closed")
+    screenshot("closed")
     assert panel.minted == 1
 
 
-def test_a_machine_that_is_off_can_be_started_here(screen, machine, panel, shot):
+def test_a_machine_that_is_off_can_be_started_here(screen, machine, panel, screenshot):
     panel.told = {"power": "off"}
-    drop(machine)
+    drop_connections(machine)
     expect(screen.get_by_role("heading", name="web-1 is off")).to_be_visible()
     assert screen.title() == "web-1 · off"
-    shot("off")
+    screenshot("off")
     screen.get_by_role("button", name="Start").click()
     expect(screen.locator("#status")).to_have_text("web-1 is told to start.")
     panel.told = {}
@@ -247,13 +249,13 @@ def test_a_machine_that_is_off_can_be_started_here(screen, machine, panel, shot)
     assert panel.powered == ["start"]
 
 
-def test_power_asks_first(screen, panel, shot):
+def test_power_asks_first(screen, panel, screenshot):
     screen.get_by_role("button", name="Power").click()
     expect(screen.get_by_role("menuitem", name="Start")).to_be_disabled()
     screen.get_by_role("menuitem", name="Power off").click()
     dialog = screen.get_by_role("dialog")
     expect(dialog).to_contain_text("It loses power.")
-    shot("question")
+    screenshot("question")
     screen.keyboard.press("Escape")
     expect(dialog).to_be_hidden()
     assert panel.powered == []
@@ -270,10 +272,10 @@ def test_both_clipboards(screen, machine):
     screen.get_by_role("button", name="Clipboard").click()
     expect(screen.get_by_label("Copied in the machine")).to_have_value("from the machine")
     screen.get_by_role("button", name="Copy").click()
-    until(lambda: screen.evaluate("navigator.clipboard.readText()") == "from the machine", "the copy")
+    wait_until(lambda: screen.evaluate("navigator.clipboard.readText()") == "from the machine", "the copy")
     screen.get_by_label("For the machine").fill("to the machine")
     screen.get_by_role("button", name="Send", exact=True).click()
-    until(lambda: machine.pasted == [b"to the machine"], "the text")
+    wait_until(lambda: machine.pasted == [b"to the machine"], "the text")
 
 
 def test_a_picture_is_saved(screen, machine):
@@ -289,10 +291,10 @@ def test_a_picture_is_saved(screen, machine):
 
 def test_actual_size_and_fitted(screen):
     canvas = screen.locator("#view canvas")
-    until(lambda: canvas.bounding_box()["width"] > WIDTH, "the fitted picture")
+    wait_until(lambda: canvas.bounding_box()["width"] > WIDTH, "the fitted picture")
     screen.get_by_role("button", name="View").click()
     screen.get_by_role("menuitemradio", name="Actual size").click()
-    until(lambda: canvas.bounding_box()["width"] == WIDTH, "the actual size")
+    wait_until(lambda: canvas.bounding_box()["width"] == WIDTH, "the actual size")
     screen.get_by_role("button", name="View").click()
     expect(screen.get_by_role("menuitemradio", name="Actual size")).to_be_checked()
 
@@ -300,13 +302,13 @@ def test_actual_size_and_fitted(screen):
 def test_full_screen_hides_the_bar_until_it_is_needed(screen):
     bar = screen.locator(".bar")
     screen.get_by_role("button", name="Full screen").click()
-    until(lambda: screen.evaluate("document.fullscreenElement !== null"), "the full screen")
+    wait_until(lambda: screen.evaluate("document.fullscreenElement !== null"), "the full screen")
     screen.locator("#view canvas").click()
-    until(lambda: bar.bounding_box()["y"] < -30, "the bar to go")
+    wait_until(lambda: bar.bounding_box()["y"] < -30, "the bar to go")
     screen.keyboard.press("Control+F6")
-    until(lambda: bar.bounding_box()["y"] == 0, "the bar to come back")
+    wait_until(lambda: bar.bounding_box()["y"] == 0, "the bar to come back")
     screen.get_by_role("button", name="Full screen").click()
-    until(lambda: screen.evaluate("document.fullscreenElement === null"), "the window")
+    wait_until(lambda: screen.evaluate("document.fullscreenElement === null"), "the window")
 
 
 def test_a_phone_has_the_keys_it_lacks(browser, panel, machine):
@@ -323,15 +325,15 @@ def test_a_phone_has_the_keys_it_lacks(browser, panel, machine):
     expect(keys.get_by_role("button", name="Ctrl")).to_have_attribute("aria-pressed", "true")
     keys.get_by_role("button", name="Left", exact=True).tap()
     expect(keys.get_by_role("button", name="Ctrl")).to_have_attribute("aria-pressed", "false")
-    until(lambda: machine.strokes == ["Ctrl+cb"], "Ctrl-Left")
+    wait_until(lambda: machine.strokes == ["Ctrl+cb"], "Ctrl-Left")
     keys.get_by_role("button", name="Open the keyboard of this device").tap()
     expect(page.locator("#phone")).to_be_focused()
     page.keyboard.insert_text("y@")
-    until(lambda: machine.strokes == ["Ctrl+cb", "2c", "AltGr+10"], "what the phone wrote")
+    wait_until(lambda: machine.strokes == ["Ctrl+cb", "2c", "AltGr+10"], "what the phone wrote")
     page.keyboard.press("Backspace")
     keys.get_by_role("button", name="Ctrl").tap()
     page.keyboard.insert_text("c")
-    until(lambda: machine.strokes[-2:] == ["0e", "Ctrl+2e"], "Ctrl-C")
+    wait_until(lambda: machine.strokes[-2:] == ["0e", "Ctrl+2e"], "Ctrl-C")
     context.close()
 
 

@@ -5,20 +5,20 @@ import json
 import pytest
 from playwright.sync_api import expect
 
-from panel.services.webhooks.signing import signature
+from panel.services.webhooks.signing import sign_payload
 from tests.browser.test_tokens import CUSTOMER, running, sign_in  # noqa: F401
-from tests.processes.conftest import fresh, installation, wait_for  # noqa: F401
-from tests.support.webhook_receiver import Authority, Receiver
+from tests.processes.conftest import fresh_installation, installation, wait_until  # noqa: F401
+from tests.support.webhook_receiver import CertificateAuthority, Receiver
 
 pytestmark = [pytest.mark.browser, pytest.mark.processes]
 
-SOON = 20_000
+PAGE_TIMEOUT_MS = 20_000
 """Milliseconds that a delivery may take here, where everything runs on little."""
 
 
 @pytest.fixture
 def authority():
-    return Authority()
+    return CertificateAuthority()
 
 
 @pytest.fixture
@@ -29,14 +29,14 @@ def receiver(authority, tmp_path_factory):
 
 
 @pytest.fixture
-def settings(authority, tmp_path_factory):
+def installation_settings(authority, tmp_path_factory):
     """A laboratory: this machine is taken for public, and its authority is trusted."""
     path = tmp_path_factory.mktemp("authority") / "ca.pem"
     path.write_text(authority.pem)
     return {"PANEL_WEBHOOK_ALLOWED_NETWORKS": "127.0.0.0/8", "PANEL_WEBHOOK_CA_FILE": str(path)}
 
 
-def test_a_webhook_is_made_tried_and_looked_at(page, running, receiver, fresh, shot):  # noqa: F811
+def test_a_webhook_is_made_tried_and_looked_at(page, running, receiver, fresh_installation, screenshot):  # noqa: F811
     """WHK-04, WHK-56, DLV-01, DLV-08: with a secret that the form made up."""
     sign_in(page, running, CUSTOMER)
     page.get_by_role("link", name="Webhooks").first.click()
@@ -51,18 +51,18 @@ def test_a_webhook_is_made_tried_and_looked_at(page, running, receiver, fresh, s
     expect(page.get_by_text("10.0.0.1, which is not a public address")).to_be_visible()
     page.get_by_label("Address").fill(receiver.url("/hook?token=t0p"))
     expect(page.get_by_label("Secret", exact=True)).to_have_value(secret)
-    shot("form")
+    screenshot("form")
     page.get_by_role("button", name="Create webhook").last.click()
     expect(page.get_by_text("Nothing was sent yet")).to_be_visible()
 
     page.get_by_label("Kind of the test event").select_option("instance.deployed")
     page.get_by_role("button", name="Send test event").click()
     row = page.locator("#webhook tbody tr")
-    expect(row).to_contain_text("Delivered", timeout=SOON)
+    expect(row).to_contain_text("Delivered", timeout=PAGE_TIMEOUT_MS)
     expect(row).to_contain_text("Test")
-    shot("delivered")
+    screenshot("delivered")
     (post,) = receiver.posts
-    assert post.headers["X-Signature-256"] == signature(post.body, secret)
+    assert post.headers["X-Signature-256"] == sign_payload(post.body, secret)
     assert post.headers["X-Hypervisor-Event"] == "instance.deployed"
     assert json.loads(post.body)["event"]["data"] == {"test": True}
 
@@ -71,16 +71,16 @@ def test_a_webhook_is_made_tried_and_looked_at(page, running, receiver, fresh, s
     expect(page.get_by_text("X-Signature-256: sha256=•••")).to_be_visible()
     receiver.answer = 500
     page.get_by_role("button", name="Send again").click()
-    expect(page.locator("#delivery")).to_contain_text("Failed", timeout=SOON)
+    expect(page.locator("#delivery")).to_contain_text("Failed", timeout=PAGE_TIMEOUT_MS)
     expect(page.locator("#delivery")).to_contain_text("The receiver answered 500")
-    shot("failed")
+    screenshot("failed")
     receiver.answer = 200
     page.get_by_role("button", name="Send again").click()
-    expect(page.locator("#delivery")).to_contain_text("Delivered", timeout=SOON)
+    expect(page.locator("#delivery")).to_contain_text("Delivered", timeout=PAGE_TIMEOUT_MS)
     assert len({post.headers["X-Hypervisor-Delivery"] for post in receiver.posts}) == 3
     assert len({post.headers["X-Hypervisor-Event-Id"] for post in receiver.posts}) == 1
 
-    token = fresh[1]
+    token = fresh_installation[1]
     location = running.call("GET", "/api/cloud-service/locations", token=token)[1]["data"][0]["id"]
     groups = f"/api/cloud-service/location/{location}/plan-group"
     group = running.call("GET", groups + "s", token=token)[1][0]["id"]
@@ -88,8 +88,8 @@ def test_a_webhook_is_made_tried_and_looked_at(page, running, receiver, fresh, s
     wanted = {"location_id": location, "plan_id": plan, "display_name": "Zürich"}
     status, answer = running.call("POST", "/api/cloud-service/instances", wanted, token)
     assert status < 300, answer
-    created = wait_for(lambda: [p for p in receiver.posts if b"instance.created" in p.body], "the event")[0]
-    assert created.headers["X-Signature-256"] == signature(created.body, secret)
+    created = wait_until(lambda: [p for p in receiver.posts if b"instance.created" in p.body], "the event")[0]
+    assert created.headers["X-Signature-256"] == sign_payload(created.body, secret)
     assert json.loads(created.body)["instance"]["id"] == answer["instance"]["id"]
 
     page.get_by_role("link", name="Webhook", exact=True).click()

@@ -4,7 +4,7 @@ import struct
 import threading
 
 from tests.support import vnc_server
-from tests.support.vnc_server import take
+from tests.support.vnc_server import read_exactly
 
 WIDTH, HEIGHT = 640, 400
 QEMU_KEYS = -258
@@ -13,7 +13,7 @@ QEMU_KEYS = -258
 NAMES = {0x1D: "Ctrl", 0x2A: "Shift", 0x38: "Alt", 0xB8: "AltGr"}
 
 
-class Machine(vnc_server.Server):
+class VncMachine(vnc_server.VncServer):
     """`keys` are (scancode, down) in the order in which they came; `pasted` what was put into its clipboard."""
 
     def __init__(self):
@@ -41,25 +41,25 @@ class Machine(vnc_server.Server):
             changed = True
             match kind[0]:
                 case 0:
-                    take(connection, 19)
+                    read_exactly(connection, 19)
                 case 2:
-                    (count,) = struct.unpack(">xH", take(connection, 3))
-                    take(connection, 4 * count)
+                    (count,) = struct.unpack(">xH", read_exactly(connection, 3))
+                    read_exactly(connection, 4 * count)
                     connection.sendall(struct.pack(">BxHHHHHi", 0, 1, 0, 0, 0, 0, QEMU_KEYS))
                 case 3:
-                    incremental, *_ = take(connection, 9)
+                    incremental, *_ = read_exactly(connection, 9)
                     changed, asked = not incremental, True
                 case 5:
-                    take(connection, 5)
+                    read_exactly(connection, 5)
                 case 6:
-                    (length,) = struct.unpack(">xxxi", take(connection, 7))
-                    self.pasted.append(take(connection, abs(length)))
+                    (length,) = struct.unpack(">xxxi", read_exactly(connection, 7))
+                    self.pasted.append(read_exactly(connection, abs(length)))
                 case 255:
-                    down, _, code = struct.unpack(">xHII", take(connection, 11))
+                    down, _, code = struct.unpack(">xHII", read_exactly(connection, 11))
                     self.keys.append((code, bool(down)))
             if asked and changed:
                 shade = (shade + 40) % 200
-                connection.sendall(picture(shade))
+                connection.sendall(picture_rectangle(shade))
                 self.drawn.set()
                 asked = False
 
@@ -73,7 +73,7 @@ def pixel_format():
     return struct.pack(">BBBBHHHBBBxxx", 32, 24, 0, 1, 255, 255, 255, 16, 8, 0)
 
 
-def picture(shade):
+def picture_rectangle(shade):
     """One rectangle of one colour, in RRE."""
     head = struct.pack(">BxHHHHHi", 0, 1, 0, 0, WIDTH, HEIGHT, 2)
     return head + struct.pack(">I", 0) + bytes([shade, 80, 120, 0])

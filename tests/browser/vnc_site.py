@@ -9,8 +9,8 @@ from flask import Blueprint, Flask, jsonify, render_template, request
 from werkzeug.serving import WSGIRequestHandler, make_server
 
 from consoles import fd_passing
-from consoles.event_loop import Pump
-from consoles.server import Consoles
+from consoles.event_loop import EventLoop
+from consoles.server import ConsoleServer
 from panel.core.config import ROOT, Config
 from panel.core.errors import Problem
 from panel.web import assets, layout
@@ -34,7 +34,7 @@ class Quiet(WSGIRequestHandler):
         """Nobody reads it."""
 
 
-class Panel:
+class FakePanel:
     """`again` is the refusal of new sessions, (status, body) or None; `told` what it says of a session that ended."""
 
     def __init__(self, machine, keymap="de"):
@@ -43,7 +43,9 @@ class Panel:
         self.sessions = {}
         """Secret to state."""
         self.directory = tempfile.TemporaryDirectory()
-        self.consoles = Consoles(Path(self.directory.name) / "consoles.sock", report=self.report, pump=Pump(goodbye=1))
+        self.consoles = ConsoleServer(
+            Path(self.directory.name) / "consoles.sock", report=self.report, event_loop=EventLoop(goodbye=1)
+        )
         self.consoles.start()
         self.server = make_server("127.0.0.1", 0, self.application(), threaded=True, request_handler=Quiet)
         self.server.daemon_threads = True
@@ -77,13 +79,13 @@ class Panel:
         app.extensions["config"] = Config(public_url="http://127.0.0.1")
         app.jinja_env.trim_blocks = app.jinja_env.lstrip_blocks = True
         app.jinja_env.globals |= {
-            "asset": assets.asset,
-            "icon_address": assets.icon_address,
+            "asset": assets.asset_url,
+            "icon_address": assets.icon_url,
             "ui": layout.Macros(app.jinja_env),
-            "nonce": layout.nonce,
+            "nonce": layout.csp_nonce,
         }
         app.register_blueprint(assets.bp)
-        app.after_request(layout.seal)
+        app.after_request(layout.set_security_headers)
         sign_in = Blueprint("sign_in", __name__)
         sign_in.add_url_rule("/sign-in", "show", lambda: "sign in")
         app.register_blueprint(sign_in)
@@ -127,11 +129,11 @@ class Panel:
 
         @app.route("/vnc/", websocket=True)
         def vnc():
-            fd_passing.check_handshake(request.environ)
+            fd_passing.ensure_websocket_handshake(request.environ)
             target = {"host": self.machine.host, "port": self.machine.port, "node_password": "nodepass"}
             target |= {"password": "onceonly"}
             note = {"kind": "screen", "id": request.args["session"], "labels": {}, "target": target}
-            fd_passing.hand_over(request.environ, self.consoles.path, note)
-            return fd_passing.HandedOver()
+            fd_passing.pass_socket(request.environ, self.consoles.path, note)
+            return fd_passing.SocketPassed()
 
         return app

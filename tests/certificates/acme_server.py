@@ -12,13 +12,13 @@ from pathlib import Path
 from threading import Thread
 from typing import NamedTuple
 
-from tests.processes.conftest import free_port, wait_for
-from tests.support.webhook_receiver import Authority
+from tests.processes.conftest import find_free_port, wait_until
+from tests.support.webhook_receiver import CertificateAuthority
 
-PANEL = "127.0.0.1"
+PANEL_ADDRESS = "127.0.0.1"
 """Where every name leads, unless a test says otherwise: to the panel."""
 
-STRANGER = "127.0.0.2"
+FOREIGN_ADDRESS = "127.0.0.2"
 """Somebody else's web server, at the same port."""
 
 
@@ -40,18 +40,18 @@ class Pebble(NamedTuple):
 
 
 @contextmanager
-def pebble(directory):
+def run_pebble(directory):
     """It runs until the block ends."""
-    own, dns, names, acme, management = Authority(), *(free_port() for _ in range(4))
+    own, dns, names, acme, management = CertificateAuthority(), *(find_free_port() for _ in range(4))
     certificate = str(own.issue(directory))
-    made = Pebble(f"https://127.0.0.1:{acme}/dir", free_port(), own.pem, f"http://127.0.0.1:{names}")
+    made = Pebble(f"https://127.0.0.1:{acme}/dir", find_free_port(), own.pem, f"http://127.0.0.1:{names}")
     settings = {
         "listenAddress": f"127.0.0.1:{acme}",
         "managementListenAddress": f"127.0.0.1:{management}",
         "certificate": certificate,
         "privateKey": certificate,
         "httpPort": made.port,
-        "tlsPort": free_port(),
+        "tlsPort": find_free_port(),
         "ocspResponderURL": "",
         "externalAccountBindingRequired": False,
         "certificateValidityPeriod": 90 * 24 * 3600,
@@ -59,33 +59,39 @@ def pebble(directory):
     (directory / "pebble.json").write_text(json.dumps({"pebble": settings}))
     servers = ("http01", "https01", "tlsalpn01")
     resolver = ["pebble-challtestsrv", "-dns01", f"127.0.0.1:{dns}", "-management", f"127.0.0.1:{names}"]
-    resolver += ["-defaultIPv4", PANEL, "-defaultIPv6", "", *(word for each in servers for word in (f"-{each}", ""))]
+    resolver += [
+        "-defaultIPv4",
+        PANEL_ADDRESS,
+        "-defaultIPv6",
+        "",
+        *(word for each in servers for word in (f"-{each}", "")),
+    ]
     authority = ["pebble", "-config", str(directory / "pebble.json"), "-dnsserver", f"127.0.0.1:{dns}", "-strict"]
     with ExitStack() as ends:
         for words in (resolver, authority):
-            ends.callback(end, start(words, directory))
-        wait_for(lambda: "ACME directory available" in log(directory, "pebble"), "Pebble")
-        wait_for(lambda: answers(made.names), "Pebble's DNS")
+            ends.callback(stop_process, start_process(words, directory))
+        wait_until(lambda: "ACME directory available" in read_log(directory, "pebble"), "Pebble")
+        wait_until(lambda: is_answering(made.names), "Pebble's DNS")
         yield made
 
 
-def start(words, directory):
+def start_process(words, directory):
     # It neither dawdles, nor loses nonces by chance, nor remembers proofs.
     wanted = {"PEBBLE_VA_NOSLEEP": "1", "PEBBLE_WFE_NONCEREJECT": "0", "PEBBLE_AUTHZREUSE": "0"}
     with (directory / f"{words[0]}.log").open("w") as output:
         return subprocess.Popen(words, env=os.environ | wanted, stdout=output, stderr=output)
 
 
-def end(process):
+def stop_process(process):
     process.kill()
     process.wait()
 
 
-def log(directory, name):
+def read_log(directory, name):
     return Path(directory, f"{name}.log").read_text()
 
 
-def answers(url):
+def is_answering(url):
     try:
         urllib.request.urlopen(url, timeout=5).close()
     except urllib.error.HTTPError:
@@ -106,7 +112,7 @@ def web_server(port, reply):
         def log_message(self, *_):
             pass
 
-    server = ThreadingHTTPServer((STRANGER, port), Handler)
+    server = ThreadingHTTPServer((FOREIGN_ADDRESS, port), Handler)
     Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
     try:
         yield
@@ -115,7 +121,7 @@ def web_server(port, reply):
         server.server_close()
 
 
-def says(text):
+def answer_with(text):
     def reply(handler):
         handler.send_response(200)
         handler.send_header("Content-Length", str(len(text)))
@@ -125,7 +131,7 @@ def says(text):
     return reply
 
 
-def sends_on(to):
+def redirect_to(to):
     def reply(handler):
         handler.send_response(302)
         handler.send_header("Location", to + handler.path)

@@ -15,7 +15,7 @@ CURVE = ec.SECP256R1()
 SHA256 = hashes.SHA256()
 
 
-class Made(NamedTuple):
+class IssuedCertificate(NamedTuple):
     """A certificate with its key: as objects, and as PEM texts."""
 
     certificate: x509.Certificate
@@ -27,7 +27,7 @@ class Made(NamedTuple):
 
     @property
     def key_pem(self):
-        return key_pem(self.key)
+        return to_key_pem(self.key)
 
     def body(self, *above, **more):
         """What is sent to store it, with the certificates above it as the chain."""
@@ -35,12 +35,14 @@ class Made(NamedTuple):
         return {"certificate": self.pem, "private_key": self.key_pem, **chain, **more}
 
 
-def key_pem(key, encryption=None, form=serialization.PrivateFormat.PKCS8):
+def to_key_pem(key, encryption=None, form=serialization.PrivateFormat.PKCS8):
     how = encryption or serialization.NoEncryption()
     return key.private_bytes(serialization.Encoding.PEM, form, how).decode()
 
 
-def made(domains=("shop.example.com",), *, by=None, key=None, days=90, before=1, ca=None, name="shop", signed=SHA256):
+def issue_certificate(
+    domains=("shop.example.com",), *, by=None, key=None, days=90, before=1, ca=None, name="shop", signed=SHA256
+):
     """A certificate for the domains (None: without alternative names) that ends in so many days, signed `by` another
     one or by itself. `ca` says whether it is an authority's (None: it does not say)."""
     key = key or ec.generate_private_key(CURVE)
@@ -60,21 +62,21 @@ def made(domains=("shop.example.com",), *, by=None, key=None, days=90, before=1,
     if domains is not None:
         hosts = [each if isinstance(each, x509.GeneralName) else x509.DNSName(each) for each in domains]
         builder = builder.add_extension(x509.SubjectAlternativeName(hosts), critical=False)
-    return Made(builder.sign(by.key if by else key, signed), key)
+    return IssuedCertificate(builder.sign(by.key if by else key, signed), key)
 
 
 class Chain(NamedTuple):
-    leaf: Made
-    issuing: Made
-    root: Made
+    leaf: IssuedCertificate
+    issuing: IssuedCertificate
+    root: IssuedCertificate
 
 
 @pytest.fixture(scope="session")
 def chain():
     """A root, an authority below it, and a certificate of that."""
-    root = made(None, ca=True, name="Root", days=3000)
-    issuing = made(None, by=root, ca=True, name="Issuing", days=1000)
-    return Chain(made(("shop.example.com", "www.example.com"), by=issuing), issuing, root)
+    root = issue_certificate(None, ca=True, name="Root", days=3000)
+    issuing = issue_certificate(None, by=root, ca=True, name="Issuing", days=1000)
+    return Chain(issue_certificate(("shop.example.com", "www.example.com"), by=issuing), issuing, root)
 
 
 @pytest.fixture(scope="session")
@@ -83,11 +85,11 @@ def rsa_key():
 
 
 @pytest.fixture
-def upload(as_):
+def upload(api_as):
     """Sends a certificate; gives its row, or the refusal's errors."""
 
     def upload(each, *above, who="owner", **more):
-        answer = as_(who, "POST", "/api/certificates", json=each.body(*above, **more))
+        answer = api_as(who, "POST", "/api/certificates", json=each.body(*above, **more))
         return answer.json["certificate"] if answer.status_code == 200 else answer.json
 
     return upload

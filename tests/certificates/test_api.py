@@ -9,12 +9,12 @@ from sqlalchemy import text
 from panel.core import clock
 from panel.core.db import session
 from panel.models import Certificate
-from tests.certificates.conftest import made
+from tests.certificates.conftest import issue_certificate
 
 ITEM = "/api/certificate/{}"
 
 
-def test_a_certificate_is_uploaded_listed_and_shown(as_, chain, upload):
+def test_a_certificate_is_uploaded_listed_and_shown(api_as, chain, upload):
     """LBA-06, LBA-07"""
     row = upload(chain.leaf, chain.issuing, chain.root)
     assert (row["type"], row["status"], row["name"]) == ("manual", "active", "shop.example.com")
@@ -25,21 +25,21 @@ def test_a_certificate_is_uploaded_listed_and_shown(as_, chain, upload):
     assert ends == chain.leaf.certificate.not_valid_after_utc
     assert row["certificate"] == chain.leaf.pem
     assert row["chain"] == chain.issuing.pem + chain.root.pem
-    shown = as_("owner", "GET", ITEM.format(row["id"])).json["certificate"]
+    shown = api_as("owner", "GET", ITEM.format(row["id"])).json["certificate"]
     assert shown == row
-    [listed] = as_("owner", "GET", "/api/certificates").json["data"]
+    [listed] = api_as("owner", "GET", "/api/certificates").json["data"]
     assert listed.items() <= row.items()
     assert row.keys() - listed.keys() == {"certificate", "chain"}
 
 
-def test_the_key_is_kept_encrypted_and_never_shown(as_, chain, upload, caplog):
+def test_the_key_is_kept_encrypted_and_never_shown(api_as, chain, upload, caplog):
     row = upload(chain.leaf)
     words = chain.leaf.key_pem.splitlines()[1]
     assert session.get(Certificate, row["id"]).private_key == chain.leaf.key_pem
     at_rest = session.execute(text("select * from certificates")).mappings().one()
     assert words not in str(dict(at_rest))
     answers = [
-        as_("owner", method, path, json=body).text
+        api_as("owner", method, path, json=body).text
         for method, path, body in (
             ("GET", ITEM.format(row["id"]), None),
             ("GET", "/api/certificates", None),
@@ -64,18 +64,18 @@ def test_the_key_is_kept_encrypted_and_never_shown(as_, chain, upload, caplog):
         (timedelta(days=-400), "expired"),
     ],
 )
-def test_the_status_comes_from_the_end(as_, upload, left, status):
+def test_the_status_comes_from_the_end(api_as, upload, left, status):
     """LBA-07, LBA-08, LBA-09"""
-    row = upload(made(days=left, before=500))
+    row = upload(issue_certificate(days=left, before=500))
     assert (row["status"], row["days_left"]) == (status, max(0, (left - timedelta(seconds=1)).days))
     for each in ("active", "expiring", "expired", "pending", "failed"):
-        found = as_("owner", "GET", f"/api/certificates?status={each}").json["data"]
+        found = api_as("owner", "GET", f"/api/certificates?status={each}").json["data"]
         assert [one["id"] for one in found] == ([row["id"]] if each == status else [])
 
 
-def test_time_goes_on(as_, upload, monkeypatch):
+def test_certificate_status_follows_clock(api_as, upload, monkeypatch):
     """LBA-08, LBA-09: nobody has to touch the row."""
-    row = upload(made(days=90))
+    row = upload(issue_certificate(days=90))
     now = clock.now()
     for days, status in ((59, "active"), (61, "expiring"), (91, "expired")):
         monkeypatch.setattr(clock, "now", lambda days=days: now + timedelta(days=days))
@@ -83,12 +83,12 @@ def test_time_goes_on(as_, upload, monkeypatch):
         assert cast_row.status == status
 
 
-def test_lists_are_ordered_filtered_and_searched(as_, upload):
+def test_lists_are_ordered_filtered_and_searched(api_as, upload):
     for name, domain, days in (("b", "one.example", 50), ("a", "two.example", 10), ("c", "three.example", 90)):
-        upload(made((domain,), days=days), name=name)
+        upload(issue_certificate((domain,), days=days), name=name)
 
     def names(query):
-        return "".join(row["name"] for row in as_("owner", "GET", f"/api/certificates?{query}").json["data"])
+        return "".join(row["name"] for row in api_as("owner", "GET", f"/api/certificates?{query}").json["data"])
 
     assert (names(""), names("dir=asc")) == ("cab", "bac")
     assert (names("sort=name&dir=asc"), names("sort=name")) == ("abc", "cba")
@@ -96,29 +96,29 @@ def test_lists_are_ordered_filtered_and_searched(as_, upload):
     assert (names("search=two.ex"), names("search=C"), names("search=%25")) == ("a", "c", "")
     assert (names("type=manual"), names("status=active&sort=name&dir=asc")) == ("cab", "bc")
     for wrong in ("status=nosuch", "type=nosuch", "sort=id", "dir=up", "per_page=101"):
-        assert as_("owner", "GET", f"/api/certificates?{wrong}").status_code == 422
+        assert api_as("owner", "GET", f"/api/certificates?{wrong}").status_code == 422
 
 
-def test_a_list_costs_the_same_however_long_it_is(as_, upload, queries):
-    upload(made())
+def test_a_list_costs_the_same_however_long_it_is(api_as, upload, queries):
+    upload(issue_certificate())
 
     def cost():
         queries.clear()
-        assert as_("owner", "GET", "/api/certificates").status_code == 200
+        assert api_as("owner", "GET", "/api/certificates").status_code == 200
         return len(queries)
 
     before = cost()
     for _ in range(4):
-        upload(made())
+        upload(issue_certificate())
     assert cost() == before
 
 
-def test_a_certificate_is_renamed_and_replaced(as_, chain, upload):
+def test_a_certificate_is_renamed_and_replaced(api_as, chain, upload):
     row = upload(chain.leaf, chain.issuing)
     path = ITEM.format(row["id"])
-    assert as_("owner", "PATCH", path, json={"name": "Shop"}).json["certificate"]["name"] == "Shop"
-    new = made(("new.example.com",), days=200)
-    answer = as_("owner", "PATCH", path, json=new.body())
+    assert api_as("owner", "PATCH", path, json={"name": "Shop"}).json["certificate"]["name"] == "Shop"
+    new = issue_certificate(("new.example.com",), days=200)
+    answer = api_as("owner", "PATCH", path, json=new.body())
     changed = answer.json["certificate"]
     assert (changed["id"], changed["name"], changed["domains"]) == (row["id"], "Shop", ["new.example.com"])
     assert (changed["chain"], changed["days_left"]) == (None, 199)
@@ -127,38 +127,38 @@ def test_a_certificate_is_renamed_and_replaced(as_, chain, upload):
 
 
 @pytest.mark.parametrize("left_out", ["certificate", "private_key", "both"])
-def test_a_replacement_is_whole_or_refused(as_, chain, upload, left_out):
+def test_a_replacement_is_whole_or_refused(api_as, chain, upload, left_out):
     row = upload(chain.leaf, chain.issuing)
     body = {
         name: value
-        for name, value in made().body(chain.issuing).items()
+        for name, value in issue_certificate().body(chain.issuing).items()
         if left_out != name and not (left_out == "both" and name != "chain")
     }
-    answer = as_("owner", "PATCH", ITEM.format(row["id"]), json=body)
+    answer = api_as("owner", "PATCH", ITEM.format(row["id"]), json=body)
     missing = {"certificate", "private_key"} if left_out == "both" else {left_out}
     assert (answer.status_code, answer.json["errors"].keys()) == (422, missing)
-    assert as_("owner", "GET", ITEM.format(row["id"])).json["certificate"] == row
+    assert api_as("owner", "GET", ITEM.format(row["id"])).json["certificate"] == row
 
 
-def test_what_cannot_be_changed_is_refused(as_, chain, upload):
+def test_what_cannot_be_changed_is_refused(api_as, chain, upload):
     row = upload(chain.leaf)
     for name in ("type", "domains", "status", "not_after"):
-        answer = as_("owner", "PATCH", ITEM.format(row["id"]), json={name: "x"})
+        answer = api_as("owner", "PATCH", ITEM.format(row["id"]), json={name: "x"})
         assert (answer.status_code, answer.json["errors"].keys()) == (422, {name})
 
 
-def test_a_certificate_is_removed_with_its_key(as_, chain, upload):
+def test_a_certificate_is_removed_with_its_key(api_as, chain, upload):
     row = upload(chain.leaf)
-    assert as_("owner", "DELETE", ITEM.format(row["id"])).status_code == 200
+    assert api_as("owner", "DELETE", ITEM.format(row["id"])).status_code == 200
     assert session.get(Certificate, row["id"]) is None
     for method in ("GET", "PATCH", "DELETE"):
-        assert as_("owner", method, ITEM.format(row["id"]), json={"name": "n"}).status_code == 404
+        assert api_as("owner", method, ITEM.format(row["id"]), json={"name": "n"}).status_code == 404
 
 
-def test_certificates_belong_to_the_whole_team_and_nobody_else(as_, chain, upload):
+def test_certificates_belong_to_the_whole_team_and_nobody_else(api_as, chain, upload):
     row = upload(chain.leaf)
-    assert [each["id"] for each in as_("viewer", "GET", "/api/certificates").json["data"]] == [row["id"]]
-    assert as_("member", "PATCH", ITEM.format(row["id"]), json={"name": "n"}).status_code == 200
-    assert as_("outsider", "GET", "/api/certificates").json["data"] == []
+    assert [each["id"] for each in api_as("viewer", "GET", "/api/certificates").json["data"]] == [row["id"]]
+    assert api_as("member", "PATCH", ITEM.format(row["id"]), json={"name": "n"}).status_code == 200
+    assert api_as("outsider", "GET", "/api/certificates").json["data"] == []
     for method in ("GET", "PATCH", "DELETE"):
-        assert as_("outsider", method, ITEM.format(row["id"]), json={"name": "n"}).status_code == 404
+        assert api_as("outsider", method, ITEM.format(row["id"]), json={"name": "n"}).status_code == 404

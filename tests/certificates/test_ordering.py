@@ -11,29 +11,29 @@ from panel.core.db import session
 from panel.models import Account, Certificate, Task
 from panel.services import settings
 from panel.services.certificates import orders
-from tests.certificates.conftest import made
+from tests.certificates.conftest import issue_certificate
 
 
 @pytest.fixture
-def order(as_):
+def order(api_as):
     def order(*domains, who="owner", **more):
         body = {"type": "letsencrypt", "domains": list(domains), **more}
-        return as_(who, "POST", "/api/certificates", json=body)
+        return api_as(who, "POST", "/api/certificates", json=body)
 
     return order
 
 
 @pytest.fixture
-def issued(cast):
+def issued_certificate(cast):
     """A certificate that was ordered, and arrived."""
 
     def issued(*domains, days=90, who="owner"):
-        each = made(domains, days=days, before=1 if days > 0 else 100)
+        each = issue_certificate(domains, days=days, before=1 if days > 0 else 100)
         account = getattr(cast, who)
         row = Certificate(account_id=account.id, type="letsencrypt", name=domains[0], domains=list(domains))
         row.certificate, row.private_key = each.pem, each.key_pem
         row.not_before, row.not_after = each.certificate.not_valid_before_utc, each.certificate.not_valid_after_utc
-        row.next_attempt_at = orders.renewal(row)
+        row.next_attempt_at = orders.calculate_renewal_time(row)
         session.add(row)
         session.commit()
         return row
@@ -41,16 +41,16 @@ def issued(cast):
     return issued
 
 
-def test_an_order_begins_at_once_and_is_a_task(as_, order):
+def test_an_order_begins_at_once_and_is_a_task(api_as, order):
     """LBA-06, LBA-07"""
     made = order("Shop.Example.com.", "www.example.com").json["certificate"]
     assert (made["domains"], made["name"]) == (["shop.example.com", "www.example.com"], "shop.example.com")
     assert (made["status"], made["ordering"]) == ("pending", True)
-    [task] = as_("owner", "GET", f"/api/tasks?resource_id={made['id']}").json["data"]
+    [task] = api_as("owner", "GET", f"/api/tasks?resource_id={made['id']}").json["data"]
     assert (task["id"], task["status"]) == (made["task_id"], "queued")
-    [found] = as_("owner", "GET", "/api/certificates?status=pending&type=letsencrypt").json["data"]
+    [found] = api_as("owner", "GET", "/api/certificates?status=pending&type=letsencrypt").json["data"]
     assert found["id"] == made["id"]
-    assert as_("outsider", "GET", f"/api/task/{task['id']}").status_code == 404
+    assert api_as("outsider", "GET", f"/api/task/{task['id']}").status_code == 404
 
 
 @pytest.mark.parametrize(
@@ -77,15 +77,15 @@ def test_an_order_begins_at_once_and_is_a_task(as_, order):
         ([1], "Not a valid string"),
     ],
 )
-def test_what_cannot_be_ordered(order, as_, domains, words):
-    answer = as_("owner", "POST", "/api/certificates", json={"type": "letsencrypt", "domains": domains})
+def test_order_refuses_invalid_domains(order, api_as, domains, words):
+    answer = api_as("owner", "POST", "/api/certificates", json={"type": "letsencrypt", "domains": domains})
     assert answer.status_code == 422
     assert words in str(answer.json["errors"])
     assert {name.partition(".")[0] for name in answer.json["errors"]} == {"domains"}
     assert session.query(Certificate).count() == session.query(Task).count() == 0
 
 
-def test_each_type_has_fields_of_its_own(as_, order, chain):
+def test_each_type_has_fields_of_its_own(api_as, order, chain):
     cases = [
         ({"type": "letsencrypt"}, {"domains"}),
         ({}, {"certificate", "private_key"}),
@@ -94,7 +94,7 @@ def test_each_type_has_fields_of_its_own(as_, order, chain):
         (chain.leaf.body(type="letsencrypt", domains=["a.example.com"]), {"certificate", "private_key"}),
     ]
     for body, wrong in cases:
-        answer = as_("owner", "POST", "/api/certificates", json=body)
+        answer = api_as("owner", "POST", "/api/certificates", json=body)
         assert (answer.status_code, answer.json["errors"].keys()) == (422, wrong), body
 
 
@@ -104,32 +104,32 @@ def test_nobody_orders_the_panel_s_own_name(order, monkeypatch):
     assert (answer.status_code, answer.json["errors"]) == (422, {"domains": ["This is the panel's own name."]})
 
 
-def test_a_domain_that_leads_here_for_somebody_else(order, issued):
+def test_a_domain_that_leads_here_for_somebody_else(order, issued_certificate):
     """Both would point it at the panel, so the authority could not tell them apart."""
-    issued("shop.example.com", "www.example.com", who="outsider")
+    issued_certificate("shop.example.com", "www.example.com", who="outsider")
     answer = order("new.example.com", "www.example.com")
     assert answer.status_code == 422
     assert "Another account has a certificate for www.example.com" in answer.json["errors"]["domains"][0]
     assert order("shop.example.com", who="outsider").status_code == 200
     assert order("hop.example.com").status_code == 200
-    issued("old.example.com", days=-1, who="outsider")
+    issued_certificate("old.example.com", days=-1, who="outsider")
     assert order("old.example.com").status_code == 200
 
 
-def test_orders_count_for_the_limit(as_, order, cast, upload, chain):
+def test_orders_count_for_the_limit(api_as, order, cast, upload, chain):
     """LIM-12, LIM-20"""
-    as_("admin", "PUT", f"/api/v1/user/{cast.owner.id}", json={"max_certificates": 2})
+    api_as("admin", "PUT", f"/api/v1/user/{cast.owner.id}", json={"max_certificates": 2})
     assert order("a.example.com").status_code == 200
     assert "id" in upload(chain.leaf)
     assert order("b.example.com").json["reason"] == "limit_reached"
-    assert as_("owner", "GET", "/api/account/limits").json["data"]["max_certificates"]["used"] == 2
+    assert api_as("owner", "GET", "/api/account/limits").json["data"]["max_certificates"]["used"] == 2
     assert session.query(Task).where(Task.kind == "certificate_order").count() == 1
 
 
-def test_an_account_orders_so_many_an_hour(as_, order, issued, monkeypatch):
-    monkeypatch.setattr(orders, "AN_HOUR", 2)
+def test_an_account_orders_so_many_an_hour(api_as, order, issued_certificate, monkeypatch):
+    monkeypatch.setattr(orders, "MAX_ORDERS_PER_HOUR", 2)
     assert [order(f"{name}.example.com").status_code for name in "abc"] == [200, 200, 429]
-    renewed = as_("owner", "POST", f"/api/certificate/{issued('d.example.com').id}/renew")
+    renewed = api_as("owner", "POST", f"/api/certificate/{issued_certificate('d.example.com').id}/renew")
     assert (renewed.status_code, "Retry-After" in renewed.headers) == (429, True)
     assert order("a.example.net", who="outsider").status_code == 200
     for task in session.scalars(select(Task)):
@@ -138,40 +138,40 @@ def test_an_account_orders_so_many_an_hour(as_, order, issued, monkeypatch):
     assert order("c.example.com").status_code == 200
 
 
-def test_an_uploaded_one_is_not_renewed_and_an_ordered_one_not_replaced(as_, upload, chain, issued):
-    answer = as_("owner", "POST", f"/api/certificate/{upload(chain.leaf)['id']}/renew")
+def test_an_uploaded_one_is_not_renewed_and_an_ordered_one_not_replaced(api_as, upload, chain, issued_certificate):
+    answer = api_as("owner", "POST", f"/api/certificate/{upload(chain.leaf)['id']}/renew")
     assert (answer.status_code, answer.json["reason"]) == (409, "not_renewable")
-    row = issued("shop.example.com")
-    answer = as_("owner", "PATCH", f"/api/certificate/{row.id}", json=chain.leaf.body())
+    row = issued_certificate("shop.example.com")
+    answer = api_as("owner", "PATCH", f"/api/certificate/{row.id}", json=chain.leaf.body())
     assert (answer.status_code, answer.json["errors"].keys()) == (422, {"certificate", "private_key"})
-    assert as_("owner", "PATCH", f"/api/certificate/{row.id}", json={"name": "n"}).status_code == 200
+    assert api_as("owner", "PATCH", f"/api/certificate/{row.id}", json={"name": "n"}).status_code == 200
 
 
-def test_a_failed_order_says_why(as_, order, cast):
+def test_a_failed_order_says_why(api_as, order, cast):
     """LBA-07"""
     made = session.get(Certificate, order("a.example.com").json["certificate"]["id"])
-    orders.failed(made, "The authority said no.")
+    orders.record_failure(made, "The authority said no.")
     session.commit()
-    [row] = as_("owner", "GET", "/api/certificates?status=failed").json["data"]
+    [row] = api_as("owner", "GET", "/api/certificates?status=failed").json["data"]
     assert (row["status"], row["error"], row["renews_at"]) == ("failed", "The authority said no.", None)
     assert row["error_at"]
 
 
-def test_the_settings_of_the_authority(as_):
+def test_the_settings_of_the_authority(api_as):
     url = "/api/v1/system/settings"
-    found = as_("admin", "GET", url).json["data"]["settings"]["system"]
+    found = api_as("admin", "GET", url).json["data"]["settings"]["system"]
     assert found["acme_directory_url"] == "https://acme-v02.api.letsencrypt.org/directory"
     assert found["acme_contact"] == ""
     for wrong in ({"acme_directory_url": "http://ca.example.com/"}, {"acme_directory_url": ""}, {"acme_contact": "x"}):
-        answer = as_("admin", "POST", url, json=wrong)
+        answer = api_as("admin", "POST", url, json=wrong)
         assert (answer.status_code, answer.json["errors"].keys()) == (422, wrong.keys())
     new = {"acme_directory_url": "https://ca.example.com/dir", "acme_contact": "ops@example.com"}
-    assert as_("admin", "POST", url, json=new).status_code == 200
-    assert settings.stored().acme_contact == "ops@example.com"
+    assert api_as("admin", "POST", url, json=new).status_code == 200
+    assert settings.load().acme_contact == "ops@example.com"
 
 
-def test_accounts_leave_nothing(cast, issued):
-    issued("shop.example.com")
+def test_deleted_account_leaves_no_certificates(cast, issued_certificate):
+    issued_certificate("shop.example.com")
     session.delete(session.get(Account, cast.owner.id))
     session.commit()
     assert session.query(Certificate).count() == 0

@@ -18,7 +18,7 @@ from panel.services import settings
 from panel.services.certificates import orders
 from panel.services.webhooks import url_policy
 from tests.certificates import acme_server
-from tests.support.isolated_app import installation
+from tests.support.isolated_app import isolated_installation
 from worker.engine import runner
 from worker.tasks import certificates
 
@@ -27,7 +27,7 @@ pytestmark = pytest.mark.processes
 
 @pytest.fixture(scope="module")
 def pebble(tmp_path_factory):
-    with acme_server.pebble(tmp_path_factory.mktemp("pebble")) as made:
+    with acme_server.run_pebble(tmp_path_factory.mktemp("pebble")) as made:
         yield made
 
 
@@ -67,7 +67,7 @@ class Site:
         session.rollback()
 
     def ask(self, path, host="shop.example.com"):
-        connection = HTTPConnection(acme_server.PANEL, self.pebble.port, timeout=60)
+        connection = HTTPConnection(acme_server.PANEL_ADDRESS, self.pebble.port, timeout=60)
         connection.request("GET", path, headers={"Host": host})
         answer = connection.getresponse()
         return answer, answer.read().decode()
@@ -76,11 +76,11 @@ class Site:
 @pytest.fixture
 def site(tmp_path, pebble, monkeypatch):
     bells = []
-    monkeypatch.setattr(certificates, "PAUSE", 0.05)
+    monkeypatch.setattr(certificates, "ACME_POLL_INTERVAL_SECONDS", 0.05)
     ring = lambda function, *args: bells.append((function, args))  # noqa: E731
-    with installation(tmp_path, make=create_app, ring=ring) as app:
-        monkeypatch.setattr(url_policy, "authorities", pebble.pem)
-        server = make_server(acme_server.PANEL, pebble.port, app, threaded=True)
+    with isolated_installation(tmp_path, create=create_app, on_call=ring) as app:
+        monkeypatch.setattr(url_policy, "extra_ca_certificates", pebble.pem)
+        server = make_server(acme_server.PANEL_ADDRESS, pebble.port, app, threaded=True)
         threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
         try:
             with app.app_context():
@@ -91,10 +91,10 @@ def site(tmp_path, pebble, monkeypatch):
         finally:
             server.shutdown()
             server.server_close()
-            settings.forget()
+            settings.invalidate()
 
 
-def leads_up(row):
+def is_chain_valid(row):
     """Whether the certificate is for its domains, and signed by the chain below it."""
     leaf = x509.load_pem_x509_certificate(row.certificate.encode())
     above = x509.load_pem_x509_certificates(row.chain.encode())
@@ -121,10 +121,10 @@ def test_a_certificate_is_ordered_and_issued(site):
     assert (shown["status"], shown["ordering"], shown["error"], shown["days_left"]) == ("active", False, None, 89)
     assert sorted(shown["domains"]) == sorted(domains)
     assert shown["key_type"] == "EC P-256"
-    assert leads_up(row)
+    assert is_chain_valid(row)
     assert row.private_key.startswith("-----BEGIN PRIVATE KEY-----")
     assert "PRIVATE KEY" not in str(shown)
-    assert row.next_attempt_at == orders.renewal(row)
+    assert row.next_attempt_at == orders.calculate_renewal_time(row)
     assert timedelta(days=59) < row.next_attempt_at - clock.now() < timedelta(days=61)
     ended = site.call("GET", f"/api/task/{shown['task_id']}").json["task"]
     assert (ended["status"], ended["progress"]) == ("completed", 100)
@@ -160,8 +160,8 @@ def test_an_authority_that_forgot_the_panel_is_told_anew(site):
 
 def test_a_domain_that_leads_elsewhere_fails_in_the_authority_s_words_and_is_tried_again(site):
     """LBA-07"""
-    site.pebble.lead("elsewhere.example.com", acme_server.STRANGER)
-    with acme_server.web_server(site.pebble.port, acme_server.says("something else")):
+    site.pebble.lead("elsewhere.example.com", acme_server.FOREIGN_ADDRESS)
+    with acme_server.web_server(site.pebble.port, acme_server.answer_with("something else")):
         made = site.order("shop.example.com", "elsewhere.example.com")
         site.work()
     shown = site.show(made)
@@ -172,7 +172,7 @@ def test_a_domain_that_leads_elsewhere_fails_in_the_authority_s_words_and_is_tri
     task_row = site.call("GET", f"/api/task/{shown['task_id']}").json["task"]
     assert (task_row["status"], task_row["error"]) == ("failed", shown["error"])
     assert session.scalar(select(AcmeChallenge.id)) is None
-    site.pebble.lead("elsewhere.example.com", acme_server.PANEL)
+    site.pebble.lead("elsewhere.example.com", acme_server.PANEL_ADDRESS)
     assert site.renew(made).json["certificate"]["status"] == "pending"
     assert site.show(made)["error"] is None
     site.work()
@@ -180,9 +180,9 @@ def test_a_domain_that_leads_elsewhere_fails_in_the_authority_s_words_and_is_tri
 
 
 def test_a_web_server_that_sends_the_authority_on_to_the_panel(site):
-    site.pebble.lead("other.example.com", acme_server.STRANGER)
+    site.pebble.lead("other.example.com", acme_server.FOREIGN_ADDRESS)
     panel = f"http://panel.example.net:{site.pebble.port}"
-    with acme_server.web_server(site.pebble.port, acme_server.sends_on(panel)):
+    with acme_server.web_server(site.pebble.port, acme_server.redirect_to(panel)):
         made = site.order("other.example.com")
         site.work()
     assert site.show(made)["status"] == "active"
@@ -202,15 +202,15 @@ def test_a_renewal_takes_the_place_of_the_old_one_when_it_is_there(site, monkeyp
     assert (after["status"], after["ordering"]) == ("active", False)
     assert after["fingerprint"] != before["fingerprint"]
     assert site.row(made).private_key != key
-    assert leads_up(site.row(made))
+    assert is_chain_valid(site.row(made))
 
 
 def test_a_renewal_that_fails_keeps_the_old_one_and_comes_back_later(site):
     made = site.order("moved.example.com")
     site.work()
     before = site.show(made)
-    site.pebble.lead("moved.example.com", acme_server.STRANGER)
-    with acme_server.web_server(site.pebble.port, acme_server.says("something else")):
+    site.pebble.lead("moved.example.com", acme_server.FOREIGN_ADDRESS)
+    with acme_server.web_server(site.pebble.port, acme_server.answer_with("something else")):
         pauses = []
         for _ in range(3):
             site.renew(made)
@@ -220,11 +220,11 @@ def test_a_renewal_that_fails_keeps_the_old_one_and_comes_back_later(site):
     assert (after["status"], after["certificate"]) == ("active", before["certificate"])
     assert "did not match" in after["error"]
     assert [round(each.total_seconds() / 3600) for each in pauses] == [1, 2, 4]
-    site.pebble.lead("moved.example.com", acme_server.PANEL)
+    site.pebble.lead("moved.example.com", acme_server.PANEL_ADDRESS)
     site.renew(made)
     site.work()
     row = site.row(made)
-    assert (row.error, row.attempts, row.next_attempt_at) == (None, 0, orders.renewal(row))
+    assert (row.error, row.attempts, row.next_attempt_at) == (None, 0, orders.calculate_renewal_time(row))
 
 
 def test_the_schedule_renews_30_days_before_the_end(site):
@@ -232,18 +232,18 @@ def test_the_schedule_renews_30_days_before_the_end(site):
     made = site.order("shop.example.com")
     site.work()
     before = site.show(made)["fingerprint"]
-    certificates.sweep()
+    certificates.renew_due()
     assert site.bells == []
     row = site.row(made)
     row.next_attempt_at = clock.now() - timedelta(seconds=1)  # its time has come
     session.commit()
-    certificates.sweep()
-    certificates.sweep()
+    certificates.renew_due()
+    certificates.renew_due()
     [found] = session.scalars(select(Task).where(Task.status == "queued")).all()
     assert (found.kind, found.actor) == ("certificate_order", "system")
     site.work()
     assert site.show(made)["fingerprint"] != before
-    certificates.sweep()
+    certificates.renew_due()
     assert site.bells == []
 
 
@@ -251,29 +251,29 @@ def test_short_lives_are_renewed_in_their_last_third():
     now = clock.now()
     for life, left in ((90, 30), (365, 30), (6, 2), (30, 10)):
         row = Certificate(not_before=now, not_after=now + timedelta(days=life))
-        assert row.not_after - orders.renewal(row) == timedelta(days=left)
+        assert row.not_after - orders.calculate_renewal_time(row) == timedelta(days=left)
 
 
-class Killed(BaseException):
+class WorkerKilled(BaseException):
     """As SIGKILL: nothing of the worker goes on after it."""
 
 
 @contextmanager
-def killed(monkeypatch, owner, name, *, after):
+def kill_worker_at(monkeypatch, owner, name, *, after):
     """The worker dies at that call, before or after it had its effect."""
     real = getattr(owner, name)
 
     def met(*args, **options):
         if after:
             real(*args, **options)
-        raise Killed
+        raise WorkerKilled
 
     with monkeypatch.context() as patched:
         patched.setattr(owner, name, met)
         yield
 
 
-STEPS = {
+KILL_POINTS = {
     "nothing was asked": ("signed_in", False),
     "an account, no order": ("signed_in", True),
     "an order that nobody wrote down": ("order", True),
@@ -284,11 +284,11 @@ STEPS = {
 }
 
 
-@pytest.mark.parametrize("step", STEPS)
+@pytest.mark.parametrize("step", KILL_POINTS)
 def test_a_killed_worker_s_order_is_finished_by_another(site, monkeypatch, step):
     made = site.order("shop.example.com", "www.example.com")
-    name, after = STEPS[step]
-    with killed(monkeypatch, certificates.acme, name, after=after), pytest.raises(Killed):
+    name, after = KILL_POINTS[step]
+    with kill_worker_at(monkeypatch, certificates.acme, name, after=after), pytest.raises(WorkerKilled):
         site.work()
     session.rollback()
     key = site.row(made).order_key
@@ -298,7 +298,7 @@ def test_a_killed_worker_s_order_is_finished_by_another(site, monkeypatch, step)
     site.bells.append(("worker.engine.runner.run", [lost.id]))
     site.work()
     assert site.show(made)["status"] == "active"
-    assert leads_up(site.row(made))
+    assert is_chain_valid(site.row(made))
     if key:  # the order went on where it was
         assert site.row(made).private_key == key
     assert session.scalar(select(AcmeChallenge.id)) is None
@@ -313,7 +313,7 @@ def test_removing_it_ends_the_order(site, monkeypatch):
         looked.append(found)
         assert site.call("DELETE", f"/api/certificate/{made}").status_code == 200
 
-    monkeypatch.setattr(certificates.acme, "look_now", remove)
+    monkeypatch.setattr(certificates.acme, "answer_challenge", remove)
     site.work()
     assert looked
     assert session.scalars(select(Task.status)).one() == "cancelled"
@@ -331,7 +331,7 @@ def test_only_tokens_of_open_orders_are_answered_whatever_the_host(site):
     made = site.order("shop.example.com")
     place = "/.well-known/acme-challenge/"
     row = site.row(made)
-    orders.offer(row, "token-1", "token-1.proof")
+    orders.add_challenge(row, "token-1", "token-1.proof")
     session.commit()
     for host in ("shop.example.com", "anything.example.net", "127.0.0.1"):
         answer, said = site.ask(place + "token-1", host)
@@ -342,7 +342,7 @@ def test_only_tokens_of_open_orders_are_answered_whatever_the_host(site):
     for wrong in ("token-2", "token-1x", "%00", "..%2f", "x" * 500):
         answer, said = site.ask(place + wrong)
         assert (answer.status, "proof" in said) == (404, False)
-    orders.over(row)
+    orders.finish_order(row)
     session.commit()
     assert site.ask(place + "token-1")[0].status == 404
 
@@ -361,13 +361,13 @@ def test_an_authority_that_cannot_be_asked(site, directory, words):
 
 
 def test_an_authority_with_an_unknown_certificate_is_not_talked_to(site, monkeypatch):
-    monkeypatch.setattr(url_policy, "authorities", "")
+    monkeypatch.setattr(url_policy, "extra_ca_certificates", "")
     made = site.order("shop.example.com")
     site.work()
     assert "SSLError" in site.show(made)["error"]
 
 
-def test_what_is_no_directory(site):
+def test_invalid_acme_directory_fails_order(site):
     settings.update({"acme_directory_url": site.pebble.directory.replace("/dir", "/root")})
     session.commit()
     made = site.order("shop.example.com")

@@ -5,23 +5,23 @@ import pytest
 from panel.core.db import session
 from panel.models import Account, Certificate, Task
 from panel.services.certificates import orders
-from tests.certificates.conftest import made
+from tests.certificates.conftest import issue_certificate
 
 
 @pytest.fixture
-def added(browse):
+def added_certificate(browser_as):
     """The address of a certificate that somebody added in the browser."""
 
     def added(each, *above, **more):
-        answer = browse("owner").post("/certificates/new", data=each.body(*above, **more))
+        answer = browser_as("owner").post("/certificates/new", data=each.body(*above, **more))
         assert answer.status_code == 303, answer.text
         return answer.headers["Location"]
 
     return added
 
 
-def test_the_whole_way(browse, chain):
-    owner = browse("owner")
+def test_certificate_pages_upload_to_delete(browser_as, chain):
+    owner = browser_as("owner")
     assert "No certificate yet" in owner.get("/certificates").text
     assert owner.get("/certificates/new").status_code == 200
     wrong = owner.post("/certificates/new", data=chain.leaf.body(chain.root))
@@ -38,7 +38,7 @@ def test_the_whole_way(browse, chain):
     assert (row.name, row.domains[0]) == ("Renamed", "shop.example.com")
     half = owner.post(f"{path}/edit", data={"name": "Renamed", "certificate": chain.leaf.pem})
     assert (half.status_code, "together" in half.text) == (422, True)
-    other = made(("other.example.com",), days=10)
+    other = issue_certificate(("other.example.com",), days=10)
     assert owner.post(f"{path}/edit", data={"name": "Renamed", **other.body()}).status_code == 303
     assert row.domains == ["other.example.com"]
     assert "ends in 9 days" in owner.get(path).text
@@ -46,10 +46,10 @@ def test_the_whole_way(browse, chain):
     assert owner.get(path).status_code == 404
 
 
-def test_lists_are_searched_and_filtered(browse, added):
-    added(made(("one.example",)))
-    added(made(("two.example",), days=5))
-    owner = browse("owner")
+def test_lists_are_searched_and_filtered(browser_as, added_certificate):
+    added_certificate(issue_certificate(("one.example",)))
+    added_certificate(issue_certificate(("two.example",), days=5))
+    owner = browser_as("owner")
     for query, one, two in (
         ("search=one", True, False),
         ("status=expiring", False, True),
@@ -61,12 +61,12 @@ def test_lists_are_searched_and_filtered(browse, added):
     assert "No certificate matches" in owner.get("/certificates?search=three").text
 
 
-def test_the_limit_is_shown_and_holds(browse, added, cast, chain):
+def test_the_limit_is_shown_and_holds(browser_as, added_certificate, cast, chain):
     """LIM-12, LIM-15, LIM-20"""
-    path = added(chain.leaf)
+    path = added_certificate(chain.leaf)
     session.get(Account, cast.owner.id).max_certificates = 1
     session.commit()
-    owner = browse("owner")
+    owner = browser_as("owner")
     page = owner.get("/certificates").text
     assert "1 of 1 used" in page
     assert "may have 1 certificates at most" in page
@@ -77,27 +77,27 @@ def test_the_limit_is_shown_and_holds(browse, added, cast, chain):
     assert owner.post("/certificates/new", data=chain.leaf.body()).status_code == 303
 
 
-def test_who_may_what(browse, added, chain):
-    path = added(chain.leaf)
-    viewer = browse("viewer")
+def test_certificate_pages_check_permissions(browser_as, added_certificate, chain):
+    path = added_certificate(chain.leaf)
+    viewer = browser_as("viewer")
     assert "needs certificates.manage" in viewer.get(path).text
     assert "needs certificates.manage" in viewer.get("/certificates").text
     for method, page in (("GET", "/certificates/new"), ("GET", f"{path}/edit"), ("POST", f"{path}/delete")):
         assert viewer.open(page, method=method).status_code == 403
-    assert browse("outsider").get(path).status_code == 404
-    assert browse("outsider").post(f"{path}/delete").status_code == 404
+    assert browser_as("outsider").get(path).status_code == 404
+    assert browser_as("outsider").post(f"{path}/delete").status_code == 404
 
 
-def test_an_ended_one_says_what_to_do(browse, added):
-    path = added(made(days=-3, before=100))
-    page = browse("owner").get(path).text
+def test_an_ended_one_says_what_to_do(browser_as, added_certificate):
+    path = added_certificate(issue_certificate(days=-3, before=100))
+    page = browser_as("owner").get(path).text
     assert "This certificate has ended" in page
     assert "Expired" in page
 
 
-def test_one_is_ordered_and_its_progress_followed(browse, work):
+def test_one_is_ordered_and_its_progress_followed(browser_as, run_tasks):
     """The authority is not there: the order fails, which the page says, with what to do."""
-    owner = browse("owner")
+    owner = browser_as("owner")
     page = owner.get("/certificates/new").text
     assert "/.well-known/acme-challenge/" in page
     assert "private_key" not in page
@@ -113,7 +113,7 @@ def test_one_is_ordered_and_its_progress_followed(browse, work):
         assert words in page
     row = session.get(Certificate, path.rpartition("/")[2])
     assert row.domains == ["shop.example.com", "www.example.com"]
-    orders.failed(row, "shop.example.com: Connection refused <b>")
+    orders.record_failure(row, "shop.example.com: Connection refused <b>")
     session.get(Task, row.task_id).status = "failed"
     session.commit()
     page = owner.get(path).text
@@ -126,8 +126,8 @@ def test_one_is_ordered_and_its_progress_followed(browse, work):
     assert owner.post(f"{path}/delete").status_code == 303
 
 
-def test_an_uploaded_one_has_no_renewal(browse, added, chain):
-    path = added(chain.leaf)
-    assert "Renew now" not in browse("owner").get(path).text
-    assert browse("owner").post(f"{path}/renew").status_code == 409
-    assert browse("viewer").post(f"{path}/renew").status_code == 403
+def test_an_uploaded_one_has_no_renewal(browser_as, added_certificate, chain):
+    path = added_certificate(chain.leaf)
+    assert "Renew now" not in browser_as("owner").get(path).text
+    assert browser_as("owner").post(f"{path}/renew").status_code == 409
+    assert browser_as("viewer").post(f"{path}/renew").status_code == 403

@@ -10,15 +10,15 @@ from cryptography.hazmat.primitives.asymmetric import dsa, ec, ed25519, rsa
 from panel.core import clock
 from panel.core.db import session
 from panel.models import Certificate
-from tests.certificates.conftest import key_pem, made
+from tests.certificates.conftest import issue_certificate, to_key_pem
 
 
 @pytest.fixture
-def refused(as_):
+def refused_with(api_as):
     """The field and the sentence that an upload is refused with."""
 
     def refused(body):
-        answer = as_("owner", "POST", "/api/certificates", json=body)
+        answer = api_as("owner", "POST", "/api/certificates", json=body)
         assert answer.status_code == 422, answer.json
         assert session.query(Certificate).count() == 0
         [(field, [sentence])] = answer.json["errors"].items()
@@ -32,43 +32,46 @@ def refused(as_):
     "certificate",
     ["x", "-----BEGIN CERTIFICATE-----\nMII=\n-----END CERTIFICATE-----", "-----BEGIN CERTIFICATE-----", "MIIBszCC"],
 )
-def test_what_is_no_certificate(refused, chain, certificate):
-    field, sentence = refused(chain.leaf.body(certificate=certificate))
+def test_malformed_certificates_are_refused(refused_with, chain, certificate):
+    field, sentence = refused_with(chain.leaf.body(certificate=certificate))
     assert (field, "no certificate in PEM format" in sentence) == ("certificate", True)
-    field, sentence = refused(chain.leaf.body(chain=certificate))
+    field, sentence = refused_with(chain.leaf.body(chain=certificate))
     assert (field, "no certificate in PEM format" in sentence) == ("chain", True)
 
 
-def test_a_certificate_that_was_cut_off(refused, chain):
+def test_a_certificate_that_was_cut_off(refused_with, chain):
     cut = chain.leaf.pem + chain.issuing.pem[:300]
-    assert refused(chain.leaf.body(certificate=cut))[0] == "certificate"
+    assert refused_with(chain.leaf.body(certificate=cut))[0] == "certificate"
     csr = chain.leaf.pem.replace("CERTIFICATE", "CERTIFICATE REQUEST")
-    assert refused(chain.leaf.body(certificate=csr))[0] == "certificate"
+    assert refused_with(chain.leaf.body(certificate=csr))[0] == "certificate"
 
 
 @pytest.mark.parametrize("field", ["certificate", "chain"])
-def test_a_key_where_it_would_be_shown_again(refused, chain, field):
+def test_a_key_where_it_would_be_shown_again(refused_with, chain, field):
     text = chain.leaf.pem if field == "certificate" else chain.issuing.pem
     body = chain.leaf.body(**{field: text + chain.leaf.key_pem})
-    where, sentence = refused(body)
+    where, sentence = refused_with(body)
     assert (where, "private key in it" in sentence) == (field, True)
 
 
-def test_what_is_no_key(refused, chain):
+def test_malformed_keys_are_refused(refused_with, chain):
     for text in ("x", chain.leaf.pem, chain.leaf.key_pem[:80]):
-        field, sentence = refused(chain.leaf.body(private_key=text))
+        field, sentence = refused_with(chain.leaf.body(private_key=text))
         assert (field, "no private key in PEM format" in sentence) == ("private_key", True)
 
 
-def test_a_key_with_a_passphrase(refused, chain):
-    locked = key_pem(chain.leaf.key, serialization.BestAvailableEncryption(b"secret"))
-    field, sentence = refused(chain.leaf.body(private_key=locked))
+def test_a_key_with_a_passphrase(refused_with, chain):
+    locked = to_key_pem(chain.leaf.key, serialization.BestAvailableEncryption(b"secret"))
+    field, sentence = refused_with(chain.leaf.body(private_key=locked))
     assert (field, "passphrase" in sentence) == ("private_key", True)
 
 
-def test_the_key_of_another_certificate(refused, chain, rsa_key):
-    for other in (chain.issuing.key_pem, key_pem(rsa_key)):
-        assert refused(chain.leaf.body(private_key=other)) == ("private_key", "The key belongs to another certificate.")
+def test_the_key_of_another_certificate(refused_with, chain, rsa_key):
+    for other in (chain.issuing.key_pem, to_key_pem(rsa_key)):
+        assert refused_with(chain.leaf.body(private_key=other)) == (
+            "private_key",
+            "The key belongs to another certificate.",
+        )
 
 
 @pytest.mark.parametrize(
@@ -81,83 +84,83 @@ def test_the_key_of_another_certificate(refused, chain, rsa_key):
     ],
     ids=["RSA 1024", "Ed25519", "secp256k1", "DSA"],
 )
-def test_keys_that_are_too_weak_or_unusual(refused, make):
+def test_keys_that_are_too_weak_or_unusual(refused_with, make):
     key = make()
     signed = {"signed": None} if isinstance(key, ed25519.Ed25519PrivateKey) else {}
-    field, sentence = refused(made(key=key, **signed).body())
+    field, sentence = refused_with(issue_certificate(key=key, **signed).body())
     assert (field, "at least 2048 bits" in sentence) == ("certificate", True)
 
 
 def test_the_usual_keys_in_every_form(upload, rsa_key):
     old = serialization.PrivateFormat.TraditionalOpenSSL
-    assert upload(made(key=rsa_key))["key_type"] == "RSA 2048"
+    assert upload(issue_certificate(key=rsa_key))["key_type"] == "RSA 2048"
     for curve, name in ((ec.SECP256R1(), "P-256"), (ec.SECP384R1(), "P-384"), (ec.SECP521R1(), "P-521")):
-        each = made(key=ec.generate_private_key(curve))
+        each = issue_certificate(key=ec.generate_private_key(curve))
         assert upload(each)["key_type"] == f"EC {name}"
-        assert upload(each, private_key=key_pem(each.key, form=old))["key_type"] == f"EC {name}"
+        assert upload(each, private_key=to_key_pem(each.key, form=old))["key_type"] == f"EC {name}"
         parameters = "-----BEGIN EC PARAMETERS-----\nBggqhkjOPQMBBw==\n-----END EC PARAMETERS-----\n"
-        assert upload(each, private_key=parameters + key_pem(each.key, form=old))["key_type"] == f"EC {name}"
+        assert upload(each, private_key=parameters + to_key_pem(each.key, form=old))["key_type"] == f"EC {name}"
 
 
-def test_a_chain_leads_up_step_by_step(refused, upload, chain):
-    field, sentence = refused(chain.leaf.body(chain.root))
+def test_a_chain_leads_up_step_by_step(refused_with, upload, chain):
+    field, sentence = refused_with(chain.leaf.body(chain.root))
     assert (field, "Number 1 of the chain did not sign the certificate" in sentence) == ("chain", True)
-    field, sentence = refused(chain.leaf.body(chain.root, chain.issuing))
+    field, sentence = refused_with(chain.leaf.body(chain.root, chain.issuing))
     assert field == "chain"
-    field, sentence = refused(chain.leaf.body(chain.issuing, chain.leaf))
+    field, sentence = refused_with(chain.leaf.body(chain.issuing, chain.leaf))
     assert (field, "Number 2 of the chain did not sign number 1" in sentence) == ("chain", True)
     for above in ((), (chain.issuing,), (chain.issuing, chain.root)):
         assert upload(chain.leaf, *above)["status"] == "active"
 
 
-def test_one_who_only_has_the_same_name_signed_nothing(refused, chain):
-    other = made(None, ca=True, name="Issuing")
-    assert refused(chain.leaf.body(other))[0] == "chain"
+def test_one_who_only_has_the_same_name_signed_nothing(refused_with, chain):
+    other = issue_certificate(None, ca=True, name="Issuing")
+    assert refused_with(chain.leaf.body(other))[0] == "chain"
 
 
 @pytest.mark.parametrize("ca", [False, None])
-def test_only_an_authority_signs(refused, ca):
-    above = made(None, ca=ca, name="No authority")
-    field, sentence = refused(made(by=above).body(above))
+def test_only_an_authority_signs(refused_with, ca):
+    above = issue_certificate(None, ca=ca, name="No authority")
+    field, sentence = refused_with(issue_certificate(by=above).body(above))
     assert (field, "authority" in sentence) == ("chain", True)
 
 
-def test_a_chain_below_the_certificate_in_one_text(as_, upload, chain):
+def test_a_chain_below_the_certificate_in_one_text(api_as, upload, chain):
     """As other tools write it: certificate and chain in one file."""
     row = upload(chain.leaf, certificate=chain.leaf.pem + chain.issuing.pem)
     assert (row["certificate"], row["chain"]) == (chain.leaf.pem + chain.issuing.pem, None)
     assert row["domains"][0] == "shop.example.com"
-    answer = as_(
+    answer = api_as(
         "owner", "POST", "/api/certificates", json=chain.leaf.body(certificate=chain.leaf.pem + chain.root.pem)
     )
     assert (answer.status_code, answer.json["errors"].keys()) == (422, {"certificate"})
 
 
-def test_texts_have_a_size(refused, chain):
-    assert refused(chain.leaf.body(certificate=chain.leaf.pem * 200))[0] == "certificate"
-    assert refused(chain.leaf.body(chain=chain.issuing.pem * 200))[0] == "chain"
-    assert refused(chain.leaf.body(private_key=chain.leaf.key_pem * 200))[0] == "private_key"
-    assert "more than 10" in refused(chain.leaf.body(chain=chain.issuing.pem * 11))[1]
+def test_pem_texts_have_maximum_length(refused_with, chain):
+    assert refused_with(chain.leaf.body(certificate=chain.leaf.pem * 200))[0] == "certificate"
+    assert refused_with(chain.leaf.body(chain=chain.issuing.pem * 200))[0] == "chain"
+    assert refused_with(chain.leaf.body(private_key=chain.leaf.key_pem * 200))[0] == "private_key"
+    assert "more than 10" in refused_with(chain.leaf.body(chain=chain.issuing.pem * 11))[1]
 
 
 def test_the_names_are_those_that_the_certificate_says(upload):
     hosts = ("*.example.com", "example.com", "example.com", x509.IPAddress(ipaddress.ip_address("192.0.2.1")))
-    assert upload(made(hosts))["domains"] == ["*.example.com", "example.com", "192.0.2.1"]
-    assert upload(made(None, name="old.example.com"))["domains"] == ["old.example.com"]
-    nameless = upload(made(None, name="Nobody at home"))
+    assert upload(issue_certificate(hosts))["domains"] == ["*.example.com", "example.com", "192.0.2.1"]
+    assert upload(issue_certificate(None, name="old.example.com"))["domains"] == ["old.example.com"]
+    nameless = upload(issue_certificate(None, name="Nobody at home"))
     assert (nameless["domains"], nameless["name"]) == ([], "Certificate")
 
 
 @pytest.mark.parametrize("name", ["a\0b.example.com", "a b.example.com", "<b>\n", "x" * 254])
-def test_names_that_are_none(refused, name):
-    field, sentence = refused(made((name,)).body())
+def test_malformed_domain_names_are_refused(refused_with, name):
+    field, sentence = refused_with(issue_certificate((name,)).body())
     assert (field, "malformed" in sentence) == ("certificate", True)
 
 
-def test_a_certificate_without_an_end_can_be_looked_at(upload, browse, cast):
+def test_a_certificate_without_an_end_can_be_looked_at(upload, browser_as, cast):
     """Devices have such: the last moment that there is."""
     cast.owner.timezone = "Pacific/Kiritimati"
     session.commit()
-    row = upload(made(days=clock.now().replace(year=9999, month=12, day=31, hour=23) - clock.now()))
+    row = upload(issue_certificate(days=clock.now().replace(year=9999, month=12, day=31, hour=23) - clock.now()))
     assert row["status"] == "active"
-    assert browse("owner").get(f"/certificates/{row['id']}").status_code == 200
+    assert browser_as("owner").get(f"/certificates/{row['id']}").status_code == 200

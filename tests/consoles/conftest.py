@@ -6,28 +6,28 @@ import time
 import pytest
 
 from consoles import close_codes
-from consoles.event_loop import Pump
-from consoles.vnc import Screen, Target
+from consoles.event_loop import EventLoop
+from consoles.vnc import VncConsole, VncTarget
 from tests.support import console_client, vnc_server
 
 PASSWORD = "onceonly"
 
 
 @pytest.fixture
-def lives():
+def pump_patience():
     """How long the pump's patience lasts; a test may change it."""
     return {}
 
 
 @pytest.fixture
-def pump(lives):
-    made = Pump(**{"goodbye": 0.5, **lives})
+def pump(pump_patience):
+    made = EventLoop(**{"goodbye": 0.5, **pump_patience})
     made.start()
     yield made
     made.stop(close_codes.RESTARTING, 0.2)
     made.join(5)
     assert not made.is_alive()
-    assert made.watched.keys() <= {made.wakeup}, "a descriptor is still watched"
+    assert made.registered.keys() <= {made.wakeup}, "a descriptor is still watched"
 
 
 @pytest.fixture
@@ -36,7 +36,7 @@ def machine():
     made = []
 
     def make(play, **options):
-        made.append(vnc_server.Server(play, **options))
+        made.append(vnc_server.VncServer(play, **options))
         return made[-1]
 
     yield make
@@ -44,7 +44,7 @@ def machine():
         server.close()
 
 
-class Session:
+class ConsoleSession:
     """A screen that was opened for a test: `viewer`, and what the pump told of the line."""
 
     def __init__(self, line, seat):
@@ -57,7 +57,7 @@ class Session:
 
     @property
     def word(self):
-        return self.line.ending.word
+        return self.line.close_reason.word
 
 
 @pytest.fixture
@@ -68,11 +68,11 @@ def screen(pump):
     def make(
         server, password=PASSWORD, node_password="nodepass", port=None, small=False, signs_in=True, via=None, **more
     ):
-        mine, other = console_client.pair(small=small)
-        seat = console_client.Viewer(mine)
-        target = Target(server.host, port or server.port, password, node_password, via)
-        line = Screen(other, {"key": console_client.KEY, "protocols": ["binary"]}, target, **more)
-        session = Session(line, seat)
+        mine, other = console_client.socket_pair(small=small)
+        seat = console_client.ConsoleClient(mine)
+        target = VncTarget(server.host, port or server.port, password, node_password, via)
+        line = VncConsole(other, {"key": console_client.WEBSOCKET_KEY, "protocols": ["binary"]}, target, **more)
+        session = ConsoleSession(line, seat)
         line.prepare()
         pump.add(line)
         assert seat.hear_answer() == 101
@@ -87,8 +87,8 @@ def screen(pump):
         connection.close()
 
 
-def until(true, what, patience=20):
-    end = time.monotonic() + patience
-    while not true():
+def wait_until(condition, what, timeout=20):
+    end = time.monotonic() + timeout
+    while not condition():
         assert time.monotonic() < end, f"waited in vain for {what}"
         time.sleep(0.01)

@@ -7,15 +7,15 @@ from contextlib import suppress
 
 import paramiko
 
-from tests.support.ssh_guest import loaded, new_key
+from tests.support.ssh_guest import load_key, new_key
 
 USER = "panel"
 
 
-class Server:
+class SshNode:
     def __init__(self, forwards=True):
         self.forwards = forwards
-        self.user_key, self.host_key = new_key(), loaded(new_key())
+        self.user_key, self.host_key = new_key(), load_key(new_key())
         self.listener = socket.create_server(("127.0.0.1", 0))
         self.host, self.port = self.listener.getsockname()
         self.via = f"ssh://{USER}@{self.host}:{self.port}"
@@ -37,12 +37,12 @@ class Server:
         transport = paramiko.Transport(connection)
         self.transports.append(transport)
         transport.add_server_key(self.host_key)
-        door = Door(self)
+        door = SshNodeInterface(self)
         with suppress(paramiko.SSHException, OSError, EOFError):
             transport.start_server(server=door)
             while transport.is_active():
                 if channel := transport.accept(1):
-                    lead(channel, door.screens.pop(channel.get_id()))
+                    forward_channel(channel, door.screens.pop(channel.get_id()))
 
     def close(self):
         with suppress(OSError):  # it was closed before
@@ -55,7 +55,7 @@ class Server:
             transport.close()
 
 
-class Door(paramiko.ServerInterface):
+class SshNodeInterface(paramiko.ServerInterface):
     def __init__(self, node):
         self.node, self.screens = node, {}
 
@@ -63,7 +63,7 @@ class Door(paramiko.ServerInterface):
         return "publickey"
 
     def check_auth_publickey(self, username, key):
-        right = username == USER and key == loaded(self.node.user_key)
+        right = username == USER and key == load_key(self.node.user_key)
         return paramiko.AUTH_SUCCESSFUL if right else paramiko.AUTH_FAILED
 
     def check_channel_direct_tcpip_request(self, number, origin, destination):
@@ -77,7 +77,7 @@ class Door(paramiko.ServerInterface):
         return paramiko.OPEN_SUCCEEDED
 
 
-def lead(channel, screen):
+def forward_channel(channel, screen):
     for source, target in ((channel, screen), (screen, channel)):
         threading.Thread(target=copy, args=(source, target), daemon=True).start()
 

@@ -13,11 +13,11 @@ import pytest
 from werkzeug.serving import make_server
 
 from consoles import fd_passing, ipc
-from consoles.event_loop import Pump
-from consoles.server import Consoles
+from consoles.event_loop import EventLoop
+from consoles.server import ConsoleServer
 from panel.core.errors import TooMany, Unavailable
 from tests.consoles import web
-from tests.consoles.conftest import PASSWORD, until
+from tests.consoles.conftest import PASSWORD, wait_until
 from tests.support import console_client, vnc_server
 
 
@@ -28,7 +28,7 @@ def echo(connection):
 
 @pytest.fixture(scope="module")
 def machine():
-    server = vnc_server.Server(echo)
+    server = vnc_server.VncServer(echo)
     yield server
     server.close()
 
@@ -42,7 +42,7 @@ def path():
 
 @pytest.fixture
 def consoles(path):
-    made = Consoles(path, pump=Pump(goodbye=1), report=lambda facts: None)
+    made = ConsoleServer(path, event_loop=EventLoop(goodbye=1), report=lambda facts: None)
     made.start()
     yield made
     made.stop(0.05)
@@ -59,7 +59,7 @@ def panel_web(environment):
     with socket.create_server(("127.0.0.1", 0)) as listener:
         process = start_web(listener, environment)
         yield listener.getsockname()
-        stop(process)
+        stop_process(process)
 
 
 def start_web(listener, environment):
@@ -68,7 +68,7 @@ def start_web(listener, environment):
     return subprocess.Popen(command, pass_fds=[number], env=environment, cwd=Path(web.__file__).parents[2])
 
 
-def stop(process):
+def stop_process(process):
     process.terminate()
     assert process.wait(20) == 0
 
@@ -95,7 +95,7 @@ def seat(server):
 
     def make():
         opened.append(socket.create_connection(server, 20))
-        return console_client.Viewer(opened[-1], "binary")
+        return console_client.ConsoleClient(opened[-1], "binary")
 
     yield make
     for connection in opened:
@@ -110,7 +110,7 @@ def body(seat):
     return seat.buffer.decode()
 
 
-def works(seat):
+def assert_works(seat):
     assert seat.sign_in(PASSWORD) is None
     seat.send(b"hello")
     return seat.read(5) == b"hello"
@@ -119,7 +119,7 @@ def works(seat):
 def test_a_request_becomes_a_screen(seat, consoles):
     browser = seat()
     assert browser.request() == 101
-    assert works(browser)
+    assert assert_works(browser)
     (line,) = consoles.lines
     assert line.labels == {"account": "ada", "session": "s"}
 
@@ -131,14 +131,15 @@ def test_the_web_is_free_again_at_once(seat, consoles):
     other = seat()
     other.connection.sendall(b"GET /ping HTTP/1.1\r\nHost: panel\r\n\r\n")
     assert other.hear_answer() == 200
-    assert all(works(browser) for browser in browsers)
+    assert all(assert_works(browser) for browser in browsers)
 
 
-def test_twenty_at_once(seat, consoles):
+def test_twenty_sockets_are_passed_at_once(seat, consoles):
     browsers = [seat() for _ in range(20)]
     answers = []
     threads = [
-        threading.Thread(target=lambda one=one: answers.append(one.request() == 101 and works(one))) for one in browsers
+        threading.Thread(target=lambda one=one: answers.append(one.request() == 101 and assert_works(one)))
+        for one in browsers
     ]
     for thread in threads:
         thread.start()
@@ -148,7 +149,7 @@ def test_twenty_at_once(seat, consoles):
     assert len(consoles.lines) == 20
 
 
-MISSING = {
+MISSING_HEADERS = {
     "the header Upgrade: websocket": {"Upgrade": None},
     "the header Connection: Upgrade": {"Connection": "keep-alive"},
     "the header Sec-WebSocket-Version: 13": {"Sec_WebSocket_Version": "8"},
@@ -156,11 +157,11 @@ MISSING = {
 }
 
 
-@pytest.mark.parametrize("demand", MISSING)
+@pytest.mark.parametrize("demand", MISSING_HEADERS)
 def test_what_is_no_handshake_is_400_and_goes_no_further(seat, consoles, demand):
     """The connection stays the web server's, and can be used again where it keeps connections."""
     browser = seat()
-    assert browser.request(**MISSING[demand]) == 400
+    assert browser.request(**MISSING_HEADERS[demand]) == 400
     assert f"{demand} is missing." in body(browser)
     assert not consoles.lines
 
@@ -208,14 +209,14 @@ def test_without_a_console_process_the_answer_is_a_sentence(seat, path):
 @pytest.mark.parametrize("server", ["werkzeug"], indirect=True)
 def test_a_console_process_that_does_not_answer_gets_nothing(seat, path, monkeypatch):
     """The web answers the client itself, and the process that wakes up later finds that it was not meant."""
-    monkeypatch.setattr(fd_passing, "PATIENCE", 0.3)  # of werkzeug, which is in this process
+    monkeypatch.setattr(fd_passing, "IPC_TIMEOUT_SECONDS", 0.3)  # of werkzeug, which is in this process
     with socket.socket(socket.AF_UNIX) as deaf:
         deaf.bind(str(path))
         deaf.listen()
         browser = seat()
         assert browser.request() == 503
         caller, _ = deaf.accept()
-        order, descriptor = ipc.hear_order(caller)
+        order, descriptor = ipc.receive_command(caller)
         assert order["do"] == "open"
         assert caller.recv(10) == b""
         os.close(descriptor)
@@ -224,14 +225,14 @@ def test_a_console_process_that_does_not_answer_gets_nothing(seat, path, monkeyp
     assert "Consoles are not available" in body(browser)
 
 
-def test_too_many_is_429(seat, consoles, monkeypatch):
-    monkeypatch.setattr(consoles, "most", 1)
+def test_console_limit_answers_429(seat, consoles, monkeypatch):
+    monkeypatch.setattr(consoles, "max_consoles", 1)
     first, second = seat(), seat()
     assert first.request() == 101
     assert second.request() == 429
     assert "Too many consoles are open on this server" in body(second)
     first.connection.close()
-    until(lambda: not consoles.lines, "the first to be gone")
+    wait_until(lambda: not consoles.lines, "the first to be gone")
     assert seat().request() == 101
 
 
@@ -239,32 +240,32 @@ def test_the_end_of_the_web_server_is_not_that_of_its_consoles(environment, cons
     with socket.create_server(("127.0.0.1", 0)) as listener:
         process = start_web(listener, environment)
         with socket.create_connection(listener.getsockname(), 20) as connection:
-            browser = console_client.Viewer(connection, "binary")
+            browser = console_client.ConsoleClient(connection, "binary")
             assert browser.request() == 101
-            assert works(browser)
-            stop(process)
+            assert assert_works(browser)
+            stop_process(process)
             browser.send(b"still")
             assert browser.read(5) == b"still"
 
 
 def test_where_connections_cannot_be_handed_over(path):
     with pytest.raises(Unavailable, match="run the panel with `panel web`"):
-        fd_passing.hand_over({}, path, {})
+        fd_passing.pass_socket({}, path, {})
     context = ssl.create_default_context()
     with socket.socket() as plain:
         wrapped = context.wrap_socket(plain, server_hostname="panel", do_handshake_on_connect=False)
         with wrapped, pytest.raises(Unavailable, match="TLS must end in front"):
-            fd_passing.hand_over({"werkzeug.socket": wrapped}, path, {})
+            fd_passing.pass_socket({"werkzeug.socket": wrapped}, path, {})
 
 
 def test_a_limit_is_told_with_its_reason(consoles, path):
-    mine, other = console_client.pair()
-    environ = {"werkzeug.socket": other, "HTTP_SEC_WEBSOCKET_KEY": console_client.KEY}
+    mine, other = console_client.socket_pair()
+    environ = {"werkzeug.socket": other, "HTTP_SEC_WEBSOCKET_KEY": console_client.WEBSOCKET_KEY}
     note = {"kind": "screen", "id": "s", "labels": {"account": "ada"}, "limits": {"account": 0}, "target": {}}
     note["target"] = {"host": "127.0.0.1", "port": 1, "password": "p", "node_password": ""}
     with mine, other:
         with pytest.raises(TooMany, match="0 consoles of the same account are open already") as refused:
-            fd_passing.hand_over(environ, path, note)
+            fd_passing.pass_socket(environ, path, note)
         assert refused.value.reason == "console_limit"
         other.sendall(b"mine still")
         assert mine.recv(10) == b"mine still"

@@ -17,22 +17,22 @@ from consoles.rfb import BROWSER, NODE
 )
 def test_the_response_is_that_of_other_programs(challenge, answer):
     """Recorded conversations, as password crackers test themselves with."""
-    assert rfb.response("pass1234", bytes.fromhex(challenge)).hex() == answer
+    assert rfb.encrypt_challenge("pass1234", bytes.fromhex(challenge)).hex() == answer
 
 
 def test_only_the_first_eight_characters_count():
     challenge = bytes(range(16))
-    assert rfb.response("password", challenge) == rfb.response("password and more", challenge)
-    assert rfb.response("password", challenge) != rfb.response("passwort", challenge)
+    assert rfb.encrypt_challenge("password", challenge) == rfb.encrypt_challenge("password and more", challenge)
+    assert rfb.encrypt_challenge("password", challenge) != rfb.encrypt_challenge("passwort", challenge)
 
 
-class Play:
+class RfbDialogue:
     """Plays both sides from a script of what each answers, and keeps what each was told."""
 
     def __init__(self, browser, node=b"", password="session", node_password="node"):
         self.left = {BROWSER: browser, NODE: node}
         self.told = {BROWSER: b"", NODE: b""}
-        self.talk, self.passwords = rfb.opening(password, node_password), {BROWSER: password}
+        self.talk, self.passwords = rfb.run_handshake(password, node_password), {BROWSER: password}
 
     def run(self):
         data = None
@@ -41,23 +41,23 @@ class Play:
                 side, words, count = self.talk.send(data)
                 self.told[side] += words
                 if words == self.challenge:
-                    self.left[BROWSER] = rfb.response(self.passwords[BROWSER], words) + self.left[BROWSER]
+                    self.left[BROWSER] = rfb.encrypt_challenge(self.passwords[BROWSER], words) + self.left[BROWSER]
                 data, self.left[side] = self.left[side][:count], self.left[side][count:]
                 assert len(data) == count, f"{side} has no more to say"
         except StopIteration:
             return None
-        except rfb.Failed as failure:
-            return failure.ending.sentence
+        except rfb.HandshakeFailed as failure:
+            return failure.close_reason.sentence
 
     challenge = b"sixteen byte key"
 
 
 @pytest.fixture(autouse=True)
 def known_challenge(monkeypatch):
-    monkeypatch.setattr("os.urandom", lambda count: Play.challenge[:count])
+    monkeypatch.setattr("os.urandom", lambda count: RfbDialogue.challenge[:count])
 
 
-def reason(text):
+def reason_bytes(text):
     return struct.pack(">I", len(text)) + text
 
 
@@ -77,9 +77,9 @@ NODE_8 = b"RFB 003.008\n"
 )
 def test_versions_of_viewers(announced, spoken):
     chosen = b"\2" if len(spoken) == 2 else b""
-    play = Play(announced + chosen, NODE_8 + b"\1\1" + rfb.OK)
+    play = RfbDialogue(announced + chosen, NODE_8 + b"\1\1" + rfb.RESULT_OK)
     assert play.run() is None
-    assert play.told[BROWSER] == b"RFB 003.008\n" + spoken + Play.challenge + rfb.OK
+    assert play.told[BROWSER] == b"RFB 003.008\n" + spoken + RfbDialogue.challenge + rfb.RESULT_OK
     assert play.told[NODE] == b"RFB 003.008\n\1"
 
 
@@ -87,13 +87,13 @@ def test_versions_of_viewers(announced, spoken):
 def test_a_password_is_preferred_to_none(version):
     old = version.endswith(b"3\n")
     offer = b"\0\0\0\2" if old else b"\2\1\2"
-    play = Play(b"RFB 003.008\n\2", version + offer + bytes(16) + rfb.OK)
+    play = RfbDialogue(b"RFB 003.008\n\2", version + offer + bytes(16) + rfb.RESULT_OK)
     assert play.run() is None
-    assert play.told[NODE] == version + (b"" if old else b"\2") + rfb.response("node", bytes(16))
+    assert play.told[NODE] == version + (b"" if old else b"\2") + rfb.encrypt_challenge("node", bytes(16))
 
 
 def test_without_a_password_none_is_preferred():
-    play = Play(b"RFB 003.008\n\2", NODE_8 + b"\2\2\1" + rfb.OK, node_password="")
+    play = RfbDialogue(b"RFB 003.008\n\2", NODE_8 + b"\2\2\1" + rfb.RESULT_OK, node_password="")
     assert play.run() is None
     assert play.told[NODE] == b"RFB 003.008\n\1"
 
@@ -103,29 +103,32 @@ def test_without_a_password_none_is_preferred():
     [
         (b"SSH-2.0-Open", "The machine's screen does not speak VNC."),
         (b"RFB xxx.yyy\n", "The machine's screen does not speak VNC."),
-        (NODE_8 + b"\0" + reason(b"Busy."), "Busy."),
-        (NODE_8 + b"\0" + reason(b""), "The machine does not accept the console."),
+        (NODE_8 + b"\0" + reason_bytes(b"Busy."), "Busy."),
+        (NODE_8 + b"\0" + reason_bytes(b""), "The machine does not accept the console."),
         (NODE_8 + b"\0" + struct.pack(">I", 1 << 31), "The connection to the machine was lost."),
         (NODE_8 + b"\2\x13\x10", "The machine's screen asks for a way to sign in that the panel does not speak."),
         (
             b"RFB 003.003\n" + struct.pack(">I", 16),
             "The machine's screen asks for a way to sign in that the panel does not speak.",
         ),
-        (b"RFB 003.003\n" + bytes(4) + reason(b"No more."), "No more."),
+        (b"RFB 003.003\n" + bytes(4) + reason_bytes(b"No more."), "No more."),
         (
-            b"RFB 003.007\n\1\2" + bytes(16) + rfb.WRONG,
+            b"RFB 003.007\n\1\2" + bytes(16) + rfb.RESULT_FAILED,
             "The machine's screen does not accept the panel: no reason given.",
         ),
-        (NODE_8 + b"\1\1" + rfb.WRONG + reason(b"\xff"), "The machine's screen does not accept the panel: \ufffd."),
+        (
+            NODE_8 + b"\1\1" + rfb.RESULT_FAILED + reason_bytes(b"\xff"),
+            "The machine's screen does not accept the panel: \ufffd.",
+        ),
     ],
 )
 def test_refusals_of_the_node_reach_the_viewer(node, sentence):
-    play = Play(b"RFB 003.008\n\2", node)
+    play = RfbDialogue(b"RFB 003.008\n\2", node)
     assert play.run() == sentence
-    assert play.told[BROWSER].endswith(rfb.WRONG + reason(sentence.encode()))
+    assert play.told[BROWSER].endswith(rfb.RESULT_FAILED + reason_bytes(sentence.encode()))
 
 
 def test_a_viewer_that_will_not_give_a_password():
-    play = Play(b"RFB 003.008\n\1")
+    play = RfbDialogue(b"RFB 003.008\n\1")
     assert play.run() == "The viewer does not sign in with a password."
     assert play.told[NODE] == b""

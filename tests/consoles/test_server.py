@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from consoles import ipc, server
-from consoles.event_loop import Pump
-from consoles.server import Consoles
-from tests.consoles.conftest import PASSWORD, until
+from consoles.event_loop import EventLoop
+from consoles.server import ConsoleServer
+from tests.consoles.conftest import PASSWORD, wait_until
 from tests.support import console_client
 
 
@@ -32,7 +32,7 @@ def reports():
 
 @pytest.fixture
 def consoles(path, reports):
-    made = Consoles(path, report=reports.append, pump=Pump(goodbye=1))
+    made = ConsoleServer(path, report=reports.append, event_loop=EventLoop(goodbye=1))
     made.start()
     yield made
     made.stop(0.05)
@@ -49,17 +49,17 @@ def seat(path, machine):
     server, opened = machine(echo), []
 
     def make(session="s1", goes=True, **more):
-        mine, other = console_client.pair()
+        mine, other = console_client.socket_pair()
         opened.append(mine)
         target = {"host": server.host, "port": server.port, "password": PASSWORD, "node_password": "nodepass"}
-        handshake = {"key": console_client.KEY, "protocols": ["binary"]}
+        handshake = {"key": console_client.WEBSOCKET_KEY, "protocols": ["binary"]}
         note = {"kind": "screen", "id": session, "handshake": handshake, "target": target, **more}
-        browser = console_client.Viewer(mine, "binary")
-        with other, ipc.call(path, 5) as line:
-            ipc.say(line, {"do": "open", **note}, other.fileno())
-            browser.answer = ipc.hear(line)
+        browser = console_client.ConsoleClient(mine, "binary")
+        with other, ipc.connect(path, 5) as line:
+            ipc.send(line, {"do": "open", **note}, other.fileno())
+            browser.answer = ipc.receive(line)
             if browser.answer["ok"] and goes:
-                ipc.say(line, {"do": "go"})
+                ipc.send(line, {"do": "go"})
         return browser
 
     yield make
@@ -67,7 +67,7 @@ def seat(path, machine):
         connection.close()
 
 
-def working(browser):
+def is_working(browser):
     assert browser.hear_answer() == 101
     assert browser.sign_in(PASSWORD) is None
     return browser
@@ -75,45 +75,45 @@ def working(browser):
 
 def test_only_its_user_may_give_orders(consoles, path, monkeypatch):
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
-    assert ipc.ask(path, {"do": "list"}) == {"open": []}
+    assert ipc.request(path, {"do": "list"}) == {"open": []}
     monkeypatch.setattr(os, "getuid", lambda: 12345)
     monkeypatch.setattr(server.struct, "unpack", lambda *_: (1, 4321, 1))
     with pytest.raises((ValueError, OSError)):
-        ipc.ask(path, {"do": "list"})
+        ipc.request(path, {"do": "list"})
 
 
 def test_what_is_open_is_listed_and_told(consoles, path, seat, reports):
-    browser = working(seat(labels={"instance": "i1", "account": "ada"}))
-    until(lambda: reports, "the report")
-    (listed,) = ipc.ask(path, {"do": "list"})["open"]
+    browser = is_working(seat(labels={"instance": "i1", "account": "ada"}))
+    wait_until(lambda: reports, "the report")
+    (listed,) = ipc.request(path, {"do": "list"})["open"]
     assert listed["labels"] == {"instance": "i1", "account": "ada", "session": "s1"}
     assert listed["kind"] == "screen"
     browser.send(b"12345")
     browser.read(5)
     browser.close()
-    until(lambda: len(reports) == 2, "the second report")
+    wait_until(lambda: len(reports) == 2, "the second report")
     assert [(told["event"], told["labels"]["session"]) for told in reports] == [("opened", "s1"), ("ended", "s1")]
     assert reports[1]["reason"] == "left"
     assert reports[1]["message"] == "The browser closed the console."
     assert reports[1]["seconds"] >= reports[1]["watched"] >= 0
     assert (reports[1]["bytes_in"], reports[1]["bytes_out"]) == (12 + 1 + 16 + 1 + 5, 12 + 2 + 16 + 4 + 5)
-    assert ipc.ask(path, {"do": "list"}) == {"open": []}
+    assert ipc.request(path, {"do": "list"}) == {"open": []}
 
 
 def test_consoles_are_closed_by_what_they_belong_to(consoles, path, seat, reports):
     labels = [("i1", "ada"), ("i2", "ada"), ("i1", "bob")]
     browsers = [
-        working(seat(f"s{number}", labels={"instance": instance, "account": account}))
+        is_working(seat(f"s{number}", labels={"instance": instance, "account": account}))
         for number, (instance, account) in enumerate(labels)
     ]
     close = {"do": "close", "because": "The machine was destroyed."}
-    assert ipc.ask(path, {**close, "where": {"instance": "i1", "account": "ada"}}) == {"closed": 1}
+    assert ipc.request(path, {**close, "where": {"instance": "i1", "account": "ada"}}) == {"closed": 1}
     assert browsers[0].ended() == (1008, "The machine was destroyed.")
-    until(lambda: len(consoles.lines) == 2, "the first to be gone")
-    assert ipc.ask(path, {**close, "where": {"session": "s2"}}) == {"closed": 1}
+    wait_until(lambda: len(consoles.lines) == 2, "the first to be gone")
+    assert ipc.request(path, {**close, "where": {"session": "s2"}}) == {"closed": 1}
     assert browsers[2].ended() == (1008, "The machine was destroyed.")
-    assert ipc.ask(path, {**close, "where": {"account": "nobody"}}) == {"closed": 0}
-    assert ipc.ask(path, {**close, "where": {}})["ok"] is False
+    assert ipc.request(path, {**close, "where": {"account": "nobody"}}) == {"closed": 0}
+    assert ipc.request(path, {**close, "where": {}})["ok"] is False
     browsers[1].send(b"still")
     assert browsers[1].read(5) == b"still"
     assert {told["reason"] for told in reports if told["event"] == "ended"} == {"closed"}
@@ -125,16 +125,16 @@ def test_a_limit_counts_what_is_open(consoles, seat):
     assert third.answer["reason"] == "busy"
     assert third.answer["message"] == "2 consoles of the same account are open already. Close one of them."
     assert seat("s3", labels={"account": "bob"}, limits={"account": 2}).answer == {"ok": True}
-    working(first).close()
-    until(lambda: len(consoles.lines) == 2, "the first to be gone")
+    is_working(first).close()
+    wait_until(lambda: len(consoles.lines) == 2, "the first to be gone")
     assert seat("s4", labels={"account": "ada"}, limits={"account": 2}).answer == {"ok": True}
-    working(second)
+    is_working(second)
 
 
 def test_a_web_that_dies_before_it_let_go_keeps_the_connection(consoles, seat):
     browser = seat(goes=False)
     assert browser.answer == {"ok": True}
-    until(lambda: not consoles.lines, "the place to be free")
+    wait_until(lambda: not consoles.lines, "the place to be free")
     browser.connection.settimeout(0.2)
     assert browser.connection.recv(100) == b""  # closed by its last owner, the test; never answered
 
@@ -146,21 +146,25 @@ def test_a_web_that_dies_before_it_let_go_keeps_the_connection(consoles, seat):
 def test_orders_that_make_no_sense_are_survived(consoles, path, text):
     before = len(os.listdir("/proc/self/fd"))
     for with_connection in (False, True):
-        with ipc.call(path, 5) as line, socket.socket() as connection, suppress(BrokenPipeError, ConnectionResetError):
+        with (
+            ipc.connect(path, 5) as line,
+            socket.socket() as connection,
+            suppress(BrokenPipeError, ConnectionResetError),
+        ):
             sent = socket.send_fds(line, [text], [connection.fileno()]) if with_connection and text else 0
             line.sendall(text[sent:])
             line.shutdown(socket.SHUT_WR)
             assert line.recv(1000)[:12] in (b"", b'{"ok":false,')
-    assert ipc.ask(path, {"do": "list"}) == {"open": []}
-    until(lambda: len(os.listdir("/proc/self/fd")) <= before, "descriptors to be closed")
+    assert ipc.request(path, {"do": "list"}) == {"open": []}
+    wait_until(lambda: len(os.listdir("/proc/self/fd")) <= before, "descriptors to be closed")
 
 
 def test_it_stops_with_a_word(path, machine, seat, tmp_path):
     command = [sys.executable, "-m", "consoles", str(path)]
     environ = {**os.environ, "PANEL_DATA_DIR": str(tmp_path)}
     running = subprocess.Popen(command, env=environ, stderr=subprocess.PIPE, text=True, cwd=Path(__file__).parents[2])
-    until(path.exists, "the process", 60)
-    browser = working(seat())
+    wait_until(path.exists, "the process", 60)
+    browser = is_working(seat())
     second = subprocess.run(command, env=environ, capture_output=True, text=True, cwd=Path(__file__).parents[2])
     assert second.returncode == 1
     assert f"A console process listens on {path} already." in second.stderr
@@ -175,16 +179,16 @@ def test_it_stops_with_a_word(path, machine, seat, tmp_path):
 def test_a_socket_that_a_dead_process_left_is_replaced(path):
     with socket.socket(socket.AF_UNIX) as dead:
         dead.bind(str(path))
-    made = Consoles(path)
+    made = ConsoleServer(path)
     made.start()
-    assert ipc.ask(path, {"do": "list"}) == {"open": []}
+    assert ipc.request(path, {"do": "list"}) == {"open": []}
     made.stop(0.1)
 
 
 def test_it_stops_also_when_a_browser_does_not_answer(consoles, seat, path):
-    browser = working(seat())
+    browser = is_working(seat())
     consoles.stop(0.3)
-    assert not consoles.pump.is_alive()
+    assert not consoles.event_loop.is_alive()
     assert not path.exists()
     assert browser.next_frame()[0] == console_client.CLOSE
 
@@ -192,10 +196,10 @@ def test_it_stops_also_when_a_browser_does_not_answer(consoles, seat, path):
 @pytest.fixture(autouse=True)
 def stopped_once(monkeypatch):
     """A test may stop what its fixture stops again."""
-    stop = Consoles.stop
+    stop = ConsoleServer.stop
 
     def once(self, *args):
         if self.listener.fileno() >= 0:
             stop(self, *args)
 
-    monkeypatch.setattr(Consoles, "stop", once)
+    monkeypatch.setattr(ConsoleServer, "stop", once)

@@ -11,10 +11,10 @@ import psutil
 import pytest
 
 from consoles import tunnel
-from consoles.rfb import response
-from tests.consoles.conftest import PASSWORD, until
-from tests.consoles.ssh_node import Server
-from tests.consoles.vnc.conftest import NOISE, digest, echo, pictures
+from consoles.rfb import encrypt_challenge
+from tests.consoles.conftest import PASSWORD, wait_until
+from tests.consoles.ssh_node import SshNode
+from tests.consoles.vnc.conftest import NOISE_BYTES, digest, echo, send_pictures
 
 SSH = shutil.which("ssh")
 
@@ -24,7 +24,7 @@ def node():
     made = []
 
     def make(**options):
-        made.append(Server(**options))
+        made.append(SshNode(**options))
         return made[-1]
 
     yield make
@@ -32,7 +32,7 @@ def node():
         server.close()
 
 
-def put_in_place(tmp_path, monkeypatch, script):
+def install_fake_ssh(tmp_path, monkeypatch, script):
     """The script is what `ssh` means from now on."""
     program = tmp_path / "ssh"
     program.write_text(script)
@@ -57,17 +57,19 @@ def client(tmp_path, monkeypatch):
             "IdentitiesOnly yes",
         ]
         (tmp_path / "config").write_text("\n".join(settings) + "\n")
-        put_in_place(tmp_path, monkeypatch, f'#!/bin/sh\nexec {SSH} -F {tmp_path}/config "$@"\n')
+        install_fake_ssh(tmp_path, monkeypatch, f'#!/bin/sh\nexec {SSH} -F {tmp_path}/config "$@"\n')
 
     return make
 
 
 def tunnels():
     """Processes of this one that are not gone, also those that ended and were not waited for."""
-    return [child for child in psutil.Process().children() if "-W" in " ".join(words(child)) or is_dead(child)]
+    return [
+        child for child in psutil.Process().children() if "-W" in " ".join(process_arguments(child)) or is_dead(child)
+    ]
 
 
-def words(process):
+def process_arguments(process):
     try:
         return process.cmdline()
     except psutil.ZombieProcess:
@@ -92,18 +94,18 @@ def test_a_screen_is_reached_through_ssh_and_the_process_goes_with_the_console(s
     session.viewer.close()
     session.wait_for("ended")
     assert session.word == "left"
-    until(lambda: not tunnels(), "the tunnel to be gone")
+    wait_until(lambda: not tunnels(), "the tunnel to be gone")
 
 
 def test_everything_comes_through_and_the_machine_s_end_is_told(screen, machine, node, client):
     host = node()
     client(host)
-    session = screen(machine(pictures(4)), via=host.via)
+    session = screen(machine(send_pictures(4)), via=host.via)
     assert digest(session.viewer, 4)
     assert session.viewer.ended() == (1000, "The machine closed the console.")
     session.wait_for("ended")
-    assert session.line.down > 4 * len(NOISE)
-    until(lambda: not tunnels(), "the tunnel to be gone")
+    assert session.line.down > 4 * len(NOISE_BYTES)
+    wait_until(lambda: not tunnels(), "the tunnel to be gone")
 
 
 def test_a_node_that_is_lost_is_told_from_a_machine_that_ended(screen, machine, node, client):
@@ -112,7 +114,7 @@ def test_a_node_that_is_lost_is_told_from_a_machine_that_ended(screen, machine, 
     session = screen(machine(echo), via=host.via)
     host.hang_up()
     assert session.viewer.ended() == (1011, "The connection to the machine was lost.")
-    until(lambda: not tunnels(), "the tunnel to be gone")
+    wait_until(lambda: not tunnels(), "the tunnel to be gone")
 
 
 def test_a_screen_that_turns_the_panel_away_is_quoted_through_a_tunnel(screen, machine, node, client):
@@ -127,7 +129,7 @@ def refusal(session):
     assert session.viewer.ended() == (1011, said)
     session.wait_for("ended")
     assert session.word == "unreachable"
-    until(lambda: not tunnels(), "the tunnel to be gone")
+    wait_until(lambda: not tunnels(), "the tunnel to be gone")
     return said
 
 
@@ -161,7 +163,7 @@ def test_the_key_may_be_named(screen, machine, node, client, tmp_path):
     named.chmod(0o600)
     session = screen(machine(echo), via=f"{host.via}?keyfile={tmp_path}/a%20key")
     session.viewer.close()
-    until(lambda: not tunnels(), "the tunnel to be gone")
+    wait_until(lambda: not tunnels(), "the tunnel to be gone")
 
 
 def test_a_node_that_leads_nowhere(screen, machine, node, client):
@@ -190,7 +192,7 @@ def test_a_node_that_is_not_there(screen, machine, node, client):
 # --- other programs in its place
 
 
-FAKE = f"""#!{sys.executable}
+FAKE_SSH = f"""#!{sys.executable}
 import json, os, socket, sys, threading
 descriptors = {{n: os.readlink(f"/proc/self/fd/{{n}}") for n in range(256) if os.path.exists(f"/proc/self/fd/{{n}}")}}
 with open(os.path.dirname(__file__) + "/seen", "w") as file:
@@ -207,7 +209,7 @@ while data := screen.recv(65536):
 
 
 def test_ssh_gets_what_it_needs_and_nothing_else(screen, machine, tmp_path, monkeypatch):
-    put_in_place(tmp_path, monkeypatch, FAKE)
+    install_fake_ssh(tmp_path, monkeypatch, FAKE_SSH)
     server = machine(echo)
     with open(os.devnull) as other:
         os.set_inheritable(other.fileno(), True)
@@ -220,22 +222,22 @@ def test_ssh_gets_what_it_needs_and_nothing_else(screen, machine, tmp_path, monk
     assert list(descriptors) == ["0", "1", "2"]
     assert own_session
     session.viewer.close()
-    until(lambda: not tunnels(), "the tunnel to be gone")
+    wait_until(lambda: not tunnels(), "the tunnel to be gone")
 
 
 def test_a_client_that_hears_nothing_is_ended_with_the_console(screen, machine, tmp_path, monkeypatch):
     """Also one that does not heed being told."""
-    put_in_place(tmp_path, monkeypatch, "#!/bin/sh\ntrap '' TERM HUP INT PIPE\nwhile :; do sleep 1; done\n")
+    install_fake_ssh(tmp_path, monkeypatch, "#!/bin/sh\ntrap '' TERM HUP INT PIPE\nwhile :; do sleep 1; done\n")
     session = screen(machine(echo), via="ssh://node.example", signs_in=False)
     session.viewer.send(b"RFB 003.008\n")
     session.viewer.send(b"\2")
     assert session.viewer.read(14) == b"RFB 003.008\n\1\2"
     challenge = session.viewer.read(16)
-    session.viewer.send(response(PASSWORD, challenge))
-    until(tunnels, "the program to run")
+    session.viewer.send(encrypt_challenge(PASSWORD, challenge))
+    wait_until(tunnels, "the program to run")
     session.viewer.close()
     session.wait_for("ended")
-    until(lambda: not tunnels(), "the program to be gone")
+    wait_until(lambda: not tunnels(), "the program to be gone")
 
 
 def test_without_the_program_a_sentence_says_so(screen, machine, tmp_path, monkeypatch):
@@ -246,7 +248,7 @@ def test_without_the_program_a_sentence_says_so(screen, machine, tmp_path, monke
 
 
 def test_nothing_runs_before_the_browser_is_admitted(screen, machine, tmp_path, monkeypatch):
-    put_in_place(tmp_path, monkeypatch, FAKE)
+    install_fake_ssh(tmp_path, monkeypatch, FAKE_SSH)
     session = screen(machine(echo), via="ssh://node.example", signs_in=False)
     assert session.viewer.sign_in("guessing") == "The password of the console is wrong."
     assert not (tmp_path / "seen").exists()
@@ -265,8 +267,8 @@ def test_nothing_runs_before_the_browser_is_admitted(screen, machine, tmp_path, 
     ],
 )
 def test_a_target_becomes_arguments(via, end):
-    assert tunnel.command(via, "::1", 5900)[-len(end) :] == end
-    assert tunnel.command(via, "::1", 5900)[:3] == ["ssh", "-W", "[::1]:5900"]
+    assert tunnel.build_command(via, "::1", 5900)[-len(end) :] == end
+    assert tunnel.build_command(via, "::1", 5900)[:3] == ["ssh", "-W", "[::1]:5900"]
 
 
 @pytest.mark.parametrize(
@@ -287,5 +289,5 @@ def test_a_target_becomes_arguments(via, end):
     ],
 )
 def test_what_is_no_address_is_no_argument(via, host, port):
-    with pytest.raises(tunnel.NoWay):
-        tunnel.command(via, host, port)
+    with pytest.raises(tunnel.TunnelError):
+        tunnel.build_command(via, host, port)

@@ -10,22 +10,22 @@ from importlib import import_module
 import pytest
 from werkzeug.serving import WSGIRequestHandler, make_server
 
-from consoles.event_loop import Pump
-from consoles.server import Consoles
-from consoles.session_store import Records
+from consoles.event_loop import EventLoop
+from consoles.server import ConsoleServer
+from consoles.session_store import SessionStore
 from panel.app import create_app
 from panel.core import clock, jobs
 from panel.core.db import session
 from panel.models import AuditEntry, ConsoleSession, Image, Instance
 from panel.services import consoles, instances, settings
-from tests.consoles.conftest import until
+from tests.consoles.conftest import wait_until
 from tests.support import console_client, isolated_app, ssh_guest, vnc_server
 from worker.engine import runner
 from worker.guest import ssh_keys
 from worker.nodes.base import Endpoint
 from worker.nodes.simulated import SimulatedNode
 
-WHO = {"person": "owner@example.com", "person_kind": "owner"}
+ACTOR_COLUMNS = {"person": "owner@example.com", "person_kind": "owner"}
 
 
 class Quiet(WSGIRequestHandler):
@@ -43,8 +43,10 @@ class Site:
         """The secret of a new session."""
         with self.app.app_context():
             instance = session.get(Instance, self.instance_id)
-            who = WHO | {"account_id": instance.account_id, "person_id": instance.account_id}
-            made = getattr(consoles, kind)(instance, who)
+            who = ACTOR_COLUMNS | {"account_id": instance.account_id, "person_id": instance.account_id}
+            made = getattr(consoles, {"screen": "create_vnc_session", "shell": "create_shell_session"}[kind])(
+                instance, who
+            )
             session.commit()
             self.session_id = made[0].id
             return made[1]
@@ -62,7 +64,7 @@ class Site:
 
     def connect(self, path, protocol="", **headers):
         """A browser's WebSocket, and the status of the answer."""
-        seat = console_client.Viewer(socket.create_connection(("127.0.0.1", self.port), 20), protocol)
+        seat = console_client.ConsoleClient(socket.create_connection(("127.0.0.1", self.port), 20), protocol)
         return seat, seat.request(path, host=f"127.0.0.1:{self.port}", **headers)
 
     def screen(self, secret, password=None):
@@ -86,7 +88,7 @@ def machine():
         while data := connection.recv(4096):
             connection.sendall(data)
 
-    server = vnc_server.Server(echo)
+    server = vnc_server.VncServer(echo)
     yield server
     server.close()
 
@@ -113,13 +115,17 @@ def site(tmp_path_factory, machine):
             module, name = function.rsplit(".", 1)
             return getattr(import_module(module), name)(*args)
 
-    with isolated_app.installation(place, make=create_app, ring=lambda *call: workers.submit(work, *call)) as app:
+    with isolated_app.isolated_installation(
+        place, create=create_app, on_call=lambda *call: workers.submit(work, *call)
+    ) as app:
         apps.append(app)
         web = make_server("127.0.0.1", 0, app, threaded=True, request_handler=Quiet)
         threading.Thread(target=web.serve_forever, daemon=True).start()
-        records = Records(app)
-        carried = Consoles(app.extensions["config"].console_socket, records.report, Pump(goodbye=1), find=records.find)
-        patch.setattr("consoles.session_store.WATCH", 0.2)
+        records = SessionStore(app)
+        carried = ConsoleServer(
+            app.extensions["config"].console_socket, records.report, EventLoop(goodbye=1), find=records.find
+        )
+        patch.setattr("consoles.session_store.WATCH_INTERVAL_SECONDS", 0.2)
         carried.start()
         records.start(carried)
         made = Site(app, web.server_port)
@@ -142,8 +148,8 @@ def site(tmp_path_factory, machine):
 @pytest.fixture(autouse=True)
 def as_before(site):
     yield
-    site.carried.close({"instance": site.instance_id}, import_module("consoles.endings").LEFT)
-    until(lambda: not site.carried.now(), "the consoles to close")
+    site.carried.close({"instance": site.instance_id}, import_module("consoles.close_codes").CLIENT_CLOSED)
+    wait_until(lambda: not site.carried.now(), "the consoles to close")
     site.change(power="on", suspended_reason=None, ssh_host_key=None, shown_host_key=None)
     with site.app.app_context():
         settings.update({"vnc_allowed_sources": "", "consoles_per_account": 20})
@@ -158,11 +164,11 @@ def test_a_screen_is_carried_and_told_of(site):
     assert seat.read(8) == b"welcome\x01"[:8]
     seat.send(b"\x04key")
     assert seat.read(4) == b"\x04key"
-    until(lambda: site.row().opened_at, "the row to tell")
+    wait_until(lambda: site.row().opened_at, "the row to tell")
     assert site.row().ip == "127.0.0.1"
     assert site.connect(f"/vnc/?session={secret}")[1] == 403
     seat.close()
-    until(lambda: site.row().ended_at, "the end in the row")
+    wait_until(lambda: site.row().ended_at, "the end in the row")
     row = site.row()
     assert (row.state, row.ended_reason, row.bytes_in > 0) == ("ended", "left", True)
     assert site.connect(f"/vnc/?session={secret}")[1] == 403
@@ -237,7 +243,7 @@ def test_the_token_of_a_shell_stands_in_the_path_alone(site):
 @pytest.fixture
 def server(site):
     """An SSH server as the guest's, which takes the key of the session that was minted last."""
-    made = ssh_guest.Server(lambda channel, door: channel.sendall(b"hello") or time.sleep(20))
+    made = ssh_guest.SshGuest(lambda channel, door: channel.sendall(b"hello") or time.sleep(20))
     yield made
     made.close()
 
@@ -255,21 +261,21 @@ def test_a_shell_is_carried_and_its_host_key_kept(site, server):
     lead(site, server)
     assert site.shell(token).read(5) == b"hello"
     with site.app.app_context():
-        until(lambda: session.get(Instance, site.instance_id, populate_existing=True).ssh_host_key, "the pin")
-    site.change(ssh_host_key=ssh_guest.line(ssh_guest.loaded(ssh_guest.new_key())))
+        wait_until(lambda: session.get(Instance, site.instance_id, populate_existing=True).ssh_host_key, "the pin")
+    site.change(ssh_host_key=ssh_guest.public_key_line(ssh_guest.load_key(ssh_guest.new_key())))
     token = site.mint("shell")
     lead(site, server)
-    with pytest.raises(console_client.Closed) as closed:
+    with pytest.raises(console_client.WebSocketClosed) as closed:
         site.shell(token).read(5)
     assert closed.value.code == 1008
-    until(lambda: site.row().ended_reason, "the end")
+    wait_until(lambda: site.row().ended_reason, "the end")
     assert site.row().ended_reason == "host_key_changed"
     with site.app.app_context():
         instance = session.get(Instance, site.instance_id)
-        keys = consoles.host_keys(instance)
+        keys = consoles.describe_host_keys(instance)
         assert keys["shown"]
         assert keys["shown"] != keys["known"]
-        consoles.trust(instance, keys["shown"])
+        consoles.accept_host_key(instance, keys["shown"])
         session.commit()
     token = site.mint("shell")
     lead(site, server)
@@ -300,7 +306,7 @@ def test_an_account_has_so_many_consoles(site):
     assert site.connect(f"/vnc/?session={secret}")[1] == 429
     assert site.row().state == "fresh"
     first.close()
-    until(lambda: site.connect(f"/vnc/?session={secret}")[1] == 101, "a place")
+    wait_until(lambda: site.connect(f"/vnc/?session={secret}")[1] == 101, "a place")
 
 
 @pytest.mark.parametrize("kind", ["screen", "shell"])
@@ -310,11 +316,11 @@ def test_what_is_no_longer_allowed_closes(site, server, kind):
     lead(site, server) if kind == "shell" else None
     seat = site.screen(secret) if kind == "screen" else site.shell(secret)
     seat.send(b"\x01") if kind == "screen" else None
-    until(lambda: site.row().opened_at, "the console")
+    wait_until(lambda: site.row().opened_at, "the console")
     site.change(suspended_reason="admin")
     code, reason = seat.ended()
     assert (code, reason) == (1008, "The machine was suspended.")
-    until(lambda: site.row().ended_at, "the end")
+    wait_until(lambda: site.row().ended_at, "the end")
     answer = site.app.test_client().get(f"/console/{secret}/state").json
     if kind == "screen":
         assert (answer["state"], answer["message"]) == ("ended", "The machine was suspended.")
@@ -335,7 +341,7 @@ def test_what_is_no_longer_allowed_does_not_open(site, server, machine, kind, mo
 
 def test_a_node_that_refuses_is_a_sentence(site):
     secret = site.mint()
-    until(lambda: site.row().port, "the endpoint")
+    wait_until(lambda: site.row().port, "the endpoint")
     with site.app.app_context():
         row = session.get(ConsoleSession, site.session_id)
         row.problem = "The machine is off."
@@ -343,22 +349,22 @@ def test_a_node_that_refuses_is_a_sentence(site):
     seat, status = site.connect(f"/vnc/?session={secret}", "binary")
     assert status == 101
     assert seat.ended() == (1011, "The machine is off.")
-    until(lambda: site.row().ended_at, "the end")
+    wait_until(lambda: site.row().ended_at, "the end")
     assert site.row().ended_message == "The machine is off."
 
 
 def test_a_bell_that_nobody_heard_is_rung_again(site, monkeypatch):
     """The queue was away when the session was minted, and is there when the browser comes."""
-    heard = jobs.call
-    monkeypatch.setattr(jobs, "call", lambda *_: None)
+    heard = jobs.enqueue_call
+    monkeypatch.setattr(jobs, "enqueue_call", lambda *_: None)
     secret = site.mint()
-    monkeypatch.setattr(jobs, "call", heard)
+    monkeypatch.setattr(jobs, "enqueue_call", heard)
     assert site.screen(secret).read(7) == b"welcome"
 
 
 def test_a_screen_that_no_worker_prepares_is_given_up(site, monkeypatch):
-    monkeypatch.setattr(jobs, "call", lambda *_: None)
-    monkeypatch.setattr("consoles.session_store.PATIENCE", 1)
+    monkeypatch.setattr(jobs, "enqueue_call", lambda *_: None)
+    monkeypatch.setattr("consoles.session_store.PREPARE_TIMEOUT_SECONDS", 1)
     seat, status = site.connect(f"/vnc/?session={site.mint()}", "binary")
     assert status == 101
     assert seat.ended() == (1011, "The machine's host does not answer.")

@@ -9,7 +9,7 @@ from flask import Flask, request
 from consoles import fd_passing
 from panel.core.errors import Problem
 from panel.server.connection_limits import ConnectionLimits
-from panel.server.server import Parent, serve
+from panel.server.server import ParentProcess, serve
 
 PUBLIC_URL = "https://panel.example.com"
 
@@ -23,14 +23,14 @@ def make_app(consoles, note):
 
     @app.route("/vnc/", websocket=True)
     def screen():
-        fd_passing.check_handshake(request.environ)
-        fd_passing.check_origin(request.environ, PUBLIC_URL)
-        fd_passing.hand_over(request.environ, consoles, note)
-        return fd_passing.HandedOver()
+        fd_passing.ensure_websocket_handshake(request.environ)
+        fd_passing.ensure_same_origin(request.environ, PUBLIC_URL)
+        fd_passing.pass_socket(request.environ, consoles, note)
+        return fd_passing.SocketPassed()
 
     @app.route("/vnc/")
     def no_screen():
-        fd_passing.check_handshake(request.environ)
+        fd_passing.ensure_websocket_handshake(request.environ)
 
     @app.get("/ping")
     def ping():
@@ -45,9 +45,9 @@ def from_environment():
     return make_app(os.environ["CONSOLES"], note)
 
 
-def work(listener, beat):
-    serve(from_environment(), listener, threads=2, body_max_bytes=4096, limits=ConnectionLimits(), beat=beat)
+def run_server(listener, beat):
+    serve(from_environment(), listener, threads=2, body_max_bytes=4096, limits=ConnectionLimits(), heartbeat=beat)
 
 
 if __name__ == "__main__":
-    Parent(socket.socket(fileno=int(sys.argv[1])), 1, work).run()
+    ParentProcess(socket.socket(fileno=int(sys.argv[1])), 1, run_server).run()

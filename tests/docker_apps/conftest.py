@@ -1,12 +1,12 @@
 import pytest
 
-from tests.docker_apps.fake_guest import Host
+from tests.docker_apps.fake_guest import FakeGuest
 from worker.guest import background_job
 
 
 @pytest.fixture
-def host(tmp_path, monkeypatch):
+def fake_guest(tmp_path, monkeypatch):
     """Its agent is asked often."""
-    monkeypatch.setattr(background_job, "FIRST", 0.02)
-    monkeypatch.setattr(background_job, "LAST", 0.1)
-    return Host(tmp_path)
+    monkeypatch.setattr(background_job, "FIRST_POLL_SECONDS", 0.02)
+    monkeypatch.setattr(background_job, "MAX_POLL_SECONDS", 0.1)
+    return FakeGuest(tmp_path)

@@ -5,10 +5,17 @@ import os
 import stat
 import subprocess
 
-from worker.nodes.base import AgentSilent, Finished
+from worker.nodes.base import AgentSilent, CommandResult
 
-PLACES = ("/run/panel", "/opt/panel-apps", "/etc/os-release", "/run/systemd/system", "/lib/modules", "/etc/yum.repos.d")
-PROGRAMS = [
+GUEST_PATHS = (
+    "/run/panel",
+    "/opt/panel-apps",
+    "/etc/os-release",
+    "/run/systemd/system",
+    "/lib/modules",
+    "/etc/yum.repos.d",
+)
+GUEST_PROGRAMS = [
     *(
         "sh",
         "base64",
@@ -30,7 +37,7 @@ PROGRAMS = [
 ]
 
 
-class Host:
+class FakeGuest:
     """`silent` is how often the agent is not there; `deaf` says of each next call whether its answer gets lost. With
     `busybox` that is all there is, as on small systems."""
 
@@ -42,7 +49,7 @@ class Host:
         self.bin.mkdir()
         for place in ("/run/panel", "/opt/panel-apps", "/etc"):
             (home / place[1:]).mkdir(parents=True)
-        for name in PROGRAMS:
+        for name in GUEST_PROGRAMS:
             self.link(name)
 
     def link(self, name):
@@ -79,9 +86,9 @@ class Host:
         done = subprocess.run(command, input=stdin.encode(), capture_output=True, env=env, cwd="/", timeout=120)
         if self.deaf and self.deaf.pop(0):
             raise AgentSilent("The answer was lost.")
-        return Finished(done.returncode, (done.stdout + done.stderr).decode(errors="replace"))
+        return CommandResult(done.returncode, (done.stdout + done.stderr).decode(errors="replace"))
 
     def elsewhere(self, word):
-        for place in PLACES:
+        for place in GUEST_PATHS:
             word = word.replace(place, str(self.home / place[1:]))
         return word.replace("/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:/snap/bin", str(self.bin))

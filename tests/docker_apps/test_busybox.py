@@ -2,9 +2,9 @@
 
 import pytest
 
-from tests.docker_apps.fake_guest import Host
+from tests.docker_apps.fake_guest import FakeGuest
 from worker.guest import background_job, docker
-from worker.nodes.base import Finished
+from worker.nodes.base import CommandResult
 
 pytestmark = pytest.mark.guest
 
@@ -21,40 +21,44 @@ esac
 
 
 @pytest.fixture
-def host(tmp_path, guest_cache, tiny_image, monkeypatch):
-    monkeypatch.setattr(background_job, "FIRST", 0.02)
-    monkeypatch.setattr(background_job, "LAST", 0.1)
-    return Host(tmp_path, next(guest_cache.glob("bookworm-*/bin/busybox")))
+def fake_guest(tmp_path, guest_cache, tiny_image, monkeypatch):
+    monkeypatch.setattr(background_job, "FIRST_POLL_SECONDS", 0.02)
+    monkeypatch.setattr(background_job, "MAX_POLL_SECONDS", 0.1)
+    return FakeGuest(tmp_path, next(guest_cache.glob("bookworm-*/bin/busybox")))
 
 
-def test_long_programs(host):
-    assert background_job.run(host, "m", "one", "cat; exit 3", "x" * 40_000 + "\n", most=3) == Finished(3, "xx\n")
-    assert background_job.run(host, "m", "one", "true", most=50_000) == Finished(3, "x" * 40_000 + "\n")
+def test_long_programs(fake_guest):
+    assert background_job.run(
+        fake_guest, "m", "one", "cat; exit 3", "x" * 40_000 + "\n", max_output_bytes=3
+    ) == CommandResult(3, "xx\n")
+    assert background_job.run(fake_guest, "m", "one", "true", max_output_bytes=50_000) == CommandResult(
+        3, "x" * 40_000 + "\n"
+    )
 
     def stopped():
-        if host.file("/run/panel/two/running").is_symlink():
-            background_job.stop(host, "m", "two")
+        if fake_guest.file("/run/panel/two/running").is_symlink():
+            background_job.stop(fake_guest, "m", "two")
 
     with pytest.raises(background_job.Interrupted):
-        background_job.run(host, "m", "two", "sleep 1000", check=stopped)
+        background_job.run(fake_guest, "m", "two", "sleep 1000", check=stopped)
 
 
-def test_docker(host):
-    host.link("chmod")
-    host.link("env")
-    host.file("/etc/os-release").write_text("ID=alpine\nPRETTY_NAME=Alpine\n")
-    host.program("docker", DOCKER.format(home=host.home))
-    (host.bin / "docker").rename(host.home / "docker")
-    host.program("apk", f"mv {host.home}/docker {host.bin}/docker")
-    host.program("rc-update")
-    docker.install(host, "m", "task")
-    assert "apk add --update-cache docker docker-cli-compose" in host.said()
-    assert "rc-update add docker default" in host.said()
-    docker.up(host, "m", "another", "web-1", "services: {}", VALUES)
-    seen = (host.home / "seen").read_text().splitlines()
+def test_docker(fake_guest):
+    fake_guest.link("chmod")
+    fake_guest.link("env")
+    fake_guest.file("/etc/os-release").write_text("ID=alpine\nPRETTY_NAME=Alpine\n")
+    fake_guest.program("docker", DOCKER.format(home=fake_guest.home))
+    (fake_guest.bin / "docker").rename(fake_guest.home / "docker")
+    fake_guest.program("apk", f"mv {fake_guest.home}/docker {fake_guest.bin}/docker")
+    fake_guest.program("rc-update")
+    docker.install(fake_guest, "m", "task")
+    assert "apk add --update-cache docker docker-cli-compose" in fake_guest.said()
+    assert "rc-update add docker default" in fake_guest.said()
+    docker.up(fake_guest, "m", "another", "web-1", "services: {}", VALUES)
+    seen = (fake_guest.home / "seen").read_text().splitlines()
     assert {f"{name}={value}" for name, value in VALUES.items()} <= set(seen)
-    assert docker.status(host, "m", "web-1") == docker.Condition("running", "1 container runs.")
-    assert docker.logs(host, "m", "web-1") == "2026-01-01T00:00:01Z web | a\n2026-01-01T00:00:02Z web | b"
-    docker.control(host, "m", "web-1", "stop")
-    docker.remove(host, "m", "web-1")
-    assert list(host.file("/opt/panel-apps").iterdir()) == []
+    assert docker.status(fake_guest, "m", "web-1") == docker.AppStatus("running", "1 container runs.")
+    assert docker.logs(fake_guest, "m", "web-1") == "2026-01-01T00:00:01Z web | a\n2026-01-01T00:00:02Z web | b"
+    docker.control(fake_guest, "m", "web-1", "stop")
+    docker.remove(fake_guest, "m", "web-1")
+    assert list(fake_guest.file("/opt/panel-apps").iterdir()) == []

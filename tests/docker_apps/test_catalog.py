@@ -10,7 +10,7 @@ from panel.services import docker_apps
 
 VARIABLE = re.compile(r"\$\{(\w+)[^}]*\}|\$(\w+)")
 SERVICE_KEYS = {"image", "restart", "ports", "environment", "volumes", "depends_on", "command"}
-MINE = """\
+OWN_COMPOSE_FILE = """\
 x-logging: &common
   restart: on-failure
 services:
@@ -35,7 +35,7 @@ volumes:
 """
 
 
-def given(app):
+def given_variables(app):
     """Something for each variable that has to be given."""
     return {each.name: "given" for each in app.variables if each.required}
 
@@ -48,7 +48,7 @@ def services(text):
     return yaml.safe_load(text)["services"]
 
 
-def refused(call, *args):
+def assert_refused(call, *args):
     with pytest.raises(Invalid) as refusal:
         call(*args)
     [field] = refusal.value.fields
@@ -72,7 +72,7 @@ def test_the_catalog_is_listed_by_name():
 
 @pytest.mark.parametrize("app", docker_apps.listing(), ids=lambda app: app.slug)
 def test_an_app_is_what_compose_and_people_need(app):
-    text, environment = docker_apps.compose(app, given(app), [])
+    text, environment = docker_apps.compose(app, given_variables(app), [])
     content = yaml.safe_load(text)
     assert set(content) <= {"services", "volumes"}
     assert re.fullmatch(r"[a-z0-9][a-z0-9-]*", app.slug)
@@ -99,7 +99,7 @@ def test_an_app_is_what_compose_and_people_need(app):
 
 @pytest.mark.parametrize("app", docker_apps.listing(), ids=lambda app: app.slug)
 def test_what_the_customer_does_not_give_is_made_up_once_for_each(app):
-    first, second = (docker_apps.compose(app, given(app), [])[1] for _ in range(2))
+    first, second = (docker_apps.compose(app, given_variables(app), [])[1] for _ in range(2))
     for variable in app.variables:
         if variable.generate:
             assert re.fullmatch(r"[A-Za-z0-9]+", first[variable.name])
@@ -109,11 +109,11 @@ def test_what_the_customer_does_not_give_is_made_up_once_for_each(app):
             assert first[variable.name] == "given"
         else:
             assert first[variable.name] == (variable.default or "")
-        mine = docker_apps.compose(app, given(app) | {variable.name: "mine $x 'y\""}, [])[1]
+        mine = docker_apps.compose(app, given_variables(app) | {variable.name: "mine $x 'y\""}, [])[1]
         assert mine[variable.name] == "mine $x 'y\""
-    if given(app):
+    if given_variables(app):
         needed = sorted(variable.name for variable in app.variables if variable.required and not variable.default)
-        field, sentence = refused(docker_apps.compose, app, {}, [])
+        field, sentence = assert_refused(docker_apps.compose, app, {}, [])
         assert field == "env_variables"
         assert [name for name in needed if name in sentence] == needed
 
@@ -121,8 +121,8 @@ def test_what_the_customer_does_not_give_is_made_up_once_for_each(app):
 @pytest.mark.parametrize("app", docker_apps.listing(), ids=lambda app: app.slug)
 def test_an_apps_ports_go_where_the_customer_wants_them(app):
     wanted = [mapping(port.container_port, 30000 + number, port.protocol) for number, port in enumerate(app.ports)]
-    text, _ = docker_apps.compose(app, given(app), wanted)
-    plain, _ = docker_apps.compose(app, given(app), [])
+    text, _ = docker_apps.compose(app, given_variables(app), wanted)
+    plain, _ = docker_apps.compose(app, given_variables(app), [])
     ports = [f"{each['host_port']}:{each['container_port']}/{each['protocol']}" for each in wanted]
     expected = services(plain)
     expected[app.service]["ports"] = ports
@@ -132,8 +132,8 @@ def test_an_apps_ports_go_where_the_customer_wants_them(app):
 
 def test_variables_are_names_and_lines_of_text():
     nginx, redis = docker_apps.get("nginx"), docker_apps.get("redis")
-    assert refused(docker_apps.compose, nginx, {"A": "1"}, []) == ("env_variables", "Unknown: A. Known: none.")
-    assert "REDIS_PASSWORD" in refused(docker_apps.compose, redis, {"OTHER": "1"}, [])[1]
+    assert assert_refused(docker_apps.compose, nginx, {"A": "1"}, []) == ("env_variables", "Unknown: A. Known: none.")
+    assert "REDIS_PASSWORD" in assert_refused(docker_apps.compose, redis, {"OTHER": "1"}, [])[1]
     for name, wrong in (
         ("A B", "1"),
         ("1A", "1"),
@@ -143,31 +143,33 @@ def test_variables_are_names_and_lines_of_text():
         ("A", "x" * 4097),
         (1, ""),
     ):
-        assert refused(docker_apps.checked, {name: wrong})[0] == "env_variables"
-    assert docker_apps.checked({"_a1": "é 'x' $y"}) == {"_a1": "é 'x' $y"}
+        assert assert_refused(docker_apps.validate_variables, {name: wrong})[0] == "env_variables"
+    assert docker_apps.validate_variables({"_a1": "é 'x' $y"}) == {"_a1": "é 'x' $y"}
 
 
 # --- customers' own files
 
 
 def test_a_file_without_mappings_stays_as_it_is():
-    assert docker_apps.remapped(MINE, []) == MINE
-    assert docker_apps.remapped(MINE, None) == MINE
+    assert docker_apps.remap_ports(OWN_COMPOSE_FILE, []) == OWN_COMPOSE_FILE
+    assert docker_apps.remap_ports(OWN_COMPOSE_FILE, None) == OWN_COMPOSE_FILE
 
 
 def test_a_mapping_goes_to_the_service_that_has_the_port():
-    text = docker_apps.remapped(MINE, [mapping(443, 1443), mapping(9005, 9005, "udp"), mapping(80, 1080, "tcp")])
+    text = docker_apps.remap_ports(
+        OWN_COMPOSE_FILE, [mapping(443, 1443), mapping(9005, 9005, "udp"), mapping(80, 1080, "tcp")]
+    )
     found = services(text)
     assert found["web"]["ports"] == ["1443:443/tcp", "1080:80/tcp"]
     assert found["voice"]["ports"] == ["9005:9005/udp"]
-    found = services(docker_apps.remapped(MINE, [mapping(7000, 70)]))
+    found = services(docker_apps.remap_ports(OWN_COMPOSE_FILE, [mapping(7000, 70)]))
     assert found["voice"]["ports"] == ["70:7000/tcp"]
-    assert found["web"] == services(MINE)["web"]
+    assert found["web"] == services(OWN_COMPOSE_FILE)["web"]
 
 
 def test_a_port_that_nobody_names_is_the_first_services():
     for unknown in (mapping(5000, 5000), mapping(9005, 9005), mapping(80, 80, "udp")):
-        found = services(docker_apps.remapped(MINE, [unknown]))
+        found = services(docker_apps.remap_ports(OWN_COMPOSE_FILE, [unknown]))
         assert found["web"]["ports"] == [
             f"{unknown['host_port']}:{unknown['container_port']}/{unknown.get('protocol', 'tcp')}"
         ]
@@ -175,10 +177,10 @@ def test_a_port_that_nobody_names_is_the_first_services():
 
 def test_everything_else_means_what_it_meant():
     """Compose reads YAML 1.2: `22:22` is text there and `on` a word, which Python's reader takes for other things."""
-    text = docker_apps.remapped(MINE, [mapping(80, 81)])
+    text = docker_apps.remap_ports(OWN_COMPOSE_FILE, [mapping(80, 81)])
     for words in ("hostname: 22:22", "privileged: on", "read_only: null", "user: '1000'", 'name: "80"'):
         assert f"    {words}\n" in text
-    before, after = yaml.safe_load(MINE), yaml.safe_load(text)
+    before, after = yaml.safe_load(OWN_COMPOSE_FILE), yaml.safe_load(text)
     before["services"]["web"]["ports"] = ["81:80/tcp"]
     assert after == before
 
@@ -193,18 +195,18 @@ def test_ports_with_variables_addresses_and_ranges_are_recognised():
         ("3000-3005:4000-4005", 4003),
         ("8080:${INSIDE:-90}", 90),
     ):
-        found = services(docker_apps.remapped(text % entry, [mapping(port, 1)]))
+        found = services(docker_apps.remap_ports(text % entry, [mapping(port, 1)]))
         assert found["b"]["ports"] == [f"1:{port}/tcp"], entry
         assert "ports" not in found["a"]
-    assert "ports" in services(docker_apps.remapped(text % "80:$INSIDE", [mapping(80, 1)]))["a"]
+    assert "ports" in services(docker_apps.remap_ports(text % "80:$INSIDE", [mapping(80, 1)]))["a"]
 
 
 def test_services_that_share_their_lines_do_not_share_their_ports():
     text = "services:\n  a: &a {image: x, ports: ['80:80']}\n  b: *a\n"
-    found = services(docker_apps.remapped(text, [mapping(80, 81)]))
+    found = services(docker_apps.remap_ports(text, [mapping(80, 81)]))
     assert (found["a"]["ports"], found["b"]["ports"]) == (["81:80/tcp"], ["80:80"])
     merged = "x-a: &a {ports: ['80:80']}\nservices:\n  b: {<<: [*a], image: x}\n"
-    assert services(docker_apps.remapped(merged, [mapping(80, 81)]))["b"]["ports"] == ["81:80/tcp"]
+    assert services(docker_apps.remap_ports(merged, [mapping(80, 81)]))["b"]["ports"] == ["81:80/tcp"]
 
 
 def test_what_is_no_compose_file_is_refused_with_a_sentence():
@@ -226,7 +228,7 @@ def test_what_is_no_compose_file_is_refused_with_a_sentence():
         "services: {a: \x00}",
         bomb,
     ):
-        field, sentence = refused(docker_apps.remapped, text, [mapping(80, 80)])
+        field, sentence = assert_refused(docker_apps.remap_ports, text, [mapping(80, 80)])
         assert field == "compose_url", text[:40]
         assert sentence.endswith(".")
         assert len(sentence) < 200
@@ -235,7 +237,7 @@ def test_what_is_no_compose_file_is_refused_with_a_sentence():
 def test_aliases_that_stand_for_gigabytes_stay_a_few_lines():
     lines = "".join(f"  l{n}: &l{n} [{', '.join([f'*l{n - 1}'] * 9) if n else 'lol'}]\n" for n in range(20))
     text = f"x-lol:\n{lines}  self: &self [*self]\nservices: {{a: {{image: x, labels: *l19}}}}\n"
-    assert len(docker_apps.remapped(text, [mapping(80, 80)])) < 3 * len(text)
+    assert len(docker_apps.remap_ports(text, [mapping(80, 80)])) < 3 * len(text)
 
 
 def test_mappings_are_ports_and_each_host_port_is_used_once():
@@ -249,6 +251,6 @@ def test_mappings_are_ports_and_each_host_port_is_used_once():
         ["80:80"],
         [mapping(80, 80), mapping(443, 80)],
     ):
-        assert refused(docker_apps.remapped, MINE, wrong)[0] == "port_mappings"
-    both = services(docker_apps.remapped(MINE, [mapping(80, 53), mapping(9000, 53, "udp")]))
+        assert assert_refused(docker_apps.remap_ports, OWN_COMPOSE_FILE, wrong)[0] == "port_mappings"
+    both = services(docker_apps.remap_ports(OWN_COMPOSE_FILE, [mapping(80, 53), mapping(9000, 53, "udp")]))
     assert (both["web"]["ports"], both["voice"]["ports"]) == (["53:80/tcp"], ["53:9000/udp"])

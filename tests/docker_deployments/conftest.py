@@ -5,13 +5,13 @@ import pytest
 from panel.core import jobs
 from panel.core.db import session
 from panel.models import Instance
-from tests.conftest import bells, work_off
-from tests.worker.conftest import at, sweeping  # noqa: F401  (fixtures)
+from tests.conftest import queued_calls, run_queued_calls
+from tests.worker.conftest import fault_at, manual_reaper  # noqa: F401  (fixtures)
 from worker.nodes.simulated.docker import Docker
 from worker.nodes.simulated.guests import Guest
 from worker.sync import guest_agents
 
-COMPOSE = b"""
+COMPOSE_FILE = b"""
 services:
   web:
     image: nginx:1.28
@@ -19,10 +19,10 @@ services:
     environment: {GREETING: "${GREETING}"}
 """
 
-PATHS = {"owner": "/api/instance/{}/docker", "admin": "/api/v1/instance/{}/docker"}
+DOCKER_PATHS = {"owner": "/api/instance/{}/docker", "admin": "/api/v1/instance/{}/docker"}
 
 
-class Dock:
+class DockerClient:
     """The machine, and what people ask of its Docker by the API."""
 
     def __init__(self, as_, work, node, instance):
@@ -34,16 +34,16 @@ class Dock:
 
     def ask(self, method="GET", path="", who="owner", **body):
         options = {"json": body} if body else {}
-        return self.as_(who, method, f"{PATHS[who].format(self.id)}{path}", **options)
+        return self.as_(who, method, f"{DOCKER_PATHS[who].format(self.id)}{path}", **options)
 
-    def listed(self, who="owner"):
+    def list_apps(self, who="owner"):
         answer = self.ask(who=who).json
         return answer["data"] if who == "admin" else answer
 
     def install(self):
         assert self.ask("POST", "/install").status_code == 200
         self.work()
-        assert self.listed()["docker_enabled"] is True
+        assert self.list_apps()["docker_enabled"] is True
 
     def deploy(self, slug="nginx", **more):
         """Has it deployed; gives it as it then is in the list."""
@@ -59,47 +59,49 @@ class Dock:
         return self.find(answer.json["deployment"]["id"])
 
     def find(self, deployment_id):
-        return next((each for each in self.listed()["deployments"] if each["id"] == deployment_id), None)
+        return next((each for each in self.list_apps()["deployments"] if each["id"] == deployment_id), None)
 
     @property
     def guest(self):
         """Docker in the guest, behind the panel's back."""
         with self.node.state.snapshot() as db:
-            return Docker(Guest(self.node.state, self.node._machine(db, self.id)))
+            return Docker(Guest(self.node.state, self.node._get_machine(db, self.id)))
 
     def power(self, action):
         assert self.as_("owner", "POST", f"/api/instance/{self.id}/power/{action}").status_code == 200
         self.work()
 
-    def look_at_agents(self):
-        guest_agents.look(self.row.hypervisor_id)
+    def poll_agents(self):
+        guest_agents.poll(self.row.hypervisor_id)
         session.expire_all()
 
 
 @pytest.fixture
-def dock(as_, cast, work, node):
+def docker_client(api_as, cast, run_tasks, node):
     """A machine of the owner that runs, without Docker yet."""
     instance = cast.instance(hostname="web.example.com")
-    as_("owner", "POST", f"/api/instance/{instance.id}/deploy", json={"image_id": cast.image.id, "password": "x" * 9})
-    work()
-    made = Dock(as_, work, node, instance)
-    made.look_at_agents()
+    api_as(
+        "owner", "POST", f"/api/instance/{instance.id}/deploy", json={"image_id": cast.image.id, "password": "x" * 9}
+    )
+    run_tasks()
+    made = DockerClient(api_as, run_tasks, node, instance)
+    made.poll_agents()
     return made
 
 
 @pytest.fixture
-def ready(dock):
+def docker_ready(docker_client):
     """The same with Docker in it."""
-    dock.install()
-    return dock
+    docker_client.install()
+    return docker_client
 
 
 @pytest.fixture
-def workers(monkeypatch):
+def inline_workers(monkeypatch):
     """Somebody works while a request waits."""
-    monkeypatch.setattr(jobs.time, "sleep", lambda _: work_off())
+    monkeypatch.setattr(jobs.time, "sleep", lambda _: run_queued_calls())
 
 
-def rung():
+def queued_tasks():
     """What workers were rung for and did not do yet."""
-    return [function for function, _ in bells]
+    return [function for function, _ in queued_calls]

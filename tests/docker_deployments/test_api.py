@@ -6,18 +6,18 @@ from sqlalchemy import select
 from panel.core.db import session
 from panel.models import DockerDeployment, Task
 from panel.services import docker_apps
-from tests.docker_deployments.conftest import COMPOSE
+from tests.docker_deployments.conftest import COMPOSE_FILE
 
-UNKNOWN = "0199c0a8-0000-7000-8000-000000000000"
+UNKNOWN_ID = "0199c0a8-0000-7000-8000-000000000000"
 
 
-def kinds(dock):
+def task_kinds(dock):
     return session.scalars(select(Task.kind).where(Task.resource_id == dock.id).order_by(Task.id)).all()
 
 
-def test_the_whole_way_from_the_catalog(dock):
+def test_the_whole_way_from_the_catalog(docker_client):
     """Reference: docker. Poll the list until Docker is there, then until the app runs."""
-    before = dock.listed()
+    before = docker_client.list_apps()
     assert before.keys() == {
         "success",
         "message",
@@ -27,103 +27,106 @@ def test_the_whole_way_from_the_catalog(dock):
         "deployments",
     }
     assert (before["docker_enabled"], before["deployments"]) == (False, [])
-    answer = dock.ask("POST", "/install")
+    answer = docker_client.ask("POST", "/install")
     assert (answer.status_code, answer.json["message"]) == (200, "Docker is being installed.")
-    assert dock.listed()["docker_installing"] is True
-    dock.work()
-    assert (dock.listed()["docker_enabled"], dock.listed()["docker_installing"]) == (True, False)
+    assert docker_client.list_apps()["docker_installing"] is True
+    docker_client.work()
+    assert (docker_client.list_apps()["docker_enabled"], docker_client.list_apps()["docker_installing"]) == (
+        True,
+        False,
+    )
 
-    answer = dock.ask("POST", app_slug="nginx", port_mappings=[{"container_port": 80, "host_port": 8080}])
+    answer = docker_client.ask("POST", app_slug="nginx", port_mappings=[{"container_port": 80, "host_port": 8080}])
     made = answer.json["deployment"]
     assert (answer.status_code, made["status"], made["task_id"]) == (200, "pending", answer.json["task_id"])
-    dock.work()
-    found = dock.find(made["id"])
+    docker_client.work()
+    found = docker_client.find(made["id"])
     assert found["status"] == "running"
-    assert (found["instance_id"], found["app_slug"], found["app_name"]) == (dock.id, "nginx", "nginx")
+    assert (found["instance_id"], found["app_slug"], found["app_name"]) == (docker_client.id, "nginx", "nginx")
     assert found["port_mappings"] == [{"container_port": 80, "host_port": 8080, "protocol": "tcp"}]
     assert found["project_name"] == made["project_name"]
     assert found["project_name"].startswith("nginx-")
     assert found["deployed_at"]
     assert (found["metadata"], found["error_message"]) == ({}, None)
-    assert dock.guest.project(found["project_name"])["runs"] is True
-    assert kinds(dock)[-2:] == ["docker_install", "docker_deploy"]
+    assert docker_client.guest.project(found["project_name"])["runs"] is True
+    assert task_kinds(docker_client)[-2:] == ["docker_install", "docker_deploy"]
 
 
-def test_a_compose_file_at_an_address(ready, library):
-    url = library.put("/compose.yaml", COMPOSE)
+def test_a_compose_file_at_an_address(docker_ready, file_server):
+    url = file_server.put("/compose.yaml", COMPOSE_FILE)
     mappings = [{"container_port": 80, "host_port": 9000}]
-    found = ready.compose(url, env_variables={"GREETING": "hello"}, port_mappings=mappings)
+    found = docker_ready.compose(url, env_variables={"GREETING": "hello"}, port_mappings=mappings)
     assert (found["status"], found["app_slug"], found["app_name"]) == ("running", "custom", "Shop")
     assert found["metadata"] == {"compose_url": url}
     assert found["port_mappings"] == [{"container_port": 80, "host_port": 9000, "protocol": "tcp"}]
     assert found["project_name"].startswith("custom-")
-    assert "hello" not in str(ready.listed())
-    assert ready.guest.project(found["project_name"])["environment"] == {"GREETING": "hello"}
-    assert "9000:80" in ready.guest.project(found["project_name"])["compose"]
+    assert "hello" not in str(docker_ready.list_apps())
+    assert docker_ready.guest.project(found["project_name"])["environment"] == {"GREETING": "hello"}
+    assert "9000:80" in docker_ready.guest.project(found["project_name"])["compose"]
 
 
-def test_variables_are_kept_encrypted_and_not_shown(ready):
+def test_variables_are_kept_encrypted_and_not_shown(docker_ready):
     """What was made up is shown once, to whoever asked for it."""
-    answer = ready.ask("POST", app_slug="wordpress")
+    answer = docker_ready.ask("POST", app_slug="wordpress")
     [password] = answer.json["generated"].values()
-    ready.work()
+    docker_ready.work()
     row = session.get(DockerDeployment, answer.json["deployment"]["id"])
-    assert ready.guest.project(row.project_name)["environment"]["WORDPRESS_DB_PASSWORD"] == password
+    assert docker_ready.guest.project(row.project_name)["environment"]["WORDPRESS_DB_PASSWORD"] == password
     raw = session.connection().exec_driver_sql("select environment, compose from docker_deployments").one()
     assert password not in str(raw)
     assert password not in str(session.connection().exec_driver_sql("select arguments, secret from tasks").all())
-    assert password not in str(ready.listed())
+    assert password not in str(docker_ready.list_apps())
     own = {"MARIADB_ROOT_PASSWORD": "my own", "MARIADB_PASSWORD": "another"}
-    given = ready.ask("POST", app_slug="mariadb", env_variables=own)
+    given = docker_ready.ask("POST", app_slug="mariadb", env_variables=own)
     assert (given.status_code, "generated" in given.json) == (200, False)
 
 
-def test_numbers_and_truths_are_what_they_look_like(ready, library):
-    url = library.put("/compose.yaml", COMPOSE)
-    found = ready.compose(url, env_variables={"GREETING": 8080, "DEBUG": True})
-    assert ready.guest.project(found["project_name"])["environment"] == {"GREETING": "8080", "DEBUG": "true"}
+def test_numbers_and_truths_are_what_they_look_like(docker_ready, file_server):
+    url = file_server.put("/compose.yaml", COMPOSE_FILE)
+    found = docker_ready.compose(url, env_variables={"GREETING": 8080, "DEBUG": True})
+    assert docker_ready.guest.project(found["project_name"])["environment"] == {"GREETING": "8080", "DEBUG": "true"}
 
 
 @pytest.mark.parametrize("who", ["owner", "admin"])
-def test_an_app_is_stopped_started_restarted_and_looked_at(ready, who):
-    found = ready.deploy()
+def test_an_app_is_stopped_started_restarted_and_looked_at(docker_ready, who):
+    found = docker_ready.deploy()
     path = f"/{found['id']}"
     for action, status in (("stop", "stopped"), ("start", "running"), ("restart", "running")):
-        answer = ready.ask("POST", f"{path}/{action}", who)
+        answer = docker_ready.ask("POST", f"{path}/{action}", who)
         assert answer.status_code == 200
-        ready.work()
-        assert ready.find(found["id"])["status"] == status
-        assert ready.guest.project(found["project_name"])["runs"] is (status == "running")
-    ready.guest.control(found["project_name"], "stop")
-    assert ready.find(found["id"])["status"] == "running"
-    assert ready.ask("POST", f"{path}/check-status", who).status_code == 200
-    ready.work()
-    assert ready.find(found["id"])["status"] == "stopped"
-    assert ready.ask("POST", f"{path}/restat", who).status_code == 404
-    assert ready.ask("POST", f"{path}/retry", who).status_code == 200
-    ready.work()
-    assert ready.find(found["id"])["status"] == "running"
+        docker_ready.work()
+        assert docker_ready.find(found["id"])["status"] == status
+        assert docker_ready.guest.project(found["project_name"])["runs"] is (status == "running")
+    docker_ready.guest.control(found["project_name"], "stop")
+    assert docker_ready.find(found["id"])["status"] == "running"
+    assert docker_ready.ask("POST", f"{path}/check-status", who).status_code == 200
+    docker_ready.work()
+    assert docker_ready.find(found["id"])["status"] == "stopped"
+    assert docker_ready.ask("POST", f"{path}/restat", who).status_code == 404
+    assert docker_ready.ask("POST", f"{path}/retry", who).status_code == 200
+    docker_ready.work()
+    assert docker_ready.find(found["id"])["status"] == "running"
 
 
 @pytest.mark.parametrize("who", ["owner", "admin"])
 @pytest.mark.parametrize(("method", "path"), [("DELETE", ""), ("POST", "/remove")])
-def test_an_app_is_gone_at_once_and_its_containers_then(ready, who, method, path):
-    found = ready.deploy()
-    answer = ready.ask(method, f"/{found['id']}{path}", who)
+def test_an_app_is_gone_at_once_and_its_containers_then(docker_ready, who, method, path):
+    found = docker_ready.deploy()
+    answer = docker_ready.ask(method, f"/{found['id']}{path}", who)
     assert answer.status_code == 200
     assert "are being removed from the machine" in answer.json["message"]
-    assert ready.listed()["deployments"] == []
-    assert ready.guest.project(found["project_name"])["runs"] is True
-    ready.work()
-    assert ready.guest.project(found["project_name"]) is None
-    assert ready.ask(method, f"/{found['id']}{path}", who).status_code == 404
+    assert docker_ready.list_apps()["deployments"] == []
+    assert docker_ready.guest.project(found["project_name"])["runs"] is True
+    docker_ready.work()
+    assert docker_ready.guest.project(found["project_name"]) is None
+    assert docker_ready.ask(method, f"/{found['id']}{path}", who).status_code == 404
 
 
-def test_what_containers_wrote(ready, workers):
+def test_what_containers_wrote(docker_ready, inline_workers):
     """OTH-10, ENV-23: operators get it as `data.logs`."""
-    found = ready.deploy()
+    found = docker_ready.deploy()
     for who, cached in (("owner", False), ("admin", False), ("owner", True), ("admin", True)):
-        answer = ready.ask("GET", f"/{found['id']}/{'cached-logs' if cached else 'logs'}", who)
+        answer = docker_ready.ask("GET", f"/{found['id']}/{'cached-logs' if cached else 'logs'}", who)
         assert answer.status_code == 200
         body = answer.json["data"] if who == "admin" else answer.json
         assert "web | started from nginx" in body["logs"]
@@ -132,34 +135,34 @@ def test_what_containers_wrote(ready, workers):
     assert "started" not in raw
 
 
-def test_nobody_read_logs_yet(ready):
-    found = ready.deploy()
-    cached = ready.ask("GET", f"/{found['id']}/cached-logs", "admin").json["data"]
+def test_nobody_read_logs_yet(docker_ready):
+    found = docker_ready.deploy()
+    cached = docker_ready.ask("GET", f"/{found['id']}/cached-logs", "admin").json["data"]
     assert cached == {"logs": "", "logs_at": None, "logs_error": None}
 
 
 @pytest.mark.parametrize("who", ["owner", "admin"])
-def test_the_catalog(dock, who):
-    answer = dock.ask("GET", "/apps", who).json
+def test_docker_catalog_lists_apps(docker_client, who):
+    answer = docker_client.ask("GET", "/apps", who).json
     found = answer["data"] if who == "admin" else answer["apps"]
     assert len(found) == len(docker_apps.listing()) >= 12
     wordpress = next(each for each in found if each["slug"] == "wordpress")
     assert wordpress["ports"] == [{"container_port": 80, "host_port": 80, "protocol": "tcp"}]
     assert {"name", "label", "description", "required", "sensitive", "default"} == wordpress["variables"][0].keys()
-    one = dock.ask("GET", "/app/wordpress", who).json
+    one = docker_client.ask("GET", "/app/wordpress", who).json
     assert (one["data"] if who == "admin" else one["app"]) == wordpress
-    assert dock.ask("GET", "/app/nosuch", who).status_code == 404
+    assert docker_client.ask("GET", "/app/nosuch", who).status_code == 404
 
 
-def test_operators_do_the_same(ready, library):
-    answer = ready.ask("POST", who="admin", app_slug="nginx")
+def test_operator_docker_routes(docker_ready, file_server):
+    answer = docker_ready.ask("POST", who="admin", app_slug="nginx")
     assert answer.json["data"]["deployment"]["status"] == "pending"
-    ready.work()
-    url = library.put("/compose.yaml", COMPOSE)
-    answer = ready.ask("POST", "/custom", "admin", app_name="Shop", compose_url=url)
+    docker_ready.work()
+    url = file_server.put("/compose.yaml", COMPOSE_FILE)
+    answer = docker_ready.ask("POST", "/custom", "admin", app_name="Shop", compose_url=url)
     assert answer.json["data"].keys() == {"deployment", "task_id"}
-    ready.work()
-    found = ready.listed("admin")
+    docker_ready.work()
+    found = docker_ready.list_apps("admin")
     assert found["docker_enabled"] is True
     assert [each["status"] for each in found["deployments"]] == ["running", "running"]
 
@@ -184,11 +187,15 @@ def test_operators_do_the_same(ready, library):
         ),
     ],
 )
-def test_a_wrong_field_is_named(ready, body, field):
-    answer = ready.ask("POST", **body) if body else ready.as_("owner", "POST", f"/api/instance/{ready.id}/docker")
+def test_a_wrong_field_is_named(docker_ready, body, field):
+    answer = (
+        docker_ready.ask("POST", **body)
+        if body
+        else docker_ready.as_("owner", "POST", f"/api/instance/{docker_ready.id}/docker")
+    )
     assert answer.status_code == 422
     assert next(iter(answer.json["errors"])).split(".")[0] == field
-    assert ready.listed()["deployments"] == []
+    assert docker_ready.list_apps()["deployments"] == []
 
 
 @pytest.mark.parametrize(
@@ -204,54 +211,54 @@ def test_a_wrong_field_is_named(ready, body, field):
         "",
     ],
 )
-def test_a_compose_file_lies_on_public_addresses(ready, url):
-    answer = ready.ask("POST", "/custom", app_name="Shop", compose_url=url)
+def test_a_compose_file_lies_on_public_addresses(docker_ready, url):
+    answer = docker_ready.ask("POST", "/custom", app_name="Shop", compose_url=url)
     assert (answer.status_code, list(answer.json["errors"])) == (422, ["compose_url"])
 
 
-def test_two_apps_do_not_take_the_same_port(ready, library):
-    ready.deploy()
-    answer = ready.ask("POST", app_slug="wordpress")
+def test_two_apps_do_not_take_the_same_port(docker_ready, file_server):
+    docker_ready.deploy()
+    answer = docker_ready.ask("POST", app_slug="wordpress")
     assert (answer.status_code, answer.json["reason"]) == (422, "port_taken")
     assert "Port 80 of the machine is taken by nginx" in answer.json["errors"]["port_mappings"][0]
     other = [{"container_port": 80, "host_port": 81}]
-    assert ready.deploy("wordpress", port_mappings=other)["status"] == "running"
-    failed = ready.compose(library.put("/compose.yaml", COMPOSE.replace(b"8080", b"81")))
+    assert docker_ready.deploy("wordpress", port_mappings=other)["status"] == "running"
+    failed = docker_ready.compose(file_server.put("/compose.yaml", COMPOSE_FILE.replace(b"8080", b"81")))
     assert failed["status"] == "failed"
     assert "Port 81 of the machine is taken by WordPress" in failed["error_message"]
 
 
 @pytest.mark.parametrize("who", ["member", "viewer", "outsider"])
-def test_others_see_what_their_role_lets_them(ready, who):
+def test_others_see_what_their_role_lets_them(docker_ready, who):
     """What containers wrote takes the right to open consoles; a member that was not let in to the machine sees
     nothing."""
-    found = ready.deploy()
-    path = f"/api/instance/{ready.id}/docker"
+    found = docker_ready.deploy()
+    path = f"/api/instance/{docker_ready.id}/docker"
     seen = 200 if who == "viewer" else 404
-    assert ready.as_(who, "GET", path).status_code == seen
-    assert ready.as_(who, "GET", f"{path}/apps").status_code == seen
+    assert docker_ready.as_(who, "GET", path).status_code == seen
+    assert docker_ready.as_(who, "GET", f"{path}/apps").status_code == seen
     for method, rest in (("GET", "/logs"), ("GET", "/cached-logs"), ("POST", "/stop"), ("DELETE", "")):
-        answer = ready.as_(who, method, f"{path}/{found['id']}{rest}")
+        answer = docker_ready.as_(who, method, f"{path}/{found['id']}{rest}")
         assert answer.status_code == (403 if who == "viewer" else 404), rest
 
 
-def test_the_app_of_another_machine_is_not_found(ready, cast):
-    found, other = ready.deploy(), cast.instance()
+def test_the_app_of_another_machine_is_not_found(docker_ready, cast):
+    found, other = docker_ready.deploy(), cast.instance()
     for method, rest in (("DELETE", ""), ("POST", "/stop"), ("POST", "/retry"), ("GET", "/logs")):
-        answer = ready.as_("owner", method, f"/api/instance/{other.id}/docker/{found['id']}{rest}")
+        answer = docker_ready.as_("owner", method, f"/api/instance/{other.id}/docker/{found['id']}{rest}")
         assert answer.status_code == 404
-    assert ready.ask("POST", f"/{UNKNOWN}/stop").status_code == 404
+    assert docker_ready.ask("POST", f"/{UNKNOWN_ID}/stop").status_code == 404
 
 
-def test_the_list_takes_the_same_number_of_queries(ready, queries):
+def test_the_list_takes_the_same_number_of_queries(docker_ready, queries):
     def counted():
         queries.clear()
-        ready.listed()
+        docker_ready.list_apps()
         return len(queries)
 
-    ready.deploy()
+    docker_ready.deploy()
     one = counted()
     for port in range(81, 86):
-        ready.deploy(port_mappings=[{"container_port": 80, "host_port": port}])
-    assert len(ready.listed()["deployments"]) == 6
+        docker_ready.deploy(port_mappings=[{"container_port": 80, "host_port": port}])
+    assert len(docker_ready.list_apps()["deployments"]) == 6
     assert counted() == one

@@ -5,7 +5,7 @@ import pytest
 from panel.core.db import session
 from panel.models import DockerDeployment, SecurityGroupMember
 from panel.services import security_groups
-from tests.docker_deployments.conftest import COMPOSE
+from tests.docker_deployments.conftest import COMPOSE_FILE
 
 SIDES = [("owner", ""), ("admin", "/admin")]
 
@@ -15,18 +15,18 @@ def rows():
 
 
 @pytest.fixture(params=SIDES, ids=["customer", "operator"])
-def pages(request, browse, dock):
+def pages(request, browser_as, docker_client):
     """Somebody's browser, and where the machine's apps are for them."""
     who, prefix = request.param
-    return browse(who), f"{prefix}/instances/{dock.id}/apps"
+    return browser_as(who), f"{prefix}/instances/{docker_client.id}/apps"
 
 
-def test_the_whole_way(pages, dock):
+def test_docker_pages_install_to_remove(pages, docker_client):
     person, path = pages
     assert "Run apps on this machine" in person.get(path).text
     assert person.post(f"{path}/install").status_code == 303
     assert "Docker is being installed" in person.get(path).text
-    dock.work()
+    docker_client.work()
     page = person.get(path).text
     assert "No app yet" in page
     catalog = person.get(f"{path}/catalog").text
@@ -40,39 +40,39 @@ def test_the_whole_way(pages, dock):
     answer = person.post(f"{path}/new/nginx", data={"port_0": "8088"})
     assert (answer.status_code, answer.headers["Location"]) == (303, path)
     assert "Waits" in person.get(path).text
-    dock.work()
+    docker_client.work()
     page = person.get(path).text
-    assert f'href="http://{dock.row.ipv4}:8088"' in page
+    assert f'href="http://{docker_client.row.ipv4}:8088"' in page
     assert "Running" in page
     [row] = rows()
     for action, words in (("stop", "Stopped"), ("start", "Running"), ("restart", "Running"), ("retry", "Running")):
         assert person.post(f"{path}/{row.id}/{action}").status_code == 303
-        dock.work()
+        docker_client.work()
         assert words in person.get(path).text
     assert person.post(f"{path}/{row.id}/check").status_code == 303
-    dock.work()
+    docker_client.work()
     assert person.post(f"{path}/{row.id}/remove").status_code == 303
     assert rows() == []
-    dock.work()
+    docker_client.work()
     assert person.get(f"{path}/new/nosuch").status_code == 404
 
 
-def test_secrets_that_were_made_up_are_shown_once(pages, ready):
+def test_secrets_that_were_made_up_are_shown_once(pages, docker_ready):
     person, path = pages
     answer = person.post(f"{path}/new/wordpress", data={"variable_WORDPRESS_DB_PASSWORD": "", "port_0": "80"})
     [row] = rows()
     assert answer.headers["Location"] == f"{path}/{row.id}/secrets"
     page = person.get(answer.headers["Location"]).text
-    ready.work()
-    assert ready.guest.project(row.project_name)["environment"]["WORDPRESS_DB_PASSWORD"] in page
+    docker_ready.work()
+    assert docker_ready.guest.project(row.project_name)["environment"]["WORDPRESS_DB_PASSWORD"] in page
     assert person.get(answer.headers["Location"]).status_code == 303
 
 
-def test_what_is_wrong_stands_at_its_field(pages, ready):
+def test_what_is_wrong_stands_at_its_field(pages, docker_ready):
     person, path = pages
     wrong = person.post(f"{path}/new/grafana", data={"variable_GRAFANA_ADMIN_PASSWORD": "", "port_0": "99999"})
     assert (wrong.status_code, 'id="wrong-port_0"' in wrong.text) == (422, True)
-    ready.deploy()
+    docker_ready.deploy()
     taken = person.post(f"{path}/new/wordpress", data={"port_0": "80"})
     assert (taken.status_code, "Port 80 of the machine is taken by nginx" in taken.text) == (422, True)
     assert "is taken by nginx: choose another one" in person.get(f"{path}/new/wordpress").text
@@ -91,73 +91,73 @@ def test_what_is_wrong_stands_at_its_field(pages, ready):
     assert len(rows()) == 1
 
 
-def test_a_compose_file_of_ones_own(pages, ready, library):
+def test_a_compose_file_of_ones_own(pages, docker_ready, file_server):
     person, path = pages
-    url = library.put("/compose.yaml", COMPOSE)
+    url = file_server.put("/compose.yaml", COMPOSE_FILE)
     assert person.get(f"{path}/compose").status_code == 200
     form = {"app_name": "Shop", "compose_url": url, "env_variables": "GREETING=a = b\n\n", "port_mappings": "81:80\r\n"}
     assert person.post(f"{path}/compose", data=form).status_code == 303
-    ready.work()
+    docker_ready.work()
     [row] = rows()
-    assert ready.guest.project(row.project_name)["environment"] == {"GREETING": "a = b"}
+    assert docker_ready.guest.project(row.project_name)["environment"] == {"GREETING": "a = b"}
     page = person.get(path).text
     assert "Shop" in page
-    assert f"http://{ready.row.ipv4}:81" in page
-    library.files["/compose.yaml"] = 404
+    assert f"http://{docker_ready.row.ipv4}:81" in page
+    file_server.files["/compose.yaml"] = 404
     assert person.post(f"{path}/{row.id}/retry").status_code == 303
-    ready.work()
+    docker_ready.work()
     page = person.get(path).text
     assert "Not deployed" in page
     assert "The server answered with 404." in page
 
 
-def test_logs_are_read_when_somebody_asks(pages, ready, workers):
+def test_logs_are_read_when_somebody_asks(pages, docker_ready, inline_workers):
     person, path = pages
-    found = ready.deploy()
+    found = docker_ready.deploy()
     logs = f"{path}/{found['id']}/logs"
     assert "Not read yet" in person.get(logs).text
     assert "web | started from nginx" in person.post(logs).text
     assert "web | started from nginx" in person.get(logs).text
-    ready.node.set_guest(ready.id, agent=False)
-    ready.look_at_agents()
+    docker_ready.node.set_guest(docker_ready.id, agent=False)
+    docker_ready.poll_agents()
     page = person.post(logs).text
     assert "The guest agent does not answer" in page
     assert "web | started from nginx" in page
 
 
-def test_ports_that_nobody_may_reach_are_told(pages, ready, cast):
+def test_ports_that_nobody_may_reach_are_told(pages, docker_ready, cast):
     person, path = pages
     group = security_groups.create(cast.owner, name="shut")
-    session.add(SecurityGroupMember(group_id=group.id, instance_id=ready.id))
+    session.add(SecurityGroupMember(group_id=group.id, instance_id=docker_ready.id))
     session.commit()
     assert "No security group lets anybody reach port 80" in person.get(f"{path}/new/nginx").text
-    ready.deploy()
+    docker_ready.deploy()
     assert "No security group lets anybody in here" in person.get(path).text
 
 
-def test_databases_are_no_links(browse, ready):
-    ready.deploy("redis", env_variables={"REDIS_PASSWORD": "secret word"})
-    page = browse("owner").get(f"/instances/{ready.id}/apps").text
+def test_databases_are_no_links(browser_as, docker_ready):
+    docker_ready.deploy("redis", env_variables={"REDIS_PASSWORD": "secret word"})
+    page = browser_as("owner").get(f"/instances/{docker_ready.id}/apps").text
     assert "port 6379" in page
     assert ":6379" not in page
 
 
-def test_a_viewer_sees_the_apps_and_nothing_more(browse, ready):
-    ready.deploy()
-    viewer, path = browse("viewer"), f"/instances/{ready.id}/apps"
+def test_a_viewer_sees_the_apps_and_nothing_more(browser_as, docker_ready):
+    docker_ready.deploy()
+    viewer, path = browser_as("viewer"), f"/instances/{docker_ready.id}/apps"
     page = viewer.get(path).text
     assert "nginx" in page
     assert f"{path}/new" not in page
     [row] = rows()
     assert viewer.get(f"{path}/{row.id}/logs").status_code == 403
     assert viewer.post(f"{path}/{row.id}/stop").status_code == 403
-    assert browse("outsider").get(path).status_code == 404
+    assert browser_as("outsider").get(path).status_code == 404
 
 
-def test_a_machine_that_is_off_says_so(browse, ready):
-    ready.deploy()
-    ready.power("poweroff")
-    page = browse("owner").get(f"/instances/{ready.id}/apps").text
+def test_a_machine_that_is_off_says_so(browser_as, docker_ready):
+    docker_ready.deploy()
+    docker_ready.power("poweroff")
+    page = browser_as("owner").get(f"/instances/{docker_ready.id}/apps").text
     assert "The instance is not running. Start it first." in page
     assert "Machine is off" in page
-    assert f"http://{ready.row.ipv4}" not in page
+    assert f"http://{docker_ready.row.ipv4}" not in page

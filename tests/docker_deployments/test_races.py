@@ -10,14 +10,14 @@ from panel.core import clock
 from panel.core.db import session
 from panel.models import DockerDeployment, DockerEngine, Instance
 from panel.workflows import reachability
-from tests.support.isolated_app import installation
+from tests.support.isolated_app import isolated_installation
 
 
 def test_of_many_at_once_one_is_deployed(tmp_path, monkeypatch):
     """Reference: docker: one in flight."""
-    monkeypatch.setattr(reachability, "wait_for_look", lambda *_: None)  # there are no workers
+    monkeypatch.setattr(reachability, "wait_for_poll", lambda *_: None)  # there are no workers
     count = 6
-    with installation(tmp_path, make=create_app) as app, app.app_context():
+    with isolated_installation(tmp_path, create=create_app) as app, app.app_context():
         made = app.cast.instance()
         machine = session.get(Instance, made.id)
         machine.deployed, machine.power, machine.power_at = True, "on", clock.now()

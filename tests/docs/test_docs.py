@@ -9,9 +9,9 @@ from jsonschema import Draft202012Validator
 from openapi_spec_validator import validate
 
 import panel
-from api.docs import described
+from api.docs import openapi_document
 from panel.core.config import ROOT
-from tests.test_architecture import SURFACES, operations
+from tests.test_architecture import SURFACES, find_operations
 
 DOCUMENTS = {
     "ADMIN": ("/api/docs/openapi.yaml", "/api/admin/openapi.yaml"),
@@ -20,21 +20,21 @@ DOCUMENTS = {
 FAILURES = {"400", "401", "403", "404", "409", "413", "422", "429"}
 LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 """The documents are long: a loader in Python takes seconds for each."""
-BRANDED = ("/api/cloud-service/", "/api/self-provisioning/")
+BRANDED_PREFIXES = ("/api/cloud-service/", "/api/self-provisioning/")
 """Below these paths clients know plural item routes."""
-UNCOUNTED = ("/api/activity", "/api/instance/{instance_id}/deploy/iso")
+UNCOUNTED_PATHS = ("/api/activity", "/api/instance/{instance_id}/deploy/iso")
 """Lists whose word has no plural, or that clients know without it."""
 
 
-def published(as_, path, **options):
+def get_document(as_, path, **options):
     answer = as_("nobody", "GET", path, **options)
     assert answer.status_code == 200
     assert answer.mimetype == "application/yaml"
     return yaml.load(answer.text, LOADER)
 
 
-def whole(app, surface):
-    return json.loads(json.dumps(described(app, surface)))
+def build_document(app, surface):
+    return json.loads(json.dumps(openapi_document(app, surface)))
 
 
 @pytest.mark.parametrize(
@@ -45,9 +45,9 @@ def whole(app, surface):
         ("/api/user/", "/api/docs/user/openapi.yaml"),
     ],
 )
-def test_anybody_may_read_the_references(browse, path, document):
+def test_anybody_may_read_the_references(browser_as, path, document):
     """DOC-01, DOC-02, DOC-10"""
-    answer = browse().get(path)
+    answer = browser_as().get(path)
     assert (answer.status_code, answer.mimetype) == (200, "text/html")
     assert f'data-document="{document}"' in answer.text
     policy = answer.headers["Content-Security-Policy"]
@@ -55,56 +55,56 @@ def test_anybody_may_read_the_references(browse, path, document):
     assert "frame-ancestors 'none'" in policy
 
 
-def test_the_reference_in_the_panel(browse):
+def test_the_reference_in_the_panel(browser_as):
     """DOC-09"""
-    page = browse("owner").get("/user/api/documentation")
+    page = browser_as("owner").get("/user/api/documentation")
     assert page.status_code == 200
     assert 'data-document="/api/docs/user/openapi.yaml"' in page.text
     assert "Sign out" in page.text
 
 
 @pytest.mark.parametrize(("surface", "path"), [(s, path) for s, paths in DOCUMENTS.items() for path in paths])
-def test_anybody_may_read_the_documents(as_, surface, path):
+def test_anybody_may_read_the_documents(api_as, surface, path):
     """DOC-03, DOC-04, DOC-08"""
-    document = published(as_, path)
+    document = get_document(api_as, path)
     validate(document)
     assert document["openapi"].startswith("3.1")
     assert document["info"]["title"] == f"{surface.title()} API"
 
 
-def test_versions_agree(as_, monkeypatch):
+def test_versions_agree(api_as, monkeypatch):
     """VER-01 to VER-04, OP-02, DOC-05"""
     for version in (panel.__version__, "3.9.9"):
         monkeypatch.setattr(panel, "__version__", version)
         told = [
-            as_("owner", "GET", "/version").json,
-            as_("owner", "GET", "/api/version").json,
-            as_("admin", "GET", "/api/v1/system/version").json,
+            api_as("owner", "GET", "/version").json,
+            api_as("owner", "GET", "/api/version").json,
+            api_as("admin", "GET", "/api/v1/system/version").json,
         ]
         assert all(answer["data"] == {"version": version, "api_envelope": "v1"} for answer in told)
         for path in ("/api/docs/openapi.yaml", "/api/docs/user/openapi.yaml"):
-            assert published(as_, path)["info"]["version"] == version
+            assert get_document(api_as, path)["info"]["version"] == version
 
 
-def test_the_documents_name_the_public_address_and_not_the_host_header(app, as_):
+def test_the_documents_name_the_public_address_and_not_the_host_header(app, api_as):
     """DOC-06, DOC-07"""
     for path in ("/api/docs/openapi.yaml", "/api/docs/user/openapi.yaml"):
         for headers in ({"Host": "evil.example"}, {"X-Forwarded-Host": "evil.example", "X-Forwarded-Proto": "https"}):
-            (server,) = published(as_, path, headers=headers)["servers"]
+            (server,) = get_document(api_as, path, headers=headers)["servers"]
             assert server["url"] == app.extensions["config"].public_url
 
 
-def test_every_documented_path_exists(app, as_):
+def test_every_documented_path_exists(app, api_as):
     """DOC-11: without a token every operation refuses, and nothing answers that there is no such address or method."""
     for surface, refused in (("USER", 401), ("ADMIN", 403)):
-        for method, path, _ in operations(app, surface):
+        for method, path, _ in find_operations(app, surface):
             real = re.sub(r"\{\w+\}", "0199c0a8-0000-7000-8000-000000000000", path)
-            assert as_("nobody", method, real).status_code == refused, (method, path)
+            assert api_as("nobody", method, real).status_code == refused, (method, path)
 
 
 def test_every_api_route_is_documented(app):
     """Nothing is served under the API's prefixes that the documents do not show, but for the references themselves."""
-    shown = {(m, re.sub(r"\{|\}", "", path)) for s in SURFACES for m, path, _ in operations(app, s)}
+    shown = {(m, re.sub(r"\{|\}", "", path)) for s in SURFACES for m, path, _ in find_operations(app, s)}
     for rule in app.url_map.iter_rules():
         if rule.rule.startswith("/api/") and not rule.endpoint.startswith("docs.") and not is_alias(rule):
             for method in rule.methods - {"HEAD", "OPTIONS"}:
@@ -119,25 +119,25 @@ def is_alias(rule):
 def test_customers_lists_are_plural_and_items_singular(app):
     """ERR-04"""
     seen = 0
-    for method, path, operation in operations(app, "USER"):
-        if path.startswith(BRANDED) or "ssh-key" in path:
+    for method, path, operation in find_operations(app, "USER"):
+        if path.startswith(BRANDED_PREFIXES) or "ssh-key" in path:
             continue
         for segment in re.findall(r"/([\w-]+)/\{\w+_id\}", path):
             assert not segment.endswith("s"), path
             seen += 1
         answer = operation["responses"].get("200", {}).get("content", {}).get("application/json", {})
         if method == "GET" and answer.get("schema", {}).get("$ref", "").endswith("Page"):
-            assert path.endswith("s") or path in UNCOUNTED, path
+            assert path.endswith("s") or path in UNCOUNTED_PATHS, path
             seen += 1
     assert seen > 10
 
 
 @pytest.mark.parametrize("surface", SURFACES)
 def test_every_operation_is_explained(app, surface):
-    document = whole(app, surface)
+    document = build_document(app, surface)
     tags = {tag["name"] for tag in document["tags"] if tag["description"]}
     assert len(document["info"]["description"]) > 1000
-    for method, path, operation in operations(app, surface):
+    for method, path, operation in find_operations(app, surface):
         where = f"{method} {path}"
         assert operation["summary"], where
         assert set(operation["tags"]) <= tags, where
@@ -149,14 +149,14 @@ def test_every_operation_is_explained(app, surface):
 
 @pytest.mark.parametrize("surface", SURFACES)
 def test_every_operation_names_its_failures(app, surface):
-    document = whole(app, surface)
+    document = build_document(app, surface)
     error = document["components"]["schemas"][f"{surface.title()}Error"]
     assert error["required"] == ["success", "message"]
     for name, answer in document["components"]["responses"].items():
         told = answer["content"]["application/json"]
         assert told["schema"] == {"$ref": f"#/components/schemas/{surface.title()}Error"}, name
         Draft202012Validator(error).validate(told["example"])
-    for method, path, operation in operations(app, surface):
+    for method, path, operation in find_operations(app, surface):
         told = FAILURES & operation["responses"].keys()
         assert all("$ref" in answer or answer["content"] for answer in operation["responses"].values()), path
         assert {"401", "403", "429"} <= told, path
@@ -167,11 +167,11 @@ def test_every_operation_names_its_failures(app, surface):
 
 @pytest.mark.parametrize("surface", SURFACES)
 def test_every_field_is_described_with_a_fitting_example(app, surface):
-    document = whole(app, surface)
+    document = build_document(app, surface)
     bare = []
     for name, schema in document["components"]["schemas"].items():
         for field, facts in schema.get("properties", {}).items():
-            if not facts.get("description") or ("example" not in facts and simple(facts)):
+            if not facts.get("description") or ("example" not in facts and is_simple(facts)):
                 bare.append(f"{name}.{field}")
             elif "example" in facts:
                 rule = {key: value for key, value in facts.items() if key != "example"}
@@ -182,7 +182,7 @@ def test_every_field_is_described_with_a_fitting_example(app, surface):
     assert bare == []
 
 
-def simple(facts):
+def is_simple(facts):
     """Whether the value is no object or list, whose example comes from its parts."""
     return not {"$ref", "allOf", "anyOf", "items"} & facts.keys()
 
@@ -190,10 +190,10 @@ def simple(facts):
 @pytest.mark.parametrize("surface", SURFACES)
 def test_what_clients_get_may_grow_and_what_they_send_is_checked(app, surface):
     """NS-13: an answer's schema forbids no further fields; a body's does."""
-    document = whole(app, surface)
+    document = build_document(app, surface)
     bodies = {
         operation["requestBody"]["content"]["application/json"]["schema"]["$ref"].split("/")[-1]
-        for _, _, operation in operations(app, surface)
+        for _, _, operation in find_operations(app, surface)
         if "requestBody" in operation
     }
     for name in bodies:
@@ -220,11 +220,11 @@ def test_the_changelog_has_the_interface_history():
 
 
 @pytest.mark.parametrize("path", ["/connect", "/version"])
-def test_paths_that_are_served_with_and_without_the_prefix(as_, path):
+def test_paths_that_are_served_with_and_without_the_prefix(api_as, path):
     """OP-02, acceptance A2."""
     for prefix in ("", "/api"):
-        assert as_("owner", "GET", prefix + path).json["success"] is True
-        refused = as_("nobody", "GET", prefix + path)
+        assert api_as("owner", "GET", prefix + path).json["success"] is True
+        refused = api_as("nobody", "GET", prefix + path)
         assert (refused.status_code, refused.json["success"]) == (401, False)
 
 
@@ -245,8 +245,8 @@ POST /api/v1/billing/instance/{id}/power/restart
 
 
 @pytest.mark.parametrize("row", ROWS.split("\n")[1:-1])
-def test_rows_of_the_contract_are_served(as_, row):
+def test_rows_of_the_contract_are_served(api_as, row):
     """Requirement 12: without a token each refuses, and none answers that there is no such address or method."""
     method, path = row.split()
-    answer = as_("nobody", method, path.replace("{id}", "0199c0a8-0000-7000-8000-000000000000"))
+    answer = api_as("nobody", method, path.replace("{id}", "0199c0a8-0000-7000-8000-000000000000"))
     assert answer.status_code in (401, 403)

@@ -21,14 +21,14 @@ from schemathesis.specs.openapi.checks import (
     status_code_conformance,
 )
 
-from api.docs import described
+from api.docs import openapi_document
 from panel.core import jobs
 from panel.core.config import ROOT
 from panel.core.db import db, session
 from panel.services import instances, ssh_keys
 from panel.services import settings as platform
 from panel.services.webhooks import subscriptions, url_policy
-from tests.conftest import simulated, work_off
+from tests.conftest import connect_simulated_node, run_queued_calls
 from tests.support import cast as people
 from worker.engine import runner
 
@@ -39,13 +39,17 @@ CHECKS = [
     response_headers_conformance,
     response_schema_conformance,
 ]
-EXAMPLES = 8
-KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIBn2Uh7GkVjmUqjSDkP0nCq3xk1E5G7e6rYV5mW9uQxJ"
-SAME = {"key_id": "ssh_key_id", "group_id": "hypervisor_group_id", "location_id": "hypervisor_group_id"}
-SAME |= {"user_id": "account_id", "subscription_id": "webhook_subscription_id", "delivery_id": "webhook_delivery_id"}
+MAX_EXAMPLES = 8
+SSH_PUBLIC_KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIBn2Uh7GkVjmUqjSDkP0nCq3xk1E5G7e6rYV5mW9uQxJ"
+ALTERNATIVE_FIELDS = {"key_id": "ssh_key_id", "group_id": "hypervisor_group_id", "location_id": "hypervisor_group_id"}
+ALTERNATIVE_FIELDS |= {
+    "user_id": "account_id",
+    "subscription_id": "webhook_subscription_id",
+    "delivery_id": "webhook_delivery_id",
+}
 
 
-def committed():
+def commit_and_run_tasks():
     for surface in ("user", "admin"):
         document = json.loads((ROOT / "api" / "openapi" / f"{surface}.json").read_text())
         for path, methods in document["paths"].items():
@@ -58,7 +62,7 @@ def documents(app):
     """Both documents, read by the tool. Further fields in an answer fail here, though clients must bear them."""
     found = {}
     for surface in ("user", "admin"):
-        document = json.loads(json.dumps(described(app, surface.upper())))
+        document = json.loads(json.dumps(openapi_document(app, surface.upper())))
         for schema in document["components"]["schemas"].values():
             schema.setdefault("additionalProperties", False)
         found[surface] = schemathesis.openapi.from_dict(document)
@@ -66,8 +70,8 @@ def documents(app):
 
 
 @pytest.fixture(scope="module")
-def cast(shared_world):
-    found = shared_world.cast
+def cast(shared_rolled_back_app):
+    found = shared_rolled_back_app.cast
     rows = {name: session.merge(getattr(found, name)) for name in people.ROWS}
     return people.Cast(**rows, tokens=dict(found.tokens))
 
@@ -76,7 +80,7 @@ def cast(shared_world):
 def ids(cast, documents):
     """One id of every kind of thing that there is, the owner's where things have owners, by the name of its field."""
     instance = cast.instance()
-    ssh_keys.create(cast.owner, name="laptop", public_key=KEY)
+    ssh_keys.create(cast.owner, name="laptop", public_key=SSH_PUBLIC_KEY)
     hook = {"url": "https://1.1.1.1/", "secret": "s" * 16, "event_kinds": ["*"]}
     subscriptions.send_test(subscriptions.create(cast.owner, name="hook", **hook), "instance.created")
     deploy, _ = instances.deploy(instance, account=cast.owner, actor="test", image_id=cast.image.id)
@@ -93,48 +97,54 @@ def ids(cast, documents):
         if row is not None and hasattr(row, "id"):
             found[f"{mapper.local_table.name.removesuffix('s')}_id"] = row.id
     found |= {"account_id": cast.owner.id, "instance_id": instance.id}
-    return found | {name: found[same] for name, same in SAME.items() if same in found}
+    return found | {name: found[same] for name, same in ALTERNATIVE_FIELDS.items() if same in found}
 
 
 @pytest.fixture
-def application(shared_world, ids, monkeypatch):
+def isolated_api(shared_rolled_back_app, ids, monkeypatch):
     """The product, for one operation: what it changes is undone. Each request begins anew, as in production. It knows
     its address, and workers are there for who waits for them; the guest has finished booting. Every name is known."""
-    config, node = shared_world.extensions["config"], simulated(shared_world)
-    monkeypatch.setitem(shared_world.extensions, "config", replace(config, public_url="https://panel.example.com"))
+    config, node = shared_rolled_back_app.extensions["config"], connect_simulated_node(shared_rolled_back_app)
+    monkeypatch.setitem(
+        shared_rolled_back_app.extensions, "config", replace(config, public_url="https://panel.example.com")
+    )
     monkeypatch.setattr(node, "options", replace(node.options, boot_seconds=0))
     monkeypatch.setattr(url_policy, "resolve", lambda name: [ip_address("1.1.1.1")])
-    monkeypatch.setattr(jobs.time, "sleep", lambda _: work_off())
+    monkeypatch.setattr(jobs.time, "sleep", lambda _: run_queued_calls())
     session.remove()
     before = db.engine.begin_nested()
 
     def answer(environ, start_response):
         vars(g).clear()
         session.expire_all()
-        return shared_world(environ, start_response)
+        return shared_rolled_back_app(environ, start_response)
 
     yield answer
     session.remove()
     before.rollback()
-    platform.forget()
+    platform.invalidate()
 
 
-@pytest.mark.parametrize(("surface", "path", "method"), list(committed()))
-def test_answers_are_as_documented(application, documents, ids, cast, surface, path, method):
+@pytest.mark.parametrize(("surface", "path", "method"), list(commit_and_run_tasks()))
+def test_answers_are_as_documented(isolated_api, documents, ids, cast, surface, path, method):
     who = "billing" if "/billing" in path else {"user": "owner"}.get(surface, "admin")
 
-    documents[surface].app = application
+    documents[surface].app = isolated_api
     operation = documents[surface][path][method]
 
     def ask(case):
         case.headers = {**(case.headers or {}), **cast.headers(who), "Accept-Encoding": "identity"}
         case.call_and_validate(checks=CHECKS)
 
-    ask(shown(operation, ids))
+    ask(build_example(operation, ids))
 
     @given(case=operation.as_strategy(), real=st.integers(0, 3))
     @settings(
-        max_examples=EXAMPLES, derandomize=True, database=None, deadline=None, suppress_health_check=list(HealthCheck)
+        max_examples=MAX_EXAMPLES,
+        derandomize=True,
+        database=None,
+        deadline=None,
+        suppress_health_check=list(HealthCheck),
     )
     def ask_anything(case, real):
         if real:
@@ -145,7 +155,7 @@ def test_answers_are_as_documented(application, documents, ids, cast, surface, p
     ask_anything()
 
 
-def shown(operation, ids):
+def build_example(operation, ids):
     """What the reference shows as the example, for things that exist."""
     raw = operation.definition.raw
     paths = {each["name"]: "x" for each in raw["parameters"] if each["in"] == "path"}

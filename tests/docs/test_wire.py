@@ -12,7 +12,7 @@ from panel.models import Hypervisor
 from panel.schemas.base import Bool, In, Int, Number, PageQuery, QueryInt
 from panel.schemas.credits import Amount
 from panel.schemas.image_captures import Truth
-from tests.test_architecture import SURFACES, operations
+from tests.test_architecture import SURFACES, find_operations
 
 NUMBERS = (Bool, Int, Number, QueryInt, Truth, Amount)
 
@@ -27,7 +27,7 @@ def kinds(schema):
 def test_every_operation_has_a_description(app, surface):
     """Requirement 11, acceptance A4: more than what every operation of its kind has in common."""
     bare = []
-    for _, _, operation in operations(app, surface):
+    for _, _, operation in find_operations(app, surface):
         paragraphs = operation.get("description", "").split("\n\n")
         own = [
             each for each in paragraphs if not each.startswith(("Token scope:", "Team members need", "Without `page`"))
@@ -41,7 +41,7 @@ def test_every_operation_has_a_description(app, surface):
 def test_lists_of_operators_say_how_to_page(app):
     """Acceptance C10."""
     seen = 0
-    for _, _, operation in operations(app, "ADMIN"):
+    for _, _, operation in find_operations(app, "ADMIN"):
         if any(each["name"] == "per_page" for each in operation["parameters"]):
             assert "`meta.last_page`" in operation["description"], operation["operationId"]
             seen += 1
@@ -52,7 +52,7 @@ def test_lists_of_operators_say_how_to_page(app):
 def test_a_documented_idempotency_key_may_be_refused(app, surface):
     """Acceptance F7: 422 is documented wherever the header is."""
     seen = 0
-    for method, path, operation in operations(app, surface):
+    for method, path, operation in find_operations(app, surface):
         if any(each["name"] == "Idempotency-Key" for each in operation["parameters"]):
             assert "422" in operation["responses"], (method, path)
             seen += 1
@@ -61,10 +61,10 @@ def test_a_documented_idempotency_key_may_be_refused(app, surface):
     assert seen > 50
 
 
-def test_changes_by_operators_are_carried_out_once_for_a_key(as_, cast):
+def test_changes_by_operators_are_carried_out_once_for_a_key(api_as, cast):
     """Acceptance C9: a key that is sent again with a PATCH gets the earlier answer and changes nothing."""
     path = f"/api/v1/hypervisor/{cast.node.id}"
-    send = lambda body, key: as_("admin", "PATCH", path, json=body, headers={"Idempotency-Key": key})  # noqa: E731
+    send = lambda body, key: api_as("admin", "PATCH", path, json=body, headers={"Idempotency-Key": key})  # noqa: E731
     first = send({"maintenance": True}, "K")
     assert (first.status_code, first.json["data"]["maintenance"]) == (200, True)
     assert send({"maintenance": False}, "L").status_code == 200
@@ -75,24 +75,24 @@ def test_changes_by_operators_are_carried_out_once_for_a_key(as_, cast):
     assert send({"maintenance": False}, "K").status_code == 422, "another request with this key"
 
 
-def test_a_delete_by_operators_is_carried_out_once_for_a_key(as_, cast):
-    made = as_("admin", "POST", "/api/v1/user-scripts", json={}).status_code  # there is no such operation
+def test_a_delete_by_operators_is_carried_out_once_for_a_key(api_as, cast):
+    made = api_as("admin", "POST", "/api/v1/user-scripts", json={}).status_code  # there is no such operation
     assert made == 405
-    group = as_("admin", "POST", "/api/v1/hypervisor/groups", json={"name": "away"}).json["data"]
+    group = api_as("admin", "POST", "/api/v1/hypervisor/groups", json={"name": "away"}).json["data"]
     path = f"/api/v1/hypervisor/group/{group['id']}"
     for replayed in (None, "true"):
-        answer = as_("admin", "DELETE", path, headers={"Idempotency-Key": "D"})
+        answer = api_as("admin", "DELETE", path, headers={"Idempotency-Key": "D"})
         assert (answer.status_code, answer.headers.get("Idempotency-Replayed")) == (200, replayed)
-    assert as_("admin", "DELETE", path).status_code == 404
+    assert api_as("admin", "DELETE", path).status_code == 404
 
 
 @pytest.mark.parametrize("who", ["admin", "nobody"])
 @pytest.mark.parametrize(
     "path", ["backup-plans", "backup-storages", "nowhere", "1", "0199c0a8-7d3e-7c4e-9d3c-0d2f8a5b6c7"]
 )
-def test_a_word_is_no_id(as_, who, path):
+def test_a_word_is_no_id(api_as, who, path):
     """Acceptance C11: an absent route is not taken for an unknown thing of the route beside it."""
-    answer = as_(who, "GET", f"/api/v1/hypervisor/{path}")
+    answer = api_as(who, "GET", f"/api/v1/hypervisor/{path}")
     assert (answer.status_code, answer.json["message"]) == (404, "There is nothing at this address.")
     assert answer.json["success"] is False
 
@@ -105,15 +105,15 @@ def test_a_word_is_no_id(as_, who, path):
         ("/api/instances", {"GET", "HEAD"}),
     ],
 )
-def test_options_lists_the_methods_of_the_path(as_, path, methods):
+def test_options_lists_the_methods_of_the_path(api_as, path, methods):
     """Acceptance F8 (ST205)."""
-    answer = as_("admin", "OPTIONS", path)
+    answer = api_as("admin", "OPTIONS", path)
     assert set(answer.headers["Allow"].split(", ")) - {"OPTIONS"} == methods
 
 
 def test_numbers_and_switches_in_bodies_and_queries_are_strict():
     """Acceptance A6: no text for a number, no number for a switch, no digits but ASCII's."""
-    api.resources()
+    api.import_resources()
     loose = []
     for schema in kinds(Schema):
         if issubclass(schema, In | PageQuery) and schema.__module__.startswith(("api", "panel")):
@@ -127,41 +127,41 @@ def test_numbers_and_switches_in_bodies_and_queries_are_strict():
 
 
 @pytest.mark.parametrize("value", ["٣", "3.0", " 3", "1_0", "+3", "", "0x3", "\uff11"])
-def test_page_sizes_are_ascii_digits(as_, value):
+def test_page_sizes_are_ascii_digits(api_as, value):
     """Acceptance A6."""
     for who, path in (("owner", "/api/instances"), ("admin", "/api/v1/instances")):
         for name in ("page", "per_page"):
-            answer = as_(who, "GET", path, query_string={name: value})
+            answer = api_as(who, "GET", path, query_string={name: value})
             assert (answer.status_code, list(answer.json["errors"])) == (422, [name])
 
 
 @pytest.mark.parametrize("amount", ["10", "12.50", True, None, [10]])
-def test_amounts_are_numbers(as_, cast, amount):
+def test_amounts_are_numbers(api_as, cast, amount):
     """BIL-06, acceptance A6."""
     for who, path, body in (
         ("admin", "/api/v1/cloud-service/credits", {"user_id": cast.owner.id}),
         ("billing", f"/api/v1/billing/user/{cast.owner.id}/credits", {}),
     ):
-        answer = as_(who, "POST", path, json={**body, "amount": amount})
+        answer = api_as(who, "POST", path, json={**body, "amount": amount})
         assert (answer.status_code, list(answer.json["errors"])) == (422, ["amount"])
-        assert as_(who, "POST", path, json={**body, "amount": 10}).status_code == 200
-        assert as_(who, "POST", path, json={**body, "amount": 12.5}).status_code == 200
+        assert api_as(who, "POST", path, json={**body, "amount": 10}).status_code == 200
+        assert api_as(who, "POST", path, json={**body, "amount": 12.5}).status_code == 200
         for wrong in (12.345, 1e-9, 1e308, -5, 0):
-            assert as_(who, "POST", path, json={**body, "amount": wrong}).status_code == 422, wrong
+            assert api_as(who, "POST", path, json={**body, "amount": wrong}).status_code == 422, wrong
 
 
 @pytest.mark.parametrize("path", ["/API/v1/users", "/Api/instances", "/nowhere", "/instances/0199"])
-def test_failures_for_programs_outside_of_the_apis(as_, path):
+def test_failures_for_programs_outside_of_the_apis(api_as, path):
     """Acceptance A6: a program gets `success: false` wherever it asks."""
-    answer = as_("nobody", "GET", path, headers={"Accept": "application/json"})
+    answer = api_as("nobody", "GET", path, headers={"Accept": "application/json"})
     assert answer.status_code in (401, 404)
     assert answer.json["success"] is False
     assert answer.json["message"]
 
 
-def test_a_window_is_not_reset_later_than_it_ends(as_):
+def test_a_window_is_not_reset_later_than_it_ends(api_as):
     """Acceptance A6: `RateLimit-Reset` of a fresh window of 60 seconds is at most 60."""
-    answer = as_("owner", "GET", "/api/instances")
+    answer = api_as("owner", "GET", "/api/instances")
     assert 0 < int(answer.headers["RateLimit-Reset"]) <= 60
     assert answer.headers["RateLimit-Policy"].endswith("w=60")
 
@@ -178,8 +178,8 @@ def test_a_window_is_not_reset_later_than_it_ends(as_):
         ("/api/user-scripts", {"content": "#!/bin/sh", "type": "bash"}),
     ],
 )
-def test_names_show_something(as_, path, body):
+def test_names_show_something(api_as, path, body):
     """Acceptance A6: no name of spaces alone."""
     for name in ("   ", "a\u202eb"):
-        answer = as_("owner", "POST", path, json={**body, "name": name})
+        answer = api_as("owner", "POST", path, json={**body, "name": name})
         assert (answer.status_code, list(answer.json["errors"])) == (422, ["name"]), answer.text

@@ -6,10 +6,10 @@ import urllib.parse
 import urllib.request
 from http.cookiejar import CookieJar
 
-from tests.support.console_client import Closed, Viewer
+from tests.support.console_client import ConsoleClient, WebSocketClosed
 
 
-class Person:
+class ConsoleUser:
     def __init__(self, installation, email, password):
         self.at = installation
         self.browser = urllib.request.build_opener(urllib.request.HTTPCookieProcessor(CookieJar()))
@@ -39,13 +39,13 @@ class Person:
         """The sentence with which the screen is refused; None when it opens."""
         try:
             self.screen(minted)[0].connection.close()
-        except Closed as closed:
+        except WebSocketClosed as closed:
             return closed.reason
         return None
 
     def connect(self, path, protocol=""):
         host, _, port = self.at.bind.partition(":")
-        seat = Viewer(socket.create_connection((host, int(port)), 60), protocol)
+        seat = ConsoleClient(socket.create_connection((host, int(port)), 60), protocol)
         assert seat.request(path, host=self.at.bind) == 101
         return seat
 
@@ -66,7 +66,7 @@ class Shell:
         return before.rpartition("begins")[2].strip()
 
 
-def moves(seat):
+def is_screen_live(seat):
     """Whether the screen still answers: it is asked for its top left pixel."""
     seat.send(b"\2\0\0\1\0\0\0\0")  # uncompressed
     seat.send(b"\3\0\0\0\0\0\0\1\0\1")

@@ -15,16 +15,16 @@ from tempfile import TemporaryDirectory
 from panel.core import clock
 from worker.images import commands, packages
 
-DOCKER = ["docker.io", "docker-compose", "apparmor", "iptables", "ca-certificates"]
+DOCKER_PACKAGES = ["docker.io", "docker-compose", "apparmor", "iptables", "ca-certificates"]
 ARCHIVES = "/var/cache/apt/archives"
 
 
-def archive(wanted, *, cache):
+def build_archive(wanted, *, cache):
     """A directory that apt takes for an archive, with these packages and all that they need. It is kept in the cache,
     for a week as what images are built from."""
     kept = cache / f"{packages.SUITE}-archive-{hashlib.sha256(' '.join(wanted).encode()).hexdigest()[:12]}"
-    with packages.locked(cache, ".lock-archive"):
-        if kept.exists() and clock.now().timestamp() - kept.stat().st_mtime < packages.WEEK:
+    with packages.lock_cache(cache, ".lock-archive"):
+        if kept.exists() and clock.now().timestamp() - kept.stat().st_mtime < packages.CACHE_MAX_AGE_SECONDS:
             return kept
         with TemporaryDirectory(dir=cache, prefix=".archive-") as work:
             fresh = Path(work, "packages")
@@ -32,12 +32,12 @@ def archive(wanted, *, cache):
             take = f"--extract-hook=sync-out {ARCHIVES} {shlex.quote(str(fresh))}"
             words = ["--quiet", "--variant=extract", f"--include={','.join(wanted)}", "--skip=download/empty", take]
             commands.run("mmdebstrap", *words, packages.SUITE, Path(work, "tree"))
-            index(fresh)
+            write_index(fresh)
             shutil.rmtree(kept, ignore_errors=True)
             return fresh.replace(kept)
 
 
-def index(directory):
+def write_index(directory):
     """Writes what apt asks an archive for."""
     entries = []
     for path in sorted(directory.glob("*.deb")):
@@ -47,7 +47,7 @@ def index(directory):
     (directory / "Packages").write_text("\n".join(entries))
 
 
-def root_file_system(busybox, out):
+def build_root_file_system(busybox, out):
     """What an image of containers is made from: one program under the names that it has."""
     with tarfile.open(out, "w") as tar:
         program = tar.gettarinfo(busybox, "bin/busybox")

@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from tests.processes.conftest import wait_for
+from tests.processes.conftest import wait_until
 
 pytestmark = pytest.mark.guest
 
@@ -18,12 +18,12 @@ def guest(lab):
     """A running instance whose agent was seen."""
     instance = lab.create()
     lab.install(instance, ssh_keys=[lab.key_id])
-    wait_for(lambda: lab.call("GET", f"/api/instance/{instance['id']}/guest-ips")["data"], "the agent's report")
+    wait_until(lambda: lab.call("GET", f"/api/instance/{instance['id']}/guest-ips")["data"], "the agent's report")
     yield lab.show(instance)
     lab.destroy(instance)
 
 
-def kept(lab, guest, password):
+def is_password_set(lab, guest, password):
     """Whether root's password is that one, as the guest compares."""
     entry = lab.ssh(guest["primary_public_ip"]["ip"], "grep ^root: /etc/shadow").split(":")[1]
     hashing = ["openssl", "passwd", "-6", "-salt", entry.split("$")[2], password]
@@ -43,10 +43,10 @@ def test_a_password_is_set_in_the_running_guest(lab, guest):
     """INS-62, INS-63"""
     answer = lab.call("POST", f"/api/instance/{guest['id']}/reset-password")["data"]
     lab.finished(answer["task_id"])
-    assert kept(lab, guest, answer["password"])
+    assert is_password_set(lab, guest, answer["password"])
     answer = lab.admin("POST", f"/instance/{guest['id']}/resetPassword", {"password": "one of my own"})
     lab.finished(answer["task_id"])
-    assert kept(lab, guest, "one of my own")
+    assert is_password_set(lab, guest, "one of my own")
 
 
 def test_a_key_is_pushed_into_the_running_guest(lab, guest, tmp_path):
@@ -65,16 +65,16 @@ def test_a_key_is_pushed_into_the_running_guest(lab, guest, tmp_path):
         lab.key = first
 
 
-def agent(lab, guest):
+def get_agent_state(lab, guest):
     """What somebody who looks at the instance is told of its agent."""
     return lab.admin("GET", f"/instance/{guest['id']}/metrics")["agent"]
 
 
 def is_available(lab, guest):
-    return agent(lab, guest)["available"]
+    return get_agent_state(lab, guest)["available"]
 
 
-def refuses_resets(lab, guest):
+def is_reset_refused(lab, guest):
     paths = {lab.token: f"/api/instance/{guest['id']}/reset-password"}
     paths[lab.operator] = f"/api/v1/instance/{guest['id']}/resetPassword"
     for token, path in paths.items():
@@ -87,29 +87,29 @@ def test_an_agent_that_hangs_is_noticed_and_changes_nothing_later(lab, guest):
     ip = guest["primary_public_ip"]["ip"]
     answer = lab.call("POST", f"/api/instance/{guest['id']}/reset-password", {"password": "the old one"})["data"]
     lab.finished(answer["task_id"])
-    wait_for(lambda: is_available(lab, guest), "the agent to be seen")
+    wait_until(lambda: is_available(lab, guest), "the agent to be seen")
     lab.ssh(ip, "kill -STOP $(pidof qemu-ga)")
     began = time.monotonic()
-    wait_for(lambda: not is_available(lab, guest), "the panel to notice that the agent hangs")
+    wait_until(lambda: not is_available(lab, guest), "the panel to notice that the agent hangs")
     noticed = time.monotonic() - began
-    assert agent(lab, guest) == {"available": False, "reason": "agent_not_reporting"}
+    assert get_agent_state(lab, guest) == {"available": False, "reason": "agent_not_reporting"}
     assert noticed < NOTICED_SECONDS, f"noticed after {noticed:.1f} s"
     before = lab.call("GET", f"/api/instance/{guest['id']}/tasks")["total"]
-    refuses_resets(lab, guest)
+    is_reset_refused(lab, guest)
     assert lab.call("GET", f"/api/instance/{guest['id']}/tasks")["total"] == before
     lab.ssh(ip, "kill -CONT $(pidof qemu-ga)")
-    wait_for(lambda: is_available(lab, guest), "the agent to go on")
-    assert kept(lab, guest, "the old one")
+    wait_until(lambda: is_available(lab, guest), "the agent to go on")
+    assert is_password_set(lab, guest, "the old one")
 
 
 def test_an_agent_that_was_stopped_refuses_until_it_is_back(lab, guest):
     """INS-64, INS-66, E2: at once, however long nobody has looked."""
     ip = guest["primary_public_ip"]["ip"]
     lab.ssh(ip, "mv /usr/sbin/qemu-ga /usr/sbin/away; killall qemu-ga")
-    refuses_resets(lab, guest)
-    wait_for(lambda: not is_available(lab, guest), "the panel to show it")
+    is_reset_refused(lab, guest)
+    wait_until(lambda: not is_available(lab, guest), "the panel to show it")
     path = f"/api/instance/{guest['id']}/reset-password"
     lab.ssh(ip, "mv /usr/sbin/away /usr/sbin/qemu-ga")
-    answer = wait_for(lambda: lab.at.call("POST", path, {}, lab.token)[1].get("data"), "the agent")
+    answer = wait_until(lambda: lab.at.call("POST", path, {}, lab.token)[1].get("data"), "the agent")
     lab.finished(answer["task_id"])
-    assert kept(lab, guest, answer["password"])
+    assert is_password_set(lab, guest, answer["password"])

@@ -6,18 +6,18 @@ import time
 
 import pytest
 
-from tests.processes.conftest import PATIENCE, wait_for
+from tests.processes.conftest import WAIT_TIMEOUT_SECONDS, wait_until
 
 pytestmark = pytest.mark.guest
 
-TAKES, GIVES = 7001, 7002
+RECEIVE_PORT, SEND_PORT = 7001, 7002
 """Ports of the guest: one takes whatever comes, the other gives zeros for as long as they are read."""
 
 SLOW, MEDIUM, FAST = 2, 4, 12
 """Mbit/s."""
 MBIT = 125_000
 """Bytes a second."""
-PLENTY = 4 * FAST * MBIT
+TRANSFER_BYTES = 4 * FAST * MBIT
 """Bytes for a card without a limit."""
 
 
@@ -29,31 +29,31 @@ class Guest:
 
     def serve(self):
         """Once after each boot."""
-        servers = f"nc -ll -p {TAKES} -e sh -c 'cat >/dev/null'", f"nc -ll -p {GIVES} -e cat /dev/zero"
+        servers = f"nc -ll -p {RECEIVE_PORT} -e sh -c 'cat >/dev/null'", f"nc -ll -p {SEND_PORT} -e cat /dev/zero"
         self.lab.ssh(self.ip, "; ".join(f"({server} </dev/null >/dev/null 2>&1 &)" for server in servers) + "; true")
 
     def boot(self):
         return self.lab.ssh(self.ip, "cat /proc/sys/kernel/random/boot_id").strip()
 
     def connect(self, port):
-        until = time.monotonic() + PATIENCE
+        until = time.monotonic() + WAIT_TIMEOUT_SECONDS
         while True:
             try:
-                return socket.create_connection((self.ip, port), timeout=PATIENCE)
+                return socket.create_connection((self.ip, port), timeout=WAIT_TIMEOUT_SECONDS)
             except ConnectionRefusedError:
                 assert time.monotonic() < until, f"nothing listens at {port}"
                 time.sleep(0.1)
 
     def answers(self):
         try:
-            socket.create_connection((self.ip, TAKES), timeout=3).close()
+            socket.create_connection((self.ip, RECEIVE_PORT), timeout=3).close()
         except OSError:
             return False
         return True
 
     def receives(self, count):
         """Bytes a second to the guest, until the last one is there."""
-        with self.connect(TAKES) as line:
+        with self.connect(RECEIVE_PORT) as line:
             began = time.monotonic()
             line.sendall(bytes(count))
             line.shutdown(socket.SHUT_WR)
@@ -62,7 +62,7 @@ class Guest:
 
     def sends(self, count):
         """Bytes a second from the guest."""
-        with self.connect(GIVES) as line:
+        with self.connect(SEND_PORT) as line:
             began, left = time.monotonic(), count
             while left > 0:
                 got = line.recv(65_536)
@@ -94,7 +94,7 @@ class Guest:
             assert not [task for task in tasks if task["status"] == "failed"], tasks
             return all(task["status"] == "completed" for task in tasks)
 
-        wait_for(done, "the speed to be applied")
+        wait_until(done, "the speed to be applied")
 
 
 @pytest.fixture(scope="module")
@@ -132,7 +132,7 @@ def test_a_machine_has_the_speed_of_its_plan_from_its_first_start_and_is_metered
     received, sent = guest.counted()
     put, taken = guest.has_speed(SLOW)
     enough = lambda: guest.counted() >= (received + put, sent) and guest.counted()[1] >= sent + taken  # noqa: E731
-    wait_for(enough, "the counters")
+    wait_until(enough, "the counters")
     more = guest.counted()
     assert more[0] - received < 1.5 * put
     assert more[1] - sent < 4 * taken
@@ -144,7 +144,7 @@ def test_the_speed_changes_while_it_runs_and_is_kept_over_a_restart(guest, plan)
     guest.speed(FAST)
     guest.has_speed(FAST)
     guest.speed(0)
-    unlimited = guest.receives(PLENTY) / MBIT, guest.sends(PLENTY) / MBIT
+    unlimited = guest.receives(TRANSFER_BYTES) / MBIT, guest.sends(TRANSFER_BYTES) / MBIT
     assert min(unlimited) > 3 * FAST
     answer = guest.lab.call("POST", f"/api/instance/{guest.id}/change-plan", {"plan_id": plan(MEDIUM)})
     guest.lab.finished(answer["task_id"])

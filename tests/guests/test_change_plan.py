@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.processes.conftest import wait_for
+from tests.processes.conftest import wait_until
 
 pytestmark = pytest.mark.guest
 
@@ -27,7 +27,7 @@ def test_the_disk_grows_without_a_reboot_and_the_rest_comes_with_a_restart(lab):
     shown = lab.show(instance)
     assert (shown["storage"], shown["pending_cpu_cores"], shown["pending_ram"]) == (2, 2, 320)
     lab.power(instance, "restart")
-    wait_for(lambda: say("cat /proc/sys/kernel/random/boot_id") != boot, "another boot")
+    wait_until(lambda: say("cat /proc/sys/kernel/random/boot_id") != boot, "another boot")
     assert say("nproc") == "2"
     assert int(say("awk '/MemTotal/ {print $2}' /proc/meminfo")) > memory + 40_000
     shown = lab.show(instance)

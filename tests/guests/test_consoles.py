@@ -7,16 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from tests.guests.console_user import Person, Shell, moves
-from tests.processes.conftest import wait_for
-from tests.support.installation import EMAIL, PASSWORD
+from tests.guests.console_user import ConsoleUser, Shell, is_screen_live
+from tests.processes.conftest import wait_until
+from tests.support.installation import CUSTOMER_EMAIL, CUSTOMER_PASSWORD
 
 pytestmark = pytest.mark.guest
 
 
 @pytest.fixture(scope="module")
 def person(lab):
-    return Person(lab.at, EMAIL, PASSWORD)
+    return ConsoleUser(lab.at, CUSTOMER_EMAIL, CUSTOMER_PASSWORD)
 
 
 @pytest.fixture(scope="module")
@@ -42,14 +42,14 @@ def kill(lab, name):
     before = {process.pid for process in lab.at.parts(name)}
     for pid in before:
         os.kill(pid, signal.SIGKILL)
-    wait_for(lambda: len({process.pid for process in lab.at.parts(name)} - before) == len(before), f"another {name}")
+    wait_until(lambda: len({process.pid for process in lab.at.parts(name)} - before) == len(before), f"another {name}")
 
 
 def test_the_screen_and_the_shell_are_the_guest_s(lab, person, guest):
     """CON-06, SSH-07."""
     seat, title = person.screen(person.mint(guest["id"]))
     assert title == f"QEMU ({guest['name']})"
-    assert moves(seat)
+    assert is_screen_live(seat)
     assert open_shell(lab, person, guest).run("hostname") == "consoles.example.com"
 
 
@@ -75,20 +75,20 @@ def test_workers_that_are_killed_disturb_no_console(lab, person, guest):
     shell = open_shell(lab, person, guest)
     screen, token = person.mint(guest["id"]), mint_shell(lab, guest)["token"]
     kill(lab, "worker")
-    assert moves(seat)
+    assert is_screen_live(seat)
     assert shell.run("echo $((6*7))") == "42"
-    assert moves(person.screen(screen)[0])
+    assert is_screen_live(person.screen(screen)[0])
     assert Shell(person.connect(f"/ssh/{token}")).run("hostname") == "consoles.example.com"
-    wait_for(lambda: person.told(person.mint(guest["id"])) is None, "other workers to open a screen")
+    wait_until(lambda: person.told(person.mint(guest["id"])) is None, "other workers to open a screen")
 
 
 def test_a_redis_that_is_killed_disturbs_no_console(lab, person, guest):
     seat, _ = person.screen(person.mint(guest["id"]))
     shell = open_shell(lab, person, guest)
     kill(lab, "redis-server")
-    assert moves(seat)
+    assert is_screen_live(seat)
     assert shell.run("echo $((6*7))") == "42"
-    assert moves(person.screen(person.mint(guest["id"]))[0])
+    assert is_screen_live(person.screen(person.mint(guest["id"]))[0])
     assert open_shell(lab, person, guest).run("hostname") == "consoles.example.com"
 
 
@@ -101,11 +101,11 @@ def test_a_node_whose_daemon_is_cut_off(lab, person, guest, hypervisor):
     assert "hypervisor" in person.told(person.mint(guest["id"]))
     status, answer = lab.at.call("POST", f"/api/instance/{guest['id']}/ssh-session", None, lab.token)
     assert (status, answer["success"]) == (503, False)
-    assert moves(seat)
+    assert is_screen_live(seat)
     assert shell.run("echo $((6*7))") == "42"
     hypervisor.start()
-    wait_for(lambda: lab.admin("GET", f"/hypervisor/{lab.node}")["status"] == "up", "the node")
-    wait_for(lambda: person.told(person.mint(guest["id"])) is None, "the screen to open again")
+    wait_until(lambda: lab.admin("GET", f"/hypervisor/{lab.node}")["status"] == "up", "the node")
+    wait_until(lambda: person.told(person.mint(guest["id"])) is None, "the screen to open again")
     assert open_shell(lab, person, guest).run("hostname") == "consoles.example.com"
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.processes.conftest import wait_for
+from tests.processes.conftest import wait_until
 
 pytestmark = pytest.mark.guest
 
@@ -16,7 +16,7 @@ def test_a_disk_comes_grows_and_goes_while_the_guest_runs(lab):
     boot = say("cat /proc/sys/kernel/random/boot_id")
     made = lab.admin("POST", f"{path}/disks", {"size": 1})
     lab.finished(made["task_id"])
-    wait_for(lambda: "vdb" in say("ls /sys/block"), "the disk in the guest")
+    wait_until(lambda: "vdb" in say("ls /sys/block"), "the disk in the guest")
     assert say("cat /sys/block/vdb/serial") == made["disk"]["name"].removesuffix(".qcow2")
     say("echo content > /dev/vdb; sync")
     lab.finished(lab.admin("PATCH", f"{path}/disk/{made['disk']['id']}", {"size": 2})["task_id"])
@@ -27,7 +27,7 @@ def test_a_disk_comes_grows_and_goes_while_the_guest_runs(lab):
     act("detach")
     assert say("ls /sys/block | grep -c vdb") == "0"
     act("attach")
-    wait_for(lambda: say("head -c 7 /dev/vdb 2>/dev/null; true") == "content", "the disk in the guest")
+    wait_until(lambda: say("head -c 7 /dev/vdb 2>/dev/null; true") == "content", "the disk in the guest")
     assert say("cat /proc/sys/kernel/random/boot_id") == boot
     lab.power(instance, "poweroff")
     lab.power(instance, "start")

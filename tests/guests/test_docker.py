@@ -28,11 +28,11 @@ services:
 volumes:
   data:
 """
-LONG = COMPOSE + "".join(f"# {number} lines that one call of the agent cannot bring\n" for number in range(800))
-ABSENT = "services:\n  web:\n    image: example.invalid/none:1\n"
+LONG_COMPOSE = COMPOSE + "".join(f"# {number} lines that one call of the agent cannot bring\n" for number in range(800))
+COMPOSE_WITH_ABSENT_IMAGE = "services:\n  web:\n    image: example.invalid/none:1\n"
 SAYS = 'it\'s $HOME & "more" é'
 SERVES = "mkdir -p /www && echo an app of the catalog >/www/index.html && exec httpd -f -p 80 -h /www"
-QUICK = {
+FAST_DPKG_CONFIG = {
     # The archive is a plain directory on this machine, and nobody needs what dpkg does for power cuts.
     "write_files": [
         {"path": "/etc/dpkg/dpkg.cfg.d/quick", "content": "force-unsafe-io\npath-exclude=/usr/share/doc/*\n"}
@@ -40,10 +40,10 @@ QUICK = {
 }
 
 
-def in_time(true, what, seconds=1200):
+def wait_until(condition, what, seconds=1200):
     """A whole Debian under an emulated processor, beside other tests, takes its time."""
     until = time.monotonic() + seconds
-    while not (found := true()):
+    while not (found := condition()):
         assert time.monotonic() < until, f"waited in vain for {what}"
         time.sleep(0.5)
     return found
@@ -53,7 +53,7 @@ def in_time(true, what, seconds=1200):
 def server(hypervisor, guest_cache, tmp_path_factory):
     """What the guest would have from the internet."""
     directory = tmp_path_factory.mktemp("served")
-    (directory / "debian").symlink_to(package_archive.archive(package_archive.DOCKER, cache=guest_cache))
+    (directory / "debian").symlink_to(package_archive.build_archive(package_archive.DOCKER_PACKAGES, cache=guest_cache))
     made = package_archive.Server(hypervisor.network.gateway4.split("/")[0], directory)
     yield made
     made.close()
@@ -71,7 +71,7 @@ class Guest:
         path = f"/api/instance/{self.instance['id']}/docker{path}"
         ask = lambda: self.lab.at.call(method, path, body, self.lab.token)  # noqa: E731
         away = lambda found: found[1].get("reason") == "agent_unavailable"  # noqa: E731
-        status, answer = in_time(lambda: not away(found := ask()) and found, "the guest agent")
+        status, answer = wait_until(lambda: not away(found := ask()) and found, "the guest agent")
         assert status < 400, answer
         return answer
 
@@ -82,7 +82,7 @@ class Guest:
         """The answer, once its task has ended; how it ended is the apps' to say."""
         answer = self.ask(method, path, body)
         ended = lambda: self.lab.task(answer["task_id"])["status"] not in ("queued", "running")  # noqa: E731
-        in_time(ended, "the task")
+        wait_until(ended, "the task")
         return answer
 
     def deploy(self, path, **body):
@@ -95,7 +95,7 @@ class Guest:
             return answer.read().decode().strip()
 
     def run(self, command):
-        return self.lab.ssh(self.ip, command, patience=900).strip()
+        return self.lab.ssh(self.ip, command, wait_seconds=900).strip()
 
 
 @pytest.fixture(scope="module")
@@ -105,12 +105,12 @@ def guest(lab, server, debian_image):
     images = [each for row in lab.call("GET", "/api/images/search")["results"] for each in row["children"]]
     [image] = [each["id"] for each in images if each["name"] == "debian"]
     room = lambda: lab.admin("GET", f"/hypervisor/{lab.node}")["storages"][0]["capacity"] > 5 * GiB  # noqa: E731
-    in_time(room, "the node to say how large its storage is")
+    wait_until(room, "the node to say how large its storage is")
     instance = lab.create(plan_id=lab.admin("POST", "/instance/plans", plan)["id"], hostname="docker.example.com")
     sources = {"preserve_sources_list": False, "sources_list": f"deb [trusted=yes] {server.url}/debian ./\n"}
-    wanted = {"image_id": image, "ssh_keys": [lab.key_id], "cloudcfg": json.dumps({"apt": sources, **QUICK})}
+    wanted = {"image_id": image, "ssh_keys": [lab.key_id], "cloudcfg": json.dumps({"apt": sources, **FAST_DPKG_CONFIG})}
     lab.install(instance, **wanted)
-    in_time(lambda: lab.call("GET", f"/api/instance/{instance['id']}/guest-ips")["data"], "the agent's report")
+    wait_until(lambda: lab.call("GET", f"/api/instance/{instance['id']}/guest-ips")["data"], "the agent's report")
     yield Guest(lab, lab.show(instance))
     lab.destroy(instance)
 
@@ -121,7 +121,9 @@ def docker(guest, server, guest_cache):
     assert guest.ask()["docker_enabled"] is False
     guest.done("POST", "/install")
     assert (guest.ask()["docker_error"], guest.ask()["docker_enabled"]) == (None, True)
-    package_archive.root_file_system(next(guest_cache.glob("bookworm-*/bin/busybox")), server.directory / "root.tar")
+    package_archive.build_root_file_system(
+        next(guest_cache.glob("bookworm-*/bin/busybox")), server.directory / "root.tar"
+    )
     command = json.dumps(["sh", "-c", SERVES])
     for image in IMAGES:
         guest.run(f"curl -s {server.url}/root.tar | docker import --change 'CMD {command}' - {image}")
@@ -130,9 +132,9 @@ def docker(guest, server, guest_cache):
 
 
 @pytest.fixture(scope="module")
-def web(docker, shelf):
+def web(docker, standalone_file_server):
     """An app of a compose file at an address, with a value that a shell would take for something else."""
-    url = shelf.put("/compose.yaml", LONG.encode())
+    url = standalone_file_server.put("/compose.yaml", LONG_COMPOSE.encode())
     body = {"app_name": "Web", "compose_url": url, "env_variables": {"WORDS": SAYS}}
     return docker.deploy("/custom", **body)
 
@@ -149,16 +151,16 @@ def test_docker_is_installed_once(docker):
 def test_what_a_compose_file_says_runs_and_answers_from_outside(docker, web):
     """OTH-10"""
     assert (web["status"], web["error_message"], web["app_slug"]) == ("running", None, "custom")
-    assert in_time(lambda: docker.says(8080), "the app's answer") == SAYS
+    assert wait_until(lambda: docker.says(8080), "the app's answer") == SAYS
     folder = f"/opt/panel-apps/{web['project_name']}"
     assert docker.run(f"stat -c '%a %U' {folder} {folder}/.env").split() == ["700", "root", "600", "root"]
-    assert docker.run(f"cat {folder}/compose.yaml") == LONG.strip()
+    assert docker.run(f"cat {folder}/compose.yaml") == LONG_COMPOSE.strip()
 
 
 def test_what_it_wrote_is_read(docker, web):
     """OTH-10"""
     answer = docker.ask(path=f"/{web['id']}/logs")
-    found = in_time(lambda: answer["logs"] or docker.ask(path=f"/{web['id']}/cached-logs")["logs"], "the logs")
+    found = wait_until(lambda: answer["logs"] or docker.ask(path=f"/{web['id']}/cached-logs")["logs"], "the logs")
     time, service, _, text = found.splitlines()[0].split(maxsplit=3)
     assert datetime.fromisoformat(time[:19]).year > 2020
     assert (service, text) == ("web", "began")
@@ -170,7 +172,7 @@ def test_an_app_of_the_catalog_at_a_port_of_the_customers(docker):
     app = docker.deploy("", app_slug="nginx", port_mappings=[{"container_port": 80, "host_port": 8081}])
     assert (app["status"], app["error_message"]) == ("running", None)
     # The image is the tests' own, under the name of the catalog's.
-    assert in_time(lambda: docker.says(8081), "the app's answer") == "an app of the catalog"
+    assert wait_until(lambda: docker.says(8081), "the app's answer") == "an app of the catalog"
     docker.done("DELETE", f"/{app['id']}")
     assert docker.find(app["id"]) is None
     assert docker.says(8081) is None
@@ -179,9 +181,13 @@ def test_an_app_of_the_catalog_at_a_port_of_the_customers(docker):
     assert docker.run(f"ls -d /opt/panel-apps/{app['project_name']} 2>/dev/null") == ""
 
 
-def test_an_image_that_cannot_be_fetched(docker, shelf):
+def test_an_image_that_cannot_be_fetched(docker, standalone_file_server):
     """Compose's own words say why."""
-    app = docker.deploy("/custom", app_name="Absent", compose_url=shelf.put("/absent.yaml", ABSENT.encode()))
+    app = docker.deploy(
+        "/custom",
+        app_name="Absent",
+        compose_url=standalone_file_server.put("/absent.yaml", COMPOSE_WITH_ABSENT_IMAGE.encode()),
+    )
     assert app["status"] == "failed"
     assert "example.invalid" in app["error_message"]
     docker.done("DELETE", f"/{app['id']}")
@@ -193,7 +199,7 @@ def test_an_app_is_stopped_and_started(docker, web):
     assert docker.says(8080) is None
     docker.done("POST", f"/{web['id']}/start")
     assert docker.find(web["id"])["status"] == "running"
-    assert in_time(lambda: docker.says(8080), "the app's answer") == SAYS
+    assert wait_until(lambda: docker.says(8080), "the app's answer") == SAYS
 
 
 def test_an_app_whose_containers_are_gone_is_deployed_again(docker, web):
@@ -204,4 +210,4 @@ def test_an_app_whose_containers_are_gone_is_deployed_again(docker, web):
     assert "gone" in app["error_message"]
     docker.done("POST", f"/{web['id']}/retry")
     assert docker.find(web["id"])["status"] == "running"
-    assert in_time(lambda: docker.says(8080), "the app's answer") == SAYS
+    assert wait_until(lambda: docker.says(8080), "the app's answer") == SAYS

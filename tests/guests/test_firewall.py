@@ -4,11 +4,11 @@ import socket
 
 import pytest
 
-from tests.processes.conftest import wait_for
+from tests.processes.conftest import wait_until
 
 pytestmark = pytest.mark.guest
 
-SSH = {"direction": "ingress", "protocol": "tcp", "port_range_min": 22, "port_range_max": 22}
+SSH_RULE = {"direction": "ingress", "protocol": "tcp", "port_range_min": 22, "port_range_max": 22}
 
 
 def fetch(ip, port):
@@ -74,7 +74,7 @@ class Pair:
             assert not [task for task in tasks if task["status"] == "failed"], tasks
             return all(task["status"] == "completed" for task in tasks)
 
-        wait_for(none_open, "the rules to be applied")
+        wait_until(none_open, "the rules to be applied")
 
     def remove(self, group):
         self.lab.call("DELETE", f"/api/security-group/{group}")
@@ -86,7 +86,7 @@ def pair(lab):
     return Pair(lab)
 
 
-def http(family, port=7001, **more):
+def http_rule(family, port=7001, **more):
     version = f"ipv{family}"
     return {
         "direction": "ingress",
@@ -103,7 +103,7 @@ def test_only_what_a_rule_allows_comes_in_and_all_of_it_goes_out(pair, family):
     assert pair.reaches(7001, family)
     assert pair.reaches(7002, family)
     assert pair.pings(family)
-    group = pair.group(http(family), {**SSH, "ip_version": "ipv4"}, instances=[pair.server])
+    group = pair.group(http_rule(family), {**SSH_RULE, "ip_version": "ipv4"}, instances=[pair.server])
     assert pair.reaches(7001, family)
     assert not pair.reaches(7002, family)
     assert not pair.pings(family)
@@ -119,17 +119,17 @@ def test_only_what_a_rule_allows_comes_in_and_all_of_it_goes_out(pair, family):
 
 
 def test_the_node_and_what_it_routes_get_no_answer_either(pair, lab):
-    group = pair.group({**SSH, "ip_version": "ipv4"}, instances=[pair.server])
+    group = pair.group({**SSH_RULE, "ip_version": "ipv4"}, instances=[pair.server])
     assert pair.serves("echo in") == "in"
-    assert not answers(pair.four, 7001)
-    pair.rule(group, **http(4))
-    assert answers(pair.four, 7001)
-    assert not answers(pair.four, 7002)
+    assert not is_answering(pair.four, 7001)
+    pair.rule(group, **http_rule(4))
+    assert is_answering(pair.four, 7001)
+    assert not is_answering(pair.four, 7002)
     pair.remove(group)
-    assert answers(pair.four, 7002)
+    assert is_answering(pair.four, 7002)
 
 
-def answers(ip, port):
+def is_answering(ip, port):
     try:
         socket.create_connection((ip, port), timeout=3).close()
     except OSError:
@@ -140,15 +140,15 @@ def answers(ip, port):
 def test_a_rule_for_a_group_lets_its_guests_in(pair):
     clients = pair.group()
     servers = pair.group(
-        http(4, remote_group_id=clients),
-        http(6, remote_group_id=clients),
-        {**SSH, "ip_version": "ipv4"},
+        http_rule(4, remote_group_id=clients),
+        http_rule(6, remote_group_id=clients),
+        {**SSH_RULE, "ip_version": "ipv4"},
         instances=[pair.server],
     )
     assert not pair.reaches(7001)
     assert not pair.reaches(7001, 6)
     pair.attach(clients, pair.client)
-    client_rules = pair.group({**SSH, "ip_version": "ipv4"}, instances=[pair.client])
+    client_rules = pair.group({**SSH_RULE, "ip_version": "ipv4"}, instances=[pair.client])
     assert pair.reaches(7001)
     assert pair.reaches(7001, 6)
     assert not pair.reaches(7002)
@@ -158,8 +158,8 @@ def test_a_rule_for_a_group_lets_its_guests_in(pair):
 
 def test_rules_for_going_out_shut_the_rest(pair):
     group = pair.group(
-        {**SSH, "ip_version": "ipv4"},
-        {**http(4, 7002), "direction": "egress", "cidr": f"{pair.four}/32"},
+        {**SSH_RULE, "ip_version": "ipv4"},
+        {**http_rule(4, 7002), "direction": "egress", "cidr": f"{pair.four}/32"},
         instances=[pair.client],
     )
     assert not pair.reaches(7001)
@@ -169,7 +169,7 @@ def test_rules_for_going_out_shut_the_rest(pair):
 
 
 def test_rules_hold_after_the_machine_was_off(pair, lab):
-    group = pair.group({**SSH, "ip_version": "ipv4"}, instances=[pair.server])
+    group = pair.group({**SSH_RULE, "ip_version": "ipv4"}, instances=[pair.server])
     lab.power(pair.server, "poweroff")
     lab.power(pair.server, "start")
     assert pair.serves("httpd -p 7001 -h /srv; echo started") == "started"
@@ -197,7 +197,7 @@ def switch(lab, pair, on):
 
 def test_a_guest_in_a_group_still_cannot_use_other_addresses(pair, lab):
     """The guard against false addresses holds beside the rules, also right after they change."""
-    group = pair.group({**SSH, "ip_version": "ipv4"}, http(4), instances=[pair.client, pair.server])
+    group = pair.group({**SSH_RULE, "ip_version": "ipv4"}, http_rule(4), instances=[pair.client, pair.server])
     stolen = pair.four.rsplit(".", 1)[0] + ".250"
     steal = (
         f"ip addr add {stolen}/32 dev eth0; ping -c 1 -W 2 -I {stolen} {pair.four} >/dev/null && echo yes || echo no"
@@ -231,11 +231,11 @@ def test_a_network_that_is_cut_off_carries_nothing_while_the_guest_runs(pair, la
     lab.admin("POST", f"{path}/disable")
     pair.applied()
     assert not pair.reaches(7001)
-    assert not answers(pair.four, 22)
+    assert not is_answering(pair.four, 22)
     assert lab.show(pair.server)["state"] == "running"
     lab.admin("POST", f"{path}/enable")
     pair.applied()
-    wait_for(lambda: answers(pair.four, 22), "the network to come back")
+    wait_until(lambda: is_answering(pair.four, 22), "the network to come back")
     assert pair.serves("cat /proc/sys/kernel/random/boot_id") == boot
     assert pair.reaches(7001)
     assert pair.reaches(7001, 6)

@@ -101,7 +101,7 @@ def test_disks_and_media_come_and_go_while_it_runs(node, hypervisor, secured):
     more = Disk("firmware", "more", GiB)
     node.create_disk(more)
     node.attach_disk(secured.id, more)
-    medium = node.put_medium("firmware", "medium.iso", io.BytesIO(bytes(1024**2)), 1024**2)
+    medium = node.upload_media("firmware", "medium.iso", io.BytesIO(bytes(1024**2)), 1024**2)
     node.set_media(secured.id, "primary", medium)
     described = etree.fromstring(domain(hypervisor, secured.id).XMLDesc())
     files = {each.get("file").rpartition("/")[2] for each in described.iterfind("devices/disk/source")}

@@ -3,7 +3,7 @@
 import paramiko
 import pytest
 
-from tests.processes.conftest import wait_for
+from tests.processes.conftest import wait_until
 
 pytestmark = pytest.mark.guest
 
@@ -11,7 +11,9 @@ SCRIPTS = ("#!/bin/sh\necho one >>/order\n", "#!/bin/sh\necho two >>/order\n")
 
 
 def first_boot_ended(lab, ip):
-    wait_for(lambda: "done" in lab.ssh(ip, "[ -e /var/lib/cloud/instance/boot-finished ] && echo done"), "the scripts")
+    wait_until(
+        lambda: "done" in lab.ssh(ip, "[ -e /var/lib/cloud/instance/boot-finished ] && echo done"), "the scripts"
+    )
 
 
 def script(lab, name, content):
@@ -19,7 +21,7 @@ def script(lab, name, content):
     return lab.call("POST", "/api/user-scripts", body)["script"]["id"]
 
 
-def enters(ip, password=None, key=None):
+def can_sign_in(ip, password=None, key=None):
     """Whether root gets in by that alone."""
     client = paramiko.SSHClient()
     client.set_missing_host_key_policy(paramiko.AutoAddPolicy())
@@ -33,9 +35,9 @@ def enters(ip, password=None, key=None):
     return True
 
 
-def answers(ip):
+def is_answering(ip):
     try:
-        return enters(ip, password="surely not this") in (True, False)
+        return can_sign_in(ip, password="surely not this") in (True, False)
     except (OSError, paramiko.SSHException):
         return False
 
@@ -44,7 +46,7 @@ def reinstall(lab, instance, **body):
     answer = lab.call("POST", f"/api/instance/{instance['id']}/reinstall", body)
     lab.finished(answer["task_id"])
     ip = instance["primary_public_ip"]["ip"]
-    wait_for(lambda: answers(ip), "the guest's SSH server")
+    wait_until(lambda: is_answering(ip), "the guest's SSH server")
     return answer
 
 
@@ -67,7 +69,7 @@ def test_scripts_run_once_in_their_order_after_the_customers_own_commands(lab, g
     assert lab.ssh(ip, "date +%Z").strip() == "JST"
     before = lab.ssh(ip, "cat /proc/sys/kernel/random/boot_id")
     lab.power(guest, "restart")
-    wait_for(lambda: lab.ssh(ip, "cat /proc/sys/kernel/random/boot_id") != before, "another boot")
+    wait_until(lambda: lab.ssh(ip, "cat /proc/sys/kernel/random/boot_id") != before, "another boot")
     assert lab.ssh(ip, "cat /order").split() == ["own", "one", "two"]
 
 
@@ -92,7 +94,7 @@ def test_a_reinstall_keeps_nothing_of_the_earlier_first_boot(lab, guest, hypervi
     assert "password" not in reinstall(lab, guest, ssh_key_id=made["ssh_key"]["id"], hostname="new.example.com")
     shown = lab.show(guest)
     assert (shown["state"], shown["hostname"], shown["last_error"]) == ("running", "new.example.com", None)
-    assert (enters(ip, key=str(second)), enters(ip, key=str(lab.key))) == (True, False)
+    assert (can_sign_in(ip, key=str(second)), can_sign_in(ip, key=str(lab.key))) == (True, False)
     first, lab.key = lab.key, second
     try:
         keys = lab.ssh(ip, "cat /root/.ssh/authorized_keys").strip()
@@ -115,12 +117,12 @@ def test_a_reinstall_keeps_nothing_of_the_earlier_first_boot(lab, guest, hypervi
 def test_a_password_signs_in_and_the_customers_own_configuration_wins(lab, guest):
     """INS-55, INS-56, INS-57, INS-58, INS-61"""
     ip = guest["primary_public_ip"]["ip"]
-    assert enters(ip, password=reinstall(lab, guest)["password"])
+    assert can_sign_in(ip, password=reinstall(lab, guest)["password"])
     chosen = "a password of mine"
     for theirs in ("ssh_pwauth: false", "disable_root: true", "users: [{name: root, lock_passwd: true}]"):
         assert "password" not in reinstall(lab, guest, password=chosen, cloudcfg=theirs)
-        assert not enters(ip, password=chosen), theirs
+        assert not can_sign_in(ip, password=chosen), theirs
     answer = lab.admin("POST", f"/instance/{guest['id']}/reinstall", {"password": chosen, "timezone": "Asia/Tokyo"})
     lab.finished(answer["task_id"])
-    wait_for(lambda: answers(ip), "the guest's SSH server")
-    assert enters(ip, password=chosen)
+    wait_until(lambda: is_answering(ip), "the guest's SSH server")
+    assert can_sign_in(ip, password=chosen)

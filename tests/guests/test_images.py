@@ -14,7 +14,7 @@ from worker.images.tiny import boot, tree
 
 pytestmark = pytest.mark.guest
 
-PARTITION = disk.ROOT
+PARTITION = disk.ROOT_OFFSET
 
 
 @pytest.fixture(scope="module")
@@ -38,7 +38,9 @@ def command(*words, **options):
 
 def in_guest(raw, request):
     """What debugfs says about the file system in the image."""
-    return command("debugfs", "-R", request, f"{raw}?offset={PARTITION}", env={**os.environ, "PATH": commands.PATH})
+    return command(
+        "debugfs", "-R", request, f"{raw}?offset={PARTITION}", env={**os.environ, "PATH": commands.PROGRAM_PATH}
+    )
 
 
 def test_the_file_is_what_the_catalog_will_say(built):
@@ -55,7 +57,7 @@ def test_the_file_is_what_the_catalog_will_say(built):
 
 
 def test_of_the_packages_of_the_loaders_only_the_loaders_stay(tmp_path):
-    kept = {tmp_path / uefi.SHIM, tmp_path / uefi.GRUB}
+    kept = {tmp_path / uefi.SHIM_FILE, tmp_path / uefi.GRUB_FILE}
     for path in (*kept, tmp_path / "usr/bin/perl", tmp_path / "etc/x"):
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text("")
@@ -67,7 +69,7 @@ def test_of_the_packages_of_the_loaders_only_the_loaders_stay(tmp_path):
 
 def test_it_starts_by_grub_from_its_first_partition(raw):
     sector = raw.read_bytes()[: disk.SECTOR]
-    assert sector[:3] == (disk.GRUB / "boot.img").read_bytes()[:3]
+    assert sector[:3] == (disk.GRUB_FOLDER / "boot.img").read_bytes()[:3]
     assert b"GRUB" in sector
     table = json.loads(command("/sbin/sfdisk", "--json", raw))["partitiontable"]
     partition, efi = table["partitions"]
@@ -77,9 +79,9 @@ def test_it_starts_by_grub_from_its_first_partition(raw):
 
 
 def test_its_loaders_for_uefi_are_the_bytes_that_were_signed(raw, guest_cache, tmp_path):
-    signed = uefi.loaders(guest_cache, lambda line: None)
-    for name, packaged in (("BOOTX64.EFI", uefi.SHIM), ("grubx64.efi", uefi.GRUB)):
-        command("mcopy", "-i", f"{raw}@@{disk.FIRST_MIB}", f"::/EFI/BOOT/{name}", tmp_path / name)
+    signed = uefi.fetch_loaders(guest_cache, lambda line: None)
+    for name, packaged in (("BOOTX64.EFI", uefi.SHIM_FILE), ("grubx64.efi", uefi.GRUB_FILE)):
+        command("mcopy", "-i", f"{raw}@@{disk.UEFI_OFFSET}", f"::/EFI/BOOT/{name}", tmp_path / name)
         assert (tmp_path / name).read_bytes() == (signed / packaged).read_bytes()
     assert "/boot/initrd-signed" in in_guest(raw, "cat /boot/grub/x86_64-efi/grub.cfg")
 
@@ -87,11 +89,11 @@ def test_its_loaders_for_uefi_are_the_bytes_that_were_signed(raw, guest_cache, t
 def test_its_file_system_is_sound_and_can_grow_to_a_large_disk(raw):
     command("/sbin/e2fsck", "-fn", f"{raw}?offset={PARTITION}")
     facts = in_guest(raw, "stats -h")
-    assert f"Block size:               {disk.BLOCK}" in facts
+    assert f"Block size:               {disk.BLOCK_BYTES}" in facts
     assert "Filesystem volume name:   tiny" in facts
     reserved = next(int(line.split()[-1]) for line in facts.splitlines() if line.startswith("Reserved GDT blocks:"))
-    groups = (reserved + 1) * disk.BLOCK // 64
-    assert groups * 32768 * disk.BLOCK >= disk.LARGEST - 1024**3
+    groups = (reserved + 1) * disk.BLOCK_BYTES // 64
+    assert groups * 32768 * disk.BLOCK_BYTES >= disk.MAX_PARTITION_BYTES - 1024**3
 
 
 def test_it_holds_no_secret_and_lets_nobody_in(raw):
@@ -118,7 +120,7 @@ def test_building_again_fetches_nothing_and_leaves_readers_their_file(built, gue
 
 
 def test_a_failed_build_says_why_and_leaves_what_was_there(tmp_path, monkeypatch):
-    monkeypatch.setattr(commands, "PATH", str(tmp_path))
+    monkeypatch.setattr(commands, "PROGRAM_PATH", str(tmp_path))
     out = tmp_path / "tiny.qcow2"
     out.write_bytes(b"an older image")
     with pytest.raises(BuildFailed, match="mmdebstrap is not installed"):
@@ -137,7 +139,7 @@ def test_without_a_network_last_weeks_packages_serve_on(tmp_path, monkeypatch):
 
     monkeypatch.setattr(packages, "run", mmdebstrap)
     lines = []
-    fetch = lambda: packages.unpacked(["jq"], cache=tmp_path, prepare=lambda tree: None, log=lines.append)  # noqa: E731
+    fetch = lambda: packages.unpack(["jq"], cache=tmp_path, prepare=lambda tree: None, log=lines.append)  # noqa: E731
     kept = fetch()
     assert fetch() == kept
     assert len(fetched) == 1
@@ -150,24 +152,24 @@ def test_without_a_network_last_weeks_packages_serve_on(tmp_path, monkeypatch):
 
 
 def test_missing_programs_are_named_with_their_packages(tmp_path, monkeypatch):
-    assert tiny.missing() == []
-    monkeypatch.setattr(commands, "PATH", str(tmp_path))
-    assert "mke2fs is not installed: apt install e2fsprogs." in tiny.missing()
+    assert tiny.list_missing() == []
+    monkeypatch.setattr(commands, "PROGRAM_PATH", str(tmp_path))
+    assert "mke2fs is not installed: apt install e2fsprogs." in tiny.list_missing()
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
-    assert "as root" in tiny.missing()[-1]
+    assert "as root" in tiny.list_missing()[-1]
 
 
 def test_a_module_loses_its_signature_and_nothing_else():
     module, signature = b"\x7fELF and so on", b"s" * 300
     facts = bytes(8) + len(signature).to_bytes(4)
-    assert boot.unsigned(module + signature + facts + boot.SIGNED) == module
-    assert boot.unsigned(module) == module
+    assert boot.strip_signature(module + signature + facts + boot.SIGNATURE_MARK) == module
+    assert boot.strip_signature(module) == module
 
 
 @pytest.fixture(scope="module")
 def calls(guest_cache, tmp_path_factory):
     """What the guest's own jq makes of a seed: calls of the guest's functions, as a shell reads them."""
-    unpacked = packages.unpacked(tiny.PACKAGES, cache=guest_cache, prepare=boot.index_modules, log=lambda line: None)
+    unpacked = packages.unpack(tiny.PACKAGES, cache=guest_cache, prepare=boot.index_modules, log=lambda line: None)
     search = os.pathsep.join(str(unpacked / directory) for directory in tree.LIBRARIES)
     scripts = tree.OVERLAY / "usr/lib/guest"
     jq = [unpacked / tree.LOADER, "--library-path", search, unpacked / "usr/bin/jq", "-nr", "-f", scripts / "seed.jq"]

@@ -9,13 +9,13 @@ import libvirt
 import pytest
 from lxml import etree
 
-from tests.processes.conftest import wait_for
+from tests.processes.conftest import wait_until
 from worker.nodes.base import AgentSilent, NodeSpec, Power
 from worker.nodes.libvirt import LibvirtNode
 
 pytestmark = pytest.mark.guest
 
-THEIRS = """
+UNMANAGED_DOMAIN_XML = """
 <domain type='qemu'>
   <name>{name}</name><uuid>{id}</uuid><title>made by hand</title>
   <memory unit='MiB'>200</memory><vcpu>1</vcpu>
@@ -34,7 +34,7 @@ THEIRS = """
 """
 
 
-class Stranger:
+class UnmanagedMachine:
     """A machine that the panel did not make, in the hands of who made it."""
 
     def __init__(self, hypervisor, node):
@@ -44,7 +44,7 @@ class Stranger:
         self.disk = hypervisor.directory / "disks" / "old-web.qcow2"
 
     def define(self):
-        described = THEIRS.format(id=self.id, name=self.name, mac=self.mac, disk=self.disk)
+        described = UNMANAGED_DOMAIN_XML.format(id=self.id, name=self.name, mac=self.mac, disk=self.disk)
         with closing(libvirt.open(self.hypervisor.uri)) as connection:
             connection.defineXML(described).setAutostart(1)
 
@@ -57,7 +57,7 @@ class Stranger:
 
     def starts(self):
         self.node.start(self.id)
-        wait_for(self.answers, "the stranger's guest agent")
+        wait_until(self.answers, "the stranger's guest agent")
 
     def answers(self):
         try:
@@ -73,14 +73,14 @@ class Stranger:
 
     def stops(self):
         self.node.shutdown(self.id)
-        wait_for(lambda: self.node.power(self.id) is Power.off, "the stranger to be off")
+        wait_until(lambda: self.node.power(self.id) is Power.off, "the stranger to be off")
 
 
 @pytest.fixture(scope="module")
-def stranger(lab, hypervisor, tiny_image, tmp_path_factory):
+def unmanaged_machine(lab, hypervisor, tiny_image, tmp_path_factory):
     """It runs, has written something and uses an address of the location."""
     node = LibvirtNode(NodeSpec("node", "node", "libvirt", hypervisor.uri), tmp_path_factory.mktemp("node"))
-    made = Stranger(hypervisor, node)
+    made = UnmanagedMachine(hypervisor, node)
     shutil.copy(tiny_image, made.disk)
     made.define()
     made.starts()
@@ -94,91 +94,103 @@ def stranger(lab, hypervisor, tiny_image, tmp_path_factory):
     node.close()
 
 
-def task(lab, task_id):
-    return wait_for(
+def get_task(lab, task_id):
+    return wait_until(
         lambda: (row := lab.admin("GET", f"/task/{task_id}"))["status"] in ("completed", "failed") and row,
         "the operator's task",
     )
 
 
-def discovered(lab, stranger):
+def wait_for_discovery(lab, stranger):
     asked = lab.admin("POST", f"/hypervisor/{lab.node}/orphan/discover")
-    assert task(lab, asked["task_id"])["status"] == "completed"
+    assert get_task(lab, asked["task_id"])["status"] == "completed"
     found = lab.admin("GET", f"/hypervisor/{lab.node}/orphan/discoveries/latest")["unknown"]
     return next(machine for machine in found if machine["id"] == stranger.id)
 
 
-def adopt(lab, stranger, **body):
+def import_machine(lab, stranger, **body):
     owner = lab.call("GET", "/api/profile")["data"]["id"]
     path = f"/api/v1/hypervisor/{lab.node}/orphan/import/{stranger.name}"
     wanted = {"user_id": owner, "plan_id": lab.plan, "display_name": "Shop", **body}
     return lab.at.call("POST", path, wanted, lab.operator)
 
 
-def test_it_is_found_with_what_its_guest_tells(lab, stranger):
-    found = discovered(lab, stranger)
+def test_it_is_found_with_what_its_guest_tells(lab, unmanaged_machine):
+    found = wait_for_discovery(lab, unmanaged_machine)
     assert (found["name"], found["power"], found["cpu_cores"], found["memory_mb"]) == ("old-web", "on", 1, 200)
     [disk] = found["disks"]
     assert (disk["device"], disk["name"], disk["storage"], disk["fault"]) == ("vda", "old-web.qcow2", "default", None)
     [card] = found["nics"]
-    assert (card["mac"], card["network"], stranger.ip in card["addresses"]) == (stranger.mac, "public", True)
+    assert (card["mac"], card["network"], unmanaged_machine.ip in card["addresses"]) == (
+        unmanaged_machine.mac,
+        "public",
+        True,
+    )
     assert found["obstacles"] == []
 
 
-def test_while_it_runs_it_is_not_touched(lab, stranger):
-    before = stranger.definition()
-    status, answer = adopt(lab, stranger)
+def test_while_it_runs_it_is_not_touched(lab, unmanaged_machine):
+    before = unmanaged_machine.definition()
+    status, answer = import_machine(lab, unmanaged_machine)
     assert (status, answer["reason"]) == (409, "not_stopped")
-    assert stranger.definition() == before
-    assert stranger.answers()
+    assert unmanaged_machine.definition() == before
+    assert unmanaged_machine.answers()
 
 
-def test_off_it_is_adopted_with_its_address_and_what_it_has_written(lab, stranger):
+def test_off_it_is_adopted_with_its_address_and_what_it_has_written(lab, unmanaged_machine):
     """An address that it cannot have changes nothing; then it is an instance like any other."""
-    stranger.stops()
-    before, checksum = stranger.definition(), md5(stranger.disk)
-    assert stranger.ip in discovered(lab, stranger)["nics"][0]["addresses"]  # told while it ran
-    status, answer = adopt(lab, stranger, ips=["192.0.2.1"])
+    unmanaged_machine.stops()
+    before, checksum = unmanaged_machine.definition(), md5(unmanaged_machine.disk)
+    assert (
+        unmanaged_machine.ip in wait_for_discovery(lab, unmanaged_machine)["nics"][0]["addresses"]
+    )  # told while it ran
+    status, answer = import_machine(lab, unmanaged_machine, ips=["192.0.2.1"])
     assert (status, list(answer["errors"])) == (422, ["ips"])
-    assert stranger.definition() == before
-    status, answer = adopt(lab, stranger)
-    assert (status, answer["data"]["instance_id"]) == (200, stranger.id)
-    done = task(lab, answer["data"]["task_id"])
+    assert unmanaged_machine.definition() == before
+    status, answer = import_machine(lab, unmanaged_machine)
+    assert (status, answer["data"]["instance_id"]) == (200, unmanaged_machine.id)
+    done = get_task(lab, answer["data"]["task_id"])
     assert done["status"] == "completed", done
-    shown = lab.call("GET", f"/api/instance/{stranger.id}")
-    assert (shown["display_name"], shown["state"], shown["primary_public_ip"]["ip"]) == ("Shop", "stopped", stranger.ip)
-    described, autostart = stranger.definition()
+    shown = lab.call("GET", f"/api/instance/{unmanaged_machine.id}")
+    assert (shown["display_name"], shown["state"], shown["primary_public_ip"]["ip"]) == (
+        "Shop",
+        "stopped",
+        unmanaged_machine.ip,
+    )
+    described, autostart = unmanaged_machine.definition()
     assert (etree.fromstring(described).findtext("name"), autostart) == (shown["name"], 0)
-    assert md5(stranger.disk) == checksum
+    assert md5(unmanaged_machine.disk) == checksum
 
 
-def test_the_instance_starts_and_has_its_files(lab, stranger):
-    instance = {"id": stranger.id}
+def test_the_instance_starts_and_has_its_files(lab, unmanaged_machine):
+    instance = {"id": unmanaged_machine.id}
     lab.power(instance, "start")
-    wait_for(stranger.answers, "the instance's guest agent")
-    assert stranger.says("cat /root/kept") == "kept\n"
-    assert stranger.says("md5sum < /root/bytes") == stranger.sum
-    assert " rw" in stranger.says("grep ' / ' /proc/mounts")
-    assert stranger.says("cat /sys/class/net/eth0/address").strip() == stranger.mac
-    assert "EXT4-fs error" not in stranger.says("dmesg || true")
-    addresses = lambda: lab.call("GET", f"/api/instance/{stranger.id}/guest-filesystems")["data"]  # noqa: E731
-    assert wait_for(addresses, "the guest's report")[0]["mountpoint"] == "/"
+    wait_until(unmanaged_machine.answers, "the instance's guest agent")
+    assert unmanaged_machine.says("cat /root/kept") == "kept\n"
+    assert unmanaged_machine.says("md5sum < /root/bytes") == unmanaged_machine.sum
+    assert " rw" in unmanaged_machine.says("grep ' / ' /proc/mounts")
+    assert unmanaged_machine.says("cat /sys/class/net/eth0/address").strip() == unmanaged_machine.mac
+    assert "EXT4-fs error" not in unmanaged_machine.says("dmesg || true")
+    addresses = lambda: lab.call("GET", f"/api/instance/{unmanaged_machine.id}/guest-filesystems")["data"]  # noqa: E731
+    assert wait_until(addresses, "the guest's report")[0]["mountpoint"] == "/"
 
 
-def test_its_snapshots_and_its_screen_are_those_of_an_instance(lab, stranger):
-    do = lambda path, **body: lab.finished(lab.call("POST", f"/api/instance/{stranger.id}/{path}", body)["task_id"])  # noqa: E731
+def test_its_snapshots_and_its_screen_are_those_of_an_instance(lab, unmanaged_machine):
+    do = lambda path, **body: lab.finished(
+        lab.call("POST", f"/api/instance/{unmanaged_machine.id}/{path}", body)["task_id"]
+    )
     do("snapshot", snapname="one", vmstate=False)
-    stranger.says("rm /root/kept; sync")
+    unmanaged_machine.says("rm /root/kept; sync")
     do("snapshot/rollback", snapname="one")
-    wait_for(stranger.answers, "the instance's guest agent")
-    assert stranger.says("cat /root/kept") == "kept\n"
-    assert stranger.node.console(stranger.id, "letmein1").password == "letmein1"
+    wait_until(unmanaged_machine.answers, "the instance's guest agent")
+    assert unmanaged_machine.says("cat /root/kept") == "kept\n"
+    assert unmanaged_machine.node.console(unmanaged_machine.id, "letmein1").password == "letmein1"
 
 
-def test_destroyed_it_is_gone_with_its_disk(lab, stranger):
-    lab.destroy({"id": stranger.id})
-    assert not stranger.disk.exists()
-    assert stranger.id not in {machine.id for machine in stranger.node.machines()}
+def test_destroyed_it_is_gone_with_its_disk(lab, unmanaged_machine):
+    lab.destroy({"id": unmanaged_machine.id})
+    assert not unmanaged_machine.disk.exists()
+    assert unmanaged_machine.id not in {machine.id for machine in unmanaged_machine.node.machines()}
 
 
 def md5(path):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.processes.conftest import wait_for
+from tests.processes.conftest import wait_until
 
 pytestmark = pytest.mark.guest
 
@@ -40,7 +40,7 @@ def test_restart_boots_the_guest_again(lab, guest):
     ip = guest["primary_public_ip"]["ip"]
     before = lab.ssh(ip, "cat /proc/sys/kernel/random/boot_id")
     lab.power(guest, "restart")
-    wait_for(lambda: lab.ssh(ip, "cat /proc/sys/kernel/random/boot_id") != before, "another boot")
+    wait_until(lambda: lab.ssh(ip, "cat /proc/sys/kernel/random/boot_id") != before, "another boot")
     assert lab.show(guest)["state"] == "running"
 
 
@@ -74,7 +74,7 @@ def test_a_domain_removed_behind_the_panels_back_is_an_error_and_no_crash(lab, h
     domain.destroy()
     domain.undefine()
     connection.close()
-    wait_for(lambda: lab.show(instance)["last_error"], "the panel to notice")
+    wait_until(lambda: lab.show(instance)["last_error"], "the panel to notice")
     assert "missing" in lab.show(instance)["last_error"]
     assert lab.show(instance)["state"] == "stopped"
     lab.destroy(instance)

@@ -13,7 +13,7 @@ def guest(lab):
     lab.destroy(instance)
 
 
-def forge(lab, guest, action):
+def run_session_action(lab, guest, action):
     answer = lab.call("POST", f"/api/instance/{guest['id']}/forge/{action}")
     lab.finished(answer["task_id"])
     return lab.call("GET", f"/api/instance/{guest['id']}/forge")
@@ -25,17 +25,17 @@ def test_discard_returns_the_content_and_commit_keeps_the_changes(lab, guest):
     say = lambda command: lab.ssh(ip, command).strip()  # noqa: E731
     say("echo before > /root/file; sync")
     boot = say("cat /proc/sys/kernel/random/boot_id")
-    found = forge(lab, guest, "enable")
+    found = run_session_action(lab, guest, "enable")
     assert (found["active"], found["session"]["status"], found["session"]["error"]) == (True, "active", None)
     say("echo after > /root/file; dd if=/dev/urandom of=/root/much bs=1M count=16; sync")
-    found = forge(lab, guest, "discard")
+    found = run_session_action(lab, guest, "discard")
     assert (found["active"], found["session"]["status"]) == (False, "discarded")
     assert say("cat /root/file; ls /root/much 2>&1 | grep -c 'No such'") == "before\n1"
     assert say("cat /proc/sys/kernel/random/boot_id") != boot
-    forge(lab, guest, "enable")
+    run_session_action(lab, guest, "enable")
     boot = say("cat /proc/sys/kernel/random/boot_id")
     summed = say("echo kept > /root/file; dd if=/dev/urandom of=/root/much bs=1M count=16; sync; md5sum /root/much")
-    assert forge(lab, guest, "commit")["session"]["status"] == "committed"
+    assert run_session_action(lab, guest, "commit")["session"]["status"] == "committed"
     assert say("cat /proc/sys/kernel/random/boot_id") == boot
     lab.power(guest, "poweroff")
     lab.power(guest, "start")
@@ -48,12 +48,12 @@ def test_a_stop_and_start_in_between_keeps_the_session(lab, guest):
     ip = guest["primary_public_ip"]["ip"]
     say = lambda command: lab.ssh(ip, command).strip()  # noqa: E731
     say("echo one > /root/file; sync")
-    forge(lab, guest, "enable")
+    run_session_action(lab, guest, "enable")
     say("echo two > /root/file; sync")
     lab.power(guest, "poweroff")
     lab.power(guest, "start")
     assert say("cat /root/file") == "two"
-    assert forge(lab, guest, "discard")["session"]["status"] == "discarded"
+    assert run_session_action(lab, guest, "discard")["session"]["status"] == "discarded"
     assert say("cat /root/file") == "one"
 
 
@@ -62,7 +62,7 @@ def test_nothing_is_left_on_the_node(lab, guest, hypervisor):
 
     instance = lab.create()
     lab.install(instance, ssh_keys=[lab.key_id])
-    forge(lab, instance, "enable")
+    run_session_action(lab, instance, "enable")
     lab.destroy(instance)
     connection = libvirt.open(hypervisor.uri)
     pool = connection.storagePoolLookupByName("default")

@@ -7,7 +7,7 @@ import uuid
 import pycdlib
 import pytest
 
-from tests.processes.conftest import wait_for
+from tests.processes.conftest import wait_until
 
 pytestmark = pytest.mark.guest
 
@@ -20,7 +20,7 @@ def guest(lab):
     lab.destroy(instance)
 
 
-def disc(label, words="", boot=None):
+def build_iso(label, words="", boot=None):
     """An ISO 9660 medium with one file, that may be booted from."""
     made, out = pycdlib.PyCdlib(), io.BytesIO()
     made.new(vol_ident=label, rock_ridge="1.09")
@@ -42,7 +42,7 @@ TURNS_ITSELF_OFF = bytes.fromhex(
 """A boot loader that does nothing else."""
 
 
-def added(lab, shelf, content, name):
+def add_iso(lab, shelf, content, name):
     url = shelf.put(f"/{name}-{uuid.uuid4().hex}.iso", content)
     return lab.call("POST", "/api/isos", {"url": url, "name": name})["iso"]["id"]
 
@@ -52,39 +52,39 @@ def drive(lab, guest, slot, verb, **body):
     lab.finished(answer["task_id"])
 
 
-def words_in(lab, guest, device):
+def read_device(lab, guest, device):
     ip = guest["primary_public_ip"]["ip"]
     return lab.ssh(ip, f"mount -r -t iso9660 /dev/{device} /mnt 2>/dev/null && cat /mnt/words; umount /mnt 2>/dev/null")
 
 
-def test_a_guest_sees_isos_come_change_and_go(lab, guest, shelf):
+def test_a_guest_sees_isos_come_change_and_go(lab, guest, standalone_file_server):
     """ISO-09, ISO-10, ISO-11, ISO-13: the guest's drives are sr0 (its seed), sr1 and sr2."""
     first, second = (
-        added(lab, shelf, disc("FIRST", "first"), "first"),
-        added(lab, shelf, disc("SECOND", "second"), "second"),
+        add_iso(lab, standalone_file_server, build_iso("FIRST", "first"), "first"),
+        add_iso(lab, standalone_file_server, build_iso("SECOND", "second"), "second"),
     )
     drive(lab, guest, "primary", "mount", iso_id=first)
     drive(lab, guest, "secondary", "insert", iso_id=second)
-    wait_for(lambda: words_in(lab, guest, "sr1") == "first", "the first medium")
-    wait_for(lambda: words_in(lab, guest, "sr2") == "second", "the second medium")
+    wait_until(lambda: read_device(lab, guest, "sr1") == "first", "the first medium")
+    wait_until(lambda: read_device(lab, guest, "sr2") == "second", "the second medium")
     shown = lab.show(guest)
     assert (shown["iso_id"], shown["secondary_iso_id"]) == (first, second)
     drive(lab, guest, "primary", "mount", iso_id=second)
-    wait_for(lambda: words_in(lab, guest, "sr1") == "second", "the swap")
+    wait_until(lambda: read_device(lab, guest, "sr1") == "second", "the swap")
     ip = guest["primary_public_ip"]["ip"]
     lab.ssh(ip, "mount -r -t iso9660 /dev/sr1 /mnt")
     drive(lab, guest, "primary", "unmount")
     assert lab.show(guest)["iso_id"] is None
     lab.ssh(ip, "umount /mnt")
-    wait_for(lambda: words_in(lab, guest, "sr1") == "", "the empty drive")
+    wait_until(lambda: read_device(lab, guest, "sr1") == "", "the empty drive")
     lab.power(guest, "restart")
-    wait_for(lambda: words_in(lab, guest, "sr2") == "second", "the second medium after a restart")
+    wait_until(lambda: read_device(lab, guest, "sr2") == "second", "the second medium after a restart")
     drive(lab, guest, "secondary", "eject")
 
 
-def test_a_self_deploy_boots_the_iso(lab, shelf):
+def test_a_self_deploy_boots_the_iso(lab, standalone_file_server):
     """The loader on the medium turns the machine off; a blank disk would not."""
-    iso = added(lab, shelf, disc("BOOT", boot=TURNS_ITSELF_OFF), "boot")
+    iso = add_iso(lab, standalone_file_server, build_iso("BOOT", boot=TURNS_ITSELF_OFF), "boot")
     instance = lab.create()
     answer = lab.call("POST", f"/api/instance/{instance['id']}/self-deploy", {"iso_id": iso, "hostname": "mine"})
     lab.finished(answer["task_id"])
@@ -101,7 +101,7 @@ def rescue(lab, guest, enable):
     return lab.call("GET", f"/api/instance/{guest['id']}/rescue")
 
 
-def by_password(ip, password, command, environment_file):
+def ssh_by_password(ip, password, command, environment_file):
     """What a command says, signed in with a password."""
     environment_file.write_text(f"#!/bin/sh\necho '{password}'\n")
     environment_file.chmod(0o700)
@@ -124,17 +124,17 @@ def test_rescue_signs_in_and_mends_the_disk(lab, guest, tmp_path):
     session = rescue(lab, guest, True)
     assert lab.show(guest)["state"] == "running"
     ask = tmp_path / "ask"
-    inside = lambda command: by_password(ip, session["password"], command, ask)  # noqa: E731
-    assert wait_for(lambda: inside("hostname"), "the rescue system").strip() == "rescue"
+    inside = lambda command: ssh_by_password(ip, session["password"], command, ask)  # noqa: E731
+    assert wait_until(lambda: inside("hostname"), "the rescue system").strip() == "rescue"
     assert inside("ls /root/state 2>/dev/null || echo another system").strip() == "another system"
     assert inside("mount /dev/vdb1 /mnt && cat /mnt/root/state").strip() == "broken"
     inside("echo mended > /mnt/root/state; umount /mnt; sync")
-    assert by_password(ip, "wrong", "true", ask) is None
+    assert ssh_by_password(ip, "wrong", "true", ask) is None
     ended = rescue(lab, guest, False)
     assert (ended["active"], "password" in ended) == (False, False)
     assert lab.ssh(ip, "cat /root/state").strip() == "mended"
     assert lab.ssh(ip, "hostname").strip() == "media.example.com"
-    assert by_password(ip, session["password"], "true", ask) is None
+    assert ssh_by_password(ip, session["password"], "true", ask) is None
 
 
 def test_a_captured_image_makes_another_machine(lab, guest):
@@ -150,7 +150,7 @@ def test_a_captured_image_makes_another_machine(lab, guest):
         assert found["status"] != "error", lab.call("GET", "/api/tasks")["data"][0]
         return found["status"] == "available" and found
 
-    assert wait_for(made, "the image")["size"] > 10_000_000
+    assert wait_until(made, "the image")["size"] > 10_000_000
     other = lab.create(hostname="other.example.com")
     lab.install(other, image_id=image, ssh_keys=[lab.key_id])
     ip = lab.show(other)["primary_public_ip"]["ip"]
@@ -174,7 +174,7 @@ def test_an_image_of_a_guest_that_runs(lab, guest, hypervisor):
         assert found["status"] != "error", lab.call("GET", "/api/tasks")["data"][0]
         return found["status"] == "available"
 
-    wait_for(made, "the image")
+    wait_until(made, "the image")
     assert lab.ssh(ip, "echo thawed > /etc/thawed; sync; cat /proc/sys/kernel/random/boot_id") == boot
     pool = libvirt.open(hypervisor.uri).storagePoolLookupByName("default")
     pool.refresh()

@@ -4,7 +4,7 @@ import libvirt
 import pytest
 from lxml import etree
 
-from tests.processes.conftest import wait_for
+from tests.processes.conftest import wait_until
 
 pytestmark = pytest.mark.guest
 
@@ -29,15 +29,15 @@ def test_the_series_shows_what_the_guest_does(lab, guest):
     """INS-94, INS-98, INS-100, VER-07: work, and what it writes, sends and receives, from the guest's point of view."""
     ip = guest["primary_public_ip"]["ip"]
     lab.ssh(ip, "true")
-    wait_for(lambda: series(lab, guest), "the first figures")
+    wait_until(lambda: series(lab, guest), "the first figures")
     lab.ssh(ip, "(timeout 50 sh -c 'while :; do :; done' >/dev/null 2>&1 &) ; dd if=/dev/zero bs=1M count=24; sync")
-    wait_for(lambda: highest(lab, guest, "cpu_percent") > 30, "the guest's work")
-    wait_for(lambda: highest(lab, guest, "network_transmit_mbps") > 0.5, "what it sent")
+    wait_until(lambda: highest(lab, guest, "cpu_percent") > 30, "the guest's work")
+    wait_until(lambda: highest(lab, guest, "network_transmit_mbps") > 0.5, "what it sent")
     assert highest(lab, guest, "network_transmit_mbps") > 3 * highest(lab, guest, "network_receive_mbps")
-    lab.ssh(ip, "cat > /dev/null", given="x" * 16 * 2**20)
-    wait_for(lambda: highest(lab, guest, "network_receive_mbps") > 0.5, "what it received")
+    lab.ssh(ip, "cat > /dev/null", stdin="x" * 16 * 2**20)
+    wait_until(lambda: highest(lab, guest, "network_receive_mbps") > 0.5, "what it received")
     lab.ssh(ip, "echo 3 >/proc/sys/vm/drop_caches; dd if=/dev/vda of=/dev/null bs=1M count=16")
-    wait_for(lambda: highest(lab, guest, "disk_read_iops") > 0, "what it read")
+    wait_until(lambda: highest(lab, guest, "disk_read_iops") > 0, "what it read")
     used = series(lab, guest)[-1]["memory_used"]
     assert 5 < used < 256
     now = lab.admin("GET", f"/instance/{guest['id']}/metrics")
@@ -45,7 +45,7 @@ def test_the_series_shows_what_the_guest_does(lab, guest):
     assert now["uptime"] > 10
     assert now["measured_at"]
     longer = f"/instance/{guest['id']}/metrics/series?timeRange=12h"
-    wait_for(lambda: lab.admin("GET", longer)["points"], "the longer spans, which are worked out once a minute")
+    wait_until(lambda: lab.admin("GET", longer)["points"], "the longer spans, which are worked out once a minute")
 
 
 def test_a_machine_that_is_off_is_not_measured(lab, guest):

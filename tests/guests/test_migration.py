@@ -3,13 +3,13 @@
 import pytest
 
 from panel.core.config import ROOT
-from tests.processes.conftest import wait_for
-from tests.support.installation import laboratory
-from tests.support.two_hypervisors import hosts
+from tests.processes.conftest import wait_until
+from tests.support.installation import run_installation
+from tests.support.two_hypervisors import run_hypervisors
 
 pytestmark = pytest.mark.guest
 
-COUNT = "(n=0; while true; do n=$((n+1)); echo $n > /run/count; sleep 0.1; done) >/dev/null 2>&1 &"
+COUNTER_COMMAND = "(n=0; while true; do n=$((n+1)); echo $n > /run/count; sleep 0.1; done) >/dev/null 2>&1 &"
 
 
 @pytest.fixture(scope="module")
@@ -18,9 +18,9 @@ def both(tmp_path_factory):
     directory = tmp_path_factory.mktemp("hosts")
     cache = ROOT / "var" / "cache"
     cache.mkdir(parents=True, exist_ok=True)
-    with hosts(directory) as (first, second):
+    with run_hypervisors(directory) as (first, second):
         (directory / "lab").mkdir()
-        with laboratory(directory / "lab", first, cache) as lab:
+        with run_installation(directory / "lab", first, cache) as lab:
             instance = lab.create()
             node = {
                 "name": "node-2",
@@ -30,7 +30,7 @@ def both(tmp_path_factory):
                 "storage_path": str(second.directory / "disks"),
             }
             added = lab.admin("POST", "/hypervisors", node)["hypervisor_id"]
-            wait_for(lambda: lab.admin("GET", f"/hypervisor/{added}")["status"] == "up", "the second hypervisor")
+            wait_until(lambda: lab.admin("GET", f"/hypervisor/{added}")["status"] == "up", "the second hypervisor")
             yield lab, added, instance
 
 
@@ -41,19 +41,19 @@ def guest(both):
     return lab.show(instance)
 
 
-def move(lab, guest, target):
+def migrate_instance(lab, guest, target):
     asked = lab.admin("POST", "/migrations", {"instance_id": guest["id"], "hypervisor_id": target})
     path = f"/migration/{asked['migration_id']}"
-    return wait_for(lambda: (row := lab.admin("GET", path))["status"] != "active" and row, "the migration")
+    return wait_until(lambda: (row := lab.admin("GET", path))["status"] != "active" and row, "the migration")
 
 
 def test_a_counter_in_memory_goes_on_through_a_live_migration(both, guest):
     """INS-11"""
     (lab, second, _), ip = both, guest["primary_public_ip"]["ip"]
-    lab.ssh(ip, f"echo kept > /root/kept; {COUNT}")
+    lab.ssh(ip, f"echo kept > /root/kept; {COUNTER_COMMAND}")
     boot = lab.ssh(ip, "cat /proc/sys/kernel/random/boot_id")
     before = int(lab.ssh(ip, "cat /run/count"))
-    row = move(lab, guest, second)
+    row = migrate_instance(lab, guest, second)
     assert (row["status"], row["kind"], row["error"]) == ("completed", "live", None)
     assert lab.show(guest)["state"] == "running"
     assert lab.admin("GET", f"/instance/{guest['id']}")["hypervisor_name"] == "node-2"
@@ -66,7 +66,7 @@ def test_a_machine_that_is_off_moves_back_and_starts_there(both, guest):
     (lab, *_), ip = both, guest["primary_public_ip"]["ip"]
     lab.ssh(ip, "sync")
     lab.power(guest, "shutdown")
-    row = move(lab, guest, lab.node)
+    row = migrate_instance(lab, guest, lab.node)
     assert (row["status"], row["kind"], row["error"]) == ("completed", "cold", None)
     assert lab.show(guest)["state"] == "stopped"
     lab.power(guest, "start")

@@ -5,33 +5,33 @@ import contextlib
 import psutil
 import pytest
 
-from tests.guests.console_user import Person, moves
-from tests.processes.conftest import wait_for
+from tests.guests.console_user import ConsoleUser, is_screen_live
+from tests.processes.conftest import wait_until
 from tests.support import remote_hosts
-from tests.support.installation import EMAIL, PASSWORD, laboratory
-from tests.support.local_hypervisor import Hypervisor
+from tests.support.installation import CUSTOMER_EMAIL, CUSTOMER_PASSWORD, run_installation
+from tests.support.local_hypervisor import LocalHypervisor
 
 pytestmark = pytest.mark.guest
 
 
 @pytest.fixture(scope="module")
 def host(tmp_path_factory):
-    with remote_hosts.host(tmp_path_factory.mktemp("host")) as made:
+    with remote_hosts.run_remote_host(tmp_path_factory.mktemp("host")) as made:
         yield made
 
 
 @pytest.fixture(scope="module")
 def remote(host, tmp_path_factory, guest_cache):
     """An installation whose only node is that host, reached by SSH."""
-    path = remote_hosts.client(host, tmp_path_factory.mktemp("client"))
-    node = Hypervisor(host.ssh_uri, host.directory, host.network)
-    with laboratory(tmp_path_factory.mktemp("remote"), node, guest_cache, PATH=path) as lab:
+    path = remote_hosts.create_ssh_client(host, tmp_path_factory.mktemp("client"))
+    node = LocalHypervisor(host.ssh_uri, host.directory, host.network)
+    with run_installation(tmp_path_factory.mktemp("remote"), node, guest_cache, PATH=path) as lab:
         yield lab
 
 
 @pytest.fixture(scope="module")
 def person(remote):
-    return Person(remote.at, EMAIL, PASSWORD)
+    return ConsoleUser(remote.at, CUSTOMER_EMAIL, CUSTOMER_PASSWORD)
 
 
 @pytest.fixture(scope="module")
@@ -56,26 +56,26 @@ def test_a_screen_over_ssh(remote, person, guest, host):
     assert guest["state"] == "running"
     seat, title = person.screen(person.mint(guest["id"]))
     assert title == f"QEMU ({guest['name']})"
-    assert moves(seat)
+    assert is_screen_live(seat)
     assert len(tunnels(remote)) == 1
     seat.close()
-    wait_for(lambda: tunnels(remote) == [], "the tunnel to end")
+    wait_until(lambda: tunnels(remote) == [], "the tunnel to end")
 
 
 def test_a_shell_s_key_is_put_into_a_guest_over_ssh(remote, guest):
     """SSH-01: once its agent answers."""
     path = f"/api/instance/{guest['id']}/ssh-session"
-    wait_for(lambda: remote.at.call("POST", path, None, remote.token)[0] == 200, "the guest's agent")
+    wait_until(lambda: remote.at.call("POST", path, None, remote.token)[0] == 200, "the guest's agent")
 
 
 def test_a_host_that_is_cut_off_is_said(remote, person, guest, host):
-    remote_hosts.run("ip", "link", "set", host.name, "down")
+    remote_hosts.run_command("ip", "link", "set", host.name, "down")
     try:
         told = person.told(person.mint(guest["id"]))
     finally:
-        remote_hosts.run("ip", "link", "set", host.name, "up")
+        remote_hosts.run_command("ip", "link", "set", host.name, "up")
     assert "host" in told or "hypervisor" in told
-    wait_for(lambda: person.told(person.mint(guest["id"])) is None, "the screen to open again")
+    wait_until(lambda: person.told(person.mint(guest["id"])) is None, "the screen to open again")
 
 
 def test_a_screen_over_tls(remote, person, guest, host):
@@ -83,11 +83,11 @@ def test_a_screen_over_tls(remote, person, guest, host):
     remote.admin("PATCH", f"/hypervisor/{remote.node}", {"uri": host.tls_uri})
     assert person.told(person.mint(guest["id"])) == "The screen cannot be reached from the panel."
     remote_hosts.kill_daemon(host)
-    remote_hosts.start(host, screens=host.address)
-    wait_for(lambda: remote.admin("GET", f"/hypervisor/{remote.node}")["status"] == "up", "the node")
+    remote_hosts.start_daemon(host, screens=host.address)
+    wait_until(lambda: remote.admin("GET", f"/hypervisor/{remote.node}")["status"] == "up", "the node")
     for action in ("poweroff", "start"):
         remote.power(guest, action)
     seat, title = person.screen(person.mint(guest["id"]))
     assert title == f"QEMU ({guest['name']})"
-    assert moves(seat)
+    assert is_screen_live(seat)
     assert tunnels(remote) == []

@@ -8,11 +8,13 @@ import pytest
 from lxml import etree
 
 from tests.guests.test_firmware import domain
-from tests.processes.conftest import PATIENCE, wait_for
+from tests.processes.conftest import WAIT_TIMEOUT_SECONDS, wait_until
 
 pytestmark = pytest.mark.guest
 
-SAYS = "dmesg | grep -i -e 'secure boot enabled' -e 'locked down'; lsmod | wc -l; ls -d /sys/firmware/efi"
+SECURE_BOOT_COMMAND = (
+    "dmesg | grep -i -e 'secure boot enabled' -e 'locked down'; lsmod | wc -l; ls -d /sys/firmware/efi"
+)
 
 
 class Serial:
@@ -23,7 +25,7 @@ class Serial:
         self.port, self.said = os.open(source.get("path"), os.O_RDONLY | os.O_NOCTTY), ""
 
     def until(self, words):
-        limit = time.monotonic() + PATIENCE
+        limit = time.monotonic() + WAIT_TIMEOUT_SECONDS
         while words not in self.said:
             ready, _, _ = select.select([self.port], [], [], limit - time.monotonic())
             assert ready, f"it never said {words!r}: {self.said[-2000:]!r}"
@@ -52,16 +54,16 @@ def switch(lab, instance, action):
         lab.finished(answer["task_id"])
 
 
-def secured(lab, ip):
+def is_secured(lab, ip):
     """Whether the system itself says that its machine has secure boot."""
-    told = lab.ssh(ip, SAYS)
+    told = lab.ssh(ip, SECURE_BOOT_COMMAND)
     return "Secure boot enabled" in told and "locked down from EFI Secure Boot" in told and "/sys/firmware/efi" in told
 
 
-def captured(lab, instance):
+def capture_image(lab, instance):
     image = lab.call("POST", "/api/images", {"instance_id": instance["id"], "name": "secured"})["image"]["id"]
     find = lambda: next(each for each in lab.call("GET", "/api/images")["data"] if each["id"] == image)  # noqa: E731
-    wait_for(lambda: find()["status"] == "available", "the image")
+    wait_until(lambda: find()["status"] == "available", "the image")
     return image
 
 
@@ -75,11 +77,11 @@ def test_what_is_signed_starts_and_nothing_else(lab, serial):
     switch(lab, made, "enable")
     lab.install(made, ssh_keys=[lab.key_id])
     ip = lab.show(made)["primary_public_ip"]["ip"]
-    assert secured(lab, ip)
+    assert is_secured(lab, ip)
     unsigned = "umount /lib/modules; insmod $(find /lib/modules/ -name 'dummy.ko') 2>&1; echo kept >/root/kept; sync"
     assert "can't insert" in lab.ssh(ip, unsigned)
     lab.power(made, "poweroff")
-    image = captured(lab, made)
+    image = capture_image(lab, made)
     lab.destroy(made)
 
     other = lab.create(plan_id=plan)
@@ -90,7 +92,7 @@ def test_what_is_signed_starts_and_nothing_else(lab, serial):
     lab.power(other, "poweroff")
     switch(lab, other, "enable")
     lab.power(other, "start")
-    assert secured(lab, ip)
+    assert is_secured(lab, ip)
     assert lab.ssh(ip, "cat /root/kept").strip() == "kept"
 
     line = serial(other["id"])

@@ -19,8 +19,8 @@ from worker.nodes.base import AgentSilent, Disk, GiB, Image, Machine, Nic, NodeS
 from worker.nodes.libvirt import LibvirtNode
 from worker.tasks import cloud_init
 
-OTHER = "ssh-rsa AAAAB3Nz ada's \\n $(touch x) key"
-THEIRS = """
+OTHER_KEY_LINE = "ssh-rsa AAAAB3Nz ada's \\n $(touch x) key"
+USER_CLOUD_CONFIG = """
 users: [{name: ada, lock_passwd: false, plain_text_passwd: "ada's own"}]
 runcmd: ["echo own >>/order"]
 """
@@ -38,13 +38,13 @@ class Guest:
 
     def opens(self, address, private_key, patience=60):
         """The shell on a terminal that the key opens. A guest's SSH server may come up after its agent."""
-        wanted = ssh.Guest(address, 22, "root", private_key)
+        wanted = ssh.SshTarget(address, 22, "root", private_key)
         until = time.monotonic() + patience
         while True:
             try:
-                return ssh.terminal(ssh.connect(wanted, lambda key: None))
-            except ssh.Refusal as refusal:
-                if refusal.ending.word == "wrong_password" or time.monotonic() > until:
+                return ssh.open_terminal(ssh.connect(wanted, lambda key: None))
+            except ssh.SshRefused as refusal:
+                if refusal.close_reason.word == "wrong_password" or time.monotonic() > until:
                     raise
                 time.sleep(0.5)
 
@@ -64,13 +64,18 @@ def booted(hypervisor, image, directory, memory):
         "match": {"macaddress": nic.mac},
         "addresses": [f"{address}/{length}" for address, (_, length) in zip(addresses, gateways, strict=True)],
     }
-    wanted = {"hostname": image.stem, "ssh_keys": [OTHER], "timezone": "Asia/Tokyo", "cloudcfg": THEIRS}
-    seed = node.write_seed(
+    wanted = {
+        "hostname": image.stem,
+        "ssh_keys": [OTHER_KEY_LINE],
+        "timezone": "Asia/Tokyo",
+        "cloudcfg": USER_CLOUD_CONFIG,
+    }
+    seed = node.create_seed(
         "keys",
         f"{image.stem}-seed",
         Seed(
             json.dumps({"instance-id": "first", "local-hostname": image.stem}),
-            "#cloud-config\n" + json.dumps(cloud_init.user_data(wanted, None, SCRIPTS)),
+            "#cloud-config\n" + json.dumps(cloud_init.build_user_data(wanted, None, SCRIPTS)),
             json.dumps({"version": 2, "ethernets": {"nic0": ethernet}}),
         ),
     )
@@ -98,9 +103,9 @@ def new_key():
     return private, f"{public} panel-session 1f00aa"
 
 
-def said(channel, command, patience=30):
+def run_in_shell(channel, command, timeout=30):
     """What the shell prints between two marks that are not in the command itself."""
-    channel.settimeout(patience)
+    channel.settimeout(timeout)
     channel.send(f"echo be''gin; {command}; echo e''nd\n".encode())
     text = b""
     while b"\nend" not in text.replace(b"\r", b""):
@@ -110,7 +115,7 @@ def said(channel, command, patience=30):
     return text.decode().replace("\r", "").split("begin\n", 1)[1].split("\nend")[0].split()
 
 
-def first_boot_is_what_was_asked(guest, run, patience):
+def assert_first_boot(guest, run, patience):
     """INS-46, INS-60, INS-62: with cloud-init the same as on the small system that reads its seed by itself. Scripts in
     their order after the customer's commands, time zone, users, passwords, and what the agent says."""
     until = time.monotonic() + patience
@@ -118,16 +123,16 @@ def first_boot_is_what_was_asked(guest, run, patience):
         time.sleep(1)
     assert order == ["own", "joined", "one", "two"]
     assert run("date", "+%Z").strip() == "JST"
-    assert signs_in(run, "ada", "ada's own")
-    assert not signs_in(run, "root", "a new: password")
+    assert is_password_valid(run, "ada", "ada's own")
+    assert not is_password_valid(run, "root", "a new: password")
     guest.node.agent_set_password(guest.machine.id, "root", "a new: password")
-    assert signs_in(run, "root", "a new: password")
-    assert guest.node.agents_answering([guest.machine.id]) == {guest.machine.id: True}
+    assert is_password_valid(run, "root", "a new: password")
+    assert guest.node.ping_agents([guest.machine.id]) == {guest.machine.id: True}
     [root] = [each for each in guest.node.agent_filesystems(guest.machine.id) if each.mountpoint == "/"]
     assert 0 < root.used < root.size <= 3 * GiB
 
 
-def signs_in(run, user, password):
+def is_password_valid(run, user, password):
     """Compares with the hash that the guest keeps, in whatever way it was made."""
     [kept] = [line.split(":")[1] for line in run("cat", "/etc/shadow").splitlines() if line.startswith(f"{user}:")]
     hashing = ["perl", "-e", "print crypt($ARGV[0], $ARGV[1])", password, kept]
@@ -146,30 +151,30 @@ def test_the_key_opens_a_login_shell_until_it_is_taken_out(name, memory, patienc
         private, public = new_key()
         for _ in range(2):
             ssh_keys.put(guest.node, guest.machine.id, public)
-        assert run("cat", "/root/.ssh/authorized_keys").splitlines() == [OTHER, public]
+        assert run("cat", "/root/.ssh/authorized_keys").splitlines() == [OTHER_KEY_LINE, public]
         facts = run("stat", "-c", "%a %U %G", "/root/.ssh", "/root/.ssh/authorized_keys").splitlines()
         assert facts == ["700 root root", "600 root root"]
         four, six = guest.machine.nics[0].addresses
         assert socket.getaddrinfo(six, 22)[0][0] == socket.AF_INET6
         for address in (four, six):
             channel = guest.opens(address, private)
-            assert said(channel, "id -u; pwd; echo $TERM; echo $0 $HOME; tty | cut -c1-9; stty size") == [
+            assert run_in_shell(channel, "id -u; pwd; echo $TERM; echo $0 $HOME; tty | cut -c1-9; stty size") == [
                 *("0", "/root", "xterm-256color"),
                 *(("-sh" if name == "tiny" else "-bash"), "/root", "/dev/pts/", "24", "80"),
             ]
             channel.resize_pty(132, 40)
-            assert said(channel, "sleep 0.2; stty size; echo $PATH")[:2] == ["40", "132"]
+            assert run_in_shell(channel, "sleep 0.2; stty size; echo $PATH")[:2] == ["40", "132"]
             channel.get_transport().close()
         staying = guest.opens(four, private)
         ssh_keys.remove(guest.node, guest.machine.id, public)
-        assert run("cat", "/root/.ssh/authorized_keys").splitlines() == [OTHER]
+        assert run("cat", "/root/.ssh/authorized_keys").splitlines() == [OTHER_KEY_LINE]
         for address in (four, six):
-            with pytest.raises(ssh.Refusal) as refusal:
+            with pytest.raises(ssh.SshRefused) as refusal:
                 guest.opens(address, private)
-            assert refusal.value.ending.word == "wrong_password"
-        assert said(staying, "id -u") == ["0"]
+            assert refusal.value.close_reason.word == "wrong_password"
+        assert run_in_shell(staying, "id -u") == ["0"]
         staying.get_transport().close()
-        first_boot_is_what_was_asked(guest, run, patience)
+        assert_first_boot(guest, run, patience)
     finally:
         guest.node.delete(guest.machine.id)
         guest.node.close()

@@ -7,16 +7,16 @@ import uuid
 import pytest
 
 from worker.guest import ssh_keys
-from worker.nodes.base import AgentSilent, Disk, Finished, GiB, Image, Machine, NodeSpec, Refused
+from worker.nodes.base import AgentSilent, CommandResult, Disk, GiB, Image, Machine, NodeSpec, Refused
 from worker.nodes.simulated import SimulatedNode
 
-KEY, OTHER = "ssh-ed25519 AAAAC3Nz panel-session 1", "ssh-rsa AAAAB3Nz ada's \\n $(touch x) key"
+SESSION_KEY_LINE, OTHER_KEY_LINE = "ssh-ed25519 AAAAC3Nz panel-session 1", "ssh-rsa AAAAB3Nz ada's \\n $(touch x) key"
 
 
 # --- the script
 
 
-class Host:
+class FakeGuest:
     """A guest whose agent runs programs on this machine, with root's home somewhere else."""
 
     def __init__(self, home):
@@ -25,117 +25,123 @@ class Host:
 
     def agent_run(self, machine_id, command, stdin="", deadline=30):
         command = [word.replace("~root", str(self.home)) for word in command]
-        assert command[2] != ssh_keys.SCRIPT
+        assert command[2] != ssh_keys.CHANGE_KEYS_SCRIPT
         done = subprocess.run(command, input=stdin.encode(), capture_output=True)
-        return Finished(done.returncode, (done.stdout + done.stderr).decode())
+        return CommandResult(done.returncode, (done.stdout + done.stderr).decode())
 
 
 @pytest.fixture
-def host(tmp_path):
-    return Host(tmp_path)
+def fake_guest(tmp_path):
+    return FakeGuest(tmp_path)
 
 
 def mode(path):
     return stat.S_IMODE(path.stat().st_mode)
 
 
-def test_the_first_key_makes_the_file_for_nobody_elses_eyes(host):
+def test_the_first_key_makes_the_file_for_nobody_elses_eyes(fake_guest):
     for _ in range(2):
-        ssh_keys.put(host, "m", KEY + "\n")
-        assert host.file.read_text() == KEY + "\n"
-    assert (mode(host.file.parent), mode(host.file)) == (0o700, 0o600)
-    assert list(host.file.parent.iterdir()) == [host.file]
+        ssh_keys.put(fake_guest, "m", SESSION_KEY_LINE + "\n")
+        assert fake_guest.file.read_text() == SESSION_KEY_LINE + "\n"
+    assert (mode(fake_guest.file.parent), mode(fake_guest.file)) == (0o700, 0o600)
+    assert list(fake_guest.file.parent.iterdir()) == [fake_guest.file]
 
 
-def test_other_keys_stay_as_they_are_and_in_their_order(host):
-    before = f'# mine\n\n{OTHER}\n  from="10.0.0.1" ssh-rsa \t AAAA\\\n'.encode() + b"ssh-rsa AAAA \xff\xe9\n"
-    host.file.parent.mkdir(mode=0o755)
-    host.file.write_bytes(before)
-    host.file.chmod(0o644)
-    ssh_keys.put(host, "m", KEY)
-    assert host.file.read_bytes() == before + KEY.encode() + b"\n"
-    assert (mode(host.file.parent), mode(host.file)) == (0o700, 0o600)
-    ssh_keys.put(host, "m", "ssh-ed25519 BBBB panel-session 2")
+def test_other_keys_stay_as_they_are_and_in_their_order(fake_guest):
+    before = f'# mine\n\n{OTHER_KEY_LINE}\n  from="10.0.0.1" ssh-rsa \t AAAA\\\n'.encode() + b"ssh-rsa AAAA \xff\xe9\n"
+    fake_guest.file.parent.mkdir(mode=0o755)
+    fake_guest.file.write_bytes(before)
+    fake_guest.file.chmod(0o644)
+    ssh_keys.put(fake_guest, "m", SESSION_KEY_LINE)
+    assert fake_guest.file.read_bytes() == before + SESSION_KEY_LINE.encode() + b"\n"
+    assert (mode(fake_guest.file.parent), mode(fake_guest.file)) == (0o700, 0o600)
+    ssh_keys.put(fake_guest, "m", "ssh-ed25519 BBBB panel-session 2")
     for _ in range(2):
-        ssh_keys.remove(host, "m", KEY)
-        assert host.file.read_bytes() == before + b"ssh-ed25519 BBBB panel-session 2\n"
-    ssh_keys.remove(host, "m", "ssh-ed25519 BBBB panel-session 2")
-    assert host.file.read_bytes() == before
-    assert not (host.home / "x").exists()
+        ssh_keys.remove(fake_guest, "m", SESSION_KEY_LINE)
+        assert fake_guest.file.read_bytes() == before + b"ssh-ed25519 BBBB panel-session 2\n"
+    ssh_keys.remove(fake_guest, "m", "ssh-ed25519 BBBB panel-session 2")
+    assert fake_guest.file.read_bytes() == before
+    assert not (fake_guest.home / "x").exists()
 
 
-def test_a_last_line_without_its_end_stays_a_line_of_its_own(host):
-    host.file.parent.mkdir()
-    host.file.write_text(OTHER)
-    ssh_keys.put(host, "m", KEY)
-    assert host.file.read_text() == f"{OTHER}\n{KEY}\n"
+def test_a_last_line_without_its_end_stays_a_line_of_its_own(fake_guest):
+    fake_guest.file.parent.mkdir()
+    fake_guest.file.write_text(OTHER_KEY_LINE)
+    ssh_keys.put(fake_guest, "m", SESSION_KEY_LINE)
+    assert fake_guest.file.read_text() == f"{OTHER_KEY_LINE}\n{SESSION_KEY_LINE}\n"
 
 
-def test_only_the_very_line_is_taken_out(host):
-    lines = [KEY + "2", "# " + KEY, " " + KEY, KEY, KEY.rsplit(" ", 1)[0]]
-    host.file.parent.mkdir()
-    host.file.write_text("\n".join(lines) + "\n")
-    ssh_keys.remove(host, "m", KEY)
-    assert host.file.read_text().splitlines() == [line for line in lines if line != KEY]
+def test_only_the_very_line_is_taken_out(fake_guest):
+    lines = [
+        SESSION_KEY_LINE + "2",
+        "# " + SESSION_KEY_LINE,
+        " " + SESSION_KEY_LINE,
+        SESSION_KEY_LINE,
+        SESSION_KEY_LINE.rsplit(" ", 1)[0],
+    ]
+    fake_guest.file.parent.mkdir()
+    fake_guest.file.write_text("\n".join(lines) + "\n")
+    ssh_keys.remove(fake_guest, "m", SESSION_KEY_LINE)
+    assert fake_guest.file.read_text().splitlines() == [line for line in lines if line != SESSION_KEY_LINE]
 
 
-def test_nothing_is_made_where_there_was_nothing_to_take_out(host):
-    ssh_keys.remove(host, "m", KEY)
-    assert list(host.home.iterdir()) == []
+def test_nothing_is_made_where_there_was_nothing_to_take_out(fake_guest):
+    ssh_keys.remove(fake_guest, "m", SESSION_KEY_LINE)
+    assert list(fake_guest.home.iterdir()) == []
 
 
-def test_a_file_that_lies_elsewhere_stays_there(host):
-    elsewhere = host.home / "kept"
-    elsewhere.write_text(OTHER + "\n")
-    host.file.parent.mkdir()
-    host.file.symlink_to(elsewhere)
-    ssh_keys.put(host, "m", KEY)
-    assert host.file.is_symlink()
-    assert elsewhere.read_text() == f"{OTHER}\n{KEY}\n"
+def test_a_file_that_lies_elsewhere_stays_there(fake_guest):
+    elsewhere = fake_guest.home / "kept"
+    elsewhere.write_text(OTHER_KEY_LINE + "\n")
+    fake_guest.file.parent.mkdir()
+    fake_guest.file.symlink_to(elsewhere)
+    ssh_keys.put(fake_guest, "m", SESSION_KEY_LINE)
+    assert fake_guest.file.is_symlink()
+    assert elsewhere.read_text() == f"{OTHER_KEY_LINE}\n{SESSION_KEY_LINE}\n"
 
 
-def test_what_follows_a_line_break_is_no_key(host):
-    ssh_keys.put(host, "m", KEY + "\nssh-rsa AAAA intruder")
-    assert host.file.read_text() == KEY + "\n"
+def test_what_follows_a_line_break_is_no_key(fake_guest):
+    ssh_keys.put(fake_guest, "m", SESSION_KEY_LINE + "\nssh-rsa AAAA intruder")
+    assert fake_guest.file.read_text() == SESSION_KEY_LINE + "\n"
 
 
-def test_many_at_once_lose_nothing(host):
-    host.file.parent.mkdir()
-    host.file.write_text("".join(f"old {n}\n" for n in range(20)))
-    script = ssh_keys.SCRIPT.replace("~root", str(host.home))
+def test_many_at_once_lose_nothing(fake_guest):
+    fake_guest.file.parent.mkdir()
+    fake_guest.file.write_text("".join(f"old {n}\n" for n in range(20)))
+    script = ssh_keys.CHANGE_KEYS_SCRIPT.replace("~root", str(fake_guest.home))
     jobs = [("put", f"new {n}") for n in range(20)] + [("remove", f"old {n}") for n in range(20)]
     running = [subprocess.Popen(["sh", "-c", script, "sh", what], stdin=subprocess.PIPE) for what, _ in jobs]
     for process, (_, key) in zip(running, jobs, strict=True):
         process.communicate(key.encode() + b"\n")
         assert process.returncode == 0
-    assert sorted(host.file.read_text().splitlines()) == sorted(f"new {n}" for n in range(20))
+    assert sorted(fake_guest.file.read_text().splitlines()) == sorted(f"new {n}" for n in range(20))
 
 
-def test_a_guest_that_cannot_do_it_says_why_and_keeps_what_it_had(host):
-    host.file.mkdir(parents=True)
+def test_a_guest_that_cannot_do_it_says_why_and_keeps_what_it_had(fake_guest):
+    fake_guest.file.mkdir(parents=True)
     for change in (ssh_keys.put, ssh_keys.remove):
         with pytest.raises(Refused) as refused:
-            change(host, "m", KEY)
+            change(fake_guest, "m", SESSION_KEY_LINE)
         assert "authorized_keys" in refused.value.detail
         assert "authorized_keys" not in str(refused.value)
-    assert [path.name for path in host.file.parent.iterdir()] == ["authorized_keys"]
+    assert [path.name for path in fake_guest.file.parent.iterdir()] == ["authorized_keys"]
 
 
 @pytest.mark.guest
-def test_the_shell_of_the_tiny_guest_does_the_same(host, guest_cache, tiny_image, monkeypatch):
+def test_the_shell_of_the_tiny_guest_does_the_same(fake_guest, guest_cache, tiny_image, monkeypatch):
     """busybox alone, without programs of this machine."""
     busybox = next(guest_cache.glob("bookworm-*/bin/busybox"))
-    programs = host.home / "bin"
+    programs = fake_guest.home / "bin"
     programs.mkdir()
     for name in ("sh", "cp", "mkdir", "touch", "chmod", "mv", "rm", "readlink"):
         (programs / name).symlink_to(busybox)
     monkeypatch.setenv("PATH", str(programs))
-    host.file.parent.mkdir()
-    host.file.write_text(OTHER)
-    ssh_keys.put(host, "m", KEY)
-    assert host.file.read_text() == f"{OTHER}\n{KEY}\n"
-    ssh_keys.remove(host, "m", KEY)
-    assert host.file.read_text() == OTHER + "\n"
+    fake_guest.file.parent.mkdir()
+    fake_guest.file.write_text(OTHER_KEY_LINE)
+    ssh_keys.put(fake_guest, "m", SESSION_KEY_LINE)
+    assert fake_guest.file.read_text() == f"{OTHER_KEY_LINE}\n{SESSION_KEY_LINE}\n"
+    ssh_keys.remove(fake_guest, "m", SESSION_KEY_LINE)
+    assert fake_guest.file.read_text() == OTHER_KEY_LINE + "\n"
 
 
 # --- guests on paper
@@ -152,16 +158,16 @@ def test_a_simulated_guest_keeps_the_keys_it_was_given(tmp_path):
     machine = Machine(str(uuid.uuid4()), "web", 1, 64, (disk,))
     node.define(machine)
     with pytest.raises(AgentSilent):
-        ssh_keys.put(node, machine.id, KEY)
+        ssh_keys.put(node, machine.id, SESSION_KEY_LINE)
     node.start(machine.id)
-    for key in (KEY, OTHER, KEY):
+    for key in (SESSION_KEY_LINE, OTHER_KEY_LINE, SESSION_KEY_LINE):
         ssh_keys.put(node, machine.id, key)
-    assert sorted(node.authorized_keys(machine.id)) == sorted([KEY, OTHER])
+    assert sorted(node.authorized_keys(machine.id)) == sorted([SESSION_KEY_LINE, OTHER_KEY_LINE])
     node.power_off(machine.id)
     node.start(machine.id)
     for _ in range(2):
-        ssh_keys.remove(node, machine.id, KEY)
-        assert node.authorized_keys(machine.id) == [OTHER]
+        ssh_keys.remove(node, machine.id, SESSION_KEY_LINE)
+        assert node.authorized_keys(machine.id) == [OTHER_KEY_LINE]
     assert node.agent_run(machine.id, ["sh", "-c", "rm -rf /"]).exit_code == 127
     node.delete(machine.id)
     assert node.authorized_keys(machine.id) == []

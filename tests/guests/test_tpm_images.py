@@ -3,7 +3,7 @@
 import pytest
 
 from tests.guests.test_firmware import TABLES, tpm_state
-from tests.processes.conftest import wait_for
+from tests.processes.conftest import wait_until
 
 pytestmark = pytest.mark.guest
 
@@ -21,7 +21,7 @@ def test_an_image_of_a_machine_with_a_tpm_boots(lab, hypervisor):
     lab.power(made, "poweroff")
     image = lab.call("POST", "/api/images", {"instance_id": made["id"], "name": "with a TPM"})["image"]["id"]
     find = lambda: next(each for each in lab.call("GET", "/api/images")["data"] if each["id"] == image)  # noqa: E731
-    wait_for(lambda: find()["status"] == "available", "the image")
+    wait_until(lambda: find()["status"] == "available", "the image")
     other = lab.create()
     answer = lab.call("POST", f"/api/instance/{other['id']}/deploy", {"image_id": image, "ssh_keys": [lab.key_id]})
     lab.finished(answer["task_id"])

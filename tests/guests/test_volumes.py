@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.processes.conftest import wait_for
+from tests.processes.conftest import wait_until
 
 pytestmark = pytest.mark.guest
 
@@ -21,31 +21,31 @@ def test_a_volume_and_its_snapshot(lab):
     show = lambda: lab.call("GET", path)["volume"]  # noqa: E731
     wanted = {"name": "data", "volume_plan_id": small, "hypervisor_group_id": lab.location}
     path = f"/api/storage/volume/{lab.call('POST', '/api/storage/volumes', wanted)['volume']['id']}"
-    wait_for(lambda: show()["status"] == "available", "the volume")
+    wait_until(lambda: show()["status"] == "available", "the volume")
     attached = lab.call("POST", f"{path}/attach", {"instance_id": instance["id"]})["volume"]
     serial = attached["dev"].removeprefix("/dev/disk/by-id/virtio-")
-    wait_for(lambda: say("cat /sys/block/vdb/serial 2>/dev/null; true") == serial, "the volume in the guest")
+    wait_until(lambda: say("cat /sys/block/vdb/serial 2>/dev/null; true") == serial, "the volume in the guest")
     say("mkfs.ext4 -q /dev/vdb 2>/dev/null || mke2fs -q /dev/vdb; mkdir /data; mount /dev/vdb /data")
     say("echo before > /data/file; sync")
     lab.finished(lab.call("POST", f"{path}/snapshot", {"name": "one"})["queue"]["id"])
     say("echo after > /data/file; sync")
     lab.call("PATCH", f"{path}/resize", {"volume_plan_id": large})
-    wait_for(lambda: int(say("cat /sys/block/vdb/size")) * 512 == 2 * 1024**3, "the new size")
+    wait_until(lambda: int(say("cat /sys/block/vdb/size")) * 512 == 2 * 1024**3, "the new size")
     assert say("cat /data/file") == "after"
     say("umount /data")
     lab.call("POST", f"{path}/detach")
-    wait_for(lambda: say("ls /sys/block | grep -c vdb; true") == "0", "the guest to let it go")
+    wait_until(lambda: say("ls /sys/block | grep -c vdb; true") == "0", "the guest to let it go")
     kept = show()["snapshots"][0]
     assert (kept["status"], kept["size"]) == ("available", 1024**3)
     back = lab.call("POST", f"{path}/snapshot/{kept['id']}/restore", {"mode": "in_place"})
     lab.finished(back["queue"]["id"])
     lab.call("POST", f"{path}/attach", {"instance_id": instance["id"]})
-    wait_for(lambda: say("cat /sys/block/vdb/serial 2>/dev/null; true") == serial, "the volume in the guest")
+    wait_until(lambda: say("cat /sys/block/vdb/serial 2>/dev/null; true") == serial, "the volume in the guest")
     assert say("mount /dev/vdb /data; cat /data/file; umount /data") == "before"
     lab.destroy(instance)
     assert (show()["status"], show()["instance_id"]) == ("available", None)
     lab.call("DELETE", path)
-    wait_for(lambda: lab.at.call("GET", path, token=lab.token)[0] == 404, "the end of the volume")
+    wait_until(lambda: lab.at.call("GET", path, token=lab.token)[0] == 404, "the end of the volume")
 
 
 def test_a_delete_while_the_machine_is_powered_off(lab, hypervisor):
@@ -65,14 +65,14 @@ def test_a_delete_while_the_machine_is_powered_off(lab, hypervisor):
     lab.install(instance, ssh_keys=[lab.key_id])
     wanted = {"name": "data", "volume_plan_id": plan, "hypervisor_group_id": lab.location}
     path = f"/api/storage/volume/{lab.call('POST', '/api/storage/volumes', wanted)['volume']['id']}"
-    wait_for(lambda: lab.call("GET", path)["volume"]["status"] == "available", "the volume")
+    wait_until(lambda: lab.call("GET", path)["volume"]["status"] == "available", "the volume")
     attached = lab.call("POST", f"{path}/attach", {"instance_id": instance["id"]})["volume"]
     assert attached["pending"]["operation"] == "volume_attach"
-    wait_for(lambda: lab.call("GET", path)["volume"]["pending"] is None, "the attach")
+    wait_until(lambda: lab.call("GET", path)["volume"]["pending"] is None, "the attach")
     lab.call("POST", f"{path}/detach")
     lab.call("DELETE", path)
     lab.call("POST", f"/api/instance/{instance['id']}/power/poweroff")
     assert lab.at.call("GET", path, token=lab.token)[0] == 404
-    wait_for(lambda: not on_node(), "the end of the disk")
+    wait_until(lambda: not on_node(), "the end of the disk")
     assert lab.at.call("GET", path, token=lab.token)[0] == 404
     lab.destroy(instance)

@@ -9,14 +9,14 @@ from panel.core import clock
 from panel.core.db import session
 from panel.models import Hypervisor, HypervisorGroup, Storage
 from panel.services import hypervisors
-from tests.test_pages import PART
+from tests.test_pages import PARTIAL_HEADERS
 
 NODES, PLACES = "/admin/hypervisors", "/admin/locations"
 
 
 @pytest.fixture
-def operator(browse):
-    return browse("admin")
+def operator(browser_as):
+    return browser_as("admin")
 
 
 @pytest.fixture
@@ -40,22 +40,22 @@ def form(cast, **values):
     }
 
 
-def test_a_new_node_is_tested_while_its_page_watches(operator, cast, work):
+def test_a_new_node_is_tested_while_its_page_watches(operator, cast, run_tasks):
     answer = operator.post(f"{NODES}/new", data=form(cast))
     assert answer.status_code == 303
     page = operator.get(answer.headers["Location"]).text
     assert "Testing the connection" in page
     assert "every 1s" in page
-    work()
-    page = operator.get(answer.headers["Location"], headers=PART).text
+    run_tasks()
+    page = operator.get(answer.headers["Location"], headers=PARTIAL_HEADERS).text
     assert "Testing the connection" not in page
     assert "every 15s" in page
     assert "0 of 96 cores" in page
 
 
-def test_a_node_that_does_not_answer_says_why(operator, cast, work):
+def test_a_node_that_does_not_answer_says_why(operator, cast, run_tasks):
     answer = operator.post(f"{NODES}/new", data=form(cast, uri="simulated://?cores=many"))
-    work()
+    run_tasks()
     page = operator.get(answer.headers["Location"]).text
     assert "It does not answer" in page
     assert "cores=many" in page
@@ -69,18 +69,18 @@ def test_mistakes_stand_beside_their_fields(operator, cast):
     assert 'id="wrong-max_tasks"' in answer.text
     answer = operator.post(f"{NODES}/new", data={**wrong, "max_tasks": "4"})
     assert 'id="wrong-name"' in answer.text
-    answer = operator.post(f"{NODES}/new", data={**wrong, "max_tasks": "4", "name": "n"}, headers=PART)
+    answer = operator.post(f"{NODES}/new", data={**wrong, "max_tasks": "4", "name": "n"}, headers=PARTIAL_HEADERS)
     assert "begins with simulated://" in answer.text
     assert session.query(Hypervisor).count() == 1
 
 
-def test_a_test_waits_for_a_newer_answer(operator, cast, work, monkeypatch):
+def test_a_test_waits_for_a_newer_answer(operator, cast, run_tasks, monkeypatch):
     page = f"{NODES}/{cast.node.id}"
     answer = operator.post(f"{page}/test")
     watched = answer.headers["Location"]
     assert watched.startswith(f"{page}?since=")
     assert "Testing the connection" in operator.get(watched).text
-    work()
+    run_tasks()
     done = operator.get(watched).text
     assert "It answers" in done
     assert "every 15s" in done
@@ -103,7 +103,7 @@ def test_a_nonsense_moment_is_ignored(operator, cast, since):
     ],
 )
 def test_switches_close_and_open_it(operator, cast, node, flag, reason):
-    answer = operator.post(f"{NODES}/{node.id}/switch/{flag}", headers=PART)
+    answer = operator.post(f"{NODES}/{node.id}/switch/{flag}", headers=PARTIAL_HEADERS)
     assert (answer.status_code, answer.headers["HX-Trigger"]) == (200, "changed")
     assert node.closed == reason
     back = flag.replace("on", "off") if flag.endswith("on") else "deploy_enabled/on"
@@ -118,7 +118,7 @@ def test_settings_are_changed_together(operator, node):
     changed = {"name": "node-x", "memory_overcommit": "2.5", "maintenance": ["false", "true"], "locked": "false"}
     assert operator.post(f"{NODES}/{node.id}/edit", data=changed).status_code == 303
     assert (node.name, node.memory_overcommit, node.maintenance, node.locked) == ("node-x", 2.5, True, False)
-    answer = operator.post(f"{NODES}/{node.id}/edit", data={"name": ""}, headers=PART)
+    answer = operator.post(f"{NODES}/{node.id}/edit", data={"name": ""}, headers=PARTIAL_HEADERS)
     assert answer.status_code == 303 or "HX-Redirect" in answer.headers
     assert node.name == "node-x"
 
@@ -151,12 +151,12 @@ def test_its_instances(operator, cast):
     assert instance.id in operator.get(f"{NODES}/{cast.node.id}/instances").text
 
 
-def test_storages_are_added_changed_and_removed(operator, node, work):
+def test_storages_are_added_changed_and_removed(operator, node, run_tasks):
     page = f"{NODES}/{node.id}/storages/new"
     sent = {"hypervisor_id": node.id, "name": "ssd", "path": "/srv/ssd", "overcommit": "2"}
     assert 'id="wrong-path"' in operator.post(page, data={**sent, "path": "ssd"}).text
     assert operator.post(page, data=sent).status_code == 303
-    work()
+    run_tasks()
     storage = session.query(Storage).filter_by(name="ssd").one()
     assert storage.capacity > 0
     answer = operator.post(f"{NODES}/storages/{storage.id}", data={"overcommit": "1.5", "enabled": "false"})

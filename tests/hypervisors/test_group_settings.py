@@ -7,13 +7,13 @@ import pytest
 from panel.auth import permissions_in_use
 from panel.core.db import session
 from panel.models import HypervisorGroup, Instance
-from panel.models.hypervisor_group_settings import SERVICES
+from panel.models.hypervisor_group_settings import GROUP_SERVICES
 from panel.pages.admin.hypervisor_groups import FAMILY_OF_SWITCH
-from panel.schemas.hypervisor_group_settings import ABOUT
+from panel.schemas.hypervisor_group_settings import ABOUT_SETTINGS
 from panel.services import settings, volume_plans
 
 GROUPS = "/api/v1/hypervisor/groups"
-SWITCHES = ("enabled", *(f"{kind}_enabled" for kind in SERVICES))
+SWITCHES = ("enabled", *(f"{kind}_enabled" for kind in GROUP_SERVICES))
 TERMS = {
     "managed_backups_billed": True,
     "vpc_network_inbound_average": 2048,
@@ -33,45 +33,45 @@ def path(cast):
 
 
 @pytest.fixture
-def switch(as_, path):
+def change_settings(api_as, path):
     """Changes settings of the location and gives it as it is then."""
 
     def switch(**values):
-        answer = as_("admin", "PATCH", path, json=values)
+        answer = api_as("admin", "PATCH", path, json=values)
         assert answer.status_code == 200, answer.text
         return answer.json["data"]
 
     return switch
 
 
-def created(as_, cast, who="owner"):
+def try_create(as_, cast, who="owner"):
     body = {"location_id": cast.location.id, "plan_id": cast.plan.id}
     return as_(who, "POST", "/api/cloud-service/instances", json=body)
 
 
 @pytest.mark.parametrize("name", SWITCHES)
-def test_each_switch_is_set_on_both_routes_and_read_back(as_, path, name):
+def test_each_switch_is_set_on_both_routes_and_read_back(api_as, path, name):
     """HVG-03, HVG-06"""
-    made = as_("admin", "POST", GROUPS, json={"name": "other", name: False}).json["data"]
+    made = api_as("admin", "POST", GROUPS, json={"name": "other", name: False}).json["data"]
     assert [word for word in SWITCHES if not made[word]] == [name]
-    before = as_("admin", "GET", path).json["data"]
-    assert as_("admin", "PATCH", path, json={name: False}).status_code == 200
-    after = as_("admin", "GET", path).json["data"]
+    before = api_as("admin", "GET", path).json["data"]
+    assert api_as("admin", "PATCH", path, json={name: False}).status_code == 200
+    after = api_as("admin", "GET", path).json["data"]
     assert {word for word in after if after[word] != before[word]} == {name, "updated_at"}
-    assert as_("admin", "PATCH", path, json={name: "false"}).json["errors"].keys() == {name}
+    assert api_as("admin", "PATCH", path, json={name: "false"}).json["errors"].keys() == {name}
 
 
-def test_the_terms_are_set_on_both_routes_and_read_back(as_, path):
+def test_the_terms_are_set_on_both_routes_and_read_back(api_as, path):
     """HVG-04"""
-    assert set(SWITCHES) | set(TERMS) | {"default_backup_policy_id"} == set(ABOUT)
-    made = as_("admin", "POST", GROUPS, json={"name": "other", **TERMS}).json["data"]
-    stored = as_("admin", "GET", f"/api/v1/hypervisor/group/{made['id']}").json["data"]
+    assert set(SWITCHES) | set(TERMS) | {"default_backup_policy_id"} == set(ABOUT_SETTINGS)
+    made = api_as("admin", "POST", GROUPS, json={"name": "other", **TERMS}).json["data"]
+    stored = api_as("admin", "GET", f"/api/v1/hypervisor/group/{made['id']}").json["data"]
     assert {name: stored[name] for name in TERMS} == TERMS
     for name, value in TERMS.items():
-        as_("admin", "PATCH", path, json={name: value})
-        assert as_("admin", "GET", path).json["data"][name] == value
-    assert as_("admin", "PATCH", path, json={"vpc_network_inbound_average": None}).status_code == 200
-    assert as_("admin", "GET", path).json["data"]["vpc_network_inbound_average"] is None
+        api_as("admin", "PATCH", path, json={name: value})
+        assert api_as("admin", "GET", path).json["data"][name] == value
+    assert api_as("admin", "PATCH", path, json={"vpc_network_inbound_average": None}).status_code == 200
+    assert api_as("admin", "GET", path).json["data"]["vpc_network_inbound_average"] is None
 
 
 @pytest.mark.parametrize(
@@ -85,87 +85,87 @@ def test_the_terms_are_set_on_both_routes_and_read_back(as_, path):
         ("managed_backups_billed", None),
     ],
 )
-def test_what_makes_no_sense_is_refused(as_, path, name, value):
-    answer = as_("admin", "PATCH", path, json={name: value})
+def test_what_makes_no_sense_is_refused(api_as, path, name, value):
+    answer = api_as("admin", "PATCH", path, json={name: value})
     assert (answer.status_code, answer.json["errors"].keys()) == (422, {name})
 
 
-def test_an_unknown_backup_policy_is_refused(as_, path):
+def test_an_unknown_backup_policy_is_refused(api_as, path):
     """Acceptance E9, on both routes. null takes a policy away."""
     unknown = {"default_backup_policy_id": "0199c0a8-0000-7000-8000-000000000000"}
     for answer in (
-        as_("admin", "PATCH", path, json={**unknown, "display_name": "x"}),
-        as_("admin", "POST", GROUPS, json={"name": "other", **unknown}),
+        api_as("admin", "PATCH", path, json={**unknown, "display_name": "x"}),
+        api_as("admin", "POST", GROUPS, json={"name": "other", **unknown}),
     ):
         assert (answer.status_code, answer.json["errors"].keys()) == (422, {"default_backup_policy_id"})
-    assert as_("admin", "GET", path).json["data"]["display_name"] != "x"
-    assert as_("admin", "PATCH", path, json={"default_backup_policy_id": None}).status_code == 200
+    assert api_as("admin", "GET", path).json["data"]["display_name"] != "x"
+    assert api_as("admin", "PATCH", path, json={"default_backup_policy_id": None}).status_code == 200
 
 
-def test_a_closed_group_gets_no_volumes(as_, cast, switch):
+def test_a_closed_group_gets_no_volumes(api_as, cast, change_settings):
     """HVG-07: those that exist go on."""
     settings.update({"billing_enabled": True})
     group = volume_plans.create_group(name="ssd")
     plan = volume_plans.create(group, name="1", size=1, price=1)
     session.commit()
     body = {"name": "data", "volume_plan_id": plan.id, "hypervisor_group_id": cast.location.id}
-    made = as_("owner", "POST", "/api/storage/volumes", json=body).json["volume"]
-    switch(enabled=False)
-    answer = as_("owner", "POST", "/api/storage/volumes", json=body)
+    made = api_as("owner", "POST", "/api/storage/volumes", json=body).json["volume"]
+    change_settings(enabled=False)
+    answer = api_as("owner", "POST", "/api/storage/volumes", json=body)
     assert (answer.status_code, answer.json["errors"].keys()) == (422, {"hypervisor_group_id"})
     path = f"/api/storage/volume/{made['id']}"
-    assert as_("owner", "GET", path).json["volume"]["id"] == made["id"]
-    assert as_("owner", "DELETE", path).status_code == 200
+    assert api_as("owner", "GET", path).json["volume"]["id"] == made["id"]
+    assert api_as("owner", "DELETE", path).status_code == 200
 
 
-def test_without_public_networking_an_instance_gets_no_address(as_, cast, switch):
+def test_without_public_networking_an_instance_gets_no_address(api_as, cast, change_settings):
     """HVG-08: that switch closes the group to public addresses, and to nothing else."""
-    switch(public_networking_enabled=False)
-    answer = created(as_, cast)
+    change_settings(public_networking_enabled=False)
+    answer = try_create(api_as, cast)
     assert answer.status_code == 200
     assert answer.json["instance"]["primary_public_ip"] is None
     instance = session.get(Instance, answer.json["instance"]["id"])
     assert (instance.interfaces, instance.ipv4, instance.ipv6) == ([], None, None)
-    switch(public_networking_enabled=True)
-    assert created(as_, cast).json["instance"]["primary_public_ip"]
+    change_settings(public_networking_enabled=True)
+    assert try_create(api_as, cast).json["instance"]["primary_public_ip"]
 
 
-def test_an_instance_without_addresses_runs(as_, cast, switch, work):
-    switch(public_networking_enabled=False)
-    instance = created(as_, cast).json["instance"]["id"]
-    as_("owner", "POST", f"/api/instance/{instance}/deploy", json={"image_id": cast.image.id})
-    work()
-    assert as_("owner", "GET", f"/api/instance/{instance}").json["state"] == "running"
+def test_an_instance_without_addresses_runs(api_as, cast, change_settings, run_tasks):
+    change_settings(public_networking_enabled=False)
+    instance = try_create(api_as, cast).json["instance"]["id"]
+    api_as("owner", "POST", f"/api/instance/{instance}/deploy", json={"image_id": cast.image.id})
+    run_tasks()
+    assert api_as("owner", "GET", f"/api/instance/{instance}").json["state"] == "running"
 
 
-@pytest.mark.parametrize("kind", [kind for kind in SERVICES if kind != "public_networking"])
-def test_a_switch_refuses_its_own_kind_only(as_, cast, switch, kind):
+@pytest.mark.parametrize("kind", [kind for kind in GROUP_SERVICES if kind != "public_networking"])
+def test_a_switch_refuses_its_own_kind_only(api_as, cast, change_settings, kind):
     """HVG-08: instances are made, and only the kind that was switched off is closed."""
-    switch(**{f"{kind}_enabled": False})
+    change_settings(**{f"{kind}_enabled": False})
     group = session.get(HypervisorGroup, cast.location.id)
-    assert [word for word in SERVICES if not group.allows(word)] == [kind]
-    assert created(as_, cast).status_code == 200
+    assert [word for word in GROUP_SERVICES if not group.allows(word)] == [kind]
+    assert try_create(api_as, cast).status_code == 200
 
 
-def test_a_closed_group_allows_nothing_and_what_exists_goes_on(as_, cast, switch, work):
+def test_a_closed_group_allows_nothing_and_what_exists_goes_on(api_as, cast, change_settings, run_tasks):
     """HVG-07"""
     instance = cast.instance()
-    as_("owner", "POST", f"/api/instance/{instance.id}/deploy", json={"image_id": cast.image.id})
-    work()
-    switch(enabled=False)
+    api_as("owner", "POST", f"/api/instance/{instance.id}/deploy", json={"image_id": cast.image.id})
+    run_tasks()
+    change_settings(enabled=False)
     group = session.get(HypervisorGroup, cast.location.id)
-    assert not any(group.allows(kind) for kind in SERVICES)
-    assert created(as_, cast).json["errors"].keys() == {"location_id"}
-    assert as_("owner", "POST", f"/api/instance/{instance.id}/power/restart").status_code == 200
-    work()
-    assert as_("owner", "GET", f"/api/instance/{instance.id}").json["state"] == "running"
+    assert not any(group.allows(kind) for kind in GROUP_SERVICES)
+    assert try_create(api_as, cast).json["errors"].keys() == {"location_id"}
+    assert api_as("owner", "POST", f"/api/instance/{instance.id}/power/restart").status_code == 200
+    run_tasks()
+    assert api_as("owner", "GET", f"/api/instance/{instance.id}").json["state"] == "running"
 
 
 BACKUPS = dict.fromkeys(("backup_mode", "managed_backups_billed", "default_backup_policy_id"), "backup_policies")
 
 
-def test_the_page_sets_all_of_it(browse, cast):
-    browser, path = browse("admin"), f"/admin/locations/{cast.location.id}"
+def test_the_page_sets_all_of_it(browser_as, cast):
+    browser, path = browser_as("admin"), f"/admin/locations/{cast.location.id}"
     shown = set(re.findall(r'name="(\w+)"', browser.get(path).text))
     assert {"public_networking_enabled", "image_enabled", "ipv4_credit_value"} <= shown
     families = permissions_in_use.used_families()  # finding M6: nothing is offered that does not exist

@@ -4,12 +4,12 @@ import pytest
 from sqlalchemy import select
 
 from panel.core.db import session
-from panel.models import Address, AuditEntry, Event, Hypervisor, Instance, Rental, Subnet, Task
+from panel.models import Address, AuditEntry, Event, Hypervisor, Instance, MeteringRecord, Subnet, Task
 from panel.services import catalog, subnets
 from worker.nodes.base import Disk, GiB, Image, Machine, Nic, Power
 from worker.sync import node_sync
 
-STRANGER = "7c9e6679-7425-40de-944b-e07fc1f90ae7"
+UNMANAGED_ID = "7c9e6679-7425-40de-944b-e07fc1f90ae7"
 MAC, IP = "52:54:00:aa:bb:cc", "10.9.0.77"
 
 
@@ -19,7 +19,7 @@ def path(cast):
 
 
 @pytest.fixture
-def foreign(node, cast, app):
+def unmanaged_machine(node, cast, app):
     """A machine with a system and a data disk, made by somebody else's tools."""
     file = app.extensions["config"].data_dir / "images" / "tiny.qcow2"
     image = Image("theirs.qcow2", file, 64)
@@ -27,53 +27,53 @@ def foreign(node, cast, app):
     node.create_disk(Disk("default", "old-web.qcow2", 5 * GiB + 1), image)
     node.create_disk(Disk("default", "old-data.qcow2", 7 * GiB))
     disks = tuple(Disk("default", name, 0) for name in ("old-web.qcow2", "old-data.qcow2"))
-    made = Machine(STRANGER, "old-web", 1, 300, disks, (Nic(MAC, "br0", (IP, "fe80::1")),), vnc_password="theirs")
+    made = Machine(UNMANAGED_ID, "old-web", 1, 300, disks, (Nic(MAC, "br0", (IP, "fe80::1")),), vnc_password="theirs")
     node.define(made)
     return made
 
 
 @pytest.fixture
-def discover(as_, path, work):
+def discover(api_as, path, run_tasks):
     def look():
-        asked = as_("admin", "POST", f"{path}/discover")
+        asked = api_as("admin", "POST", f"{path}/discover")
         assert asked.status_code == 200, asked.text
-        work()
-        return as_("admin", "GET", f"{path}/discoveries/latest").json["data"]
+        run_tasks()
+        return api_as("admin", "GET", f"{path}/discoveries/latest").json["data"]
 
     return look
 
 
 @pytest.fixture
-def told(foreign, node, discover):
+def discovered_machine(unmanaged_machine, node, discover):
     """It ran when it was looked at, told its address, and is off now."""
-    node.start(STRANGER)
+    node.start(UNMANAGED_ID)
     discover()
-    node.power_off(STRANGER)
+    node.power_off(UNMANAGED_ID)
     return discover()
 
 
 @pytest.fixture
-def adopt(as_, path, cast):
+def import_machine(api_as, path, cast):
     def ask(name="old-web", **body):
         wanted = {"user_id": cast.owner.id, "plan_id": cast.plan.id, **body}
-        return as_("admin", "POST", f"{path}/import/{name}", json=wanted)
+        return api_as("admin", "POST", f"{path}/import/{name}", json=wanted)
 
     return ask
 
 
-def ended(answer, work):
+def wait_for_task(answer, work):
     assert answer.status_code == 200, answer.text
     work()
     return session.get(Task, answer.json["data"]["task_id"])
 
 
-def adopted():
-    return session.get(Instance, STRANGER, populate_existing=True)
+def imported_instance():
+    return session.get(Instance, UNMANAGED_ID, populate_existing=True)
 
 
-def test_a_discovery_describes_what_it_found(told):
-    [found] = told["unknown"]
-    assert (found["id"], found["name"], found["power"]) == (STRANGER, "old-web", "off")
+def test_a_discovery_describes_what_it_found(discovered_machine):
+    [found] = discovered_machine["unknown"]
+    assert (found["id"], found["name"], found["power"]) == (UNMANAGED_ID, "old-web", "off")
     assert (found["cpu_cores"], found["memory_mb"], found["tpm"], found["secure_boot"]) == (1, 300, False, False)
     assert [(disk["device"], disk["storage"], disk["name"], disk["size"]) for disk in found["disks"]] == [
         ("vda", "default", "old-web.qcow2", 6),
@@ -83,11 +83,13 @@ def test_a_discovery_describes_what_it_found(told):
     assert found["obstacles"] == []
 
 
-def test_an_adopted_machine_is_an_instance_like_any_other(as_, adopt, told, node, cast, work, path):
-    answer = adopt(display_name="Shop")
-    assert answer.json["data"]["instance_id"] == STRANGER
-    assert ended(answer, work).status == "completed"
-    instance = adopted()
+def test_an_adopted_machine_is_an_instance_like_any_other(
+    api_as, import_machine, discovered_machine, node, cast, run_tasks, path
+):
+    answer = import_machine(display_name="Shop")
+    assert answer.json["data"]["instance_id"] == UNMANAGED_ID
+    assert wait_for_task(answer, run_tasks).status == "completed"
+    instance = imported_instance()
     assert (instance.display_name, instance.state, instance.account_id) == ("Shop", "stopped", cast.owner.id)
     assert (instance.cpu_cores, instance.ram, instance.storage) == (cast.plan.cpu_cores, cast.plan.ram, 6)
     assert [(disk.name, disk.size, disk.position) for disk in instance.disks] == [
@@ -96,56 +98,61 @@ def test_an_adopted_machine_is_an_instance_like_any_other(as_, adopt, told, node
     ]
     assert (instance.interfaces[0].mac, [each.ip for each in instance.addresses]) == (MAC, [IP])
     assert instance.ipv4 == IP
-    assert session.scalar(select(Rental).where(Rental.resource_id == STRANGER)).price == cast.plan.price
-    assert session.scalar(select(Event).where(Event.resource_id == STRANGER)).kind == "instance.created"
-    assert node.definition_of(STRANGER)[0] == instance.name
-    assert node.cards_of(STRANGER)[0] == {**node.cards_of(STRANGER)[0], "mac": MAC, "addresses": [IP]}
+    assert (
+        session.scalar(select(MeteringRecord).where(MeteringRecord.resource_id == UNMANAGED_ID)).price
+        == cast.plan.price
+    )
+    assert session.scalar(select(Event).where(Event.resource_id == UNMANAGED_ID)).kind == "instance.created"
+    assert node.definition_of(UNMANAGED_ID)[0] == instance.name
+    assert node.nics_of(UNMANAGED_ID)[0] == {**node.nics_of(UNMANAGED_ID)[0], "mac": MAC, "addresses": [IP]}
     assert session.get(Hypervisor, cast.node.id, populate_existing=True).strangers == []
-    node_sync.refresh(cast.node.id)
+    node_sync.reconcile(cast.node.id)
     assert session.get(Hypervisor, cast.node.id, populate_existing=True).strangers == []
-    assert adopt().status_code == 404  # it is not unknown any more
+    assert import_machine().status_code == 404  # it is not unknown any more
 
-    own = f"/api/instance/{STRANGER}"
+    own = f"/api/instance/{UNMANAGED_ID}"
     for doing in ("power/start", "reset-password", "power/stop"):
-        assert as_("owner", "POST", f"{own}/{doing}").status_code in (200, 202), doing
-        work()
-    node.give_back(STRANGER)  # since it was defined anew this does nothing
-    assert node.definition_of(STRANGER)[0] == instance.name
-    kept = as_("owner", "POST", f"{own}/snapshot", json={"snapname": "one"})
+        assert api_as("owner", "POST", f"{own}/{doing}").status_code in (200, 202), doing
+        run_tasks()
+    node.give_back(UNMANAGED_ID)  # since it was defined anew this does nothing
+    assert node.definition_of(UNMANAGED_ID)[0] == instance.name
+    kept = api_as("owner", "POST", f"{own}/snapshot", json={"snapname": "one"})
     assert kept.status_code in (200, 202), kept.text
-    work()
-    as_("owner", "POST", f"{own}/power/start")
-    work()
-    assert as_("owner", "GET", own).json["state"] == "running"
-    assert as_("outsider", "GET", own).status_code == 404
+    run_tasks()
+    api_as("owner", "POST", f"{own}/power/start")
+    run_tasks()
+    assert api_as("owner", "GET", own).json["state"] == "running"
+    assert api_as("outsider", "GET", own).status_code == 404
 
 
-def test_it_is_destroyed_with_its_disks_and_nothing_else(as_, adopt, told, node, work):
+def test_it_is_destroyed_with_its_disks_and_nothing_else(api_as, import_machine, discovered_machine, node, run_tasks):
     """Files that are called as a seed of it would be are somebody else's."""
     node.create_disk(Disk("default", "old-web.iso", GiB))
-    ended(adopt(), work)
-    as_("admin", "DELETE", f"/api/v1/instance/{STRANGER}")
-    work()
-    assert adopted() is None
+    wait_for_task(import_machine(), run_tasks)
+    api_as("admin", "DELETE", f"/api/v1/instance/{UNMANAGED_ID}")
+    run_tasks()
+    assert imported_instance() is None
     assert node.machines() == []
     assert {disk.name for disk in node.disks("default")} == {"theirs.qcow2", "old-web.iso"}
     assert session.scalar(select(Address.interface_id).where(Address.ip == IP)) is None
 
 
-def test_a_reinstall_gives_it_a_system_of_the_panel_s(as_, adopt, told, node, cast, work):
-    ended(adopt(), work)
-    assert node.seed_of(STRANGER) is None
-    answer = as_("owner", "POST", f"/api/instance/{STRANGER}/reinstall", json={"image_id": cast.image.id})
+def test_a_reinstall_gives_it_a_system_of_the_panel_s(
+    api_as, import_machine, discovered_machine, node, cast, run_tasks
+):
+    wait_for_task(import_machine(), run_tasks)
+    assert node.seed_of(UNMANAGED_ID) is None
+    answer = api_as("owner", "POST", f"/api/instance/{UNMANAGED_ID}/reinstall", json={"image_id": cast.image.id})
     assert answer.status_code in (200, 202), answer.text
-    work()
-    instance = adopted()
+    run_tasks()
+    instance = imported_instance()
     assert (instance.state, instance.disks[0].name.startswith(f"{instance.name}-0")) == ("running", True)
-    assert node.seed_of(STRANGER) is not None
+    assert node.seed_of(UNMANAGED_ID) is not None
     assert "old-web.qcow2" not in {disk.name for disk in node.disks("default")}
 
 
-def test_the_audit_log_has_who_adopted_what(as_, adopt, told, work):
-    ended(adopt(), work)
+def test_the_audit_log_has_who_adopted_what(api_as, import_machine, discovered_machine, run_tasks):
+    wait_for_task(import_machine(), run_tasks)
     entry = session.scalar(select(AuditEntry).where(AuditEntry.action.contains("import_orphan")))
     assert entry.changes["task"] == "hypervisor_adopt"
 
@@ -153,17 +160,17 @@ def test_the_audit_log_has_who_adopted_what(as_, adopt, told, work):
 # --- what is chosen
 
 
-def test_a_plan_that_is_too_small_is_refused(adopt, told, node, cast):
-    before = node.definition_of(STRANGER)
+def test_a_plan_that_is_too_small_is_refused(import_machine, discovered_machine, node, cast):
+    before = node.definition_of(UNMANAGED_ID)
     for fact, size in (("cpu_cores", 0), ("ram", 299), ("storage", 5)):
         values = {"cpu_cores": 1, "ram": 512, "storage": 10, "bandwidth": 0, "price": 1, fact: size}
         small = catalog.create_plan(cast.plan.group, name=f"less {fact}", **values)
         session.commit()
-        answer = adopt(plan_id=small.id)
+        answer = import_machine(plan_id=small.id)
         assert (answer.status_code, answer.json["errors"].keys()) == (422, {"plan_id"}), fact
-    assert adopt(plan_id=STRANGER).status_code == 422
-    assert adopt(user_id=STRANGER).json["errors"].keys() == {"user_id"}
-    assert (adopted(), node.definition_of(STRANGER)) == (None, before)
+    assert import_machine(plan_id=UNMANAGED_ID).status_code == 422
+    assert import_machine(user_id=UNMANAGED_ID).json["errors"].keys() == {"user_id"}
+    assert (imported_instance(), node.definition_of(UNMANAGED_ID)) == (None, before)
 
 
 @pytest.mark.parametrize(
@@ -175,37 +182,39 @@ def test_a_plan_that_is_too_small_is_refused(adopt, told, node, cast):
         ("10.9.0.50", "is reserved"),
     ],
 )
-def test_an_address_that_cannot_be_had_is_refused_with_the_reason(adopt, told, ip, why):
+def test_an_address_that_cannot_be_had_is_refused_with_the_reason(import_machine, discovered_machine, ip, why):
     session.scalar(select(Address).where(Address.ip == "10.9.0.50")).reserved = True
     session.commit()
-    answer = adopt(ips=[ip])
+    answer = import_machine(ips=[ip])
     assert (answer.status_code, list(answer.json["errors"])) == (422, ["ips"])
     assert why in answer.json["errors"]["ips"][0]
 
 
-def test_an_address_of_another_instance_is_refused(adopt, told, cast):
+def test_an_address_of_another_instance_is_refused(import_machine, discovered_machine, cast):
     other = cast.instance()
-    assert f"is in use by {other.name}" in adopt(ips=[other.ipv4]).json["errors"]["ips"][0]
+    assert f"is in use by {other.name}" in import_machine(ips=[other.ipv4]).json["errors"]["ips"][0]
     session.scalar(select(Address).where(Address.ip == IP)).interface_id = other.interfaces[0].id
     session.commit()
-    assert "is in use" in adopt().json["errors"]["ips"][0]  # the one that the guest told of
+    assert "is in use" in import_machine().json["errors"]["ips"][0]  # the one that the guest told of
 
 
-def test_a_guest_that_told_nothing_needs_to_be_asked_for(adopt, foreign, discover, work):
+def test_a_guest_that_told_nothing_needs_to_be_asked_for(import_machine, unmanaged_machine, discover, run_tasks):
     discover()
-    assert "not known" in adopt().json["errors"]["ips"][0]
-    ended(adopt(ips=[]), work)
-    assert (adopted().addresses, adopted().ipv4) == ([], None)
+    assert "not known" in import_machine().json["errors"]["ips"][0]
+    wait_for_task(import_machine(ips=[]), run_tasks)
+    assert (imported_instance().addresses, imported_instance().ipv4) == ([], None)
 
 
-def test_an_ipv6_address_that_was_never_given_out_is_taken_and_passed_over_later(adopt, told, cast, work):
+def test_an_ipv6_address_that_was_never_given_out_is_taken_and_passed_over_later(
+    import_machine, discovered_machine, cast, run_tasks
+):
     group = session.scalar(select(Subnet).where(Subnet.name == "v6")).group
-    [first] = subnets.take(group, 6, 1)
+    [first] = subnets.allocate(group, 6, 1)
     session.commit()
     taken = first.ip.replace(first.ip.rpartition(":")[2], f"{int(first.ip.rpartition(':')[2], 16) + 1:x}")
-    ended(adopt(ips=[taken, IP]), work)
-    assert (adopted().ipv6, adopted().ipv4) == (taken, IP)
-    following = [each.ip for each in subnets.take(group, 6, 3)]
+    wait_for_task(import_machine(ips=[taken, IP]), run_tasks)
+    assert (imported_instance().ipv6, imported_instance().ipv4) == (taken, IP)
+    following = [each.ip for each in subnets.allocate(group, 6, 3)]
     assert first.ip in following
     assert taken not in following
     assert len(set(following)) == 3
@@ -214,54 +223,56 @@ def test_an_ipv6_address_that_was_never_given_out_is_taken_and_passed_over_later
 # --- what the machine has
 
 
-def test_a_machine_that_runs_is_not_adopted(adopt, foreign, node, discover, work):
-    node.start(STRANGER)
+def test_a_machine_that_runs_is_not_adopted(import_machine, unmanaged_machine, node, discover, run_tasks):
+    node.start(UNMANAGED_ID)
     discover()
-    answer = adopt(ips=[IP])
+    answer = import_machine(ips=[IP])
     assert (answer.status_code, answer.json["reason"]) == (409, "not_stopped")
-    node.power_off(STRANGER)
+    node.power_off(UNMANAGED_ID)
     discover()
-    asked = adopt(ips=[IP])
-    node.start(STRANGER)  # meanwhile
-    before = node.definition_of(STRANGER)
-    assert "runs" in ended(asked, work).error
-    assert (adopted(), node.power(STRANGER), node.definition_of(STRANGER)) == (None, Power.on, before)
+    asked = import_machine(ips=[IP])
+    node.start(UNMANAGED_ID)  # meanwhile
+    before = node.definition_of(UNMANAGED_ID)
+    assert "runs" in wait_for_task(asked, run_tasks).error
+    assert (imported_instance(), node.power(UNMANAGED_ID), node.definition_of(UNMANAGED_ID)) == (None, Power.on, before)
 
 
-def test_it_has_to_be_looked_at_first(adopt, foreign, cast, as_, path):
-    node_sync.refresh(cast.node.id)
-    assert (adopt().status_code, adopt().json["reason"]) == (409, "not_discovered")
-    assert adopt("nothing").status_code == 404
-    assert as_("admin", "POST", f"/api/v1/hypervisor/{STRANGER}/orphan/import/old-web", json={}).status_code == 422
+def test_it_has_to_be_looked_at_first(import_machine, unmanaged_machine, cast, api_as, path):
+    node_sync.reconcile(cast.node.id)
+    assert (import_machine().status_code, import_machine().json["reason"]) == (409, "not_discovered")
+    assert import_machine("nothing").status_code == 404
+    assert (
+        api_as("admin", "POST", f"/api/v1/hypervisor/{UNMANAGED_ID}/orphan/import/old-web", json={}).status_code == 422
+    )
 
 
-def test_what_an_instance_cannot_have_is_named(adopt, foreign, node, discover):
-    node.make_odd(STRANGER, "It has snapshots. Delete them first.")
-    node.make_odd(STRANGER, "is raw, and has to be qcow2", device="vdb")
+def test_what_an_instance_cannot_have_is_named(import_machine, unmanaged_machine, node, discover):
+    node.make_unimportable(UNMANAGED_ID, "It has snapshots. Delete them first.")
+    node.make_unimportable(UNMANAGED_ID, "is raw, and has to be qcow2", device="vdb")
     [found] = discover()["unknown"]
     assert found["obstacles"] == [
         "It has snapshots. Delete them first.",
         "Its disk vdb (old-data.qcow2) is raw, and has to be qcow2.",
     ]
-    answer = adopt(ips=[])
+    answer = import_machine(ips=[])
     assert (answer.status_code, answer.json["reason"]) == (409, "not_adoptable")
     assert "vdb (old-data.qcow2) is raw" in answer.json["message"]
 
 
-def test_a_disk_outside_of_the_storages_is_named(adopt, node, cast, discover):
+def test_a_disk_outside_of_the_storages_is_named(import_machine, node, cast, discover):
     node.prepare_pool("scratch", "/srv/scratch")
     node.create_disk(Disk("scratch", "far.qcow2", GiB))
     twice = (Nic(MAC, "br0"), Nic("52:54:00:aa:bb:cd", "br0"))
-    node.define(Machine(STRANGER, "old-web", 1, 300, (Disk("scratch", "far.qcow2", GiB),), twice))
+    node.define(Machine(UNMANAGED_ID, "old-web", 1, 300, (Disk("scratch", "far.qcow2", GiB),), twice))
     [found] = discover()["unknown"]
     assert "lies in no storage of the hypervisor" in found["obstacles"][0]
     assert "2 network cards" in found["obstacles"][1]
-    assert adopt(ips=[]).status_code == 409
-    node.delete(STRANGER)
+    assert import_machine(ips=[]).status_code == 409
+    node.delete(UNMANAGED_ID)
     node.delete_disk("scratch", "far.qcow2")
 
 
-def test_what_the_panel_has_already_is_not_had_twice(adopt, told, node, cast, discover):
+def test_what_the_panel_has_already_is_not_had_twice(import_machine, discovered_machine, node, cast, discover):
     other = cast.instance()
     other.interfaces[0].mac = MAC
     other.disks[0].name = "old-web.qcow2"
@@ -269,62 +280,62 @@ def test_what_the_panel_has_already_is_not_had_twice(adopt, told, node, cast, di
     [found] = discover()["unknown"]
     assert "is called like a disk that the panel has" in found["obstacles"][0]
     assert MAC in found["obstacles"][1]
-    assert adopt().status_code == 409
+    assert import_machine().status_code == 409
 
 
-def test_a_hypervisor_without_room_or_answer_refuses(adopt, told, cast):
+def test_a_hypervisor_without_room_or_answer_refuses(import_machine, discovered_machine, cast):
     node = session.get(Hypervisor, cast.node.id)
     node.memory_mb = 100
     session.commit()
-    assert (adopt().status_code, adopt().json["reason"]) == (422, "resources_not_sufficient")
+    assert (import_machine().status_code, import_machine().json["reason"]) == (422, "resources_not_sufficient")
     node.memory_mb, node.status = 100_000, "down"
     session.commit()
-    assert (adopt().status_code, adopt().json["reason"]) == (503, "hypervisor_unreachable")
+    assert (import_machine().status_code, import_machine().json["reason"]) == (503, "hypervisor_unreachable")
 
 
-def test_a_machine_is_adopted_once(adopt, told, work):
-    asked = adopt()
-    again = adopt(ips=[])
+def test_a_machine_is_adopted_once(import_machine, discovered_machine, run_tasks):
+    asked = import_machine()
+    again = import_machine(ips=[])
     assert (again.status_code, again.json["reason"]) == (409, "task_running")
-    assert ended(asked, work).status == "completed"
+    assert wait_for_task(asked, run_tasks).status == "completed"
 
 
 # --- the page
 
 
-def test_the_page_shows_what_it_is_and_imports_it(browse, cast, told, node, work):
-    operator, page = browse("admin"), f"/admin/hypervisors/{cast.node.id}/orphans"
+def test_the_page_shows_what_it_is_and_imports_it(browser_as, cast, discovered_machine, node, run_tasks):
+    operator, page = browser_as("admin"), f"/admin/hypervisors/{cast.node.id}/orphans"
     shown = operator.get(page).text
-    for word in ("old-web.qcow2", "7 GiB", MAC, IP, f"{STRANGER}/import"):
+    for word in ("old-web.qcow2", "7 GiB", MAC, IP, f"{UNMANAGED_ID}/import"):
         assert word in shown, word
-    form = operator.get(f"{page}/{STRANGER}/import").text
+    form = operator.get(f"{page}/{UNMANAGED_ID}/import").text
     assert IP in form
     assert "fe80::1" not in form.partition('id="form"')[2]  # it is no address of the location
     wanted = {"owner": "nobody@example.com", "plan_id": cast.plan.id, "display_name": "Shop", "ips": IP}
-    refused = operator.post(f"{page}/{STRANGER}/import", data=wanted)
+    refused = operator.post(f"{page}/{UNMANAGED_ID}/import", data=wanted)
     assert (refused.status_code, "Nobody has this email address" in refused.text) == (422, True)
-    sent = operator.post(f"{page}/{STRANGER}/import", data={**wanted, "owner": cast.owner.email})
+    sent = operator.post(f"{page}/{UNMANAGED_ID}/import", data={**wanted, "owner": cast.owner.email})
     assert (sent.status_code, "/admin/tasks/" in sent.location) == (303, True)
-    work()
-    assert (adopted().display_name, adopted().ipv4) == ("Shop", IP)
-    assert operator.get(f"{page}/{STRANGER}/import").status_code == 404
+    run_tasks()
+    assert (imported_instance().display_name, imported_instance().ipv4) == ("Shop", IP)
+    assert operator.get(f"{page}/{UNMANAGED_ID}/import").status_code == 404
 
 
-def test_the_page_says_what_keeps_it_from_being_imported(browse, cast, foreign, node, discover):
-    operator, page = browse("admin"), f"/admin/hypervisors/{cast.node.id}/orphans"
-    node_sync.refresh(cast.node.id)
+def test_the_page_says_what_keeps_it_from_being_imported(browser_as, cast, unmanaged_machine, node, discover):
+    operator, page = browser_as("admin"), f"/admin/hypervisors/{cast.node.id}/orphans"
+    node_sync.reconcile(cast.node.id)
     assert "Look at the hypervisor first." in operator.get(page).text
-    assert operator.get(f"{page}/{STRANGER}/import").status_code == 409
-    node.make_odd(STRANGER, "It has snapshots. Delete them first.")
+    assert operator.get(f"{page}/{UNMANAGED_ID}/import").status_code == 409
+    node.make_unimportable(UNMANAGED_ID, "It has snapshots. Delete them first.")
     discover()
     shown = operator.get(page).text
     assert "It has snapshots. Delete them first." in shown
-    assert f"{STRANGER}/import" not in shown
+    assert f"{UNMANAGED_ID}/import" not in shown
 
 
-def test_a_person_who_may_only_look_cannot_import(browse, cast, told):
+def test_a_person_who_may_only_look_cannot_import(browser_as, cast, discovered_machine):
     cast.admin.operator_role = "read_only"
     session.commit()
     page = f"/admin/hypervisors/{cast.node.id}/orphans"
-    assert browse("admin").get(f"{page}/{STRANGER}/import").status_code == 403
-    assert browse("admin").post(f"{page}/{STRANGER}/import", data={}).status_code == 403
+    assert browser_as("admin").get(f"{page}/{UNMANAGED_ID}/import").status_code == 403
+    assert browser_as("admin").post(f"{page}/{UNMANAGED_ID}/import", data={}).status_code == 403

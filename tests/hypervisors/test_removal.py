@@ -3,8 +3,8 @@
 import pytest
 
 from panel.core.db import session
-from panel.models import Address, Event, Hypervisor, Instance, Migration, Rental, Storage, Task, Volume
-from tests.volumes.conftest import billed, call, machine, place, plans, volume  # noqa: F401  (fixtures)
+from panel.models import Address, Event, Hypervisor, Instance, MeteringRecord, Migration, Storage, Task, Volume
+from tests.volumes.conftest import billing_enabled, call_storage_api, machine, place, plans, volume  # noqa: F401  (fixtures)
 
 
 @pytest.fixture
@@ -13,7 +13,7 @@ def path(cast):
 
 
 @pytest.fixture
-def lost(cast):
+def unreachable_node(cast):
     """The node does not answer any more."""
 
     def lost():
@@ -24,43 +24,43 @@ def lost(cast):
     return lost
 
 
-def test_a_hypervisor_with_volumes_is_not_removed(as_, path, volume, work, call):  # noqa: F811
-    refused = as_("admin", "DELETE", path)
+def test_a_hypervisor_with_volumes_is_not_removed(api_as, path, volume, run_tasks, call_storage_api):  # noqa: F811
+    refused = api_as("admin", "DELETE", path)
     assert (refused.status_code, refused.json["message"]) == (409, "Volumes lie on this hypervisor. Delete them first.")
-    call("DELETE", f"volume/{volume.id}")
-    work()
-    assert as_("admin", "DELETE", path).status_code == 200
+    call_storage_api("DELETE", f"volume/{volume.id}")
+    run_tasks()
+    assert api_as("admin", "DELETE", path).status_code == 200
 
 
-def test_everything_on_it_goes_with_it(as_, path, lost, machine, volume, call, work):  # noqa: F811
+def test_everything_on_it_goes_with_it(api_as, path, unreachable_node, machine, volume, call_storage_api, run_tasks):  # noqa: F811
     ids = machine.id, volume.id
-    assert call("POST", f"volume/{volume.id}/attach", instance_id=machine.id).status_code == 200
-    work()
-    call("POST", f"volume/{volume.id}/snapshot", name="a")
-    work()
-    body = {"name": lost().name}
-    waiting = as_("owner", "POST", f"/api/instance/{machine.id}/power/poweroff").json["task_id"]
-    assert as_("admin", "DELETE", f"{path}/force", json=body).status_code == 200
+    assert call_storage_api("POST", f"volume/{volume.id}/attach", instance_id=machine.id).status_code == 200
+    run_tasks()
+    call_storage_api("POST", f"volume/{volume.id}/snapshot", name="a")
+    run_tasks()
+    body = {"name": unreachable_node().name}
+    waiting = api_as("owner", "POST", f"/api/instance/{machine.id}/power/poweroff").json["task_id"]
+    assert api_as("admin", "DELETE", f"{path}/force", json=body).status_code == 200
     session.expire_all()
     assert session.query(Hypervisor).count() == session.query(Storage).count() == 0
     assert (session.get(Instance, ids[0]), session.get(Volume, ids[1])) == (None, None)
     assert session.query(Address).filter(Address.interface_id.is_not(None)).count() == 0
-    assert session.query(Rental).filter(Rental.ended_at.is_(None)).count() == 0
+    assert session.query(MeteringRecord).filter(MeteringRecord.ended_at.is_(None)).count() == 0
     assert session.query(Event).filter_by(kind="instance.deleted", resource_id=ids[0]).count() == 1
     task = session.get(Task, waiting)
     assert (task.status, task.error) == ("failed", "The hypervisor was given up.")
-    assert as_("owner", "GET", f"/api/instance/{ids[0]}").status_code == 404
-    assert as_("owner", "GET", f"/api/instance/{ids[0]}/task/{waiting}").json["task"]["status"] == "failed"
-    work()
+    assert api_as("owner", "GET", f"/api/instance/{ids[0]}").status_code == 404
+    assert api_as("owner", "GET", f"/api/instance/{ids[0]}/task/{waiting}").json["task"]["status"] == "failed"
+    run_tasks()
 
 
-def test_it_is_refused_while_there_is_hope(as_, path, lost, cast, machine):  # noqa: F811
+def test_it_is_refused_while_there_is_hope(api_as, path, unreachable_node, cast, machine):  # noqa: F811
     def give_up(**body):
-        return as_("admin", "DELETE", f"{path}/force", json=body)
+        return api_as("admin", "DELETE", f"{path}/force", json=body)
 
     refused = give_up(name=cast.node.name)
     assert (refused.status_code, refused.json["reason"]) == (409, "hypervisor_up")
-    name = lost().name
+    name = unreachable_node().name
     for body in ({}, {"name": "other"}, {"name": ""}):
         refused = give_up(**body)
         assert (refused.status_code, list(refused.json["errors"])) == (422, ["name"]), body
@@ -72,10 +72,10 @@ def test_it_is_refused_while_there_is_hope(as_, path, lost, cast, machine):  # n
     assert session.get(Instance, machine.id)
 
 
-def test_by_page_its_name_is_typed(browse, lost, cast, machine):  # noqa: F811
-    browser, address = browse("admin"), f"/admin/hypervisors/{cast.node.id}"
+def test_by_page_its_name_is_typed(browser_as, unreachable_node, cast, machine):  # noqa: F811
+    browser, address = browser_as("admin"), f"/admin/hypervisors/{cast.node.id}"
     assert "Give up" not in browser.get(f"{address}/edit").text
-    name = lost().name
+    name = unreachable_node().name
     page = browser.get(f"{address}/edit").text
     assert "1 instance and 0 volumes on it are removed" in page
     assert browser.post(f"{address}/give-up", data={"typed": "other"}).status_code == 422

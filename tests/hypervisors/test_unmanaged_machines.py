@@ -8,7 +8,7 @@ from panel.services import instances
 from worker.nodes.base import Machine
 from worker.sync import node_sync
 
-STRANGER = "0199c0a8-0000-7000-8000-00000000abcd"
+UNMANAGED_ID = "0199c0a8-0000-7000-8000-00000000abcd"
 
 
 @pytest.fixture
@@ -17,112 +17,112 @@ def path(cast):
 
 
 @pytest.fixture
-def stranger(node):
-    node.define(Machine(id=STRANGER, name="old-web", cpu_cores=1, memory_mb=64, disks=()))
-    node.start(STRANGER)
+def unmanaged_machine(node):
+    node.define(Machine(id=UNMANAGED_ID, name="old-web", cpu_cores=1, memory_mb=64, disks=()))
+    node.start(UNMANAGED_ID)
 
 
 @pytest.fixture
-def lost(cast, node, work):
+def missing_instance(cast, node, run_tasks):
     """An instance whose definition somebody removed behind the panel's back."""
     made = cast.instance()
     instances.deploy(made, image_id=cast.image.id, actor="test")
     session.commit()
-    work()
+    run_tasks()
     node.delete(made.id)
-    node_sync.refresh(cast.node.id)
+    node_sync.reconcile(cast.node.id)
     return session.get(Instance, made.id, populate_existing=True)
 
 
-def ended(answer, work):
+def wait_for_task(answer, work):
     assert answer.status_code == 200, answer.text
     work()
     return session.get(Task, answer.json["data"]["task_id"])
 
 
-def test_a_discovery_finds_both_kinds(as_, path, stranger, lost, work):
-    assert as_("admin", "GET", f"{path}/discoveries/latest").status_code == 404
-    task = ended(as_("admin", "POST", f"{path}/discover"), work)
-    found = as_("admin", "GET", f"{path}/discoveries/latest").json["data"]
+def test_a_discovery_finds_both_kinds(api_as, path, unmanaged_machine, missing_instance, run_tasks):
+    assert api_as("admin", "GET", f"{path}/discoveries/latest").status_code == 404
+    task = wait_for_task(api_as("admin", "POST", f"{path}/discover"), run_tasks)
+    found = api_as("admin", "GET", f"{path}/discoveries/latest").json["data"]
     assert (found["task_id"], found["status"]) == (task.id, "completed")
     [machine] = found["unknown"]
-    assert (machine["id"], machine["name"], machine["power"]) == (STRANGER, "old-web", "on")
-    assert found["missing"] == [{"id": lost.id, "name": lost.name}]
-    assert as_("admin", "GET", f"{path}/discoveries/{task.id}").json["data"] == found
-    assert as_("admin", "GET", f"{path}/discoveries/{STRANGER}").status_code == 404
+    assert (machine["id"], machine["name"], machine["power"]) == (UNMANAGED_ID, "old-web", "on")
+    assert found["missing"] == [{"id": missing_instance.id, "name": missing_instance.name}]
+    assert api_as("admin", "GET", f"{path}/discoveries/{task.id}").json["data"] == found
+    assert api_as("admin", "GET", f"{path}/discoveries/{UNMANAGED_ID}").status_code == 404
 
 
-def test_a_discovery_of_older_times_is_shown(as_, path, stranger, work):
-    task = ended(as_("admin", "POST", f"{path}/discover"), work)
-    task.arguments = {"unknown": [{"id": STRANGER, "name": "old-web"}], "missing": []}
+def test_a_discovery_of_older_times_is_shown(api_as, path, unmanaged_machine, run_tasks):
+    task = wait_for_task(api_as("admin", "POST", f"{path}/discover"), run_tasks)
+    task.arguments = {"unknown": [{"id": UNMANAGED_ID, "name": "old-web"}], "missing": []}
     session.commit()
-    [machine] = as_("admin", "GET", f"{path}/discoveries/latest").json["data"]["unknown"]
+    [machine] = api_as("admin", "GET", f"{path}/discoveries/latest").json["data"]["unknown"]
     assert (machine["name"], machine["power"], machine["disks"]) == ("old-web", None, [])
 
 
-def test_a_discovery_of_a_silent_hypervisor_fails(as_, path, node, work):
+def test_a_discovery_of_a_silent_hypervisor_fails(api_as, path, node, run_tasks):
     node.fault("*", "refuse")
-    task = ended(as_("admin", "POST", f"{path}/discover"), work)
+    task = wait_for_task(api_as("admin", "POST", f"{path}/discover"), run_tasks)
     assert task.status == "failed"
 
 
-def test_a_stranger_is_removed_when_its_name_was_typed(as_, path, stranger, node, work):
-    ended(as_("admin", "POST", f"{path}/discover"), work)
-    wrong = as_("admin", "POST", f"{path}/{STRANGER}/remove", json={"name": "old"})
+def test_a_stranger_is_removed_when_its_name_was_typed(api_as, path, unmanaged_machine, node, run_tasks):
+    wait_for_task(api_as("admin", "POST", f"{path}/discover"), run_tasks)
+    wrong = api_as("admin", "POST", f"{path}/{UNMANAGED_ID}/remove", json={"name": "old"})
     assert (wrong.status_code, wrong.json["errors"].keys()) == (422, {"name"})
-    assert [machine.id for machine in node.machines()] == [STRANGER]
-    task = ended(as_("admin", "POST", f"{path}/{STRANGER}/remove", json={"name": "old-web"}), work)
+    assert [machine.id for machine in node.machines()] == [UNMANAGED_ID]
+    task = wait_for_task(api_as("admin", "POST", f"{path}/{UNMANAGED_ID}/remove", json={"name": "old-web"}), run_tasks)
     assert (task.status, node.machines()) == ("completed", [])
-    assert as_("admin", "POST", f"{path}/{STRANGER}/remove", json={"name": "old-web"}).status_code == 404
+    assert api_as("admin", "POST", f"{path}/{UNMANAGED_ID}/remove", json={"name": "old-web"}).status_code == 404
 
 
-def test_a_machine_that_belongs_to_somebody_is_not_removed(as_, path, cast, node, work):
+def test_a_machine_that_belongs_to_somebody_is_not_removed(api_as, path, cast, node, run_tasks):
     """What was seen is old by then."""
     made = cast.instance()
     instances.deploy(made, image_id=cast.image.id, actor="test")
     session.commit()
-    work()
+    run_tasks()
     session.get(Hypervisor, cast.node.id).strangers = [{"id": made.id, "name": made.name}]
     session.commit()
-    asked = as_("admin", "POST", f"{path}/{made.id}/remove", json={"name": made.name})
-    assert ended(asked, work).status == "failed"
+    asked = api_as("admin", "POST", f"{path}/{made.id}/remove", json={"name": made.name})
+    assert wait_for_task(asked, run_tasks).status == "failed"
     assert [machine.id for machine in node.machines()] == [made.id]
 
 
-def test_a_missing_machine_is_defined_anew_over_its_disks(as_, lost, node, work):
-    assert lost.lost
-    task = ended(as_("admin", "POST", f"/api/v1/instance/{lost.id}/repair"), work)
-    again = session.get(Instance, lost.id, populate_existing=True)
+def test_a_missing_machine_is_defined_anew_over_its_disks(api_as, missing_instance, node, run_tasks):
+    assert missing_instance.lost
+    task = wait_for_task(api_as("admin", "POST", f"/api/v1/instance/{missing_instance.id}/repair"), run_tasks)
+    again = session.get(Instance, missing_instance.id, populate_existing=True)
     assert (task.status, again.lost, again.last_error, again.state) == ("completed", False, None, "stopped")
-    assert [machine.id for machine in node.machines()] == [lost.id]
-    assert as_("admin", "POST", f"/api/v1/instance/{lost.id}/repair").status_code == 409
+    assert [machine.id for machine in node.machines()] == [missing_instance.id]
+    assert api_as("admin", "POST", f"/api/v1/instance/{missing_instance.id}/repair").status_code == 409
 
 
-def test_without_its_disk_it_stays_missing_and_says_so(as_, lost, node, work):
-    node.delete_disk("default", lost.disks[0].name)
-    task = ended(as_("admin", "POST", f"/api/v1/instance/{lost.id}/repair"), work)
-    assert (task.status, lost.disks[0].name in task.error_detail) == ("failed", True)
-    assert session.get(Instance, lost.id, populate_existing=True).lost
+def test_without_its_disk_it_stays_missing_and_says_so(api_as, missing_instance, node, run_tasks):
+    node.delete_disk("default", missing_instance.disks[0].name)
+    task = wait_for_task(api_as("admin", "POST", f"/api/v1/instance/{missing_instance.id}/repair"), run_tasks)
+    assert (task.status, missing_instance.disks[0].name in task.error_detail) == ("failed", True)
+    assert session.get(Instance, missing_instance.id, populate_existing=True).lost
     assert node.machines() == []
 
 
-def test_a_missing_machine_is_forgotten_by_destroying_it(as_, lost, work):
-    assert as_("admin", "DELETE", f"/api/v1/instance/{lost.id}").status_code == 200
-    work()
-    assert session.get(Instance, lost.id, populate_existing=True) is None
+def test_a_missing_machine_is_forgotten_by_destroying_it(api_as, missing_instance, run_tasks):
+    assert api_as("admin", "DELETE", f"/api/v1/instance/{missing_instance.id}").status_code == 200
+    run_tasks()
+    assert session.get(Instance, missing_instance.id, populate_existing=True) is None
 
 
-def test_the_page(browse, cast, stranger, lost, node, work):
-    operator, page = browse("admin"), f"/admin/hypervisors/{cast.node.id}/orphans"
+def test_unmanaged_machines_page(browser_as, cast, unmanaged_machine, missing_instance, node, run_tasks):
+    operator, page = browser_as("admin"), f"/admin/hypervisors/{cast.node.id}/orphans"
     operator.post(f"{page}/discover")
-    work()
+    run_tasks()
     shown = operator.get(page).text
-    for word in ("old-web", lost.display_name, "Define anew"):
+    for word in ("old-web", missing_instance.display_name, "Define anew"):
         assert word in shown
-    assert operator.post(f"{page}/{STRANGER}/remove", data={"typed": "x"}).status_code == 422
-    assert operator.post(f"{page}/{STRANGER}/remove", data={"typed": "old-web"}).status_code == 303
-    assert operator.post(f"/admin/instances/{lost.id}/repair").status_code == 303
-    work()
+    assert operator.post(f"{page}/{UNMANAGED_ID}/remove", data={"typed": "x"}).status_code == 422
+    assert operator.post(f"{page}/{UNMANAGED_ID}/remove", data={"typed": "old-web"}).status_code == 303
+    assert operator.post(f"/admin/instances/{missing_instance.id}/repair").status_code == 303
+    run_tasks()
     assert session.get(Hypervisor, cast.node.id, populate_existing=True).strangers == []
     shown = operator.get(page).text
     assert "Everything that runs there belongs to an instance" in shown

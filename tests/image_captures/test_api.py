@@ -9,84 +9,84 @@ from worker.sync import node_sync
 
 
 @pytest.fixture
-def instance(as_, cast, work):
+def instance(api_as, cast, run_tasks):
     """The owner's, with a system and off."""
     made = cast.instance()
-    as_("owner", "POST", f"/api/instance/{made.id}/deploy", json={"image_id": cast.image.id})
-    work()
-    as_("owner", "POST", f"/api/instance/{made.id}/power/poweroff")
-    work()
+    api_as("owner", "POST", f"/api/instance/{made.id}/deploy", json={"image_id": cast.image.id})
+    run_tasks()
+    api_as("owner", "POST", f"/api/instance/{made.id}/power/poweroff")
+    run_tasks()
     return session.get(Instance, made.id)
 
 
 @pytest.fixture
-def make(as_, instance):
+def capture_image(api_as, instance):
     def ask(who="owner", **more):
-        return as_(who, "POST", "/api/images", json={"instance_id": instance.id, "name": "golden", **more})
+        return api_as(who, "POST", "/api/images", json={"instance_id": instance.id, "name": "golden", **more})
 
     return ask
 
 
-def files(image):
+def image_files(image):
     return [path.name for path in (node_sync.data_dir / "images").glob(f"{image}*")]
 
 
-def test_an_image_is_made_listed_deployed_and_removed(as_, cast, make, node, instance, work):
-    answer = make()
+def test_an_image_is_made_listed_deployed_and_removed(api_as, cast, capture_image, node, instance, run_tasks):
+    answer = capture_image()
     assert answer.status_code == 200
     made = answer.json["image"]
     assert (made["status"], made["name"], made["instance_id"]) == ("creating", "golden", instance.id)
-    [row] = as_("owner", "GET", "/api/images").json["data"]
+    [row] = api_as("owner", "GET", "/api/images").json["data"]
     assert row == made
-    assert as_("owner", "GET", "/api/images/search?search=golden").json["results"] == []
-    work()
-    row = as_("owner", "GET", f"/api/image/{made['id']}").json["image"]
+    assert api_as("owner", "GET", "/api/images/search?search=golden").json["results"] == []
+    run_tasks()
+    row = api_as("owner", "GET", f"/api/image/{made['id']}").json["image"]
     assert (row["status"], row["cloudinit"], row["type"], row["purpose"]) == ("available", True, "linux", "user")
     assert row["size"] > 0
     assert row["min_disk"] == instance.storage
-    assert len(files(made["id"])) == 1
+    assert len(image_files(made["id"])) == 1
     assert not [disk for disk in node.disks("default") if disk.name.startswith("capture-")]
     other = cast.instance()
-    assert as_("owner", "POST", f"/api/instance/{other.id}/deploy", json={"image_id": made["id"]}).status_code == 200
-    work()
+    assert api_as("owner", "POST", f"/api/instance/{other.id}/deploy", json={"image_id": made["id"]}).status_code == 200
+    run_tasks()
     assert session.get(Instance, other.id).state == "running"
-    assert as_("admin", "GET", f"/api/v1/image/{made['id']}").json["data"]["user_id"] == cast.owner.id
-    assert as_("owner", "DELETE", f"/api/image/{made['id']}").status_code == 200
-    assert as_("owner", "GET", "/api/images").json["data"] == []
-    work()
-    assert files(made["id"]) == []
+    assert api_as("admin", "GET", f"/api/v1/image/{made['id']}").json["data"]["user_id"] == cast.owner.id
+    assert api_as("owner", "DELETE", f"/api/image/{made['id']}").status_code == 200
+    assert api_as("owner", "GET", "/api/images").json["data"] == []
+    run_tasks()
+    assert image_files(made["id"]) == []
     assert session.get(Instance, other.id).state == "running"
     copy = session.query(Task).filter(Task.kind == "image_delete", Task.hypervisor_id.is_not(None)).one()
     assert copy.status == "completed"
     assert any("based on" in line.message for line in copy.logs), "a disk is based on it, so it stays"
 
 
-def test_a_copy_that_nobody_needs_goes_from_the_node(as_, cast, make, node, instance, work):
-    image = make().json["image"]["id"]
-    work()
+def test_a_copy_that_nobody_needs_goes_from_the_node(api_as, cast, capture_image, node, instance, run_tasks):
+    image = capture_image().json["image"]["id"]
+    run_tasks()
     other = cast.instance()
-    as_("owner", "POST", f"/api/instance/{other.id}/deploy", json={"image_id": image})
-    work()
-    as_("owner", "DELETE", f"/api/cloud-service/instances/{other.id}")
-    work()
+    api_as("owner", "POST", f"/api/instance/{other.id}/deploy", json={"image_id": image})
+    run_tasks()
+    api_as("owner", "DELETE", f"/api/cloud-service/instances/{other.id}")
+    run_tasks()
     name = f"{session.get(Image, image).sha256[:32]}.qcow2"
     assert name in [disk.name for disk in node.disks("default")]
-    as_("owner", "DELETE", f"/api/image/{image}")
-    work()
+    api_as("owner", "DELETE", f"/api/image/{image}")
+    run_tasks()
     assert name not in [disk.name for disk in node.disks("default")]
 
 
 @pytest.mark.parametrize("value", [True, 1, "1", "true"])
-def test_the_ways_clients_write_true(make, value):
-    assert make(cloudinit=value, type="other").json["image"]["cloudinit"] is True
+def test_the_ways_clients_write_true(capture_image, value):
+    assert capture_image(cloudinit=value, type="other").json["image"]["cloudinit"] is True
 
 
 @pytest.mark.parametrize("value", [False, 0, "0", "false"])
-def test_the_ways_clients_write_false(make, value):
-    assert make(cloudinit=value).json["image"]["cloudinit"] is False
+def test_the_ways_clients_write_false(capture_image, value):
+    assert capture_image(cloudinit=value).json["image"]["cloudinit"] is False
 
 
-def test_what_is_refused(as_, cast, make, instance, work, monkeypatch):
+def test_capture_refuses_invalid_requests(api_as, cast, capture_image, instance, run_tasks, monkeypatch):
     for body, field in (
         ({"cloudinit": "maybe"}, "cloudinit"),
         ({"type": "mac"}, "type"),
@@ -94,69 +94,69 @@ def test_what_is_refused(as_, cast, make, instance, work, monkeypatch):
         ({"instance_id": "x"}, "instance_id"),
         ({"instance_id": cast.instance("outsider").id}, "instance_id"),
     ):
-        answer = make(**body)
+        answer = capture_image(**body)
         assert (answer.status_code, answer.json["errors"].keys()) == (422, {field})
-    assert make(instance_id=cast.instance().id).json["reason"] == "not_deployed"
+    assert capture_image(instance_id=cast.instance().id).json["reason"] == "not_deployed"
     session.get(Instance, instance.id).suspended_reason = "admin"
     session.commit()
-    assert make().json["reason"] == "suspended"
+    assert capture_image().json["reason"] == "suspended"
     session.get(Instance, instance.id).suspended_reason = None
     session.commit()
-    monkeypatch.setattr(image_captures, "MOST_OWN", 1)
-    assert make().status_code == 200
-    assert (make().status_code, make().json["reason"]) == (422, "limit_reached")
+    monkeypatch.setattr(image_captures, "MAX_CAPTURED_IMAGES", 1)
+    assert capture_image().status_code == 200
+    assert (capture_image().status_code, capture_image().json["reason"]) == (422, "limit_reached")
 
 
-def test_others_do_not_see_it(as_, make):
-    image = make().json["image"]["id"]
-    assert as_("outsider", "GET", "/api/images").json["data"] == []
+def test_others_do_not_see_it(api_as, capture_image):
+    image = capture_image().json["image"]["id"]
+    assert api_as("outsider", "GET", "/api/images").json["data"] == []
     for method, body in (("GET", None), ("PATCH", {"name": "x"}), ("DELETE", None)):
-        assert as_("outsider", method, f"/api/image/{image}", json=body).status_code == 404
+        assert api_as("outsider", method, f"/api/image/{image}", json=body).status_code == 404
 
 
-def test_it_is_renamed(as_, make):
-    image = make().json["image"]["id"]
-    answer = as_("owner", "PATCH", f"/api/image/{image}", json={"name": "silver"})
+def test_captured_image_is_renamed(api_as, capture_image):
+    image = capture_image().json["image"]["id"]
+    answer = api_as("owner", "PATCH", f"/api/image/{image}", json={"name": "silver"})
     assert (answer.json["image"]["name"], answer.json["image"]["label"]) == ("silver", "silver")
-    assert as_("owner", "PATCH", f"/api/image/{image}", json={"size": 1}).status_code == 422
+    assert api_as("owner", "PATCH", f"/api/image/{image}", json={"size": 1}).status_code == 422
 
 
-def test_two_may_have_the_same_name(make):
-    assert [make().status_code for _ in range(2)] == [200, 200]
+def test_two_may_have_the_same_name(capture_image):
+    assert [capture_image().status_code for _ in range(2)] == [200, 200]
 
 
 @pytest.mark.parametrize("step", ["power", "copy_disk", "read_disk", "delete_disk"])
 @pytest.mark.parametrize("kind", ["refuse", "silent"])
-def test_of_a_capture_that_fails_nothing_is_left(as_, make, node, work, step, kind):
-    image = make().json["image"]["id"]
+def test_of_a_capture_that_fails_nothing_is_left(api_as, capture_image, node, run_tasks, step, kind):
+    image = capture_image().json["image"]["id"]
     node.fault(step, kind, count=1)
-    work()
-    assert as_("owner", "GET", f"/api/image/{image}").json["image"]["status"] == "error"
-    assert files(image) == []
+    run_tasks()
+    assert api_as("owner", "GET", f"/api/image/{image}").json["image"]["status"] == "error"
+    assert image_files(image) == []
     assert not [path for path in (node_sync.data_dir / "images").iterdir() if path.name.endswith(".part")]
-    assert as_("owner", "DELETE", f"/api/image/{image}").status_code == 200
+    assert api_as("owner", "DELETE", f"/api/image/{image}").status_code == 200
     node.clear()
     left = session.query(Task).filter_by(kind="image_capture").one()
-    from tests.conftest import bells
+    from tests.conftest import queued_calls
 
-    bells.append(("worker.engine.runner.run", (left.id,)))
-    work()
+    queued_calls.append(("worker.engine.runner.run", (left.id,)))
+    run_tasks()
     assert not [disk for disk in node.disks("default") if disk.name.startswith("capture-")]
 
 
-def test_an_image_that_is_removed_while_it_is_made_leaves_nothing(as_, make, node, work):
-    image = make().json["image"]["id"]
-    as_("owner", "DELETE", f"/api/image/{image}")
-    work()
+def test_an_image_that_is_removed_while_it_is_made_leaves_nothing(api_as, capture_image, node, run_tasks):
+    image = capture_image().json["image"]["id"]
+    api_as("owner", "DELETE", f"/api/image/{image}")
+    run_tasks()
     assert session.query(Image).filter_by(id=image).count() == 0
-    assert files(image) == []
+    assert image_files(image) == []
     assert not [disk for disk in node.disks("default") if disk.name.startswith("capture-")]
 
 
-def test_the_list_takes_the_same_queries_for_many_rows(as_, cast, queries):
+def test_the_list_takes_the_same_queries_for_many_rows(api_as, cast, queries):
     def asked():
         queries.clear()
-        as_("owner", "GET", "/api/images")
+        api_as("owner", "GET", "/api/images")
         return len(queries)
 
     def add(count):

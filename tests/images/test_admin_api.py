@@ -4,10 +4,10 @@ import pytest
 
 from panel.core.db import session
 from panel.models import Image, ImageCopy
-from panel.schemas.constants import PURPOSES
+from panel.schemas.constants import IMAGE_PURPOSES
 from panel.services import catalog
 
-UNKNOWN = "0199c0a8-0000-7000-8000-000000000000"
+UNKNOWN_ID = "0199c0a8-0000-7000-8000-000000000000"
 IMAGES = "/api/v1/images"
 
 
@@ -21,112 +21,112 @@ def register(name, **facts):
     return catalog.register_image(name=name, **{**given, **facts})
 
 
-def test_a_list_of_one_purpose(as_, cast):
+def test_a_list_of_one_purpose(api_as, cast):
     """IMG-06"""
     register("db", purpose="managed_database")
     session.commit()
-    for purpose in PURPOSES:
-        found = as_("admin", "GET", f"{IMAGES}?purpose={purpose}").json["data"]
+    for purpose in IMAGE_PURPOSES:
+        found = api_as("admin", "GET", f"{IMAGES}?purpose={purpose}").json["data"]
         expected = {"general": ["tiny"], "managed_database": ["db"]}.get(purpose, [])
         assert [image["name"] for image in found] == expected
-    assert len(as_("admin", "GET", IMAGES).json["data"]) == 2
+    assert len(api_as("admin", "GET", IMAGES).json["data"]) == 2
 
 
 @pytest.mark.parametrize("purpose", ["bad", "", "GENERAL"])
-def test_an_unknown_purpose_is_refused(as_, purpose):
+def test_an_unknown_purpose_is_refused(api_as, purpose):
     """IMG-07, ERR-06"""
-    answer = as_("admin", "GET", f"{IMAGES}?purpose={purpose}")
+    answer = api_as("admin", "GET", f"{IMAGES}?purpose={purpose}")
     assert (answer.status_code, answer.json["errors"].keys()) == (422, {"purpose"})
 
 
-def test_a_partial_update_keeps_the_rest(as_, path):
+def test_a_partial_update_keeps_the_rest(api_as, path):
     """IMG-08"""
-    before = as_("admin", "GET", path).json["data"]
-    answer = as_("admin", "PUT", path, json={"label": "x"})
+    before = api_as("admin", "GET", path).json["data"]
+    answer = api_as("admin", "PUT", path, json={"label": "x"})
     assert answer.status_code == 200
     after = answer.json["data"]
     assert {k for k in after if after[k] != before[k]} == {"label", "updated_at"}
 
 
 @pytest.mark.parametrize("field", ["size", "sha256", "filename", "name", "download_error", "url", "user_id", "id"])
-def test_what_the_system_manages_is_refused_by_name(as_, path, field):
+def test_what_the_system_manages_is_refused_by_name(api_as, path, field):
     """IMG-09, IMG-11"""
-    answer = as_("admin", "PUT", path, json={field: 1, "label": "x"})
+    answer = api_as("admin", "PUT", path, json={field: 1, "label": "x"})
     assert (answer.status_code, answer.json["errors"].keys()) == (422, {field})
     assert "managed by the system" in answer.json["errors"][field][0]
-    assert as_("admin", "GET", path).json["data"]["label"] != "x"
+    assert api_as("admin", "GET", path).json["data"]["label"] != "x"
 
 
-def test_each_purpose_but_no_other(as_, path):
+def test_each_purpose_but_no_other(api_as, path):
     """IMG-05; acceptance E4: `user` is for captured images alone."""
-    for purpose in PURPOSES:
+    for purpose in IMAGE_PURPOSES:
         if purpose != "user":
-            assert as_("admin", "PUT", path, json={"purpose": purpose}).json["data"]["purpose"] == purpose
+            assert api_as("admin", "PUT", path, json={"purpose": purpose}).json["data"]["purpose"] == purpose
     for purpose in ("other", "user"):
-        answer = as_("admin", "PUT", path, json={"purpose": purpose, "label": "y"})
+        answer = api_as("admin", "PUT", path, json={"purpose": purpose, "label": "y"})
         assert (answer.status_code, answer.json["errors"].keys()) == (422, {"purpose"})
-    assert as_("admin", "GET", path).json["data"]["label"] != "y"
+    assert api_as("admin", "GET", path).json["data"]["label"] != "y"
 
 
-def test_a_captured_image_keeps_its_purpose(as_, cast):
+def test_a_captured_image_keeps_its_purpose(api_as, cast):
     """IMG-10, IMG-11"""
     facts = {"name": "own", "label": "own", "distro": "Debian", "version": "12"}
     image = Image(account_id=cast.owner.id, purpose="user", **facts)
     session.add(image)
     session.commit()
     path = f"/api/v1/image/{image.id}"
-    answer = as_("admin", "PUT", path, json={"purpose": "general", "label": "y"})
+    answer = api_as("admin", "PUT", path, json={"purpose": "general", "label": "y"})
     assert (answer.status_code, answer.json["errors"].keys()) == (422, {"purpose"})
-    assert as_("admin", "GET", path).json["data"]["label"] == "own"
-    assert as_("admin", "PUT", path, json={"purpose": "user", "label": "y"}).status_code == 200
+    assert api_as("admin", "GET", path).json["data"]["label"] == "own"
+    assert api_as("admin", "PUT", path, json={"purpose": "user", "label": "y"}).status_code == 200
     image.purpose = "general"  # a row from before this was checked
     session.commit()
-    assert as_("admin", "PUT", path, json={"purpose": "user"}).json["data"]["purpose"] == "user"
+    assert api_as("admin", "PUT", path, json={"purpose": "user"}).json["data"]["purpose"] == "user"
 
 
-def test_a_platform_image_that_became_user_is_recovered(as_, cast, path):
+def test_a_platform_image_that_became_user_is_recovered(api_as, cast, path):
     """Acceptance E4: earlier versions accepted it, and then nobody could deploy the image."""
     session.get(Image, cast.image.id).purpose = "user"
     session.commit()
     instance = cast.instance()
-    deploy = lambda: as_("owner", "POST", f"/api/instance/{instance.id}/deploy", json={"image_id": cast.image.id})  # noqa: E731
+    deploy = lambda: api_as("owner", "POST", f"/api/instance/{instance.id}/deploy", json={"image_id": cast.image.id})  # noqa: E731
     assert deploy().status_code == 422
-    assert as_("admin", "PUT", path, json={"purpose": "general"}).status_code == 200
+    assert api_as("admin", "PUT", path, json={"purpose": "general"}).status_code == 200
     assert deploy().status_code == 200
 
 
-def test_a_switched_off_image_cannot_be_chosen(as_, cast, path):
+def test_a_switched_off_image_cannot_be_chosen(api_as, cast, path):
     instance = cast.instance()
-    assert as_("admin", "PUT", path, json={"enabled": False}).status_code == 200
-    answer = as_("owner", "POST", f"/api/instance/{instance.id}/deploy", json={"image_id": cast.image.id})
+    assert api_as("admin", "PUT", path, json={"enabled": False}).status_code == 200
+    answer = api_as("owner", "POST", f"/api/instance/{instance.id}/deploy", json={"image_id": cast.image.id})
     assert (answer.status_code, answer.json["errors"].keys()) == (422, {"image_id"})
-    assert as_("admin", "PUT", path, json={"enabled": 0}).status_code == 422
+    assert api_as("admin", "PUT", path, json={"enabled": 0}).status_code == 422
 
 
-def test_an_image_names_the_hypervisors_that_have_it(as_, cast, path):
+def test_an_image_names_the_hypervisors_that_have_it(api_as, cast, path):
     """IMG-02"""
-    assert as_("admin", "GET", path).json["data"]["hypervisors"] == []
+    assert api_as("admin", "GET", path).json["data"]["hypervisors"] == []
     storage = session.merge(cast.node).storages[0]
     session.add(ImageCopy(image_id=cast.image.id, storage_id=storage.id))
     session.commit()
-    assert as_("admin", "GET", path).json["data"]["hypervisors"] == [{"id": cast.node.id, "name": "node-1"}]
+    assert api_as("admin", "GET", path).json["data"]["hypervisors"] == [{"id": cast.node.id, "name": "node-1"}]
 
 
-def test_the_list_takes_the_same_queries_for_many_rows(as_, queries):
-    as_("admin", "GET", IMAGES)
+def test_the_list_takes_the_same_queries_for_many_rows(api_as, queries):
+    api_as("admin", "GET", IMAGES)
     queries.clear()
-    as_("admin", "GET", IMAGES)
+    api_as("admin", "GET", IMAGES)
     few = len(queries)
     for number in range(30):
         register(f"image-{number}")
     session.commit()
     queries.clear()
-    assert len(as_("admin", "GET", IMAGES).json["data"]) == 31
+    assert len(api_as("admin", "GET", IMAGES).json["data"]) == 31
     assert len(queries) == few
 
 
-def test_an_unknown_id_is_not_found(as_):
+def test_an_unknown_id_is_not_found(api_as):
     """ENV-10"""
-    assert as_("admin", "GET", f"/api/v1/image/{UNKNOWN}").status_code == 404
-    assert as_("admin", "PUT", f"/api/v1/image/{UNKNOWN}", json={"label": "x"}).status_code == 404
+    assert api_as("admin", "GET", f"/api/v1/image/{UNKNOWN_ID}").status_code == 404
+    assert api_as("admin", "PUT", f"/api/v1/image/{UNKNOWN_ID}", json={"label": "x"}).status_code == 404
     assert session.query(Image).count() == 1

@@ -5,14 +5,14 @@ import pytest
 from panel.core.db import session
 from panel.models import Image
 from panel.services import catalog
-from tests.test_pages import PART
+from tests.test_pages import PARTIAL_HEADERS
 
 IMAGES = "/admin/images"
 
 
 @pytest.fixture
-def operator(browse):
-    return browse("admin")
+def operator(browser_as):
+    return browser_as("admin")
 
 
 @pytest.fixture
@@ -53,7 +53,7 @@ def test_a_captured_image_keeps_its_purpose(operator, image, cast):
 
 def test_it_is_turned_off_and_on(operator, image):
     for word, on in (("off", False), ("on", True)):
-        assert operator.post(f"{IMAGES}/{image.id}/{word}", headers=PART).headers["HX-Trigger"] == "changed"
+        assert operator.post(f"{IMAGES}/{image.id}/{word}", headers=PARTIAL_HEADERS).headers["HX-Trigger"] == "changed"
         assert image.enabled is on
 
 

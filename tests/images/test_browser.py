@@ -13,14 +13,14 @@ from worker.sync import node_sync
 from worker.tasks import media_downloads
 
 QCOW2 = b"QFI\xfb" + bytes(20) + (3 * 1024**3).to_bytes(8, "big") + bytes(400)
-FIELDS = """name version publisher_version build_date label status size url filename distro release format purpose
+CATALOG_FIELDS = """name version publisher_version build_date label status size url filename distro release format purpose
     public enabled cloudinit variant type interface cloud_config user_id download_error download_error_at
     download_reset_at"""
 BROWSER = "/api/v1/image-browser"
 
 
 @pytest.fixture
-def row(library):
+def catalog_row(file_server):
     """The catalog's only row; its file is there."""
     made = CatalogImage(
         key="debian-12",
@@ -31,7 +31,7 @@ def row(library):
         release="bookworm",
         variant="genericcloud",
         build_date=date(2026, 1, 2),
-        url=library.put("/debian-12.qcow2", QCOW2),
+        url=file_server.put("/debian-12.qcow2", QCOW2),
         size=123456,
         sha256=hashlib.sha256(QCOW2).hexdigest(),
     )
@@ -41,146 +41,150 @@ def row(library):
 
 
 @pytest.fixture
-def add(as_):
-    return lambda **body: as_("admin", "POST", f"{BROWSER}/add", json=body)
+def add_image(api_as):
+    return lambda **body: api_as("admin", "POST", f"{BROWSER}/add", json=body)
 
 
 @pytest.fixture
-def shown(as_):
-    return lambda image: as_("admin", "GET", f"/api/v1/image/{image['id']}").json["data"]
+def shown_catalog(api_as):
+    return lambda image: api_as("admin", "GET", f"/api/v1/image/{image['id']}").json["data"]
 
 
-def test_a_payload_has_every_field(as_, cast, shown):
+def test_a_payload_has_every_field(api_as, cast, shown_catalog):
     """IMG-01, IMG-02, IMG-04"""
-    [listed] = as_("admin", "GET", "/api/v1/images").json["data"]
-    assert set(FIELDS.split()) <= listed.keys()
-    image = shown(listed)
+    [listed] = api_as("admin", "GET", "/api/v1/images").json["data"]
+    assert set(CATALOG_FIELDS.split()) <= listed.keys()
+    image = shown_catalog(listed)
     assert image["hypervisors"] == []
     assert [image[name] for name in ("download_error", "download_error_at", "download_reset_at")] == [None] * 3
     assert image["status"] == "available"
 
 
-def test_the_panel_s_own_catalog_can_be_read(as_):
-    rows = as_("admin", "GET", BROWSER).json["data"]
+def test_the_panel_s_own_catalog_can_be_read(api_as):
+    rows = api_as("admin", "GET", BROWSER).json["data"]
     assert {"Debian", "Ubuntu", "AlmaLinux", "Rocky Linux"} <= {row["distro"] for row in rows}
     assert all(row["url"].startswith("https://") for row in rows)
-    assert {row["distro"] for row in as_("admin", "GET", f"{BROWSER}?distro=debian").json["data"]} == {"Debian"}
-    assert [row["id"] for row in as_("admin", "GET", f"{BROWSER}?search=noble").json["data"]] == ["ubuntu-24.04"]
+    assert {row["distro"] for row in api_as("admin", "GET", f"{BROWSER}?distro=debian").json["data"]} == {"Debian"}
+    assert [row["id"] for row in api_as("admin", "GET", f"{BROWSER}?search=noble").json["data"]] == ["ubuntu-24.04"]
 
 
-def test_a_row_is_taken_over_and_deployed(as_, cast, add, shown, row, work):
+def test_a_row_is_taken_over_and_deployed(api_as, cast, add_image, shown_catalog, catalog_row, run_tasks):
     """IMG-03, IMG-16"""
-    answer = add(catalog_id="debian-12")
+    answer = add_image(catalog_id="debian-12")
     assert answer.status_code == 200
     made = answer.json["data"]
-    assert (made["size"], made["status"], made["url"]) == (123456, "downloading", row.url)
+    assert (made["size"], made["status"], made["url"]) == (123456, "downloading", catalog_row.url)
     assert (made["version"], made["publisher_version"], made["build_date"]) == ("12", "12.5", "2026-01-02")
     instance = cast.instance()
     deploy = {"image_id": made["id"]}
-    assert as_("owner", "POST", f"/api/instance/{instance.id}/deploy", json=deploy).json["errors"].keys() == {
+    assert api_as("owner", "POST", f"/api/instance/{instance.id}/deploy", json=deploy).json["errors"].keys() == {
         "image_id"
     }
-    work()
-    image = shown(made)
+    run_tasks()
+    image = shown_catalog(made)
     assert (image["status"], image["size"], image["min_disk"]) == ("available", len(QCOW2), 3)
-    assert image["sha256"] == row.sha256
+    assert image["sha256"] == catalog_row.sha256
     assert (node_sync.data_dir / "images" / image["filename"]).read_bytes() == QCOW2
-    assert as_("owner", "POST", f"/api/instance/{instance.id}/deploy", json=deploy).status_code == 200
-    work()
-    assert [node["name"] for node in shown(made)["hypervisors"]] == ["node-1"]
+    assert api_as("owner", "POST", f"/api/instance/{instance.id}/deploy", json=deploy).status_code == 200
+    run_tasks()
+    assert [node["name"] for node in shown_catalog(made)["hypervisors"]] == ["node-1"]
 
 
-def test_the_size_is_the_catalog_s_only_at_the_catalog_s_address(add, row, library):
+def test_the_size_is_the_catalog_s_only_at_the_catalog_s_address(add_image, catalog_row, file_server):
     """IMG-16"""
-    assert add(url=row.url, name="by-url", size=7).json["data"]["size"] == 123456
-    other = library.put("/other.qcow2", QCOW2)
+    assert add_image(url=catalog_row.url, name="by-url", size=7).json["data"]["size"] == 123456
+    other = file_server.put("/other.qcow2", QCOW2)
     facts = {"label": "Mine", "distro": "Debian", "version": "12"}
-    assert add(url=other, name="a", size=7, **facts).json["data"]["size"] == 7
-    assert add(url=other, name="b", **facts).json["data"]["size"] == len(QCOW2), "as the server says"
+    assert add_image(url=other, name="a", size=7, **facts).json["data"]["size"] == 7
+    assert add_image(url=other, name="b", **facts).json["data"]["size"] == len(QCOW2), "as the server says"
 
 
 @pytest.mark.parametrize("answer", [404, b"", "unknown"])
-def test_without_a_size_no_image_is_made(as_, add, row, library, answer):
+def test_without_a_size_no_image_is_made(api_as, add_image, catalog_row, file_server, answer):
     """IMG-17"""
 
     def unknown(handler):
         handler.send_response(200)
         handler.end_headers()
 
-    library.files["/nothing.qcow2"] = unknown if answer == "unknown" else answer
-    before = as_("admin", "GET", "/api/v1/images").json["meta"]["total"]
+    file_server.files["/nothing.qcow2"] = unknown if answer == "unknown" else answer
+    before = api_as("admin", "GET", "/api/v1/images").json["meta"]["total"]
     facts = {"label": "Mine", "distro": "Debian", "version": "12"}
-    answer = add(url=library.url("/nothing.qcow2"), **facts)
+    answer = add_image(url=file_server.url("/nothing.qcow2"), **facts)
     assert (answer.status_code, answer.json["reason"]) == (400, "size_unknown")
-    assert as_("admin", "GET", "/api/v1/images").json["meta"]["total"] == before
+    assert api_as("admin", "GET", "/api/v1/images").json["meta"]["total"] == before
 
 
-def test_what_cannot_be_added_is_refused(add, row, library):
-    assert add(catalog_id="nosuch").status_code == 404
-    assert add().json["errors"].keys() == {"url"}
-    assert add(url="http://127.0.0.1/x", size=1).json["errors"].keys() == {"url"}
-    assert add(url="https://10.0.0.1/x", size=1).json["errors"].keys() == {"url"}
-    assert add(url=library.url("/x"), size=1).json["errors"].keys() == {"label"}
-    assert add(catalog_id="debian-12", name="tiny").json["errors"].keys() == {"name"}
-    assert add(catalog_id="debian-12", purpose="user").json["errors"].keys() == {"purpose"}
+def test_what_cannot_be_added_is_refused(add_image, catalog_row, file_server):
+    assert add_image(catalog_id="nosuch").status_code == 404
+    assert add_image().json["errors"].keys() == {"url"}
+    assert add_image(url="http://127.0.0.1/x", size=1).json["errors"].keys() == {"url"}
+    assert add_image(url="https://10.0.0.1/x", size=1).json["errors"].keys() == {"url"}
+    assert add_image(url=file_server.url("/x"), size=1).json["errors"].keys() == {"label"}
+    assert add_image(catalog_id="debian-12", name="tiny").json["errors"].keys() == {"name"}
+    assert add_image(catalog_id="debian-12", purpose="user").json["errors"].keys() == {"purpose"}
 
 
-def test_a_refresh_brings_the_catalog_s_version(as_, add, shown, row, library, work):
+def test_a_refresh_brings_the_catalog_s_version(api_as, add_image, shown_catalog, catalog_row, file_server, run_tasks):
     """IMG-12"""
-    made = add(catalog_id="debian-12").json["data"]
-    work()
+    made = add_image(catalog_id="debian-12").json["data"]
+    run_tasks()
     newer = QCOW2 + b"newer"
-    row = session.query(CatalogImage).one()
-    row.publisher_version, row.build_date = "12.6", date(2026, 2, 3)
-    row.url, row.sha256, row.size = library.put("/newer.qcow2", newer), hashlib.sha256(newer).hexdigest(), len(newer)
+    catalog_row = session.query(CatalogImage).one()
+    catalog_row.publisher_version, catalog_row.build_date = "12.6", date(2026, 2, 3)
+    catalog_row.url, catalog_row.sha256, catalog_row.size = (
+        file_server.put("/newer.qcow2", newer),
+        hashlib.sha256(newer).hexdigest(),
+        len(newer),
+    )
     session.commit()
-    answer = as_("admin", "POST", f"/api/v1/image/{made['id']}/update/release", json={})
+    answer = api_as("admin", "POST", f"/api/v1/image/{made['id']}/update/release", json={})
     assert answer.status_code == 200
     assert (answer.json["data"]["publisher_version"], answer.json["data"]["build_date"]) == ("12.6", "2026-02-03")
     assert answer.json["data"]["status"] == "available", "the file that is here counts until then"
-    work()
-    image = shown(made)
+    run_tasks()
+    image = shown_catalog(made)
     assert (image["sha256"], image["size"]) == (hashlib.sha256(newer).hexdigest(), len(newer))
 
 
 @pytest.mark.parametrize("change", [{"distro": "Ubuntu"}, {"version": "13"}, {"version": "13.1"}])
-def test_another_system_is_not_brought_in(as_, add, shown, row, work, change):
+def test_another_system_is_not_brought_in(api_as, add_image, shown_catalog, catalog_row, run_tasks, change):
     """IMG-13, IMG-14, IMG-15"""
-    made = add(catalog_id="debian-12").json["data"]
-    work()
+    made = add_image(catalog_id="debian-12").json["data"]
+    run_tasks()
     for name, value in change.items():
         setattr(session.query(CatalogImage).one(), name, value)
     session.commit()
-    before = shown(made)
+    before = shown_catalog(made)
     for body in ({}, {"catalog_id": "debian-12"}):
-        answer = as_("admin", "POST", f"/api/v1/image/{made['id']}/update/release", json=body)
+        answer = api_as("admin", "POST", f"/api/v1/image/{made['id']}/update/release", json=body)
         assert (answer.status_code, answer.json["reason"]) == (400, "catalog_mismatch")
-    assert shown(made) == before
+    assert shown_catalog(made) == before
 
 
-def test_an_image_from_elsewhere_finds_its_row(as_, cast, row):
+def test_an_image_from_elsewhere_finds_its_row(api_as, cast, catalog_row):
     """IMG-12: by distribution and major version."""
     cast.image.name = "debian-12"
     session.commit()
-    answer = as_("admin", "POST", f"/api/v1/image/{cast.image.id}/update/release", json={})
+    answer = api_as("admin", "POST", f"/api/v1/image/{cast.image.id}/update/release", json={})
     assert answer.json["data"]["publisher_version"] == "12.5"
     image_catalog.replace("[]")
     session.commit()
 
 
-def test_an_operator_adds_an_image_by_address(as_, cast, shown, library, work):
-    body = {"name": "mine", "url": library.put("/mine.qcow2", QCOW2), "distro": "Debian", "version": "12"}
-    made = as_("admin", "POST", "/api/v1/images", json=body).json["data"]
+def test_an_operator_adds_an_image_by_address(api_as, cast, shown_catalog, file_server, run_tasks):
+    body = {"name": "mine", "url": file_server.put("/mine.qcow2", QCOW2), "distro": "Debian", "version": "12"}
+    made = api_as("admin", "POST", "/api/v1/images", json=body).json["data"]
     assert (made["label"], made["status"]) == ("mine", "downloading")
-    work()
-    assert shown(made)["status"] == "available"
-    assert as_("admin", "POST", "/api/v1/images", json=body).json["errors"].keys() == {"name"}
-    path = node_sync.data_dir / "images" / shown(made)["filename"]
+    run_tasks()
+    assert shown_catalog(made)["status"] == "available"
+    assert api_as("admin", "POST", "/api/v1/images", json=body).json["errors"].keys() == {"name"}
+    path = node_sync.data_dir / "images" / shown_catalog(made)["filename"]
     assert path.exists()
-    assert as_("admin", "DELETE", f"/api/v1/image/{made['id']}").status_code == 200
-    work()
+    assert api_as("admin", "DELETE", f"/api/v1/image/{made['id']}").status_code == 200
+    run_tasks()
     assert not path.exists()
-    assert as_("admin", "GET", f"/api/v1/image/{made['id']}").status_code == 404
+    assert api_as("admin", "GET", f"/api/v1/image/{made['id']}").status_code == 404
 
 
 @pytest.mark.parametrize(
@@ -193,13 +197,15 @@ def test_an_operator_adds_an_image_by_address(as_, cast, shown, library, work):
         (b"", "empty"),
     ],
 )
-def test_a_download_that_fails_pauses_and_is_retried(as_, shown, library, work, monkeypatch, content, words):
+def test_a_download_that_fails_pauses_and_is_retried(
+    api_as, shown_catalog, file_server, run_tasks, monkeypatch, content, words
+):
     """IMG-18, IMG-19"""
-    library.files["/bad.qcow2"] = content
-    body = {"name": "bad", "url": library.url("/bad.qcow2"), "distro": "Debian", "version": "12"}
-    made = as_("admin", "POST", "/api/v1/images", json=body).json["data"]
-    work()
-    image = shown(made)
+    file_server.files["/bad.qcow2"] = content
+    body = {"name": "bad", "url": file_server.url("/bad.qcow2"), "distro": "Debian", "version": "12"}
+    made = api_as("admin", "POST", "/api/v1/images", json=body).json["data"]
+    run_tasks()
+    image = shown_catalog(made)
     assert (image["status"], words in image["download_error"]) == ("error", True)
     assert image["download_error_at"]
     assert not list((node_sync.data_dir / "images").glob("*.part"))
@@ -208,37 +214,37 @@ def test_a_download_that_fails_pauses_and_is_retried(as_, shown, library, work, 
     pause = timedelta(minutes=10)
     for attempt in range(2, 11):
         passed[0] += pause - timedelta(seconds=5)
-        media_downloads.sweep()
-        work()
-        assert len(library.asked) == attempt - 1
+        media_downloads.start_due()
+        run_tasks()
+        assert len(file_server.asked) == attempt - 1
         passed[0] += timedelta(seconds=10)
-        media_downloads.sweep()
-        work()
-        assert len(library.asked) == attempt
+        media_downloads.start_due()
+        run_tasks()
+        assert len(file_server.asked) == attempt
         pause = min(2 * pause, timedelta(hours=24))
-    library.put("/bad.qcow2", QCOW2)
-    answer = as_("admin", "POST", f"/api/v1/image/{made['id']}/retry")
+    file_server.put("/bad.qcow2", QCOW2)
+    answer = api_as("admin", "POST", f"/api/v1/image/{made['id']}/retry")
     assert answer.json["data"]["download_reset_at"]
-    work()
-    image = shown(made)
+    run_tasks()
+    image = shown_catalog(made)
     assert (image["status"], image["download_error"]) == ("available", None)
     assert session.query(MediaDownload).one().attempts == 0
 
 
-def test_an_image_without_an_address_has_nothing_to_retry(as_, cast):
-    assert as_("admin", "POST", f"/api/v1/image/{cast.image.id}/retry").json["reason"] == "no_url"
+def test_an_image_without_an_address_has_nothing_to_retry(api_as, cast):
+    assert api_as("admin", "POST", f"/api/v1/image/{cast.image.id}/retry").json["reason"] == "no_url"
 
 
-def test_deleting_an_image_that_instances_have_leaves_them(as_, cast, work):
+def test_deleting_an_image_that_instances_have_leaves_them(api_as, cast, run_tasks):
     instance = cast.instance()
-    as_("owner", "POST", f"/api/instance/{instance.id}/deploy", json={"image_id": cast.image.id})
-    work()
-    assert as_("admin", "DELETE", f"/api/v1/image/{cast.image.id}").status_code == 200
+    api_as("owner", "POST", f"/api/instance/{instance.id}/deploy", json={"image_id": cast.image.id})
+    run_tasks()
+    assert api_as("admin", "DELETE", f"/api/v1/image/{cast.image.id}").status_code == 200
     path = node_sync.data_dir / "images" / "tiny.qcow2"
     content = path.read_bytes()
-    work()
+    run_tasks()
     path.write_bytes(content)  # other tests need it
-    shown = as_("owner", "GET", f"/api/instance/{instance.id}").json
+    shown = api_as("owner", "GET", f"/api/instance/{instance.id}").json
     assert (shown["state"], shown["image_id"]) == ("running", None)
     assert session.query(Image).count() == 0
 
@@ -248,18 +254,18 @@ def test_nonsense_is_no_catalog(text):
     from panel.core.errors import Invalid
 
     with pytest.raises(Invalid):
-        image_catalog.parsed(text)
+        image_catalog.parse_catalog(text)
 
 
 @pytest.mark.parametrize("made", [{"purpose": "user"}, {"name": "tiny"}])
-def test_an_image_that_was_made_here_is_not_replaced(as_, cast, row, made):
+def test_an_image_that_was_made_here_is_not_replaced(api_as, cast, catalog_row, made):
     """IMG-14, IMG-15: its distribution is the catalog's, but what it holds is not."""
     for name, value in made.items():
         setattr(cast.image, name, value)
     session.commit()
     path = f"/api/v1/image/{cast.image.id}"
-    before = as_("admin", "GET", path).json["data"]
+    before = api_as("admin", "GET", path).json["data"]
     for body in ({}, {"catalog_id": "debian-12"}):
-        refused = as_("admin", "POST", f"{path}/update/release", json=body)
+        refused = api_as("admin", "POST", f"{path}/update/release", json=body)
         assert (refused.status_code, refused.json["reason"]) == (400, "catalog_mismatch")
-    assert as_("admin", "GET", path).json["data"] == before
+    assert api_as("admin", "GET", path).json["data"] == before

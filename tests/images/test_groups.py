@@ -4,7 +4,7 @@ from panel.core.db import session
 from panel.models import Image
 
 
-def test_every_image_by_distribution(as_, cast):
+def test_every_image_by_distribution(api_as, cast):
     own = Image(
         name="golden",
         label="golden",
@@ -21,12 +21,13 @@ def test_every_image_by_distribution(as_, cast):
     session.add_all([own, big])
     session.commit()
     groups = lambda path: {  # noqa: E731
-        each["distro"]: [image["name"] for image in each["images"]] for each in as_("admin", "GET", path).json["data"]
+        each["distro"]: [image["name"] for image in each["images"]]
+        for each in api_as("admin", "GET", path).json["data"]
     }
     assert groups("/api/v1/images/grouped-by-distro") == {"Arch": ["golden"], "Debian": ["big", "tiny"]}
     assert groups("/api/v1/images/grouped-by-distro?purpose=user") == {"Arch": ["golden"]}
     mine, foreign = cast.instance("owner"), cast.instance("outsider")
     assert groups(f"/api/v1/instance/{mine.id}/images") == {"Arch": ["golden"], "Debian": ["tiny"]}
     assert groups(f"/api/v1/instance/{foreign.id}/images") == {"Debian": ["tiny"]}
-    assert as_("admin", "GET", f"/api/v1/instance/{big.id}/images").status_code == 404
-    assert as_("admin", "GET", "/api/v1/images/grouped-by-distro?purpose=nonsense").status_code == 422
+    assert api_as("admin", "GET", f"/api/v1/instance/{big.id}/images").status_code == 404
+    assert api_as("admin", "GET", "/api/v1/images/grouped-by-distro?purpose=nonsense").status_code == 422

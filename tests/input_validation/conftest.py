@@ -6,5 +6,5 @@ from panel.services import settings
 
 
 @pytest.fixture(autouse=True)
-def billed(world):
+def billing_enabled(rolled_back_app):
     settings.update({"billing_enabled": True})

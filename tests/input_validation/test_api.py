@@ -10,102 +10,104 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as any_
 
-from panel.app import LARGEST_BODY
+from panel.app import MAX_BODY_BYTES
 from tests.support import malformed_input
-from tests.test_architecture import operations
+from tests.test_architecture import find_operations
 
-WRITES = [("owner", "POST", "/api/ssh-keys"), ("admin", "POST", "/api/v1/instances")]
-UNKNOWN = "0199c0a8-0000-7000-8000-000000000000"
-SOME = settings(
+WRITE_OPERATIONS = [("owner", "POST", "/api/ssh-keys"), ("admin", "POST", "/api/v1/instances")]
+UNKNOWN_ID = "0199c0a8-0000-7000-8000-000000000000"
+PROPERTY_SETTINGS = settings(
     max_examples=60, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 
 
-def everything(app):
+def list_operations(app):
     """Every operation with somebody who may use it."""
     for surface, who in (("USER", "owner"), ("ADMIN", "admin")):
-        for method, path, operation in operations(app, surface):
+        for method, path, operation in find_operations(app, surface):
             yield "billing" if path.startswith("/api/v1/billing") else who, method, path, operation
 
 
-def refused(answer, *statuses):
+def assert_refused(answer, *statuses):
     assert answer.status_code in statuses, (answer.request.path[:200], answer.status, answer.text[:300])
 
 
-@pytest.mark.parametrize("value", malformed_input.AUTHORIZATION)
-def test_an_authorization_header_that_is_none(as_, value):
+@pytest.mark.parametrize("value", malformed_input.AUTHORIZATION_HEADERS)
+def test_an_authorization_header_that_is_none(api_as, value):
     """ENV-04, ENV-05: without a bearer value there is no token, and any other value is a wrong one."""
     has_value = value[:7].lower() == "bearer " and value[7:].strip()
-    refused(as_("nobody", "GET", "/api/connect", headers={"Authorization": value}), 401)
+    assert_refused(api_as("nobody", "GET", "/api/connect", headers={"Authorization": value}), 401)
     for path in ("/api/v1/auth", "/api/v1/billing/auth"):
-        answer = as_("nobody", "GET", path, headers={"Authorization": value})
-        refused(answer, 401 if has_value else 403)
+        answer = api_as("nobody", "GET", path, headers={"Authorization": value})
+        assert_refused(answer, 401 if has_value else 403)
         assert answer.json == {"success": False, "message": "Unauthorized!"}
 
 
-def test_two_authorization_headers_are_none(as_, cast):
+def test_two_authorization_headers_are_none(api_as, cast):
     """Which of them is meant is not for us to guess, even if one is right."""
     right = cast.headers("owner")["Authorization"]
     for pair in ([right, "Bearer x"], [right, right]):
-        refused(as_("nobody", "GET", "/api/connect", headers={"Authorization": ",".join(pair)}), 401)
+        assert_refused(api_as("nobody", "GET", "/api/connect", headers={"Authorization": ",".join(pair)}), 401)
 
 
-@pytest.mark.parametrize("value", malformed_input.IDS, ids=lambda value: value[:12])
-def test_odd_ids(app, as_, unlimited, value):
+@pytest.mark.parametrize("value", malformed_input.MALFORMED_IDS, ids=lambda value: value[:12])
+def test_odd_ids(app, api_as, unlimited, value):
     """Every operation with an id in its path: there is no such thing, whatever it is called."""
-    for who, method, path, operation in everything(app):
+    for who, method, path, operation in list_operations(app):
         if "{" in path and not {"task_kind", "action"} & {p["name"] for p in operation.get("parameters", [])}:
-            refused(as_(who, method, malformed_input.filled(path, value), data=b""), 404, 405, 422)
+            assert_refused(api_as(who, method, malformed_input.fill_path(path, value), data=b""), 404, 405, 422)
 
 
-@pytest.mark.parametrize("query", malformed_input.QUERIES, ids=lambda query: query[:16])
-def test_odd_queries(app, as_, unlimited, query):
-    for who, method, path, _ in everything(app):
+@pytest.mark.parametrize("query", malformed_input.MALFORMED_QUERIES, ids=lambda query: query[:16])
+def test_odd_queries(app, api_as, unlimited, query):
+    for who, method, path, _ in list_operations(app):
         if method == "GET" and "{" not in path:
-            refused(as_(who, "GET", f"{path}?{query}"), 200, 404, 422)
+            assert_refused(api_as(who, "GET", f"{path}?{query}"), 200, 404, 422)
 
 
-@pytest.mark.parametrize("body", malformed_input.NOT_JSON, ids=lambda body: repr(body[:16]))
-def test_bodies_that_are_no_json_object(app, as_, unlimited, body):
+@pytest.mark.parametrize("body", malformed_input.INVALID_JSON_BODIES, ids=lambda body: repr(body[:16]))
+def test_bodies_that_are_no_json_object(app, api_as, unlimited, body):
     """ENV-33, ERR-12"""
-    for who, method, path in WRITES:
-        answer = as_(who, method, path, data=body, content_type="application/json")
-        refused(answer, 400)
+    for who, method, path in WRITE_OPERATIONS:
+        answer = api_as(who, method, path, data=body, content_type="application/json")
+        assert_refused(answer, 400)
         assert "body" in answer.json["message"]
         assert "X-Failure-Status-Mapped" not in answer.headers  # OP-11: the 400 was chosen
 
 
-def test_a_key_that_is_there_twice_is_named(as_):
-    answer = as_("owner", "POST", "/api/ssh-keys", data=b'{"name": "a", "public_key": "b", "name": "c"}')
+def test_a_key_that_is_there_twice_is_named(api_as):
+    answer = api_as("owner", "POST", "/api/ssh-keys", data=b'{"name": "a", "public_key": "b", "name": "c"}')
     assert (answer.status_code, answer.json["message"]) == (400, "The body names name twice.")
 
 
-def test_depth_is_counted_in_what_is_nested_and_not_in_brackets(as_):
+def test_depth_is_counted_in_what_is_nested_and_not_in_brackets(api_as):
     body = {"name": "[" * 200, "public_key": "{" * 200}
-    refused(as_("owner", "POST", "/api/ssh-keys", json=body), 422)
+    assert_refused(api_as("owner", "POST", "/api/ssh-keys", json=body), 422)
 
 
 @pytest.mark.parametrize("kind", malformed_input.CONTENT_TYPES)
-def test_json_is_read_whatever_it_is_called(as_, cast, kind):
+def test_json_is_read_whatever_it_is_called(api_as, cast, kind):
     """curl calls everything a form that it is not told about."""
     path = f"/api/instance/{cast.instance().id}"
-    answer = as_("owner", "PATCH", path, data=b'{"notes": "n"}', content_type=kind)
+    answer = api_as("owner", "PATCH", path, data=b'{"notes": "n"}', content_type=kind)
     assert (answer.status_code, answer.json["instance"]["notes"]) == (200, "n")
 
 
 @pytest.mark.parametrize("kind", malformed_input.CONTENT_TYPES)
-def test_what_is_no_json_is_refused_whatever_it_is_called(as_, cast, kind):
+def test_what_is_no_json_is_refused_whatever_it_is_called(api_as, cast, kind):
     path = f"/api/instance/{cast.instance().id}"
-    refused(as_("owner", "PATCH", path, data=b"notes=n", content_type=kind), 400)
+    assert_refused(api_as("owner", "PATCH", path, data=b"notes=n", content_type=kind), 400)
 
 
-def test_odd_values_in_every_field(app, as_, unlimited):
+def test_odd_values_in_every_field(app, api_as, unlimited):
     """Each field of each body, with each value, the others left out: refused, or taken where it is a good one."""
     tried = 0
-    for who, method, path, operation in everything(app):
+    for who, method, path, operation in list_operations(app):
         for name in fields_of(app, operation):
-            for value in malformed_input.VALUES[tried % 4 :: 4]:  # over all fields each of them several times
-                answer = as_(who, method, malformed_input.filled(path, UNKNOWN), data=json.dumps({name: value}))
+            for value in malformed_input.ODD_VALUES[tried % 4 :: 4]:  # over all fields each of them several times
+                answer = api_as(
+                    who, method, malformed_input.fill_path(path, UNKNOWN_ID), data=json.dumps({name: value})
+                )
                 assert answer.status_code < 500, (path, name, value, answer.text[:300])
                 tried += 1
     assert tried > 500
@@ -120,14 +122,14 @@ def fields_of(app, operation):
             yield from schemas.get(name, {}).get("properties", {})
 
 
-def test_odd_values_in_fields_of_what_exists(app, as_, cast, unlimited):
+def test_odd_values_in_fields_of_what_exists(app, api_as, cast, unlimited):
     """The same for changes of a machine that is there."""
     instance = cast.instance().id
     for who, path in (("owner", f"/api/instance/{instance}"), ("admin", f"/api/v1/instance/{instance}")):
-        operation = next(o for w, m, p, o in everything(app) if w == who and m == "PATCH" and "instance/{" in p)
+        operation = next(o for w, m, p, o in list_operations(app) if w == who and m == "PATCH" and "instance/{" in p)
         for name in fields_of(app, operation):
-            for value in malformed_input.VALUES[len(name) % 2 :: 2]:
-                refused(as_(who, "PATCH", path, data=json.dumps({name: value})), 200, 422)
+            for value in malformed_input.ODD_VALUES[len(name) % 2 :: 2]:
+                assert_refused(api_as(who, "PATCH", path, data=json.dumps({name: value})), 200, 422)
 
 
 JSON = any_.recursive(
@@ -138,60 +140,60 @@ JSON = any_.recursive(
 KEYS = any_.sampled_from(["name", "public_key", "plan_id", "location_id", "hostname", "protected", "enable_vnc"])
 
 
-@SOME
+@PROPERTY_SETTINGS
 @given(body=any_.dictionaries(KEYS | any_.text(max_size=12), JSON, max_size=6))
-def test_any_json_object(as_, unlimited, body):
+def test_any_json_object(api_as, unlimited, body):
     """Also NaN and infinities, which Python writes and JSON does not know, and lone surrogates."""
     text = json.dumps(body)
-    for who, method, path in WRITES:
-        refused(as_(who, method, path, data=text), 201, 200, 400, 404, 422)
+    for who, method, path in WRITE_OPERATIONS:
+        assert_refused(api_as(who, method, path, data=text), 201, 200, 400, 404, 422)
 
 
-@SOME
+@PROPERTY_SETTINGS
 @given(body=any_.binary(max_size=200))
-def test_any_bytes(as_, unlimited, body):
-    for who, method, path in WRITES:
-        refused(as_(who, method, path, data=body), 400, 422)
+def test_any_bytes(api_as, unlimited, body):
+    for who, method, path in WRITE_OPERATIONS:
+        assert_refused(api_as(who, method, path, data=body), 400, 422)
 
 
-@SOME
+@PROPERTY_SETTINGS
 @given(
     query=any_.dictionaries(any_.text(max_size=10) | any_.sampled_from(["page", "per_page"]), any_.text(max_size=20))
 )
-def test_any_query(as_, unlimited, query):
+def test_any_query(api_as, unlimited, query):
     for who, path in (("owner", "/api/instances"), ("admin", "/api/v1/instances"), ("admin", "/api/v1/tasks")):
-        refused(as_(who, "GET", path, query_string=query), 200, 404, 422)
+        assert_refused(api_as(who, "GET", path, query_string=query), 200, 404, 422)
 
 
-@SOME
+@PROPERTY_SETTINGS
 @given(path=any_.text(max_size=60))
-def test_any_path(as_, unlimited, path):
+def test_any_path(api_as, unlimited, path):
     for start in ("/api/", "/api/v1/", "/api/instance/", "/api/v1/instance/"):
-        refused(as_("owner", "GET", start + path), 200, 401, 403, 404, 405, 422)
+        assert_refused(api_as("owner", "GET", start + path), 200, 401, 403, 404, 405, 422)
 
 
-@SOME
+@PROPERTY_SETTINGS
 @given(value=any_.text(any_.characters(max_codepoint=255, exclude_characters="\r\n"), max_size=100))
-def test_any_authorization(as_, unlimited, value):
+def test_any_authorization(api_as, unlimited, value):
     for start in ("", "Bearer ", "bearer "):
-        refused(as_("nobody", "GET", "/api/connect", headers={"Authorization": start + value}), 401)
-        refused(as_("nobody", "GET", "/api/v1/auth", headers={"Authorization": start + value}), 401, 403)
+        assert_refused(api_as("nobody", "GET", "/api/connect", headers={"Authorization": start + value}), 401)
+        assert_refused(api_as("nobody", "GET", "/api/v1/auth", headers={"Authorization": start + value}), 401, 403)
 
 
-def test_chunked_bodies(as_):
+def test_chunked_bodies(api_as):
     """They have no length: what counts is what arrives."""
 
     def chunked(who, path, body):
         options = {"headers": {"Transfer-Encoding": "chunked"}, "environ_overrides": {"wsgi.input_terminated": True}}
-        return as_(who, "POST", path, input_stream=BytesIO(body), **options)
+        return api_as(who, "POST", path, input_stream=BytesIO(body), **options)
 
-    for who, _, path in WRITES:
-        refused(chunked(who, path, b"{}"), 422)
-        refused(chunked(who, path, b'{"nosuch": '), 400)
-        refused(chunked(who, path, b" " * (LARGEST_BODY + 1)), 413)
+    for who, _, path in WRITE_OPERATIONS:
+        assert_refused(chunked(who, path, b"{}"), 422)
+        assert_refused(chunked(who, path, b'{"nosuch": '), 400)
+        assert_refused(chunked(who, path, b" " * (MAX_BODY_BYTES + 1)), 413)
 
 
-def test_a_body_that_ends_early(as_):
-    for who, _, path in WRITES:
+def test_a_body_that_ends_early(api_as):
+    for who, _, path in WRITE_OPERATIONS:
         options = {"environ_overrides": {"CONTENT_LENGTH": "50", "wsgi.input_terminated": True}}
-        refused(as_(who, "POST", path, input_stream=BytesIO(b"{}"), **options), 400)
+        assert_refused(api_as(who, "POST", path, input_stream=BytesIO(b"{}"), **options), 400)

@@ -5,12 +5,12 @@ import re
 
 import pytest
 
-from api.docs import described
-from tests.support.malformed_input import filled
-from tests.test_architecture import operations
+from api.docs import openapi_document
+from tests.support.malformed_input import fill_path
+from tests.test_architecture import find_operations
 
-UNKNOWN = "0199c0a8-0000-7000-8000-000000000000"
-WHO = {"USER": "owner", "ADMIN": "admin"}
+UNKNOWN_ID = "0199c0a8-0000-7000-8000-000000000000"
+CALLER_BY_SURFACE = {"USER": "owner", "ADMIN": "admin"}
 HOSTNAMES = re.compile(r"(.*_)?(hostname|fqdn|domain)")
 WRONG_NAMES = [
     "-a",
@@ -29,34 +29,34 @@ WRONG_NAMES = [
 ]
 
 
-def asker(who, path):
+def caller_of(who, path):
     return "billing" if "/billing/" in path else who
 
 
 @pytest.fixture
-def bodies(app, as_, cast, unlimited):
+def bodies(app, api_as, cast, unlimited):
     """Every operation with a body: how to send it one, and the fields of the body as the documents have them. Ids of
     instances are those of one that is there, so that no 404 comes first."""
     instance = cast.instance().id
 
     def found():
-        for surface, who in WHO.items():
-            schemas = described(app, surface)["components"]["schemas"]
-            for method, path, operation in operations(app, surface):
+        for surface, who in CALLER_BY_SURFACE.items():
+            schemas = openapi_document(app, surface)["components"]["schemas"]
+            for method, path, operation in find_operations(app, surface):
                 content = operation.get("requestBody", {}).get("content", {}).get("application/json", {})
                 fields = schemas.get(content.get("schema", {}).get("$ref", "").rpartition("/")[2], {})
                 if fields:
-                    caller = asker(who, path)
-                    where = filled(path.replace("{instance_id}", instance), UNKNOWN)
+                    caller = caller_of(who, path)
+                    where = fill_path(path.replace("{instance_id}", instance), UNKNOWN_ID)
                     yield sender(caller, method, where), fields.get("properties", {})
 
     def sender(who, method, path):
-        return lambda **body: (f"{method} {path}", as_(who, method, path, data=json.dumps(body)))
+        return lambda **body: (f"{method} {path}", api_as(who, method, path, data=json.dumps(body)))
 
     return list(found())
 
 
-def named(said, name):
+def is_field_named(said, name):
     """The answer refuses this field by its name."""
     what, answer = said
     assert answer.status_code == 422, (what, name, answer.status, answer.text)
@@ -72,7 +72,7 @@ def test_booleans_are_strict(bodies):
             lenient = name == "cloudinit" and "instance_id" in fields  # clients of captured images send it as a text
             if "boolean" in facts.get("type", ()) and not facts.get("readOnly") and not lenient:
                 for value in ("true", "false", 1, 0, "", "yes", [True], {}):
-                    named(send(**{name: value}), name)
+                    is_field_named(send(**{name: value}), name)
                     asked += 1
     assert asked > 50
 
@@ -87,7 +87,7 @@ def test_hostnames_are_checked_by_one_rule(bodies):
                 for value in WRONG_NAMES:
                     if value == "" and unchanged:
                         continue
-                    answer = named(send(**{name: value}), name)
+                    answer = is_field_named(send(**{name: value}), name)
                     assert "must be a valid hostname" in answer.json["errors"][name][0]
                     asked += 1
     assert asked > 3 * len(WRONG_NAMES)
@@ -99,7 +99,7 @@ def test_a_word_that_is_none_of_the_allowed(bodies):
     for send, fields in bodies:
         for name, facts in fields.items():
             if "enum" in facts and not facts.get("readOnly"):
-                named(send(**{name: "nosuch"}), name)
+                is_field_named(send(**{name: "nosuch"}), name)
                 seen.add(name)
     assert "vnc_keymap" in seen
 
@@ -107,14 +107,14 @@ def test_a_word_that_is_none_of_the_allowed(bodies):
 def test_keys_that_are_not_known(bodies):
     """OP-20"""
     for send, _ in bodies:
-        named(send(nosuch=1), "nosuch")
+        is_field_named(send(nosuch=1), "nosuch")
 
 
-def test_filters_that_are_none(app, as_, unlimited):
+def test_filters_that_are_none(app, api_as, unlimited):
     """ERR-06, OP-15: never an empty list that looks like an answer, and never a 400."""
     seen = set()
-    for surface, who in WHO.items():
-        for method, path, operation in operations(app, surface):
+    for surface, who in CALLER_BY_SURFACE.items():
+        for method, path, operation in find_operations(app, surface):
             for parameter in operation.get("parameters", []):
                 kind = parameter["schema"]
                 if parameter["in"] != "query" or not (
@@ -123,7 +123,7 @@ def test_filters_that_are_none(app, as_, unlimited):
                     continue
                 for value in ("nosuch", "%00", "-", "9" * 30):
                     name = parameter["name"]
-                    answer = as_(asker(who, path), method, filled(f"{path}?{name}={value}", UNKNOWN))
+                    answer = api_as(caller_of(who, path), method, fill_path(f"{path}?{name}={value}", UNKNOWN_ID))
                     assert answer.status_code in ((422,) if value == "%00" else (404, 422)), (
                         path,
                         name,

@@ -17,7 +17,7 @@ from panel.schemas import (
 )
 from panel.schemas.base import Name
 
-FIELDS = [
+NAME_FIELDS = [
     (instances.InstanceIn, "display_name"),
     (instances.InstancePatch, "display_name"),
     (instances.Rename, "display_name"),
@@ -59,7 +59,7 @@ UNUSABLE = [
 ]
 
 
-@pytest.mark.parametrize(("schema", "field"), FIELDS, ids=lambda value: getattr(value, "__name__", value))
+@pytest.mark.parametrize(("schema", "field"), NAME_FIELDS, ids=lambda value: getattr(value, "__name__", value))
 def test_a_name_shows_something_and_leaves_the_text_around_it_alone(schema, field):
     """Acceptance E11: no blank names, no control and direction characters; spaces at the ends do not count."""
     found = schema().load_fields[field]
@@ -73,9 +73,9 @@ def test_a_name_shows_something_and_leaves_the_text_around_it_alone(schema, fiel
 
 
 @pytest.mark.parametrize("value", ["\u202eevil", " "])
-def test_the_label_of_an_instance(as_, cast, value):
+def test_the_label_of_an_instance(api_as, cast, value):
     """Acceptance E11."""
     path = f"/api/instance/{cast.instance().id}"
-    answer = as_("owner", "PATCH", path, json={"display_name": value})
+    answer = api_as("owner", "PATCH", path, json={"display_name": value})
     assert (answer.status_code, list(answer.json["errors"])) == (422, ["display_name"])
-    assert as_("owner", "PATCH", path, json={"display_name": " Shop "}).json["instance"]["display_name"] == "Shop"
+    assert api_as("owner", "PATCH", path, json={"display_name": " Shop "}).json["instance"]["display_name"] == "Shop"

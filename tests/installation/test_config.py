@@ -4,7 +4,7 @@ import pytest
 
 from panel.core.config import Config, ConfigError, load
 
-WRONG = {
+INVALID_SETTINGS = {
     "PANEL_PUBLIC_URL": ("panel.example.com", "ftp://x", "https://", "https://h/path", "https://u@h", "http://[::1"),
     "PANEL_BIND": ("8000", "localhost", "127.0.0.1:0", "127.0.0.1:70000", "host:http"),
     "PANEL_DATABASE_URL": ("mysql://h/d", "sqlite://", "/var/panel.db"),
@@ -22,7 +22,9 @@ WRONG = {
 }
 
 
-@pytest.mark.parametrize(("name", "value"), [(name, value) for name, values in WRONG.items() for value in values])
+@pytest.mark.parametrize(
+    ("name", "value"), [(name, value) for name, values in INVALID_SETTINGS.items() for value in values]
+)
 def test_a_wrong_setting_is_named(tmp_path, name, value):
     with pytest.raises(ConfigError, match=name):
         load({"PANEL_DATA_DIR": str(tmp_path), "PANEL_SECRET_KEY": "test", name: value})
@@ -35,8 +37,8 @@ def test_a_path_in_place_of_certificates_gets_a_hint(tmp_path):
         Config(data_dir=tmp_path, secret_key="test", webhook_ca=str(path))
 
 
-def test_certificates_are_taken(tmp_path, library_authority):
-    assert Config(data_dir=tmp_path, secret_key="test", webhook_ca=library_authority.pem).webhook_ca
+def test_certificates_are_taken(tmp_path, file_server_authority):
+    assert Config(data_dir=tmp_path, secret_key="test", webhook_ca=file_server_authority.pem).webhook_ca
 
 
 def test_a_setting_and_its_file_are_not_given_both(tmp_path):

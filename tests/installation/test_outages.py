@@ -53,7 +53,7 @@ def test_outages_are_told_from_faults(error, problem):
 
 
 @pytest.fixture
-def broken(world, monkeypatch):
+def break_commits(rolled_back_app, monkeypatch):
     """Commits fail with an error; what the answers log is kept."""
 
     def fail_with(error, at="commit"):
@@ -65,14 +65,17 @@ def broken(world, monkeypatch):
     return fail_with
 
 
-NAME = {"name": "Fleet"}
+RENAME_BODY = {"name": "Fleet"}
 
 
-def test_a_write_that_was_not_saved_may_be_repeated(as_, broken):
+def test_a_write_that_was_not_saved_may_be_repeated(api_as, break_commits):
     """ENV-14, F5: 503, Retry-After, an id, JSON in the dialect of the path."""
-    broken(sqlite_error(sqlite3.SQLITE_BUSY))
-    for who, path, body in (("owner", "/api/projects", NAME), ("admin", "/api/v1/users", {"email": "n@example.com"})):
-        answer = as_(who, "POST", path, json=body)
+    break_commits(sqlite_error(sqlite3.SQLITE_BUSY))
+    for who, path, body in (
+        ("owner", "/api/projects", RENAME_BODY),
+        ("admin", "/api/v1/users", {"email": "n@example.com"}),
+    ):
+        answer = api_as(who, "POST", path, json=body)
         assert answer.status_code == 503, answer.json
         assert answer.headers["Retry-After"] == "10"
         assert answer.json["success"] is False
@@ -81,31 +84,31 @@ def test_a_write_that_was_not_saved_may_be_repeated(as_, broken):
         assert "locked" not in answer.text
 
 
-def test_a_full_disk_is_told_in_our_words(as_, broken):
+def test_a_full_disk_is_told_in_our_words(api_as, break_commits):
     """F6: the error comes when the transaction ends, after the view has answered."""
-    broken(sqlite_error(sqlite3.SQLITE_FULL))
-    answer = as_("owner", "POST", "/api/projects", json=NAME)
+    break_commits(sqlite_error(sqlite3.SQLITE_FULL))
+    answer = api_as("owner", "POST", "/api/projects", json=RENAME_BODY)
     assert answer.status_code == 503
     assert answer.headers["X-Request-Id"] in answer.json["message"]
 
 
-def test_a_commit_without_an_answer_is_not_to_be_repeated(as_, broken, monkeypatch):
+def test_a_commit_without_an_answer_is_not_to_be_repeated(api_as, break_commits, monkeypatch):
     """The connection was lost while the database saved: 500 with an id, no Retry-After."""
     monkeypatch.setattr(product, "may_have_committed", lambda outage: not outage.is_commit_refused)
-    broken(postgresql_error(None, "server closed the connection unexpectedly"))
-    answer = as_("owner", "POST", "/api/projects", json=NAME)
+    break_commits(postgresql_error(None, "server closed the connection unexpectedly"))
+    answer = api_as("owner", "POST", "/api/projects", json=RENAME_BODY)
     assert answer.status_code == 500
     assert "Retry-After" not in answer.headers
     assert "may or may not" in answer.json["message"]
     assert answer.headers["X-Request-Id"] in answer.json["message"]
 
 
-def test_when_a_commit_may_have_been_done(world):
+def test_when_a_commit_may_have_been_done(rolled_back_app):
     from panel.core.database_errors import Outage
     from panel.core.db import may_have_committed, note_commit_begun
 
     lost, refused = Outage("away", ""), Outage("disk full", "")
-    with world.test_request_context(method="POST"):
+    with rolled_back_app.test_request_context(method="POST"):
         assert not may_have_committed(lost)
         note_commit_begun(None)
         assert may_have_committed(lost)
@@ -113,16 +116,16 @@ def test_when_a_commit_may_have_been_done(world):
         g.commits_done = 1
         assert may_have_committed(refused)
     vars(g).clear()
-    with world.test_request_context(method="GET"):
+    with rolled_back_app.test_request_context(method="GET"):
         note_commit_begun(None)
         assert not may_have_committed(lost)
 
 
-def test_pages_say_it_without_the_database(browse, broken):
+def test_pages_say_it_without_the_database(browser_as, break_commits):
     """The page shows nobody's name: whoever asks cannot be looked up."""
-    browser = browse("owner")
-    broken(sqlite_error(sqlite3.SQLITE_FULL))
-    broken(sqlite_error(sqlite3.SQLITE_FULL), at="execute")
+    browser = browser_as("owner")
+    break_commits(sqlite_error(sqlite3.SQLITE_FULL))
+    break_commits(sqlite_error(sqlite3.SQLITE_FULL), at="execute")
     answer = browser.get("/projects")
     assert answer.status_code == 503
     assert answer.headers["Retry-After"] == "10"
@@ -130,20 +133,20 @@ def test_pages_say_it_without_the_database(browse, broken):
     assert "Nothing was changed" in answer.text
 
 
-def test_one_line_is_logged(as_, broken, monkeypatch):
+def test_one_line_is_logged(api_as, break_commits, monkeypatch):
     logged = []
     monkeypatch.setattr(product.log, "error", lambda event, **facts: logged.append((event, facts["problem"])))
     monkeypatch.setattr(product.Flask, "log_exception", lambda *_: logged.append("traceback"))
-    broken(sqlite_error(sqlite3.SQLITE_BUSY))
-    as_("owner", "POST", "/api/projects", json=NAME)
+    break_commits(sqlite_error(sqlite3.SQLITE_BUSY))
+    api_as("owner", "POST", "/api/projects", json=RENAME_BODY)
     assert logged == [("database_unavailable", "busy")]
 
 
 def test_documents_name_it(app):
-    from api.docs import described
+    from api.docs import openapi_document
 
     for surface in ("USER", "ADMIN"):
-        document = described(app, surface)
+        document = openapi_document(app, surface)
         for methods in document["paths"].values():
             for operation in methods.values():
                 assert not isinstance(operation, dict) or "503" in operation.get("responses", {"503": ""})

@@ -7,15 +7,15 @@ import pytest
 
 from panel.core import schema_revision, startup_checks
 from panel.core.config import Config, ConfigError, load
-from panel.core.db import allow_migrations, bare_app, db, session
+from panel.core.db import create_worker_app, db, init_migrate, session
 from panel.models import Account, InstallationValue
 
 
 @contextmanager
-def installation(tmp_path, keys):
+def open_database(tmp_path, keys):
     """The database of a data directory, as a process with these keys opens it."""
-    app = bare_app(Config(data_dir=tmp_path, secret_key=keys))
-    allow_migrations(app)
+    app = create_worker_app(Config(data_dir=tmp_path, secret_key=keys))
+    init_migrate(app)
     with app.app_context():
         yield app
         session.rollback()
@@ -24,54 +24,54 @@ def installation(tmp_path, keys):
 
 @pytest.fixture(autouse=True)
 def keys_of_the_cast(app):
-    from panel.core.db import Secret
+    from panel.core.db import EncryptedText
 
-    before = Secret.keys
+    before = EncryptedText.keys
     yield
-    Secret.keys = before
+    EncryptedText.keys = before
 
 
 @pytest.fixture
-def filled(tmp_path):
+def filled_database(tmp_path):
     import flask_migrate
 
-    with installation(tmp_path, "old" * 20) as app:
+    with open_database(tmp_path, "old" * 20) as app:
         flask_migrate.upgrade()
         startup_checks.record_installation(app)
     return tmp_path
 
 
-def test_another_key_is_refused(filled):
-    with installation(filled, "old" * 20) as app:
+def test_another_key_is_refused(filled_database):
+    with open_database(filled_database, "old" * 20) as app:
         assert startup_checks.check_installation(app)
-    with installation(filled, "new" * 20) as app, pytest.raises(ConfigError, match="secret key is wrong"):
+    with open_database(filled_database, "new" * 20) as app, pytest.raises(ConfigError, match="secret key is wrong"):
         startup_checks.check_installation(app)
 
 
-def test_keys_are_rotated_and_every_one_in_use_is_needed(filled):
+def test_keys_are_rotated_and_every_one_in_use_is_needed(filled_database):
     for keys in ("b" * 40 + "," + "old" * 20, "c" * 40 + "," + "b" * 40 + "," + "old" * 20):
-        with installation(filled, keys) as app:
+        with open_database(filled_database, keys) as app:
             assert startup_checks.check_installation(app)
     for keys in ("c" * 40 + "," + "b" * 40, "c" * 40 + "," + "old" * 20):
-        with installation(filled, keys) as app, pytest.raises(ConfigError, match="wrong or incomplete"):
+        with open_database(filled_database, keys) as app, pytest.raises(ConfigError, match="wrong or incomplete"):
             startup_checks.check_installation(app)
 
 
-def test_an_installation_of_an_earlier_version_is_judged_by_what_it_has_encrypted(filled):
-    with installation(filled, "old" * 20):
+def test_an_installation_of_an_earlier_version_is_judged_by_what_it_has_encrypted(filled_database):
+    with open_database(filled_database, "old" * 20):
         session.add(Account(email="ada@example.com", password_hash="x", totp_secret="a secret"))
         session.execute(InstallationValue.__table__.delete())
         session.commit()
-    with installation(filled, "new" * 20) as app, pytest.raises(ConfigError, match="secret key is wrong"):
+    with open_database(filled_database, "new" * 20) as app, pytest.raises(ConfigError, match="secret key is wrong"):
         startup_checks.check_installation(app)
-    with installation(filled, "old" * 20) as app:
+    with open_database(filled_database, "old" * 20) as app:
         assert startup_checks.check_installation(app)
 
 
-def test_no_key_is_made_beside_a_filled_database(filled):
+def test_no_key_is_made_beside_a_filled_database(filled_database):
     with pytest.raises(ConfigError, match="No new key was made"):
-        load({"PANEL_DATA_DIR": str(filled)})
-    assert not (filled / "secret_key").exists()
+        load({"PANEL_DATA_DIR": str(filled_database)})
+    assert not (filled_database / "secret_key").exists()
 
 
 def test_a_new_installation_gets_a_key_of_its_own(tmp_path):
@@ -91,21 +91,21 @@ def test_no_key_is_made_while_the_database_is_away(tmp_path):
         load(environ)
 
 
-def test_a_database_of_an_unknown_revision_is_explained(filled):
+def test_a_database_of_an_unknown_revision_is_explained(filled_database):
     """F2: no traceback and no bare revision."""
-    with sqlite3.connect(filled / "panel.db") as database:
+    with sqlite3.connect(filled_database / "panel.db") as database:
         database.execute("update alembic_version set version_num = '382ff56878d3'")
-    with installation(filled, "old" * 20) as app, pytest.raises(ConfigError, match=r"382ff56878d3.*fresh"):
+    with open_database(filled_database, "old" * 20) as app, pytest.raises(ConfigError, match=r"382ff56878d3.*fresh"):
         startup_checks.check_installation(app)
 
 
-def test_a_database_that_is_behind_or_empty_is_explained(filled, tmp_path):
-    with sqlite3.connect(filled / "panel.db") as database:
+def test_a_database_that_is_behind_or_empty_is_explained(filled_database, tmp_path):
+    with sqlite3.connect(filled_database / "panel.db") as database:
         database.execute("update alembic_version set version_num = 'ec4a282d50b5'")
-    with installation(filled, "old" * 20) as app, pytest.raises(ConfigError, match="panel db upgrade"):
+    with open_database(filled_database, "old" * 20) as app, pytest.raises(ConfigError, match="panel db upgrade"):
         startup_checks.check_installation(app)
     (tmp_path / "empty").mkdir()
-    with installation(tmp_path / "empty", "old" * 20) as app, pytest.raises(ConfigError, match="no tables"):
+    with open_database(tmp_path / "empty", "old" * 20) as app, pytest.raises(ConfigError, match="no tables"):
         startup_checks.check_installation(app)
 
 

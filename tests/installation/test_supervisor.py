@@ -7,7 +7,7 @@ import time
 import pytest
 
 from panel import supervisor
-from panel.supervisor import Part, Supervisor
+from panel.supervisor import ChildProcess, Supervisor
 
 
 @pytest.fixture
@@ -18,31 +18,31 @@ def signals():
         signal.signal(name, handler)
 
 
-def pauses(ends, *, has_sibling, lives=1.0):
-    part = Part("worker 1", "true")
+def restart_delays(ends, *, has_sibling, lives=1.0):
+    part = ChildProcess("worker 1", "true")
     found = []
     for _ in range(ends):
         part.started = time.monotonic() - lives
-        found.append(part.put_off(has_sibling))
+        found.append(part.backoff(has_sibling))
     return found
 
 
 def test_the_first_start_is_at_once_and_further_ones_later():
-    assert pauses(7, has_sibling=True) == [0, 1, 2, 4, 8, 15, 15]
+    assert restart_delays(7, has_sibling=True) == [0, 1, 2, 4, 8, 15, 15]
 
 
 def test_alone_it_waits_less():
-    assert pauses(7, has_sibling=False) == [0, 1, 2, 4, 4, 4, 4]
+    assert restart_delays(7, has_sibling=False) == [0, 1, 2, 4, 4, 4, 4]
 
 
 def test_a_part_that_lived_is_started_at_once():
-    assert pauses(5, has_sibling=True, lives=supervisor.SETTLED + 1) == [0] * 5
+    assert restart_delays(5, has_sibling=True, lives=supervisor.STABLE_AFTER_SECONDS + 1) == [0] * 5
 
 
 def test_two_workers_are_not_away_together(signals, capsys):
     """Both are killed again and again; within some seconds one works."""
     sleeping = (sys.executable, "-c", "import time; time.sleep(600)")
-    workers = [Part(f"worker {number}", *sleeping) for number in (1, 2)]
+    workers = [ChildProcess(f"worker {number}", *sleeping) for number in (1, 2)]
     kept = Supervisor()
     kept.keep(*workers)
     try:
@@ -54,7 +54,7 @@ def test_two_workers_are_not_away_together(signals, capsys):
             began = time.monotonic()
             while not any(worker.running for worker in workers):
                 kept.turn(0.05)
-                assert time.monotonic() - began < supervisor.LONGEST_PAUSE_WITHOUT_SIBLING + 1
+                assert time.monotonic() - began < supervisor.MAX_RESTART_DELAY_WITHOUT_SIBLING_SECONDS + 1
     finally:
         kept.asked = 2
         kept.stop(*workers)

@@ -12,7 +12,7 @@ PREFIXES = ["2001:db8::/64", "2001:db8:0:1::/64", "2001:db8:0:2::/64", "2001:db8
 
 
 @pytest.fixture
-def pools(cast):
+def address_pools(cast):
     """Four prefixes and two private addresses, and a plan that comes with one of each."""
     subnets.create(cast.location, name="routed", kind="routed", cidr="2001:db8::/62")
     subnets.create(cast.location, name="private", kind="private", cidr="10.20.0.0/30", gateway=None)
@@ -21,35 +21,35 @@ def pools(cast):
 
 
 @pytest.fixture
-def deployed(as_, cast, pools, work):
+def deployed(api_as, cast, address_pools, run_tasks):
     instance = cast.instance()
-    as_("owner", "POST", f"/api/instance/{instance.id}/deploy", json={"image_id": cast.image.id})
-    work()
+    api_as("owner", "POST", f"/api/instance/{instance.id}/deploy", json={"image_id": cast.image.id})
+    run_tasks()
     return session.get(Instance, instance.id)
 
 
-def change(as_, instance, action, who="owner", **body):
+def change_network(as_, instance, action, who="owner", **body):
     prefix = "/api/v1" if who == "admin" else "/api"
     return as_(who, "POST", f"{prefix}/instance/{instance.id}/ips", json={"action": action, **body})
 
 
-def show(as_, instance):
+def get_instance(as_, instance):
     return as_("owner", "GET", f"/api/instance/{instance.id}").json
 
 
 # --- creating
 
 
-def test_an_instance_comes_with_what_its_plan_promises(as_, cast, pools):
-    item = show(as_, cast.instance())
+def test_an_instance_comes_with_what_its_plan_promises(api_as, cast, address_pools):
+    item = get_instance(api_as, cast.instance())
     assert item["primary_private_ip"] == {"ip": "10.20.0.1"}
     assert [each["prefix"] for each in item["ipv6_prefixes"]] == PREFIXES[:1]
     assert item["ipv6_prefixes"][0]["interface_id"] == item["primary_interface"]["id"]
     assert (item["primary_public_ip"], item["primary_public_ipv6"]) == ({"ip": "10.9.0.2"}, {"ip": "fd99::2"})
-    assert [each["primary_private_ip"] for each in as_("owner", "GET", "/api/instances").json["data"]] == [
+    assert [each["primary_private_ip"] for each in api_as("owner", "GET", "/api/instances").json["data"]] == [
         {"ip": "10.20.0.1"}
     ]
-    rows = as_("owner", "GET", f"/api/instance/{item['id']}/ips").json["data"]
+    rows = api_as("owner", "GET", f"/api/instance/{item['id']}/ips").json["data"]
     assert [(row["ip"], row["kind"], row["is_primary"]) for row in rows] == [
         ("10.9.0.2", "public", True),
         ("10.20.0.1", "private", True),
@@ -57,8 +57,8 @@ def test_an_instance_comes_with_what_its_plan_promises(as_, cast, pools):
     ]
 
 
-def test_an_instance_without_them_says_so(as_, cast):
-    item = show(as_, cast.instance())
+def test_an_instance_without_them_says_so(api_as, cast):
+    item = get_instance(api_as, cast.instance())
     assert (item["primary_private_ip"], item["ipv6_prefixes"]) == (None, [])
 
 
@@ -72,32 +72,32 @@ ROUTES = [
 
 @pytest.mark.parametrize(("who", "path", "more"), ROUTES)
 @pytest.mark.parametrize(("kind", "word"), [("routed", "ipv6_subnet"), ("private", "private_ipv4")])
-def test_a_create_that_cannot_have_them_is_refused(as_, cast, pools, who, path, more, kind, word):
+def test_a_create_that_cannot_have_them_is_refused(api_as, cast, address_pools, who, path, more, kind, word):
     """INS-72, INS-73, INS-74, INS-75: on all four routes, with a reason and no internals; nothing is kept."""
     session.scalar(select(Subnet).where(Subnet.kind == kind)).enabled = False
     session.commit()
-    figures = as_("admin", "GET", "/api/v1/subnets").json["data"]
+    figures = api_as("admin", "GET", "/api/v1/subnets").json["data"]
     body = {"location_id": cast.location.id, "plan_id": cast.plan.id, **({"user_id": cast.owner.id} if more else {})}
     for _ in range(2):
-        answer = as_(who, "POST", path, json=body)
+        answer = api_as(who, "POST", path, json=body)
         assert (answer.status_code, answer.json["reason"]) == (422, f"{word}_not_available")
         assert not [leak for leak in ("10.20", "2001:db8", "node-1") if leak in answer.text]
     assert session.scalar(select(Instance)) is None
     assert session.scalar(select(Address).where(Address.interface_id.is_not(None))) is None
-    assert as_("admin", "GET", "/api/v1/subnets").json["data"] == figures
+    assert api_as("admin", "GET", "/api/v1/subnets").json["data"] == figures
 
 
-def test_the_last_one_is_given_once(as_, cast, pools):
+def test_the_last_one_is_given_once(api_as, cast, address_pools):
     """INS-73: two private addresses are there."""
     body = {"location_id": cast.location.id, "plan_id": cast.plan.id}
-    create = lambda: as_("owner", "POST", "/api/cloud-service/instances", json=body)  # noqa: E731
+    create = lambda: api_as("owner", "POST", "/api/cloud-service/instances", json=body)  # noqa: E731
     assert [create().status_code for _ in range(2)] == [200, 200]
     assert create().json["reason"] == "private_ipv4_not_available"
 
 
-def test_they_are_free_again_when_the_instance_is_gone(as_, cast, deployed, work):
-    as_("owner", "DELETE", f"/api/cloud-service/instances/{deployed.id}")
-    work()
+def test_they_are_free_again_when_the_instance_is_gone(api_as, cast, deployed, run_tasks):
+    api_as("owner", "DELETE", f"/api/cloud-service/instances/{deployed.id}")
+    run_tasks()
     assert session.scalar(select(Address).where(Address.interface_id.is_not(None))) is None
     assert [each.ip for each in cast.instance().prefixes] == PREFIXES[:1]
 
@@ -106,7 +106,7 @@ def test_they_are_free_again_when_the_instance_is_gone(as_, cast, deployed, work
 
 
 @pytest.fixture
-def larger(cast, pools):
+def larger_plan(cast, address_pools):
     def larger(name, **values):
         group = session.get(Plan, cast.plan.id).group
         made = catalog.create_plan(group, name=name, cpu_cores=1, ram=512, storage=20, **values)
@@ -116,16 +116,16 @@ def larger(cast, pools):
     return larger
 
 
-def to(as_, instance, plan, who="owner"):
+def change_plan(as_, instance, plan, who="owner"):
     path = f"/api{'/v1' if who == 'admin' else ''}/instance/{instance.id}/change-plan"
     return as_(who, "POST", path, json={"plan_id": plan.id})
 
 
-def test_another_plan_brings_more_of_them_at_once(as_, deployed, larger, work, node):
+def test_another_plan_brings_more_of_them_at_once(api_as, deployed, larger_plan, run_tasks, node):
     """The node lets the running guest use them, without a restart."""
-    assert to(as_, deployed, larger("L", ipv6_prefixes=3, private_ipv4=2)).status_code == 200
-    work()
-    [card] = node.cards_of(deployed.id)
+    assert change_plan(api_as, deployed, larger_plan("L", ipv6_prefixes=3, private_ipv4=2)).status_code == 200
+    run_tasks()
+    [card] = node.nics_of(deployed.id)
     assert set(card["prefixes"]) == set(PREFIXES[:3])
     assert {"10.20.0.1", "10.20.0.2"} <= set(card["addresses"])
     assert session.get(Instance, deployed.id).private_ipv4 == "10.20.0.1"
@@ -139,12 +139,12 @@ def test_another_plan_brings_more_of_them_at_once(as_, deployed, larger, work, n
         ({"ipv6_prefixes": 2, "private_ipv4": 3}, "plan_private_ipv4_unavailable"),
     ],
 )
-def test_a_plan_that_promises_more_than_there_is(as_, deployed, larger, who, more, reason):
+def test_a_plan_that_promises_more_than_there_is(api_as, deployed, larger_plan, who, more, reason):
     """INS-85, INS-86: three times the same answer, and nothing moves."""
-    plan = larger("XL", **more)
-    figures = lambda: as_("admin", "GET", "/api/v1/subnets").json["data"]  # noqa: E731
+    plan = larger_plan("XL", **more)
+    figures = lambda: api_as("admin", "GET", "/api/v1/subnets").json["data"]  # noqa: E731
     before = figures()
-    answers = [to(as_, deployed, plan, who) for _ in range(3)]
+    answers = [change_plan(api_as, deployed, plan, who) for _ in range(3)]
     assert {answer.status_code for answer in answers} == {422}
     assert answers[0].json == answers[1].json == answers[2].json
     assert (answers[0].json["reason"], list(answers[0].json["errors"])) == (reason, ["plan_id"])
@@ -156,74 +156,74 @@ def test_a_plan_that_promises_more_than_there_is(as_, deployed, larger, who, mor
 # --- one by one
 
 
-def test_customers_release_and_take_back_what_the_plan_comes_with(as_, deployed, work, node):
-    refused = change(as_, deployed, "add", kind="routed")
+def test_customers_release_and_take_back_what_the_plan_comes_with(api_as, deployed, run_tasks, node):
+    refused = change_network(api_as, deployed, "add", kind="routed")
     assert (refused.status_code, list(refused.json["errors"])) == (422, ["count"])
-    assert change(as_, deployed, "remove", ips=[PREFIXES[0]]).status_code == 200
-    assert change(as_, deployed, "remove", ips=["10.20.0.1"]).status_code == 200
-    work()
-    [card] = node.cards_of(deployed.id)
+    assert change_network(api_as, deployed, "remove", ips=[PREFIXES[0]]).status_code == 200
+    assert change_network(api_as, deployed, "remove", ips=["10.20.0.1"]).status_code == 200
+    run_tasks()
+    [card] = node.nics_of(deployed.id)
     assert (card["prefixes"], "10.20.0.1" in card["addresses"]) == ([], False)
-    assert show(as_, deployed)["primary_private_ip"] is None
-    taken = change(as_, deployed, "add", kind="routed").json["ips"]
+    assert get_instance(api_as, deployed)["primary_private_ip"] is None
+    taken = change_network(api_as, deployed, "add", kind="routed").json["ips"]
     assert [(each["ip"], each["kind"], each["family"]) for each in taken] == [(PREFIXES[0], "routed", 6)]
-    taken = change(as_, deployed, "add", kind="private").json["ips"]
+    taken = change_network(api_as, deployed, "add", kind="private").json["ips"]
     assert [(each["ip"], each["is_primary"]) for each in taken] == [("10.20.0.1", True)]
-    work()
-    [card] = node.cards_of(deployed.id)
+    run_tasks()
+    [card] = node.nics_of(deployed.id)
     assert (card["prefixes"], "10.20.0.1" in card["addresses"]) == (PREFIXES[:1], True)
 
 
 @pytest.mark.parametrize(("kind", "word"), [("routed", "ipv6_subnet"), ("private", "private_ipv4")])
-def test_a_full_location_has_no_more(as_, deployed, kind, word):
-    answer = change(as_, deployed, "add", "admin", kind=kind, count=9)
+def test_a_full_location_has_no_more(api_as, deployed, kind, word):
+    answer = change_network(api_as, deployed, "add", "admin", kind=kind, count=9)
     assert (answer.status_code, answer.json["reason"]) == (422, f"{word}_not_available")
 
 
-def test_private_addresses_are_none_of_the_public_ones(as_, deployed):
+def test_private_addresses_are_none_of_the_public_ones(api_as, deployed):
     """Each kind has its own number in the plan, and its own primary address."""
-    assert change(as_, deployed, "add", "admin", kind="private").status_code == 200
-    held = show(as_, deployed)["primary_interface"]["addresses"]
+    assert change_network(api_as, deployed, "add", "admin", kind="private").status_code == 200
+    held = get_instance(api_as, deployed)["primary_interface"]["addresses"]
     private = [each["ip"] for each in held if each["kind"] == "private"]
     assert private == ["10.20.0.1", "10.20.0.2"]
-    assert change(as_, deployed, "remove", ips=["10.20.0.1"]).status_code == 422
-    assert change(as_, deployed, "set-primary", ips=["10.20.0.2"]).status_code == 200
-    item = show(as_, deployed)
+    assert change_network(api_as, deployed, "remove", ips=["10.20.0.1"]).status_code == 422
+    assert change_network(api_as, deployed, "set-primary", ips=["10.20.0.2"]).status_code == 200
+    item = get_instance(api_as, deployed)
     assert (item["primary_private_ip"], item["primary_public_ip"]) == ({"ip": "10.20.0.2"}, {"ip": "10.9.0.2"})
-    assert change(as_, deployed, "remove", ips=["10.20.0.1"]).status_code == 200
-    assert change(as_, deployed, "remove", ips=["10.9.0.2"]).status_code == 200, "the last public one may go"
+    assert change_network(api_as, deployed, "remove", ips=["10.20.0.1"]).status_code == 200
+    assert change_network(api_as, deployed, "remove", ips=["10.9.0.2"]).status_code == 200, "the last public one may go"
 
 
-def test_operators_name_what_they_give(as_, cast, deployed):
+def test_operators_name_what_they_give(api_as, cast, deployed):
     other = cast.instance()
-    change(as_, other, "remove", ips=[PREFIXES[1]])
-    given = change(as_, deployed, "add", "admin", ips=[PREFIXES[1]]).json["data"]["ips"]
+    change_network(api_as, other, "remove", ips=[PREFIXES[1]])
+    given = change_network(api_as, deployed, "add", "admin", ips=[PREFIXES[1]]).json["data"]["ips"]
     assert [each["ip"] for each in given] == PREFIXES[1:2]
-    again = change(as_, other, "add", "admin", ips=[PREFIXES[1]])
+    again = change_network(api_as, other, "add", "admin", ips=[PREFIXES[1]])
     assert (again.status_code, list(again.json["errors"])) == (422, ["ips"])
-    assert len(show(as_, deployed)["ipv6_prefixes"]) == 2
+    assert len(get_instance(api_as, deployed)["ipv6_prefixes"]) == 2
 
 
-def test_a_prefix_is_no_primary_address_and_has_no_name(as_, deployed):
-    [prefix] = show(as_, deployed)["ipv6_prefixes"]
-    answer = change(as_, deployed, "set-primary", ips=[prefix["id"]])
+def test_a_prefix_is_no_primary_address_and_has_no_name(api_as, deployed):
+    [prefix] = get_instance(api_as, deployed)["ipv6_prefixes"]
+    answer = change_network(api_as, deployed, "set-primary", ips=[prefix["id"]])
     assert (answer.status_code, list(answer.json["errors"])) == (422, ["ips"])
-    assert as_("admin", "POST", f"/api/v1/ip/{prefix['id']}/rdns", json={"rdns": "a.example"}).status_code == 409
+    assert api_as("admin", "POST", f"/api/v1/ip/{prefix['id']}/rdns", json={"rdns": "a.example"}).status_code == 409
     path = f"/api/instance/{deployed.id}/ip/{prefix['id']}/rdns"
-    assert as_("owner", "POST", path, json={"rdns": "a.example"}).status_code == 404
+    assert api_as("owner", "POST", path, json={"rdns": "a.example"}).status_code == 404
 
 
-def test_prefixes_of_others_are_not_touched(as_, cast, deployed):
+def test_prefixes_of_others_are_not_touched(api_as, cast, deployed):
     theirs = cast.instance("outsider")
-    assert change(as_, theirs, "remove", ips=[PREFIXES[1]]).status_code == 404
-    assert change(as_, deployed, "remove", ips=[PREFIXES[1]]).status_code == 422
+    assert change_network(api_as, theirs, "remove", ips=[PREFIXES[1]]).status_code == 404
+    assert change_network(api_as, deployed, "remove", ips=[PREFIXES[1]]).status_code == 422
     assert [each.ip for each in session.get(Instance, theirs.id).prefixes] == PREFIXES[1:2]
 
 
-def test_an_instance_is_found_by_its_prefix_and_its_private_address(as_, cast, deployed):
+def test_an_instance_is_found_by_its_prefix_and_its_private_address(api_as, cast, deployed):
     cast.instance()
     for words in ("ip:2001:db8::/", "ip:10.20.0.1", "ip:10.20.0.1 ip:2001:db8::/64"):
-        found = as_("owner", "GET", "/api/instances", query_string={"search": words}).json["data"]
+        found = api_as("owner", "GET", "/api/instances", query_string={"search": words}).json["data"]
         assert [each["id"] for each in found] == [deployed.id], words
 
 
@@ -231,13 +231,13 @@ def test_an_instance_is_found_by_its_prefix_and_its_private_address(as_, cast, d
 
 
 def test_the_node_lets_the_guest_use_them(deployed, node):
-    [card] = node.cards_of(deployed.id)
+    [card] = node.nics_of(deployed.id)
     assert card["addresses"] == ["10.9.0.2", "10.20.0.1", "fd99::2"]
     assert card["prefixes"] == PREFIXES[:1]
 
 
-def test_the_guest_gets_the_first_address_of_its_prefix_and_its_private_one(cast, pools):
-    network = cloud_init.network_config(instances.by_id(cast.instance().id))
+def test_the_guest_gets_the_first_address_of_its_prefix_and_its_private_one(cast, address_pools):
+    network = cloud_init.build_network_config(instances.find_by_id(cast.instance().id))
     nic = network["ethernets"]["nic0"]
     assert nic["addresses"] == ["10.9.0.2/24", "fd99::2/64", "10.20.0.1/30", "2001:db8::1/64"]
     assert nic["routes"] == [{"to": "0.0.0.0/0", "via": "10.9.0.1"}, {"to": "::/0", "via": "fd99::1"}]
@@ -249,12 +249,12 @@ def test_a_private_router_is_only_for_those_without_a_public_one(cast):
     subnets.create(cast.location, name="routed", **routed)
     cast.plan.ipv6_prefixes = cast.plan.private_ipv4 = 1
     session.commit()
-    both = cloud_init.network_config(instances.by_id(cast.instance().id))["ethernets"]["nic0"]
+    both = cloud_init.build_network_config(instances.find_by_id(cast.instance().id))["ethernets"]["nic0"]
     assert both["routes"] == [{"to": "0.0.0.0/0", "via": "10.9.0.1"}, {"to": "::/0", "via": "fd99::1"}]
     assert both["nameservers"]["addresses"] == ["10.9.0.1", "fd00::5"]
     cast.plan.ipv4 = cast.plan.ipv6 = 0
     session.commit()
-    alone = cloud_init.network_config(instances.by_id(cast.instance().id))["ethernets"]["nic0"]
+    alone = cloud_init.build_network_config(instances.find_by_id(cast.instance().id))["ethernets"]["nic0"]
     assert alone["addresses"] == ["10.3.0.3/24", "2001:db8:0:2::1/64"]
     assert alone["routes"] == [
         {"to": "0.0.0.0/0", "via": "10.3.0.1"},
@@ -262,72 +262,76 @@ def test_a_private_router_is_only_for_those_without_a_public_one(cast):
     ]
 
 
-def test_a_location_without_public_networking_gives_private_addresses_alone(as_, cast, pools, work, node):
+def test_a_location_without_public_networking_gives_private_addresses_alone(
+    api_as, cast, address_pools, run_tasks, node
+):
     session.get(HypervisorGroup, cast.location.id).public_networking_enabled = False
     session.commit()
     instance = cast.instance()
-    item = show(as_, instance)
+    item = get_instance(api_as, instance)
     assert [card["kind"] for card in item["interfaces"]] == ["private"]
     assert (item["primary_public_ip"], item["primary_private_ip"]) == (None, {"ip": "10.20.0.1"})
     assert item["ipv6_prefixes"] == []
-    as_("owner", "POST", f"/api/instance/{instance.id}/deploy", json={"image_id": cast.image.id})
-    work()
-    assert [card["addresses"] for card in node.cards_of(instance.id)] == [["10.20.0.1"]]
+    api_as("owner", "POST", f"/api/instance/{instance.id}/deploy", json={"image_id": cast.image.id})
+    run_tasks()
+    assert [card["addresses"] for card in node.nics_of(instance.id)] == [["10.20.0.1"]]
     for body in ({}, {"ips": ["10.9.0.9"]}, {"kind": "routed"}):
-        assert change(as_, instance, "add", "admin", **body).status_code == 409
-    assert change(as_, instance, "add", "admin", kind="private").status_code == 200
+        assert change_network(api_as, instance, "add", "admin", **body).status_code == 409
+    assert change_network(api_as, instance, "add", "admin", kind="private").status_code == 200
 
 
-def test_what_was_made_without_public_networking_stays_so(as_, cast, pools, larger, work):
+def test_what_was_made_without_public_networking_stays_so(api_as, cast, address_pools, larger_plan, run_tasks):
     """Another plan brings private addresses, whatever the location offers to new instances by now."""
     group = session.get(HypervisorGroup, cast.location.id)
     group.public_networking_enabled = False
     session.commit()
     instance = cast.instance()
-    bare = larger("bare")
+    bare = larger_plan("bare")
     session.get(Plan, cast.plan.id).private_ipv4 = 0
     session.commit()
     alone = cast.instance()
-    assert (show(as_, alone)["interfaces"], alone.primary_interface) == ([], None)
+    assert (get_instance(api_as, alone)["interfaces"], alone.primary_interface) == ([], None)
     for each in (instance, alone):
-        as_("owner", "POST", f"/api/instance/{each.id}/deploy", json={"image_id": cast.image.id})
-    work()
+        api_as("owner", "POST", f"/api/instance/{each.id}/deploy", json={"image_id": cast.image.id})
+    run_tasks()
     session.get(HypervisorGroup, cast.location.id).public_networking_enabled = True
     session.commit()
-    assert to(as_, instance, larger("L", private_ipv4=2)).status_code == 200
+    assert change_plan(api_as, instance, larger_plan("L", private_ipv4=2)).status_code == 200
     assert [each.ip for each in session.get(Instance, instance.id).addresses] == ["10.20.0.1", "10.20.0.2"]
-    assert to(as_, alone, bare).status_code == 200
-    item = show(as_, alone)
+    assert change_plan(api_as, alone, bare).status_code == 200
+    item = get_instance(api_as, alone)
     assert ([card["kind"] for card in item["interfaces"]], item["primary_public_ip"]) == (
         ["public"],
         {"ip": "10.9.0.2"},
     )
 
 
-def test_rules_that_name_a_group_let_in_its_private_addresses_and_prefixes(as_, cast, deployed):
+def test_rules_that_name_a_group_let_in_its_private_addresses_and_prefixes(api_as, cast, deployed):
     """A member is meant with all that it may send from."""
-    group = as_("owner", "POST", "/api/security-groups", json={"name": "g"}).json["security_group"]["id"]
+    group = api_as("owner", "POST", "/api/security-groups", json={"name": "g"}).json["security_group"]["id"]
     for version in ("ipv4", "ipv6"):
         rule = {"direction": "ingress", "protocol": "all", "ip_version": version, "remote_group_id": group}
-        assert as_("owner", "POST", f"/api/security-group/{group}/rules", json=rule).status_code in (200, 201)
+        assert api_as("owner", "POST", f"/api/security-group/{group}/rules", json=rule).status_code in (200, 201)
     path = f"/api/security-group/{group}/attach-instances"
-    assert as_("owner", "POST", path, json={"instance_ids": [deployed.id]}).status_code == 200
-    let_in = {each.network for each in firewall.rules(instances.by_id(deployed.id)) if each.direction == "in"}
+    assert api_as("owner", "POST", path, json={"instance_ids": [deployed.id]}).status_code == 200
+    let_in = {
+        each.network for each in firewall.build_rules(instances.find_by_id(deployed.id)) if each.direction == "in"
+    }
     assert let_in == {"10.9.0.2/32", "10.20.0.1/32", "fd99::2/128", "2001:db8::/64"}
 
 
-def test_a_list_takes_the_same_queries_with_prefixes(as_, cast, pools, queries):
+def test_a_list_takes_the_same_queries_with_prefixes(api_as, cast, address_pools, queries):
     subnets.create(session.merge(cast.location), name="more", kind="routed", cidr="2001:db9::/48")
     session.get(Plan, cast.plan.id).private_ipv4 = 0
     session.commit()
     path = "/api/v1/instances"
     cast.instance()
-    as_("admin", "GET", path)
+    api_as("admin", "GET", path)
     queries.clear()
-    as_("admin", "GET", path)
+    api_as("admin", "GET", path)
     few = len(queries)
     for _ in range(12):
         cast.instance()
     queries.clear()
-    assert len(as_("admin", "GET", path).json["data"]) == 13
+    assert len(api_as("admin", "GET", path).json["data"]) == 13
     assert len(queries) == few

@@ -5,7 +5,7 @@ import pytest
 from panel.core.db import session
 from panel.models import Instance, Plan, Subnet
 from panel.services import subnets
-from tests.test_pages import PART, Outline
+from tests.test_pages import PARTIAL_HEADERS, HtmlOutline
 
 POOL, PREFIX, PRIVATE = "2001:db8::/48", "2001:db8::/64", "10.20.0.1"
 
@@ -19,11 +19,11 @@ def instance(cast):
     return cast.instance()
 
 
-def test_the_network_tab_shows_them_and_gives_them_back(browse, instance):
-    browser, change = browse("owner"), f"/instances/{instance.id}/ips"
+def test_the_network_tab_shows_them_and_gives_them_back(browser_as, instance):
+    browser, change = browser_as("owner"), f"/instances/{instance.id}/ips"
     tab = f"/instances/{instance.id}/network"
     page = browser.get(tab).text
-    assert Outline(page).open == []
+    assert HtmlOutline(page).open == []
     assert (PREFIX in page, PRIVATE in page, "Routed" in page, "Private" in page) == (True,) * 4
     assert "that the plan comes with" not in page
     for each in (PREFIX, PRIVATE):
@@ -38,39 +38,41 @@ def test_the_network_tab_shows_them_and_gives_them_back(browse, instance):
     assert "that the plan comes with" not in browser.get(tab).text
 
 
-def test_the_overview_tells_of_them(browse, instance):
-    page = browse("owner").get(f"/instances/{instance.id}").text
+def test_the_overview_tells_of_them(browser_as, instance):
+    page = browser_as("owner").get(f"/instances/{instance.id}").text
     assert ("IPv6 prefix" in page, PREFIX in page, "Private IPv4" in page, PRIVATE in page) == (True,) * 4
 
 
-def test_whoever_creates_an_instance_sees_what_comes_with_the_plan(browse, cast, instance):
-    page = browse("owner").get("/instances/new").text
+def test_whoever_creates_an_instance_sees_what_comes_with_the_plan(browser_as, cast, instance):
+    page = browser_as("owner").get("/instances/new").text
     assert "1 IPv4, 1 IPv6, 1 IPv6 prefix, 1 private IPv4" in page
     session.get(Plan, cast.plan.id).ipv6_prefixes = 0
     session.commit()
     wanted = {"look": "1", "location_id": cast.location.id, "plan_id": cast.plan.id}
-    part = browse("owner").post("/instances/new", data=wanted, headers=PART).text
+    part = browser_as("owner").post("/instances/new", data=wanted, headers=PARTIAL_HEADERS).text
     assert ("1 IPv4, 1 IPv6, 1 private IPv4" in part, "<html" in part) == (True, False)
 
 
-def test_operators_give_and_take_them(browse, instance):
-    browser, path = browse("admin"), f"/admin/instances/{instance.id}"
+def test_operators_give_and_take_them(browser_as, instance):
+    browser, path = browser_as("admin"), f"/admin/instances/{instance.id}"
     page = browser.get(f"{path}/network").text
-    assert Outline(page).open == []
-    for shown in (page, browser.get(f"{path}/network", headers=PART).text):
+    assert HtmlOutline(page).open == []
+    for shown in (page, browser.get(f"{path}/network", headers=PARTIAL_HEADERS).text):
         assert (PREFIX in shown, PRIVATE in shown) == (True, True)
     assert PREFIX in browser.get(path).text
-    browser.post(f"{path}/ips", data={"action": "remove", "ips": PREFIX}, headers=PART)
+    browser.post(f"{path}/ips", data={"action": "remove", "ips": PREFIX}, headers=PARTIAL_HEADERS)
     assert session.get(Instance, instance.id).prefixes == []
-    browser.post(f"{path}/ips", data={"action": "add", "kind": "routed", "family": "4", "ips": ""}, headers=PART)
+    browser.post(
+        f"{path}/ips", data={"action": "add", "kind": "routed", "family": "4", "ips": ""}, headers=PARTIAL_HEADERS
+    )
     browser.post(f"{path}/ips", data={"action": "add", "kind": "private", "family": "4", "ips": "10.20.0.5"})
     found = session.get(Instance, instance.id)
     assert [each.ip for each in found.prefixes] == [PREFIX]
     assert {each.ip for each in found.addresses if each.kind == "private"} == {PRIVATE, "10.20.0.5"}
 
 
-def test_operators_add_a_pool_of_prefixes(browse, cast):
-    operator = browse("admin")
+def test_operators_add_a_pool_of_prefixes(browser_as, cast):
+    operator = browser_as("admin")
     sent = {"name": "pool", "hypervisor_group_id": cast.location.id, "kind": "routed", "cidr": POOL, "enabled": "true"}
     for wrong, field in (({"delegated_length": "40"}, "delegated_length"), ({"kind": "private"}, "kind")):
         answer = operator.post("/admin/subnets/new", data={**sent, **wrong})
@@ -83,25 +85,25 @@ def test_operators_add_a_pool_of_prefixes(browse, cast):
     cast.instance()
     page = operator.get(f"/admin/subnets/{subnet.id}").text
     assert ("2001:db8::/56" in page, "1 prefix in use" in page, "256 of /56 in all" in page) == (True, True, True)
-    for headers in ({}, PART):
+    for headers in ({}, PARTIAL_HEADERS):
         assert "Routed" in operator.get("/admin/subnets", headers=headers).text
         assert "2001:db8::/56" in operator.get(f"/admin/subnets/{subnet.id}", headers=headers).text
 
 
-def test_operators_say_how_many_come_with_a_plan(browse, cast):
-    operator, plan = browse("admin"), cast.plan
+def test_operators_say_how_many_come_with_a_plan(browser_as, cast):
+    operator, plan = browser_as("admin"), cast.plan
     values = {"ipv6_prefixes": "2", "private_ipv4": "1"}
     assert operator.post(f"/admin/plans/{plan.id}", data=values).status_code == 303
     found = session.get(Plan, plan.id)
     assert (found.ipv6_prefixes, found.private_ipv4, found.ipv4) == (2, 1, 1)
-    for headers in ({}, PART):
+    for headers in ({}, PARTIAL_HEADERS):
         assert "1 v4, 1 v6, 2 prefixes, 1 private" in operator.get("/admin/plans", headers=headers).text
     wrong = operator.post(f"/admin/plans/{plan.id}", data={"ipv6_prefixes": "17"})
     assert (wrong.status_code, 'id="wrong-ipv6_prefixes"' in wrong.text) == (422, True)
     assert 'value="2"' in operator.get(f"/admin/plans/{plan.id}").text
 
 
-def test_the_header_names_what_the_instance_is_known_by(browse, cast):
+def test_the_header_names_what_the_instance_is_known_by(browser_as, cast):
     """Not a private address, though it sorts first; only where there is no other one."""
     subnets.create(cast.location, name="private", kind="private", cidr="10.2.0.0/28")
     cast.plan.private_ipv4 = 1
@@ -109,12 +111,12 @@ def test_the_header_names_what_the_instance_is_known_by(browse, cast):
     instance = cast.instance()
     header = lambda page: page.partition('class="tabs"')[0]  # noqa: E731
     for who, path in (("owner", "/instances"), ("admin", "/admin/instances")):
-        assert "10.9.0.2" in browse(who).get(path).text
-        assert "10.2.0.1" not in browse(who).get(path).text
-    page = header(browse("owner").get(f"/instances/{instance.id}").text)
+        assert "10.9.0.2" in browser_as(who).get(path).text
+        assert "10.2.0.1" not in browser_as(who).get(path).text
+    page = header(browser_as("owner").get(f"/instances/{instance.id}").text)
     assert ("10.9.0.2" in page, "fd99::2" in page, "10.2.0.1" in page) == (True, True, False)
     session.get(Plan, cast.plan.id).ipv4 = session.get(Plan, cast.plan.id).ipv6 = 0
     session.commit()
     alone = cast.instance()
-    assert "10.2.0.2" in header(browse("owner").get(f"/instances/{alone.id}").text)
-    assert "10.2.0.2" in browse("owner").get("/instances").text
+    assert "10.2.0.2" in header(browser_as("owner").get(f"/instances/{alone.id}").text)
+    assert "10.2.0.2" in browser_as("owner").get("/instances").text

@@ -8,16 +8,16 @@ from panel.core import jobs
 from panel.core.db import session
 from panel.models import Hypervisor, Instance
 from panel.services import hypervisors, instances
-from tests.conftest import work_off
-from tests.test_pages import PART
+from tests.conftest import run_queued_calls
+from tests.test_pages import PARTIAL_HEADERS
 
 INSTANCES = "/admin/instances"
 SCRIPT = {"Accept": "application/json"}
 
 
 @pytest.fixture
-def operator(browse):
-    return browse("admin")
+def operator(browser_as):
+    return browser_as("admin")
 
 
 @pytest.fixture
@@ -26,9 +26,9 @@ def order(cast):
 
 
 @pytest.fixture
-def workers(monkeypatch):
+def inline_workers(monkeypatch):
     """Somebody works while a request waits."""
-    monkeypatch.setattr(jobs.time, "sleep", lambda _: work_off())
+    monkeypatch.setattr(jobs.time, "sleep", lambda _: run_queued_calls())
 
 
 def test_the_list_has_everybodys_with_owner_and_node(operator, cast):
@@ -45,8 +45,8 @@ def test_the_list_has_everybodys_with_owner_and_node(operator, cast):
     assert f"/admin/hypervisors/{cast.node.id}" in page
 
 
-def test_an_instance_is_created_and_its_password_shown_once(operator, cast, order, workers):
-    answer = operator.post(f"{INSTANCES}/new", data={**order, "image_id": cast.image.id}, headers=PART)
+def test_an_instance_is_created_and_its_password_shown_once(operator, cast, order, inline_workers):
+    answer = operator.post(f"{INSTANCES}/new", data={**order, "image_id": cast.image.id}, headers=PARTIAL_HEADERS)
     instance = session.query(Instance).one()
     assert answer.status_code == 200
     assert "it is shown this once" in answer.text
@@ -114,24 +114,24 @@ def test_mistakes_stand_beside_their_fields(operator, cast, order):
     assert session.query(Instance).count() == 0
 
 
-def test_power(operator, cast, order, work, workers):
+def test_admin_page_power_actions(operator, cast, order, run_tasks, inline_workers):
     operator.post(f"{INSTANCES}/new", data={**order, "image_id": cast.image.id})
-    work()
+    run_tasks()
     instance = session.query(Instance).one()
-    power = lambda action: operator.post(f"{INSTANCES}/{instance.id}/power/{action}", headers=PART)  # noqa: E731
+    power = lambda action: operator.post(f"{INSTANCES}/{instance.id}/power/{action}", headers=PARTIAL_HEADERS)  # noqa: E731
     assert power("poweroff").headers["HX-Trigger"] == "changed"
-    work()
+    run_tasks()
     assert instance.state == "stopped"
     assert "is so already" in power("poweroff").text
     assert "is not running" in power("restart").text
     power("start")
-    work()
+    run_tasks()
     assert instance.state == "running"
     assert power("explode").status_code == 404
     assert session.query(Instance).one().tasks[0].actor == "admin@example.com"
 
 
-def test_destroying_asks_for_the_name(operator, cast, work):
+def test_destroying_asks_for_the_name(operator, cast, run_tasks):
     instance = cast.instance()
     page = operator.get(f"{INSTANCES}/{instance.id}/settings").text
     assert f'placeholder="Type {instance.name}"' in page
@@ -139,7 +139,7 @@ def test_destroying_asks_for_the_name(operator, cast, work):
     assert (refused.status_code, "Nothing was destroyed" in refused.text) == (422, True)
     answer = operator.post(f"{INSTANCES}/{instance.id}/destroy", data={"typed": f" {instance.name} "})
     assert answer.headers["Location"].startswith("/admin/tasks/")
-    work()
+    run_tasks()
     assert session.query(Instance).count() == 0
     assert "Done" in operator.get(answer.headers["Location"]).text
 

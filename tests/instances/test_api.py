@@ -20,17 +20,19 @@ def wanted(cast):
 
 
 @pytest.fixture
-def running(as_, cast, work):
+def running(api_as, cast, run_tasks):
     """A deployed instance of the owner."""
     instance = cast.instance(hostname="web.example.com")
-    as_("owner", "POST", f"/api/instance/{instance.id}/deploy", json={"image_id": cast.image.id, "password": "x" * 9})
-    work()
+    api_as(
+        "owner", "POST", f"/api/instance/{instance.id}/deploy", json={"image_id": cast.image.id, "password": "x" * 9}
+    )
+    run_tasks()
     return instance
 
 
-def test_the_main_job(as_, cast, wanted, work, node):
+def test_instance_create_and_deploy(api_as, cast, wanted, run_tasks, node):
     """INS-01, INS-02, INS-04 to INS-06, INS-08, INS-10, INS-55, INS-67: the two steps of both public clients."""
-    made = as_("owner", "POST", "/api/cloud-service/instances", json=wanted)
+    made = api_as("owner", "POST", "/api/cloud-service/instances", json=wanted)
     assert made.status_code == 200
     instance = made.json["instance"]
     assert re.fullmatch(r"[0-9a-f]{8}-([0-9a-f]{4}-){3}[0-9a-f]{12}", instance["id"])
@@ -39,40 +41,40 @@ def test_the_main_job(as_, cast, wanted, work, node):
     assert instance["display_name"]
     assert instance["hostname"]
     assert instance["vnc_password"] is None
-    deploy = as_("owner", "POST", f"/api/instance/{instance['id']}/deploy", json={"image_id": cast.image.id})
+    deploy = api_as("owner", "POST", f"/api/instance/{instance['id']}/deploy", json={"image_id": cast.image.id})
     assert deploy.json.keys() == {"success", "message", "task_id", "password"}
     address = f"/api/instance/{instance['id']}/task/{deploy.json['task_id']}"
-    assert as_("owner", "GET", address).json["task"]["status"] == "queued"
-    work()
-    done = as_("owner", "GET", address).json
+    assert api_as("owner", "GET", address).json["task"]["status"] == "queued"
+    run_tasks()
+    done = api_as("owner", "GET", address).json
     assert (done["task"]["status"], done["task"]["progress"], done["task"]["error"]) == ("completed", 100, None)
     assert [line["message"] for line in done["logs"]][-1] == "Starting"
-    shown = as_("owner", "GET", f"/api/instance/{instance['id']}").json
+    shown = api_as("owner", "GET", f"/api/instance/{instance['id']}").json
     assert (shown["state"], shown["status"], shown["deployed"]) == ("running", 1, True)
     assert [machine.id for machine in node.machines()] == [instance["id"]]
-    gone = as_("owner", "DELETE", f"/api/cloud-service/instances/{instance['id']}")
+    gone = api_as("owner", "DELETE", f"/api/cloud-service/instances/{instance['id']}")
     assert gone.json["task_id"]
-    work()
-    assert as_("owner", "GET", f"/api/instance/{instance['id']}").status_code == 404
+    run_tasks()
+    assert api_as("owner", "GET", f"/api/instance/{instance['id']}").status_code == 404
     assert (node.machines(), len(node.disks("default"))) == ([], 1)  # the image stays
-    assert as_("owner", "GET", address).json["task"]["status"] == "completed"
+    assert api_as("owner", "GET", address).json["task"]["status"] == "completed"
 
 
-def test_a_create_hands_out_addresses_and_a_destroy_frees_them(as_, cast, wanted, work):
-    first = as_("owner", "POST", "/api/cloud-service/instances", json=wanted).json["instance"]
+def test_a_create_hands_out_addresses_and_a_destroy_frees_them(api_as, cast, wanted, run_tasks):
+    first = api_as("owner", "POST", "/api/cloud-service/instances", json=wanted).json["instance"]
     assert first["primary_public_ip"] == {"ip": "10.9.0.2"}
     assert first["primary_public_ipv6"] == {"ip": "fd99::2"}
-    second = as_("owner", "POST", "/api/cloud-service/instances", json=wanted).json["instance"]
+    second = api_as("owner", "POST", "/api/cloud-service/instances", json=wanted).json["instance"]
     assert second["primary_public_ip"] == {"ip": "10.9.0.3"}
-    as_("owner", "DELETE", f"/api/cloud-service/instances/{first['id']}")
-    work()
-    third = as_("owner", "POST", "/api/cloud-service/instances", json=wanted).json["instance"]
+    api_as("owner", "DELETE", f"/api/cloud-service/instances/{first['id']}")
+    run_tasks()
+    third = api_as("owner", "POST", "/api/cloud-service/instances", json=wanted).json["instance"]
     assert (third["primary_public_ip"], third["primary_public_ipv6"]) == ({"ip": "10.9.0.2"}, {"ip": "fd99::2"})
 
 
-def test_the_item_has_what_clients_need(as_, running):
+def test_the_item_has_what_clients_need(api_as, running):
     """INS-12, INS-17, INS-25, INS-27, INS-28, INS-30, INS-32, INS-33 and the provider's computed fields"""
-    item = as_("owner", "GET", f"/api/instance/{running.id}").json
+    item = api_as("owner", "GET", f"/api/instance/{running.id}").json
     for number in ("cpu_cores", "ram", "status"):
         assert isinstance(item[number], int)
     assert isinstance(item["enable_vnc"], bool)
@@ -81,15 +83,15 @@ def test_the_item_has_what_clients_need(as_, running):
     assert "used_bandwidth" not in item
     assert item["tasks"][0]["kind"] == "instance_deploy"
     assert {"source_backup_id", "source_backup_at"} <= item["tasks"][0].keys()
-    row = as_("owner", "GET", "/api/instances").json["data"][0]
+    row = api_as("owner", "GET", "/api/instances").json["data"][0]
     assert "notes" in row
     assert row.items() <= {**item, "updated_at": row["updated_at"]}.items()
 
 
-def test_patch(as_, cast):
+def test_instance_patch_changes_fields(api_as, cast):
     """INS-03, INS-13, INS-14, INS-23, INS-24, INS-34, INS-35"""
     path = f"/api/instance/{cast.instance().id}"
-    before = as_("owner", "GET", path).json
+    before = api_as("owner", "GET", path).json
     changes = {
         "display_name": "Shop",
         "hostname": "shop.example",
@@ -97,43 +99,43 @@ def test_patch(as_, cast):
         "boot": "cdrom,disk",
         "enable_smtp": False,
     }
-    answer = as_("owner", "PATCH", path, json=changes)
+    answer = api_as("owner", "PATCH", path, json=changes)
     assert answer.json.keys() == {"success", "message", "instance"}
     assert changes.items() <= answer.json["instance"].items()
     assert answer.json["instance"]["name"] == before["name"]
-    assert as_("owner", "PATCH", path, json={"notes": None}).json["instance"]["notes"] is None
-    refused = as_("owner", "PATCH", path, json={"notes": "kept out", "name": "h1"})
+    assert api_as("owner", "PATCH", path, json={"notes": None}).json["instance"]["notes"] is None
+    refused = api_as("owner", "PATCH", path, json={"notes": "kept out", "name": "h1"})
     assert refused.status_code == 422
     assert "display_name, hostname, notes" in refused.json["errors"]["name"][0]
-    assert as_("owner", "GET", path).json["notes"] is None
+    assert api_as("owner", "GET", path).json["notes"] is None
 
 
 @pytest.mark.parametrize(("who", "path"), [("owner", "/api/instance/{}"), ("admin", "/api/v1/instance/{}")])
-def test_empty_names_mean_unchanged_and_empty_notes_clear_them(as_, cast, who, path):
+def test_empty_names_mean_unchanged_and_empty_notes_clear_them(api_as, cast, who, path):
     """Acceptance C1: the public provider sends `""` for the one of the two names that it does not know."""
     instance = cast.instance(display_name="Shown", hostname="tf1.example.com")
-    patch = lambda body: as_(who, "PATCH", path.format(instance.id), json=body)  # noqa: E731
+    patch = lambda body: api_as(who, "PATCH", path.format(instance.id), json=body)  # noqa: E731
     assert patch({"display_name": "", "hostname": "tf2.example.com", "notes": "n"}).status_code == 200
     assert (instance.display_name, instance.hostname, instance.notes) == ("Shown", "tf2.example.com", "n")
     assert patch({"display_name": "Other", "hostname": "", "notes": ""}).status_code == 200
     assert (instance.display_name, instance.hostname, instance.notes) == ("Other", "tf2.example.com", None)
 
 
-def test_the_page_does_not_accept_an_empty_name(browse, cast):
+def test_the_page_does_not_accept_an_empty_name(browser_as, cast):
     instance = cast.instance(hostname="a.example")
-    browse("owner").post(f"/instances/{instance.id}/rename", data={"display_name": ""})
+    browser_as("owner").post(f"/instances/{instance.id}/rename", data={"display_name": ""})
     assert instance.display_name
 
 
 @pytest.mark.parametrize("name", HOSTNAMES_RIGHT)
-def test_hostnames_that_are_right(as_, cast, name):
+def test_hostnames_that_are_right(api_as, cast, name):
     """LIM-04 to LIM-08"""
-    answer = as_("owner", "PATCH", f"/api/instance/{cast.instance().id}", json={"hostname": name})
+    answer = api_as("owner", "PATCH", f"/api/instance/{cast.instance().id}", json={"hostname": name})
     assert (answer.status_code, answer.json["instance"]["hostname"]) == (200, name)
 
 
 @pytest.mark.parametrize("name", HOSTNAMES_WRONG)
-def test_hostnames_that_are_wrong(as_, cast, wanted, name):
+def test_hostnames_that_are_wrong(api_as, cast, wanted, name):
     """LIM-04 to LIM-09, ERR-01, ERR-05"""
     instance = cast.instance()
     for method, path, body in (
@@ -141,7 +143,7 @@ def test_hostnames_that_are_wrong(as_, cast, wanted, name):
         ("POST", "/api/cloud-service/instances", wanted),
         ("POST", f"/api/instance/{instance.id}/deploy", {"image_id": cast.image.id}),
     )[name == "" :]:  # in a PATCH an empty name means unchanged
-        answer = as_("owner", method, path, json={**body, "hostname": name})
+        answer = api_as("owner", method, path, json={**body, "hostname": name})
         assert answer.status_code == 422
         assert isinstance(answer.json["errors"]["hostname"], list)
         if isinstance(name, str):
@@ -165,9 +167,9 @@ def test_hostnames_that_are_wrong(as_, cast, wanted, name):
         ("vnc_keymap", ["de"]),
     ],
 )
-def test_bad_values_name_their_field(as_, cast, field, value):
+def test_bad_values_name_their_field(api_as, cast, field, value):
     """ERR-07, INS-19"""
-    answer = as_("owner", "PATCH", f"/api/instance/{cast.instance().id}", json={field: value})
+    answer = api_as("owner", "PATCH", f"/api/instance/{cast.instance().id}", json={field: value})
     assert (answer.status_code, list(answer.json["errors"])) == (422, [field])
 
 
@@ -182,15 +184,15 @@ def test_bad_values_name_their_field(as_, cast, field, value):
         ({"image_id": "x"}, "image_id"),
     ],
 )
-def test_a_create_with_a_bad_field_makes_nothing(as_, wanted, change, field):
-    answer = as_("owner", "POST", "/api/cloud-service/instances", json={**wanted, **change})
+def test_a_create_with_a_bad_field_makes_nothing(api_as, wanted, change, field):
+    answer = api_as("owner", "POST", "/api/cloud-service/instances", json={**wanted, **change})
     assert (answer.status_code, list(answer.json["errors"])) == (422, [field])
-    assert as_("owner", "GET", "/api/instances").json["total"] == 0
+    assert api_as("owner", "GET", "/api/instances").json["total"] == 0
 
 
-def test_a_location_may_be_called_a_hypervisor_group(as_, wanted):
+def test_a_location_may_be_called_a_hypervisor_group(api_as, wanted):
     body = {"hypervisor_group_id": wanted["location_id"], "plan_id": wanted["plan_id"]}
-    assert as_("owner", "POST", "/api/cloud-service/instances", json=body).status_code == 200
+    assert api_as("owner", "POST", "/api/cloud-service/instances", json=body).status_code == 200
 
 
 def exhaust_addresses(family):
@@ -221,37 +223,37 @@ def close_node(_):
         (close_node, 0, "hypervisor_not_available"),
     ],
 )
-def test_capacity_refusals(as_, cast, wanted, exhaust, family, reason, create):
+def test_capacity_refusals(api_as, cast, wanted, exhaust, family, reason, create):
     """INS-69 to INS-71, INS-74, INS-75, ERR-08: a reason and no internals; nothing is kept"""
     exhaust(family)
     session.commit()
-    answer = as_("owner", "POST", f"/api/{create}/instances", json=wanted)
+    answer = api_as("owner", "POST", f"/api/{create}/instances", json=wanted)
     assert (answer.status_code, answer.json["reason"]) == (422, reason)
     assert "node-1" not in answer.text
     assert "10.9" not in answer.text
-    assert as_("owner", "GET", "/api/instances").json["total"] == 0
+    assert api_as("owner", "GET", "/api/instances").json["total"] == 0
     assert session.scalar(select(Address).where(Address.interface_id.is_not(None))) is None
 
 
-def test_the_last_address_is_given_once(as_, cast, wanted):
+def test_the_last_address_is_given_once(api_as, cast, wanted):
     subnet = session.scalar(select(Subnet).where(Subnet.family == 4))
-    for address in session.scalars(subnets.free(subnet)).all()[1:]:
-        subnets.reserve(address, True)
+    for address in session.scalars(subnets.select_free(subnet)).all()[1:]:
+        subnets.set_reserved(address, True)
     session.commit()
-    assert as_("owner", "POST", "/api/cloud-service/instances", json=wanted).status_code == 200
-    assert as_("owner", "POST", "/api/cloud-service/instances", json=wanted).json["reason"] == "ipv4_not_available"
+    assert api_as("owner", "POST", "/api/cloud-service/instances", json=wanted).status_code == 200
+    assert api_as("owner", "POST", "/api/cloud-service/instances", json=wanted).json["reason"] == "ipv4_not_available"
 
 
-def test_power(as_, running, work):
+def test_instance_power_actions(api_as, running, run_tasks):
     """§4.3: idempotent where it is so already, refused where it makes no sense"""
 
     def power(action):
-        answer = as_("owner", "POST", f"/api/instance/{running.id}/power/{action}")
-        work()
+        answer = api_as("owner", "POST", f"/api/instance/{running.id}/power/{action}")
+        run_tasks()
         return answer.status_code, answer.json.get("reason"), "task_id" in answer.json
 
     def state():
-        return as_("owner", "GET", f"/api/instance/{running.id}").json["state"]
+        return api_as("owner", "GET", f"/api/instance/{running.id}").json["state"]
 
     assert power("start") == (200, None, False)
     assert power("restart") == (200, None, True)
@@ -270,92 +272,92 @@ def test_power(as_, running, work):
     assert all(a.data["status"] == b.data["previous"] for a, b in pairwise(changes))
 
 
-def test_nothing_but_a_deploy_before_the_deploy(as_, cast):
+def test_nothing_but_a_deploy_before_the_deploy(api_as, cast):
     path = f"/api/instance/{cast.instance().id}"
     for action in ("start", "stop", "shutdown", "restart", "poweroff"):
-        answer = as_("owner", "POST", f"{path}/power/{action}")
+        answer = api_as("owner", "POST", f"{path}/power/{action}")
         assert (answer.status_code, answer.json["reason"]) == (409, "not_deployed")
 
 
-def test_one_exclusive_task_at_a_time(as_, cast):
+def test_one_exclusive_task_at_a_time(api_as, cast):
     path = f"/api/instance/{cast.instance().id}"
     body = {"image_id": cast.image.id}
-    assert as_("owner", "POST", f"{path}/deploy", json=body).status_code == 200
-    again = as_("owner", "POST", f"{path}/deploy", json=body)
+    assert api_as("owner", "POST", f"{path}/deploy", json=body).status_code == 200
+    again = api_as("owner", "POST", f"{path}/deploy", json=body)
     assert (again.status_code, again.json["reason"]) == (409, "task_running")
-    assert as_("owner", "POST", f"{path}/power/start").json["reason"] == "task_running"
+    assert api_as("owner", "POST", f"{path}/power/start").json["reason"] == "task_running"
 
 
-def test_suspended_instances_refuse(as_, running):
+def test_suspended_instances_refuse(api_as, running):
     """INS-09"""
     session.get(Instance, running.id).suspended_reason = "admin"
     session.commit()
-    shown = as_("owner", "GET", f"/api/instance/{running.id}").json
+    shown = api_as("owner", "GET", f"/api/instance/{running.id}").json
     assert (shown["state"], shown["status"]) == ("suspended", 2)
     for method, path in (("POST", "/api/instance/{}/power/stop"), ("DELETE", "/api/cloud-service/instances/{}")):
-        answer = as_("owner", method, path.format(running.id))
+        answer = api_as("owner", method, path.format(running.id))
         assert (answer.status_code, answer.json["reason"]) == (409, "suspended")
 
 
-def test_protection_stops_a_destroy(as_, running, work):
+def test_protection_stops_a_destroy(api_as, running, run_tasks):
     """INS-21, INS-22, OP-10, OP-21"""
-    as_("owner", "PATCH", f"/api/instance/{running.id}", json={"protection_enabled": True})
+    api_as("owner", "PATCH", f"/api/instance/{running.id}", json={"protection_enabled": True})
     for who, path in (("owner", "/api/cloud-service/instances/"), ("admin", "/api/v1/instance/")):
-        answer = as_(who, "DELETE", path + running.id)
+        answer = api_as(who, "DELETE", path + running.id)
         assert (answer.status_code, answer.json["reason"]) == (409, "protection_enabled")
-    as_("owner", "PATCH", f"/api/instance/{running.id}", json={"protection_enabled": False})
-    assert as_("owner", "DELETE", f"/api/cloud-service/instances/{running.id}").status_code == 200
-    work()
-    assert as_("owner", "GET", f"/api/instance/{running.id}").status_code == 404
+    api_as("owner", "PATCH", f"/api/instance/{running.id}", json={"protection_enabled": False})
+    assert api_as("owner", "DELETE", f"/api/cloud-service/instances/{running.id}").status_code == 200
+    run_tasks()
+    assert api_as("owner", "GET", f"/api/instance/{running.id}").status_code == 404
 
 
-def test_a_second_destroy_is_the_first(as_, running, work):
-    first = as_("owner", "DELETE", f"/api/cloud-service/instances/{running.id}").json
-    assert as_("owner", "DELETE", f"/api/cloud-service/instances/{running.id}").json == first
-    work()
+def test_a_second_destroy_is_the_first(api_as, running, run_tasks):
+    first = api_as("owner", "DELETE", f"/api/cloud-service/instances/{running.id}").json
+    assert api_as("owner", "DELETE", f"/api/cloud-service/instances/{running.id}").json == first
+    run_tasks()
 
 
-def test_a_failed_deploy_says_why_and_can_be_sent_again(as_, cast, work, node):
+def test_a_failed_deploy_says_why_and_can_be_sent_again(api_as, cast, run_tasks, node):
     instance = cast.instance()
     node.fault("define", "refuse", count=1)
     path = f"/api/instance/{instance.id}"
-    task_id = as_("owner", "POST", f"{path}/deploy", json={"image_id": cast.image.id}).json["task_id"]
-    work()
-    task = as_("owner", "GET", f"{path}/task/{task_id}").json["task"]
+    task_id = api_as("owner", "POST", f"{path}/deploy", json={"image_id": cast.image.id}).json["task_id"]
+    run_tasks()
+    task = api_as("owner", "GET", f"{path}/task/{task_id}").json["task"]
     assert task["status"] == "failed"
     assert task["error"]
-    shown = as_("owner", "GET", path).json
+    shown = api_as("owner", "GET", path).json
     assert (shown["state"], shown["last_error"]) == ("pending", task["error"])
     assert node.machines() == []
     assert instance.disks[0].name not in [disk.name for disk in node.disks("default")]
-    as_("owner", "POST", f"{path}/deploy", json={"image_id": cast.image.id})
-    work()
-    assert as_("owner", "GET", path).json["state"] == "running"
+    api_as("owner", "POST", f"{path}/deploy", json={"image_id": cast.image.id})
+    run_tasks()
+    assert api_as("owner", "GET", path).json["state"] == "running"
 
 
-def test_deploy_events_name_the_asker(as_, running):
+def test_deploy_events_name_the_asker(api_as, running):
     kinds = session.scalars(select(Event).where(Event.resource_id == running.id).order_by(Event.id)).all()
     assert [event.kind for event in kinds] == ["instance.created", "instance.deployed"]
     assert kinds[1].actor == "owner@example.com"
 
 
-def test_keys_and_passwords(as_, cast, work, node):
+def test_keys_and_passwords(api_as, cast, run_tasks, node):
     """INS-47, INS-48, INS-51, INS-54, OP-14"""
-    mine = as_("owner", "POST", "/api/ssh-key/generate", json={"name": "a", "algorithm": "ed25519"}).json["ssh_key"]
-    other = as_("outsider", "POST", "/api/ssh-key/generate", json={"name": "b", "algorithm": "rsa"}).json["ssh_key"]
+    mine = api_as("owner", "POST", "/api/ssh-key/generate", json={"name": "a", "algorithm": "ed25519"}).json["ssh_key"]
+    other = api_as("outsider", "POST", "/api/ssh-key/generate", json={"name": "b", "algorithm": "rsa"}).json["ssh_key"]
     body = {"image_id": cast.image.id}
     path = f"/api/instance/{cast.instance().id}/deploy"
-    foreign = as_("owner", "POST", path, json={**body, "ssh_keys": [mine["id"], other["id"]]})
+    foreign = api_as("owner", "POST", path, json={**body, "ssh_keys": [mine["id"], other["id"]]})
     assert (foreign.status_code, list(foreign.json["errors"])) == (422, ["ssh_keys"])
-    alias = as_("owner", "POST", path, json={**body, "ssh_key_id": other["id"]})
+    alias = api_as("owner", "POST", path, json={**body, "ssh_key_id": other["id"]})
     assert (alias.status_code, list(alias.json["errors"])) == (422, ["ssh_key_id"])
     for wrong in (7, [7], {"a": 1}):
-        assert as_("owner", "POST", path, json={**body, "ssh_key_id": wrong}).status_code == 422
-    answer = as_("owner", "POST", path, json={**body, "ssh_key_id": mine["id"]})
+        assert api_as("owner", "POST", path, json={**body, "ssh_key_id": wrong}).status_code == 422
+    answer = api_as("owner", "POST", path, json={**body, "ssh_key_id": mine["id"]})
     assert answer.status_code == 200
     assert "password" not in answer.json
-    work()
-    by_admin = as_(
+    run_tasks()
+    by_admin = api_as(
         "admin", "POST", f"/api/v1/instance/{cast.instance().id}/deploy", json={**body, "ssh_keys": [other["id"]]}
     )
     assert by_admin.json["data"].keys() == {"task_id"}
@@ -373,43 +375,43 @@ def test_keys_and_passwords(as_, cast, work, node):
         ("image_id", "nosuch"),
     ],
 )
-def test_bad_deploys_name_their_field(as_, cast, field, value):
+def test_bad_deploys_name_their_field(api_as, cast, field, value):
     """INS-52"""
     body = {"image_id": cast.image.id, field: value}
-    answer = as_("owner", "POST", f"/api/instance/{cast.instance().id}/deploy", json=body)
+    answer = api_as("owner", "POST", f"/api/instance/{cast.instance().id}/deploy", json=body)
     assert (answer.status_code, list(answer.json["errors"])) == (422, [field])
 
 
-def test_the_cloudcfg_limit_counts_characters(as_, cast):
+def test_the_cloudcfg_limit_counts_characters(api_as, cast):
     """INS-52, INS-53"""
     body = {"image_id": cast.image.id, "cloudcfg": "#" + "é" * 65535}
-    assert as_("owner", "POST", f"/api/instance/{cast.instance().id}/deploy", json=body).status_code == 200
+    assert api_as("owner", "POST", f"/api/instance/{cast.instance().id}/deploy", json=body).status_code == 200
 
 
-def test_a_deploy_secret_is_encrypted_and_forgotten(as_, cast, work):
+def test_a_deploy_secret_is_encrypted_and_forgotten(api_as, cast, run_tasks):
     body = {"image_id": cast.image.id, "password": "a secret of mine"}
-    answer = as_("owner", "POST", f"/api/instance/{cast.instance().id}/deploy", json=body)
+    answer = api_as("owner", "POST", f"/api/instance/{cast.instance().id}/deploy", json=body)
     raw = session.connection().exec_driver_sql("select secret, arguments from tasks").one()
     assert raw[0]
     assert "a secret of mine" not in str(raw)
-    work()
+    run_tasks()
     assert session.get(Task, answer.json["task_id"]).secret is None
 
 
-def test_an_image_that_does_not_fit(as_, cast):
+def test_an_image_that_does_not_fit(api_as, cast):
     cast.image.min_disk = 999
     session.commit()
     instance = cast.instance()
-    answer = as_("owner", "POST", f"/api/instance/{instance.id}/deploy", json={"image_id": cast.image.id})
+    answer = api_as("owner", "POST", f"/api/instance/{instance.id}/deploy", json={"image_id": cast.image.id})
     assert "999 GiB" in answer.json["errors"]["image_id"][0]
-    assert as_("owner", "GET", f"/api/instance/{instance.id}/images").json == {}
+    assert api_as("owner", "GET", f"/api/instance/{instance.id}/images").json == {}
 
 
-def test_search_and_state_filters(as_, cast, running):
+def test_search_and_state_filters(api_as, cast, running):
     other = cast.instance(hostname="db.example.com", display_name="100% data_base")
 
     def found(query):
-        return [row["id"] for row in as_("owner", "GET", f"/api/instances?{query}").json["data"]]
+        return [row["id"] for row in api_as("owner", "GET", f"/api/instances?{query}").json["data"]]
 
     assert found("search=web") == [running.id]
     assert found("search=100%25") == [other.id]
@@ -418,37 +420,37 @@ def test_search_and_state_filters(as_, cast, running):
     assert found("search=10.9.0.2") == [running.id]
     assert found("state=running") == [running.id]
     assert found("state=pending") == [other.id]
-    assert as_("owner", "GET", "/api/instances?state=asleep").status_code == 422
+    assert api_as("owner", "GET", "/api/instances?state=asleep").status_code == 422
 
 
-def test_tasks_are_listed_shown_cancelled_and_forgotten(as_, cast, work):
+def test_tasks_are_listed_shown_cancelled_and_forgotten(api_as, cast, run_tasks):
     instance = cast.instance()
     body = {"image_id": cast.image.id}
-    task_id = as_("owner", "POST", f"/api/instance/{instance.id}/deploy", json=body).json["task_id"]
-    assert as_("owner", "DELETE", f"/api/task/{task_id}").json["reason"] == "task_running"
-    cancelled = as_("owner", "POST", f"/api/task/{task_id}/cancel")
+    task_id = api_as("owner", "POST", f"/api/instance/{instance.id}/deploy", json=body).json["task_id"]
+    assert api_as("owner", "DELETE", f"/api/task/{task_id}").json["reason"] == "task_running"
+    cancelled = api_as("owner", "POST", f"/api/task/{task_id}/cancel")
     assert cancelled.status_code == 200
-    work()
-    shown = as_("owner", "GET", f"/api/task/{task_id}").json["task"]
+    run_tasks()
+    shown = api_as("owner", "GET", f"/api/task/{task_id}").json["task"]
     assert shown["status"] == "cancelled"
-    assert as_("owner", "POST", f"/api/task/{task_id}/cancel").json["reason"] == "not_cancellable"
-    assert as_("owner", "GET", "/api/tasks?status=cancelled").json["total"] == 1
-    assert as_("owner", "GET", "/api/tasks?status=open").json["total"] == 0
-    assert as_("owner", "GET", f"/api/instance/{instance.id}/tasks").json["data"][0]["id"] == task_id
-    assert as_("owner", "GET", f"/api/task/{task_id}/logs").json["logs"]
-    assert as_("owner", "DELETE", f"/api/task/{task_id}").json["success"] is True
-    assert as_("owner", "GET", f"/api/task/{task_id}").status_code == 404
-    assert as_("owner", "GET", f"/api/instance/{instance.id}").json["state"] == "pending"
+    assert api_as("owner", "POST", f"/api/task/{task_id}/cancel").json["reason"] == "not_cancellable"
+    assert api_as("owner", "GET", "/api/tasks?status=cancelled").json["total"] == 1
+    assert api_as("owner", "GET", "/api/tasks?status=open").json["total"] == 0
+    assert api_as("owner", "GET", f"/api/instance/{instance.id}/tasks").json["data"][0]["id"] == task_id
+    assert api_as("owner", "GET", f"/api/task/{task_id}/logs").json["logs"]
+    assert api_as("owner", "DELETE", f"/api/task/{task_id}").json["success"] is True
+    assert api_as("owner", "GET", f"/api/task/{task_id}").status_code == 404
+    assert api_as("owner", "GET", f"/api/instance/{instance.id}").json["state"] == "pending"
 
 
-def test_addresses_and_disks(as_, cast):
+def test_addresses_and_disks(api_as, cast):
     instance = cast.instance()
-    ips = as_("owner", "GET", f"/api/instance/{instance.id}/ips").json["data"]
+    ips = api_as("owner", "GET", f"/api/instance/{instance.id}/ips").json["data"]
     assert [(row["family"], row["ip"]) for row in ips] == [(4, "10.9.0.2"), (6, "fd99::2")]
-    disks = as_("owner", "GET", f"/api/instance/{instance.id}/disks").json["data"]
+    disks = api_as("owner", "GET", f"/api/instance/{instance.id}/disks").json["data"]
     assert [(row["size"], row["is_primary"]) for row in disks] == [(10, True)]
 
 
-def test_work_is_not_visible_to_others(as_, running):
-    assert as_("outsider", "GET", "/api/instances").json["total"] == 0
-    assert as_("outsider", "GET", "/api/tasks").json["total"] == 0
+def test_work_is_not_visible_to_others(api_as, running):
+    assert api_as("outsider", "GET", "/api/instances").json["total"] == 0
+    assert api_as("outsider", "GET", "/api/tasks").json["total"] == 0

@@ -2,11 +2,11 @@
 
 import re
 
-from tests.test_pages import PART
+from tests.test_pages import PARTIAL_HEADERS
 
 
-def test_the_boot_order_stands_beside_the_drives_and_is_changed_there(browse, cast):
-    instance, browser = cast.instance(), browse("owner")
+def test_the_boot_order_stands_beside_the_drives_and_is_changed_there(browser_as, cast):
+    instance, browser = cast.instance(), browser_as("owner")
     media = f"/instances/{instance.id}/media"
     assert '<option value="disk" selected>Disk</option>' in browser.get(media).text
     assert 'name="boot"' not in browser.get(f"/instances/{instance.id}/settings").text
@@ -18,8 +18,8 @@ def test_the_boot_order_stands_beside_the_drives_and_is_changed_there(browse, ca
     assert '<option value="cdrom,disk" selected>CD, then disk</option>' in page
 
 
-def test_an_order_that_a_program_set_can_be_kept(browse, cast):
+def test_an_order_that_a_program_set_can_be_kept(browser_as, cast):
     instance = cast.instance()
     instance.boot = "network"
-    part = browse("owner").get(f"/instances/{instance.id}/media/now", headers=PART).text
+    part = browser_as("owner").get(f"/instances/{instance.id}/media/now", headers=PARTIAL_HEADERS).text
     assert '<option value="network" selected>network</option>' in part

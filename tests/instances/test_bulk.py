@@ -6,17 +6,17 @@ from panel.core.db import new_id, session
 from panel.models import AuditEntry
 from panel.services import instances
 
-BOTH = (("owner", "/api/instances/bulk"), ("admin", "/api/v1/instances/bulk"))
+BULK_PATHS = (("owner", "/api/instances/bulk"), ("admin", "/api/v1/instances/bulk"))
 
 
 @pytest.fixture
-def fleet(cast, node, work):
+def fleet(cast, node, run_tasks):
     """Three machines that run."""
     made = [cast.instance(display_name=f"m{number}") for number in range(3)]
     for instance in made:
         instances.deploy(instance, image_id=cast.image.id, actor="test")
     session.commit()
-    work()
+    run_tasks()
     assert {instance.state for instance in made} == {"running"}
     return made
 
@@ -25,25 +25,25 @@ def ids(*rows):
     return [row.id for row in rows]
 
 
-@pytest.mark.parametrize(("who", "path"), BOTH)
-def test_every_instance_has_a_line(as_, fleet, work, who, path):
-    answer = as_(who, "POST", path, json={"ids": ids(*fleet), "action": "poweroff"})
+@pytest.mark.parametrize(("who", "path"), BULK_PATHS)
+def test_every_instance_has_a_line(api_as, fleet, run_tasks, who, path):
+    answer = api_as(who, "POST", path, json={"ids": ids(*fleet), "action": "poweroff"})
     assert answer.status_code == 200
     body = answer.json
     assert body["success"] is True
     assert (body["data"]["queued"], body["data"]["refused"]) == (3, 0)
     assert [line["id"] for line in body["data"]["results"]] == ids(*fleet)
     assert all(line["success"] and line["status"] == 200 and "reason" not in line for line in body["data"]["results"])
-    work()
+    run_tasks()
     assert {instance.state for instance in fleet} == {"stopped"}
 
 
-@pytest.mark.parametrize(("who", "path"), BOTH)
-def test_what_is_refused_holds_up_no_other(as_, fleet, work, who, path):
+@pytest.mark.parametrize(("who", "path"), BULK_PATHS)
+def test_what_is_refused_holds_up_no_other(api_as, fleet, run_tasks, who, path):
     """The status is the first refusal's; good rows are kept all the same, and no mapping is told of (4.1, 4.9)."""
     fleet[1].protection_enabled = True
     session.commit()
-    answer = as_(who, "POST", path, json={"ids": ids(*fleet), "action": "destroy"})
+    answer = api_as(who, "POST", path, json={"ids": ids(*fleet), "action": "destroy"})
     assert answer.status_code == 409
     assert "X-Failure-Status-Mapped" not in answer.headers
     body = answer.json
@@ -51,15 +51,15 @@ def test_what_is_refused_holds_up_no_other(as_, fleet, work, who, path):
     assert (body["data"]["queued"], body["data"]["refused"]) == (2, 1)
     line = body["data"]["results"][1]
     assert (line["status"], line["success"], line["reason"]) == (409, False, "protection_enabled")
-    work()
-    left = as_("owner", "GET", "/api/instances").json["data"]
+    run_tasks()
+    left = api_as("owner", "GET", "/api/instances").json["data"]
     assert [row["id"] for row in left] == [fleet[1].id]
 
 
-def test_a_mixed_call_is_in_the_audit_log(as_, fleet):
+def test_a_mixed_call_is_in_the_audit_log(api_as, fleet):
     fleet[1].protection_enabled = True
     session.commit()
-    as_("owner", "POST", BOTH[0][1], json={"ids": ids(*fleet), "action": "destroy"})
+    api_as("owner", "POST", BULK_PATHS[0][1], json={"ids": ids(*fleet), "action": "destroy"})
     assert session.query(AuditEntry).filter_by(action="user.instance.bulk").count() >= 1
 
 
@@ -70,34 +70,34 @@ def test_a_later_503_wins():
     assert instances.bulk_status(lines[:1]) == 200
 
 
-@pytest.mark.parametrize(("who", "path"), BOTH)
-def test_what_is_so_already_is_no_failure(as_, fleet, who, path):
-    body = as_(who, "POST", path, json={"ids": ids(fleet[0]), "action": "start"}).json
+@pytest.mark.parametrize(("who", "path"), BULK_PATHS)
+def test_what_is_so_already_is_no_failure(api_as, fleet, who, path):
+    body = api_as(who, "POST", path, json={"ids": ids(fleet[0]), "action": "start"}).json
     assert body["data"]["results"][0]["message"] == "It is so already."
     assert body["success"] is True
 
 
-@pytest.mark.parametrize(("who", "path"), BOTH)
-def test_ids_count_once_in_their_order(as_, fleet, who, path):
+@pytest.mark.parametrize(("who", "path"), BULK_PATHS)
+def test_ids_count_once_in_their_order(api_as, fleet, who, path):
     wanted = ids(fleet[2], fleet[0], fleet[2])
-    body = as_(who, "POST", path, json={"ids": wanted, "action": "restart"}).json
+    body = api_as(who, "POST", path, json={"ids": wanted, "action": "restart"}).json
     assert [line["id"] for line in body["data"]["results"]] == wanted[:2]
 
 
-def test_foreign_ids_are_left_out(as_, cast, fleet):
+def test_foreign_ids_are_left_out(api_as, cast, fleet):
     foreign = cast.instance("outsider")
     wanted = [foreign.id, fleet[0].id, new_id()]
-    body = as_("owner", "POST", BOTH[0][1], json={"ids": wanted, "action": "destroy"}).json
+    body = api_as("owner", "POST", BULK_PATHS[0][1], json={"ids": wanted, "action": "destroy"}).json
     assert [line["id"] for line in body["data"]["results"]] == [fleet[0].id]
-    answer = as_("owner", "POST", BOTH[0][1], json={"ids": [foreign.id], "action": "destroy"})
+    answer = api_as("owner", "POST", BULK_PATHS[0][1], json={"ids": [foreign.id], "action": "destroy"})
     assert answer.status_code == 200
     assert answer.json["data"] == {"queued": 0, "refused": 0, "results": []}
-    assert as_("outsider", "GET", f"/api/instance/{foreign.id}").json["state"] == "pending"
+    assert api_as("outsider", "GET", f"/api/instance/{foreign.id}").json["state"] == "pending"
 
 
-def test_operators_are_told_of_unknown_ids(as_, fleet):
+def test_operators_are_told_of_unknown_ids(api_as, fleet):
     unknown = new_id()
-    answer = as_("admin", "POST", BOTH[1][1], json={"ids": [unknown, fleet[0].id], "action": "suspend"})
+    answer = api_as("admin", "POST", BULK_PATHS[1][1], json={"ids": [unknown, fleet[0].id], "action": "suspend"})
     assert answer.status_code == 404
     lines = answer.json["data"]["results"]
     assert (lines[0]["status"], lines[0]["reason"], lines[0]["name"]) == (404, "instance_not_found", None)
@@ -105,16 +105,16 @@ def test_operators_are_told_of_unknown_ids(as_, fleet):
     assert fleet[0].state == "suspended"
 
 
-def test_operators_suspend_and_resume_many(as_, fleet, work):
-    as_("admin", "POST", BOTH[1][1], json={"ids": ids(*fleet), "action": "suspend"})
-    work()
+def test_operators_suspend_and_resume_many(api_as, fleet, run_tasks):
+    api_as("admin", "POST", BULK_PATHS[1][1], json={"ids": ids(*fleet), "action": "suspend"})
+    run_tasks()
     assert {instance.state for instance in fleet} == {"suspended"}
-    as_("admin", "POST", BOTH[1][1], json={"ids": ids(*fleet), "action": "unsuspend"})
-    work()
+    api_as("admin", "POST", BULK_PATHS[1][1], json={"ids": ids(*fleet), "action": "unsuspend"})
+    run_tasks()
     assert {instance.state for instance in fleet} == {"running"}
 
 
-@pytest.mark.parametrize(("who", "path"), BOTH)
+@pytest.mark.parametrize(("who", "path"), BULK_PATHS)
 @pytest.mark.parametrize(
     "wrong",
     [
@@ -129,17 +129,17 @@ def test_operators_suspend_and_resume_many(as_, fleet, work):
         {"ids": ["x"] * 501, "action": "start"},
     ],
 )
-def test_nonsense_is_refused(as_, cast, who, path, wrong):
-    assert as_(who, "POST", path, json=wrong).status_code == 422
+def test_nonsense_is_refused(api_as, cast, who, path, wrong):
+    assert api_as(who, "POST", path, json=wrong).status_code == 422
 
 
-def test_customers_do_not_suspend(as_, fleet):
-    assert as_("owner", "POST", BOTH[0][1], json={"ids": ids(*fleet), "action": "suspend"}).status_code == 422
+def test_customers_do_not_suspend(api_as, fleet):
+    assert api_as("owner", "POST", BULK_PATHS[0][1], json={"ids": ids(*fleet), "action": "suspend"}).status_code == 422
 
 
-def test_each_action_needs_its_permission(as_, fleet):
+def test_each_action_needs_its_permission(api_as, fleet):
     for action in ("start", "destroy"):
-        answer = as_("viewer", "POST", BOTH[0][1], json={"ids": ids(*fleet), "action": action})
+        answer = api_as("viewer", "POST", BULK_PATHS[0][1], json={"ids": ids(*fleet), "action": action})
         assert answer.status_code == 403
         assert instances.BULK_NEEDS[action] in answer.json["message"]
 
@@ -154,40 +154,40 @@ def test_each_action_needs_its_permission(as_, fleet):
         ("eu/fra-1", ["eu/fra-1"]),
     ],
 )
-def test_tags_are_replaced(as_, cast, sent, kept):
+def test_tags_are_replaced(api_as, cast, sent, kept):
     instance = cast.instance()
     instance.tags = ["old"]
     session.commit()
-    answer = as_("owner", "POST", f"/api/instance/{instance.id}/tags", json={"tags": sent})
+    answer = api_as("owner", "POST", f"/api/instance/{instance.id}/tags", json={"tags": sent})
     assert answer.json["instance"]["tags"] == kept
-    assert as_("owner", "GET", "/api/instances").json["data"][0]["tags"] == kept
-    assert as_("admin", "GET", f"/api/v1/instance/{instance.id}").json["data"]["tags"] == kept
+    assert api_as("owner", "GET", "/api/instances").json["data"][0]["tags"] == kept
+    assert api_as("admin", "GET", f"/api/v1/instance/{instance.id}").json["data"]["tags"] == kept
 
 
 @pytest.mark.parametrize("wrong", [{}, {"tags": None}, {"tags": 5}, {"tags": ["no blanks"]}, {"tags": [5]}])
-def test_tags_that_are_none(as_, cast, wrong):
-    assert as_("owner", "POST", f"/api/instance/{cast.instance().id}/tags", json=wrong).status_code == 422
+def test_tags_that_are_none(api_as, cast, wrong):
+    assert api_as("owner", "POST", f"/api/instance/{cast.instance().id}/tags", json=wrong).status_code == 422
 
 
-def test_an_instance_has_not_too_many_tags(as_, cast):
+def test_an_instance_has_not_too_many_tags(api_as, cast):
     instance = cast.instance()
     tags = [f"t{number}" for number in range(21)]
-    assert as_("owner", "POST", f"/api/instance/{instance.id}/tags", json={"tags": tags}).status_code == 422
+    assert api_as("owner", "POST", f"/api/instance/{instance.id}/tags", json={"tags": tags}).status_code == 422
     instances.set_tags(instance, sorted(tags[:20]))
     session.commit()
-    answer = as_("owner", "POST", BOTH[0][1], json={"ids": [instance.id], "action": "add_tag", "tag": "more"})
+    answer = api_as("owner", "POST", BULK_PATHS[0][1], json={"ids": [instance.id], "action": "add_tag", "tag": "more"})
     assert (answer.status_code, answer.json["data"]["refused"]) == (422, 1)
 
 
-def test_tags_of_others_are_not_found(as_, cast):
+def test_tags_of_others_are_not_found(api_as, cast):
     path = f"/api/instance/{cast.instance().id}/tags"
-    assert as_("outsider", "POST", path, json={"tags": "x"}).status_code == 404
+    assert api_as("outsider", "POST", path, json={"tags": "x"}).status_code == 404
 
 
-@pytest.mark.parametrize(("who", "path"), BOTH)
-def test_many_are_tagged_at_once(as_, fleet, who, path):
+@pytest.mark.parametrize(("who", "path"), BULK_PATHS)
+def test_many_are_tagged_at_once(api_as, fleet, who, path):
     for action, kept in (("add_tag", ["new"]), ("add_tag", ["new"]), ("remove_tag", [])):
-        body = as_(who, "POST", path, json={"ids": ids(*fleet), "action": action, "tag": "New"}).json
+        body = api_as(who, "POST", path, json={"ids": ids(*fleet), "action": action, "tag": "New"}).json
         assert body["data"]["queued"] == 3
         assert all(instance.tags == kept for instance in fleet)
 
@@ -196,58 +196,58 @@ PAGES = (("owner", "/instances"), ("admin", "/admin/instances"))
 
 
 @pytest.mark.parametrize(("who", "path"), PAGES)
-def test_ticked_rows_have_a_bar(browse, fleet, work, who, path):
-    browser = browse(who)
+def test_ticked_rows_have_a_bar(browser_as, fleet, run_tasks, who, path):
+    browser = browser_as(who)
     listed = browser.get(path).text
     assert f'name="ids" value="{fleet[0].id}" form="bulk"' in listed
     page = browser.post(f"{path}/bulk", data={"ids": ids(*fleet[:2]), "action": "poweroff", "tag": ""})
     assert page.status_code == 200
     assert "requested for 2 instances." in page.text
-    work()
+    run_tasks()
     assert [instance.state for instance in fleet] == ["stopped", "stopped", "running"]
 
 
 @pytest.mark.parametrize(("who", "path"), PAGES)
-def test_destroying_many_needs_the_number(browse, fleet, work, who, path):
+def test_destroying_many_needs_the_number(browser_as, fleet, run_tasks, who, path):
     fleet[2].protection_enabled = True
     session.commit()
-    browser = browse(who)
+    browser = browser_as(who)
     data = {"ids": ids(*fleet), "action": "destroy"}
     page = browser.post(f"{path}/bulk", data=data).text
     assert "Type <strong>3</strong>" in page
     assert "Nothing was destroyed" not in page
     assert "Nothing was destroyed" in browser.post(f"{path}/bulk", data={**data, "typed": "2"}).text
-    work()
+    run_tasks()
     assert {instance.state for instance in fleet} == {"running"}
     page = browser.post(f"{path}/bulk", data={**data, "typed": "3"}).text
     assert "Destroy requested for 2 instances, 1 refused." in page
     assert "protected" in page
-    work()
+    run_tasks()
     assert "m2" in browser.get(path).text
     assert "m1" not in browser.get(path).text
 
 
 @pytest.mark.parametrize(("who", "path"), PAGES)
-def test_nothing_ticked_says_so(browse, fleet, who, path):
-    answer = browse(who).post(f"{path}/bulk", data={"action": "start"})
+def test_nothing_ticked_says_so(browser_as, fleet, who, path):
+    answer = browser_as(who).post(f"{path}/bulk", data={"action": "start"})
     assert answer.status_code == 422
     assert "Tick at least one" in answer.text
 
 
-def test_the_bar_is_for_who_may(browse, fleet):
+def test_the_bar_is_for_who_may(browser_as, fleet):
     data = {"ids": ids(*fleet), "action": "start"}
-    assert browse("viewer").post("/instances/bulk", data=data).status_code == 403
-    assert browse("owner").post("/admin/instances/bulk", data=data).status_code == 403
+    assert browser_as("viewer").post("/instances/bulk", data=data).status_code == 403
+    assert browser_as("owner").post("/admin/instances/bulk", data=data).status_code == 403
 
 
-def test_tags_are_shown_and_edited(browse, cast):
+def test_tags_are_shown_and_edited(browser_as, cast):
     instance = cast.instance()
-    browser = browse("owner")
+    browser = browser_as("owner")
     assert browser.post(f"/instances/{instance.id}/tags", data={"tags": "prod, web"}).status_code == 303
     assert instance.tags == ["prod", "web"]
     for path in ("/instances", f"/instances/{instance.id}"):
         assert 'href="/instances?search=tag:prod"' in browser.get(path).text
-    assert 'href="/admin/instances?search=tag:prod"' in browse("admin").get("/admin/instances").text
+    assert 'href="/admin/instances?search=tag:prod"' in browser_as("admin").get("/admin/instances").text
     assert browser.post(f"/instances/{instance.id}/tags", data={"tags": "not a tag!"}).status_code == 422
     assert browser.post(f"/instances/{instance.id}/tags", data={"tags": ""}).status_code == 303
     assert instance.tags == []

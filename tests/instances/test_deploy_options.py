@@ -7,7 +7,7 @@ from panel.models import Image, Iso
 
 
 @pytest.fixture
-def library(cast):
+def choosable_media(cast):
     """Images and ISOs of which some do not fit, or belong to others."""
     facts = {"label": "x", "distro": "Debian", "version": "12", "sha256": "cd" * 32, "filename": "tiny.qcow2"}
     own = {"purpose": "user", "public": False}
@@ -38,47 +38,47 @@ def names(answer):
     return {row["name"] for row in answer.json["data"]}
 
 
-def test_a_deploy_takes_the_images_that_are_offered_and_no_other(as_, cast, library, work):
+def test_a_deploy_takes_the_images_that_are_offered_and_no_other(api_as, cast, choosable_media, run_tasks):
     for image in session.query(Image).all():
         path = f"/api/instance/{cast.instance().id}/deploy"
-        offered = names(as_("owner", "GET", f"{path}/images"))
+        offered = names(api_as("owner", "GET", f"{path}/images"))
         assert offered == {"tiny", "signed", "own"}
-        answer = as_("owner", "POST", path, json={"image_id": image.id})
+        answer = api_as("owner", "POST", path, json={"image_id": image.id})
         assert answer.status_code == (200 if image.name in offered else 422), image.name
 
 
-def test_with_secure_boot_only_signed_images_are_offered(as_, cast, library):
+def test_with_secure_boot_only_signed_images_are_offered(api_as, cast, choosable_media):
     instance = cast.instance()
     instance.secure_boot_enabled = True
     session.commit()
     path = f"/api/instance/{instance.id}/deploy"
-    assert names(as_("owner", "GET", f"{path}/images")) == {"signed"}
-    unsigned = as_("owner", "POST", path, json={"image_id": cast.image.id})
+    assert names(api_as("owner", "GET", f"{path}/images")) == {"signed"}
+    unsigned = api_as("owner", "POST", path, json={"image_id": cast.image.id})
     assert (unsigned.status_code, list(unsigned.json["errors"])) == (422, ["image_id"])
 
 
-def test_a_self_deploy_takes_the_isos_that_are_offered_and_no_other(as_, cast, library):
+def test_a_self_deploy_takes_the_isos_that_are_offered_and_no_other(api_as, cast, choosable_media):
     for iso in session.query(Iso).all():
         instance = cast.instance()
-        offered = names(as_("owner", "GET", f"/api/instance/{instance.id}/deploy/iso"))
+        offered = names(api_as("owner", "GET", f"/api/instance/{instance.id}/deploy/iso"))
         assert offered == {"disc", "mine"}
-        answer = as_("owner", "POST", f"/api/instance/{instance.id}/self-deploy", json={"iso_id": iso.id})
+        answer = api_as("owner", "POST", f"/api/instance/{instance.id}/self-deploy", json={"iso_id": iso.id})
         assert answer.status_code == (200 if iso.name in offered else 422), iso.name
 
 
-def test_the_lists_are_searched_and_paged_in_a_constant_number_of_queries(as_, cast, library, queries):
+def test_the_lists_are_searched_and_paged_in_a_constant_number_of_queries(api_as, cast, choosable_media, queries):
     path = f"/api/instance/{cast.instance().id}/deploy/images"
-    as_("owner", "GET", path)
+    api_as("owner", "GET", path)
     queries.clear()
-    assert as_("owner", "GET", f"{path}?per_page=1").json["total"] == 3
+    assert api_as("owner", "GET", f"{path}?per_page=1").json["total"] == 3
     few = len(queries)
     queries.clear()
-    assert len(as_("owner", "GET", path).json["data"]) == 3
+    assert len(api_as("owner", "GET", path).json["data"]) == 3
     assert len(queries) == few
-    assert names(as_("owner", "GET", f"{path}?search=own")) == {"own"}
+    assert names(api_as("owner", "GET", f"{path}?search=own")) == {"own"}
 
 
-def test_others_instances_have_no_lists(as_, cast):
+def test_others_instances_have_no_lists(api_as, cast):
     path = f"/api/instance/{cast.instance().id}/deploy"
     for kind in ("images", "iso"):
-        assert as_("outsider", "GET", f"{path}/{kind}").status_code == 404
+        assert api_as("outsider", "GET", f"{path}/{kind}").status_code == 404

@@ -6,10 +6,10 @@ import pytest
 
 from panel.core.db import session
 from panel.services import ip_sets
-from tests.security_groups.test_api import HTTP
-from tests.security_groups.test_tasks import PING, deployed, group  # noqa: F401  (fixtures)
-from tests.team.conftest import VIEWS, joined  # noqa: F401  (a fixture)
-from tests.test_pages import Outline
+from tests.security_groups.test_api import HTTP_RULE
+from tests.security_groups.test_tasks import PING_RULE, deployed, group  # noqa: F401  (fixtures)
+from tests.team.conftest import VIEW_PERMISSIONS, add_member  # noqa: F401  (a fixture)
+from tests.test_pages import HtmlOutline
 
 TABLE = re.compile(r'<section[^>]*id="in-effect".*?</section>', re.S)
 
@@ -27,50 +27,50 @@ def rows(page):
 
 
 @pytest.fixture
-def shown(browse):
+def firewall_page(browser_as):
     def shown(instance, who="owner"):
         side = "/admin" if who == "admin" else ""
-        page = browse(who).get(f"{side}/instances/{instance.id}/network").text
-        assert Outline(page).open == []
+        page = browser_as(who).get(f"{side}/instances/{instance.id}/network").text
+        assert HtmlOutline(page).open == []
         return rows(page)
 
     return shown
 
 
-def test_in_no_group_everything_passes_but_mail(cast, shown):
+def test_in_no_group_everything_passes_but_mail(cast, firewall_page):
     instance = cast.instance()
     instance.enable_smtp = False
     session.commit()
     for who in ("owner", "viewer", "admin"):
-        incoming, mail, rest = shown(instance, who)
+        incoming, mail, rest = firewall_page(instance, who)
         assert (incoming[:2], incoming[-1]) == (["Everything", "Inbound"], "Passes")
         assert (mail[:3], mail[-1]) == (["TCP", "Outbound", "25"], "Shut")
         assert (rest[:2], rest[-1]) == (["Everything", "Outbound"], "Passes")
 
 
-def test_each_rule_names_its_groups_and_the_rest_has_its_row(as_, deployed, group, shown):  # noqa: F811
+def test_each_rule_names_its_groups_and_the_rest_has_its_row(api_as, deployed, group, firewall_page):  # noqa: F811
     instance = deployed()
-    one, two = group(HTTP, instances=[instance]), group(HTTP, PING, instances=[instance])
-    web, ping, rest, out = shown(instance)
+    one, two = group(HTTP_RULE, instances=[instance]), group(HTTP_RULE, PING_RULE, instances=[instance])
+    web, ping, rest, out = firewall_page(instance)
     assert web[0] == "TCP IPv4"
     assert (web[4].count(","), web[5]) == (1, "Passes")
     assert ping[0].startswith("ICMP")
     assert (rest[0], rest[5]) == ("Everything else", "Shut")
     assert (out[1], out[4], out[5]) == ("Outbound", "No group has an outbound rule", "Passes")
-    answer = as_("owner", "GET", f"/api/instance/{instance.id}/firewall").json["firewall"]
+    answer = api_as("owner", "GET", f"/api/instance/{instance.id}/firewall").json["firewall"]
     found = [[each["id"] for each in rule["security_groups"]] for rule in answer["rules"]]
     assert sorted(map(sorted, found)) == sorted([sorted([one, two]), [two], [], []])
 
 
-def test_with_rules_for_going_out_the_rest_stays_in(cast, deployed, group, shown):  # noqa: F811
+def test_with_rules_for_going_out_the_rest_stays_in(cast, deployed, group, firewall_page):  # noqa: F811
     networks = ip_sets.create(cast.owner, name="Offices", ip_version="ipv4")
     for number in range(6):
-        ip_sets.add(networks, cidr=f"10.{number * 2}.0.0/24", actor="test")
+        ip_sets.add_entry(networks, cidr=f"10.{number * 2}.0.0/24", actor="test")
     session.commit()
     instance = deployed()
     out = {"direction": "egress", "protocol": "all", "ip_version": "ipv4", "ip_set_id": networks.id}
     group(out, instances=[instance])
-    found = shown(instance)
+    found = firewall_page(instance)
     assert [(row[0], row[1], row[5]) for row in found] == [
         ("Everything else", "Inbound", "Shut"),
         ("Everything IPv4", "Outbound", "Passes"),
@@ -79,8 +79,8 @@ def test_with_rules_for_going_out_the_rest_stays_in(cast, deployed, group, shown
     assert found[1][3].startswith("10.0.0.0/24, 10.2.0.0/24, 10.4.0.0/24, 10.6.0.0/24 and 2 more 10.8.0.0/24")
 
 
-def test_who_may_not_see_security_groups_does_not_see_it(browse, cast, joined):  # noqa: F811
+def test_who_may_not_see_security_groups_does_not_see_it(browser_as, cast, add_member):  # noqa: F811
     instance = cast.instance()
-    joined("sorter", [each for each in VIEWS if each != "security_groups.view"])
-    page = browse("sorter").get(f"/instances/{instance.id}/network")
+    add_member("sorter", [each for each in VIEW_PERMISSIONS if each != "security_groups.view"])
+    page = browser_as("sorter").get(f"/instances/{instance.id}/network")
     assert (page.status_code, rows(page.text)) == (200, None)

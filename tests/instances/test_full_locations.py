@@ -10,7 +10,7 @@ from worker.sync import node_sync as nodes
 FULL = "This location is full at the moment."
 
 
-def fill(cast):
+def fill_location(cast):
     cast.node.memory_overcommit = 0.0
     session.commit()
 
@@ -20,45 +20,45 @@ def second_location(name="other"):
     location.plan_groups = session.query(PlanGroup).all()
     node = hypervisors.create(location, name=f"{name}-node", driver="simulated", uri="simulated://", storage_path="/d")
     session.commit()
-    nodes.check(node.id)
+    nodes.probe(node.id)
     return location
 
 
-def chosen(page):
+def selected_location(page):
     return html.fromstring(page).xpath("//input[@name='location_id'][@checked]/@value")
 
 
-def test_a_full_location_says_so(browse, cast):
-    fill(cast)
-    page = browse("owner").get("/instances/new").text
+def test_a_full_location_says_so(browser_as, cast):
+    fill_location(cast)
+    page = browser_as("owner").get("/instances/new").text
     assert page.count(FULL) == 2  # at the card and in the summary
     assert "Nothing can be created yet" not in page
     card = html.fromstring(page).xpath(f"//label[contains(@class, 'off')][contains(., '{FULL}')]")
     assert len(card) == 1
 
 
-def test_a_full_location_is_not_preselected_where_another_has_room(browse, cast):
+def test_a_full_location_is_not_preselected_where_another_has_room(browser_as, cast):
     other = second_location("zeta")
-    assert chosen(browse("owner").get("/instances/new").text) == [cast.location.id]
-    fill(cast)
-    assert chosen(browse("owner").get("/instances/new").text) == [other.id]
+    assert selected_location(browser_as("owner").get("/instances/new").text) == [cast.location.id]
+    fill_location(cast)
+    assert selected_location(browser_as("owner").get("/instances/new").text) == [other.id]
     sent = {"location_id": cast.location.id, "look": "1"}
-    assert chosen(browse("owner").post("/instances/new", data=sent).text) == [cast.location.id]
+    assert selected_location(browser_as("owner").post("/instances/new", data=sent).text) == [cast.location.id]
 
 
-def test_a_location_without_plans_is_not_called_full(world, cast):
+def test_a_location_without_plans_is_not_called_full(rolled_back_app, cast):
     cast.location.plan_groups = []
-    fill(cast)
-    assert instances.full_locations([cast.location]) == set()
+    fill_location(cast)
+    assert instances.find_full_locations([cast.location]) == set()
 
 
-def test_many_locations_cost_as_many_queries_as_one(world, cast, queries):
+def test_many_locations_cost_as_many_queries_as_one(rolled_back_app, cast, queries):
     queries.clear()
-    instances.full_locations(session.query(HypervisorGroup).all())
+    instances.find_full_locations(session.query(HypervisorGroup).all())
     one = len(queries)
     for number in range(5):
         second_location(f"more{number}")
     groups = session.query(HypervisorGroup).all()
     queries.clear()
-    instances.full_locations(groups)
+    instances.find_full_locations(groups)
     assert len(queries) <= one + 1

@@ -5,8 +5,8 @@ import re
 import pytest
 
 from panel.core.db import session
-from panel.models import Instance, Traffic
-from tests.test_pages import PART, Outline
+from panel.models import Instance, MonthlyTraffic
+from tests.test_pages import PARTIAL_HEADERS, HtmlOutline
 
 
 @pytest.fixture
@@ -24,10 +24,10 @@ def address(instance, ip=None):
     return next(each for each in session.get(Instance, instance.id).addresses if each.ip == (ip or instance.ipv4))
 
 
-def test_addresses_are_released_preferred_and_added(browse, cast, instance):
-    browser, change = browse("owner"), f"/instances/{instance.id}/ips"
+def test_addresses_are_released_preferred_and_added(browser_as, cast, instance):
+    browser, change = browser_as("owner"), f"/instances/{instance.id}/ips"
     page = browser.get(tab(instance)).text
-    assert Outline(page).open == []
+    assert HtmlOutline(page).open == []
     first, second = [each.ip for each in session.get(Instance, instance.id).addresses if each.family == 4]
     assert second in page
     assert "Add an IPv4 address" not in page
@@ -40,43 +40,43 @@ def test_addresses_are_released_preferred_and_added(browse, cast, instance):
     assert "Add an IPv4 address" in page
     browser.post(change, data={"action": "add", "family": "4"})
     assert len(session.get(Instance, instance.id).addresses) == 3
-    assert browse("viewer").post(change, data={"action": "add", "family": "4"}).status_code == 403
-    assert browse("outsider").post(change, data={"action": "add", "family": "4"}).status_code == 404
+    assert browser_as("viewer").post(change, data={"action": "add", "family": "4"}).status_code == 403
+    assert browser_as("outsider").post(change, data={"action": "add", "family": "4"}).status_code == 404
 
 
-def test_a_reverse_name_is_set_and_taken_back(browse, instance):
-    browser, found = browse("owner"), address(instance)
+def test_a_reverse_name_is_set_and_taken_back(browser_as, instance):
+    browser, found = browser_as("owner"), address(instance)
     place = f"/instances/{instance.id}/ip/{found.id}"
     assert "Set a name" in browser.get(tab(instance)).text
-    assert Outline(browser.get(place).text).open == []
-    refused = browser.post(place, data={"rdns": "not a name"}, headers=PART)
+    assert HtmlOutline(browser.get(place).text).open == []
+    refused = browser.post(place, data={"rdns": "not a name"}, headers=PARTIAL_HEADERS)
     assert ("must be a valid hostname" in refused.text, "<html" in refused.text) == (True, False)
     assert browser.post(place, data={"rdns": "shop.example.com"}).headers["Location"] == tab(instance)
     assert "shop.example.com" in browser.get(tab(instance)).text
     browser.post(place, data={"rdns": ""})
     assert address(instance).rdns is None
-    assert browse("outsider").get(place).status_code == 404
+    assert browser_as("outsider").get(place).status_code == 404
 
 
-def test_traffic_and_why_the_network_is_cut_off(browse, instance):
-    session.add(Traffic(instance_id=instance.id, month="2020-02", received=5 * 10**9, sent=0))
+def test_traffic_and_why_the_network_is_cut_off(browser_as, instance):
+    session.add(MonthlyTraffic(instance_id=instance.id, month="2020-02", received=5 * 10**9, sent=0))
     card = session.get(Instance, instance.id).interfaces[0]
     card.received = 12 * 10**9
     session.commit()
-    page = browse("owner").get(tab(instance)).text
+    page = browser_as("owner").get(tab(instance)).text
     assert "12 GB of" in page
     assert re.search(r"February 2020</td><td[^>]*>5 GB</td>", page)
     assert "The network is cut off" not in page
     card.off = "traffic"
     session.commit()
-    assert "The traffic of this period is used up" in browse("owner").get(tab(instance)).text
+    assert "The traffic of this period is used up" in browser_as("owner").get(tab(instance)).text
 
 
-def test_an_operator_changes_the_network_of_any_instance(browse, instance):
-    browser, place = browse("admin"), f"/admin/instances/{instance.id}/network"
+def test_an_operator_changes_the_network_of_any_instance(browser_as, instance):
+    browser, place = browser_as("admin"), f"/admin/instances/{instance.id}/network"
     assert f'href="{place}"' in browser.get(f"/admin/instances/{instance.id}").text
     page = browser.get(place)
-    assert (page.status_code, Outline(page.text).open) == (200, [])
+    assert (page.status_code, HtmlOutline(page.text).open) == (200, [])
     assert "Shop &lt;front&gt;" in page.text
     browser.post(f"{place}/limits", data={"bandwidth": "50", "port_speed": "20"})
     row = session.get(Instance, instance.id)
@@ -89,7 +89,7 @@ def test_an_operator_changes_the_network_of_any_instance(browse, instance):
     assert session.get(Instance, instance.id).interfaces[0].received == 0
     browser.post(f"{place}/disconnect")
     assert "By an operator." in browser.get(place).text
-    assert "An operator has cut it off." in browse("owner").get(tab(instance)).text
+    assert "An operator has cut it off." in browser_as("owner").get(tab(instance)).text
     browser.post(f"{place}/connect")
     assert session.get(Instance, instance.id).interfaces[0].off is None
     browser.post(f"/admin/instances/{instance.id}/ips", data={"action": "add", "family": "4", "ips": "10.9.0.77"})
@@ -100,4 +100,4 @@ def test_an_operator_changes_the_network_of_any_instance(browse, instance):
         f"/admin/instances/{instance.id}/ips", data={"action": "add", "ips": "192.0.2.9"}, follow_redirects=True
     )
     assert "no such address" in wrong.text
-    assert browse("owner").get(place).status_code == 403
+    assert browser_as("owner").get(place).status_code == 403

@@ -10,16 +10,16 @@ from panel.models import Account, AuditEntry, Instance, SecurityGroup, Snapshot,
 from panel.pages.shared.instances.show import TABS
 from panel.services import instances, security_groups, ssh_keys
 from panel.services.instances import rescue
-from tests.test_pages import PART, Outline
+from tests.test_pages import PARTIAL_HEADERS, HtmlOutline
 
 
 @pytest.fixture
-def machine(cast, work):
+def machine(cast, run_tasks):
     """The owner's, which runs."""
     made = cast.instance(display_name="Shop <front>")
     instances.deploy(made, image_id=cast.image.id, actor="test")
     session.commit()
-    work()
+    run_tasks()
     return session.get(Instance, made.id)
 
 
@@ -29,14 +29,14 @@ def place(machine):
 
 
 @pytest.fixture
-def operator(browse):
-    return browse("admin")
+def operator(browser_as):
+    return browser_as("admin")
 
 
 @pytest.fixture
-def off(operator, place, work):
+def off_instance(operator, place, run_tasks):
     operator.post(f"{place}/power/poweroff")
-    work()
+    run_tasks()
 
 
 def last_task():
@@ -44,32 +44,32 @@ def last_task():
 
 
 @pytest.mark.parametrize("tab", TABS)
-def test_every_tab_is_there_for_operators_and_for_nobody_else(browse, cast, place, tab):
+def test_every_tab_is_there_for_operators_and_for_nobody_else(browser_as, cast, place, tab):
     address = place if tab == "overview" else f"{place}/{tab}"
-    page = browse("admin").get(address)
-    outline = Outline(page.text)
+    page = browser_as("admin").get(address)
+    outline = HtmlOutline(page.text)
     assert (page.status_code, outline.open, len(outline.ids)) == (200, [], len(set(outline.ids)))
     assert "Shop &lt;front&gt;" in page.text
     assert "Shop <front>" not in page.text
-    assert browse("owner").get(address).status_code == 403
-    part = browse("admin").get(address, headers=PART)
+    assert browser_as("owner").get(address).status_code == 403
+    part = browser_as("admin").get(address, headers=PARTIAL_HEADERS)
     assert ("<html" in part.text, part.status_code) == (False, 200)
 
 
-def test_tabs_have_the_customers_words_and_stay_on_the_operators_side(browse, machine, place):
+def test_tabs_have_the_customers_words_and_stay_on_the_operators_side(browser_as, machine, place):
     for who, prefix in (("owner", f"/instances/{machine.id}"), ("admin", place)):
-        page = browse(who).get(prefix).text
+        page = browser_as(who).get(prefix).text
         for tab in TABS[1:]:
             assert f'href="{prefix}/{tab}"' in page, tab
     for tab in TABS:
-        page = browse("admin").get(place if tab == "overview" else f"{place}/{tab}").text
+        page = browser_as("admin").get(place if tab == "overview" else f"{place}/{tab}").text
         assert not re.search(r'(action|hx-post|hx-get)="/instances/', page), tab
 
 
-def test_who_may_only_read_sees_everything_and_does_nothing(browse, app, cast, machine, place):
+def test_who_may_only_read_sees_everything_and_does_nothing(browser_as, app, cast, machine, place):
     cast.admin.operator_role = "read_only"
     session.commit()
-    browser = browse("admin")
+    browser = browser_as("admin")
     for tab in TABS:
         assert browser.get(place if tab == "overview" else f"{place}/{tab}").status_code == 200
     tried = 0
@@ -82,16 +82,16 @@ def test_who_may_only_read_sees_everything_and_does_nothing(browse, app, cast, m
     assert "admin:instances:write" in browser.get(f"{place}/settings").text
 
 
-def test_operators_in_support_act_on_machines_and_not_on_images(browse, cast, place, off):
+def test_operators_in_support_act_on_machines_and_not_on_images(browser_as, cast, place, off_instance):
     cast.admin.operator_role = "support"
     session.commit()
-    browser = browse("admin")
+    browser = browser_as("admin")
     assert browser.post(f"{place}/tags", data={"tags": "prod"}).status_code == 303
     assert browser.post(f"{place}/capture", data={"name": "golden"}).status_code == 403
     assert "admin:images:write" in browser.get(f"{place}/media").text
 
 
-def test_a_reinstall_is_the_operators_deed(operator, cast, machine, place, work):
+def test_a_reinstall_is_the_operators_deed(operator, cast, machine, place, run_tasks):
     """The operator is offered what is its owner's, and the log says who did it."""
     key = ssh_keys.create(
         cast.owner,
@@ -111,18 +111,18 @@ def test_a_reinstall_is_the_operators_deed(operator, cast, machine, place, work)
     assert "admin@example.com" in entry.person
     assert "shown this once" in operator.get(place).text
     assert "shown this once" not in operator.get(place).text
-    work()
+    run_tasks()
     assert session.get(Instance, machine.id).state == "running"
 
 
-def test_a_key_that_is_added_on_the_way_is_the_owners(operator, cast, place, off):
+def test_a_key_that_is_added_on_the_way_is_the_owners(operator, cast, place, off_instance):
     line = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIJ0zWyk8jJ0YzR3S8rTjQnS9l0lC6tqgYtCbm4sK5m1C op"
     data = {"image_id": cast.image.id, "typed": "Shop <front>", "key_name": "new", "public_key": line}
     assert operator.post(f"{place}/reinstall", data=data).status_code == 303
     assert session.scalar(select(SshKey)).account_id == cast.owner.id
 
 
-def test_the_configuration_that_a_customer_typed_is_not_shown(operator, cast, browse):
+def test_the_configuration_that_a_customer_typed_is_not_shown(operator, cast, browser_as):
     made = cast.instance()
     instances.deploy(made, image_id=cast.image.id, actor="test", cloudcfg="#cloud-config\npackages: [secret-thing]")
     task = last_task()
@@ -132,68 +132,68 @@ def test_the_configuration_that_a_customer_typed_is_not_shown(operator, cast, br
     assert "secret-thing" not in operator.get(f"/admin/instances/{made.id}/deploy").text
 
 
-def test_the_password_of_root(operator, machine, place, work):
+def test_the_password_of_root(operator, machine, place, run_tasks):
     assert operator.post(f"{place}/reset-password").headers["Location"] == place
     assert (last_task().kind, last_task().actor) == ("instance_reset_password", "admin@example.com")
     assert "shown this once" in operator.get(place).text
-    work()
+    run_tasks()
 
 
-def test_the_rescue_systems_password_is_for_who_may_act(operator, browse, cast, machine, place, monkeypatch):
+def test_the_rescue_systems_password_is_for_who_may_act(operator, browser_as, cast, machine, place, monkeypatch):
     monkeypatch.setattr(
         rescue,
-        "state",
+        "describe_state",
         lambda _: {"active": True, "since": machine.created_at, "username": "root", "password": "kX2v-9"},
     )
     assert "kX2v-9" in operator.get(f"{place}/media").text
     cast.admin.operator_role = "read_only"
     session.commit()
-    assert "kX2v-9" not in browse("admin").get(f"{place}/media").text
+    assert "kX2v-9" not in browser_as("admin").get(f"{place}/media").text
 
 
-def test_disks_are_added_and_grown(operator, machine, place, work):
+def test_disks_are_added_and_grown(operator, machine, place, run_tasks):
     page = operator.get(f"{place}/storage").text
     assert "Add a disk" in page
     answer = operator.post(f"{place}/disks/add", data={"size": "5"})
     assert answer.headers["Location"] == f"{place}/storage"
-    work()
+    run_tasks()
     added = session.get(Instance, machine.id).disks[1]
     assert (added.size, added.attached) == (5, True)
     operator.post(f"{place}/disks/grow", data={"disk_id": added.id, "new_size": "7"})
-    work()
+    run_tasks()
     assert session.get(Instance, machine.id).disks[1].size == 7
-    refused = operator.post(f"{place}/disks/grow", data={"disk_id": added.id, "new_size": "6"}, headers=PART)
+    refused = operator.post(f"{place}/disks/grow", data={"disk_id": added.id, "new_size": "6"}, headers=PARTIAL_HEADERS)
     assert ("<html" in refused.text, 'id="room"' in refused.text, "shrink" in refused.text) == (False, True, True)
     assert operator.post(f"{place}/disks/add", data={"size": "90000"}).status_code == 422
     operator.post(f"{place}/disk/{added.id}/detach")
-    work()
+    run_tasks()
     operator.post(f"{place}/disk/{added.id}/delete")
-    work()
+    run_tasks()
     assert len(session.get(Instance, machine.id).disks) == 1
 
 
-def test_snapshots_and_live_sessions(operator, machine, place, work):
+def test_snapshots_and_live_sessions(operator, machine, place, run_tasks):
     assert (
         operator.post(f"{place}/snapshots/take", data={"snapname": "before"}).headers["Location"]
         == f"{place}/snapshots"
     )
-    work()
+    run_tasks()
     taken = session.scalar(select(Snapshot))
     assert taken.status == "available"
     assert "before" in operator.get(f"{place}/snapshots").text
     wrong = operator.post(f"{place}/snapshots/take", data={"snapname": "no good"})
     assert wrong.status_code == 422
     operator.post(f"{place}/snapshots/before/delete")
-    work()
+    run_tasks()
     assert operator.post(f"{place}/forge/enable").headers["Location"] == f"{place}/snapshots"
-    work()
+    run_tasks()
     assert "Commit" in operator.get(f"{place}/snapshots").text
     operator.post(f"{place}/forge/commit")
-    work()
+    run_tasks()
     assert session.get(Instance, machine.id).forges[-1].status == "committed"
 
 
-def test_settings_tags_plan_and_name(operator, cast, machine, place, work):
+def test_settings_tags_plan_and_name(operator, cast, machine, place, run_tasks):
     data = {"display_name": "Front", "hostname": "front.example.com", "notes": "n", "protection_enabled": "true"}
     assert operator.post(f"{place}/settings", data=data).headers["Location"] == f"{place}/settings"
     row = session.get(Instance, machine.id)
@@ -226,21 +226,21 @@ def test_the_firewall_offers_what_is_the_owners_and_the_platforms(operator, cast
     assert session.get(SecurityGroup, groups["foreign"].id).members == []
 
 
-def test_an_image_of_a_customers_machine_is_the_customers(operator, cast, machine, place, off):
+def test_an_image_of_a_customers_machine_is_the_customers(operator, cast, machine, place, off_instance):
     operator.post(f"{place}/capture", data={"name": "golden"})
     task = last_task()
     assert (task.kind, task.account_id, task.actor) == ("image_capture", cast.owner.id, "admin@example.com")
 
 
-def test_a_page_that_was_open_goes_back_to_the_list(operator, machine, place, work):
+def test_a_page_that_was_open_goes_back_to_the_list(operator, machine, place, run_tasks):
     operator.post(f"{place}/destroy", data={"typed": machine.name})
-    work()
-    gone = operator.get(place, headers=PART)
+    run_tasks()
+    gone = operator.get(place, headers=PARTIAL_HEADERS)
     assert gone.headers["HX-Redirect"] == "/admin/instances"
 
 
-def test_nobody_elses_account_is_needed(browse, place):
+def test_nobody_elses_account_is_needed(browser_as, place):
     """Operators act with their role, whatever their own account has."""
     session.scalar(select(Account).where(Account.email == "admin@example.com")).self_provisioning = False
     session.commit()
-    assert browse("admin").post(f"{place}/tags", data={"tags": "x"}).status_code == 303
+    assert browser_as("admin").post(f"{place}/tags", data={"tags": "x"}).status_code == 303

@@ -6,89 +6,91 @@ import pytest
 
 from panel.core import clock
 from panel.core.db import new_id, session
-from panel.models import AuditEntry, Grant, Image, Instance, Iso, Member, Rescue, UsageHour, UsageMonth, Volume
+from panel.models import AuditEntry, Image, Instance, Iso, Member, Rescue, ResourceGrant, UsageHour, UsageMonth, Volume
 from panel.services import instances, projects, security_groups, settings, snapshots, usage, volume_plans
 from panel.services.instances import ownership
-from tests.test_pages import PART, Outline
+from tests.test_pages import PARTIAL_HEADERS, HtmlOutline
 from worker.tasks import usage as counting
 
 START = datetime(2031, 1, 20, 22, 15, tzinfo=UTC)
 
 
 @pytest.fixture
-def machine(cast, work):
+def machine(cast, run_tasks):
     made = cast.instance(display_name="Shop")
     instances.deploy(made, image_id=cast.image.id, actor="test")
     instances.set_tags(made, ["prod"])
     session.commit()
-    work()
+    run_tasks()
     return made
 
 
 @pytest.fixture
-def assign(as_, machine, cast):
+def assign_owner(api_as, machine, cast):
     def call(account=None):
         body = {"user_id": (account or cast.outsider).id}
-        return as_("admin", "POST", f"/api/v1/instance/{machine.id}/assign-user", json=body)
+        return api_as("admin", "POST", f"/api/v1/instance/{machine.id}/assign-user", json=body)
 
     return call
 
 
-def refused(answer, machine, cast):
+def assert_refused(answer, machine, cast):
     """The reason of a refusal, which changes nothing."""
     assert answer.status_code == 409, answer.text
     assert session.get(Instance, machine.id).account_id == cast.owner.id
     return answer.json["reason"]
 
 
-def test_the_machine_is_the_new_owners_with_all_that_is_its_own(as_, assign, machine, cast):
-    before = as_("owner", "GET", f"/api/instance/{machine.id}").json
-    answer = assign()
+def test_the_machine_is_the_new_owners_with_all_that_is_its_own(api_as, assign_owner, machine, cast):
+    before = api_as("owner", "GET", f"/api/instance/{machine.id}").json
+    answer = assign_owner()
     assert (answer.status_code, answer.json["data"]["owner"]) == (200, "outsider@example.com")
-    assert as_("owner", "GET", f"/api/instance/{machine.id}").status_code == 404
-    after = as_("outsider", "GET", f"/api/instance/{machine.id}").json
+    assert api_as("owner", "GET", f"/api/instance/{machine.id}").status_code == 404
+    after = api_as("outsider", "GET", f"/api/instance/{machine.id}").json
     assert [(key, after[key]) for key in ("name", "tags", "state")] == [
         (key, before[key]) for key in ("name", "tags", "state")
     ]
-    assert as_("outsider", "POST", f"/api/instance/{machine.id}/power/restart").status_code == 200
+    assert api_as("outsider", "POST", f"/api/instance/{machine.id}/power/restart").status_code == 200
 
 
-def test_the_other_route_says_the_same(as_, machine, cast):
+def test_the_other_route_says_the_same(api_as, machine, cast):
     for _ in range(2):
-        answer = as_("admin", "PUT", f"/api/v1/instance/{machine.id}/modify/user/{cast.outsider.id}")
+        answer = api_as("admin", "PUT", f"/api/v1/instance/{machine.id}/modify/user/{cast.outsider.id}")
         assert (answer.status_code, answer.json["data"]["owner"]) == (200, "outsider@example.com")
     assert session.query(AuditEntry).filter_by(object_type="instance", object_id=machine.id).count() == 1
 
 
-def test_what_was_told_until_now_stays_the_earlier_owners(as_, assign, machine):
-    assign()
-    assert as_("outsider", "GET", "/api/tasks").json["data"] == []
-    assert as_("owner", "GET", "/api/tasks").json["data"] != []
+def test_what_was_told_until_now_stays_the_earlier_owners(api_as, assign_owner, machine):
+    assign_owner()
+    assert api_as("outsider", "GET", "/api/tasks").json["data"] == []
+    assert api_as("owner", "GET", "/api/tasks").json["data"] != []
 
 
-def test_project_and_grants_stay_behind(assign, machine, cast):
+def test_project_and_grants_stay_behind(assign_owner, machine, cast):
     machine.project_id = projects.create(cast.owner, name="shop").id
     member = session.query(Member).filter_by(account_id=cast.member.id).one()
-    session.add(Grant(member_id=member.id, resource_id=machine.id, resource_type="instance"))
+    session.add(ResourceGrant(member_id=member.id, resource_id=machine.id, resource_type="instance"))
     session.commit()
-    assert assign().status_code == 200
+    assert assign_owner().status_code == 200
     row = session.get(Instance, machine.id)
-    assert (row.project_id, session.query(Grant).filter_by(resource_id=machine.id).count()) == (None, 0)
+    assert (row.project_id, session.query(ResourceGrant).filter_by(resource_id=machine.id).count()) == (None, 0)
 
 
-def test_snapshots_and_the_platforms_groups_go_along(as_, assign, machine, cast, work):
+def test_snapshots_and_the_platforms_groups_go_along(api_as, assign_owner, machine, cast, run_tasks):
     group = security_groups.create(None, name="platform")
     security_groups.attach(group, [machine.id], actor="test")
     snapshots.create(machine, snapname="before", actor="test")
     session.commit()
-    work()
-    assert assign().status_code == 200
-    found = as_("outsider", "GET", f"/api/instance/{machine.id}/snapshots").json["snapshots"]
+    run_tasks()
+    assert assign_owner().status_code == 200
+    found = api_as("outsider", "GET", f"/api/instance/{machine.id}/snapshots").json["snapshots"]
     assert [each["name"] for each in found] == ["before"]
-    assert [group.id] == [each.id for each, inside in security_groups.belonging(machine, cast.outsider) if inside]
+    assert [group.id] == [
+        each.id for each, inside in security_groups.list_memberships(machine, cast.outsider) if inside
+    ]
 
 
-def test_a_captured_image_stays_with_who_made_it(assign, machine, cast):
+def test_a_captured_image_stays_with_who_made_it(assign_owner, machine, cast):
     own = Image(
         name="golden",
         label="golden",
@@ -103,26 +105,26 @@ def test_a_captured_image_stays_with_who_made_it(assign, machine, cast):
     session.add(own)
     machine.image = own
     session.commit()
-    assert assign().status_code == 200
+    assert assign_owner().status_code == 200
     assert (session.get(Image, own.id).account_id, session.get(Image, own.id).instance_id) == (cast.owner.id, None)
     assert session.get(Instance, machine.id).image is None
 
 
-def test_what_cannot_go_along_is_named(assign, machine, cast):
+def test_what_cannot_go_along_is_named(assign_owner, machine, cast):
     group = security_groups.create(cast.owner, name="web servers")
     security_groups.attach(group, [machine.id], actor="test")
     session.commit()
-    answer = assign()
-    assert refused(answer, machine, cast) == "has_security_groups"
+    answer = assign_owner()
+    assert assert_refused(answer, machine, cast) == "has_security_groups"
     assert "web servers" in answer.json["message"]
     security_groups.detach(group, [machine.id], actor="test")
     machine.iso = Iso(name="mine", filename="a.iso", url="https://example.com/a.iso", account_id=cast.owner.id)
     session.commit()
-    assert refused(assign(), machine, cast) == "has_media"
+    assert assert_refused(assign_owner(), machine, cast) == "has_media"
     machine.iso = None
     session.add(Rescue(instance_id=machine.id, since=clock.now(), password="x"))
     session.commit()
-    assert refused(assign(), machine, cast) == "rescue_active"
+    assert assert_refused(assign_owner(), machine, cast) == "rescue_active"
     session.delete(session.get(Rescue, machine.id))
     plan = volume_plans.create(volume_plans.create_group(name="ssd"), name="small", size=1, price=1)
     volume = Volume(
@@ -138,28 +140,28 @@ def test_what_cannot_go_along_is_named(assign, machine, cast):
     )
     session.add(volume)
     session.commit()
-    assert refused(assign(), machine, cast) == "has_volumes"
+    assert assert_refused(assign_owner(), machine, cast) == "has_volumes"
 
 
-def test_not_while_a_task_is_at_it(as_, assign, machine, cast, work):
-    as_("owner", "POST", f"/api/instance/{machine.id}/reinstall", json={"image_id": cast.image.id})
-    assert refused(assign(), machine, cast) == "task_running"
-    work()
-    assert assign().status_code == 200
+def test_not_while_a_task_is_at_it(api_as, assign_owner, machine, cast, run_tasks):
+    api_as("owner", "POST", f"/api/instance/{machine.id}/reinstall", json={"image_id": cast.image.id})
+    assert assert_refused(assign_owner(), machine, cast) == "task_running"
+    run_tasks()
+    assert assign_owner().status_code == 200
 
 
-def test_to_whom_it_cannot_be_given(as_, assign, machine, cast):
+def test_to_whom_it_cannot_be_given(api_as, assign_owner, machine, cast):
     cast.outsider.suspended_at = clock.now()
     session.commit()
     for account in (cast.member, cast.outsider):
-        assert assign(account).json["errors"].keys() == {"user_id"}
-    unknown = as_("admin", "POST", f"/api/v1/instance/{machine.id}/assign-user", json={"user_id": new_id()})
+        assert assign_owner(account).json["errors"].keys() == {"user_id"}
+    unknown = api_as("admin", "POST", f"/api/v1/instance/{machine.id}/assign-user", json={"user_id": new_id()})
     assert (unknown.status_code, unknown.json["errors"].keys()) == (422, {"user_id"})
-    assert as_("admin", "PUT", f"/api/v1/instance/{machine.id}/modify/user/{new_id()}").status_code == 404
+    assert api_as("admin", "PUT", f"/api/v1/instance/{machine.id}/modify/user/{new_id()}").status_code == 404
     assert session.get(Instance, machine.id).account_id == cast.owner.id
 
 
-def test_each_pays_for_the_own_hours(as_, cast, monkeypatch):
+def test_ownership_transfer_splits_metered_hours(api_as, cast, monkeypatch):
     """The hour under way is the earlier owner's; both have a line of the same month; no hour counts twice."""
     settings.update({"billing_enabled": True})
     now = START
@@ -169,30 +171,30 @@ def test_each_pays_for_the_own_hours(as_, cast, monkeypatch):
     assert ownership.assign(session.get(Instance, made.id), cast.outsider)
     session.commit()
     now = START + timedelta(hours=5)
-    counting.count()
+    counting.meter_and_post()
     hours = {
         account.email: session.query(UsageHour).filter_by(resource_id=made.id, account_id=account.id).count()
         for account in (cast.owner, cast.outsider)
     }
     assert hours == {"owner@example.com": 3, "outsider@example.com": 2}
     assert session.query(UsageMonth).filter_by(resource_id=made.id, month="2031-01").count() == 2
-    usage.end(made)
+    usage.stop_metering(made)
     session.commit()
     now = START + timedelta(hours=9)
-    counting.count()
+    counting.meter_and_post()
     assert session.query(UsageHour).filter_by(resource_id=made.id).count() == 6
 
 
-def test_an_operator_gives_it_away_on_the_page(browse, machine, cast):
-    operator, place = browse("admin"), f"/admin/instances/{machine.id}"
+def test_an_operator_gives_it_away_on_the_page(browser_as, machine, cast):
+    operator, place = browser_as("admin"), f"/admin/instances/{machine.id}"
     page = operator.get(f"{place}/settings")
-    assert Outline(page.text).open == []
+    assert HtmlOutline(page.text).open == []
     assert f'action="{place}/owner"' in page.text
     for wrong in ("nobody@example.com", "member@example.com", ""):
-        answer = operator.post(f"{place}/owner", data={"owner": wrong}, headers=PART)
+        answer = operator.post(f"{place}/owner", data={"owner": wrong}, headers=PARTIAL_HEADERS)
         assert ('id="wrong-owner"' in answer.text, "<html" in answer.text) == (True, False), wrong
     assert operator.post(f"{place}/owner", data={"owner": "outsider@example.com"}).status_code == 303
     assert session.get(Instance, machine.id).account_id == cast.outsider.id
-    assert browse("owner").get(f"/instances/{machine.id}").status_code == 404
-    assert browse("outsider").get(f"/instances/{machine.id}").status_code == 200
-    assert browse("owner").post(f"{place}/owner", data={"owner": "owner@example.com"}).status_code == 403
+    assert browser_as("owner").get(f"/instances/{machine.id}").status_code == 404
+    assert browser_as("outsider").get(f"/instances/{machine.id}").status_code == 200
+    assert browser_as("owner").post(f"{place}/owner", data={"owner": "owner@example.com"}).status_code == 403

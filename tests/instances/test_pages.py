@@ -10,16 +10,16 @@ from panel.core.db import session
 from panel.models import Instance, SshKey, Task
 from panel.services import instances, ssh_keys
 from panel.services.instances import state_reports
-from tests.test_pages import PART
+from tests.test_pages import PARTIAL_HEADERS
 
-UNKNOWN = "0199c0a8-0000-7000-8000-000000000000"
+UNKNOWN_ID = "0199c0a8-0000-7000-8000-000000000000"
 
 
-def wanted(cast, **values):
+def build_form(cast, **values):
     return {"location_id": cast.location.id, "plan_id": cast.plan.id, "image_id": cast.image.id, **values}
 
 
-def deployed(cast, work, **values):
+def create_deployed(cast, work, **values):
     made = cast.instance(**values)
     instances.deploy(made, image_id=cast.image.id, account=cast.owner, actor="owner@example.com")
     session.commit()
@@ -34,13 +34,15 @@ def task_of(instance, kind):
 # Making one
 
 
-def test_create_without_javascript(browse, cast, work):
-    browser = browse("owner")
+def test_create_without_javascript(browser_as, cast, run_tasks):
+    browser = browser_as("owner")
     page = browser.get("/instances/new").text
     assert f'name="location_id" value="{cast.location.id}" checked' in page
     assert f'name="plan_id" value="{cast.plan.id}" checked' in page
     assert f'name="image_id" value="{cast.image.id}" checked' in page
-    answer = browser.post("/instances/new", data=wanted(cast, display_name="Shop front", hostname="shop.example.com"))
+    answer = browser.post(
+        "/instances/new", data=build_form(cast, display_name="Shop front", hostname="shop.example.com")
+    )
     assert answer.status_code == 303
     made = session.scalars(select(Instance)).one()
     assert answer.headers["Location"] == f"/instances/{made.id}"
@@ -50,42 +52,42 @@ def test_create_without_javascript(browse, cast, work):
     assert len(password) > 12
     assert "Waiting for a worker" in page
     assert password not in browser.get(answer.headers["Location"]).text
-    work()
+    run_tasks()
     assert made.state == "running"
 
 
-def test_the_password_is_shown_to_nobody_else_and_kept_readable_nowhere(browse, cast):
-    browser = browse("owner")
-    answer = browser.post("/instances/new", data=wanted(cast))
+def test_the_password_is_shown_to_nobody_else_and_kept_readable_nowhere(browser_as, cast):
+    browser = browser_as("owner")
+    answer = browser.post("/instances/new", data=build_form(cast))
     address, cookie = answer.headers["Location"], answer.headers["Set-Cookie"]
-    other = browse("owner").get(address).text
+    other = browser_as("owner").get(address).text
     assert 'id="password"' not in other
     shown = browser.get(address).text
     password = re.search(r'id="password".*?data-copy="([^"]+)"', shown, re.DOTALL)[1]
     assert password not in cookie
 
 
-def test_with_a_key_there_is_no_password(browse, cast):
+def test_with_a_key_there_is_no_password(browser_as, cast):
     key = ssh_keys.generate(cast.owner, name="laptop", algorithm="ed25519")[0]
     session.commit()
-    browser = browse("owner")
+    browser = browser_as("owner")
     assert f'name="ssh_keys" value="{key.id}" checked' in browser.get("/instances/new").text
-    answer = browser.post("/instances/new", data=wanted(cast, ssh_keys=[key.id]))
+    answer = browser.post("/instances/new", data=build_form(cast, ssh_keys=[key.id]))
     assert 'id="password"' not in browser.get(answer.headers["Location"]).text
     made = session.scalars(select(Instance)).one()
     assert task_of(made, "instance_deploy").arguments["ssh_keys"] == [key.public_key]
 
 
-def test_a_key_can_be_added_on_the_way(browse, cast):
+def test_a_key_can_be_added_on_the_way(browser_as, cast):
     line = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIBDkNXnKfjDGWqHR8BbYbwbAzZ+JfkjfFXwXWo2wUUpC ada@laptop"
-    browse("owner").post("/instances/new", data=wanted(cast, key_name="laptop", public_key=line))
+    browser_as("owner").post("/instances/new", data=build_form(cast, key_name="laptop", public_key=line))
     assert session.scalars(select(SshKey)).one().name == "laptop"
     made = session.scalars(select(Instance)).one()
     assert task_of(made, "instance_deploy").arguments["ssh_keys"] == [line]
 
 
-def test_a_name_is_suggested_and_becomes_the_host_name(browse, cast):
-    browse("owner").post("/instances/new", data=wanted(cast))
+def test_a_name_is_suggested_and_becomes_the_host_name(browser_as, cast):
+    browser_as("owner").post("/instances/new", data=build_form(cast))
     made = session.scalars(select(Instance)).one()
     assert made.display_name == made.hostname == "debian-512mb-lab"
 
@@ -93,18 +95,20 @@ def test_a_name_is_suggested_and_becomes_the_host_name(browse, cast):
 @pytest.mark.parametrize(
     ("field", "value", "message"),
     [
-        ("location_id", UNKNOWN, "No such location is open."),
-        ("plan_id", UNKNOWN, "No such plan is offered in this location."),
-        ("image_id", UNKNOWN, "No such image."),
+        ("location_id", UNKNOWN_ID, "No such location is open."),
+        ("plan_id", UNKNOWN_ID, "No such plan is offered in this location."),
+        ("image_id", UNKNOWN_ID, "No such image."),
         ("hostname", "not valid", "The value must be a valid hostname."),
         ("password", "short", "Length must be between 8 and 128."),
         ("cloudcfg", "- a list", "Must be a YAML mapping."),
         ("public_key", "nonsense", "Paste one line in OpenSSH format."),
-        ("ssh_keys", UNKNOWN, "There is no such key in this account."),
+        ("ssh_keys", UNKNOWN_ID, "There is no such key in this account."),
     ],
 )
-def test_what_is_wrong_stands_beside_its_field_and_nothing_is_kept(browse, cast, field, value, message):
-    answer = browse("owner").post("/instances/new", data=wanted(cast, display_name="kept name", **{field: value}))
+def test_what_is_wrong_stands_beside_its_field_and_nothing_is_kept(browser_as, cast, field, value, message):
+    answer = browser_as("owner").post(
+        "/instances/new", data=build_form(cast, display_name="kept name", **{field: value})
+    )
     assert answer.status_code == 422
     assert message in answer.text
     assert 'value="kept name"' in answer.text
@@ -112,20 +116,22 @@ def test_what_is_wrong_stands_beside_its_field_and_nothing_is_kept(browse, cast,
     assert session.scalars(select(Task).where(Task.kind == "instance_deploy")).all() == []
 
 
-def test_what_cannot_be_had_is_shown_with_the_reason(browse, cast):
+def test_what_cannot_be_had_is_shown_with_the_reason(browser_as, cast):
     cast.image.min_ram = 4096
     session.commit()
-    assert "The image needs 4096 MiB of memory." in browse("owner").get("/instances/new").text
+    assert "The image needs 4096 MiB of memory." in browser_as("owner").get("/instances/new").text
     cast.node.memory_mb = 256
     session.commit()
-    assert "not enough memory or processors left." in browse("owner").get("/instances/new").text
+    assert "not enough memory or processors left." in browser_as("owner").get("/instances/new").text
     cast.node.maintenance = True
     session.commit()
-    assert "No machine can be placed here at the moment." in browse("owner").get("/instances/new").text
+    assert "No machine can be placed here at the moment." in browser_as("owner").get("/instances/new").text
 
 
-def test_the_choices_follow_without_making_anything(browse, cast):
-    answer = browse("owner").post("/instances/new", data=wanted(cast, look="1", display_name="x"), headers=PART)
+def test_the_choices_follow_without_making_anything(browser_as, cast):
+    answer = browser_as("owner").post(
+        "/instances/new", data=build_form(cast, look="1", display_name="x"), headers=PARTIAL_HEADERS
+    )
     assert answer.status_code == 200
     assert answer.text.lstrip().startswith('<form id="form"')
     assert "at the moment" in answer.text
@@ -133,8 +139,10 @@ def test_the_choices_follow_without_making_anything(browse, cast):
     assert session.scalars(select(Instance)).all() == []
 
 
-def test_the_code_has_no_password(browse, cast):
-    answer = browse("owner").post("/instances/new", data=wanted(cast, look="1", password="correct horse battery"))
+def test_the_code_has_no_password(browser_as, cast):
+    answer = browser_as("owner").post(
+        "/instances/new", data=build_form(cast, look="1", password="correct horse battery")
+    )
     assert "********" in answer.text
     assert "correct horse" not in answer.text
 
@@ -142,32 +150,32 @@ def test_the_code_has_no_password(browse, cast):
 # The list
 
 
-def test_the_list_and_its_filters(browse, cast, work):
-    made = deployed(cast, work, display_name="Shop front")
+def test_the_list_and_its_filters(browser_as, cast, run_tasks):
+    made = create_deployed(cast, run_tasks, display_name="Shop front")
     waiting = cast.instance(display_name="Not yet")
-    browser = browse("owner")
+    browser = browser_as("owner")
     page = browser.get("/instances").text
     assert made.id in page
     assert made.ipv4 in page
-    only = browser.get("/instances?state=running", headers=PART).text
+    only = browser.get("/instances?state=running", headers=PARTIAL_HEADERS).text
     assert made.id in only
     assert waiting.id not in only
-    assert made.id in browser.get(f"/instances?search={made.ipv4}", headers=PART).text
-    assert made.id not in browser.get("/instances?search=nothing", headers=PART).text
-    assert made.id not in browse("outsider").get("/instances").text
+    assert made.id in browser.get(f"/instances?search={made.ipv4}", headers=PARTIAL_HEADERS).text
+    assert made.id not in browser.get("/instances?search=nothing", headers=PARTIAL_HEADERS).text
+    assert made.id not in browser_as("outsider").get("/instances").text
 
 
-def test_the_list_looks_again_soon_only_while_something_changes(browse, cast, work):
+def test_the_list_looks_again_soon_only_while_something_changes(browser_as, cast, run_tasks):
     made = cast.instance()
     instances.deploy(made, image_id=cast.image.id, account=cast.owner, actor="test")
     session.commit()
-    assert "every 2s" in browse("owner").get("/instances", headers=PART).text
-    work()
-    assert "every 2s" not in browse("owner").get("/instances", headers=PART).text
+    assert "every 2s" in browser_as("owner").get("/instances", headers=PARTIAL_HEADERS).text
+    run_tasks()
+    assert "every 2s" not in browser_as("owner").get("/instances", headers=PARTIAL_HEADERS).text
 
 
-def test_the_list_takes_the_same_queries_for_many(browse, cast, queries):
-    browser = browse("owner")
+def test_the_list_takes_the_same_queries_for_many(browser_as, cast, queries):
+    browser = browser_as("owner")
     cast.instance()
     queries.clear()
     browser.get("/instances")
@@ -188,22 +196,22 @@ def test_the_list_takes_the_same_queries_for_many(browse, cast, queries):
 
 
 @pytest.mark.parametrize("tab", ["", "/network", "/storage", "/tasks", "/activity", "/settings"])
-def test_every_tab(browse, cast, work, tab):
-    made = deployed(cast, work, display_name="Shop front")
-    answer = browse("owner").get(f"/instances/{made.id}{tab}")
+def test_instance_page_shows_every_tab(browser_as, cast, run_tasks, tab):
+    made = create_deployed(cast, run_tasks, display_name="Shop front")
+    answer = browser_as("owner").get(f"/instances/{made.id}{tab}")
     assert answer.status_code == 200
     assert made.ipv4 in answer.text
-    assert browse("owner").get(f"/instances/{made.id}{tab}", headers=PART).status_code == 200
-    assert browse("outsider").get(f"/instances/{made.id}{tab}").status_code == 404
+    assert browser_as("owner").get(f"/instances/{made.id}{tab}", headers=PARTIAL_HEADERS).status_code == 200
+    assert browser_as("outsider").get(f"/instances/{made.id}{tab}").status_code == 404
 
 
-def test_an_unknown_tab(browse, cast):
-    assert browse("owner").get(f"/instances/{cast.instance().id}/nonsense").status_code == 404
+def test_an_unknown_tab(browser_as, cast):
+    assert browser_as("owner").get(f"/instances/{cast.instance().id}/nonsense").status_code == 404
 
 
-def test_outsiders_cannot_act(browse, cast, work):
-    made = deployed(cast, work)
-    outsider = browse("outsider")
+def test_outsiders_cannot_act(browser_as, cast, run_tasks):
+    made = create_deployed(cast, run_tasks)
+    outsider = browser_as("outsider")
     for path, data in (
         ("power/poweroff", {}),
         ("rename", {"display_name": "mine"}),
@@ -212,69 +220,69 @@ def test_outsiders_cannot_act(browse, cast, work):
         ("deploy", {"image_id": cast.image.id}),
     ):
         assert outsider.post(f"/instances/{made.id}/{path}", data=data).status_code == 404, path
-    work()
+    run_tasks()
     assert (made.state, made.display_name) == ("running", made.name)
 
 
-def test_power(browse, cast, work):
-    made = deployed(cast, work)
-    browser = browse("owner")
+def test_instance_page_power_actions(browser_as, cast, run_tasks):
+    made = create_deployed(cast, run_tasks)
+    browser = browser_as("owner")
     page = f"/instances/{made.id}"
-    answer = browser.post(f"{page}/power/poweroff", headers=PART)
+    answer = browser.post(f"{page}/power/poweroff", headers=PARTIAL_HEADERS)
     assert (answer.status_code, answer.headers["HX-Trigger"], answer.headers["HX-Reswap"]) == (200, "changed", "none")
     assert "Power off requested." in answer.text
-    work()
+    run_tasks()
     assert made.state == "stopped"
     refused = browser.post(f"{page}/power/restart")
     assert refused.status_code == 409
     assert "The instance is not running. Start it first." in refused.text
     assert 'title="The instance is not running. Start it first."' in browser.get(page).text
     assert browser.post(f"{page}/power/start").headers["Location"] == page
-    work()
+    run_tasks()
     assert made.state == "running"
     assert browser.post(f"{page}/power/explode").status_code == 404
 
 
-def test_rename_in_place(browse, cast):
+def test_rename_in_place(browser_as, cast):
     made = cast.instance()
-    browser = browse("owner")
+    browser = browser_as("owner")
     assert browser.post(f"/instances/{made.id}/rename", data={"display_name": "New name"}).status_code == 303
     assert made.display_name == "New name"
     assert browser.post(f"/instances/{made.id}/rename", data={"display_name": ""}).status_code == 422
     assert made.display_name == "New name"
 
 
-def test_settings(browse, cast):
+def test_instance_page_saves_settings(browser_as, cast):
     made = cast.instance()
     address = f"/instances/{made.id}/settings"
     sent = {"display_name": "A", "hostname": "a.example", "notes": "one\r\ntwo", "protection_enabled": "true"}
-    assert browse("owner").post(address, data=sent).status_code == 303
+    assert browser_as("owner").post(address, data=sent).status_code == 303
     assert (made.display_name, made.notes, made.protection_enabled) == ("A", "one\ntwo", True)
-    assert "Turn protection off first." in browse("owner").get(address).text
-    assert browse("owner").post(f"/instances/{made.id}/destroy", data={"typed": "A"}).status_code == 409
-    answer = browse("owner").post(address, data={**sent, "hostname": "-", "notes": ""})
+    assert "Turn protection off first." in browser_as("owner").get(address).text
+    assert browser_as("owner").post(f"/instances/{made.id}/destroy", data={"typed": "A"}).status_code == 409
+    answer = browser_as("owner").post(address, data={**sent, "hostname": "-", "notes": ""})
     assert answer.status_code == 422
     assert "The value must be a valid hostname." in answer.text
     assert made.notes == "one\ntwo"
     sent |= {"notes": "", "protection_enabled": "false"}
-    browse("owner").post(address, data=sent)
+    browser_as("owner").post(address, data=sent)
     assert (made.notes, made.protection_enabled) == (None, False)
 
 
-def test_destroy_needs_the_name(browse, cast, work):
-    made = deployed(cast, work, display_name="Shop front")
-    browser, address = browse("owner"), f"/instances/{made.id}"
+def test_destroy_needs_the_name(browser_as, cast, run_tasks):
+    made = create_deployed(cast, run_tasks, display_name="Shop front")
+    browser, address = browser_as("owner"), f"/instances/{made.id}"
     refused = browser.post(f"{address}/destroy", data={"typed": "shop"})
     assert refused.status_code == 422
     assert "Nothing was destroyed." in refused.text
     assert browser.post(f"{address}/destroy", data={"typed": "Shop front"}).headers["Location"] == address
-    work()
+    run_tasks()
     assert browser.get(address).status_code == 404
-    assert browser.get(address, headers=PART).headers["HX-Redirect"] == "/instances"
-    assert browse("outsider").get(address, headers=PART).status_code == 404
+    assert browser.get(address, headers=PARTIAL_HEADERS).headers["HX-Redirect"] == "/instances"
+    assert browser_as("outsider").get(address, headers=PARTIAL_HEADERS).status_code == 404
 
 
-def test_a_failed_deploy_says_why_and_can_be_tried_again(browse, cast, work, node):
+def test_a_failed_deploy_says_why_and_can_be_tried_again(browser_as, cast, run_tasks, node):
     key = ssh_keys.generate(cast.owner, name="used", algorithm="ed25519")[0]
     ssh_keys.generate(cast.owner, name="unused", algorithm="ed25519")
     node.fault("create_disk", "full")
@@ -282,11 +290,11 @@ def test_a_failed_deploy_says_why_and_can_be_tried_again(browse, cast, work, nod
     wish = {"image_id": cast.image.id, "key_ids": [key.id], "cloudcfg": "package_update: true"}
     instances.deploy(made, **wish, account=cast.owner, actor="owner@example.com")
     session.commit()
-    work()
+    run_tasks()
     task = task_of(made, "instance_deploy")
     assert task.status == "failed"
     node.clear()
-    browser = browse("owner")
+    browser = browser_as("owner")
     page = browser.get(f"/instances/{made.id}").text
     assert task.error in page
     assert task.id in page
@@ -296,35 +304,35 @@ def test_a_failed_deploy_says_why_and_can_be_tried_again(browse, cast, work, nod
     assert f'value="{cast.image.id}" checked' in form
     assert re.findall(r'name="ssh_keys" value="([^"]+)" checked', form) == [key.id]
     assert "package_update: true" in form
-    assert browser.post(f"/instances/{made.id}/deploy", data={"image_id": UNKNOWN}).status_code == 422
+    assert browser.post(f"/instances/{made.id}/deploy", data={"image_id": UNKNOWN_ID}).status_code == 422
     answer = browser.post(f"/instances/{made.id}/deploy", data={"image_id": cast.image.id, "password": "long enough"})
     assert answer.headers["Location"] == f"/instances/{made.id}"
-    work()
+    run_tasks()
     assert made.state == "running"
     assert browser.get(f"/instances/{made.id}/deploy").status_code == 404
 
 
-def test_what_is_not_known_for_sure_is_said(browse, cast, work):
-    made = deployed(cast, work)
+def test_what_is_not_known_for_sure_is_said(browser_as, cast, run_tasks):
+    made = create_deployed(cast, run_tasks)
     cast.node.status = "down"
     session.commit()
-    page = browse("owner").get(f"/instances/{made.id}").text
+    page = browser_as("owner").get(f"/instances/{made.id}").text
     assert "Its node does not answer" in page
-    assert "as of" in browse("owner").get("/instances").text
+    assert "as of" in browser_as("owner").get("/instances").text
     cast.node.status, made.lost, made.suspended_reason = "up", True, "admin"
     session.commit()
-    page = browse("owner").get(f"/instances/{made.id}").text
+    page = browser_as("owner").get(f"/instances/{made.id}").text
     assert "The node misses this machine" in page
     assert "The platform suspended it." in page
 
 
-def test_running_work_shows_stage_percent_and_bytes(browse, cast):
+def test_running_work_shows_stage_percent_and_bytes(browser_as, cast):
     made = cast.instance()
     task, _ = instances.deploy(made, image_id=cast.image.id, account=cast.owner, actor="test")
     task.status, task.stage, task.started_at = "running", "Copying the image", clock.now()
     task.bytes_done, task.bytes_total = 5 * 1024**2, 20 * 1024**2
     session.commit()
-    page = browse("owner").get(f"/instances/{made.id}", headers=PART).text
+    page = browser_as("owner").get(f"/instances/{made.id}", headers=PARTIAL_HEADERS).text
     assert "Copying the image" in page
     assert "5 MiB of 20 MiB" in page
     assert f"/tasks/{task.id}/cancel" in page
@@ -332,14 +340,14 @@ def test_running_work_shows_stage_percent_and_bytes(browse, cast):
 
 
 @pytest.mark.parametrize(("who", "base"), [("owner", ""), ("admin", "/admin")])
-def test_a_paused_guest_is_shown_and_can_be_started(browse, cast, work, who, base):
-    machine = deployed(cast, work)
-    browser, address = browse(who), f"{base}/instances/{machine.id}"
+def test_a_paused_guest_is_shown_and_can_be_started(browser_as, cast, run_tasks, who, base):
+    machine = create_deployed(cast, run_tasks)
+    browser, address = browser_as(who), f"{base}/instances/{machine.id}"
     assert f'action="{address}/power/start"' not in browser.get(address).text
-    state_reports.paused(machine, True)
+    state_reports.report_paused(machine, True)
     session.commit()
     page = browser.get(address).text
     assert "The hypervisor has paused the guest" in page
-    assert "The hypervisor has paused the guest" in browse("owner").get("/").text
+    assert "The hypervisor has paused the guest" in browser_as("owner").get("/").text
     assert f'action="{address}/power/start"' in page
     assert browser.post(f"{address}/power/start").status_code == 303

@@ -7,16 +7,16 @@ from sqlalchemy import update
 from panel.core.db import session
 from panel.models import MediaDownload, Task
 from panel.services import isos
-from tests.conftest import bells
+from tests.conftest import queued_calls
 from tests.instances.test_optical_drives import drive, instance  # noqa: F401  (fixtures)
 from worker.tasks import media_downloads
 
 
-def test_who_waits_for_a_download_keeps_nobody_from_writing(drive, library, work, monkeypatch):  # noqa: F811
+def test_who_waits_for_a_download_keeps_nobody_from_writing(drive, file_server, run_tasks, monkeypatch):  # noqa: F811
     """On SQLite an open transaction of one shuts out all others, the download itself among them."""
-    iso = isos.create(url=library.put(), actor="test")
+    iso = isos.create(url=file_server.put(), actor="test")
     session.commit()
-    bells.clear()  # whoever fetches it has not begun
+    queued_calls.clear()  # whoever fetches it has not begun
     asked, open_ones = drive("mount", iso_id=iso.id).json["task_id"], []
 
     def sleep(seconds):
@@ -25,6 +25,6 @@ def test_who_waits_for_a_download_keeps_nobody_from_writing(drive, library, work
         session.commit()
 
     monkeypatch.setattr(media_downloads, "time", SimpleNamespace(sleep=sleep))
-    work()
+    run_tasks()
     assert open_ones == [False]
     assert session.get(Task, asked).error == "The file is gone."

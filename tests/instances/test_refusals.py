@@ -26,7 +26,7 @@ CAPACITY_WORDS = ("not enough", "no room", "is full", "has no free")
 
 
 @pytest.mark.parametrize("path", ["/api/v1/instance/{}/change-plan", "/api/instance/{}/change-plan"])
-def test_a_plan_that_is_not_offered_or_does_not_fit(as_, cast, path):
+def test_a_plan_that_is_not_offered_or_does_not_fit(api_as, cast, path):
     """ENV-15, ENV-16, ENV-17, ERR-08: never 200; a chosen 422 does not say that it was mapped."""
     who = "admin" if "v1" in path else "owner"
     machine = cast.instance()
@@ -35,7 +35,7 @@ def test_a_plan_that_is_not_offered_or_does_not_fit(as_, cast, path):
     session.commit()
 
     def change():
-        answer = as_(who, "POST", path.format(machine.id), json={"plan_id": larger.id})
+        answer = api_as(who, "POST", path.format(machine.id), json={"plan_id": larger.id})
         assert answer.json["success"] is False
         assert "X-Failure-Status-Mapped" not in answer.headers
         return answer.status_code, answer.json.get("reason"), list(answer.json["errors"])
@@ -49,13 +49,13 @@ def test_a_plan_that_is_not_offered_or_does_not_fit(as_, cast, path):
 
 
 @pytest.mark.parametrize("who", ["billing", "admin"])
-def test_creation_without_capacity(as_, cast, who):
+def test_creation_without_capacity(api_as, cast, who):
     """ERR-08: for programs of billing systems and operators too."""
     session.get(Hypervisor, cast.node.id).memory_mb = 100
     session.commit()
     paths = {"billing": "/api/v1/billing/instances", "admin": "/api/v1/instances"}
     body = {"user_id": cast.owner.id, "location_id": cast.location.id, "plan_id": cast.plan.id}
-    answer = as_(who, "POST", paths[who], json=body)
+    answer = api_as(who, "POST", paths[who], json=body)
     assert (answer.status_code, answer.json["reason"]) == (422, "resources_not_sufficient")
 
 

@@ -9,70 +9,70 @@ from panel.core.db import session
 from panel.models import Image, Instance, Rescue, Task
 
 PATHS = {"owner": "/api/instance", "admin": "/api/v1/instance"}
-PARTS = ("{}-rescue.qcow2", "{}-rescue.iso")
+RESCUE_FILES = ("{}-rescue.qcow2", "{}-rescue.iso")
 
 
 @pytest.fixture
-def instance(as_, cast, work):
+def instance(api_as, cast, run_tasks):
     """The owner's, with a system and off."""
     made = cast.instance()
-    as_("owner", "POST", f"/api/instance/{made.id}/deploy", json={"image_id": cast.image.id, "hostname": "web"})
-    work()
-    as_("owner", "POST", f"/api/instance/{made.id}/power/poweroff")
-    work()
+    api_as("owner", "POST", f"/api/instance/{made.id}/deploy", json={"image_id": cast.image.id, "hostname": "web"})
+    run_tasks()
+    api_as("owner", "POST", f"/api/instance/{made.id}/power/poweroff")
+    run_tasks()
     return session.get(Instance, made.id)
 
 
 @pytest.fixture
-def rescue(as_, instance):
+def rescue(api_as, instance):
     def switch(enable=True, who="owner"):
-        return as_(who, "POST", f"{PATHS[who]}/{instance.id}/rescue", json={"enable": enable})
+        return api_as(who, "POST", f"{PATHS[who]}/{instance.id}/rescue", json={"enable": enable})
 
     return switch
 
 
 @pytest.fixture
-def power(as_, instance, work):
+def change_power(api_as, instance, run_tasks):
     def act(action):
-        answer = as_("owner", "POST", f"/api/instance/{instance.id}/power/{action}")
-        work()
+        answer = api_as("owner", "POST", f"/api/instance/{instance.id}/power/{action}")
+        run_tasks()
         return answer
 
     return act
 
 
 @pytest.fixture
-def shown(as_, instance):
+def shown_rescue(api_as, instance):
     def state(who="owner"):
-        answer = as_(who, "GET", f"{PATHS[who]}/{instance.id}/rescue")
+        answer = api_as(who, "GET", f"{PATHS[who]}/{instance.id}/rescue")
         assert answer.status_code == 200
         return answer.json["data"] if who == "admin" else answer.json
 
     return state
 
 
-def things(node, instance):
+def rescue_files(node, instance):
     names = {disk.name for disk in node.disks("default")}
-    return [part.format(instance.name) in names for part in PARTS]
+    return [part.format(instance.name) in names for part in RESCUE_FILES]
 
 
 @pytest.mark.parametrize("who", ["owner", "admin"])
-def test_a_stopped_instance_boots_the_rescue_system(as_, rescue, shown, node, instance, work, who):
+def test_a_stopped_instance_boots_the_rescue_system(api_as, rescue, shown_rescue, node, instance, run_tasks, who):
     """RSC-01, RSC-02, RSC-03, RSC-05, OP-22"""
-    assert shown(who) == {"active": False, "since": None}
+    assert shown_rescue(who) == {"active": False, "since": None}
     before = clock.now()
     answer = rescue(who=who)
     assert answer.status_code == 200
     found = answer.json["data"] if who == "admin" else answer.json
     assert session.get(Task, found["task_id"]).kind == "instance_rescue_enable"
     assert "password" not in found
-    work()
-    assert as_("owner", "GET", f"/api/instance/{instance.id}").json["state"] == "running"
-    state = shown(who)
+    run_tasks()
+    assert api_as("owner", "GET", f"/api/instance/{instance.id}").json["state"] == "running"
+    state = shown_rescue(who)
     assert (state["active"], state["username"]) == (True, "root")
     assert len(state["password"]) >= 12
     assert before <= session.get(Rescue, instance.id).since <= clock.now()
-    own, system = f"{instance.name}-0.qcow2", PARTS[0].format(instance.name)
+    own, system = f"{instance.name}-0.qcow2", RESCUE_FILES[0].format(instance.name)
     assert node.booted_disks(instance.id) == [system, own]
     seed = node.seed_of(instance.id)
     assert state["password"] in seed.user_data
@@ -83,12 +83,12 @@ def test_a_stopped_instance_boots_the_rescue_system(as_, rescue, shown, node, in
     assert (again.status_code, found["password"]) == (200, state["password"])
 
 
-def test_the_password_is_encrypted_at_rest_and_gone_afterwards(rescue, shown, instance, work):
+def test_the_password_is_encrypted_at_rest_and_gone_afterwards(rescue, shown_rescue, instance, run_tasks):
     """RSC-04"""
     rescue()
     [kept] = session.execute(text("select secret from tasks where kind = 'instance_rescue_enable'")).scalars()
-    work()
-    password = shown()["password"]
+    run_tasks()
+    password = shown_rescue()["password"]
     [row] = session.execute(text("select password from rescues")).scalars()
     assert password not in row
     assert password not in kept
@@ -96,60 +96,60 @@ def test_the_password_is_encrypted_at_rest_and_gone_afterwards(rescue, shown, in
         None
     ]
     rescue(False)
-    work()
-    assert shown() == {"active": False, "since": None}
+    run_tasks()
+    assert shown_rescue() == {"active": False, "since": None}
     assert session.query(Rescue).count() == 0
 
 
 @pytest.mark.parametrize("who", ["owner", "admin"])
-def test_it_ends_with_the_own_system_running_again(rescue, shown, node, instance, work, who):
+def test_it_ends_with_the_own_system_running_again(rescue, shown_rescue, node, instance, run_tasks, who):
     """RSC-04, RSC-07"""
     rescue(who=who)
-    work()
+    run_tasks()
     assert rescue(False, who).status_code == 200
-    work()
-    assert shown(who) == {"active": False, "since": None}
+    run_tasks()
+    assert shown_rescue(who) == {"active": False, "since": None}
     assert node.booted_disks(instance.id) == [f"{instance.name}-0.qcow2"]
     assert yaml.safe_load(node.seed_of(instance.id).meta_data)["local-hostname"] == "web"
-    assert things(node, instance) == [False, False]
+    assert rescue_files(node, instance) == [False, False]
     answer = rescue(False, who)
     found = answer.json["data"] if who == "admin" else answer.json
     assert (answer.status_code, found.get("task_id")) == (200, None)
 
 
-def test_one_that_was_turned_off_in_rescue_stays_off(rescue, power, node, instance, work):
+def test_one_that_was_turned_off_in_rescue_stays_off(rescue, change_power, node, instance, run_tasks):
     """RSC-07"""
     rescue()
-    work()
-    power("poweroff")
+    run_tasks()
+    change_power("poweroff")
     rescue(False)
-    work()
+    run_tasks()
     assert session.get(Instance, instance.id).power == "off"
-    power("start")
+    change_power("start")
     assert node.booted_disks(instance.id) == [f"{instance.name}-0.qcow2"]
 
 
-def test_a_restart_in_rescue_stays_in_rescue(rescue, power, shown, node, instance, work):
+def test_a_restart_in_rescue_stays_in_rescue(rescue, change_power, shown_rescue, node, instance, run_tasks):
     rescue()
-    work()
-    password = shown()["password"]
-    power("stop")
-    power("start")
-    assert node.booted_disks(instance.id)[0] == PARTS[0].format(instance.name)
-    assert shown()["password"] == password
+    run_tasks()
+    password = shown_rescue()["password"]
+    change_power("stop")
+    change_power("start")
+    assert node.booted_disks(instance.id)[0] == RESCUE_FILES[0].format(instance.name)
+    assert shown_rescue()["password"] == password
 
 
 @pytest.mark.parametrize("body", [{}, {"enable": "yes"}, {"enable": 1}, {"enable": None}, {"enable": "true"}])
 @pytest.mark.parametrize("who", ["owner", "admin"])
-def test_enable_is_a_boolean(as_, instance, who, body):
+def test_enable_is_a_boolean(api_as, instance, who, body):
     """RSC-08"""
-    answer = as_(who, "POST", f"{PATHS[who]}/{instance.id}/rescue", json=body)
+    answer = api_as(who, "POST", f"{PATHS[who]}/{instance.id}/rescue", json=body)
     assert answer.status_code == 422
     assert answer.json["errors"].keys() == {"enable"}
 
 
 @pytest.mark.parametrize("who", ["owner", "admin"])
-def test_states_in_which_there_is_no_rescue(as_, cast, rescue, power, instance, who):
+def test_states_in_which_there_is_no_rescue(api_as, cast, rescue, change_power, instance, who):
     """OP-10"""
 
     def refused(answer, reason):
@@ -157,9 +157,9 @@ def test_states_in_which_there_is_no_rescue(as_, cast, rescue, power, instance, 
         if who == "owner":
             assert answer.json["reason"] == reason
 
-    power("start")
+    change_power("start")
     refused(rescue(who=who), "not_stopped")
-    power("poweroff")
+    change_power("poweroff")
     instance = session.get(Instance, instance.id)
     instance.suspended_reason = "admin"
     session.commit()
@@ -170,7 +170,7 @@ def test_states_in_which_there_is_no_rescue(as_, cast, rescue, power, instance, 
     answer = rescue(False, who)
     refused(answer, "task_running")
     fresh = cast.instance()
-    refused(as_(who, "POST", f"{PATHS[who]}/{fresh.id}/rescue", json={"enable": True}), "not_deployed")
+    refused(api_as(who, "POST", f"{PATHS[who]}/{fresh.id}/rescue", json={"enable": True}), "not_deployed")
 
 
 def test_without_a_rescue_system_there_is_no_rescue(rescue, cast):
@@ -180,77 +180,79 @@ def test_without_a_rescue_system_there_is_no_rescue(rescue, cast):
     assert (answer.status_code, answer.json["reason"]) == (409, "rescue_unavailable")
 
 
-def test_others_see_nothing_of_it(as_, rescue, instance, work):
+def test_others_see_nothing_of_it(api_as, rescue, instance, run_tasks):
     rescue()
-    work()
+    run_tasks()
     for method, body in (("GET", None), ("POST", {"enable": False})):
-        assert as_("outsider", method, f"/api/instance/{instance.id}/rescue", json=body).status_code == 404
-        assert as_("viewer", method, f"/api/instance/{instance.id}/rescue", json=body).status_code == 403
+        assert api_as("outsider", method, f"/api/instance/{instance.id}/rescue", json=body).status_code == 404
+        assert api_as("viewer", method, f"/api/instance/{instance.id}/rescue", json=body).status_code == 403
 
 
-@pytest.mark.parametrize("step", ["create_disk", "write_seed", "define", "start"])
+@pytest.mark.parametrize("step", ["create_disk", "create_seed", "define", "start"])
 @pytest.mark.parametrize("kind", ["refuse", "silent", "lost-answer"])
-def test_of_a_rescue_that_fails_nothing_is_left(rescue, shown, power, node, instance, work, step, kind):
+def test_of_a_rescue_that_fails_nothing_is_left(
+    rescue, shown_rescue, change_power, node, instance, run_tasks, step, kind
+):
     node.fault(step, kind, count=1)
     answer = rescue()
-    work()
+    run_tasks()
     task = session.get(Task, answer.json["task_id"])
     assert task.status == "failed"
-    assert shown() == {"active": False, "since": None}
+    assert shown_rescue() == {"active": False, "since": None}
     assert session.get(Task, task.id).secret is None
     node.clear()
-    power("start")
+    change_power("start")
     assert node.booted_disks(instance.id) == [f"{instance.name}-0.qcow2"]
-    assert things(node, instance) == [False, False]
+    assert rescue_files(node, instance) == [False, False]
 
 
 @pytest.mark.parametrize("step", ["shutdown", "delete_disk", "define", "start"])
-def test_an_end_that_fails_can_be_asked_for_again(rescue, shown, node, instance, work, step):
+def test_an_end_that_fails_can_be_asked_for_again(rescue, shown_rescue, node, instance, run_tasks, step):
     rescue()
-    work()
+    run_tasks()
     node.fault(step, "refuse", count=1)
     answer = rescue(False)
-    work()
+    run_tasks()
     assert session.get(Task, answer.json["task_id"]).status == "failed"
     node.clear()
     rescue(False)
-    work()
-    assert shown() == {"active": False, "since": None}
-    assert things(node, instance) == [False, False]
+    run_tasks()
+    assert shown_rescue() == {"active": False, "since": None}
+    assert rescue_files(node, instance) == [False, False]
 
 
-def test_a_destroy_leaves_nothing(as_, rescue, node, instance, work):
+def test_a_destroy_leaves_nothing(api_as, rescue, node, instance, run_tasks):
     rescue()
-    work()
-    as_("owner", "DELETE", f"/api/cloud-service/instances/{instance.id}")
-    work()
+    run_tasks()
+    api_as("owner", "DELETE", f"/api/cloud-service/instances/{instance.id}")
+    run_tasks()
     assert session.query(Rescue).count() == 0
     assert not [disk for disk in node.disks("default") if disk.name.startswith(instance.name)]
 
 
-def test_a_suspension_ends_it(as_, rescue, shown, node, instance, work):
+def test_suspension_ends_rescue(api_as, rescue, shown_rescue, node, instance, run_tasks):
     rescue()
-    work()
-    as_("admin", "POST", f"/api/v1/instance/{instance.id}/state/suspend")
-    work()
-    assert shown() == {"active": False, "since": None}
-    assert things(node, instance) == [False, False]
-    as_("admin", "POST", f"/api/v1/instance/{instance.id}/state/resume")
-    work()
+    run_tasks()
+    api_as("admin", "POST", f"/api/v1/instance/{instance.id}/state/suspend")
+    run_tasks()
+    assert shown_rescue() == {"active": False, "since": None}
+    assert rescue_files(node, instance) == [False, False]
+    api_as("admin", "POST", f"/api/v1/instance/{instance.id}/state/resume")
+    run_tasks()
     assert node.booted_disks(instance.id) == [f"{instance.name}-0.qcow2"]
 
 
 @pytest.mark.parametrize("who", ["owner", "admin"])
-def test_nothing_of_the_rescue_system_gets_into_snapshots(as_, rescue, instance, work, who):
+def test_nothing_of_the_rescue_system_gets_into_snapshots(api_as, rescue, instance, run_tasks, who):
     """Such a snapshot would hold a disk that is gone soon, and could never be deleted."""
 
     def snapshot(method, path="", **body):
-        return as_("owner", method, f"/api/instance/{instance.id}/snapshot{path}", json=body)
+        return api_as("owner", method, f"/api/instance/{instance.id}/snapshot{path}", json=body)
 
     assert snapshot("POST", snapname="before").status_code == 200
-    work()
+    run_tasks()
     assert rescue(who=who).status_code == 200
-    work()
+    run_tasks()
     refused = [
         snapshot("POST", snapname="meanwhile"),
         snapshot("POST", "/rollback", snapname="before"),
@@ -258,35 +260,37 @@ def test_nothing_of_the_rescue_system_gets_into_snapshots(as_, rescue, instance,
     ]
     assert [(answer.status_code, answer.json["reason"]) for answer in refused] == [(409, "rescue_active")] * 3
     rescue(False)
-    work()
+    run_tasks()
     assert snapshot("DELETE", snapname="before").status_code == 200
-    work()
-    assert as_("owner", "GET", f"/api/instance/{instance.id}/snapshots").json["snapshots"] == []
+    run_tasks()
+    assert api_as("owner", "GET", f"/api/instance/{instance.id}/snapshots").json["snapshots"] == []
 
 
-def test_the_password_of_the_rescue_system_stays_the_one_that_is_shown(as_, rescue, shown, instance, work):
+def test_the_password_of_the_rescue_system_stays_the_one_that_is_shown(
+    api_as, rescue, shown_rescue, instance, run_tasks
+):
     """INS-66: a reset would change the rescue system's password, and not the instance's own."""
     rescue()
-    work()
-    password = shown()["password"]
+    run_tasks()
+    password = shown_rescue()["password"]
     path = f"/api/instance/{instance.id}"
-    key = as_("owner", "POST", "/api/ssh-key/generate", json={"name": "one", "algorithm": "ed25519"}).json["ssh_key"]
+    key = api_as("owner", "POST", "/api/ssh-key/generate", json={"name": "one", "algorithm": "ed25519"}).json["ssh_key"]
     refused = [
-        as_("owner", "POST", f"{path}/reset-password"),
-        as_("admin", "POST", f"/api/v1/instance/{instance.id}/resetPassword"),
-        as_("owner", "POST", f"{path}/ssh-keys", json={"ssh_keys": [key["id"]]}),
+        api_as("owner", "POST", f"{path}/reset-password"),
+        api_as("admin", "POST", f"/api/v1/instance/{instance.id}/resetPassword"),
+        api_as("owner", "POST", f"{path}/ssh-keys", json={"ssh_keys": [key["id"]]}),
     ]
     assert [(answer.status_code, answer.json.get("reason")) for answer in refused] == [(409, "rescue_active")] * 3
     assert not any("password" in (answer.json.get("data") or {}) for answer in refused)
-    assert shown()["password"] == password
+    assert shown_rescue()["password"] == password
 
 
 @pytest.mark.parametrize(("who", "base"), [("owner", ""), ("admin", "/admin")])
-def test_every_tab_says_that_it_is_the_rescue_system(browse, rescue, instance, work, who, base):
-    browser, address = browse(who), f"{base}/instances/{instance.id}"
+def test_every_tab_says_that_it_is_the_rescue_system(browser_as, rescue, instance, run_tasks, who, base):
+    browser, address = browser_as(who), f"{base}/instances/{instance.id}"
     assert "runs the rescue system" not in browser.get(address).text
     rescue()
-    work()
+    run_tasks()
     page = browser.get(address).text
     assert "The instance runs the rescue system" in page
     assert f'href="{address}/media"' in page

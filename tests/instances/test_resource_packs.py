@@ -9,20 +9,20 @@ from sqlalchemy import select
 from panel.core import clock
 from panel.core.db import session
 from panel.core.errors import Invalid
-from panel.models import Account, HypervisorGroup, Instance, Plan, Rental, UsageHour
+from panel.models import Account, HypervisorGroup, Instance, MeteringRecord, Plan, UsageHour
 from panel.services import catalog, disks, instances, resource_packs, settings, usage
 from panel.services.instances import self_provisioning
-from tests.support.isolated_app import installation
+from tests.support.isolated_app import isolated_installation
 
-PACKS, OWN = "/api/v1/self-provisioning/packs", "/api/self-provisioning"
+PACKS, OWN_PACKS = "/api/v1/self-provisioning/packs", "/api/self-provisioning"
 SIZE = {"cpu_cores": 2, "ram": 1024, "storage": 25}
 
 
 @pytest.fixture
-def pack(as_, cast):
+def pack(api_as, cast):
     def make(**more):
         body = {"user_id": cast.owner.id, "name": "Laboratory", **SIZE, **more}
-        answer = as_("admin", "POST", PACKS, json=body)
+        answer = api_as("admin", "POST", PACKS, json=body)
         assert answer.status_code == 200, answer.json
         return answer.json["data"]
 
@@ -30,71 +30,73 @@ def pack(as_, cast):
 
 
 @pytest.fixture
-def create(as_, cast):
+def create(api_as, cast):
     def make(who="owner", **more):
         wanted = {"location_id": cast.location.id, "plan_id": cast.plan.id, **more}
-        return as_(who, "POST", f"{OWN}/instances", json=wanted)
+        return api_as(who, "POST", f"{OWN_PACKS}/instances", json=wanted)
 
     return make
 
 
-def used(as_, made):
+def pack_usage(as_, made):
     return as_("admin", "GET", f"/api/v1/self-provisioning/pack/{made['id']}").json["data"]["used"]
 
 
-def test_a_pack_is_made_shown_changed_and_removed(as_, cast, pack):
+def test_a_pack_is_made_shown_changed_and_removed(api_as, cast, pack):
     made = pack(price=40, description="For the students")
     path = f"/api/v1/self-provisioning/pack/{made['id']}"
     assert (made["user_id"], made["owner"], made["price"]) == (cast.owner.id, cast.owner.email, 40)
     assert made["used"] == {"instances": 0, "cpu_cores": 0, "ram": 0, "storage": 0}
-    assert as_("admin", "GET", path).json["data"] == made
-    assert [row["id"] for row in as_("admin", "GET", f"{PACKS}?user_id={cast.owner.id}").json["data"]] == [made["id"]]
-    assert as_("admin", "GET", f"{PACKS}?user_id={cast.outsider.id}").json["data"] == []
-    changed = as_("admin", "PATCH", path, json={"ram": 2048, "location_id": cast.location.id}).json["data"]
+    assert api_as("admin", "GET", path).json["data"] == made
+    assert [row["id"] for row in api_as("admin", "GET", f"{PACKS}?user_id={cast.owner.id}").json["data"]] == [
+        made["id"]
+    ]
+    assert api_as("admin", "GET", f"{PACKS}?user_id={cast.outsider.id}").json["data"] == []
+    changed = api_as("admin", "PATCH", path, json={"ram": 2048, "location_id": cast.location.id}).json["data"]
     assert (changed["ram"], changed["location_id"]) == (2048, cast.location.id)
-    assert as_("admin", "PATCH", path, json={"user_id": cast.outsider.id}).status_code == 422
-    assert as_("admin", "DELETE", path).status_code == 200
-    assert as_("admin", "GET", path).status_code == 404
+    assert api_as("admin", "PATCH", path, json={"user_id": cast.outsider.id}).status_code == 422
+    assert api_as("admin", "DELETE", path).status_code == 200
+    assert api_as("admin", "GET", path).status_code == 404
 
 
-def test_what_was_made_from_a_pack_stays_with_its_owner(as_, cast, pack, create):
+def test_what_was_made_from_a_pack_stays_with_its_owner(api_as, cast, pack, create):
     """Else somebody would have it for nothing, out of another's pack."""
     pack()
     made = create().json["instance"]["id"]
     path = f"/api/v1/instance/{made}/assign-user"
-    answer = as_("admin", "POST", path, json={"user_id": cast.outsider.id})
+    answer = api_as("admin", "POST", path, json={"user_id": cast.outsider.id})
     assert (answer.status_code, answer.json["reason"]) == (409, "has_pack")
     assert session.get(Instance, made).account_id == cast.owner.id
 
 
-def test_bodies_name_what_exists(as_, cast):
+def test_bodies_name_what_exists(api_as, cast):
     good = {"user_id": cast.owner.id, "name": "x", **SIZE}
     for field, wrong in (("user_id", cast.admin.id), ("user_id", "x"), ("location_id", "x"), ("ram", 0), ("name", "")):
-        answer = as_("admin", "POST", PACKS, json={**good, field: wrong})
+        answer = api_as("admin", "POST", PACKS, json={**good, field: wrong})
         assert (answer.status_code, list(answer.json["errors"])) == (422, [field])
 
 
-def test_instances_use_it_up(as_, pack, create, work):
+def test_instances_use_it_up(api_as, pack, create, run_tasks):
     """INS-69"""
     made = pack()
     first = create().json["instance"]["id"]
-    assert used(as_, made) == {"instances": 1, "cpu_cores": 1, "ram": 512, "storage": 10}
-    [shown] = as_("owner", "GET", f"{OWN}/resources").json["packs"]
+    assert pack_usage(api_as, made) == {"instances": 1, "cpu_cores": 1, "ram": 512, "storage": 10}
+    [shown] = api_as("owner", "GET", f"{OWN_PACKS}/resources").json["packs"]
     assert (shown["id"], shown["used"]["ram"], "user_id" in shown) == (made["id"], 512, False)
     assert create(pack_id=made["id"]).status_code == 200
     for size, reason in (("storage", "storage_not_sufficient"), ("ram", "resources_not_sufficient")):
-        enough = {"cpu_cores": 99, "ram": 99999, "storage": 999, size: used(as_, made)[size]}
-        as_("admin", "PATCH", f"/api/v1/self-provisioning/pack/{made['id']}", json=enough)
+        enough = {"cpu_cores": 99, "ram": 99999, "storage": 999, size: pack_usage(api_as, made)[size]}
+        api_as("admin", "PATCH", f"/api/v1/self-provisioning/pack/{made['id']}", json=enough)
         answer = create()
         assert (answer.status_code, answer.json["reason"]) == (422, reason)
     assert session.query(Instance).count() == 2
-    as_("owner", "DELETE", f"{OWN}/instances/{first}")
-    work()
-    assert used(as_, made)["instances"] == 1
+    api_as("owner", "DELETE", f"{OWN_PACKS}/instances/{first}")
+    run_tasks()
+    assert pack_usage(api_as, made)["instances"] == 1
     assert create().status_code == 200
 
 
-def test_the_first_pack_with_room_is_taken(as_, cast, pack, create):
+def test_the_first_pack_with_room_is_taken(api_as, cast, pack, create):
     pack(instances=1)
     create()
     pack(enabled=False)
@@ -103,7 +105,7 @@ def test_the_first_pack_with_room_is_taken(as_, cast, pack, create):
     session.commit()
     far, roomy = pack(location_id=elsewhere.id), pack(name="Roomy")
     assert create().status_code == 200
-    assert used(as_, roomy)["instances"] == 1
+    assert pack_usage(api_as, roomy)["instances"] == 1
     answer = create(pack_id=far["id"])
     assert (answer.status_code, answer.json["reason"]) == (422, "pack_elsewhere")
 
@@ -111,7 +113,7 @@ def test_the_first_pack_with_room_is_taken(as_, cast, pack, create):
 @pytest.mark.parametrize(
     ("facts", "reason"), [({"instances": 1}, "limit_reached"), ({"enabled": False}, "pack_disabled")]
 )
-def test_a_named_pack_that_cannot_be_used_is_refused(as_, pack, create, facts, reason):
+def test_a_named_pack_that_cannot_be_used_is_refused(api_as, pack, create, facts, reason):
     made = pack(**facts)
     if reason == "limit_reached":
         create()
@@ -119,23 +121,23 @@ def test_a_named_pack_that_cannot_be_used_is_refused(as_, pack, create, facts, r
     assert (answer.status_code, answer.json["reason"]) == (422, reason)
 
 
-def test_others_packs_are_not_found(as_, pack, create):
+def test_others_packs_are_not_found(api_as, pack, create):
     made = pack()
     answer = create("outsider", pack_id=made["id"])
     assert (answer.status_code, list(answer.json["errors"])) == (422, ["pack_id"])
-    assert as_("outsider", "GET", f"{OWN}/resources").json["packs"] == []
+    assert api_as("outsider", "GET", f"{OWN_PACKS}/resources").json["packs"] == []
     assert create("outsider").status_code == 200
 
 
-def test_what_is_used_cannot_be_taken_back(as_, pack, create):
+def test_what_is_used_cannot_be_taken_back(api_as, pack, create):
     made = pack()
     create()
     path = f"/api/v1/self-provisioning/pack/{made['id']}"
     for field in SIZE:
         if field != "cpu_cores":
-            answer = as_("admin", "PATCH", path, json={field: 1})
+            answer = api_as("admin", "PATCH", path, json={field: 1})
             assert (answer.status_code, list(answer.json["errors"])) == (422, [field])
-    answer = as_("admin", "DELETE", path)
+    answer = api_as("admin", "DELETE", path)
     assert (answer.status_code, answer.json["reason"]) == (409, "pack_in_use")
 
 
@@ -150,18 +152,18 @@ def test_an_instance_grows_only_within_its_pack(cast, pack, create):
         instances.change_plan(instance, plan_id=large.id, actor="test", by_operator=True)
     assert refused.value.reason == "resources_not_sufficient"
     instances.change_plan(instance, plan_id=fits.id, actor="test", by_operator=True)
-    assert usage.latest(instance.id).price == 0
+    assert usage.lock_latest(instance.id).price == 0
     with pytest.raises(Invalid) as refused:
-        resource_packs.allow_growth(instance, storage=16)
+        resource_packs.ensure_capacity(instance, storage=16)
     assert refused.value.reason == "storage_not_sufficient"
-    resource_packs.allow_growth(instance, storage=15)
+    resource_packs.ensure_capacity(instance, storage=15)
 
 
-def test_further_disks_are_the_packs(as_, cast, pack, create, work):
+def test_further_disks_are_the_packs(api_as, cast, pack, create, run_tasks):
     pack()
     made = create().json["instance"]["id"]
-    as_("owner", "POST", f"/api/instance/{made}/deploy", json={"image_id": cast.image.id})
-    work()
+    api_as("owner", "POST", f"/api/instance/{made}/deploy", json={"image_id": cast.image.id})
+    run_tasks()
     with pytest.raises(Invalid) as refused:
         disks.add(instances.get(made), size=16, actor="test")
     assert refused.value.reason == "storage_not_sufficient"
@@ -171,10 +173,10 @@ def test_the_pack_is_charged_and_its_instances_are_not(pack, create):
     settings.update({"billing_enabled": True})
     made = pack(price=40)
     instance = create().json["instance"]["id"]
-    for rental in session.scalars(select(Rental)):
-        rental.first_hour = rental.counted_until = usage.hour_of(clock.now()) - timedelta(hours=2)
+    for rental in session.scalars(select(MeteringRecord)):
+        rental.first_hour = rental.counted_until = usage.truncate_to_hour(clock.now()) - timedelta(hours=2)
     session.commit()
-    usage.count()
+    usage.meter_hours()
     charged = {}
     for hour in session.scalars(select(UsageHour)):
         charged[hour.resource_id] = charged.get(hour.resource_id, 0) + hour.charge
@@ -182,22 +184,22 @@ def test_the_pack_is_charged_and_its_instances_are_not(pack, create):
     assert charged[instance] == 0
 
 
-def test_the_list_costs_the_same_for_many(as_, pack, queries):
+def test_the_list_costs_the_same_for_many(api_as, pack, queries):
     pack()
-    as_("admin", "GET", PACKS)
+    api_as("admin", "GET", PACKS)
     queries.clear()
-    as_("admin", "GET", PACKS)
+    api_as("admin", "GET", PACKS)
     few = len(queries)
     for _ in range(5):
         pack()
     queries.clear()
-    assert as_("admin", "GET", PACKS).json["meta"]["total"] == 6
+    assert api_as("admin", "GET", PACKS).json["meta"]["total"] == 6
     assert len(queries) == few
 
 
 def test_two_at_once_do_not_both_take_the_last_of_it(tmp_path):
     ready, results = threading.Barrier(4), []
-    with installation(tmp_path) as app:
+    with isolated_installation(tmp_path) as app:
         with app.app_context():
             owner = session.scalars(select(Account).where(Account.operator_role.is_(None))).first()
             group, plan = session.scalars(select(HypervisorGroup)).first(), session.scalars(select(Plan)).first()
@@ -209,7 +211,7 @@ def test_two_at_once_do_not_both_take_the_last_of_it(tmp_path):
             ready.wait()
             with app.app_context():
                 try:
-                    self_provisioning.create(session.get(Account, owner_id), **wanted)
+                    self_provisioning.create_from_pack(session.get(Account, owner_id), **wanted)
                     session.commit()
                     results.append("made")
                 except Invalid as error:
@@ -225,14 +227,14 @@ def test_two_at_once_do_not_both_take_the_last_of_it(tmp_path):
     assert sorted(results) == ["made", *["resources_not_sufficient"] * 3]
 
 
-def test_operators_manage_packs_on_their_page(browse, cast, pack, create):
-    browser = browse("admin")
+def test_operators_manage_packs_on_their_page(browser_as, cast, pack, create):
+    browser = browser_as("admin")
     form = {"user_id": cast.owner.email, "name": "Course", "cpu_cores": "4", "ram": "4096", "storage": "50"}
     assert browser.post("/admin/resource-packs/new", data={**form, "instances": "0", "price": "9.5"}).status_code == 303
     page = browser.get("/admin/resource-packs").text
     assert "Course" in page
     assert cast.owner.email in page
-    [made] = resource_packs.weigh(session.scalars(resource_packs.listing()).all())
+    [made] = resource_packs.with_usage(session.scalars(resource_packs.listing()).all())
     address = f"/admin/resource-packs/{made.id}"
     assert "9.5" in browser.get(address).text
     changed = {**form, "name": "Course 2", "instances": "3", "price": "10", "enabled": "true"}
@@ -244,4 +246,4 @@ def test_operators_manage_packs_on_their_page(browse, cast, pack, create):
     assert browser.post(f"{address}/delete").status_code == 409
     assert browser.post("/admin/resource-packs/new", data={**form, "ram": "x"}).status_code == 422
     assert browser.post("/admin/resource-packs/new", data={**form, "user_id": "nobody@example.com"}).status_code == 422
-    assert browse("owner").get("/admin/resource-packs").status_code in (403, 404)
+    assert browser_as("owner").get("/admin/resource-packs").status_code in (403, 404)

@@ -34,7 +34,7 @@ from panel.services.instances.search import Term, parse
         ("", []),
     ],
 )
-def test_terms(text, terms):
+def test_search_terms_select_instances(text, terms):
     assert parse(text) == terms
 
 
@@ -56,7 +56,7 @@ def fleet(cast):
     return made
 
 
-CASES = {
+SEARCH_CASES = {
     "": {"web-1", "web-2", "big one"},
     "web": {"web-1", "web-2"},
     "WEB web-1": {"web-1"},
@@ -87,9 +87,9 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize(("search", "found"), CASES.items())
-def test_customers_search(as_, fleet, search, found):
-    rows = as_("owner", "GET", "/api/instances", query_string={"search": search}).json["data"]
+@pytest.mark.parametrize(("search", "found"), SEARCH_CASES.items())
+def test_customers_search(api_as, fleet, search, found):
+    rows = api_as("owner", "GET", "/api/instances", query_string={"search": search}).json["data"]
     assert {row["display_name"] for row in rows} == found
 
 
@@ -103,8 +103,8 @@ def test_customers_search(as_, fleet, search, found):
         ("node:other", set()),
     ],
 )
-def test_operators_search_by_owner_and_node(as_, fleet, search, found):
-    rows = as_("admin", "GET", "/api/v1/instances", query_string={"search": search}).json["data"]
+def test_operators_search_by_owner_and_node(api_as, fleet, search, found):
+    rows = api_as("admin", "GET", "/api/v1/instances", query_string={"search": search}).json["data"]
     assert {row["display_name"] for row in rows} == found
 
 
@@ -112,39 +112,39 @@ def test_operators_search_by_owner_and_node(as_, fleet, search, found):
     ("search", "says"),
     [("colour:red", "There is no key colour"), ("state:sleeping", "There is no state sleeping"), ("owner:x", "no key")],
 )
-def test_what_is_not_known_is_refused(as_, browse, fleet, search, says):
-    answer = as_("owner", "GET", "/api/instances", query_string={"search": search})
+def test_what_is_not_known_is_refused(api_as, browser_as, fleet, search, says):
+    answer = api_as("owner", "GET", "/api/instances", query_string={"search": search})
     assert answer.status_code == 422
     assert says in answer.json["errors"]["search"][0]
-    page = browse("owner").get("/instances", query_string={"search": search})
+    page = browser_as("owner").get("/instances", query_string={"search": search})
     assert page.status_code == 200
     assert says in page.text
     assert "web-1" not in page.text
 
 
-def test_operators_are_told_too(as_, browse, fleet):
-    assert as_("admin", "GET", "/api/v1/instances?search=colour:red").status_code == 422
-    page = browse("admin").get("/admin/instances?search=colour:red").text
+def test_operators_are_told_too(api_as, browser_as, fleet):
+    assert api_as("admin", "GET", "/api/v1/instances?search=colour:red").status_code == 422
+    page = browser_as("admin").get("/admin/instances?search=colour:red").text
     assert "There is no key colour" in page
     assert "owner, node" in page
 
 
-def test_lists_explain_their_language(browse, fleet):
-    assert "owner:ada" not in browse("owner").get("/instances").text
-    assert "tag:prod" in browse("owner").get("/instances").text
-    assert "owner:ada" in browse("admin").get("/admin/instances").text
+def test_lists_explain_their_language(browser_as, fleet):
+    assert "owner:ada" not in browser_as("owner").get("/instances").text
+    assert "tag:prod" in browser_as("owner").get("/instances").text
+    assert "owner:ada" in browser_as("admin").get("/admin/instances").text
 
 
-def test_the_palette_finds_nothing_rather_than_failing(browse, fleet):
-    assert browse("owner").get("/search?q=colour:red").status_code == 200
-    assert "web-1" in browse("owner").get("/search?q=tag:prod").text
+def test_the_palette_finds_nothing_rather_than_failing(browser_as, fleet):
+    assert browser_as("owner").get("/search?q=colour:red").status_code == 200
+    assert "web-1" in browser_as("owner").get("/search?q=tag:prod").text
 
 
-def test_the_number_of_queries_does_not_depend_on_the_search(as_, fleet, queries):
-    as_("owner", "GET", "/api/instances")
+def test_the_number_of_queries_does_not_depend_on_the_search(api_as, fleet, queries):
+    api_as("owner", "GET", "/api/instances")
     asked = set()
     for search in ("web", "tag:prod", "project:shop -image:debian ip:10. state:running"):
         queries.clear()
-        as_("owner", "GET", "/api/instances", query_string={"search": search})
+        api_as("owner", "GET", "/api/instances", query_string={"search": search})
         asked.add(len(queries))
     assert len(asked) == 1

@@ -16,48 +16,50 @@ def instance(cast):
 
 
 @pytest.fixture
-def switch(as_, instance):
-    return lambda word, who="admin": as_(who, "POST", f"/api/v1/instance/{instance.id}/network/{word}/secondary")
+def switch_interface(api_as, instance):
+    return lambda word, who="admin": api_as(who, "POST", f"/api/v1/instance/{instance.id}/network/{word}/secondary")
 
 
-def test_a_second_card_comes_and_goes(as_, instance, switch):
+def test_a_second_card_comes_and_goes(api_as, instance, switch_interface):
     """INS-26: other interfaces carry `used_bandwidth` as well."""
-    answer = switch("enable")
+    answer = switch_interface("enable")
     assert answer.status_code == 200
     first, second = answer.json["data"]["interfaces"]
     assert (first["kind"], second["kind"], second["used_bandwidth"]) == ("public", "private", 0.0)
     assert [each["ip"] for each in second["addresses"]] == ["10.77.0.1"]
     assert first["mac"] != second["mac"]
-    assert len(switch("enable").json["data"]["interfaces"]) == 2
+    assert len(switch_interface("enable").json["data"]["interfaces"]) == 2
     for who, path in (("owner", "/api/instance/"), ("admin", "/api/v1/instance/")):
-        shown = as_(who, "GET", path + instance.id).json
+        shown = api_as(who, "GET", path + instance.id).json
         shown = shown.get("data", shown)
         assert [each["used_bandwidth"] for each in shown["interfaces"]] == [0.0, 0.0]
         assert shown["primary_interface"]["id"] == first["id"]
         assert shown["primary_private_ip"] == {"ip": "10.77.0.1"}
-    assert len(switch("disable").json["data"]["interfaces"]) == 1
+    assert len(switch_interface("disable").json["data"]["interfaces"]) == 1
     assert instance.private_ipv4 is None
     assert session.query(Address).filter_by(ip="10.77.0.1").one().interface_id is None
-    assert len(switch("disable").json["data"]["interfaces"]) == 1
+    assert len(switch_interface("disable").json["data"]["interfaces"]) == 1
 
 
-def test_the_machine_has_both_cards_from_its_next_start_on(as_, cast, instance, switch, work, node):
-    switch("enable")
-    assert as_("owner", "POST", f"/api/instance/{instance.id}/deploy", json={"image_id": cast.image.id}).json["task_id"]
-    work()
+def test_the_machine_has_both_cards_from_its_next_start_on(api_as, cast, instance, switch_interface, run_tasks, node):
+    switch_interface("enable")
+    assert api_as("owner", "POST", f"/api/instance/{instance.id}/deploy", json={"image_id": cast.image.id}).json[
+        "task_id"
+    ]
+    run_tasks()
     assert instance.power == "on"
     (row,) = node.state.rows("SELECT definition FROM machines WHERE id = ?", instance.id)
     assert [nic["mac"] for nic in json.loads(row["definition"])["nics"]] == [each.mac for each in instance.interfaces]
-    refused = switch("disable")
+    refused = switch_interface("disable")
     assert (refused.status_code, refused.json["reason"]) == (409, "not_stopped")
 
 
-def test_refusals(as_, cast, switch, instance):
-    assert switch("toggle").status_code == 404
-    assert switch("enable", "owner").status_code in (401, 403)
+def test_second_interface_refusals(api_as, cast, switch_interface, instance):
+    assert switch_interface("toggle").status_code == 404
+    assert switch_interface("enable", "owner").status_code in (401, 403)
     for number in range(2, 8):
         other = cast.instance()
-        answer = as_("admin", "POST", f"/api/v1/instance/{other.id}/network/enable/secondary")
+        answer = api_as("admin", "POST", f"/api/v1/instance/{other.id}/network/enable/secondary")
         assert answer.status_code == 200, number
-    refused = switch("enable")
+    refused = switch_interface("enable")
     assert (refused.status_code, refused.json["reason"]) == (422, "private_ipv4_not_available")

@@ -10,16 +10,16 @@ PATHS = {"owner": "/api/instance/{}/self-deploy", "admin": "/api/v1/instance/{}/
 
 
 @pytest.fixture
-def iso(library):
-    made = isos.create(url=library.put(), actor="test")
+def iso(file_server):
+    made = isos.create(url=file_server.put(), actor="test")
     session.commit()
     return made
 
 
 @pytest.fixture
-def install(as_):
+def install(api_as):
     def ask(instance, who="owner", **body):
-        return as_(who, "POST", PATHS[who].format(instance.id), json=body)
+        return api_as(who, "POST", PATHS[who].format(instance.id), json=body)
 
     return ask
 
@@ -30,59 +30,63 @@ def task_of(answer):
 
 @pytest.mark.parametrize("field", ["iso_id", "image_id"])
 @pytest.mark.parametrize("who", ["owner", "admin"])
-def test_an_undeployed_instance_boots_the_iso_with_a_blank_disk(as_, cast, install, node, iso, work, who, field):
+def test_an_undeployed_instance_boots_the_iso_with_a_blank_disk(
+    api_as, cast, install, node, iso, run_tasks, who, field
+):
     """ENV-26"""
     instance = cast.instance()
     answer = install(instance, who, **{field: iso.id, "hostname": "mine.example.com"})
     assert answer.status_code == 200
     assert (answer.json["data"] if who == "admin" else answer.json)["task_id"]
-    assert as_("owner", "GET", f"/api/instance/{instance.id}").json["state"] == "pending"
-    work()
+    assert api_as("owner", "GET", f"/api/instance/{instance.id}").json["state"] == "pending"
+    run_tasks()
     assert task_of(answer).status == "completed"
-    shown = as_("owner", "GET", f"/api/instance/{instance.id}").json
+    shown = api_as("owner", "GET", f"/api/instance/{instance.id}").json
     assert (shown["state"], shown["iso_id"], shown["boot"]) == ("running", iso.id, "cdrom,disk")
     assert (shown["hostname"], shown["image_id"]) == ("mine.example.com", None)
-    assert node.in_drive(instance.id, "primary") == session.query(MediaDownload).one().volume
+    assert node.loaded_media(instance.id, "primary") == session.query(MediaDownload).one().volume
     [system] = node.booted_disks(instance.id)
     assert node.state.rows("SELECT parent FROM disks WHERE name = ?", system)[0][0] is None
 
 
-def test_a_deployed_one_is_emptied_but_not_before_the_iso_is_there(as_, cast, install, node, iso, library, work):
+def test_a_deployed_one_is_emptied_but_not_before_the_iso_is_there(
+    api_as, cast, install, node, iso, file_server, run_tasks
+):
     instance = cast.instance()
-    as_("owner", "POST", f"/api/instance/{instance.id}/deploy", json={"image_id": cast.image.id})
-    library.files["/disc.iso"] = 404
-    work()
+    api_as("owner", "POST", f"/api/instance/{instance.id}/deploy", json={"image_id": cast.image.id})
+    file_server.files["/disc.iso"] = 404
+    run_tasks()
     answer = install(instance, iso_id=iso.id)
-    work()
+    run_tasks()
     assert (task_of(answer).status, "404" in task_of(answer).error) == ("failed", True)
     row = session.get(Instance, instance.id)
     assert (row.state, row.image_id) == ("running", cast.image.id)
-    library.put()
+    file_server.put()
     answer = install(instance, iso_id=iso.id)
-    work()
+    run_tasks()
     assert task_of(answer).status == "completed"
     row = session.get(Instance, instance.id)
     assert (row.state, row.image_id, row.last_error) == ("running", None, None)
 
 
-@pytest.mark.parametrize("step", ["create_disk", "write_seed", "define", "start"])
-def test_after_a_failure_it_can_be_tried_again(cast, install, node, iso, work, step):
+@pytest.mark.parametrize("step", ["create_disk", "create_seed", "define", "start"])
+def test_after_a_failure_it_can_be_tried_again(cast, install, node, iso, run_tasks, step):
     instance = cast.instance()
-    work()
+    run_tasks()
     node.fault(step, "refuse", count=1)
     answer = install(instance, iso_id=iso.id)
-    work()
+    run_tasks()
     assert task_of(answer).status == "failed"
     assert session.get(Instance, instance.id).last_error
     assert not [disk for disk in node.disks("default") if disk.name.startswith(instance.name)]
     install(instance, iso_id=iso.id)
-    work()
+    run_tasks()
     assert session.get(Instance, instance.id).state == "running"
 
 
-def test_what_is_refused(as_, cast, install, iso, library, work):
+def test_self_deploy_refusals(api_as, cast, install, iso, file_server, run_tasks):
     instance = cast.instance()
-    foreign = isos.create(cast.outsider, url=library.url("/foreign.iso"), actor="test")
+    foreign = isos.create(cast.outsider, url=file_server.url("/foreign.iso"), actor="test")
     session.commit()
     for body, field in (({}, "iso_id"), ({"iso_id": foreign.id}, "iso_id"), ({"image_id": cast.image.id}, "image_id")):
         answer = install(instance, **body)
@@ -107,15 +111,15 @@ def test_what_is_refused(as_, cast, install, iso, library, work):
     install(instance, iso_id=iso.id)
     answer = install(instance, iso_id=iso.id)
     assert (answer.status_code, answer.json["reason"]) == (409, "task_running")
-    assert as_("outsider", "POST", PATHS["owner"].format(instance.id), json={"iso_id": iso.id}).status_code == 404
+    assert api_as("outsider", "POST", PATHS["owner"].format(instance.id), json={"iso_id": iso.id}).status_code == 404
 
 
-def test_the_screen_of_an_operator_s_instance_is_on_if_it_boots_an_iso(as_, cast, iso):
+def test_the_screen_of_an_operator_s_instance_is_on_if_it_boots_an_iso(api_as, cast, iso):
     """INS-76, INS-77, INS-78"""
     wanted = {"user_id": cast.owner.id, "location_id": cast.location.id, "plan_id": cast.plan.id}
 
     def created(**more):
-        return as_("admin", "POST", "/api/v1/instances", json={**wanted, **more})
+        return api_as("admin", "POST", "/api/v1/instances", json={**wanted, **more})
 
     assert created().json["data"]["enable_vnc"] is False
     made = created(iso_id=iso.id).json["data"]

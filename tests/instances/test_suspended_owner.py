@@ -7,11 +7,11 @@ import pytest
 from panel.core.db import session
 from panel.models import Instance
 from panel.services import instances
-from tests.test_architecture import operations
+from tests.test_architecture import find_operations
 
-UNKNOWN = "0199c0a8-0000-7000-8000-000000000000"
+UNKNOWN_ID = "0199c0a8-0000-7000-8000-000000000000"
 
-ALLOWED = {
+ALLOWED_OPERATIONS = {
     "user.instance.delete": "refused by the service, unless the owner suspended it",
     "user.instance.self_provisioned_delete": "the same",
     "user.instance.ssh_session_close": "ends access, and changes nothing of the machine",
@@ -20,20 +20,20 @@ ALLOWED = {
 BODIES = {
     "update": {"display_name": "Other"},
     "boot_order": {"boot": "disk"},
-    "change_plan": {"plan_id": UNKNOWN},
-    "deploy": {"image_id": UNKNOWN},
+    "change_plan": {"plan_id": UNKNOWN_ID},
+    "deploy": {"image_id": UNKNOWN_ID},
     "docker_deploy": {"app_slug": "nginx"},
     "docker_deploy_compose": {"app_name": "Shop", "compose_url": "https://example.com/compose.yaml"},
     "set_ip_rdns": {"rdns": "web.example.com"},
     "change_ips": {"action": "add"},
-    "iso_action": {"iso_id": UNKNOWN},
-    "iso_mount": {"iso_id": UNKNOWN},
+    "iso_action": {"iso_id": UNKNOWN_ID},
+    "iso_mount": {"iso_id": UNKNOWN_ID},
     "rescue": {"enable": True},
-    "self_deploy": {"image_id": UNKNOWN, "hostname": "web.example.com"},
+    "self_deploy": {"image_id": UNKNOWN_ID, "hostname": "web.example.com"},
     "snapshot_create": {"snapname": "one"},
     "snapshot_delete": {"snapname": "one"},
     "snapshot_rollback": {"snapname": "one"},
-    "push_ssh_keys": {"ssh_keys": [UNKNOWN]},
+    "push_ssh_keys": {"ssh_keys": [UNKNOWN_ID]},
     "tags.set": {"tags": ["web"]},
     "update_name": {"name": "Other"},
 }
@@ -41,62 +41,62 @@ BODIES = {
 
 
 @pytest.fixture
-def suspended(as_, cast, work):
+def suspended(api_as, cast, run_tasks):
     made = cast.instance()
-    as_("owner", "POST", f"/api/instance/{made.id}/deploy", json={"image_id": cast.image.id})
-    work()
+    api_as("owner", "POST", f"/api/instance/{made.id}/deploy", json={"image_id": cast.image.id})
+    run_tasks()
     instance = session.get(Instance, made.id)
     instances.suspend(instance, reason="admin", actor="admin@example.com")
     session.commit()
-    work()
+    run_tasks()
     return instance
 
 
-def writes(app):
-    for method, path, operation in operations(app, "USER"):
+def write_operations(app):
+    for method, path, operation in find_operations(app, "USER"):
         if method != "GET" and "{instance_id}" in path:
             yield operation["operationId"], method, path
 
 
-def test_every_operation_that_writes_is_refused(as_, app, suspended, unlimited):
+def test_every_operation_that_writes_is_refused(api_as, app, suspended, unlimited):
     """E6, generated from the route rows: an operation that is added is tried, too."""
-    found = list(writes(app))
+    found = list(write_operations(app))
     assert len(found) > 40
     for operation, method, path in found:
-        address = re.sub(r"{\w+}", UNKNOWN, path.replace("{instance_id}", suspended.id))
+        address = re.sub(r"{\w+}", UNKNOWN_ID, path.replace("{instance_id}", suspended.id))
         body = BODIES.get(operation.removeprefix("user.instance."), {})
-        answer = as_("owner", method, address, json=body)
-        if operation not in ALLOWED:
+        answer = api_as("owner", method, address, json=body)
+        if operation not in ALLOWED_OPERATIONS:
             assert (answer.status_code, answer.json.get("reason")) == (409, "suspended"), (operation, answer.json)
-    assert as_("owner", "DELETE", f"/api/instance/{suspended.id}/ssh-session").status_code == 200
+    assert api_as("owner", "DELETE", f"/api/instance/{suspended.id}/ssh-session").status_code == 200
     path = f"/api/cloud-service/instances/{suspended.id}"
-    assert as_("owner", "DELETE", path).json["reason"] == "suspended"
+    assert api_as("owner", "DELETE", path).json["reason"] == "suspended"
     suspended.suspended_reason = "user"
     session.commit()
-    assert as_("owner", "DELETE", path).status_code == 200
+    assert api_as("owner", "DELETE", path).status_code == 200
 
 
-def test_what_names_it_elsewhere_is_refused(as_, suspended):
+def test_what_names_it_elsewhere_is_refused(api_as, suspended):
     """E6: groups of firewall rules, and one action on many."""
-    group = as_("owner", "POST", "/api/security-groups", json={"name": "web"}).json["security_group"]["id"]
+    group = api_as("owner", "POST", "/api/security-groups", json={"name": "web"}).json["security_group"]["id"]
     for way in ("attach-instances", "detach-instances"):
         body = {"instance_ids": [suspended.id]}
-        answer = as_("owner", "POST", f"/api/security-group/{group}/{way}", json=body)
+        answer = api_as("owner", "POST", f"/api/security-group/{group}/{way}", json=body)
         assert (answer.status_code, answer.json["reason"]) == (409, "suspended")
     for action in ("start", "poweroff", "destroy", "add_tag"):
         body = {"ids": [suspended.id], "action": action, **({"tag": "web"} if action == "add_tag" else {})}
-        answer = as_("owner", "POST", "/api/instances/bulk", json=body)
+        answer = api_as("owner", "POST", "/api/instances/bulk", json=body)
         assert [row["reason"] for row in answer.json["data"]["results"]] == ["suspended"]
 
 
-def test_operators_change_it(as_, suspended):
+def test_operators_change_it(api_as, suspended):
     for switch in ("vnc/disable", "tpm/enable"):
-        assert as_("admin", "POST", f"/api/v1/instance/{suspended.id}/{switch}").status_code == 200
+        assert api_as("admin", "POST", f"/api/v1/instance/{suspended.id}/{switch}").status_code == 200
 
 
-def test_the_pages_refuse_the_same(browse, suspended):
+def test_the_pages_refuse_the_same(browser_as, suspended):
     """E6"""
-    browser = browse("owner")
+    browser = browser_as("owner")
     page = f"/instances/{suspended.id}"
     for path in ("vnc/off", "tpm/on", "tags", "reset-password", "power/start"):
         answer = browser.post(f"{page}/{path}")

@@ -7,7 +7,7 @@ from panel.core.db import session
 from panel.models import Instance, Iso
 from panel.services import isos
 
-ASKED = {
+REQUESTS = {
     "restart": ("owner", "POST", "/api/instance/{}/power/restart", {}),
     "power off": ("owner", "POST", "/api/instance/{}/power/poweroff", {}),
     "suspend": ("admin", "POST", "/api/v1/instance/{}/state/suspend", {}),
@@ -20,15 +20,15 @@ ASKED = {
 
 
 @pytest.fixture
-def instance(as_, cast, work):
+def instance(api_as, cast, run_tasks):
     made = cast.instance()
-    as_("owner", "POST", f"/api/instance/{made.id}/deploy", json={"image_id": cast.image.id})
-    assert shown(as_, made) == [True] * 5
-    work()
+    api_as("owner", "POST", f"/api/instance/{made.id}/deploy", json={"image_id": cast.image.id})
+    assert task_running_flags(api_as, made) == [True] * 5
+    run_tasks()
     return session.get(Instance, made.id)
 
 
-def shown(as_, instance):
+def task_running_flags(as_, instance):
     """What each answer says of it."""
     items = [
         as_("owner", "GET", f"/api/instance/{instance.id}").json,
@@ -40,34 +40,34 @@ def shown(as_, instance):
     return [item["task_running"] for item in items if item["id"] == instance.id]
 
 
-@pytest.mark.parametrize("asked", ASKED)
-def test_it_is_shown_until_the_task_has_ended(as_, instance, work, library, asked):
+@pytest.mark.parametrize("asked", REQUESTS)
+def test_it_is_shown_until_the_task_has_ended(api_as, instance, run_tasks, file_server, asked):
     """C8, E5: whatever is under way, who waits until it is false can go on."""
-    who, method, path, body = ASKED[asked]
+    who, method, path, body = REQUESTS[asked]
     if "iso_id" in body:
-        body = {"iso_id": isos.create(url=library.put(), actor="test").id}
+        body = {"iso_id": isos.create(url=file_server.put(), actor="test").id}
         session.commit()
-        work()
+        run_tasks()
         assert session.get(Iso, body["iso_id"]) is not None
-    assert shown(as_, instance) == [False] * 5
-    answer = as_(who, method, path.format(instance.id), json=body)
+    assert task_running_flags(api_as, instance) == [False] * 5
+    answer = api_as(who, method, path.format(instance.id), json=body)
     assert answer.status_code == 200, answer.json
-    assert shown(as_, instance) == [True] * 5
-    work()
-    assert shown(as_, instance) == [False] * 5
+    assert task_running_flags(api_as, instance) == [True] * 5
+    run_tasks()
+    assert task_running_flags(api_as, instance) == [False] * 5
 
 
-def test_the_power_of_a_suspended_machine_is_what_its_node_said(as_, instance, work):
+def test_the_power_of_a_suspended_machine_is_what_its_node_said(api_as, instance, run_tasks):
     """E5: it is suspended at once, and on until its node says that it is off."""
-    as_("admin", "POST", f"/api/v1/instance/{instance.id}/state/suspend")
-    item = as_("admin", "GET", f"/api/v1/instance/{instance.id}").json["data"]
+    api_as("admin", "POST", f"/api/v1/instance/{instance.id}/state/suspend")
+    item = api_as("admin", "GET", f"/api/v1/instance/{instance.id}").json["data"]
     assert (item["state"], item["power"], item["task_running"]) == ("suspended", "on", True)
-    work()
-    item = as_("admin", "GET", f"/api/v1/instance/{instance.id}").json["data"]
+    run_tasks()
+    item = api_as("admin", "GET", f"/api/v1/instance/{instance.id}").json["data"]
     assert (item["state"], item["power"], item["task_running"]) == ("suspended", "off", False)
 
 
-def test_the_partial_index_answers(world):
+def test_the_partial_index_answers(rolled_back_app):
     """However many tasks an instance ever had, only those that are open are looked at."""
     if session.get_bind().dialect.name != "sqlite":
         pytest.skip("SQLite tells its plan in these words")

@@ -15,12 +15,12 @@ from panel.models import ConsoleSession
         ({"power": "on", "deployed": True, "suspended_reason": "admin"}, "suspended"),
     ],
 )
-def test_the_answer_names_what_minting_would_refuse(as_, cast, facts, reason):
+def test_the_answer_names_what_minting_would_refuse(api_as, cast, facts, reason):
     instance = cast.instance()
     for name, value in facts.items():
         setattr(instance, name, value)
     session.commit()
-    answer = as_("owner", "GET", f"/api/instance/{instance.id}/vnc")
+    answer = api_as("owner", "GET", f"/api/instance/{instance.id}/vnc")
     assert answer.status_code == 200
     assert answer.json["data"] == {
         "enabled": instance.enable_vnc,
@@ -31,7 +31,7 @@ def test_the_answer_names_what_minting_would_refuse(as_, cast, facts, reason):
     assert session.query(ConsoleSession).count() == 0, "nothing is minted"
 
 
-def test_who_may_ask(as_, cast):
+def test_vnc_facts_require_permission(api_as, cast):
     path = f"/api/instance/{cast.instance().id}/vnc"
-    assert as_("outsider", "GET", path).status_code == 404
-    assert as_("viewer", "GET", path).status_code == 403
+    assert api_as("outsider", "GET", path).status_code == 404
+    assert api_as("viewer", "GET", path).status_code == 403

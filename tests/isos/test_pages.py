@@ -8,25 +8,25 @@ from panel.services import isos
 
 
 @pytest.fixture
-def running(as_, cast, work):
+def running(api_as, cast, run_tasks):
     made = cast.instance(display_name="Shop")
-    as_("owner", "POST", f"/api/instance/{made.id}/deploy", json={"image_id": cast.image.id})
-    work()
+    api_as("owner", "POST", f"/api/instance/{made.id}/deploy", json={"image_id": cast.image.id})
+    run_tasks()
     return session.get(Instance, made.id)
 
 
 @pytest.fixture
-def stopped(as_, running, work):
-    as_("owner", "POST", f"/api/instance/{running.id}/power/poweroff")
-    work()
+def stopped(api_as, running, run_tasks):
+    api_as("owner", "POST", f"/api/instance/{running.id}/power/poweroff")
+    run_tasks()
     return session.get(Instance, running.id)
 
 
 @pytest.fixture
-def iso(library, work):
-    made = isos.create(url=library.put(), name="Installer", actor="test")
+def iso(file_server, run_tasks):
+    made = isos.create(url=file_server.put(), name="Installer", actor="test")
     session.commit()
-    work()
+    run_tasks()
     return made
 
 
@@ -34,12 +34,12 @@ def media(browser, instance):
     return browser.get(f"/instances/{instance.id}/media").text
 
 
-def test_a_customer_adds_an_iso_and_removes_it(browse, library, work):
-    browser = browse("owner")
+def test_a_customer_adds_an_iso_and_removes_it(browser_as, file_server, run_tasks):
+    browser = browser_as("owner")
     assert "No ISO yet" in browser.get("/isos").text
     answer = browser.post("/isos/new", data={"url": "http://example.com/x.iso"})
     assert (answer.status_code, "Must begin with https://" in answer.text) == (422, True)
-    answer = browser.post("/isos/new", data={"url": library.url("/missing.iso"), "name": "Mine"})
+    answer = browser.post("/isos/new", data={"url": file_server.url("/missing.iso"), "name": "Mine"})
     assert (answer.status_code, answer.headers["Location"]) == (303, "/isos")
     assert "Downloading" not in browser.get("/isos").text, "no node of the account's own"
     iso = session.query(Iso).one()
@@ -48,18 +48,18 @@ def test_a_customer_adds_an_iso_and_removes_it(browse, library, work):
     assert session.query(Iso).count() == 0
 
 
-def test_a_failed_download_is_told_with_its_reason(browse, running, library, work):
-    browser = browse("owner")
-    browser.post("/isos/new", data={"url": library.url("/missing.iso"), "name": "Mine"})
+def test_a_failed_download_is_told_with_its_reason(browser_as, running, file_server, run_tasks):
+    browser = browser_as("owner")
+    browser.post("/isos/new", data={"url": file_server.url("/missing.iso"), "name": "Mine"})
     assert "Downloading" in browser.get("/isos").text
-    work()
+    run_tasks()
     shown = browser.get("/isos").text
     assert "Failed" in shown
     assert "The server answered with 404." in shown
 
 
-def test_an_operator_sees_where_an_iso_is(browse, iso, library):
-    browser = browse("admin")
+def test_an_operator_sees_where_an_iso_is(browser_as, iso, file_server):
+    browser = browser_as("admin")
     assert "1 of 1" in browser.get("/admin/isos").text
     shown = browser.get(f"/admin/isos/{iso.id}").text
     assert "node-1" in shown
@@ -68,76 +68,76 @@ def test_an_operator_sees_where_an_iso_is(browse, iso, library):
     assert answer.status_code == 303
     assert (session.get(Iso, iso.id).name, session.get(Iso, iso.id).enabled) == ("New", False)
     assert browser.post(f"/admin/isos/{iso.id}/retry").status_code == 303
-    answer = browser.post("/admin/isos/new", data={"url": library.url("/a b.iso"), "public": "true"})
+    answer = browser.post("/admin/isos/new", data={"url": file_server.url("/a b.iso"), "public": "true"})
     assert answer.status_code == 422
     assert browser.post(f"/admin/isos/{iso.id}/delete").status_code == 303
     assert session.query(Iso).count() == 0
 
 
-def test_drives_on_the_page(browse, running, iso, node, work):
-    browser = browse("owner")
+def test_drives_on_the_page(browser_as, running, iso, node, run_tasks):
+    browser = browser_as("owner")
     assert media(browser, running).count("The drive is empty.") == 2
     assert browser.post(f"/instances/{running.id}/drive/primary/mount", data={"iso_id": iso.id}).status_code == 303
-    work()
-    assert node.in_drive(running.id, "primary")
+    run_tasks()
+    assert node.loaded_media(running.id, "primary")
     assert media(browser, running).count("The drive is empty.") == 1
     assert browser.post(f"/instances/{running.id}/drive/primary/unmount").status_code == 303
-    work()
-    assert not node.in_drive(running.id, "primary")
+    run_tasks()
+    assert not node.loaded_media(running.id, "primary")
     assert browser.post(f"/instances/{running.id}/drive/primary/mount", data={"iso_id": "x"}).status_code == 422
 
 
-def test_rescue_on_the_page(browse, stopped, work):
-    browser = browse("owner")
+def test_rescue_on_the_page(browser_as, stopped, run_tasks):
+    browser = browser_as("owner")
     assert "Start rescue" in media(browser, stopped)
     assert browser.post(f"/instances/{stopped.id}/rescue/on").status_code == 303
-    work()
+    run_tasks()
     password = session.get(Rescue, stopped.id).password
     assert password in media(browser, stopped)
-    assert password not in media(browse("viewer"), stopped), "it is for those who may manage"
+    assert password not in media(browser_as("viewer"), stopped), "it is for those who may manage"
     assert browser.post(f"/instances/{stopped.id}/rescue/off").status_code == 303
-    work()
+    run_tasks()
     assert password not in media(browser, stopped)
 
 
-def test_why_there_is_no_rescue_now_is_said(browse, running):
-    assert "The instance runs. Shut it down first." in media(browse("owner"), running)
+def test_why_there_is_no_rescue_now_is_said(browser_as, running):
+    assert "The instance runs. Shut it down first." in media(browser_as("owner"), running)
 
 
-def test_an_image_is_made_renamed_and_removed(browse, stopped, work):
-    browser = browse("owner")
+def test_an_image_is_made_renamed_and_removed(browser_as, stopped, run_tasks):
+    browser = browser_as("owner")
     assert "No image yet" in browser.get("/images").text
     assert browser.post(f"/instances/{stopped.id}/capture", data={"name": ""}).status_code == 422
     assert browser.post(f"/instances/{stopped.id}/capture", data={"name": "golden"}).status_code == 303
     assert "Being made" in browser.get("/images").text
-    work()
+    run_tasks()
     image = session.query(Image).filter_by(purpose="user").one()
     assert "Ready" in browser.get("/images").text
     assert browser.post(f"/images/{image.id}", data={"name": "silver"}).status_code == 303
     assert "silver" in browser.get("/images").text
-    assert browse("outsider").get(f"/images/{image.id}").status_code == 404
+    assert browser_as("outsider").get(f"/images/{image.id}").status_code == 404
     assert browser.post(f"/images/{image.id}/delete").status_code == 303
     assert session.query(Image).filter_by(purpose="user").count() == 0
 
 
-def test_installing_from_an_iso_asks_for_the_name_first(browse, stopped, iso, work):
-    browser = browse("owner")
+def test_installing_from_an_iso_asks_for_the_name_first(browser_as, stopped, iso, run_tasks):
+    browser = browser_as("owner")
     path = f"/instances/{stopped.id}/self-deploy"
     assert browser.post(path, data={"iso_id": iso.id, "typed": "wrong"}).status_code == 422
     assert session.query(Task).filter_by(kind="instance_self_deploy").count() == 0
     assert browser.post(path, data={"iso_id": iso.id, "typed": "Shop"}).status_code == 303
-    work()
+    run_tasks()
     assert session.query(Task).filter_by(kind="instance_self_deploy").one().status == "completed"
 
 
-def test_an_operator_browses_and_adds_images(browse, library, work):
-    browser = browse("admin")
+def test_an_operator_browses_and_adds_images(browser_as, file_server, run_tasks):
+    browser = browser_as("admin")
     assert "AlmaLinux 9" in browser.get("/admin/image-browser").text
     assert "AlmaLinux" not in browser.get("/admin/image-browser?search=ubuntu").text
-    body = {"url": library.url("/x.qcow2"), "name": "x", "distro": "Debian", "version": "12"}
+    body = {"url": file_server.url("/x.qcow2"), "name": "x", "distro": "Debian", "version": "12"}
     answer = browser.post("/admin/image-browser/new", data=body)
     assert answer.status_code == 303
-    work()
+    run_tasks()
     image = session.query(Image).filter_by(name="x").one()
     assert "The server answered with 404." in browser.get(f"/admin/images/{image.id}").text
     assert browser.post(f"/admin/images/{image.id}/retry").status_code == 303

@@ -8,27 +8,29 @@ from worker.nodes import base
 
 
 @pytest.fixture
-def machine(as_, cast, work):
+def machine(api_as, cast, run_tasks):
     """A deployed instance of the owner that runs."""
     instance = cast.instance(hostname="web.example.com")
-    as_("owner", "POST", f"/api/instance/{instance.id}/deploy", json={"image_id": cast.image.id, "password": "x" * 9})
-    work()
+    api_as(
+        "owner", "POST", f"/api/instance/{instance.id}/deploy", json={"image_id": cast.image.id, "password": "x" * 9}
+    )
+    run_tasks()
     assert instance.state == "running"
     return instance
 
 
 @pytest.fixture
-def call(as_, machine):
+def call_forge_api(api_as, machine):
     """Calls the live session's routes: `call("POST", "enable")`."""
 
     def call(method="GET", action="", who="owner", prefix="/api", **body):
         path = f"{prefix}/instance/{machine.id}/forge{'/' if action else ''}{action}"
-        return as_(who, method, path, **({"json": body} if body else {}))
+        return api_as(who, method, path, **({"json": body} if body else {}))
 
     return call
 
 
-class Guest:
+class GuestFile:
     def __init__(self, node, instance):
         self.node, self.id = node, instance.id
 
@@ -41,11 +43,11 @@ class Guest:
 
 @pytest.fixture
 def guest(node, machine):
-    return Guest(node, machine)
+    return GuestFile(node, machine)
 
 
 @pytest.fixture
-def second_disk(node, machine, work):
+def second_disk(node, machine, run_tasks):
     """A further disk of the machine, which restarts to see it."""
     first = machine.disks[0]
     disk = Disk(instance=machine, storage_id=first.storage_id, name=f"{machine.name}-1.qcow2", position=1, size=1)

@@ -7,215 +7,215 @@ from panel.core import clock
 from panel.core.db import session
 from panel.models import Forge, Task
 from panel.services import instances
-from worker.nodes.base import overlay_of
+from worker.nodes.base import overlay_name
 
 REASONS = {"enable": "already_active", "commit": "no_active_session", "discard": "no_active_session"}
 
 
-def refused(answer, reason):
+def assert_refused(answer, reason):
     assert (answer.status_code, answer.json["reason"]) == (409, reason)
     assert answer.json["message"].endswith(".")
     return True
 
 
-def test_a_session_that_is_kept(call, work, guest, machine):
+def test_a_session_that_is_kept(call_forge_api, run_tasks, guest, machine):
     """FRG-01, FRG-02, FRG-03, FRG-04, FRG-07, FRG-18; OP-13: without a session it is null."""
-    assert call().json == {"active": False, "session": None}
+    assert call_forge_api().json == {"active": False, "session": None}
     guest.write("before")
-    made = call("POST", "enable")
+    made = call_forge_api("POST", "enable")
     assert made.status_code == 200
     assert made.json.keys() == {"success", "message", "forge", "task_id"}
-    assert call().json["active"] is False
-    assert call().json["session"]["status"] == "creating"
-    work()
-    found = call().json
+    assert call_forge_api().json["active"] is False
+    assert call_forge_api().json["session"]["status"] == "creating"
+    run_tasks()
+    found = call_forge_api().json
     assert found["active"] is True
     assert found["session"]["status"] == "active"
     assert found["session"]["error"] is None
     assert [disk["id"] for disk in found["session"]["disks"]] == [machine.disks[0].id]
     guest.write("after")
-    assert call("POST", "commit").json["forge"]["status"] == "committing"
-    work()
-    found = call().json
+    assert call_forge_api("POST", "commit").json["forge"]["status"] == "committing"
+    run_tasks()
+    found = call_forge_api().json
     assert (found["active"], found["session"]["status"]) == (False, "committed")
     assert found["session"]["ended_at"]
     assert guest.read() == "after"
     assert machine.state == "running"
 
 
-def test_a_session_that_is_given_up(call, as_, work, guest, machine, node):
+def test_a_session_that_is_given_up(call_forge_api, api_as, run_tasks, guest, machine, node):
     """FRG-16, FRG-18, FRG-21"""
     guest.write("before")
-    call("POST", "enable")
-    work()
+    call_forge_api("POST", "enable")
+    run_tasks()
     guest.write("after")
-    assert call("POST", "discard").json["forge"]["status"] == "discarding"
-    work()
-    assert (call().json["active"], call().json["session"]["status"]) == (False, "discarded")
+    assert call_forge_api("POST", "discard").json["forge"]["status"] == "discarding"
+    run_tasks()
+    assert (call_forge_api().json["active"], call_forge_api().json["session"]["status"]) == (False, "discarded")
     assert guest.read() == "before"
     assert machine.state == "running"
-    assert overlay_of(machine.disks[0].name) not in {disk.name for disk in node.disks("default")}
+    assert overlay_name(machine.disks[0].name) not in {disk.name for disk in node.disks("default")}
     for who, path in (("owner", f"/api/instance/{machine.id}"), ("admin", f"/api/v1/instance/{machine.id}")):
-        item = as_(who, "GET", path).json
+        item = api_as(who, "GET", path).json
         assert [forge["status"] for forge in item.get("data", item)["forges"]] == ["discarded"]
 
 
-def test_chosen_disks(call, work, machine, second_disk, cast):
+def test_forge_session_of_chosen_disks(call_forge_api, run_tasks, machine, second_disk, cast):
     """FRG-05, FRG-06"""
     foreign = cast.instance("outsider").disks[0]
     for wrong in ([foreign.id], [second_disk.id, "nonsense"]):
-        answer = call("POST", "enable", disk_ids=wrong)
+        answer = call_forge_api("POST", "enable", disk_ids=wrong)
         assert (answer.status_code, list(answer.json["errors"])) == (422, ["disk_ids"])
-    assert call().json["session"] is None
+    assert call_forge_api().json["session"] is None
     both = [second_disk.id, machine.disks[0].id]
-    call("POST", "enable", disk_ids=both)
-    work()
-    assert {disk["id"] for disk in call().json["session"]["disks"]} == set(both)
-    assert call().json["session"]["status"] == "active"
+    call_forge_api("POST", "enable", disk_ids=both)
+    run_tasks()
+    assert {disk["id"] for disk in call_forge_api().json["session"]["disks"]} == set(both)
+    assert call_forge_api().json["session"]["status"] == "active"
 
 
-def test_nothing_chosen_is_the_first_disk(call, work, machine, second_disk):
+def test_nothing_chosen_is_the_first_disk(call_forge_api, run_tasks, machine, second_disk):
     """FRG-04: the public client always sends the list."""
-    call("POST", "enable", disk_ids=[])
-    work()
-    assert [disk["id"] for disk in call().json["session"]["disks"]] == [machine.disks[0].id]
+    call_forge_api("POST", "enable", disk_ids=[])
+    run_tasks()
+    assert [disk["id"] for disk in call_forge_api().json["session"]["disks"]] == [machine.disks[0].id]
 
 
-def test_a_stopped_machine_has_no_sessions(call, as_, work, machine):
+def test_a_stopped_machine_has_no_sessions(call_forge_api, api_as, run_tasks, machine):
     """FRG-08"""
-    as_("owner", "POST", f"/api/instance/{machine.id}/power/poweroff")
-    work()
+    api_as("owner", "POST", f"/api/instance/{machine.id}/power/poweroff")
+    run_tasks()
     for action in REASONS:
-        assert refused(call("POST", action), "not_running")
+        assert assert_refused(call_forge_api("POST", action), "not_running")
 
 
-def test_a_suspended_machine_refuses_everything_first(call, work, machine):
+def test_a_suspended_machine_refuses_everything_first(call_forge_api, run_tasks, machine):
     """FRG-09, OP-13: `suspended` is told before what else is true."""
-    call("POST", "enable")
-    work()
+    call_forge_api("POST", "enable")
+    run_tasks()
     instances.suspend(machine, reason="admin", actor="test")
     session.commit()
     for again in range(2):
         for action in REASONS:
-            assert refused(call("POST", action), "suspended")
-        assert call().json["session"]["status"] == "active"
+            assert assert_refused(call_forge_api("POST", action), "suspended")
+        assert call_forge_api().json["session"]["status"] == "active"
         if not again:
-            work()
+            run_tasks()
 
 
-def test_one_session_at_a_time(call, work):
+def test_one_session_at_a_time(call_forge_api, run_tasks):
     """FRG-10, FRG-12, FRG-13, FRG-17"""
     for action in ("commit", "discard"):
-        assert refused(call("POST", action), "no_active_session")
-    assert call().json == {"active": False, "session": None}
-    call("POST", "enable")
-    assert refused(call("POST", "enable"), "already_active")
-    work()
-    before = call().json
-    assert refused(call("POST", "enable"), "already_active")
-    assert call().json == before
-    call("POST", "commit")
-    work()
+        assert assert_refused(call_forge_api("POST", action), "no_active_session")
+    assert call_forge_api().json == {"active": False, "session": None}
+    call_forge_api("POST", "enable")
+    assert assert_refused(call_forge_api("POST", "enable"), "already_active")
+    run_tasks()
+    before = call_forge_api().json
+    assert assert_refused(call_forge_api("POST", "enable"), "already_active")
+    assert call_forge_api().json == before
+    call_forge_api("POST", "commit")
+    run_tasks()
     for action in ("commit", "discard"):
-        assert refused(call("POST", action), "no_active_session")
+        assert assert_refused(call_forge_api("POST", action), "no_active_session")
 
 
 @pytest.mark.parametrize("kind", ["instance_shutdown", "forge_commit", "snapshot_create"])
-def test_other_work_is_waited_for(call, work, machine, kind):
+def test_other_work_is_waited_for(call_forge_api, run_tasks, machine, kind):
     """FRG-11: in each of the three actions, and before everything but a suspension."""
-    call("POST", "enable")
-    work()
+    call_forge_api("POST", "enable")
+    run_tasks()
     lock = {"instance_shutdown": "light", "forge_commit": "exclusive"}.get(kind, "storage")
     session.add(Task(kind=kind, resource_type="instance", resource_id=machine.id, lock=lock, status="running"))
     session.commit()
     for action in REASONS:
-        assert refused(call("POST", action), "task_running")
-    assert call().json["session"]["status"] == "active"
+        assert assert_refused(call_forge_api("POST", action), "task_running")
+    assert call_forge_api().json["session"]["status"] == "active"
 
 
-def test_a_session_that_is_being_created(call, work):
+def test_a_session_that_is_being_created(call_forge_api, run_tasks):
     """FRG-14: a commit right after the enable."""
-    call("POST", "enable")
+    call_forge_api("POST", "enable")
     for action in ("commit", "discard"):
-        assert refused(call("POST", action), "session_creating")
-    work()
-    assert call().json["session"]["status"] == "active"
+        assert assert_refused(call_forge_api("POST", action), "session_creating")
+    run_tasks()
+    assert call_forge_api().json["session"]["status"] == "active"
 
 
-def test_a_session_that_failed(call, work, node, machine, guest):
+def test_a_session_that_failed(call_forge_api, run_tasks, node, machine, guest):
     """FRG-03, FRG-15, FRG-17: and another may be enabled."""
-    node.fault("lay_overlays", "refuse", 1)
-    call("POST", "enable")
-    work()
-    found = call().json
+    node.fault("create_overlays", "refuse", 1)
+    call_forge_api("POST", "enable")
+    run_tasks()
+    found = call_forge_api().json
     assert (found["active"], found["session"]["status"]) == (False, "failed")
     assert isinstance(found["session"]["error"], str)
     for action in ("commit", "discard"):
-        assert refused(call("POST", action), "session_failed")
-    assert call().json == found
+        assert assert_refused(call_forge_api("POST", action), "session_failed")
+    assert call_forge_api().json == found
     guest.write("goes on")
-    call("POST", "enable")
-    work()
-    assert call().json["session"]["status"] == "active"
+    call_forge_api("POST", "enable")
+    run_tasks()
+    assert call_forge_api().json["session"]["status"] == "active"
     assert guest.read() == "goes on"
 
 
-def test_ten_sessions_are_remembered_newest_first(call, as_, work, machine, queries):
+def test_ten_sessions_are_remembered_newest_first(call_forge_api, api_as, run_tasks, machine, queries):
     """FRG-19, FRG-20, FRG-21"""
     made = []
     for number in range(11):
-        made.append(call("POST", "enable").json["forge"]["id"])
-        work()
-        call("POST", "commit" if number % 2 else "discard")
-        work()
+        made.append(call_forge_api("POST", "enable").json["forge"]["id"])
+        run_tasks()
+        call_forge_api("POST", "commit" if number % 2 else "discard")
+        run_tasks()
     paths = (("owner", f"/api/instance/{machine.id}"), ("admin", f"/api/v1/instance/{machine.id}"))
     for who, path in paths:
         queries.clear()
-        item = as_(who, "GET", path).json
+        item = api_as(who, "GET", path).json
         assert [forge["id"] for forge in item.get("data", item)["forges"]] == made[:0:-1]
         assert len([sql for sql in queries if "forges" in sql]) == 1
     assert session.scalars(select(Forge.id)).all()
 
 
-def test_the_paths_without_the_prefix(call, work):
+def test_the_paths_without_the_prefix(call_forge_api, run_tasks):
     """OP-02"""
-    assert call(prefix="").json == call().json
-    assert call("POST", "enable", prefix="").json["forge"]["status"] == "creating"
-    work()
-    assert refused(call("POST", "enable", prefix=""), "already_active")
-    assert call("POST", "commit", prefix="").status_code == 200
-    work()
-    assert call("POST", "enable", prefix="").status_code == 200
-    assert refused(call("POST", "discard", prefix=""), "session_creating")
-    assert call(prefix="", who="outsider").json["message"] == "No such instance."
-    assert call(prefix="", who="nobody").status_code == 401
+    assert call_forge_api(prefix="").json == call_forge_api().json
+    assert call_forge_api("POST", "enable", prefix="").json["forge"]["status"] == "creating"
+    run_tasks()
+    assert assert_refused(call_forge_api("POST", "enable", prefix=""), "already_active")
+    assert call_forge_api("POST", "commit", prefix="").status_code == 200
+    run_tasks()
+    assert call_forge_api("POST", "enable", prefix="").status_code == 200
+    assert assert_refused(call_forge_api("POST", "discard", prefix=""), "session_creating")
+    assert call_forge_api(prefix="", who="outsider").json["message"] == "No such instance."
+    assert call_forge_api(prefix="", who="nobody").status_code == 401
 
 
-def test_operators(call, work, guest):
+def test_operator_forge_routes(call_forge_api, run_tasks, guest):
     """FRG-21 and the operators' routes"""
     prefix = "/api/v1"
-    assert call(prefix=prefix, who="admin").json["data"] == {"active": False, "session": None}
+    assert call_forge_api(prefix=prefix, who="admin").json["data"] == {"active": False, "session": None}
     guest.write("before")
-    made = call("POST", "enable", prefix=prefix, who="admin").json
+    made = call_forge_api("POST", "enable", prefix=prefix, who="admin").json
     assert (made["success"], made["data"]["forge"]["status"]) == (True, "creating")
-    work()
+    run_tasks()
     guest.write("after")
-    assert refused(call("POST", "enable", prefix=prefix, who="admin"), "already_active")
-    assert call("POST", "discard", prefix=prefix, who="admin").json["data"]["task_id"]
-    work()
+    assert assert_refused(call_forge_api("POST", "enable", prefix=prefix, who="admin"), "already_active")
+    assert call_forge_api("POST", "discard", prefix=prefix, who="admin").json["data"]["task_id"]
+    run_tasks()
     assert guest.read() == "before"
-    call("POST", "enable", prefix=prefix, who="admin")
-    work()
-    assert call("POST", "commit", prefix=prefix, who="admin").json["data"]["task_id"]
-    work()
-    assert call(prefix=prefix, who="admin").json["data"]["session"]["status"] == "committed"
+    call_forge_api("POST", "enable", prefix=prefix, who="admin")
+    run_tasks()
+    assert call_forge_api("POST", "commit", prefix=prefix, who="admin").json["data"]["task_id"]
+    run_tasks()
+    assert call_forge_api(prefix=prefix, who="admin").json["data"]["session"]["status"] == "committed"
 
 
-def test_times(call, work):
+def test_forge_session_timestamps(call_forge_api, run_tasks):
     before = clock.now()
-    call("POST", "enable")
-    work()
-    call("POST", "commit")
-    work()
-    found = call().json["session"]
+    call_forge_api("POST", "enable")
+    run_tasks()
+    call_forge_api("POST", "commit")
+    run_tasks()
+    found = call_forge_api().json["session"]
     assert before.isoformat()[:19] <= found["created_at"][:19] <= found["ended_at"][:19]

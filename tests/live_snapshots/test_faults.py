@@ -6,22 +6,22 @@ import pytest
 from panel.core.db import session
 from panel.models import Task
 from panel.services import forges
-from tests.worker.conftest import at, die  # noqa: F401  (fixtures)
+from tests.worker.conftest import fault_at, kill_worker_at  # noqa: F401  (fixtures)
 from worker.engine import runner
-from worker.nodes.base import overlay_of
+from worker.nodes.base import overlay_name
 
-STEPS = {
+NODE_CALLS_BY_ACTION = {
     "commit": ("merge_overlay",),
     "discard": ("power_off", "drop_overlay", "define", "start"),
 }
 
 
-def names(node):
+def disk_names(node):
     return {disk.name for disk in node.disks("default")}
 
 
 @pytest.fixture
-def asked(machine, work):
+def request_session_action(machine, run_tasks):
     """Asks for an action of the session; gives the task."""
 
     def asked(action):
@@ -32,7 +32,7 @@ def asked(machine, work):
     return asked
 
 
-def by_another_worker(made):
+def requeue_to_new_worker(made):
     """The task of a dead worker is handed to another one, as the sweep does."""
     found = session.get(Task, made.id, populate_existing=True)
     found.worker, found.status = None, "queued"
@@ -44,108 +44,114 @@ def by_another_worker(made):
 
 @pytest.mark.parametrize("after", [False, True])
 @pytest.mark.parametrize("powered", ["on", "off"])
-def test_a_worker_dies_while_enabling(machine, node, guest, asked, die, after, powered):
+def test_a_worker_dies_while_enabling(machine, node, guest, request_session_action, kill_worker_at, after, powered):
     guest.write("before")
-    made = asked("enable")
-    die(made, "lay_overlays", after=after)
+    made = request_session_action("enable")
+    kill_worker_at(made, "create_overlays", after=after)
     guest.write("meanwhile")
     if powered == "off":
         node.power_off(machine.id)
-    done = by_another_worker(made)
+    done = requeue_to_new_worker(made)
     assert done.status == ("completed" if powered == "on" else "failed")
-    assert forges.latest(machine).status == ("active" if powered == "on" else "failed")
-    assert (overlay_of(machine.disks[0].name) in names(node)) == (powered == "on")
+    assert forges.find_latest(machine).status == ("active" if powered == "on" else "failed")
+    assert (overlay_name(machine.disks[0].name) in disk_names(node)) == (powered == "on")
     node.start(machine.id)
     assert guest.read() == "meanwhile"
 
 
 @pytest.mark.parametrize("after", [False, True])
 @pytest.mark.parametrize("action", ["commit", "discard"])
-def test_a_worker_dies_while_ending(machine, node, guest, work, asked, die, action, after):
-    for step in STEPS[action]:
+def test_a_worker_dies_while_ending(
+    machine, node, guest, run_tasks, request_session_action, kill_worker_at, action, after
+):
+    for step in NODE_CALLS_BY_ACTION[action]:
         guest.write("before")
-        asked("enable")
-        work()
+        request_session_action("enable")
+        run_tasks()
         guest.write("after")
-        made = asked(action)
-        die(made, step, after=after)
-        assert by_another_worker(made).status == "completed", step
+        made = request_session_action(action)
+        kill_worker_at(made, step, after=after)
+        assert requeue_to_new_worker(made).status == "completed", step
         assert guest.read() == ("after" if action == "commit" else "before"), step
-        assert machine.disks[0].name in names(node)
-        assert overlay_of(machine.disks[0].name) not in names(node)
+        assert machine.disks[0].name in disk_names(node)
+        assert overlay_name(machine.disks[0].name) not in disk_names(node)
         assert machine.state == "running"
 
 
-def test_a_start_between_two_steps_keeps_the_changes(machine, node, guest, work, asked, die, as_):
+def test_a_start_between_two_steps_keeps_the_changes(
+    machine, node, guest, run_tasks, request_session_action, kill_worker_at, api_as
+):
     """The customer starts the machine after the discarding worker died."""
     guest.write("before")
-    asked("enable")
-    work()
+    request_session_action("enable")
+    run_tasks()
     guest.write("after")
-    made = asked("discard")
-    die(made, "power_off", after=True)
+    made = request_session_action("discard")
+    kill_worker_at(made, "power_off", after=True)
     found = session.get(Task, made.id, populate_existing=True)
     found.worker, found.status = None, "cancelled"  # and somebody gave the task up
     machine.power = "off"
     session.commit()
-    as_("owner", "POST", f"/api/instance/{machine.id}/power/start")
-    work()
+    api_as("owner", "POST", f"/api/instance/{machine.id}/power/start")
+    run_tasks()
     assert guest.read() == "after"
 
 
 @pytest.mark.parametrize("kind", ["refuse", "silent", "lost-answer"])
 @pytest.mark.parametrize("action", ["commit", "discard"])
-def test_a_node_fails_and_it_can_be_tried_again(machine, node, guest, work, asked, action, kind):
+def test_a_node_fails_and_it_can_be_tried_again(machine, node, guest, run_tasks, request_session_action, action, kind):
     guest.write("before")
-    asked("enable")
-    work()
+    request_session_action("enable")
+    run_tasks()
     guest.write("after")
     step = {"commit": "merge_overlay", "discard": "drop_overlay"}[action]
     node.fault(step, kind, 1, 0.01)
-    made = asked(action)
-    work()
+    made = request_session_action(action)
+    run_tasks()
     assert session.get(Task, made.id).status == "failed"
-    forge = forges.latest(machine)
+    forge = forges.find_latest(machine)
     assert (forge.status, bool(forge.error)) == ("active", True)
     node.clear()
     node.start(machine.id)
-    work()
+    run_tasks()
     machine.power = "on"
     session.commit()
-    made = asked(action)
-    work()
+    made = request_session_action(action)
+    run_tasks()
     assert session.get(Task, made.id).status == "completed"
     assert guest.read() == ("after" if action == "commit" else "before")
 
 
-def test_half_a_commit_is_not_discarded(machine, node, work, asked, as_):
-    asked("enable")
-    work()
+def test_half_a_commit_is_not_discarded(machine, node, run_tasks, request_session_action, api_as):
+    request_session_action("enable")
+    run_tasks()
     node.fault("merge_overlay", "refuse", 1)
-    asked("commit")
-    work()
-    answer = as_("owner", "POST", f"/api/instance/{machine.id}/forge/discard")
+    request_session_action("commit")
+    run_tasks()
+    answer = api_as("owner", "POST", f"/api/instance/{machine.id}/forge/discard")
     assert (answer.status_code, answer.json["reason"]) == (409, "session_failed")
     assert "Commit" in answer.json["message"]
-    asked("commit")
-    work()
-    assert forges.latest(machine).status == "committed"
+    request_session_action("commit")
+    run_tasks()
+    assert forges.find_latest(machine).status == "committed"
 
 
-def test_a_machine_that_does_not_start_any_more_was_discarded_all_the_same(machine, node, work, asked):
-    asked("enable")
-    work()
+def test_a_machine_that_does_not_start_any_more_was_discarded_all_the_same(
+    machine, node, run_tasks, request_session_action
+):
+    request_session_action("enable")
+    run_tasks()
     node.fault("start", "refuse", 1)
-    asked("discard")
-    work()
-    forge = forges.latest(machine)
+    request_session_action("discard")
+    run_tasks()
+    forge = forges.find_latest(machine)
     assert (forge.status, bool(forge.error)) == ("discarded", True)
     assert machine.state == "stopped"
 
 
-def test_a_destroy_takes_the_changes_with_it(machine, node, work, asked, as_):
-    asked("enable")
-    work()
-    as_("owner", "DELETE", f"/api/cloud-service/instances/{machine.id}")
-    work()
-    assert not [name for name in names(node) if name.startswith(machine.name)]
+def test_a_destroy_takes_the_changes_with_it(machine, node, run_tasks, request_session_action, api_as):
+    request_session_action("enable")
+    run_tasks()
+    api_as("owner", "DELETE", f"/api/cloud-service/instances/{machine.id}")
+    run_tasks()
+    assert not [name for name in disk_names(node) if name.startswith(machine.name)]

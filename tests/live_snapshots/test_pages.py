@@ -4,55 +4,55 @@ from panel.core.db import session
 from panel.services import forges
 
 
-def tab(browse, machine, who="owner"):
+def get_snapshots_tab(browse, machine, who="owner"):
     return browse(who).get(f"/instances/{machine.id}/snapshots").text
 
 
-def test_the_whole_way_without_javascript(browse, machine, work, guest):
-    owner = browse("owner")
-    assert "Begin a live session" in tab(browse, machine)
+def test_the_whole_way_without_javascript(browser_as, machine, run_tasks, guest):
+    owner = browser_as("owner")
+    assert "Begin a live session" in get_snapshots_tab(browser_as, machine)
     guest.write("before")
     answer = owner.post(f"/instances/{machine.id}/forge/enable")
     assert (answer.status_code, answer.headers["Location"]) == (303, f"/instances/{machine.id}/snapshots")
-    work()
-    assert "Throw away everything" in tab(browse, machine)
+    run_tasks()
+    assert "Throw away everything" in get_snapshots_tab(browser_as, machine)
     guest.write("after")
     owner.post(f"/instances/{machine.id}/forge/discard")
-    work()
+    run_tasks()
     assert guest.read() == "before"
-    assert "Discarded" in tab(browse, machine)
+    assert "Discarded" in get_snapshots_tab(browser_as, machine)
     owner.post(f"/instances/{machine.id}/forge/enable")
-    work()
+    run_tasks()
     owner.post(f"/instances/{machine.id}/forge/commit")
-    work()
-    assert forges.latest(machine).status == "committed"
+    run_tasks()
+    assert forges.find_latest(machine).status == "committed"
 
 
-def test_what_cannot_be_done_says_why(browse, machine, work):
+def test_what_cannot_be_done_says_why(browser_as, machine, run_tasks):
     machine.power = "off"
     session.commit()
-    assert forges.WORDS["not_running"] in tab(browse, machine)
-    assert "needs instances.manage" in tab(browse, machine, "viewer")
-    answer = browse("owner").post(f"/instances/{machine.id}/forge/enable")
+    assert forges.LIVE_SESSION_REASONS["not_running"] in get_snapshots_tab(browser_as, machine)
+    assert "needs instances.manage" in get_snapshots_tab(browser_as, machine, "viewer")
+    answer = browser_as("owner").post(f"/instances/{machine.id}/forge/enable")
     assert answer.status_code == 409
-    assert forges.WORDS["not_running"] in answer.text
-    assert browse("owner").post(f"/instances/{machine.id}/forge/nonsense").status_code == 404
-    assert browse("outsider").post(f"/instances/{machine.id}/forge/enable").status_code == 404
+    assert forges.LIVE_SESSION_REASONS["not_running"] in answer.text
+    assert browser_as("owner").post(f"/instances/{machine.id}/forge/nonsense").status_code == 404
+    assert browser_as("outsider").post(f"/instances/{machine.id}/forge/enable").status_code == 404
 
 
-def test_a_further_disk_can_be_chosen(browse, machine, second_disk, work):
-    assert second_disk.name in tab(browse, machine)
-    browse("owner").post(f"/instances/{machine.id}/forge/enable", data={"disk_ids": [second_disk.id]})
-    work()
-    assert forges.latest(machine).disk_ids == [second_disk.id]
+def test_a_further_disk_can_be_chosen(browser_as, machine, second_disk, run_tasks):
+    assert second_disk.name in get_snapshots_tab(browser_as, machine)
+    browser_as("owner").post(f"/instances/{machine.id}/forge/enable", data={"disk_ids": [second_disk.id]})
+    run_tasks()
+    assert forges.find_latest(machine).disk_ids == [second_disk.id]
 
 
-def test_why_there_is_nothing_to_press_can_be_read(as_, browse, machine, work):
+def test_why_there_is_nothing_to_press_can_be_read(api_as, browser_as, machine, run_tasks):
     """Also on a phone, which shows no tooltips."""
-    as_("owner", "POST", f"/api/instance/{machine.id}/power/poweroff")
-    work()
-    assert "</svg> The instance is not running. Start it first.</p>" in tab(browse, machine)
+    api_as("owner", "POST", f"/api/instance/{machine.id}/power/poweroff")
+    run_tasks()
+    assert "</svg> The instance is not running. Start it first.</p>" in get_snapshots_tab(browser_as, machine)
     machine.suspended_reason = "admin"
     session.commit()
     sentence = "</svg> The instance is suspended. It has to be unsuspended first.</p>"
-    assert tab(browse, machine).count(sentence) == 2, "of snapshots, and of live sessions"
+    assert get_snapshots_tab(browser_as, machine).count(sentence) == 2, "of snapshots, and of live sessions"

@@ -15,7 +15,7 @@ from panel.services.security_notifications import Source
 from tests.login.authenticator import Authenticator
 from tests.support.cast import PASSWORD
 
-HERE = Source("127.0.0.1", "test")
+LOCAL_SOURCE = Source("127.0.0.1", "test")
 
 
 @pytest.fixture
@@ -29,7 +29,7 @@ def sign_in():
 
 
 @pytest.fixture
-def move(monkeypatch):
+def advance_clock(monkeypatch):
     """Sets the clock forward, beyond what limits remember: `move(minutes=5)`."""
 
     def forward(**by):
@@ -41,29 +41,31 @@ def move(monkeypatch):
 
 
 @pytest.fixture
-def code():
+def totp_code():
     """What an account's authenticator shows, or will show some steps from now."""
 
     def shown(account, steps=0):
-        return pyotp.TOTP(account.totp_secret).generate_otp(int(clock.now().timestamp()) // factors.STEP + steps)
+        return pyotp.TOTP(account.totp_secret).generate_otp(
+            int(clock.now().timestamp()) // factors.TOTP_STEP_SECONDS + steps
+        )
 
     return shown
 
 
 @pytest.fixture
-def with_totp(cast, code, move):
+def with_totp(cast, totp_code, advance_clock):
     """The owner with an authenticator; its recovery codes."""
-    factors.begin(cast.owner)
-    codes = factors.confirm(cast.owner, code(cast.owner), HERE)
+    factors.start_setup(cast.owner)
+    codes = factors.confirm(cast.owner, totp_code(cast.owner), LOCAL_SOURCE)
     session.commit()
-    move(seconds=60)
+    advance_clock(seconds=60)
     return codes
 
 
 @pytest.fixture
-def passkey(browse):
+def passkey(browser_as):
     """A passkey of the owner, on a device in software."""
-    return add_passkey(browse("owner"))
+    return add_passkey(browser_as("owner"))
 
 
 def add_passkey(browser, device=None, name="Laptop"):
@@ -75,13 +77,13 @@ def add_passkey(browser, device=None, name="Laptop"):
 
 
 @pytest.fixture
-def mails(world, work):
+def sent_mails(rolled_back_app, run_tasks):
     """The mails of this test, newest last: `mails()` sends what waits and reads the files."""
-    folder = world.extensions["config"].data_dir / "mail"
+    folder = rolled_back_app.extensions["config"].data_dir / "mail"
     before = set(folder.glob("*.eml"))
 
     def read(to=None):
-        work()
+        run_tasks()
         new = sorted(set(folder.glob("*.eml")) - before)
         found = [email.message_from_bytes(path.read_bytes(), policy=email.policy.default) for path in new]
         return [mail for mail in found if to is None or mail["To"] == to]

@@ -20,14 +20,18 @@ from panel.core import mail
 from panel.core.config import Config, ConfigError
 from panel.core.db import session
 from panel.models import Mail
-from tests.conftest import bells
-from tests.processes.conftest import free_port
+from tests.conftest import queued_calls
+from tests.processes.conftest import find_free_port
 from worker.tasks import mail as sending
 
-FACTS = {"email": "ada@example.com", "link": "https://panel.example.com/reset-password/s3cret-Ümläut", "minutes": 60}
+MAIL_CONTEXT = {
+    "email": "ada@example.com",
+    "link": "https://panel.example.com/reset-password/s3cret-Ümläut",
+    "minutes": 60,
+}
 
 
-class Box:
+class MailServer:
     """What a mail server took. It says no as often as it is told to."""
 
     def __init__(self):
@@ -50,15 +54,15 @@ class Box:
 
 
 @pytest.fixture
-def server(world, monkeypatch):
+def server(rolled_back_app, monkeypatch):
     """A real mail server, and the panel set to use it: `server("smtp")`."""
     running = []
 
     def start(url="smtp://127.0.0.1:{port}", **options):
-        box = Box()
+        box = MailServer()
         if options.pop("login", False):
             options |= {"authenticator": box.authenticate, "auth_required": True, "auth_require_tls": False}
-        controller = Controller(box, hostname="127.0.0.1", port=free_port(), **options)
+        controller = Controller(box, hostname="127.0.0.1", port=find_free_port(), **options)
         controller.start()
         running.append(controller)
         settings = replace(
@@ -72,13 +76,13 @@ def server(world, monkeypatch):
         controller.stop()
 
 
-def post(**facts):
-    made = mail.send("ada@example.com", "security_changed", **{**ALERT, **facts})
+def queue_mail(**facts):
+    made = mail.send("ada@example.com", "security_changed", **{**ALERT_CONTEXT, **facts})
     session.commit()
     return made
 
 
-ALERT = {
+ALERT_CONTEXT = {
     "what": "Your password was changed",
     "email": "ada@example.com",
     "browser": "Firefox on Linux",
@@ -88,10 +92,10 @@ ALERT = {
 }
 
 
-def test_a_mail_server_gets_text_and_html(server, work):
+def test_a_mail_server_gets_text_and_html(server, run_tasks):
     box = server()
-    row = post(browser="<b>Fire</b>fox")
-    work()
+    row = queue_mail(browser="<b>Fire</b>fox")
+    run_tasks()
     (got,) = box.mails
     assert got["Subject"] == "Your password was changed"
     assert (got["From"], got["To"]) == ("Panel <panel@example.com>", "ada@example.com")
@@ -104,108 +108,108 @@ def test_a_mail_server_gets_text_and_html(server, work):
     assert session.scalars(select(Mail)).all() == []
 
 
-def test_the_bell_rings_after_the_commit_and_what_was_undone_is_not_sent(server, work):
+def test_the_bell_rings_after_the_commit_and_what_was_undone_is_not_sent(server, run_tasks):
     box = server()
-    mail.send("ada@example.com", "security_changed", **ALERT)
-    assert bells == []
+    mail.send("ada@example.com", "security_changed", **ALERT_CONTEXT)
+    assert queued_calls == []
     session.rollback()
     session.commit()
-    work()
+    run_tasks()
     assert box.mails == []
 
 
-def test_what_a_mail_says_is_not_readable_while_it_waits(world):
-    mail.send("ada@example.com", "password_reset", **FACTS)
+def test_what_a_mail_says_is_not_readable_while_it_waits(rolled_back_app):
+    mail.send("ada@example.com", "password_reset", **MAIL_CONTEXT)
     session.commit()
     kept = session.execute(text("select * from mails")).one()
     assert not any("s3cret" in str(value) for value in kept)
-    assert session.scalars(select(Mail)).one().facts == FACTS
+    assert session.scalars(select(Mail)).one().facts == MAIL_CONTEXT
 
 
-def test_a_mail_whose_bell_was_lost_is_sent(server, work):
+def test_a_mail_whose_bell_was_lost_is_sent(server, run_tasks):
     box = server()
-    post()
-    bells.clear()
+    queue_mail()
+    queued_calls.clear()
     sending.send_due()
-    work()
+    run_tasks()
     assert len(box.mails) == 1
 
 
-def test_a_server_that_is_away_gets_the_mail_later(server, work, move, monkeypatch):
-    monkeypatch.setattr(mail, "config", replace(mail.config, mail_url=f"smtp://127.0.0.1:{free_port()}"))
-    row = post()
-    work()
+def test_a_server_that_is_away_gets_the_mail_later(server, run_tasks, advance_clock, monkeypatch):
+    monkeypatch.setattr(mail, "config", replace(mail.config, mail_url=f"smtp://127.0.0.1:{find_free_port()}"))
+    row = queue_mail()
+    run_tasks()
     assert (row.attempts, "refused" in row.error) == (1, True)
     sending.send_due()
-    assert bells == []
+    assert queued_calls == []
     box = server()
-    move(minutes=1, seconds=1)
+    advance_clock(minutes=1, seconds=1)
     sending.send_due()
-    work()
+    run_tasks()
     assert len(box.mails) == 1
     assert session.scalars(select(Mail)).all() == []
 
 
-def test_a_refusal_for_now_is_no_refusal_for_ever(server, work, move):
+def test_a_refusal_for_now_is_no_refusal_for_ever(server, run_tasks, advance_clock):
     box = server()
     box.refusals = ["451 come back later", "421 busy"]
-    post()
+    queue_mail()
     for minutes in (0, 2, 3):
-        move(minutes=minutes)
+        advance_clock(minutes=minutes)
         sending.send_due()
-        work()
+        run_tasks()
     assert len(box.mails) == 1
 
 
-def test_an_address_that_does_not_exist_is_given_up(server, work):
+def test_an_address_that_does_not_exist_is_given_up(server, run_tasks):
     box = server()
     box.refusals = ["550 no such user"]
-    post()
-    work()
+    queue_mail()
+    run_tasks()
     assert box.mails == []
     assert session.scalars(select(Mail)).all() == []
 
 
-def test_a_mail_is_given_up_after_a_day(server, work, move, monkeypatch):
-    monkeypatch.setattr(mail, "config", replace(mail.config, mail_url=f"smtp://127.0.0.1:{free_port()}"))
-    row = post()
+def test_a_mail_is_given_up_after_a_day(server, run_tasks, advance_clock, monkeypatch):
+    monkeypatch.setattr(mail, "config", replace(mail.config, mail_url=f"smtp://127.0.0.1:{find_free_port()}"))
+    row = queue_mail()
     hours = 0
     while session.get(Mail, row.id):
-        work()
-        move(hours=1)
+        run_tasks()
+        advance_clock(hours=1)
         hours += 1
         sending.send_due()
         assert hours < 100
     assert hours >= 24
-    assert sum(sending.PAUSES, timedelta()) > timedelta(hours=24)
+    assert sum(sending.MAIL_RETRY_DELAYS, timedelta()) > timedelta(hours=24)
 
 
-def test_two_workers_send_a_mail_once(server, work):
+def test_two_workers_send_a_mail_once(server, run_tasks):
     box = server()
-    row = post()
-    bells.append(("worker.tasks.mail.send", (row.id,)))
-    work()
+    row = queue_mail()
+    queued_calls.append(("worker.tasks.mail.send", (row.id,)))
+    run_tasks()
     assert len(box.mails) == 1
     assert sending.claim(row.id) is None
 
 
-def test_a_mail_whose_worker_died_is_sent_by_another(server, work, move):
+def test_a_mail_whose_worker_died_is_sent_by_another(server, run_tasks, advance_clock):
     box = server()
-    row = post()
-    bells.clear()
+    row = queue_mail()
+    queued_calls.clear()
     assert sending.claim(row.id)
     sending.send_due()
-    assert bells == []
-    move(minutes=6)
+    assert queued_calls == []
+    advance_clock(minutes=6)
     sending.send_due()
-    work()
+    run_tasks()
     assert len(box.mails) == 1
 
 
-def test_a_name_and_a_password_for_the_server(server, work):
+def test_a_name_and_a_password_for_the_server(server, run_tasks):
     box = server("smtp://ada%40example.com:p%40ss%3Aword@127.0.0.1:{port}", login=True)
-    post()
-    work()
+    queue_mail()
+    run_tasks()
     assert box.users == [("ada@example.com", "p@ss:word")]
     assert len(box.mails) == 1
 
@@ -228,36 +232,36 @@ def certificate(tmp_path, monkeypatch):
     return context
 
 
-def test_tls_from_the_start_or_later(server, work, certificate):
+def test_tls_from_the_start_or_later(server, run_tasks, certificate):
     for url, options in (
         ("smtps://localhost:{port}", {"ssl_context": certificate}),
         ("smtp+starttls://localhost:{port}", {"tls_context": certificate, "require_starttls": True}),
     ):
         box = server(url, **options)
-        post()
-        work()
+        queue_mail()
+        run_tasks()
         assert len(box.mails) == 1, url
 
 
-def test_a_server_that_is_not_who_it_says_gets_nothing(server, work, certificate, monkeypatch):
+def test_a_server_that_is_not_who_it_says_gets_nothing(server, run_tasks, certificate, monkeypatch):
     monkeypatch.delenv("SSL_CERT_FILE")
     box = server("smtp+starttls://localhost:{port}", tls_context=certificate, require_starttls=True)
-    row = post()
-    work()
+    row = queue_mail()
+    run_tasks()
     assert box.mails == []
     assert "certificate" in row.error.lower()
 
 
-def test_without_a_server_mails_are_files_for_the_panel_alone(world, work):
-    row = post()
-    work()
-    file = world.extensions["config"].data_dir / "mail" / f"{row.id}.eml"
+def test_without_a_server_mails_are_files_for_the_panel_alone(rolled_back_app, run_tasks):
+    row = queue_mail()
+    run_tasks()
+    file = rolled_back_app.extensions["config"].data_dir / "mail" / f"{row.id}.eml"
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
     assert stat.S_IMODE(file.parent.stat().st_mode) == 0o700
     assert email.message_from_bytes(file.read_bytes())["To"] == "ada@example.com"
 
 
-def test_a_template_that_does_not_exist_is_found_out_at_once(world):
+def test_a_template_that_does_not_exist_is_found_out_at_once(rolled_back_app):
     with pytest.raises(Exception, match="nothing_like_this"):
         mail.send("ada@example.com", "nothing_like_this")
 
@@ -290,13 +294,13 @@ def test_the_sender_is_of_the_public_address_unless_it_is_said(tmp_path):
         ("https://[2001:db8::1]", "panel@[IPv6:2001:db8::1]"),
     ],
 )
-def test_the_sender_at_an_ip_address_stands_in_brackets(server, work, monkeypatch, tmp_path, url, sender):
+def test_the_sender_at_an_ip_address_stands_in_brackets(server, run_tasks, monkeypatch, tmp_path, url, sender):
     box = server()
     made = Config(data_dir=tmp_path, public_url=url).mail_from
     assert made == sender
     monkeypatch.setattr(mail, "config", replace(mail.config, mail_from=made))
-    row = post()
-    work()
+    row = queue_mail()
+    run_tasks()
     (got,) = box.mails
     assert got["From"] == sender
     assert got["Message-ID"] == f"<{row.id}@{sender.removeprefix('panel@')}>"

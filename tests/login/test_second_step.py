@@ -4,98 +4,100 @@ import pytest
 from sqlalchemy import select, text
 
 from panel.core.db import session
-from panel.models import RecoveryCode, SignIn
+from panel.models import LoginSession, RecoveryCode
 from panel.ratelimit import windows
 from panel.services import accounts, factors
-from tests.login.conftest import HERE
+from tests.login.conftest import LOCAL_SOURCE
 
 STEP = "/sign-in/second-step"
 
 
-def test_the_password_alone_opens_nothing(browse, sign_in, with_totp):
-    browser = browse()
+def test_the_password_alone_opens_nothing(browser_as, sign_in, with_totp):
+    browser = browser_as()
     answer = sign_in(browser, address="/sign-in?next=/instances")
     assert answer.headers["Location"] == f"{STEP}?next=/instances"
     assert browser.get("/").headers["Location"].startswith("/sign-in")
     assert browser.get("/profile/security").status_code == 303
-    assert session.scalars(select(SignIn)).all() == []
+    assert session.scalars(select(LoginSession)).all() == []
     shown = browser.get(f"{STEP}?next=/instances")
     assert shown.status_code == 200
     assert "owner@example.com" in shown.text
 
 
-def test_a_code_opens(browse, sign_in, cast, with_totp, code):
-    browser = browse()
+def test_totp_code_completes_sign_in(browser_as, sign_in, cast, with_totp, totp_code):
+    browser = browser_as()
     sign_in(browser)
-    answer = browser.post(f"{STEP}?next=/instances", data={"code": f" {code(cast.owner)[:3]} {code(cast.owner)[3:]}"})
+    answer = browser.post(
+        f"{STEP}?next=/instances", data={"code": f" {totp_code(cast.owner)[:3]} {totp_code(cast.owner)[3:]}"}
+    )
     assert answer.headers["Location"] == "/instances"
     assert browser.get("/instances").status_code == 200
 
 
-def test_a_code_counts_once_and_no_older_one_after_it(browse, sign_in, cast, with_totp, code, move):
-    used = code(cast.owner)
-    for given, status in ((used, 303), (used, 422), (code(cast.owner, -1), 422), (code(cast.owner, 1), 303)):
-        browser = browse()
+def test_a_code_counts_once_and_no_older_one_after_it(browser_as, sign_in, cast, with_totp, totp_code, advance_clock):
+    used = totp_code(cast.owner)
+    for given, status in ((used, 303), (used, 422), (totp_code(cast.owner, -1), 422), (totp_code(cast.owner, 1), 303)):
+        browser = browser_as()
         sign_in(browser)
         assert browser.post(STEP, data={"code": given}).status_code == status
-    move(minutes=2)
-    browser = browse()
+    advance_clock(minutes=2)
+    browser = browser_as()
     sign_in(browser)
     assert browser.post(STEP, data={"code": used}).status_code == 422
-    assert browser.post(STEP, data={"code": code(cast.owner, 2)}).status_code == 422
-    assert browser.post(STEP, data={"code": code(cast.owner)}).status_code == 303
+    assert browser.post(STEP, data={"code": totp_code(cast.owner, 2)}).status_code == 422
+    assert browser.post(STEP, data={"code": totp_code(cast.owner)}).status_code == 303
 
 
-def test_a_recovery_code_opens_once(browse, sign_in, cast, with_totp, mails):
-    first = browse()
+def test_a_recovery_code_opens_once(browser_as, sign_in, cast, with_totp, sent_mails):
+    first = browser_as()
     sign_in(first)
     assert first.post(STEP, data={"code": with_totp[0].upper()}).status_code == 303
     assert first.get("/").status_code == 200
-    assert factors.codes_left(cast.owner) == 9
-    second = browse()
+    assert factors.count_codes(cast.owner) == 9
+    second = browser_as()
     sign_in(second)
     refused = second.post(STEP, data={"code": with_totp[0]})
     assert refused.status_code == 422
-    assert factors.WRONG_CODE in refused.text
+    assert factors.WRONG_CODE_MESSAGE in refused.text
     assert second.post(STEP, data={"code": with_totp[1].replace("-", "")}).status_code == 303
-    assert "A recovery code was used, 9 are left" in [mail["Subject"] for mail in mails("owner@example.com")]
+    assert "A recovery code was used, 9 are left" in [mail["Subject"] for mail in sent_mails("owner@example.com")]
 
 
-def test_recovery_codes_are_of_one_account(browse, sign_in, cast, with_totp, code, move):
-    factors.begin(cast.outsider)
-    factors.confirm(cast.outsider, code(cast.outsider), HERE)
+def test_recovery_codes_are_of_one_account(browser_as, sign_in, cast, with_totp, totp_code, advance_clock):
+    factors.start_setup(cast.outsider)
+    factors.confirm(cast.outsider, totp_code(cast.outsider), LOCAL_SOURCE)
     session.commit()
-    move(minutes=1)
-    browser = browse()
+    advance_clock(minutes=1)
+    browser = browser_as()
     sign_in(browser, "outsider@example.com")
     assert browser.post(STEP, data={"code": with_totp[0]}).status_code == 422
-    assert browser.post(STEP, data={"code": code(cast.owner)}).status_code == 422
-    assert factors.codes_left(cast.owner) == 10
+    assert browser.post(STEP, data={"code": totp_code(cast.owner)}).status_code == 422
+    assert factors.count_codes(cast.owner) == 10
 
 
-def test_half_a_sign_in_ends_after_five_minutes(browse, sign_in, cast, with_totp, code, move):
-    browser = browse()
+def test_half_a_sign_in_ends_after_five_minutes(browser_as, sign_in, cast, with_totp, totp_code, advance_clock):
+    browser = browser_as()
     sign_in(browser)
-    move(minutes=4)
+    advance_clock(minutes=4)
     assert browser.get(STEP).status_code == 200
-    move(minutes=2)
+    advance_clock(minutes=2)
     assert browser.get(STEP).headers["Location"].startswith("/sign-in")
-    assert browser.post(STEP, data={"code": code(cast.owner)}).headers["Location"].startswith("/sign-in")
+    assert browser.post(STEP, data={"code": totp_code(cast.owner)}).headers["Location"].startswith("/sign-in")
     assert browser.get("/").status_code == 303
 
 
-def test_half_a_sign_in_ends_with_the_password(browse, sign_in, cast, with_totp, code):
-    browser = browse()
+def test_half_a_sign_in_ends_with_the_password(browser_as, sign_in, cast, with_totp, totp_code):
+    browser = browser_as()
     sign_in(browser)
     accounts.set_password(cast.owner, "quite another password")
     session.commit()
-    assert browser.post(STEP, data={"code": code(cast.owner)}).headers["Location"].startswith("/sign-in")
+    assert browser.post(STEP, data={"code": totp_code(cast.owner)}).headers["Location"].startswith("/sign-in")
     assert browser.get("/").status_code == 303
 
 
 @pytest.mark.parametrize("half", [None, [], ["0199c0a8-0000-7000-8000-000000000000", "", 2**40]])
-def test_without_the_first_step_there_is_no_second(browse, half):
-    browser = browse()
+def test_without_the_first_step_there_is_no_second(browser_as, half):
+    browser = browser_as()
     if half:
         with browser.session_transaction() as cookie:
             cookie["half"] = half
@@ -104,38 +106,40 @@ def test_without_the_first_step_there_is_no_second(browse, half):
     assert browser.post(f"{STEP}/passkey", data={"credential": "{}"}).headers["Location"].startswith("/sign-in")
 
 
-def test_codes_are_throttled(browse, sign_in, cast, with_totp, code):
-    browser = browse()
+def test_codes_are_throttled(browser_as, sign_in, cast, with_totp, totp_code):
+    browser = browser_as()
     sign_in(browser)
-    wrong = {"code": "000000" if code(cast.owner) != "000000" else "111111"}
+    wrong = {"code": "000000" if totp_code(cast.owner) != "000000" else "111111"}
     assert [browser.post(STEP, data=wrong).status_code for _ in range(6)] == [422] * 5 + [429]
-    refused = browser.post(STEP, data={"code": code(cast.owner)})
+    refused = browser.post(STEP, data={"code": totp_code(cast.owner)})
     assert refused.status_code == 429
     assert 0 < int(refused.headers["Retry-After"]) <= 60
-    other = browse()
+    other = browser_as()
     sign_in(other)
-    assert other.post(STEP, data={"code": code(cast.owner)}).status_code == 429
+    assert other.post(STEP, data={"code": totp_code(cast.owner)}).status_code == 429
     assert other.get("/").status_code == 303
 
 
-def test_codes_are_limited_by_the_day_and_nobody_is_shut_out_by_it(browse, sign_in, cast, with_totp, code, later):
+def test_codes_are_limited_by_the_day_and_nobody_is_shut_out_by_it(
+    browser_as, sign_in, cast, with_totp, totp_code, advance_time
+):
     """Somebody who knows the password guesses for hours. The person's own browser and recovery codes still open."""
-    mine = browse()
+    mine = browser_as()
     sign_in(mine)
-    assert mine.post(STEP, data={"code": code(cast.owner)}).status_code == 303
+    assert mine.post(STEP, data={"code": totp_code(cast.owner)}).status_code == 303
     mine.post("/sign-out")
     windows.connect("")
-    thief = browse()
+    thief = browser_as()
     thief.environ_base |= {"REMOTE_ADDR": "203.0.113.6"}
     sign_in(thief)
-    wrong, answers = {"code": code(cast.owner)}, []
+    wrong, answers = {"code": totp_code(cast.owner)}, []
     for _ in range(12):
         answers += [thief.post(STEP, data=wrong).status_code for _ in range(5)]
-        later(125)
+        advance_time(125)
     assert answers == [422] * 50 + [429] * 10
     sign_in(mine)
-    assert mine.post(STEP, data={"code": code(cast.owner, 1)}).status_code == 303
-    elsewhere = browse()
+    assert mine.post(STEP, data={"code": totp_code(cast.owner, 1)}).status_code == 303
+    elsewhere = browser_as()
     sign_in(elsewhere)
     assert elsewhere.post(STEP, data={"code": with_totp[0]}).status_code == 303
 

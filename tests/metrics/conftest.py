@@ -13,52 +13,52 @@ from worker.sync import metrics, node_sync
 
 
 @pytest.fixture
-def machine(cast, node, work):
+def machine(cast, node, run_tasks):
     """A deployed instance that runs."""
     instance = cast.instance()
     instances.deploy(instance, image_id=cast.image.id, actor="test")
     session.commit()
-    work()
+    run_tasks()
     assert instance.state == "running"
     return instance
 
 
-class Time:
+class FakeTime:
     """The clock on the wall and the one that nobody sets. They begin at a full hour."""
 
     def __init__(self, begin):
         self.wall, self.steady = begin, 0.0
 
-    def passes(self, seconds):
+    def advance(self, seconds):
         self.wall += timedelta(seconds=seconds)
         self.steady += seconds
 
 
 @pytest.fixture
-def time(monkeypatch):
+def fake_time(monkeypatch):
     begin = (clock.now() + timedelta(hours=1)).replace(minute=0, second=0, microsecond=0)
-    moved = Time(begin)
+    moved = FakeTime(begin)
     monkeypatch.setattr(clock, "now", lambda: moved.wall)
     monkeypatch.setattr(metrics, "monotonic", lambda: moved.steady)
     return moved
 
 
 @pytest.fixture
-def look(cast, time):
+def poll_node(cast, fake_time):
     """Looks at all machines of the node, every ten seconds while `seconds` pass."""
 
     def look(seconds=0):
-        node_sync.refresh(cast.node.id)
+        node_sync.reconcile(cast.node.id)
         for _ in range(int(seconds) // 10):
-            time.passes(10)
-            node_sync.refresh(cast.node.id)
+            fake_time.advance(10)
+            node_sync.reconcile(cast.node.id)
         session.expire_all()
 
     return look
 
 
 @pytest.fixture
-def rows():
+def metric_rows():
     """The rows of an instance at a step, oldest first."""
 
     def rows(instance, step=15):

@@ -7,12 +7,12 @@ import pytest
 from panel.core.db import session
 from panel.models import Hypervisor, Instance, Migration
 from panel.services import hypervisors, instances, migrations
-from tests.conftest import tidy
+from tests.conftest import clear_node
 from worker import nodes
 from worker.sync import node_sync as looks
 
 
-def simulated(world, row):
+def connect_node(world, row):
     return nodes.connect(nodes.NodeSpec(row.id, row.name, row.driver, row.uri), world.extensions["config"].data_dir)
 
 
@@ -22,57 +22,57 @@ def node(short_deadline_node):
 
 
 @pytest.fixture
-def second(world, cast, work):
+def second_hypervisor(rolled_back_app, cast, run_tasks):
     """The other hypervisor's row."""
     found = hypervisors.create(
         session.merge(cast.location), name="node-2", driver="simulated", uri="simulated://?", storage_path="/srv/b"
     )
     session.commit()
-    work()
+    run_tasks()
     return session.get(Hypervisor, found.id)
 
 
 @pytest.fixture
-def other(world, second, work):
+def second_node(rolled_back_app, second_hypervisor, run_tasks):
     """The other node itself."""
-    found = simulated(world, second)
+    found = connect_node(rolled_back_app, second_hypervisor)
     found.options = replace(found.options, deadline=0.01)
     yield found
-    tidy(found)
+    clear_node(found)
     found.close()
 
 
 @pytest.fixture
-def machine(cast, node, other, work):
+def machine(cast, node, second_node, run_tasks):
     """A deployed instance that runs on the first."""
     made = cast.instance()
     made.hypervisor_id = cast.node.id
     made.disks[0].storage_id = session.get(Hypervisor, cast.node.id).storages[0].id
     instances.deploy(made, image_id=cast.image.id, actor="owner@example.com")
     session.commit()
-    work()
-    assert again(made).state == "running"
-    return again(made)
+    run_tasks()
+    assert reload(made).state == "running"
+    return reload(made)
 
 
 @pytest.fixture
-def move(machine, second):
+def start_migration(machine, second_hypervisor):
     def move(**options):
-        row = migrations.start(again(machine), target=second, actor="admin", **options)
+        row = migrations.start(reload(machine), target=second_hypervisor, actor="admin", **options)
         session.commit()
         return row
 
     return move
 
 
-def again(row):
+def reload(row):
     return session.get(type(row), row.id, populate_existing=True)
 
 
-def look(*rows):
+def sync_nodes(*rows):
     """Workers look at the hypervisors, as they do every few seconds."""
     for row in rows:
-        looks.refresh(row.id)
+        looks.reconcile(row.id)
 
 
-__all__ = ["Instance", "Migration", "again", "look"]
+__all__ = ["Instance", "Migration", "reload", "sync_nodes"]

@@ -38,9 +38,9 @@ def started(hypervisor, tiny_image, tmp_path_factory):
     machine = Machine(str(uuid.uuid4()), "started", 1, 256, (disk,), (nic,))
     node.define(machine)
     node.start(machine.id)
-    guest = Guest(node, machine, tap(hypervisor.uri, machine))
+    guest = Guest(node, machine, tap_name(hypervisor.uri, machine))
     limit = time.monotonic() + 120
-    while not answers(guest):
+    while not is_answering(guest):
         assert time.monotonic() < limit, "the guest agent never answered"
         time.sleep(0.1)
     addresses = [f"ip addr add {nic.addresses[0]}/24 dev eth0", f"ip addr add {nic.addresses[1]}/64 dev eth0"]
@@ -51,14 +51,14 @@ def started(hypervisor, tiny_image, tmp_path_factory):
     node.close()
 
 
-def tap(uri, machine):
+def tap_name(uri, machine):
     node = libvirt.open(uri)
     description = etree.fromstring(node.lookupByUUIDString(machine.id).XMLDesc())
     node.close()
     return description.find("devices/interface/target").get("dev")
 
 
-def answers(guest):
+def is_answering(guest):
     try:
         guest.node.agent_ping(guest.machine.id)
     except AgentSilent:

@@ -18,7 +18,7 @@ def mac(address: str) -> bytes:
     return bytes.fromhex(address.replace(":", ""))
 
 
-def packed(address: str) -> bytes:
+def pack_address(address: str) -> bytes:
     return ipaddress.ip_address(address).packed
 
 
@@ -27,14 +27,14 @@ def ethernet(source: str, kind: int, payload: bytes) -> bytes:
 
 
 def arp(source: str, speaks_for: str, says=None) -> bytes:
-    sender = mac(says or source) + packed(speaks_for)
-    return ethernet(source, ARP, struct.pack("!HHBBH", 1, IPV4, 6, 4, 2) + sender + bytes(6) + packed("10.0.0.1"))
+    sender = mac(says or source) + pack_address(speaks_for)
+    return ethernet(source, ARP, struct.pack("!HHBBH", 1, IPV4, 6, 4, 2) + sender + bytes(6) + pack_address("10.0.0.1"))
 
 
 def ipv4(source: str, address: str, payload: bytes) -> bytes:
     def header(checksum):
         start = struct.pack("!BBHHHBBH", 0x45, 0, 20 + len(payload), 0, 0, 64, UDP, checksum)
-        return start + packed(address) + packed("10.0.0.1")
+        return start + pack_address(address) + pack_address("10.0.0.1")
 
     total = sum(struct.unpack("!10H", header(0)))
     return ethernet(source, IPV4, header(~((total & 0xFFFF) + (total >> 16)) & 0xFFFF) + payload)
@@ -42,7 +42,7 @@ def ipv4(source: str, address: str, payload: bytes) -> bytes:
 
 def ipv6(source: str, address: str, carries: int, payload: bytes) -> bytes:
     start = struct.pack("!IHBB", 6 << 28, len(payload), carries, 255)
-    return ethernet(source, IPV6, start + packed(address) + packed("ff02::1") + payload)
+    return ethernet(source, IPV6, start + pack_address(address) + pack_address("ff02::1") + payload)
 
 
 def udp(port: int, to=9) -> bytes:
@@ -51,7 +51,7 @@ def udp(port: int, to=9) -> bytes:
 
 def icmpv6(kind: int, about="::") -> bytes:
     """A message of neighbour discovery about that address."""
-    return struct.pack("!BBHI", kind, 0, 0, 0) + packed(about)
+    return struct.pack("!BBHI", kind, 0, 0, 0) + pack_address(about)
 
 
 class Listener:

@@ -7,19 +7,19 @@ from worker.nodes.libvirt import bridge_filter
 
 @pytest.fixture
 def kernel(tmp_path):
-    for name in bridge_filter.NAMES:
+    for name in bridge_filter.SETTING_NAMES:
         (tmp_path / name).write_text("0\n")
     return tmp_path
 
 
 def test_bridged_packets_are_handed_over(kernel):
     for _ in range(2):
-        assert bridge_filter.pass_to_filter(kernel)
-        assert [(kernel / name).read_text().strip() for name in bridge_filter.NAMES] == ["1", "1"]
+        assert bridge_filter.enable_bridge_filter(kernel)
+        assert [(kernel / name).read_text().strip() for name in bridge_filter.SETTING_NAMES] == ["1", "1"]
 
 
 def test_a_kernel_that_cannot_do_it_is_told_of(tmp_path, kernel, monkeypatch):
     monkeypatch.setattr(bridge_filter.shutil, "which", lambda *_, **__: None)
-    assert not bridge_filter.pass_to_filter(tmp_path / "nothing")
-    (kernel / bridge_filter.NAMES[1]).unlink()
-    assert not bridge_filter.pass_to_filter(kernel)
+    assert not bridge_filter.enable_bridge_filter(tmp_path / "nothing")
+    (kernel / bridge_filter.SETTING_NAMES[1]).unlink()
+    assert not bridge_filter.enable_bridge_filter(kernel)

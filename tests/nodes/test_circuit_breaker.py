@@ -8,12 +8,12 @@ import pytest
 
 from worker.nodes import circuit_breaker as circuits
 from worker.nodes.base import Refused, Unreachable
-from worker.nodes.circuit_breaker import TOLERATED, Circuit
+from worker.nodes.circuit_breaker import FAILURE_THRESHOLD, CircuitBreaker
 
 
 @pytest.fixture
 def circuit():
-    return Circuit("node")
+    return CircuitBreaker("node")
 
 
 @pytest.fixture
@@ -24,12 +24,12 @@ def silence():
     end.set()
 
 
-def refuse():
+def raise_refused():
     raise Refused("No.")
 
 
 def fall_silent(circuit, silence):
-    for _ in range(TOLERATED):
+    for _ in range(FAILURE_THRESHOLD):
         with pytest.raises(Unreachable):
             circuit.run(silence, 0.01)
 
@@ -37,7 +37,7 @@ def fall_silent(circuit, silence):
 def test_a_call_gives_what_the_work_gives(circuit):
     assert circuit.run(lambda: 42, 1) == 42
     with pytest.raises(Refused):
-        circuit.run(refuse, 1)
+        circuit.run(raise_refused, 1)
 
 
 def test_silence_ends_at_the_deadline(circuit, silence):
@@ -62,18 +62,18 @@ def test_a_probe_gets_through_and_closes_it(circuit, silence):
 
 
 def test_after_a_pause_one_call_is_let_through(circuit, silence, monkeypatch):
-    monkeypatch.setattr(circuits, "PAUSE", 0)
+    monkeypatch.setattr(circuits, "CIRCUIT_RETRY_SECONDS", 0)
     fall_silent(circuit, silence)
     assert circuit.run(lambda: 1, 1) == 1
     assert not circuit.open
 
 
 def test_a_refusal_is_not_silence(circuit, silence):
-    for _ in range(2 * TOLERATED):
+    for _ in range(2 * FAILURE_THRESHOLD):
         with pytest.raises(Unreachable):
             circuit.run(silence, 0.01)
         with pytest.raises(Refused):
-            circuit.run(refuse, 1, probe=True)
+            circuit.run(raise_refused, 1, probe=True)
     assert not circuit.open
 
 
@@ -86,11 +86,11 @@ def test_work_that_moves_may_take_longer(circuit):
             end.set()
         return time.monotonic()
 
-    assert circuit.run(end.wait, 0.01, heard=heard)
+    assert circuit.run(end.wait, 0.01, last_activity=heard)
 
 
 def test_calls_that_never_end_do_not_pile_up(circuit, silence, monkeypatch):
-    monkeypatch.setattr(circuits, "AT_ONCE", 2)
+    monkeypatch.setattr(circuits, "MAX_CALLS_IN_FLIGHT", 2)
     circuit.reset()
     for _ in range(2):
         with pytest.raises(Unreachable):

@@ -11,7 +11,7 @@ import pytest
 
 from panel.cli import doctor_hypervisor
 from panel.core import data_files
-from tests.support.local_hypervisor import unused_network
+from tests.support.local_hypervisor import claim_network
 from worker.nodes.base import Disk, Machine, NodeSpec, Power
 from worker.nodes.libvirt import LibvirtNode, confinement, private_daemon, xml
 from worker.nodes.libvirt.confinement import Confinement, Level, QemuUser
@@ -27,8 +27,8 @@ def test_a_directory_that_qemu_cannot_search_is_covered(tmp_path):
     disks.mkdir(parents=True)
     first = next(parent for parent in [*reversed(disks.parents)] if not NOBODY.can_search(parent) or parent == closed)
     closed.chmod(0o700)
-    assert confinement.covered([disks, Path("/usr/lib")], NOBODY) == {first: [disks]}
-    assert confinement.covered([disks], confinement.ROOT) == {}
+    assert confinement.directories_to_cover([disks, Path("/usr/lib")], NOBODY) == {first: [disks]}
+    assert confinement.directories_to_cover([disks], confinement.ROOT_USER) == {}
 
 
 def test_pools_elsewhere_stay_visible(tmp_path):
@@ -46,22 +46,22 @@ def test_pools_elsewhere_stay_visible(tmp_path):
 def test_levels_begin_with_the_strictest_and_end_with_root(monkeypatch):
     monkeypatch.setattr(confinement, "ensure_user", lambda: NOBODY)
     monkeypatch.setattr(confinement, "security_module", lambda: "apparmor")
-    found = confinement.levels()
+    found = confinement.list_levels()
     assert found[0] == Level(NOBODY, True, "")
-    assert found[-1] == Level(confinement.ROOT, False, "none")
+    assert found[-1] == Level(confinement.ROOT_USER, False, "none")
     assert "security_driver" not in found[0].settings()
     assert 'namespaces = ["mount"]' in found[0].settings()
     monkeypatch.setattr(confinement, "security_module", lambda: "")
-    assert {level.security_driver for level in confinement.levels()} == {"none"}
+    assert {level.security_driver for level in confinement.list_levels()} == {"none"}
 
 
 def test_what_was_found_holds_for_one_boot(tmp_path, monkeypatch):
     found = Confinement("libvirt-qemu", True, "none")
-    assert confinement.remembered(tmp_path) is None
-    confinement.remember(tmp_path, found)
-    assert confinement.remembered(tmp_path) == found
-    monkeypatch.setattr(confinement.kvm, "boot_id", lambda: "another")
-    assert confinement.remembered(tmp_path) is None
+    assert confinement.find_saved_confinement(tmp_path) is None
+    confinement.save_confinement(tmp_path, found)
+    assert confinement.find_saved_confinement(tmp_path) == found
+    monkeypatch.setattr(confinement.kvm, "read_boot_id", lambda: "another")
+    assert confinement.find_saved_confinement(tmp_path) is None
 
 
 @pytest.fixture
@@ -73,35 +73,35 @@ def installed(tmp_path):
     pool.mkdir(mode=0o711)
     (pool / "disk").touch(mode=0o600)
     tmp_path.chmod(0o711)
-    confinement.remember(tmp_path, Confinement("libvirt-qemu", True, "apparmor"))
+    confinement.save_confinement(tmp_path, Confinement("libvirt-qemu", True, "apparmor"))
     return tmp_path
 
 
 def test_the_doctor_says_which_of_the_three_hold(installed, monkeypatch):
-    assert doctor_hypervisor.look(installed) == (
+    assert doctor_hypervisor.inspect_hypervisor(installed) == (
         ["QEMU runs as libvirt-qemu", "each machine has a mount namespace", "confined by apparmor"],
         [],
     )
-    confinement.remember(installed, Confinement("root", False, "none"))
-    holds, [wrong] = doctor_hypervisor.look(installed)
+    confinement.save_confinement(installed, Confinement("root", False, "none"))
+    holds, [wrong] = doctor_hypervisor.inspect_hypervisor(installed)
     assert "runs as root" in wrong
     assert [text.partition(" (")[0] for text in holds] == ["no mount namespaces", "no security driver"]
-    (installed / confinement.FILE).unlink()
-    assert "panel setup" in doctor_hypervisor.look(installed)[0][0]
+    (installed / confinement.CONFINEMENT_FILE).unlink()
+    assert "panel setup" in doctor_hypervisor.inspect_hypervisor(installed)[0][0]
 
 
 def test_the_doctor_finds_storage_that_others_can_read(installed):
     (installed / "disks").chmod(0o755)
     (installed / "disks/disk").chmod(0o644)
     os.chown(installed / "disks/disk", 1234, 1234)
-    _, wrong = doctor_hypervisor.look(installed)
+    _, wrong = doctor_hypervisor.inspect_hypervisor(installed)
     assert [sentence.partition(" Run: ")[2] for sentence in wrong] == ["chmod 600 on them.", "chown root:root on them."]
     installed.chmod(0o755)
-    assert f"chmod 711 {installed}" in doctor_hypervisor.look(installed)[1][0]
+    assert f"chmod 711 {installed}" in doctor_hypervisor.inspect_hypervisor(installed)[1][0]
 
 
 @pytest.fixture
-def own(tmp_path_factory):
+def own_hypervisor(tmp_path_factory):
     directory = tmp_path_factory.mktemp("data") / "hypervisor"
     directory.mkdir()
     yield directory
@@ -109,30 +109,32 @@ def own(tmp_path_factory):
 
 
 @pytest.mark.guest
-def test_qemu_is_an_unprivileged_user_that_sees_its_disks_and_not_the_panel(own):
+def test_qemu_is_an_unprivileged_user_that_sees_its_disks_and_not_the_panel(own_hypervisor):
     """The panel's files lie beside the hypervisor's, in a directory that only its owner can search."""
-    own.parent.chmod(0o700)
-    (own.parent / "panel.db").write_text("secret")
-    node = LibvirtNode(NodeSpec("node", "node", "libvirt", private_daemon.start(own, unused_network())), own)
-    node.prepare_pool("pool", str(own / "disks"))
+    own_hypervisor.parent.chmod(0o700)
+    (own_hypervisor.parent / "panel.db").write_text("secret")
+    node = LibvirtNode(
+        NodeSpec("node", "node", "libvirt", private_daemon.start(own_hypervisor, claim_network())), own_hypervisor
+    )
+    node.prepare_pool("pool", str(own_hypervisor / "disks"))
     machine = Machine(str(uuid.uuid4()), "m", 1, 64, (Disk("pool", "d", MiB),))
     node.create_disk(machine.disks[0])
     node.define(machine)
     node.start(machine.id)
-    guest = (own / "run/qemu/m.pid").read_text()
-    user, disk = confinement.find_user(), own / "disks" / "d"
+    guest = (own_hypervisor / "run/qemu/m.pid").read_text()
+    user, disk = confinement.find_user(), own_hypervisor / "disks" / "d"
     assert os.stat(f"/proc/{guest}").st_uid == user.uid != 0
     assert os.readlink(f"/proc/{guest}/ns/mnt") != os.readlink("/proc/self/ns/mnt")
-    found = confinement.remembered(own)
+    found = confinement.find_saved_confinement(own_hypervisor)
     assert (found.user, found.namespaces) == (pwd.getpwuid(user.uid).pw_name, True)
     as_the_guest = ["nsenter", "--target", guest, "--mount", "setpriv", f"--reuid={user.uid}", f"--regid={user.gid}"]
     reads = lambda path: subprocess.run([*as_the_guest, "--clear-groups", "head", "-c1", path]).returncode == 0  # noqa: E731
     assert reads(str(disk))
-    assert not reads(str(own.parent / "panel.db"))
+    assert not reads(str(own_hypervisor.parent / "panel.db"))
     assert (disk.stat().st_uid, disk.stat().st_mode & 0o777) == (user.uid, 0o600)
-    assert doctor_hypervisor.look(own)[1] == []
+    assert doctor_hypervisor.inspect_hypervisor(own_hypervisor)[1] == []
     with pytest.raises(libvirt.libvirtError), node.lines.one() as line:  # what is covered takes no storage
-        line.storagePoolDefineXML(xml.pool("beside", str(own.parent / "x"))).create(
+        line.storagePoolDefineXML(xml.pool("beside", str(own_hypervisor.parent / "x"))).create(
             libvirt.VIR_STORAGE_POOL_CREATE_WITH_BUILD
         )
     node.power_off(machine.id)
@@ -141,27 +143,29 @@ def test_qemu_is_an_unprivileged_user_that_sees_its_disks_and_not_the_panel(own)
 
 
 @pytest.mark.guest
-def test_machines_of_an_installation_of_before_go_on_and_are_found_again(own):
+def test_machines_of_an_installation_of_before_go_on_and_are_found_again(own_hypervisor):
     """Its pool lies in the data directory, its daemon knew no confinement, its guest ran as root."""
-    old = Level(confinement.ROOT, False, "none")
-    network = unused_network()
+    old = Level(confinement.ROOT_USER, False, "none")
+    network = claim_network()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(confinement, "levels", lambda: [old])
-        node = LibvirtNode(NodeSpec("node", "node", "libvirt", private_daemon.start(own, network)), own)
-        node.prepare_pool("pool", str(own.parent / "disks"))
+        patch.setattr(confinement, "list_levels", lambda: [old])
+        node = LibvirtNode(
+            NodeSpec("node", "node", "libvirt", private_daemon.start(own_hypervisor, network)), own_hypervisor
+        )
+        node.prepare_pool("pool", str(own_hypervisor.parent / "disks"))
         machine = Machine(str(uuid.uuid4()), "m", 1, 64, (Disk("pool", "d", MiB),))
         node.create_disk(machine.disks[0])
         node.define(machine)
         node.start(machine.id)
-    (own / confinement.FILE).unlink()
-    guest = (own / "run/qemu/m.pid").read_text()
-    own.parent.chmod(0o700)
-    private_daemon.start(own, network)
+    (own_hypervisor / confinement.CONFINEMENT_FILE).unlink()
+    guest = (own_hypervisor / "run/qemu/m.pid").read_text()
+    own_hypervisor.parent.chmod(0o700)
+    private_daemon.start(own_hypervisor, network)
     assert node.power(machine.id) is Power.on
-    assert (own / "run/qemu/m.pid").read_text() == guest
+    assert (own_hypervisor / "run/qemu/m.pid").read_text() == guest
     node.power_off(machine.id)
     node.start(machine.id)
-    guest = (own / "run/qemu/m.pid").read_text()
+    guest = (own_hypervisor / "run/qemu/m.pid").read_text()
     assert os.stat(f"/proc/{guest}").st_uid == confinement.find_user().uid
     node.close()
 

@@ -15,18 +15,18 @@ from dataclasses import dataclass, replace
 import pytest
 
 from tests.nodes import vnc_client
-from worker.nodes import driver
+from worker.nodes import load_driver
 from worker.nodes.base import (
     AgentSilent,
-    Allowed,
     Disk,
     Endpoint,
+    FirewallRule,
     GiB,
     Image,
     Machine,
     Missing,
     Nic,
-    Node,
+    NodeDriver,
     NodeSpec,
     Power,
     Refused,
@@ -39,18 +39,18 @@ numbers = itertools.count(1)
 
 
 @dataclass(frozen=True)
-class Laboratory:
+class DriverLab:
     """A node of one driver, and what its tests need beside the contract."""
 
-    node: Node
-    reach: Callable[[], Node]
+    node: NodeDriver
+    reach: Callable[[], NodeDriver]
     """The same node once more, as another process would reach it: what it sees was kept by the node."""
     image: Image
     network: str
     pool_path: str
-    signs_in: Callable[[Node, str, str, str], bool]
+    can_sign_in: Callable[[NodeDriver, str, str, str], bool]
     """Whether a password signs in on the guest: (node, machine's id, user, password)."""
-    admits: Callable[[Node, str, Endpoint, str], bool]
+    admits: Callable[[NodeDriver, str, Endpoint, str], bool]
     """Whether a password opens the screen: (node, machine's id, where it is, password)."""
 
 
@@ -69,14 +69,14 @@ def simulated_lab(tmp_path_factory):
     file = path / "image"
     file.write_bytes(b"QFI\xfb" + bytes(20) + GiB.to_bytes(8, "big"))
     spec = NodeSpec("node", "node", "simulated", "simulated://?boot_seconds=0.5")
-    return Laboratory(
-        node=driver("simulated")(spec, path),
-        reach=lambda: driver("simulated")(spec, path),
+    return DriverLab(
+        node=load_driver("simulated")(spec, path),
+        reach=lambda: load_driver("simulated")(spec, path),
         image=Image("system.qcow2", file, file.stat().st_size),
         network="default",
         pool_path="/var/lib/pool",
-        signs_in=lambda node, *who: node.signs_in(*who),
-        admits=lambda node, machine_id, _, password: node.screen_admits(machine_id, password),
+        can_sign_in=lambda node, *who: node.can_sign_in(*who),
+        admits=lambda node, machine_id, _, password: node.is_vnc_password(machine_id, password),
     )
 
 
@@ -84,14 +84,14 @@ def simulated_lab(tmp_path_factory):
 def libvirt_lab(hypervisor, tiny_image, tmp_path_factory):
     path = tmp_path_factory.mktemp("libvirt")
     spec = NodeSpec("node", "node", "libvirt", hypervisor.uri)
-    return Laboratory(
-        node=driver("libvirt")(spec, path),
-        reach=lambda: driver("libvirt")(spec, path),
+    return DriverLab(
+        node=load_driver("libvirt")(spec, path),
+        reach=lambda: load_driver("libvirt")(spec, path),
         image=Image("system.qcow2", tiny_image, tiny_image.stat().st_size),
         network="public",
         pool_path=str(hypervisor.directory / "contract"),
-        signs_in=password_in_shadow,
-        admits=lambda node, machine_id, screen, password: vnc_client.admitted(screen, password),
+        can_sign_in=password_in_shadow,
+        admits=lambda node, machine_id, screen, password: vnc_client.is_admitted(screen, password),
     )
 
 
@@ -132,7 +132,7 @@ def new_machine(lab, new_disk):
 
     def new(**facts):
         number = next(numbers)
-        facts = {"cpu_cores": 1, "memory_mb": 64, "disks": (new_disk(),), "nics": (a_nic(lab),), **facts}
+        facts = {"cpu_cores": 1, "memory_mb": 64, "disks": (new_disk(),), "nics": (build_nic(lab),), **facts}
         made.append(Machine(id=str(uuid.uuid4()), name=f"contract-{number}", **facts))
         lab.node.define(made[-1])
         return made[-1]
@@ -147,7 +147,7 @@ def blank(lab):
     """One machine without a guest, for tests that only need its power; turning machines off takes a while."""
     disk = Disk(POOL, f"disk-{next(numbers)}", 64 * MiB)
     lab.node.create_disk(disk)
-    machine = Machine(str(uuid.uuid4()), "contract-blank", 1, 64, (disk,), (a_nic(lab),), vnc_password="sesame")
+    machine = Machine(str(uuid.uuid4()), "contract-blank", 1, 64, (disk,), (build_nic(lab),), vnc_password="sesame")
     lab.node.define(machine)
     yield machine
     lab.node.delete(machine.id)
@@ -158,7 +158,7 @@ def blank(lab):
 def booted(lab):
     """One machine with a guest in it, made from the image; it takes a while, so the tests share it."""
     number = next(numbers)
-    nic = replace(a_nic(lab), addresses=("10.96.0.9",))
+    nic = replace(build_nic(lab), addresses=("10.96.0.9",))
     ethernet = {"match": {"macaddress": nic.mac}, "addresses": ["10.96.0.9/24"]}
     seed = Seed(
         meta_data=json.dumps({"instance-id": "first", "local-hostname": "guest"}),
@@ -167,7 +167,7 @@ def booted(lab):
     )
     disk = Disk(POOL, f"disk-{number}", GiB)
     lab.node.create_disk(disk, lab.image)
-    medium = lab.node.write_seed(POOL, f"seed-{number}", seed)
+    medium = lab.node.create_seed(POOL, f"seed-{number}", seed)
     machine = Machine(str(uuid.uuid4()), f"contract-{number}", 1, 256, (disk,), (nic,), {"seed": medium})
     lab.node.define(machine)
     yield machine
@@ -180,15 +180,15 @@ def booted(lab):
 def guest(booted, node):
     """The shared machine, running and with its agent answering, whatever the last test did to it."""
     node.start(booted.id)
-    until(lambda: agent_answers(node, booted.id))
+    wait_until(lambda: agent_answers(node, booted.id))
     return booted
 
 
-def a_nic(lab):
+def build_nic(lab):
     return Nic(mac=f"52:54:00:c0:00:{next(numbers):02x}", network=lab.network)
 
 
-def until(condition, seconds=180):
+def wait_until(condition, seconds=180):
     """Waits for it, as long as it takes on a busy machine."""
     end = time.monotonic() + seconds
     while not (result := condition()):
@@ -205,21 +205,21 @@ def agent_answers(node, machine_id):
     return True
 
 
-def seen(node, machine_id):
+def machine_status(node, machine_id):
     return next((machine for machine in node.machines() if machine.id == machine_id), None)
 
 
-def power(node, machine_id):
+def assert_same_power(node, machine_id):
     """What both ways of asking say; a guest may turn itself off between the two."""
 
     def agreed():
         power = node.power(machine_id)
-        return power if power is seen(node, machine_id).power else None
+        return power if power is machine_status(node, machine_id).power else None
 
-    return until(agreed, seconds=10)
+    return wait_until(agreed, seconds=10)
 
 
-def sizes(node):
+def disk_sizes(node):
     return {disk.name: disk.size for disk in node.disks(POOL)}
 
 
@@ -232,7 +232,7 @@ def boot_id(node, machine_id):
 
 def test_a_node_says_what_it_is_and_leaves_nothing_behind(node):
     node.ping()
-    before = {machine.id for machine in node.machines()}, sizes(node)
+    before = {machine.id for machine in node.machines()}, disk_sizes(node)
     found = node.capabilities()
     assert found.version
     assert found.cpu_cores > 0
@@ -240,7 +240,7 @@ def test_a_node_says_what_it_is_and_leaves_nothing_behind(node):
     assert found.acceleration_note
     [pool] = [pool for pool in found.pools if pool.name == POOL]
     assert 0 < pool.free <= pool.capacity
-    assert ({machine.id for machine in node.machines()}, sizes(node)) == before
+    assert ({machine.id for machine in node.machines()}, disk_sizes(node)) == before
 
 
 def test_a_closed_node_connects_anew(lab, new_disk):
@@ -248,7 +248,7 @@ def test_a_closed_node_connects_anew(lab, new_disk):
     other = lab.reach()
     other.close()
     other.ping()
-    assert sizes(other)[disk.name] == disk.size
+    assert disk_sizes(other)[disk.name] == disk.size
     other.close()
     other.close()
 
@@ -279,7 +279,7 @@ def test_several_processes_may_prepare_a_pool_at_once(lab):
 
 def test_an_image_is_put_once_and_listed_with_the_size_a_guest_sees(lab):
     assert lab.node.has_image(POOL, lab.image)
-    assert sizes(lab.node)[lab.image.name] == virtual_size(lab.image.path)
+    assert disk_sizes(lab.node)[lab.image.name] == virtual_size(lab.image.path)
     moved = []
     lab.node.put_image(POOL, lab.image, lambda *progress: moved.append(progress))
     assert moved == []
@@ -298,7 +298,7 @@ def test_an_image_counts_only_when_it_is_complete(lab):
     assert not lab.node.has_image(POOL, image)
     with pytest.raises(Missing):
         lab.node.create_disk(Disk(POOL, "of-half-an-image", 2 * GiB), image)
-    assert "of-half-an-image" not in sizes(lab.node)
+    assert "of-half-an-image" not in disk_sizes(lab.node)
 
     moved = []
     lab.node.put_image(POOL, image, lambda *progress: moved.append(progress))
@@ -309,7 +309,7 @@ def test_an_image_counts_only_when_it_is_complete(lab):
     lab.node.delete_image(POOL, image.name)
     lab.node.delete_image(POOL, image.name)
     assert not lab.node.has_image(POOL, image)
-    assert image.name not in sizes(lab.node)
+    assert image.name not in disk_sizes(lab.node)
 
 
 def test_a_disk_is_blank_or_a_child_of_an_image(lab, new_disk):
@@ -322,21 +322,21 @@ def test_a_disk_made_again_is_replaced(lab, new_disk):
     disk = new_disk()
     again = replace(disk, size=2 * GiB)
     lab.node.create_disk(again, lab.image)
-    assert sizes(lab.node)[disk.name] == again.size
+    assert disk_sizes(lab.node)[disk.name] == again.size
     lab.node.create_disk(disk)
-    assert sizes(lab.node)[disk.name] == disk.size
+    assert disk_sizes(lab.node)[disk.name] == disk.size
 
 
 def test_a_disk_of_an_image_that_is_not_there_is_not_made(lab):
     with pytest.raises(Missing):
         lab.node.create_disk(Disk(POOL, "orphan", GiB), replace(lab.image, name="never-put.qcow2"))
-    assert "orphan" not in sizes(lab.node)
+    assert "orphan" not in disk_sizes(lab.node)
 
 
 def test_a_disk_that_no_node_has_room_for_is_not_made(node):
     with pytest.raises(Refused):
         node.create_disk(Disk(POOL, "huge", 2**62))
-    assert "huge" not in sizes(node)
+    assert "huge" not in disk_sizes(node)
 
 
 def test_a_pool_that_was_never_prepared_is_missing(lab):
@@ -354,32 +354,32 @@ def test_a_disk_grows_and_never_shrinks(node, new_disk):
     disk = new_disk()
     for asked in (128 * MiB, 128 * MiB, 64 * MiB):
         node.grow_disk(replace(disk, size=asked))
-        assert sizes(node)[disk.name] == 128 * MiB
+        assert disk_sizes(node)[disk.name] == 128 * MiB
     with pytest.raises(Missing):
         node.grow_disk(Disk(POOL, "never-made", GiB))
     with pytest.raises(Missing):
         node.grow_disk(replace(disk, size=GiB), str(uuid.uuid4()))
-    assert sizes(node)[disk.name] == 128 * MiB
-    assert "never-made" not in sizes(node)
+    assert disk_sizes(node)[disk.name] == 128 * MiB
+    assert "never-made" not in disk_sizes(node)
 
 
 def test_a_disk_is_deleted_once_and_for_all(node, new_disk):
     disk = new_disk()
     node.delete_disk(POOL, disk.name)
     node.delete_disk(POOL, disk.name)
-    assert disk.name not in sizes(node)
+    assert disk.name not in disk_sizes(node)
 
 
 def test_a_seed_is_a_disk_that_can_be_replaced(node):
     seed = Seed('{"instance-id": "a"}', "#cloud-config\n{}", "{}")
-    first = node.write_seed(POOL, "a-seed", seed)
+    first = node.create_seed(POOL, "a-seed", seed)
     assert first in node.disks(POOL)
-    longer = node.write_seed(POOL, "a-seed", replace(seed, user_data="#cloud-config\n" + " " * MiB + "{}"))
+    longer = node.create_seed(POOL, "a-seed", replace(seed, user_data="#cloud-config\n" + " " * MiB + "{}"))
     assert longer.size > first.size
     assert longer in node.disks(POOL)
     assert first not in node.disks(POOL)
     node.delete_disk(POOL, "a-seed")
-    assert "a-seed" not in sizes(node)
+    assert "a-seed" not in disk_sizes(node)
 
 
 # --- machines
@@ -388,12 +388,12 @@ def test_a_seed_is_a_disk_that_can_be_replaced(node):
 def test_a_definition_survives_and_can_be_replaced(lab, new_machine):
     machine = new_machine()
     for node in (lab.node, lab.reach()):
-        found = seen(node, machine.id)
+        found = machine_status(node, machine.id)
         assert (found.name, found.power) == (machine.name, Power.off)
         assert not any(found.received.values())
     lab.node.define(machine)
     lab.node.define(replace(machine, name=f"{machine.name}-renamed", memory_mb=96))
-    assert seen(lab.reach(), machine.id).name == f"{machine.name}-renamed"
+    assert machine_status(lab.reach(), machine.id).name == f"{machine.name}-renamed"
 
 
 def test_a_definition_that_cannot_work_leaves_the_earlier_one(node, new_machine):
@@ -403,19 +403,19 @@ def test_a_definition_that_cannot_work_leaves_the_earlier_one(node, new_machine)
             node.define(replace(impossible, name="impossible", cpu_cores=0))
         with pytest.raises(Missing):
             node.define(replace(impossible, name="impossible", disks=(Disk(POOL, "never-made", GiB),)))
-    assert seen(node, machine.id).name == machine.name
+    assert machine_status(node, machine.id).name == machine.name
     assert "impossible" not in [machine.name for machine in node.machines()]
 
 
 def test_starting_and_powering_off_again_is_harmless(lab, blank):
     for _ in range(2):
         lab.node.start(blank.id)
-        assert power(lab.reach(), blank.id) == Power.on
+        assert assert_same_power(lab.reach(), blank.id) == Power.on
     for _ in range(2):
         lab.node.power_off(blank.id)
-        assert power(lab.reach(), blank.id) == Power.off
+        assert assert_same_power(lab.reach(), blank.id) == Power.off
     lab.node.shutdown(blank.id)
-    assert not any(seen(lab.node, blank.id).received.values())
+    assert not any(machine_status(lab.node, blank.id).received.values())
 
 
 def test_a_machine_without_its_disk_stays_off(node, new_machine):
@@ -423,58 +423,62 @@ def test_a_machine_without_its_disk_stays_off(node, new_machine):
     node.delete_disk(POOL, machine.disks[0].name)
     with pytest.raises((Missing, Refused)):
         node.start(machine.id)
-    assert power(node, machine.id) == Power.off
+    assert assert_same_power(node, machine.id) == Power.off
 
 
 def test_a_suspended_machine_goes_on(node, blank):
     node.start(blank.id)
     for _ in range(2):
         node.suspend(blank.id)
-        assert power(node, blank.id) == Power.paused
+        assert assert_same_power(node, blank.id) == Power.paused
     node.start(blank.id)
     for _ in range(2):
         node.resume(blank.id)
-        assert power(node, blank.id) == Power.on
+        assert assert_same_power(node, blank.id) == Power.on
     node.suspend(blank.id)
     node.power_off(blank.id)
-    assert power(node, blank.id) == Power.off
+    assert assert_same_power(node, blank.id) == Power.off
 
 
 def test_a_running_machine_keeps_its_definition_until_the_next_start(lab, new_machine):
     machine = new_machine(vnc_password="sesame")
     lab.node.start(machine.id)
-    other = replace(machine, nics=(a_nic(lab),), vnc=False)
+    other = replace(machine, nics=(build_nic(lab),), vnc=False)
     lab.node.define(other)
-    assert list(seen(lab.node, machine.id).received) == [machine.nics[0].mac]
+    assert list(machine_status(lab.node, machine.id).received) == [machine.nics[0].mac]
     lab.node.console(machine.id, "newcomer")
     lab.node.power_off(machine.id)
     lab.node.start(machine.id)
-    assert list(seen(lab.node, machine.id).received) == [other.nics[0].mac]
+    assert list(machine_status(lab.node, machine.id).received) == [other.nics[0].mac]
     with pytest.raises(Refused):
         lab.node.console(machine.id, "newcomer")
 
 
 def test_the_cards_of_a_machine_change_whether_it_runs_or_not(lab, new_machine):
     machine = new_machine()
-    firewall = (Allowed("in", 4, "tcp", (80, 443), "10.0.0.0/8"), Allowed("in", 6, "icmp"), Allowed("out", 4))
+    firewall = (
+        FirewallRule("in", 4, "tcp", (80, 443), "10.0.0.0/8"),
+        FirewallRule("in", 6, "icmp"),
+        FirewallRule("out", 4),
+    )
     nic = replace(machine.nics[0], addresses=("10.96.0.20", "fd96::20"), prefixes=("fd97::/64",), allowed=firewall)
     for _ in range(2):
-        lab.node.set_cards(machine.id, (nic,))
-        lab.node.set_cards(machine.id, (replace(nic, inbound_mbps=10, outbound_mbps=5, mail=False), a_nic(lab)))
-        lab.node.set_cards(machine.id, (replace(nic, allowed=(), connected=False),))
-        lab.node.set_cards(machine.id, (replace(nic, allowed=None),))
+        lab.node.update_nics(machine.id, (nic,))
+        lab.node.update_nics(machine.id, (replace(nic, inbound_mbps=10, outbound_mbps=5, mail=False), build_nic(lab)))
+        lab.node.update_nics(machine.id, (replace(nic, allowed=(), connected=False),))
+        lab.node.update_nics(machine.id, (replace(nic, allowed=None),))
         lab.node.start(machine.id)
-        assert list(seen(lab.node, machine.id).received) == [nic.mac]
-    lab.node.set_cards(machine.id, ())
+        assert list(machine_status(lab.node, machine.id).received) == [nic.mac]
+    lab.node.update_nics(machine.id, ())
     with pytest.raises(Missing):
-        lab.node.set_cards(str(uuid.uuid4()), (nic,))
+        lab.node.update_nics(str(uuid.uuid4()), (nic,))
 
 
 def test_a_deleted_machine_is_gone_and_its_disks_stay(node, new_machine):
     machine = new_machine()
     node.start(machine.id)
     node.delete(machine.id)
-    assert seen(node, machine.id) is None
+    assert machine_status(node, machine.id) is None
     assert machine.disks[0] in node.disks(POOL)
     node.delete(machine.id)
 
@@ -498,7 +502,7 @@ def test_a_machine_that_is_off_has_no_screen_and_is_not_restarted(node, new_mach
         node.restart(machine.id)
     with pytest.raises(Refused):
         node.console(machine.id, "newcomer")
-    assert power(node, machine.id) == Power.off
+    assert assert_same_power(node, machine.id) == Power.off
 
 
 def test_a_machine_without_a_password_has_no_screen(node, new_machine):
@@ -546,16 +550,16 @@ def test_a_machine_without_a_guest_has_no_agent_and_ignores_what_it_is_asked(nod
         with pytest.raises(AgentSilent):
             node.agent_ping(machine.id)
     node.shutdown(blank.id)
-    assert power(node, blank.id) == Power.on
+    assert assert_same_power(node, blank.id) == Power.on
 
 
 def test_a_reset_machine_boots_anew(node, blank):
     """It reads the disk to boot from once more, which is all that it does."""
     node.start(blank.id)
-    read = until(lambda: seen(node, blank.id).disk_read)
+    read = wait_until(lambda: machine_status(node, blank.id).disk_read)
     node.reset(blank.id)
-    until(lambda: seen(node, blank.id).disk_read > read)
-    assert power(node, blank.id) == Power.on
+    wait_until(lambda: machine_status(node, blank.id).disk_read > read)
+    assert assert_same_power(node, blank.id) == Power.on
 
 
 def test_a_watcher_hears_what_anybody_does(lab, blank, new_machine):
@@ -576,7 +580,7 @@ def test_a_watcher_hears_what_anybody_does(lab, blank, new_machine):
 
     try:
         lab.node.start(blank.id)
-        until(listening)
+        wait_until(listening)
         lab.node.power_off(blank.id)
         hears(blank.id, Power.off)
         lab.node.start(blank.id)
@@ -599,8 +603,8 @@ def test_several_threads_may_call_at_once(lab):
         for _ in range(3):
             lab.node.create_disk(disk)
             lab.node.define(machine)
-            assert seen(lab.node, machine.id).power == Power.off
-            assert sizes(lab.node)[disk.name] == disk.size
+            assert machine_status(lab.node, machine.id).power == Power.off
+            assert disk_sizes(lab.node)[disk.name] == disk.size
             lab.node.delete(machine.id)
             lab.node.delete_disk(POOL, disk.name)
         return machine.id
@@ -608,7 +612,7 @@ def test_several_threads_may_call_at_once(lab):
     with ThreadPoolExecutor(6) as threads:
         lives = list(threads.map(life, range(6)))
     assert not {machine.id for machine in lab.node.machines()} & set(lives)
-    assert not [name for name in sizes(lab.node) if name.startswith("contract-thread-")]
+    assert not [name for name in disk_sizes(lab.node) if name.startswith("contract-thread-")]
 
 
 # --- inside a guest
@@ -634,18 +638,18 @@ def test_a_program_runs_inside_the_guest(node, guest):
 
 
 def test_a_password_signs_in_once_it_is_set(lab, guest):
-    assert not lab.signs_in(lab.node, guest.id, "root", "correct horse")
+    assert not lab.can_sign_in(lab.node, guest.id, "root", "correct horse")
     lab.node.agent_set_password(guest.id, "root", "correct horse")
-    assert lab.signs_in(lab.node, guest.id, "root", "correct horse")
-    assert not lab.signs_in(lab.node, guest.id, "root", "wrong horse")
+    assert lab.can_sign_in(lab.node, guest.id, "root", "correct horse")
+    assert not lab.can_sign_in(lab.node, guest.id, "root", "wrong horse")
 
 
 def test_a_running_guest_sees_its_disk_grow(node, guest):
     disk = guest.disks[0]
-    size = sizes(node)[disk.name] + 64 * MiB
+    size = disk_sizes(node)[disk.name] + 64 * MiB
     for asked in (size, size, disk.size):
         node.grow_disk(replace(disk, size=asked), guest.id)
-        assert sizes(node)[disk.name] == size
+        assert disk_sizes(node)[disk.name] == size
         assert int(node.agent_run(guest.id, ["cat", "/sys/class/block/vda/size"]).output) * 512 == size
 
 
@@ -655,17 +659,17 @@ def test_a_running_guest_sees_its_cable_pulled_and_put_in(node, guest, booted):
 
     [nic] = booted.nics
     assert carrier() == "1"
-    node.set_cards(guest.id, (replace(nic, connected=False),))
-    until(lambda: carrier() == "0")
-    node.set_cards(guest.id, (nic,))
-    until(lambda: carrier() == "1")
+    node.update_nics(guest.id, (replace(nic, connected=False),))
+    wait_until(lambda: carrier() == "0")
+    node.update_nics(guest.id, (nic,))
+    wait_until(lambda: carrier() == "1")
 
 
 def test_the_counters_of_a_running_guest_grow(node, guest):
-    before = seen(node, guest.id)
+    before = machine_status(node, guest.id)
     assert before.memory_used > 0
     assert set(before.received) == set(before.sent) == {guest.nics[0].mac}
-    after = until(lambda: (now := seen(node, guest.id)).cpu_seconds > before.cpu_seconds and now)
+    after = wait_until(lambda: (now := machine_status(node, guest.id)).cpu_seconds > before.cpu_seconds and now)
     assert after.received[guest.nics[0].mac] >= before.received[guest.nics[0].mac]
     assert after.disk_read >= before.disk_read > 0
     assert after.disk_reads >= before.disk_reads > 0
@@ -684,7 +688,7 @@ def test_a_suspended_guest_does_not_answer_and_then_goes_on(node, guest):
     with pytest.raises(AgentSilent):
         node.agent_ping(guest.id)
     node.resume(guest.id)
-    until(lambda: agent_answers(node, guest.id))
+    wait_until(lambda: agent_answers(node, guest.id))
     assert boot_id(node, guest.id) == before
 
 
@@ -693,15 +697,15 @@ def test_a_guest_restarts_itself_and_never_counts_as_off(node, guest):
     node.restart(guest.id)
 
     def restarted():
-        assert power(node, guest.id) == Power.on
+        assert assert_same_power(node, guest.id) == Power.on
         return agent_answers(node, guest.id) and boot_id(node, guest.id) != before
 
-    until(restarted)
+    wait_until(restarted)
 
 
 def test_a_guest_turns_itself_off_when_asked(node, guest):
     node.shutdown(guest.id)
-    until(lambda: power(node, guest.id) == Power.off)
+    wait_until(lambda: assert_same_power(node, guest.id) == Power.off)
     node.shutdown(guest.id)
     with pytest.raises(AgentSilent):
         node.agent_ping(guest.id)
@@ -719,20 +723,20 @@ def test_many_agents_are_pinged_in_one_call(node, guest, new_machine):
     silent, off = new_machine(), new_machine()
     node.start(silent.id)
     ids = [guest.id, silent.id, off.id, str(uuid.uuid4())]
-    until(lambda: node.agents_answering(ids) == {guest.id: True, silent.id: False})
-    assert node.agents_answering([]) == {}
-    assert node.agents_answering(ids, seconds=-1) in ({}, {guest.id: True, silent.id: False})
+    wait_until(lambda: node.ping_agents(ids) == {guest.id: True, silent.id: False})
+    assert node.ping_agents([]) == {}
+    assert node.ping_agents(ids, seconds=-1) in ({}, {guest.id: True, silent.id: False})
     node.power_off(silent.id)
     node.power_off(guest.id)
-    assert node.agents_answering(ids) == {}
+    assert node.ping_agents(ids) == {}
     node.start(guest.id)
-    until(lambda: node.agents_answering(ids) == {guest.id: True})
+    wait_until(lambda: node.ping_agents(ids) == {guest.id: True})
 
 
 def test_a_guest_tells_how_full_its_file_systems_are(node, guest):
     found = {each.mountpoint: each for each in node.agent_filesystems(guest.id)}
     assert found["/"].kind == "ext4"
-    assert 0 < found["/"].used < found["/"].size <= sizes(node)[guest.disks[0].name]
+    assert 0 < found["/"].used < found["/"].size <= disk_sizes(node)[guest.disks[0].name]
     node.power_off(guest.id)
     with pytest.raises(AgentSilent):
         node.agent_filesystems(guest.id)
@@ -750,4 +754,4 @@ def test_a_node_gives_a_tpm_or_refuses(node, new_machine):
     else:
         node.define(wanted)
         node.start(machine.id)
-    assert seen(node, machine.id).power is Power.on
+    assert machine_status(node, machine.id).power is Power.on

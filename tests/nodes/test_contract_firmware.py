@@ -7,10 +7,10 @@ import pytest
 from tests.nodes.test_contract import (  # noqa: F401  (fixtures)
     lab,
     libvirt_lab,
+    machine_status,
     new_disk,
     new_machine,
     node,
-    seen,
     simulated_lab,
 )
 from worker.nodes.base import Power, Refused
@@ -28,7 +28,7 @@ def test_a_node_gives_secure_boot_or_refuses(node, new_machine):  # noqa: F811
     for definition in (wanted, machine) if node.capabilities().secure_boot else (machine,):
         node.define(definition)
         node.start(machine.id)
-        assert seen(node, machine.id).power is Power.on
+        assert machine_status(node, machine.id).power is Power.on
         node.power_off(machine.id)
 
 
@@ -36,4 +36,4 @@ def test_a_machine_with_secure_boot_takes_no_snapshots(node, new_machine):  # no
     machine = new_machine()
     node.define(replace(machine, secure_boot=True))
     with pytest.raises(Refused):
-        node.take_snapshot(machine.id, "first")
+        node.create_snapshot(machine.id, "first")

@@ -10,6 +10,7 @@ from tests.nodes.test_contract import (  # noqa: F401  (fixtures)
     GiB,
     MiB,
     booted,
+    disk_sizes,
     guest,
     lab,
     libvirt_lab,
@@ -17,8 +18,7 @@ from tests.nodes.test_contract import (  # noqa: F401  (fixtures)
     new_machine,
     node,
     simulated_lab,
-    sizes,
-    until,
+    wait_until,
 )
 from worker.nodes.base import Disk, Image, Missing, Refused
 
@@ -47,7 +47,7 @@ def medium(lab):  # noqa: F811
     def put(content=b"\0" * MiB, **more):
         name = f"medium-{next(numbers)}.iso"
         made.append(name)
-        return lab.node.put_medium(POOL, name, Bytes(content), len(content), **more)
+        return lab.node.upload_media(POOL, name, Bytes(content), len(content), **more)
 
     yield put
     for name in made:
@@ -59,17 +59,17 @@ def test_a_medium_is_put_as_it_is_and_replaced(lab, medium):  # noqa: F811
     disk = medium(progress=lambda *progress: moved.append(progress))
     assert disk == Disk(POOL, disk.name, MiB)
     assert moved[-1] == (MiB, MiB)
-    assert sizes(lab.node)[disk.name] == MiB
-    assert lab.node.put_medium(POOL, disk.name, Bytes(b"\0" * 2 * MiB), 2 * MiB).size == 2 * MiB
-    assert sizes(lab.node)[disk.name] == 2 * MiB
+    assert disk_sizes(lab.node)[disk.name] == MiB
+    assert lab.node.upload_media(POOL, disk.name, Bytes(b"\0" * 2 * MiB), 2 * MiB).size == 2 * MiB
+    assert disk_sizes(lab.node)[disk.name] == 2 * MiB
 
 
 def test_of_a_medium_that_breaks_off_nothing_is_left(node):  # noqa: F811
     with pytest.raises(ConnectionError):
-        node.put_medium(POOL, "broken.iso", Bytes(b"\0" * MiB, wrong=True), MiB)
-    assert "broken.iso" not in sizes(node)
+        node.upload_media(POOL, "broken.iso", Bytes(b"\0" * MiB, wrong=True), MiB)
+    assert "broken.iso" not in disk_sizes(node)
     with pytest.raises(Missing):
-        node.put_medium("nowhere", "lost.iso", Bytes(b"\0" * MiB), MiB)
+        node.upload_media("nowhere", "lost.iso", Bytes(b"\0" * MiB), MiB)
 
 
 def test_a_medium_is_changed_in_a_machine_that_is_off(node, new_machine, medium):  # noqa: F811
@@ -90,18 +90,18 @@ def test_a_guest_sees_the_medium_at_once_and_a_locked_tray_opens(lab, guest, med
     first, second = medium(b"first" + b"\0" * MiB), medium(b"second" + b"\0" * MiB)
     if lab.node.spec.driver == "simulated":
         lab.node.set_media(guest.id, "primary", first)
-        assert lab.node.in_drive(guest.id, "primary") == first.name
+        assert lab.node.loaded_media(guest.id, "primary") == first.name
         lab.node.set_media(guest.id, "primary", None)
-        assert lab.node.in_drive(guest.id, "primary") is None
+        assert lab.node.loaded_media(guest.id, "primary") is None
         return
     beginning = "head -c 6 /dev/{} 2>/dev/null | tr -d '\\0'"
     drives = inside("ls /sys/block | grep ^sr").split()
     _, primary, secondary = sorted(drives)
     for disk, words in ((first, "first"), (second, "second"), (None, ""), (first, "first")):
         lab.node.set_media(guest.id, "primary", disk)
-        until(lambda words=words: inside(beginning.format(primary)) == words, 60)
+        wait_until(lambda words=words: inside(beginning.format(primary)) == words, 60)
     lab.node.set_media(guest.id, "secondary", second)
-    until(lambda: inside(beginning.format(secondary)) == "second", 60)
+    wait_until(lambda: inside(beginning.format(secondary)) == "second", 60)
     lab.node.agent_run(guest.id, ["sh", "-c", f"echo 1 > /proc/sys/dev/cdrom/lock; exec 9</dev/{primary}; sleep 1"])
     for slot in ("primary", "secondary"):
         lab.node.set_media(guest.id, slot, None)
@@ -111,7 +111,7 @@ def test_a_copy_of_a_disk_stands_alone_and_can_be_read(lab, new_disk, tmp_path):
     disk = new_disk(2 * GiB, lab.image)
     copy = Disk(POOL, "copied.qcow2", 2 * GiB)
     lab.node.copy_disk(disk, copy)
-    assert sizes(lab.node)["copied.qcow2"] == 2 * GiB
+    assert disk_sizes(lab.node)["copied.qcow2"] == 2 * GiB
     path, moved = tmp_path / "copied.qcow2", []
     with path.open("wb") as target:
         lab.node.read_disk(copy, target, lambda *progress: moved.append(progress))
@@ -132,4 +132,4 @@ def test_a_copy_of_a_disk_stands_alone_and_can_be_read(lab, new_disk, tmp_path):
     lab.node.delete_image(POOL, image.name)
     with pytest.raises(Missing):
         lab.node.copy_disk(Disk(POOL, "never-made", GiB), Disk(POOL, "copy-of-nothing", GiB))
-    assert "copy-of-nothing" not in sizes(lab.node)
+    assert "copy-of-nothing" not in disk_sizes(lab.node)

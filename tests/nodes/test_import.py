@@ -7,7 +7,7 @@ import pytest
 
 from tests.nodes.test_contract import (  # noqa: F401  (fixtures)
     GiB,
-    a_nic,
+    build_nic,
     lab,
     libvirt_lab,
     new_disk,
@@ -19,16 +19,16 @@ from worker.nodes.base import Disk, Missing, Power, Refused
 
 
 @pytest.fixture
-def foreign(lab, new_disk, new_machine):  # noqa: F811
+def unmanaged_machine(lab, new_disk, new_machine):  # noqa: F811
     """A machine, and how the panel would have it."""
-    nic = a_nic(lab)
+    nic = build_nic(lab)
     made = new_machine(disks=(new_disk(), new_disk(2 * GiB)), nics=(nic,), memory_mb=96)
     ours = replace(made, name=f"h{uuid.uuid4().int % 10**8:08}", memory_mb=128, vnc_password="letmein")
     return made, replace(ours, nics=(replace(nic, addresses=("10.96.0.7",)),))
 
 
-def test_a_machine_is_described(node, foreign):  # noqa: F811
-    made, _ = foreign
+def test_a_machine_is_described(node, unmanaged_machine):  # noqa: F811
+    made, _ = unmanaged_machine
     found = node.describe(made.id)
     assert (found.id, found.name, found.power) == (made.id, made.name, Power.off)
     assert (found.cpu_cores, found.memory_mb, found.tpm, found.secure_boot) == (1, 96, False, False)
@@ -42,8 +42,8 @@ def test_a_machine_is_described(node, foreign):  # noqa: F811
     assert node.describe(made.id) == replace(found, power=Power.on)
 
 
-def test_an_adopted_machine_is_as_the_panel_has_it(node, foreign):  # noqa: F811
-    made, ours = foreign
+def test_an_adopted_machine_is_as_the_panel_has_it(node, unmanaged_machine):  # noqa: F811
+    made, ours = unmanaged_machine
     before = node.describe(made.id)
     node.adopt(ours)
     found = node.describe(made.id)
@@ -55,9 +55,9 @@ def test_an_adopted_machine_is_as_the_panel_has_it(node, foreign):  # noqa: F811
     assert node.power(made.id) is Power.on
 
 
-def test_what_was_adopted_can_be_given_back(node, foreign):  # noqa: F811
+def test_what_was_adopted_can_be_given_back(node, unmanaged_machine):  # noqa: F811
     """However often the one or the other was asked for."""
-    made, ours = foreign
+    made, ours = unmanaged_machine
     before = node.describe(made.id)
     node.give_back(made.id)
     assert node.describe(made.id) == before
@@ -69,8 +69,8 @@ def test_what_was_adopted_can_be_given_back(node, foreign):  # noqa: F811
         assert node.describe(made.id) == before
 
 
-def test_a_machine_that_is_on_is_not_adopted(node, foreign):  # noqa: F811
-    made, ours = foreign
+def test_a_machine_that_is_on_is_not_adopted(node, unmanaged_machine):  # noqa: F811
+    made, ours = unmanaged_machine
     node.start(made.id)
     before = node.describe(made.id)
     with pytest.raises(Refused):
@@ -78,16 +78,16 @@ def test_a_machine_that_is_on_is_not_adopted(node, foreign):  # noqa: F811
     assert node.describe(made.id) == before
 
 
-def test_without_a_disk_it_stays_what_it_was(node, foreign):  # noqa: F811
-    made, ours = foreign
+def test_without_a_disk_it_stays_what_it_was(node, unmanaged_machine):  # noqa: F811
+    made, ours = unmanaged_machine
     before = node.describe(made.id)
     with pytest.raises(Missing):
         node.adopt(replace(ours, disks=(*ours.disks, Disk(made.disks[0].pool, "nothing", GiB))))
     assert node.describe(made.id) == before
 
 
-def test_what_is_not_there_is_missing(node, foreign):  # noqa: F811
-    _, ours = foreign
+def test_what_is_not_there_is_missing(node, unmanaged_machine):  # noqa: F811
+    _, ours = unmanaged_machine
     stranger = replace(ours, id=str(uuid.uuid4()))
     for call in (
         lambda: node.describe(stranger.id),

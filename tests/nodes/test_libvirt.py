@@ -13,7 +13,7 @@ from lxml import etree
 from worker.nodes.base import AgentSilent, Disk, Full, Machine, Missing, Nic, Refused, Unreachable
 from worker.nodes.libvirt import chipset, filters, firewall, hotplug, kvm, machines, nic_devices, xml
 from worker.nodes.libvirt.connection import with_batch_mode
-from worker.nodes.libvirt.errors import meaning
+from worker.nodes.libvirt.errors import to_node_error
 
 SYSTEM, SEED, ISO = Disk("pool", "system", 1), Disk("pool", "seed", 1), Disk("pool", "iso", 1)
 PATHS = {disk: f"/pool/{disk.name}" for disk in (SYSTEM, SEED, ISO)}
@@ -30,7 +30,7 @@ MACHINE = Machine(
 )
 
 
-def described(kvm=False, limits=True, guarded=True, **facts):
+def describe_domain(kvm=False, limits=True, guarded=True, **facts):
     return etree.fromstring(xml.domain(replace(MACHINE, **facts), PATHS, kvm, limits, guarded))
 
 
@@ -38,25 +38,25 @@ def described(kvm=False, limits=True, guarded=True, **facts):
 
 
 def test_a_screen_has_a_password_or_is_not_there():
-    assert described().find("devices/graphics").get("passwd") == "sesame"
-    assert described(vnc_password="").find("devices/graphics") is None
-    assert described(vnc=False).find("devices/graphics") is None
+    assert describe_domain().find("devices/graphics").get("passwd") == "sesame"
+    assert describe_domain(vnc_password="").find("devices/graphics") is None
+    assert describe_domain(vnc=False).find("devices/graphics") is None
 
 
 def test_a_screen_listens_where_the_node_says():
-    screen = described().find("devices/graphics")
+    screen = describe_domain().find("devices/graphics")
     assert screen.get("listen") is None
     assert screen.find("listen") is None
 
 
 def test_names_are_data():
     name = """a<b>&'c'"d" ]]>"""
-    assert described(name=name).findtext("name") == name
+    assert describe_domain(name=name).findtext("name") == name
     assert etree.fromstring(xml.qcow2(name, 1, name)).findtext("backingStore/path") == name
 
 
 def test_drives_wait_for_media_and_the_seed_is_never_booted():
-    found = described(media={"seed": SEED, "primary": ISO}, boot=("cdrom", "disk", "network"))
+    found = describe_domain(media={"seed": SEED, "primary": ISO}, boot=("cdrom", "disk", "network"))
     drives = {d.find("target").get("dev"): d for d in found.iterfind("devices/disk[@device='cdrom']")}
     media = {dev: drive.find("source").get("file") for dev, drive in drives.items() if drive.find("source") is not None}
     assert media == {"sda": "/pool/seed", "sdb": "/pool/iso"}
@@ -68,7 +68,7 @@ def test_drives_wait_for_media_and_the_seed_is_never_booted():
 
 def test_new_machines_are_q35_with_ports_for_what_comes_later():
     """Acceptance E, guest XML: q35, root ports, optical drives on virtio-scsi, USB tablet, I/O thread, timers."""
-    found = described()
+    found = describe_domain()
     assert found.find("os/type").get("machine") == "q35"
     ports = found.findall("devices/controller[@model='pcie-root-port']")
     assert len(ports) == chipset.FIXED_PORTS + chipset.SPARE_PORTS + len(MACHINE.disks) + len(MACHINE.nics)
@@ -142,7 +142,7 @@ class OffDomain:
 
 
 def test_a_disk_without_direct_io_uses_the_page_cache(monkeypatch):
-    monkeypatch.setattr(nic_devices, "macs", lambda domain: set())
+    monkeypatch.setattr(nic_devices, "list_macs", lambda domain: set())
     domain = OffDomain()
     machines.start(domain, MACHINE.id)
     driver = etree.fromstring(domain.description).find("devices/disk[@device='disk']/driver")
@@ -153,20 +153,23 @@ def test_a_disk_without_direct_io_uses_the_page_cache(monkeypatch):
 
 
 def test_speed_limits_are_the_guests_and_only_where_the_node_can():
-    limits = described().find("devices/interface/bandwidth")
+    limits = describe_domain().find("devices/interface/bandwidth")
     assert limits.find("inbound").get("average") == str(100 * 1000 // 8)
     assert limits.find("outbound").get("average") == str(8 * 1000 // 8)
-    assert described(limits=False).find("devices/interface/bandwidth") is None
-    assert described(nics=(replace(NIC, inbound_mbps=0, outbound_mbps=0),)).find("devices/interface/bandwidth") is None
+    assert describe_domain(limits=False).find("devices/interface/bandwidth") is None
+    assert (
+        describe_domain(nics=(replace(NIC, inbound_mbps=0, outbound_mbps=0),)).find("devices/interface/bandwidth")
+        is None
+    )
 
 
 def test_a_card_is_bound_to_its_addresses():
     def bound(**facts):
-        reference = etree.fromstring(firewall.describe(replace(NIC, **facts))).find("filterref")
-        assert reference.get("filter") == filters.NAME
+        reference = etree.fromstring(firewall.build_filter(replace(NIC, **facts))).find("filterref")
+        assert reference.get("filter") == filters.GUARD_NAME
         return sorted((p.get("name"), p.get("value")) for p in reference)
 
-    assert described().find("devices/interface/filterref").get("filter") == firewall.name_of(NIC.mac)
+    assert describe_domain().find("devices/interface/filterref").get("filter") == firewall.filter_name(NIC.mac)
     own = ("LINK_LOCAL", "fe80::5054:ff:fe00:1")
     assert bound() == [("IPV4", "10.0.0.2"), ("IPV6", "fd00::2"), own]
     assert bound(addresses=("10.0.0.2", "10.0.0.3")) == [
@@ -176,11 +179,11 @@ def test_a_card_is_bound_to_its_addresses():
         own,
     ]
     assert bound(addresses=()) == [("IPV4", "0.0.0.0"), ("IPV6", "::"), own]
-    assert described(guarded=False).find("devices/interface/filterref") is None
+    assert describe_domain(guarded=False).find("devices/interface/filterref") is None
 
 
 def test_kvm_is_used_where_it_was_seen_to_work():
-    fast, slow = described(kvm=True), described()
+    fast, slow = describe_domain(kvm=True), describe_domain()
     assert (fast.get("type"), fast.find("cpu").get("mode")) == ("kvm", "host-passthrough")
     assert (slow.get("type"), slow.find("cpu").get("mode")) == ("qemu", "maximum")
 
@@ -225,14 +228,14 @@ def libvirt_error(code, domain=libvirt.VIR_FROM_QEMU, text="something in libvirt
     ],
 )
 def test_a_refusal_says_what_it_is(error, expected):
-    found = meaning(error, "start the machine", lost=False)
+    found = to_node_error(error, "start the machine", lost=False)
     assert type(found) is expected
     assert str(error) in found.detail
     assert str(error) not in str(found)
 
 
 def test_nothing_is_believed_when_the_line_is_lost():
-    found = meaning(libvirt_error(libvirt.VIR_ERR_NO_DOMAIN), "start the machine", lost=True)
+    found = to_node_error(libvirt_error(libvirt.VIR_ERR_NO_DOMAIN), "start the machine", lost=True)
     assert type(found) is Unreachable
 
 
@@ -281,10 +284,12 @@ def test_a_verdict_is_kept_for_one_boot(tmp_path, monkeypatch):
 
     monkeypatch.setattr(kvm, "probe", probe)
     file = tmp_path / "kvm.json"
-    assert kvm.remembered(file) is None
-    assert kvm.verdict(file) == kvm.verdict(file) == kvm.remembered(file) == kvm.Verdict(True, "It works.")
+    assert kvm.find_saved_verdict(file) is None
+    assert (
+        kvm.get_verdict(file) == kvm.get_verdict(file) == kvm.find_saved_verdict(file) == kvm.Verdict(True, "It works.")
+    )
     assert len(asked) == 1
-    monkeypatch.setattr(kvm, "boot_id", lambda: "another boot")
-    assert kvm.remembered(file) is None
-    kvm.verdict(file)
+    monkeypatch.setattr(kvm, "read_boot_id", lambda: "another boot")
+    assert kvm.find_saved_verdict(file) is None
+    kvm.get_verdict(file)
     assert len(asked) == 2

@@ -14,7 +14,7 @@ import pytest
 
 from worker.nodes import libvirt as driver
 from worker.nodes.base import Disk, Machine, NodeSpec, Power, Refused, Unreachable
-from worker.nodes.circuit_breaker import TOLERATED
+from worker.nodes.circuit_breaker import FAILURE_THRESHOLD
 from worker.nodes.libvirt import LibvirtNode, events
 
 pytestmark = pytest.mark.guest
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.guest
 MiB = 1024**2
 
 
-class Wire:
+class CuttableProxy:
     """Carries a TCP port of this machine to a libvirt socket, until it is cut: then nothing moves, and nothing ends."""
 
     def __init__(self, path: str):
@@ -58,22 +58,22 @@ class Wire:
 
 
 @pytest.fixture
-def wire(hypervisor):
-    wire = Wire(str(hypervisor.directory / "run" / "libvirt-sock"))
+def cuttable_proxy(hypervisor):
+    wire = CuttableProxy(str(hypervisor.directory / "run" / "libvirt-sock"))
     yield wire
     wire.end()
 
 
 @pytest.fixture
-def impatient(monkeypatch):
-    monkeypatch.setattr(driver, "SOON", 1)
-    monkeypatch.setattr(events, "PING_EVERY", 1)
-    monkeypatch.setattr(events, "PINGS_MISSED", 1)
+def short_timeouts(monkeypatch):
+    monkeypatch.setattr(driver, "QUERY_TIMEOUT_SECONDS", 1)
+    monkeypatch.setattr(events, "KEEPALIVE_INTERVAL_SECONDS", 1)
+    monkeypatch.setattr(events, "MAX_KEEPALIVES_MISSED", 1)
 
 
 @pytest.fixture
-def node(hypervisor, wire, tmp_path):
-    node = LibvirtNode(NodeSpec("node", "node", "libvirt", wire.uri), tmp_path)
+def node(hypervisor, cuttable_proxy, tmp_path):
+    node = LibvirtNode(NodeSpec("node", "node", "libvirt", cuttable_proxy.uri), tmp_path)
     node.prepare_pool("line", str(hypervisor.directory / "line"))
     yield node
     node.close()
@@ -89,16 +89,16 @@ def machine(node):
     node.delete(machine.id)
 
 
-def test_a_silent_node_costs_little_and_then_nothing(node, wire, impatient, monkeypatch):
-    wire.whole.clear()
-    for _ in range(TOLERATED):
+def test_a_silent_node_costs_little_and_then_nothing(node, cuttable_proxy, short_timeouts, monkeypatch):
+    cuttable_proxy.whole.clear()
+    for _ in range(FAILURE_THRESHOLD):
         with pytest.raises(Unreachable):
             node.machines()
     assert node.circuit.open
     with pytest.raises(Unreachable) as raised:
         node.machines()
     assert "circuit" in raised.value.detail
-    wire.whole.set()
+    cuttable_proxy.whole.set()
     with pytest.raises(Unreachable):
         node.machines()
     monkeypatch.undo()
@@ -106,7 +106,7 @@ def test_a_silent_node_costs_little_and_then_nothing(node, wire, impatient, monk
     node.machines()
 
 
-def test_a_watcher_learns_that_the_node_is_lost(node, wire, impatient):
+def test_a_watcher_learns_that_the_node_is_lost(node, cuttable_proxy, short_timeouts):
     lost = queue.SimpleQueue()
 
     def watch():
@@ -117,9 +117,9 @@ def test_a_watcher_learns_that_the_node_is_lost(node, wire, impatient):
 
     threading.Thread(target=watch, daemon=True).start()
     node.machines()
-    wire.whole.clear()
+    cuttable_proxy.whole.clear()
     assert lost.get(timeout=60)
-    wire.whole.set()
+    cuttable_proxy.whole.set()
     node.ping()
 
 
@@ -157,9 +157,9 @@ def test_a_child_of_a_fork_has_its_own_line(node, machine):
 def in_the_child(node, machine) -> int:
     """0 when it can do everything but watch. As any caller it asks once more where a call was lost on the way."""
     try:
-        again(lambda: node.start(machine.id))
+        retry_call(lambda: node.start(machine.id))
         node.close()
-        again(node.ping)
+        retry_call(node.ping)
         node.watch(lambda *event: None, lambda: True)
     except Refused:
         return 0 if any(seen.id == machine.id for seen in node.machines()) else 2
@@ -169,7 +169,7 @@ def in_the_child(node, machine) -> int:
     return 4
 
 
-def again(call):
+def retry_call(call):
     try:
         call()
     except Unreachable:

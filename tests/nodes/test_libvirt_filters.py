@@ -82,13 +82,13 @@ class Port:
     def guarded(self):
         owner = E.owner(E.name("test"), E.uuid(str(uuid.uuid4())))
         nic = Nic(OWN, "public", (OWN4, OWN4_TOO, OWN6), prefixes=("fd01::/64",))
-        reference = filters.reference(nic)
-        neighbours.allow([nic])
+        reference = filters.build_reference(nic)
+        neighbours.allow_advertisements([nic])
         binding = E.filterbinding(owner, E.portdev(name=self.name), E.mac(address=OWN), reference)
         bound = self.connection.nwfilterBindingCreateXML(etree.tostring(binding, encoding="unicode"))
         yield
         bound.delete()
-        neighbours.forget([OWN])
+        neighbours.delete_rules([OWN])
 
     def arrive(self, frames: dict[str, bytes]) -> set[str]:
         """Which of the frames come through. One that passes is sent last: what has not come before it never will."""
@@ -110,7 +110,7 @@ def port(hypervisor):
     fcntl.ioctl(cable, set_interface, struct.pack("16sH", name.encode(), tap_without_header))
     subprocess.run(["ip", "link", "set", name, "master", hypervisor.network.bridge, "up"], check=True)
     connection = libvirt.open(hypervisor.uri)
-    connection.nwfilterDefineXML(filters.guard())
+    connection.nwfilterDefineXML(filters.build_guard())
     yield Port(connection, name, cable, hypervisor.network.bridge)
     connection.close()
     os.close(cable)
@@ -156,41 +156,41 @@ def test_a_real_guest_cannot_answer_for_a_neighbour(hypervisor, started):
 def test_the_rules_come_back_from_what_libvirt_keeps(port):
     """After a start of the host the packet filter is empty."""
     nic = Nic(OWN, "public", (OWN4, OWN6), prefixes=("fd01::/64",))
-    firewall.define(port.connection, [nic])
-    neighbours.allow([nic])
+    firewall.define_filters(port.connection, [nic])
+    neighbours.allow_advertisements([nic])
     written = rules(OWN)
     assert "@th,64,64 0xfd01000000000000 accept" in written
     assert len(written.splitlines()) > 5
-    neighbours.forget([OWN])
+    neighbours.delete_rules([OWN])
     assert rules(OWN) == ""
-    neighbours.restore(port.connection)
+    neighbours.restore_rules(port.connection)
     assert rules(OWN) == written
-    neighbours.forget([OWN])
-    firewall.forget(port.connection, [OWN])
+    neighbours.delete_rules([OWN])
+    firewall.delete_filters(port.connection, [OWN])
 
 
 def rules(mac):
-    command = ["nft", "list", "chain", *neighbours.TABLE.split(), neighbours.chain_name(mac)]
+    command = ["nft", "list", "chain", *neighbours.NFT_TABLE.split(), neighbours.chain_name(mac)]
     return subprocess.run(command, capture_output=True, text=True).stdout
 
 
 def test_a_card_of_an_earlier_release_gets_the_present_guard(port):
     nic = Nic(OWN, "public", (OWN4, OWN6))
-    earlier = etree.fromstring(filters.guard())
-    earlier.set("name", filters.EARLIER_NAME)
+    earlier = etree.fromstring(filters.build_guard())
+    earlier.set("name", filters.EARLIER_GUARD_NAME)
     earlier.find("uuid").text = str(uuid.uuid4())
     port.connection.nwfilterDefineXML(etree.tostring(earlier, encoding="unicode"))
-    card = etree.fromstring(firewall.describe(nic))
-    card.find("filterref").set("filter", filters.EARLIER_NAME)
+    card = etree.fromstring(firewall.build_filter(nic))
+    card.find("filterref").set("filter", filters.EARLIER_GUARD_NAME)
     card.find("filterref").remove(card.find("filterref/parameter[@name='LINK_LOCAL']"))
     port.connection.nwfilterDefineXML(etree.tostring(card, encoding="unicode"))
     for _ in range(2):
-        firewall.renew(port.connection, [OWN, OTHER])
-    kept = etree.fromstring(port.connection.nwfilterLookupByName(firewall.name_of(OWN)).XMLDesc()).find("filterref")
-    assert kept.get("filter") == filters.NAME
+        firewall.upgrade_filters(port.connection, [OWN, OTHER])
+    kept = etree.fromstring(port.connection.nwfilterLookupByName(firewall.filter_name(OWN)).XMLDesc()).find("filterref")
+    assert kept.get("filter") == filters.GUARD_NAME
     assert kept.xpath("string(parameter[@name='LINK_LOCAL']/@value)") == LINK_LOCAL
-    firewall.forget(port.connection, [OWN])
-    port.connection.nwfilterLookupByName(filters.EARLIER_NAME).undefine()
+    firewall.delete_filters(port.connection, [OWN])
+    port.connection.nwfilterLookupByName(filters.EARLIER_GUARD_NAME).undefine()
 
 
 def test_counters_are_the_guests(started):

@@ -13,23 +13,23 @@ import pytest
 from lxml import etree
 from lxml.builder import E
 
-from tests.processes.conftest import wait_for
-from worker.nodes.base import Allowed, Nic
+from tests.processes.conftest import wait_until
+from worker.nodes.base import FirewallRule, Nic
 from worker.nodes.libvirt import filters, firewall
 
 pytestmark = pytest.mark.guest
 
-OUT = (Allowed("out", 4), Allowed("out", 6))
-SERVE = """
+EGRESS_RULES = (FirewallRule("out", 4), FirewallRule("out", 6))
+SERVER_SCRIPT = """
 import socket, sys
 s = socket.create_server(("::", int(sys.argv[1])), family=socket.AF_INET6, dualstack_ipv6=True)
 while True:
     s.accept()[0].close()
 """
-REACH = "import socket, sys; socket.create_connection((sys.argv[1], int(sys.argv[2])), timeout=3).close()"
+CLIENT_SCRIPT = "import socket, sys; socket.create_connection((sys.argv[1], int(sys.argv[2])), timeout=3).close()"
 
 
-def run(*words, check=True):
+def run_command(*words, check=True):
     return subprocess.run(words, check=check, capture_output=True, timeout=60).returncode == 0
 
 
@@ -47,33 +47,33 @@ class Port:
 
     def plug(self, bridge):
         inside, outside = f"{self.name}g", f"{self.name}h"
-        run("ip", "netns", "add", self.name)
-        run("ip", "link", "add", outside, "type", "veth", "peer", "name", inside)
-        run("ip", "link", "set", inside, "netns", self.name)
-        run("ip", "link", "set", outside, "master", bridge, "up")
-        run("ip", "-n", self.name, "link", "set", inside, "address", self.mac, "up")
-        run("ip", "-n", self.name, "address", "add", f"{self.four}/24", "dev", inside)
-        run("ip", "-n", self.name, "address", "add", f"{self.six}/64", "dev", inside, "nodad")
+        run_command("ip", "netns", "add", self.name)
+        run_command("ip", "link", "add", outside, "type", "veth", "peer", "name", inside)
+        run_command("ip", "link", "set", inside, "netns", self.name)
+        run_command("ip", "link", "set", outside, "master", bridge, "up")
+        run_command("ip", "-n", self.name, "link", "set", inside, "address", self.mac, "up")
+        run_command("ip", "-n", self.name, "address", "add", f"{self.four}/24", "dev", inside)
+        run_command("ip", "-n", self.name, "address", "add", f"{self.six}/64", "dev", inside, "nodad")
         for port in (25, 7001, 7002):
-            self.servers.append(subprocess.Popen(self.inside(sys.executable, "-c", SERVE, str(port))))
+            self.servers.append(subprocess.Popen(self.inside(sys.executable, "-c", SERVER_SCRIPT, str(port))))
 
     def inside(self, *words):
         return "ip", "netns", "exec", self.name, *words
 
     def filtered(self, **facts):
-        firewall.define(self.connection, [Nic(self.mac, "public", (self.four, self.six), **facts)])
+        firewall.define_filters(self.connection, [Nic(self.mac, "public", (self.four, self.six), **facts)])
         if self.binding is None:
             owner = E.owner(E.name(self.name), E.uuid(str(uuid.uuid4())))
-            reference = E.filterref(filter=firewall.name_of(self.mac))
+            reference = E.filterref(filter=firewall.filter_name(self.mac))
             parts = owner, E.portdev(name=f"{self.name}h"), E.mac(address=self.mac), reference
             described = etree.tostring(E.filterbinding(*parts), encoding="unicode")
             self.binding = self.connection.nwfilterBindingCreateXML(described)
 
     def reaches(self, ip, port):
-        return run(*self.inside(sys.executable, "-c", REACH, ip, str(port)), check=False)
+        return run_command(*self.inside(sys.executable, "-c", CLIENT_SCRIPT, ip, str(port)), check=False)
 
     def pings(self, ip):
-        return run(*self.inside("ping", "-c", "3", "-i", "0.3", "-W", "2", ip), check=False)
+        return run_command(*self.inside("ping", "-c", "3", "-i", "0.3", "-W", "2", ip), check=False)
 
     def unplug(self):
         for server in self.servers:
@@ -81,15 +81,15 @@ class Port:
             server.wait()
         if self.binding:
             self.binding.delete()
-        firewall.forget(self.connection, [self.mac])
+        firewall.delete_filters(self.connection, [self.mac])
         with contextlib.suppress(subprocess.CalledProcessError):
-            run("ip", "netns", "delete", self.name)
+            run_command("ip", "netns", "delete", self.name)
 
 
 @pytest.fixture(scope="module")
 def ports(hypervisor):
     connection = libvirt.open(hypervisor.uri)
-    connection.nwfilterDefineXML(filters.guard())
+    connection.nwfilterDefineXML(filters.build_guard())
     four, six = (gateway.split("/")[0] for gateway in (hypervisor.network.gateway4, hypervisor.network.gateway6))
     number = hypervisor.network.bridge.removeprefix("panel")
     made = [Port(connection, f"fw{number}{n}", f"52:54:00:00:79:0{n}", f"{four}{n}", f"{six}{n}") for n in (1, 2)]
@@ -97,7 +97,7 @@ def ports(hypervisor):
         port.plug(hypervisor.network.bridge)
         port.filtered()
     server, client = made
-    wait_for(lambda: all(client.reaches(server.four, n) for n in (25, 7001, 7002)), "the servers")
+    wait_until(lambda: all(client.reaches(server.four, n) for n in (25, 7001, 7002)), "the servers")
     yield server, client
     for port in made:
         port.unplug()
@@ -112,7 +112,7 @@ def pair(ports):
 
 
 def from_the_node(ip, port):
-    return run(sys.executable, "-c", REACH, ip, str(port), check=False)
+    return run_command(sys.executable, "-c", CLIENT_SCRIPT, ip, str(port), check=False)
 
 
 def test_a_card_without_rules_is_open(pair):
@@ -125,7 +125,7 @@ def test_a_card_without_rules_is_open(pair):
 
 def test_nothing_comes_in_that_no_rule_allows_and_all_goes_out(pair):
     server, client = pair
-    server.filtered(allowed=OUT)
+    server.filtered(allowed=EGRESS_RULES)
     for there, back in ((server.four, client.four), (server.six, client.six)):
         assert not client.reaches(there, 7001)
         assert not client.pings(there)
@@ -137,20 +137,26 @@ def test_nothing_comes_in_that_no_rule_allows_and_all_goes_out(pair):
 def test_ports_and_networks_and_families_are_told_apart(pair):
     server, client = pair
     one = (7001, 7001)
-    server.filtered(allowed=(*OUT, Allowed("in", 4, "tcp", one)))
+    server.filtered(allowed=(*EGRESS_RULES, FirewallRule("in", 4, "tcp", one)))
     assert client.reaches(server.four, 7001)
     assert from_the_node(server.four, 7001)
     assert not client.reaches(server.four, 7002)
     assert not client.reaches(server.six, 7001)
     server.filtered(
-        allowed=(*OUT, Allowed("in", 6, "tcp", (7001, 7002), f"{client.six}/128"), Allowed("in", 4, "icmp"))
+        allowed=(
+            *EGRESS_RULES,
+            FirewallRule("in", 6, "tcp", (7001, 7002), f"{client.six}/128"),
+            FirewallRule("in", 4, "icmp"),
+        )
     )
     assert client.reaches(server.six, 7001)
     assert client.reaches(server.six, 7002)
     assert not from_the_node(server.six, 7001)
     assert not client.reaches(server.four, 7001)
     assert (client.pings(server.four), client.pings(server.six)) == (True, False)
-    server.filtered(allowed=(*OUT, Allowed("in", 4, "all", None, f"{client.four}/32"), Allowed("in", 6, "icmp")))
+    server.filtered(
+        allowed=(*EGRESS_RULES, FirewallRule("in", 4, "all", None, f"{client.four}/32"), FirewallRule("in", 6, "icmp"))
+    )
     assert client.reaches(server.four, 7002)
     assert not from_the_node(server.four, 7002)
     assert (client.pings(server.four), client.pings(server.six)) == (True, True)
@@ -158,7 +164,7 @@ def test_ports_and_networks_and_families_are_told_apart(pair):
 
 def test_with_rules_for_going_out_the_rest_stays_in(pair):
     server, client = pair
-    client.filtered(allowed=(Allowed("out", 4, "tcp", (7002, 7002), f"{server.four}/32"),))
+    client.filtered(allowed=(FirewallRule("out", 4, "tcp", (7002, 7002), f"{server.four}/32"),))
     assert client.reaches(server.four, 7002)
     assert not client.reaches(server.four, 7001)
     assert not client.reaches(server.six, 7002)
@@ -180,11 +186,11 @@ def test_mail_alone_is_shut_by_its_switch(pair):
 
 def test_a_connection_that_is_allowed_no_more_is_cut(pair):
     server, client = pair
-    server.filtered(allowed=(*OUT, Allowed("in", 4, "icmp")))
+    server.filtered(allowed=(*EGRESS_RULES, FirewallRule("in", 4, "icmp")))
     often = client.inside("ping", "-i", "0.5", "-c", "40", "-W", "1", server.four)
     talk = subprocess.Popen(often, stdout=subprocess.PIPE, text=True)
     assert "bytes from" in "".join(talk.stdout.readline() for _ in range(3))
-    server.filtered(allowed=OUT)
+    server.filtered(allowed=EGRESS_RULES)
     answered = [int(number) for number in re.findall(r"icmp_seq=(\d+)", talk.communicate(timeout=60)[0])]
     assert max(answered, default=0) < 35
 
@@ -193,8 +199,8 @@ def test_a_prefix_is_the_guests_and_what_is_next_to_it_is_not(pair):
     server, client = pair
     inside, beside = "fd99:7::9", "fd99:8::9"
     for port, ip in ((client, inside), (client, beside)):
-        run("ip", "-n", port.name, "address", "add", f"{ip}/128", "dev", f"{port.name}g", "nodad")
-        run("ip", "-n", server.name, "route", "add", f"{ip}/128", "dev", f"{server.name}g")
+        run_command("ip", "-n", port.name, "address", "add", f"{ip}/128", "dev", f"{port.name}g", "nodad")
+        run_command("ip", "-n", server.name, "route", "add", f"{ip}/128", "dev", f"{server.name}g")
     client.filtered(prefixes=("fd99:7::/64",))
     assert server.pings(inside)
     assert not server.pings(beside)

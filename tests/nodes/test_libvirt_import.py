@@ -72,13 +72,13 @@ def by_hand(node, folder, line, tiny_image):
         node.delete_disk(POOL, f"{machine_id}.qcow2")
 
 
-def panels(machine_id):
+def panel_spec(machine_id):
     """How the panel would have it."""
     nic, disk = Nic(MAC, "public", ("10.88.0.9",)), Disk(POOL, f"{machine_id}.qcow2", 0)
     return Machine(machine_id, f"h{uuid.uuid4().int % 10**8:08}", 1, 128, (disk,), (nic,), vnc_password="letmein")
 
 
-def kept(line, machine_id):
+def kept_definition(line, machine_id):
     domain = line.lookupByUUIDString(machine_id)
     return domain.XMLDesc(FLAGS), domain.autostart()
 
@@ -94,31 +94,31 @@ def test_it_comes_back_to_the_letter(node, by_hand, line):
     """With its title, its notes, its password, its other machine type, and starting with its host."""
     machine_id = by_hand()
     line.lookupByUUIDString(machine_id).setAutostart(1)
-    before = kept(line, machine_id)
-    wanted = panels(machine_id)
+    before = kept_definition(line, machine_id)
+    wanted = panel_spec(machine_id)
     for _ in range(2):
         node.adopt(wanted)
-        described, autostart = kept(line, machine_id)
+        described, autostart = kept_definition(line, machine_id)
         assert (etree.fromstring(described).findtext("name"), autostart) == (wanted.name, 0)
         assert "letmein" in described
     node.give_back(machine_id)
-    assert kept(line, machine_id) == before
+    assert kept_definition(line, machine_id) == before
     assert f"panel-{MAC.replace(':', '')}" not in {each.name() for each in line.listAllNWFilters()}
 
 
 def test_a_definition_that_libvirt_refuses_changes_nothing(node, by_hand, line):
     """After the machine was renamed: it gets its name back."""
     machine_id = by_hand()
-    before = kept(line, machine_id)
-    wanted = panels(machine_id)
+    before = kept_definition(line, machine_id)
+    wanted = panel_spec(machine_id)
     twice = Machine(**{**vars(wanted), "topology": (3, 1, 1)})  # more sockets than processors
     with pytest.raises(Refused):
         node.adopt(twice)
-    assert kept(line, machine_id) == before
+    assert kept_definition(line, machine_id) == before
     taken = by_hand_named(line, wanted.name)
     with pytest.raises(Refused):
         node.adopt(wanted)
-    assert kept(line, machine_id) == before
+    assert kept_definition(line, machine_id) == before
     taken.undefine()
 
 
@@ -130,10 +130,10 @@ def by_hand_named(line, name):
 
 def test_once_defined_anew_it_stays_the_panel_s(node, by_hand, line):
     machine_id = by_hand()
-    wanted = panels(machine_id)
+    wanted = panel_spec(machine_id)
     node.adopt(wanted)
     node.define(wanted)
-    assert "before:definition" not in kept(line, machine_id)[0]
+    assert "before:definition" not in kept_definition(line, machine_id)[0]
     node.give_back(machine_id)
     assert node.describe(machine_id).name == wanted.name
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 import libvirt
 from lxml import etree
 
-from worker.nodes.base import Allowed, Nic
+from worker.nodes.base import FirewallRule, Nic
 from worker.nodes.libvirt import firewall, nic_devices, xml
 
 NIC = Nic("52:54:00:00:00:01", "public", ("10.0.0.2", "fd00::2"))
@@ -15,7 +15,7 @@ class Connection:
     """Keeps what it is told of one machine with one card."""
 
     def __init__(self, nic, running):
-        card = xml.card(0, nic, {}, True, True)
+        card = xml.nic_element(0, nic, {}, True, True)
         card.append(etree.fromstring("<target dev='vnet7'/>"))
         self.card, self.running, self.filters, self.updates = card, running, [], []
 
@@ -36,20 +36,22 @@ class Connection:
         self.updates.append((etree.fromstring(text), flags))
 
 
-def changed(*nics, running=True, **options):
+def change_nics(*nics, running=True, **options):
     connection = Connection(NIC, running)
-    nic_devices.change(connection, "id", nics, options.get("limits", True), options.get("guarded", True))
+    nic_devices.update_nics(connection, "id", nics, options.get("limits", True), options.get("guarded", True))
     return connection
 
 
 def test_rules_and_addresses_change_the_filter_alone():
-    found = changed(replace(NIC, addresses=("10.0.0.3",), allowed=(Allowed("in", 4, "tcp", (80, 80)),), mail=False))
-    assert [each.get("name") for each in found.filters] == [firewall.name_of(NIC.mac)]
+    found = change_nics(
+        replace(NIC, addresses=("10.0.0.3",), allowed=(FirewallRule("in", 4, "tcp", (80, 80)),), mail=False)
+    )
+    assert [each.get("name") for each in found.filters] == [firewall.filter_name(NIC.mac)]
     assert found.updates == []
 
 
 def test_a_pulled_cable_is_told_of_the_running_machine_and_of_the_kept_one():
-    found = changed(replace(NIC, connected=False))
+    found = change_nics(replace(NIC, connected=False))
     assert [flags for _, flags in found.updates] == [
         libvirt.VIR_DOMAIN_AFFECT_CONFIG,
         libvirt.VIR_DOMAIN_AFFECT_LIVE,
@@ -58,37 +60,42 @@ def test_a_pulled_cable_is_told_of_the_running_machine_and_of_the_kept_one():
         assert [link.get("state") for link in card.findall("link")] == ["down"]
         assert card.find("target").get("dev") == "vnet7"
         assert card.find("mac").get("address") == NIC.mac
-    assert [flags for _, flags in changed(replace(NIC, connected=False), running=False).updates] == [
+    assert [flags for _, flags in change_nics(replace(NIC, connected=False), running=False).updates] == [
         libvirt.VIR_DOMAIN_AFFECT_CONFIG
     ]
 
 
 def test_a_speed_is_changed_where_the_node_can():
     limited = replace(NIC, inbound_mbps=80, outbound_mbps=8)
-    card, _ = changed(limited).updates[0]
+    card, _ = change_nics(limited).updates[0]
     assert card.find("bandwidth/inbound").get("average") == "10000"
-    assert changed(limited, limits=False).updates == []
+    assert change_nics(limited, limits=False).updates == []
 
 
 def test_a_card_that_the_machine_does_not_have_stays_away():
-    found = changed(replace(NIC, mac="52:54:00:00:00:02", connected=False))
+    found = change_nics(replace(NIC, mac="52:54:00:00:00:02", connected=False))
     assert (found.filters, found.updates) == ([], [])
 
 
 def test_a_machine_of_an_older_release_gets_a_filter_of_its_own():
     connection = Connection(NIC, running=True)
     connection.card.find("filterref").set("filter", "panel-guard")
-    nic_devices.change(connection, "id", (NIC,), True, True)
-    assert [card.find("filterref").get("filter") for card, _ in connection.updates] == [firewall.name_of(NIC.mac)] * 2
+    nic_devices.update_nics(connection, "id", (NIC,), True, True)
+    assert [card.find("filterref").get("filter") for card, _ in connection.updates] == [
+        firewall.filter_name(NIC.mac)
+    ] * 2
 
 
-def described(**facts):
-    return etree.fromstring(firewall.describe(replace(NIC, **facts)))
+def describe_domain(**facts):
+    return etree.fromstring(firewall.build_filter(replace(NIC, **facts)))
 
 
 def test_a_rule_names_its_other_end_on_the_side_where_that_is():
-    into, out = Allowed("in", 4, "tcp", (80, 443), "10.0.0.0/8"), Allowed("out", 6, "udp", (53, 53), "fd00::/64")
-    found = described(allowed=(into, out))
+    into, out = (
+        FirewallRule("in", 4, "tcp", (80, 443), "10.0.0.0/8"),
+        FirewallRule("out", 6, "udp", (53, 53), "fd00::/64"),
+    )
+    found = describe_domain(allowed=(into, out))
     [tcp], [udp] = found.findall("rule/tcp"), found.findall("rule/udp-ipv6")
     assert dict(tcp.attrib) == {"srcipaddr": "10.0.0.0", "srcipmask": "8", "dstportstart": "80", "dstportend": "443"}
     assert dict(udp.attrib) == {"dstipaddr": "fd00::", "dstipmask": "64", "dstportstart": "53", "dstportend": "53"}
@@ -97,10 +104,10 @@ def test_a_rule_names_its_other_end_on_the_side_where_that_is():
 
 
 def test_an_open_card_has_no_rules_for_connections():
-    found = described(mail=False, prefixes=("fd01::/64",))
+    found = describe_domain(mail=False, prefixes=("fd01::/64",))
     assert [(each.get("action"), each.get("direction")) for each in found.findall("rule")] == [
         ("accept", "out"),
         ("drop", "out"),
         ("drop", "out"),
     ]
-    assert found.find("uuid").text == described().find("uuid").text
+    assert found.find("uuid").text == describe_domain().find("uuid").text

@@ -24,7 +24,7 @@ def node(hypervisor, tmp_path):
 
 
 @pytest.fixture
-def earlier(node, monkeypatch):
+def earlier_machine(node, monkeypatch):
     """A machine as an earlier release defined it, and a medium."""
     machine = Machine(str(uuid.uuid4()), "earlier", 1, 64, (Disk("types", "earlier", 16 * MiB),))
     node.create_disk(machine.disks[0])
@@ -37,30 +37,30 @@ def earlier(node, monkeypatch):
         node.delete_disk("types", name)
 
 
-def described(hypervisor, machine):
+def describe_domain(hypervisor, machine):
     line = libvirt.open(hypervisor.uri)
     found = etree.fromstring(line.lookupByUUIDString(machine.id).XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE))
     line.close()
     return found
 
 
-def test_a_machine_that_exists_keeps_its_type(hypervisor, node, earlier):
+def test_a_machine_that_exists_keeps_its_type(hypervisor, node, earlier_machine):
     """Issue 12, 2: new machines are q35, existing ones keep theirs, also when they are defined again for a rescue, a
     reinstall or a change of plan. Disks and media come and go as before."""
-    node.define(replace(earlier, memory_mb=96, boot=("cdrom", "disk")))
-    found = described(hypervisor, earlier)
+    node.define(replace(earlier_machine, memory_mb=96, boot=("cdrom", "disk")))
+    found = describe_domain(hypervisor, earlier_machine)
     assert found.find("os/type").get("machine") == "pc-i440fx-6.2"
     drives = [each.find("target").get("dev") for each in found.iterfind("devices/disk[@device='cdrom']")]
     assert drives == ["hda", "hdc", "hdd"]
     more, medium = Disk("types", "more", 16 * MiB), io.BytesIO(bytes(MiB))
     node.create_disk(more)
-    node.start(earlier.id)
-    node.set_media(earlier.id, "primary", node.put_medium("types", "medium.iso", medium, MiB))
-    node.attach_disk(earlier.id, more)
-    assert node.power(earlier.id) is Power.on
-    node.power_off(earlier.id)
-    node.define(replace(earlier, secure_boot=True))
-    assert described(hypervisor, earlier).find("os/type").get("machine").startswith("pc-q35-")
+    node.start(earlier_machine.id)
+    node.set_media(earlier_machine.id, "primary", node.upload_media("types", "medium.iso", medium, MiB))
+    node.attach_disk(earlier_machine.id, more)
+    assert node.power(earlier_machine.id) is Power.on
+    node.power_off(earlier_machine.id)
+    node.define(replace(earlier_machine, secure_boot=True))
+    assert describe_domain(hypervisor, earlier_machine).find("os/type").get("machine").startswith("pc-q35-")
 
 
 def test_a_new_machine_takes_as_many_devices_as_there_are_ports(hypervisor, node):
@@ -73,7 +73,7 @@ def test_a_new_machine_takes_as_many_devices_as_there_are_ports(hypervisor, node
     node.start(machine.id)
     for disk in disks[1:]:
         node.attach_disk(machine.id, disk)
-    assert len(described(hypervisor, machine).findall("devices/disk[@device='disk']")) == len(disks)
+    assert len(describe_domain(hypervisor, machine).findall("devices/disk[@device='disk']")) == len(disks)
     node.delete(machine.id)
     for disk in disks:
         node.delete_disk("types", disk.name)

@@ -7,7 +7,7 @@ import pytest
 from tests.nodes import vnc_client
 from worker.nodes.base import Disk, Machine, NodeSpec, Refused
 from worker.nodes.libvirt import LibvirtNode
-from worker.nodes.libvirt.vnc import way
+from worker.nodes.libvirt.vnc import find_route
 
 MiB = 1024**2
 
@@ -24,7 +24,7 @@ MiB = 1024**2
     ],
 )
 def test_a_screen_is_found_from_the_panels_side(uri, listens, host):
-    assert way(listens, uri) == (host, None)
+    assert find_route(listens, uri) == (host, None)
 
 
 @pytest.mark.parametrize(
@@ -42,14 +42,14 @@ def test_a_screen_is_found_from_the_panels_side(uri, listens, host):
     ],
 )
 def test_a_node_reached_by_ssh_shows_its_screens_by_ssh(uri, listens, host, via):
-    assert way(listens, uri) == (host, via)
+    assert find_route(listens, uri) == (host, via)
 
 
 @pytest.mark.parametrize("listens", ["127.0.0.1", "::1"])
 @pytest.mark.parametrize("transport", ["tls", "tcp"])
 def test_a_screen_on_another_hosts_loopback_cannot_be_reached(listens, transport):
     with pytest.raises(Refused) as refused:
-        way(listens, f"qemu+{transport}://node.example/system")
+        find_route(listens, f"qemu+{transport}://node.example/system")
     assert "node.example" not in str(refused.value)
     assert "vnc_listen" in refused.value.detail
 
@@ -78,12 +78,12 @@ def machine(node):
 @pytest.mark.guest
 def test_who_is_in_stays_in_when_the_password_changes(node, machine):
     screen = node.console(machine.id, "first")
-    with vnc_client.signed_in(screen, "first") as connection:
+    with vnc_client.connect_signed_in(screen, "first") as connection:
         assert vnc_client.shows_a_picture(connection)
         again = node.console(machine.id, "second")
         assert (again.host, again.port) == (screen.host, screen.port)
-        assert not vnc_client.admitted(screen, "first")
-        assert vnc_client.admitted(screen, "second")
+        assert not vnc_client.is_admitted(screen, "first")
+        assert vnc_client.is_admitted(screen, "second")
         assert vnc_client.shows_a_picture(connection)
 
 

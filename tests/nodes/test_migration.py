@@ -8,9 +8,22 @@ import libvirt
 import pytest
 from lxml import etree
 
-from tests.support.two_hypervisors import hosts
-from worker.nodes import driver
-from worker.nodes.base import AgentSilent, Disk, GiB, Image, Machine, Missing, Nic, Node, NodeSpec, Power, Refused, Seed
+from tests.support.two_hypervisors import run_hypervisors
+from worker.nodes import load_driver
+from worker.nodes.base import (
+    AgentSilent,
+    Disk,
+    GiB,
+    Image,
+    Machine,
+    Missing,
+    Nic,
+    NodeDriver,
+    NodeSpec,
+    Power,
+    Refused,
+    Seed,
+)
 from worker.nodes.libvirt import LibvirtNode
 
 POOL = "moving"
@@ -18,8 +31,8 @@ POOL = "moving"
 
 @dataclass
 class Pair:
-    here: Node
-    there: Node
+    here: NodeDriver
+    there: NodeDriver
     image: Image
 
 
@@ -37,7 +50,7 @@ def pair(request):
 def simulated_pair(tmp_path_factory):
     directory = tmp_path_factory.mktemp("pair")
     (directory / "image").write_bytes(b"QFI\xfb" + bytes(60))
-    made = [driver("simulated")(NodeSpec(name, name, "simulated", "simulated://"), directory) for name in "ab"]
+    made = [load_driver("simulated")(NodeSpec(name, name, "simulated", "simulated://"), directory) for name in "ab"]
     for node in made:
         node.prepare_pool(POOL, "/srv/moving")
     return Pair(*made, Image("base.qcow2", directory / "image", 64))
@@ -46,10 +59,10 @@ def simulated_pair(tmp_path_factory):
 @pytest.fixture(scope="module")
 def libvirt_pair(tmp_path_factory, tiny_image):
     directory = tmp_path_factory.mktemp("pair")
-    with hosts(directory) as started:
+    with run_hypervisors(directory) as started:
         made = []
         for number, host in enumerate(started):
-            node = driver("libvirt")(NodeSpec(f"n{number}", f"n{number}", "libvirt", host.uri), directory)
+            node = load_driver("libvirt")(NodeSpec(f"n{number}", f"n{number}", "libvirt", host.uri), directory)
             node.prepare_pool(POOL, str(host.directory / f"guests{number}"))
             made.append(node)
         yield Pair(*made, Image("base.qcow2", tiny_image, tiny_image.stat().st_size))
@@ -63,8 +76,8 @@ def machine(pair):
     for node in (pair.here, pair.there):
         node.create_disk(disks[0], pair.image)
         node.create_disk(disks[1])
-    seed = pair.here.write_seed(POOL, f"{number}-seed", Seed("instance-id: x\n", "#cloud-config\n", "version: 2\n"))
-    pair.here.copy_medium(seed, pair.there, seed)
+    seed = pair.here.create_seed(POOL, f"{number}-seed", Seed("instance-id: x\n", "#cloud-config\n", "version: 2\n"))
+    pair.here.copy_media(seed, pair.there, seed)
     nic = Nic(f"52:54:00:{number[:2]}:{number[2:4]}:{number[4:6]}", "public")
     made = Machine(str(uuid.uuid4()), number, 1, 256, disks, (nic,), {"seed": seed}, vnc_password="letmein")
     pair.here.define(made)
@@ -79,7 +92,7 @@ def ids(node):
     return {machine.id for machine in node.machines()}
 
 
-def up(node, machine):
+def is_running(node, machine):
     limit = time.monotonic() + 180
     while True:
         try:
@@ -91,7 +104,7 @@ def up(node, machine):
 
 def test_a_machine_that_runs_goes_on_at_the_other_node(pair, machine):
     pair.here.start(machine.id)
-    up(pair.here, machine)
+    is_running(pair.here, machine)
     pair.here.agent_set_password(machine.id, "root", "kept-in-the-guest")
     told = []
     pair.here.move(machine, pair.there, lambda done, total: told.append((done, total)))
@@ -107,7 +120,7 @@ def test_a_machine_that_is_off_stays_off(pair, machine):
     pair.here.move(machine, pair.there)
     assert (machine.id in ids(pair.here), pair.there.power(machine.id)) == (False, Power.off)
     pair.there.start(machine.id)
-    up(pair.there, machine)
+    is_running(pair.there, machine)
 
 
 def test_it_is_as_fast_as_it_was_where_the_node_can_limit_speeds(pair, machine):
@@ -122,7 +135,7 @@ def test_it_is_as_fast_as_it_was_where_the_node_can_limit_speeds(pair, machine):
 def speeds(node, machine):
     """Mbit/s that the machine is to receive and send at most."""
     if not isinstance(node, LibvirtNode):
-        [card] = node.cards_of(machine.id)
+        [card] = node.nics_of(machine.id)
         return card["inbound_mbps"], card["outbound_mbps"]
     connection = libvirt.open(node.spec.uri)
     card = etree.fromstring(connection.lookupByUUIDString(machine.id).XMLDesc()).find("devices/interface")
@@ -147,7 +160,7 @@ def test_who_wants_to_know_may_stop_it(pair, machine):
         raise Stop
 
     pair.here.start(machine.id)
-    up(pair.here, machine)
+    is_running(pair.here, machine)
     with pytest.raises(Stop):
         pair.here.move(machine, pair.there, stop)
     assert (pair.here.power(machine.id), machine.id in ids(pair.there)) == (Power.on, False)
@@ -174,5 +187,5 @@ def test_what_is_not_there_cannot_move(pair, machine):
     with pytest.raises(Missing):
         pair.here.move(stranger, pair.there)
     with pytest.raises(Missing):
-        pair.here.copy_medium(Disk(POOL, "nothing", 0), pair.there, Disk(POOL, "nothing", 0))
+        pair.here.copy_media(Disk(POOL, "nothing", 0), pair.there, Disk(POOL, "nothing", 0))
     assert "nothing" not in {disk.name for disk in pair.there.disks(POOL)}

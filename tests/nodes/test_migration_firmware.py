@@ -9,14 +9,14 @@ from pathlib import Path
 import libvirt
 import pytest
 
-from tests.support.two_hypervisors import hosts
+from tests.support.two_hypervisors import run_hypervisors
 from worker.nodes.base import Disk, Machine, NodeSpec, Power, Refused
 from worker.nodes.libvirt import LibvirtNode
 
 pytestmark = pytest.mark.guest
 
 POOL, SIZE = "firmware", 2**26
-PATIENCE, STILL = 300, 6
+SETTLE_TIMEOUT_SECONDS, SETTLE_SECONDS = 300, 6
 """Seconds: for a firmware on a slow machine, and without a change until files stand still."""
 KEEPING = libvirt.VIR_DOMAIN_UNDEFINE_KEEP_NVRAM | libvirt.VIR_DOMAIN_UNDEFINE_KEEP_TPM
 
@@ -48,7 +48,7 @@ class Host:
 @pytest.fixture(scope="module")
 def pair(tmp_path_factory):
     directory = tmp_path_factory.mktemp("pair")
-    with hosts(directory) as started:
+    with run_hypervisors(directory) as started:
         made = []
         for number, host in enumerate(started):
             node = LibvirtNode(NodeSpec(f"n{number}", f"n{number}", "libvirt", host.uri), directory)
@@ -80,27 +80,27 @@ def machine(pair, secure_boot):
         host.node.delete_disk(POOL, disk.name)
 
 
-def kept(host, machine):
+def firmware_state(host, machine):
     """What its TPM and its firmware hold, as the files on the host have it."""
     files = [host.tpm(machine), *([host.variables(machine)] if machine.secure_boot else [])]
     return [path.read_bytes() for path in files]
 
 
-def settled(host, machine):
+def settled_state(host, machine):
     """The same, once both stand still: the firmware writes while it starts."""
-    last, since, limit = None, time.monotonic(), time.monotonic() + PATIENCE
-    while time.monotonic() - since < STILL:
+    last, since, limit = None, time.monotonic(), time.monotonic() + SETTLE_TIMEOUT_SECONDS
+    while time.monotonic() - since < SETTLE_SECONDS:
         assert time.monotonic() < limit, "the files never stood still"
-        if (found := kept(host, machine)) != last:
+        if (found := firmware_state(host, machine)) != last:
             last, since = found, time.monotonic()
         time.sleep(0.5)
     return last
 
 
-def switched_off(host, machine):
-    settled(host, machine)
+def switch_off(host, machine):
+    settled_state(host, machine)
     host.node.power_off(machine.id)
-    return kept(host, machine)
+    return firmware_state(host, machine)
 
 
 KINDS = pytest.mark.parametrize("secure_boot", [True, False], ids=["secure boot and TPM", "TPM"], indirect=True)
@@ -109,10 +109,10 @@ KINDS = pytest.mark.parametrize("secure_boot", [True, False], ids=["secure boot 
 @KINDS
 def test_a_machine_that_is_off_takes_both_with_it(pair, machine):
     here, there = pair
-    before = switched_off(here, machine)
+    before = switch_off(here, machine)
     here.node.move(machine, there.node)
     assert there.node.power(machine.id) is Power.off
-    assert [a == b for a, b in zip(kept(there, machine), before, strict=True)] == [True] * len(before)
+    assert [a == b for a, b in zip(firmware_state(there, machine), before, strict=True)] == [True] * len(before)
     assert here.left(machine) == []
     there.node.start(machine.id)
     there.node.power_off(machine.id)
@@ -123,10 +123,10 @@ def test_a_machine_that_is_off_takes_both_with_it(pair, machine):
 @pytest.mark.parametrize("secure_boot", [False], ids=["TPM"], indirect=True)
 def test_a_machine_that_runs_takes_its_tpm_with_it(pair, machine):
     here, there = pair
-    before = settled(here, machine)
+    before = settled_state(here, machine)
     here.node.move(machine, there.node)
     assert there.node.power(machine.id) is Power.on
-    assert settled(there, machine) == before
+    assert settled_state(there, machine) == before
     assert here.left(machine) == []
     there.node.power_off(machine.id)
     there.node.start(machine.id)
@@ -136,12 +136,12 @@ def test_a_machine_that_runs_takes_its_tpm_with_it(pair, machine):
 def test_after_a_failure_both_are_at_home_and_only_there(pair, machine, on):
     """The disk there is too small, which QEMU notices when everything else is on its way."""
     here, there = pair
-    before = settled(here, machine) if on else switched_off(here, machine)
+    before = settled_state(here, machine) if on else switch_off(here, machine)
     there.node.create_disk(replace(machine.disks[0], size=SIZE // 2))
     with pytest.raises(Refused):
         here.node.move(machine, there.node)
     assert here.node.power(machine.id) is (Power.on if on else Power.off)
-    tpm, variables = kept(here, machine)
+    tpm, variables = firmware_state(here, machine)
     assert (tpm, len(variables)) == (before[0], len(before[1]))
     if not on:  # while it is on the firmware goes on writing
         assert variables == before[1]
@@ -154,7 +154,7 @@ def test_what_came_of_a_machine_that_did_not_is_dropped(pair, machine):
     _, there = pair
     there.node.define(machine)
     there.node.start(machine.id)
-    settled(there, machine)
+    settled_state(there, machine)
     there.node.power_off(machine.id)
     there.node.drop_arrival(machine.id, [(POOL, machine.disks[0].name)], machine.name)
     assert there.left(machine) != []  # the node has the machine: it is the machine's own

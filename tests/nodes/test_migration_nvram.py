@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from tests.nodes.test_migration_firmware import kept, machine, pair, secure_boot, settled, switched_off  # noqa: F401
+from tests.nodes.test_migration_firmware import firmware_state, machine, pair, secure_boot, settled_state, switch_off  # noqa: F401
 from worker.nodes.base import Power
 
 pytestmark = pytest.mark.guest
@@ -15,16 +15,16 @@ MARK = b"written by a test"
 def test_a_machine_that_runs_takes_the_variables_of_its_firmware_with_it(pair, machine):  # noqa: F811
     """The firmware goes on writing meanwhile: what it has is known by a mark that it does not touch."""
     here, there = pair
-    switched_off(here, machine)
+    switch_off(here, machine)
     with here.variables(machine).open("r+b") as file:
         file.seek(-len(MARK), os.SEEK_END)
         file.write(MARK)
     here.node.start(machine.id)
-    tpm, variables = settled(here, machine)
+    tpm, variables = settled_state(here, machine)
     assert variables.endswith(MARK)
     here.node.move(machine, there.node)
     assert there.node.power(machine.id) is Power.on
-    moved_tpm, moved = settled(there, machine)
+    moved_tpm, moved = settled_state(there, machine)
     assert (moved_tpm == tpm, moved.endswith(MARK)) == (True, True)
     assert here.left(machine) == []
     there.node.power_off(machine.id)

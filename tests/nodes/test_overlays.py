@@ -6,20 +6,20 @@ import pytest
 from tests.nodes.test_contract import (  # noqa: F401  (fixtures)
     POOL,
     agent_answers,
+    assert_same_power,
     blank,
     booted,
+    disk_sizes,
     guest,
     lab,
     libvirt_lab,
     new_disk,
     new_machine,
     node,
-    power,
     simulated_lab,
-    sizes,
-    until,
+    wait_until,
 )
-from worker.nodes.base import Disk, GiB, Missing, Power, Refused, overlay_of
+from worker.nodes.base import Disk, GiB, Missing, Power, Refused, overlay_name
 
 
 def write(node, machine, path, text):
@@ -37,8 +37,8 @@ def test_a_dropped_overlay_takes_its_changes_with_it(lab, node, guest):
     [disk] = guest.disks
     write(node, guest, "/root/kept", "before")
     for _ in range(2):
-        node.lay_overlays(guest.id, [disk])
-        assert overlay_of(disk.name) in sizes(node)
+        node.create_overlays(guest.id, [disk])
+        assert overlay_name(disk.name) in disk_sizes(node)
     write(node, guest, "/root/kept", "after")
     write(node, guest, "/root/new", "after")
     with pytest.raises(Refused):
@@ -46,14 +46,14 @@ def test_a_dropped_overlay_takes_its_changes_with_it(lab, node, guest):
     node.power_off(guest.id)
     node.define(guest)
     node.start(guest.id)
-    until(lambda: agent_answers(node, guest.id))
+    wait_until(lambda: agent_answers(node, guest.id))
     assert read(node, guest, "/root/new") == "after"
     node.power_off(guest.id)
     for _ in range(2):
         lab.reach().drop_overlay(guest.id, disk.pool, disk.name)
-        assert overlay_of(disk.name) not in sizes(node)
+        assert overlay_name(disk.name) not in disk_sizes(node)
     node.start(guest.id)
-    until(lambda: agent_answers(node, guest.id))
+    wait_until(lambda: agent_answers(node, guest.id))
     assert read(node, guest, "/root/kept") == "before"
     assert read(node, guest, "/root/new") is None
 
@@ -62,17 +62,17 @@ def test_a_merged_overlay_leaves_its_changes_in_the_disk(lab, node, guest):
     """FRG-18: committing; on a running guest, and on a machine that went off meanwhile."""
     [disk] = guest.disks
     for text, off in (("first", False), ("second", True)):
-        node.lay_overlays(guest.id, [disk])
+        node.create_overlays(guest.id, [disk])
         write(node, guest, "/root/merged", text)
         if off:
             node.power_off(guest.id)
         lab.reach().merge_overlay(guest.id, disk.pool, disk.name, lambda done, total: None)
         node.merge_overlay(guest.id, disk.pool, disk.name)
-        assert overlay_of(disk.name) not in sizes(node)
-        assert power(node, guest.id) == (Power.off if off else Power.on)
+        assert overlay_name(disk.name) not in disk_sizes(node)
+        assert assert_same_power(node, guest.id) == (Power.off if off else Power.on)
     node.define(guest)
     node.start(guest.id)
-    until(lambda: agent_answers(node, guest.id))
+    wait_until(lambda: agent_answers(node, guest.id))
     assert read(node, guest, "/root/merged") == "second"
 
 
@@ -88,14 +88,14 @@ def test_overlays_of_several_disks_are_laid_together_or_not_at_all(node, new_mac
     disks = new_disk(), new_disk()
     machine = new_machine(disks=disks)
     with pytest.raises(Refused):
-        node.lay_overlays(machine.id, disks)
+        node.create_overlays(machine.id, disks)
     node.start(machine.id)
     with pytest.raises(Missing):
-        node.lay_overlays(machine.id, [disks[0], Disk(POOL, "never-made", GiB)])
-    assert not [name for name in sizes(node) if name in {overlay_of(disk.name) for disk in disks}]
-    node.lay_overlays(machine.id, disks[1:])
-    node.lay_overlays(machine.id, disks)
+        node.create_overlays(machine.id, [disks[0], Disk(POOL, "never-made", GiB)])
+    assert not [name for name in disk_sizes(node) if name in {overlay_name(disk.name) for disk in disks}]
+    node.create_overlays(machine.id, disks[1:])
+    node.create_overlays(machine.id, disks)
     for disk in disks:
-        assert overlay_of(disk.name) in sizes(node)
+        assert overlay_name(disk.name) in disk_sizes(node)
         node.merge_overlay(machine.id, POOL, disk.name)
-    assert power(node, machine.id) == Power.on
+    assert assert_same_power(node, machine.id) == Power.on

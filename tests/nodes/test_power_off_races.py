@@ -18,7 +18,7 @@ class Domain:
         return self.looks >= 0
 
 
-def failing(times):
+def fail_times(times):
     """A change that fails so many times, and how often it was made."""
     made = []
 
@@ -33,7 +33,7 @@ def failing(times):
 
 @pytest.mark.parametrize("looks", [1, 3])
 def test_a_change_is_made_again_when_the_machine_turned_off(looks):
-    change, made = failing(1)
+    change, made = fail_times(1)
     assert errors.repeat_when_off(Domain(looks), change) == "done"
     assert made == [1, 2]
 
@@ -42,14 +42,14 @@ def test_a_change_is_made_again_when_the_machine_turned_off(looks):
 def test_other_faults_are_raised(monkeypatch, looks):
     """Of a machine that was off before, and of one that stays on."""
     monkeypatch.setattr(errors, "POWER_OFF_NOTICED_SECONDS", 0.05)
-    change, made = failing(1)
+    change, made = fail_times(1)
     with pytest.raises(libvirt.libvirtError):
         errors.repeat_when_off(Domain(looks), change)
     assert made == [1]
 
 
 def test_a_second_fault_is_raised():
-    change, made = failing(2)
+    change, made = fail_times(2)
     with pytest.raises(libvirt.libvirtError):
         errors.repeat_when_off(Domain(1), change)
     assert made == [1, 2]

@@ -3,31 +3,31 @@
 import socket
 import struct
 
-from consoles.rfb import response
+from consoles.rfb import encrypt_challenge
 
 UPDATE = 0
 """The message that brings a part of the picture."""
 
 
-def signed_in(endpoint, password):
+def connect_signed_in(endpoint, password):
     """The connection after the server's first words about the picture, or None when the password is wrong."""
     connection = socket.create_connection((endpoint.host, endpoint.port), timeout=20)
-    assert take(connection, 12) == b"RFB 003.008\n"
+    assert read_exactly(connection, 12) == b"RFB 003.008\n"
     connection.sendall(b"RFB 003.008\n")
-    assert take(connection, take(connection, 1)[0]) == b"\2"
+    assert read_exactly(connection, read_exactly(connection, 1)[0]) == b"\2"
     connection.sendall(b"\2")
-    connection.sendall(response(password, take(connection, 16)))
-    if take(connection, 4) != b"\0\0\0\0":
+    connection.sendall(encrypt_challenge(password, read_exactly(connection, 16)))
+    if read_exactly(connection, 4) != b"\0\0\0\0":
         connection.close()
         return None
     connection.sendall(b"\1")
-    *_, length = struct.unpack(">HH16sI", take(connection, 24))
-    take(connection, length)
+    *_, length = struct.unpack(">HH16sI", read_exactly(connection, 24))
+    read_exactly(connection, length)
     return connection
 
 
-def admitted(endpoint, password):
-    connection = signed_in(endpoint, password)
+def is_admitted(endpoint, password):
+    connection = connect_signed_in(endpoint, password)
     if connection is None:
         return False
     connection.close()
@@ -38,10 +38,10 @@ def shows_a_picture(connection):
     """Asks for the top left pixel, uncompressed."""
     connection.sendall(struct.pack(">BBHi", 2, 0, 1, 0))
     connection.sendall(struct.pack(">BBHHHH", 3, 0, 0, 0, 1, 1))
-    return take(connection, 1)[0] == UPDATE
+    return read_exactly(connection, 1)[0] == UPDATE
 
 
-def take(connection, count):
+def read_exactly(connection, count):
     data = b""
     while len(data) < count:
         more = connection.recv(count - len(data))

@@ -22,36 +22,36 @@ from panel.services import (
     volume_plans,
     workers,
 )
-from tests.test_pages import PART
+from tests.test_pages import PARTIAL_HEADERS
 from worker.nodes.base import Machine
 
-STRANGER = "7c9e6679-7425-40de-944b-e07fc1f90ae7"
+UNMANAGED_ID = "7c9e6679-7425-40de-944b-e07fc1f90ae7"
 
 
 @pytest.fixture(autouse=True)
 def two_workers(monkeypatch):
-    monkeypatch.setattr(workers, "alive", lambda: 2)
+    monkeypatch.setattr(workers, "count_alive", lambda: 2)
 
 
 @pytest.fixture
-def page(browse):
+def page(browser_as):
     """The overview as the operator sees it now."""
-    browser = browse("admin")
+    browser = browser_as("admin")
     return lambda: browser.get("/admin").text
 
 
-def attention(text):
+def attention_items(text):
     return re.search(r'aria-label="Needs attention".*?</section>', text, re.DOTALL)[0]
 
 
-def test_every_page_opens(app, browse, cast, work, node):
+def test_every_page_opens(app, browser_as, cast, run_tasks, node):
     """With one of everything, as a whole page and as its part; nothing is styled or scripted inline."""
     deployed, instance = cast.instance(), cast.instance()
     instances.deploy(deployed, image_id=cast.image.id, actor="test")
-    node.define(Machine(STRANGER, "somebody-elses", 1, 256, ()))
+    node.define(Machine(UNMANAGED_ID, "somebody-elses", 1, 256, ()))
     unmanaged_machines.discover(cast.node, actor="test")
     session.commit()
-    work()
+    run_tasks()
     instances.deploy(instance, image_id=cast.image.id, actor="test")
     firewall = security_groups.create(cast.owner, name="web")
     networks = ip_sets.create(cast.owner, name="offices", ip_version="ipv4")
@@ -68,7 +68,7 @@ def test_every_page_opens(app, browse, cast, work, node):
         "iso_id": iso.id,
         "account_id": cast.owner.id,
         "hypervisor_id": cast.node.id,
-        "machine_id": STRANGER,
+        "machine_id": UNMANAGED_ID,
         "storage_id": session.scalar(select(Storage.id)),
         "group_id": cast.location.id,
         "plan_id": cast.plan.id,
@@ -76,7 +76,7 @@ def test_every_page_opens(app, browse, cast, work, node):
         "image_id": cast.image.id,
         "subnet_id": session.scalar(select(Subnet.id)),
         "task_id": session.scalar(select(Task.id)),
-        "entry_id": audit.refused_sign_in("owner@example.com", ip="203.0.113.9", action="sign_in.start").id,
+        "entry_id": audit.add_failed_sign_in("owner@example.com", ip="203.0.113.9", action="sign_in.start").id,
     }
     ids |= {"address_id": instance.addresses[0].id, "tab": "settings", "set_id": networks.id}
     ids |= {"slug": "nginx", "deployment_id": app_in_guest.id}
@@ -88,7 +88,7 @@ def test_every_page_opens(app, browse, cast, work, node):
     facts = {"name": "before", "status": "available", "cpu_cores": 1, "ram": 512, "disk_ids": []}
     session.add(Snapshot(instance_id=deployed.id, **facts))
     session.commit()
-    opened, browser = 0, browse("admin")
+    opened, browser = 0, browser_as("admin")
     for rule in app.url_map.iter_rules():
         if rule.rule.startswith("/admin") and "GET" in rule.methods and not rule.rule.endswith("/secrets"):
             known = ids | others.get(rule.endpoint.partition(".")[0], {})
@@ -100,13 +100,13 @@ def test_every_page_opens(app, browse, cast, work, node):
             answer = browser.get(address)
             assert answer.status_code == 200, address
             assert not re.search(r'\son\w+="|\sstyle="|javascript:', answer.text), address
-            assert browser.get(address, headers=PART).status_code == 200, address
+            assert browser.get(address, headers=PARTIAL_HEADERS).status_code == 200, address
             opened += 1
     assert opened > 25
 
 
-def test_every_list_opens_when_it_is_empty(app, browse, cast):
-    browser = browse("admin")
+def test_every_list_opens_when_it_is_empty(app, browser_as, cast):
+    browser = browser_as("admin")
     for table in ("instances", "tasks"):
         assert "yet" in browser.get(f"/admin/{table}").text
     for rule in app.url_map.iter_rules():
@@ -118,7 +118,7 @@ def test_every_list_opens_when_it_is_empty(app, browse, cast):
 def test_a_quiet_platform_says_so(page, cast):
     session.get(Hypervisor, cast.node.id).seen_at = clock.now()  # the cast was seen when the tests began
     session.commit()
-    assert "Every hypervisor answers, and nothing failed today." in attention(page())
+    assert "Every hypervisor answers, and nothing failed today." in attention_items(page())
 
 
 def test_what_needs_attention_comes_worst_first(page, cast):
@@ -129,7 +129,7 @@ def test_what_needs_attention_comes_worst_first(page, cast):
     lost.lost, lost.last_error = True, "The machine is missing."
     node.status, node.status_detail = "down", "No route to host"
     session.commit()
-    shown = attention(page())
+    shown = attention_items(page())
     order = ["node-1 is down", f"{lost.name} is missing", "is nearly full", "1 unknown machine on node-1"]
     assert sorted(order, key=shown.index) == order
     assert "No route to host" in shown
@@ -140,20 +140,20 @@ def test_what_needs_attention_comes_worst_first(page, cast):
 def test_a_node_that_nobody_looks_at_is_stale(page, cast, monkeypatch):
     later = clock.now() + timedelta(minutes=2)
     monkeypatch.setattr(clock, "now", lambda: later)
-    assert "node-1 was not looked at for a while" in attention(page())
+    assert "node-1 was not looked at for a while" in attention_items(page())
 
 
 @pytest.mark.parametrize(("alive", "words"), [(0, "Tasks wait until one runs"), (None, "Redis does not answer")])
 def test_no_worker_is_the_worst(page, monkeypatch, alive, words):
-    monkeypatch.setattr(overview, "workers_alive", lambda: alive)
-    assert words in attention(page())
+    monkeypatch.setattr(overview, "count_workers", lambda: alive)
+    assert words in attention_items(page())
 
 
 def test_a_location_without_addresses(page, cast):
-    for address in session.scalars(subnets.free(session.scalar(select(Subnet).where(Subnet.family == 4)))):
+    for address in session.scalars(subnets.select_free(session.scalar(select(Subnet).where(Subnet.family == 4)))):
         address.reserved = address.ip != "10.9.0.9"
     session.commit()
-    shown = attention(page())
+    shown = attention_items(page())
     assert "Laboratory is running out of IPv4 addresses" in shown
     assert "1 address left" in shown
 
@@ -161,47 +161,47 @@ def test_a_location_without_addresses(page, cast):
 def test_failures_of_today_and_not_of_last_week(page, cast, monkeypatch):
     for days in (0, 7):
         moment = clock.now() - timedelta(days=days)
-        monkeypatch.setattr("panel.core.db.uuid7", lambda moment=moment: id_of(moment))
+        monkeypatch.setattr("panel.core.db.uuid7", lambda moment=moment: id_at(moment))
         task, _ = instances.deploy(cast.instance(), image_id=cast.image.id, actor="test")
         monkeypatch.undo()
-        monkeypatch.setattr(workers, "alive", lambda: 2)
+        monkeypatch.setattr(workers, "count_alive", lambda: 2)
         task.status, task.error, task.finished_at = "failed", f"{days} days ago", moment
     session.commit()
     text = page()
-    assert "1 task failed today" in attention(text)
+    assert "1 task failed today" in attention_items(text)
     assert "0 days ago" in text
     assert "7 days ago" not in text
 
 
-def id_of(moment):
+def id_at(moment):
     """An id as it is made at that moment."""
-    return overview.first_id(moment) + str(uuid7())[13:]
+    return overview.make_first_id(moment) + str(uuid7())[13:]
 
 
 def test_capacity_is_what_is_promised_of_what_there_is(page, cast):
     cast.instance()
     node = session.get(Hypervisor, cast.node.id)
     assert f"1 of {node.cpu_cores * 4:d} cores" in page()
-    room = next(room for room in overview.capacity() if room.group.id == cast.location.id)
-    assert (room.nodes, room.up, room.instances, room.ram_promised, room.storage_promised) == (1, 1, 1, 512, 10)
+    room = next(room for room in overview.list_capacities() if room.group.id == cast.location.id)
+    assert (room.nodes, room.up, room.instances, room.ram_allocated, room.storage_allocated) == (1, 1, 1, 512, 10)
 
 
 def test_a_new_installation_is_told_what_comes_next(page, cast):
     session.delete(session.get(Storage, session.get(Hypervisor, cast.node.id).storages[0].id))
     session.delete(session.get(Hypervisor, cast.node.id))
     session.commit()
-    shown = attention(page())
+    shown = attention_items(page())
     assert "Add a hypervisor" in shown
     assert "Add a location" not in shown
 
 
-def test_states_are_counted(page, cast, work):
+def test_states_are_counted(page, cast, run_tasks):
     made = [cast.instance() for _ in range(3)]
     instances.deploy(made[0], image_id=cast.image.id, actor="test")
     session.commit()
-    work()
-    assert overview.states()["running"] == 1
-    assert overview.states()["pending"] == session.query(Instance).count() - 1 == 2
+    run_tasks()
+    assert overview.count_states()["running"] == 1
+    assert overview.count_states()["pending"] == session.query(Instance).count() - 1 == 2
     assert "/admin/instances?state=running" in page()
 
 

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from tests.instances.test_pages import deployed
-from tests.test_pages import PART
+from tests.instances.test_pages import create_deployed
+from tests.test_pages import PARTIAL_HEADERS
 
 
 @pytest.mark.parametrize(
@@ -17,21 +17,21 @@ from tests.test_pages import PART
         ("admin", "/admin/customers/{outsider}/delete"),
     ],
 )
-def test_a_wrong_name_is_an_error_at_its_field(browse, cast, work, who, path):
-    instance = deployed(cast, work)
+def test_a_wrong_name_is_an_error_at_its_field(browser_as, cast, run_tasks, who, path):
+    instance = create_deployed(cast, run_tasks)
     path = path.format(instance=instance.id, node=cast.node.id, outsider=cast.outsider.id)
-    answer = browse(who).post(path, data={"typed": "nonsense"}, headers=PART)
+    answer = browser_as(who).post(path, data={"typed": "nonsense"}, headers=PARTIAL_HEADERS)
     error = json.loads(answer.headers["HX-Trigger"])["field-error"]
     assert list(error) == ["typed"]
     assert "toast-line" not in answer.text
-    whole = browse(who).post(path, data={"typed": "nonsense"})
+    whole = browser_as(who).post(path, data={"typed": "nonsense"})
     assert whole.status_code == 422
     assert error["typed"] in whole.text.replace("&#39;", "'")
 
 
-def test_hints_of_the_api_name_the_route_of_the_area(browse, cast, work):
+def test_hints_of_the_api_name_the_route_of_the_area(browser_as, cast, run_tasks):
     """Finding m28: operators were shown the customers' route."""
-    instance = deployed(cast, work)
+    instance = create_deployed(cast, run_tasks)
     for who, area, route in (("owner", "", "/api/instance/"), ("admin", "/admin", "/api/v1/instance/")):
-        page = browse(who).get(f"{area}/instances/{instance.id}/apps").text
+        page = browser_as(who).get(f"{area}/instances/{instance.id}/apps").text
         assert f"<code>POST {route}{instance.id}/docker" in page

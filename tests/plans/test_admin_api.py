@@ -6,7 +6,7 @@ from panel.core.db import session
 from panel.models import Plan, PlanGroup
 from panel.services import catalog
 
-UNKNOWN = "0199c0a8-0000-7000-8000-000000000000"
+UNKNOWN_ID = "0199c0a8-0000-7000-8000-000000000000"
 PLANS, GROUPS = "/api/v1/instance/plans", "/api/v1/cloud-service/plan-groups"
 SIZE = {"cpu_cores": 2, "ram": 2048, "storage": 20}
 
@@ -16,21 +16,21 @@ def group(cast):
     return cast.plan.plan_group_id
 
 
-def test_a_plan_is_added_and_sold(as_, cast, group):
-    answer = as_("admin", "POST", PLANS, json={"plan_group_id": group, "name": "M", "price": 8.25, **SIZE})
+def test_a_plan_is_added_and_sold(api_as, cast, group):
+    answer = api_as("admin", "POST", PLANS, json={"plan_group_id": group, "name": "M", "price": 8.25, **SIZE})
     assert answer.status_code == 200
     plan = answer.json["data"]
     assert (plan["price"], plan["ipv4"], plan["enabled"], plan["plan_group"]["name"]) == (8.25, 1, True, "standard")
-    offered = as_("owner", "GET", f"/api/cloud-service/location/{cast.location.id}/plan-group/{group}/plans").json
+    offered = api_as("owner", "GET", f"/api/cloud-service/location/{cast.location.id}/plan-group/{group}/plans").json
     assert plan["id"] in [each["id"] for each in offered]
-    as_("admin", "PATCH", f"/api/v1/instance/plan/{plan['id']}", json={"enabled": False})
-    offered = as_("owner", "GET", f"/api/cloud-service/location/{cast.location.id}/plan-group/{group}/plans").json
+    api_as("admin", "PATCH", f"/api/v1/instance/plan/{plan['id']}", json={"enabled": False})
+    offered = api_as("owner", "GET", f"/api/cloud-service/location/{cast.location.id}/plan-group/{group}/plans").json
     assert plan["id"] not in [each["id"] for each in offered]
 
 
-WRONG = {
+INVALID_FIELDS = {
     "name": ["", "S", "x" * 65, None],
-    "plan_group_id": [UNKNOWN, None, 5],
+    "plan_group_id": [UNKNOWN_ID, None, 5],
     "cpu_cores": [0, 513, "2", 1.5, True],
     "ram": [63, -1],
     "storage": [0],
@@ -40,78 +40,78 @@ WRONG = {
 }
 
 
-@pytest.mark.parametrize("field", WRONG)
-def test_wrong_values_are_refused_by_name(as_, group, field):
+@pytest.mark.parametrize("field", INVALID_FIELDS)
+def test_wrong_values_are_refused_by_name(api_as, group, field):
     """ERR-07"""
-    for value in WRONG[field]:
+    for value in INVALID_FIELDS[field]:
         body = {"plan_group_id": group, "name": "M", **SIZE, field: value}
-        answer = as_("admin", "POST", PLANS, json=body)
+        answer = api_as("admin", "POST", PLANS, json=body)
         assert (answer.status_code, answer.json["errors"].keys()) == (422, {field}), value
     assert session.query(Plan).count() == 1
 
 
-def test_a_machine_keeps_the_size_it_was_made_with(as_, cast):
+def test_a_machine_keeps_the_size_it_was_made_with(api_as, cast):
     instance = cast.instance()
     path = f"/api/v1/instance/plan/{cast.plan.id}"
-    data = as_("admin", "PATCH", path, json={"ram": 4096}).json["data"]
+    data = api_as("admin", "PATCH", path, json={"ram": 4096}).json["data"]
     assert (data["ram"], data["cpu_cores"], data["name"]) == (4096, cast.plan.cpu_cores, "S")
-    assert as_("admin", "GET", f"/api/v1/instance/{instance.id}").json["data"]["ram"] == 512
+    assert api_as("admin", "GET", f"/api/v1/instance/{instance.id}").json["data"]["ram"] == 512
 
 
-def test_a_plan_that_is_used_stays(as_, cast, group):
+def test_a_plan_that_is_used_stays(api_as, cast, group):
     cast.instance()
-    refused = as_("admin", "DELETE", f"/api/v1/instance/plan/{cast.plan.id}")
+    refused = api_as("admin", "DELETE", f"/api/v1/instance/plan/{cast.plan.id}")
     assert (refused.status_code, "Turn it off" in refused.json["message"]) == (409, True)
-    refused = as_("admin", "DELETE", f"/api/v1/cloud-service/plan-group/{group}")
+    refused = api_as("admin", "DELETE", f"/api/v1/cloud-service/plan-group/{group}")
     assert (refused.status_code, "Plans belong" in refused.json["message"]) == (409, True)
 
 
-def test_what_is_not_used_goes(as_):
-    group = as_("admin", "POST", GROUPS, json={"name": "old"}).json["data"]["id"]
-    plan = as_("admin", "POST", PLANS, json={"plan_group_id": group, "name": "M", **SIZE}).json["data"]["id"]
+def test_what_is_not_used_goes(api_as):
+    group = api_as("admin", "POST", GROUPS, json={"name": "old"}).json["data"]["id"]
+    plan = api_as("admin", "POST", PLANS, json={"plan_group_id": group, "name": "M", **SIZE}).json["data"]["id"]
     for path in (f"/api/v1/instance/plan/{plan}", f"/api/v1/cloud-service/plan-group/{group}"):
-        assert as_("admin", "DELETE", path).status_code == 200
-        assert as_("admin", "GET", path).status_code == 404
+        assert api_as("admin", "DELETE", path).status_code == 200
+        assert api_as("admin", "GET", path).status_code == 404
 
 
-def test_a_plan_moves_to_another_group(as_, cast):
-    other = as_("admin", "POST", GROUPS, json={"name": "other"}).json["data"]["id"]
-    as_("admin", "POST", PLANS, json={"plan_group_id": other, "name": "S", **SIZE})
+def test_a_plan_moves_to_another_group(api_as, cast):
+    other = api_as("admin", "POST", GROUPS, json={"name": "other"}).json["data"]["id"]
+    api_as("admin", "POST", PLANS, json={"plan_group_id": other, "name": "S", **SIZE})
     path = f"/api/v1/instance/plan/{cast.plan.id}"
-    taken = as_("admin", "PATCH", path, json={"plan_group_id": other})
+    taken = api_as("admin", "PATCH", path, json={"plan_group_id": other})
     assert (taken.status_code, taken.json["errors"].keys()) == (422, {"name"})
-    moved = as_("admin", "PATCH", path, json={"plan_group_id": other, "name": "T"})
+    moved = api_as("admin", "PATCH", path, json={"plan_group_id": other, "name": "T"})
     assert moved.json["data"]["plan_group"]["name"] == "other"
 
 
-def test_a_plan_group_is_offered_where_it_is_said(as_, cast):
-    made = as_("admin", "POST", GROUPS, json={"name": "gpu", "hypervisor_groups": [cast.location.id], "position": 3})
+def test_a_plan_group_is_offered_where_it_is_said(api_as, cast):
+    made = api_as("admin", "POST", GROUPS, json={"name": "gpu", "hypervisor_groups": [cast.location.id], "position": 3})
     assert made.json["data"]["display_name"] == "gpu"
     path = f"/api/v1/cloud-service/plan-group/{made.json['data']['id']}"
     here = f"/api/v1/cloud-service/location/{cast.location.id}/plan-groups"
-    assert [group["name"] for group in as_("admin", "GET", here).json["data"]] == ["standard", "gpu"]
-    data = as_("admin", "PATCH", path, json={"hypervisor_groups": []}).json["data"]
+    assert [group["name"] for group in api_as("admin", "GET", here).json["data"]] == ["standard", "gpu"]
+    data = api_as("admin", "PATCH", path, json={"hypervisor_groups": []}).json["data"]
     assert (data["hypervisor_groups"], data["position"]) == ([], 3)
-    assert [group["name"] for group in as_("admin", "GET", here).json["data"]] == ["standard"]
-    wrong = as_("admin", "PATCH", path, json={"hypervisor_groups": [UNKNOWN]})
+    assert [group["name"] for group in api_as("admin", "GET", here).json["data"]] == ["standard"]
+    wrong = api_as("admin", "PATCH", path, json={"hypervisor_groups": [UNKNOWN_ID]})
     assert (wrong.status_code, wrong.json["errors"].keys()) == (422, {"hypervisor_groups"})
-    assert as_("admin", "PATCH", path, json={"name": "standard"}).status_code == 422
-    assert as_("admin", "GET", f"{path}/plans").json["data"] == []
+    assert api_as("admin", "PATCH", path, json={"name": "standard"}).status_code == 422
+    assert api_as("admin", "GET", f"{path}/plans").json["data"] == []
 
 
-def test_a_location_is_its_group(as_, cast):
-    data = as_("admin", "GET", f"/api/v1/cloud-service/location/{cast.location.id}").json["data"]
+def test_a_location_is_its_group(api_as, cast):
+    data = api_as("admin", "GET", f"/api/v1/cloud-service/location/{cast.location.id}").json["data"]
     assert (data["display_name"], data["is_available"], data["enabled"]) == ("Laboratory", True, True)
-    as_("admin", "PATCH", f"/api/v1/hypervisor/{cast.node.id}", json={"locked": True})
-    assert as_("admin", "GET", "/api/v1/cloud-service/locations").json["data"][0]["is_available"] is False
+    api_as("admin", "PATCH", f"/api/v1/hypervisor/{cast.node.id}", json={"locked": True})
+    assert api_as("admin", "GET", "/api/v1/cloud-service/locations").json["data"][0]["is_available"] is False
 
 
 @pytest.mark.parametrize("path", [PLANS, GROUPS])
-def test_a_list_takes_the_same_queries_for_many_rows(as_, cast, queries, path):
-    as_("admin", "GET", path)
+def test_a_list_takes_the_same_queries_for_many_rows(api_as, cast, queries, path):
+    api_as("admin", "GET", path)
     session.expunge_all()
     queries.clear()
-    as_("admin", "GET", path)
+    api_as("admin", "GET", path)
     few = len(queries)
     for number in range(30):
         group = catalog.create_plan_group(name=f"g{number}", hypervisor_groups=[session.merge(cast.location)])
@@ -119,12 +119,12 @@ def test_a_list_takes_the_same_queries_for_many_rows(as_, cast, queries, path):
     session.commit()
     session.expunge_all()
     queries.clear()
-    assert len(as_("admin", "GET", path).json["data"]) == 31
+    assert len(api_as("admin", "GET", path).json["data"]) == 31
     assert len(queries) == few
 
 
 @pytest.mark.parametrize("path", ["instance/plan", "cloud-service/plan-group", "cloud-service/location"])
-def test_an_unknown_id_is_not_found(as_, path):
+def test_an_unknown_id_is_not_found(api_as, path):
     """ENV-10"""
-    assert as_("admin", "GET", f"/api/v1/{path}/{UNKNOWN}").status_code == 404
+    assert api_as("admin", "GET", f"/api/v1/{path}/{UNKNOWN_ID}").status_code == 404
     assert session.query(PlanGroup).count() == 1

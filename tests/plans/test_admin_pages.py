@@ -5,15 +5,15 @@ import pytest
 from panel.core.db import session
 from panel.models import Plan, PlanGroup
 from panel.services import catalog
-from tests.test_pages import PART
+from tests.test_pages import PARTIAL_HEADERS
 
 PLANS, GROUPS = "/admin/plans", "/admin/plan-groups"
 SIZE = {"cpu_cores": "2", "ram": "2048", "storage": "20", "price": "8.25"}
 
 
 @pytest.fixture
-def operator(browse):
-    return browse("admin")
+def operator(browser_as):
+    return browser_as("admin")
 
 
 def test_a_plan_is_added_changed_and_removed(operator, cast):
@@ -25,7 +25,7 @@ def test_a_plan_is_added_changed_and_removed(operator, cast):
     assert 'value="8.25"' in page
     assert operator.post(f"{PLANS}/{plan.id}", data={"price": "9", "enabled": "false"}).status_code == 303
     assert (float(plan.price), plan.enabled, plan.ram) == (9, False, 2048)
-    assert operator.post(f"{PLANS}/{plan.id}/on", headers=PART).headers["HX-Trigger"] == "changed"
+    assert operator.post(f"{PLANS}/{plan.id}/on", headers=PARTIAL_HEADERS).headers["HX-Trigger"] == "changed"
     assert plan.enabled
     assert operator.post(f"{PLANS}/{plan.id}/delete").status_code == 303
     assert session.get(Plan, plan.id) is None

@@ -16,20 +16,20 @@ from http.client import HTTPException
 import psutil
 import pytest
 
-PATIENCE = 240
+WAIT_TIMEOUT_SECONDS = 240
 """Seconds until a test stops waiting. Never what a test measures."""
 
 
-def wait_for(true, what):
-    until = time.monotonic() + PATIENCE
+def wait_until(condition, what):
+    until = time.monotonic() + WAIT_TIMEOUT_SECONDS
     while time.monotonic() < until:
-        if found := true():
+        if found := condition():
             return found
         time.sleep(0.1)
     raise AssertionError(f"waited in vain for {what}")
 
 
-def free_port():
+def find_free_port():
     """Below those that the system gives to connections, so that none of them takes it before the server does."""
     while True:
         port = 20_000 + secrets.randbelow(12_000)
@@ -41,13 +41,13 @@ def free_port():
 class Installation:
     def __init__(self, data_dir, **settings):
         self.data_dir = data_dir
-        self.bind = f"127.0.0.1:{free_port()}"
+        self.bind = f"127.0.0.1:{find_free_port()}"
         self.url = f"http://{self.bind}"
         self.env = {name: value for name, value in os.environ.items() if not name.startswith("PANEL_")}
         self.env |= {"PANEL_DATA_DIR": str(data_dir), "PANEL_BIND": self.bind, "PANEL_PUBLIC_URL": self.url, **settings}
         self.running = []
 
-    def panel(self, *words, status=0):
+    def run_panel(self, *words, status=0):
         """Runs a command to its end and returns what it wrote; only to standard output when it succeeded. There is
         nobody who could answer what it asks."""
         nobody = {"stdin": subprocess.DEVNULL, "capture_output": True, "text": True}
@@ -70,7 +70,7 @@ class Installation:
 
     def up(self):
         process = self.start("up")
-        wait_for(lambda: "The panel is ready" in self.log() or process.poll() is not None, "the ready message")
+        wait_until(lambda: "The panel is ready" in self.log() or process.poll() is not None, "the ready message")
         assert process.poll() is None, self.log()
         return process
 
@@ -80,7 +80,7 @@ class Installation:
             return [child for child in self.running[-1].children() if name in " ".join(child.cmdline())]
         return []
 
-    def everything(self):
+    def all_processes(self):
         """The background processes and all that they started."""
         found = []
         for process in self.running:
@@ -108,7 +108,7 @@ class Installation:
         return False
 
     def end(self):
-        for process in self.everything():
+        for process in self.all_processes():
             with suppress(psutil.NoSuchProcess):
                 process.kill()
 
@@ -139,33 +139,33 @@ class Customer:
 
     def finished(self, task):
         """The task, once it has ended well."""
-        ended = wait_for(lambda: (row := self.task(task))["status"] in ("completed", "failed") and row, "the task")
+        ended = wait_until(lambda: (row := self.task(task))["status"] in ("completed", "failed") and row, "the task")
         assert ended["status"] == "completed", ended
         return ended
 
 
 @pytest.fixture(scope="session")
-def fresh(tmp_path_factory):
+def fresh_installation(tmp_path_factory):
     """An installation that was set up and never ran, and a token of its customer."""
     made = Installation(tmp_path_factory.mktemp("fresh"))
-    made.panel("setup", "--simulated")
-    return made, made.panel("token", "user", "--email", "customer@example.com").strip()
+    made.run_panel("setup", "--simulated")
+    return made, made.run_panel("token", "user", "--email", "customer@example.com").strip()
 
 
 @pytest.fixture
-def settings():
+def installation_settings():
     """Further settings of the installation."""
     return {}
 
 
 @pytest.fixture
-def installation(tmp_path, fresh, settings):
-    shutil.copytree(fresh[0].data_dir, tmp_path, dirs_exist_ok=True)
-    made = Installation(tmp_path, **{"PANEL_WEB_WORKERS": "1", "PANEL_WORKERS": "1"} | settings)
+def installation(tmp_path, fresh_installation, installation_settings):
+    shutil.copytree(fresh_installation[0].data_dir, tmp_path, dirs_exist_ok=True)
+    made = Installation(tmp_path, **{"PANEL_WEB_WORKERS": "1", "PANEL_WORKERS": "1"} | installation_settings)
     yield made
     made.end()
 
 
 @pytest.fixture
-def customer(installation, fresh):
-    return Customer(installation, fresh[1])
+def customer(installation, fresh_installation):
+    return Customer(installation, fresh_installation[1])

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from panel.core.data_files import find_exposed
-from tests.processes.conftest import Customer, Installation, wait_for
+from tests.processes.conftest import Customer, Installation, wait_until
 from tests.support import postgres
 
 pytestmark = pytest.mark.processes
@@ -15,87 +15,87 @@ PASSPHRASE = "correct horse battery staple"
 
 
 @pytest.fixture
-def words(tmp_path_factory):
+def backup_arguments(tmp_path_factory):
     file = tmp_path_factory.mktemp("operator") / "passphrase"
     file.write_text(PASSPHRASE + "\n")
     return file.with_name("panel.backup"), ("--passphrase-file", str(file))
 
 
-def test_the_move_to_another_machine(installation, customer, words, tmp_path_factory):
-    file, passphrase = words
+def test_the_move_to_another_machine(installation, customer, backup_arguments, tmp_path_factory):
+    file, passphrase = backup_arguments
     installation.up()
     instance, task = customer.deploy()
     customer.finished(task)
-    made = installation.panel("backup", "create", str(file), *passphrase)
+    made = installation.run_panel("backup", "create", str(file), *passphrase)
     assert "simulated.qcow2  sha256" in made
     assert file.stat().st_mode & 0o777 == 0o600
     secret_key = (installation.data_dir / "secret_key").read_bytes()
     assert secret_key not in file.read_bytes()
-    assert "is whole" in installation.panel("backup", "verify", str(file), *passphrase)
-    assert "runs already" in installation.panel("backup", "restore", str(file), *passphrase, status=1)
+    assert "is whole" in installation.run_panel("backup", "verify", str(file), *passphrase)
+    assert "runs already" in installation.run_panel("backup", "restore", str(file), *passphrase, status=1)
     installation.end()
 
     other = Installation(tmp_path_factory.mktemp("other"), PANEL_WEB_WORKERS="1", PANEL_WORKERS="1")
     try:
-        restored = other.panel("backup", "restore", str(file), *passphrase)
+        restored = other.run_panel("backup", "restore", str(file), *passphrase)
         assert "Copy to" in restored
         assert (other.data_dir / "secret_key").read_bytes() == secret_key
         assert sorted(path.name for path in other.data_dir.iterdir() if path.name.startswith(".")) == []
         moved = Customer(other, customer.token)
         other.start("web")
-        wait_for(other.answers, "the web server")
+        wait_until(other.answers, "the web server")
         assert moved.call("GET", f"/api/instance/{instance}")["id"] == instance
         assert moved.call("POST", "/api/projects", {"name": "After the move"})["success"]
-        assert "Secret key: opens what the database has encrypted" in other.panel("doctor", status=1)
+        assert "Secret key: opens what the database has encrypted" in other.run_panel("doctor", status=1)
     finally:
         other.end()
 
 
-def test_nothing_is_replaced_unasked_and_nothing_by_halves(installation, words):
-    file, passphrase = words
-    installation.panel("backup", "create", str(file), *passphrase)
-    assert "exists already" in installation.panel("backup", "create", str(file), *passphrase, status=1)
+def test_nothing_is_replaced_unasked_and_nothing_by_halves(installation, backup_arguments):
+    file, passphrase = backup_arguments
+    installation.run_panel("backup", "create", str(file), *passphrase)
+    assert "exists already" in installation.run_panel("backup", "create", str(file), *passphrase, status=1)
     before = (installation.data_dir / "secret_key").read_bytes()
-    assert "--force" in installation.panel("backup", "restore", str(file), *passphrase, status=1)
+    assert "--force" in installation.run_panel("backup", "restore", str(file), *passphrase, status=1)
     broken = file.with_name("broken")
     broken.write_bytes(file.read_bytes()[:-20])
     for command in ("verify", "restore"):
         options = ("--force",) if command == "restore" else ()
-        assert "damaged" in installation.panel("backup", command, str(broken), *passphrase, *options, status=1)
+        assert "damaged" in installation.run_panel("backup", command, str(broken), *passphrase, *options, status=1)
     assert (installation.data_dir / "secret_key").read_bytes() == before
     (installation.data_dir / "restore-in-progress").write_text("")
-    assert "interrupted" in installation.panel("image", "list", status=1)
-    assert "Restored" in installation.panel("backup", "restore", str(file), *passphrase, "--force")
-    assert "simulated" in installation.panel("image", "list")
+    assert "interrupted" in installation.run_panel("image", "list", status=1)
+    assert "Restored" in installation.run_panel("backup", "restore", str(file), *passphrase, "--force")
+    assert "simulated" in installation.run_panel("image", "list")
 
 
-def test_a_file_that_cannot_be_used_is_named(installation, words):
+def test_a_file_that_cannot_be_used_is_named(installation, backup_arguments):
     """Finding of the second acceptance: a missing file or directory is a sentence, not a traceback."""
-    passphrase, directory = words[1], words[0].parent / "missing"
+    passphrase, directory = backup_arguments[1], backup_arguments[0].parent / "missing"
     missing = str(directory / "backup")
     for command, status in (("create", 1), ("verify", 2), ("restore", 2)):
-        output = installation.panel("backup", command, missing, *passphrase, status=status)
+        output = installation.run_panel("backup", command, missing, *passphrase, status=status)
         assert "Traceback" not in output
         assert str(directory) in output
 
 
-def test_the_same_on_postgresql(words, tmp_path):
-    file, passphrase = words
-    with postgres.server() as first:
+def test_the_same_on_postgresql(backup_arguments, tmp_path):
+    file, passphrase = backup_arguments
+    with postgres.run_server() as first:
         source = Installation(tmp_path / "first", PANEL_DATABASE_URL=first)
-        source.panel("setup", "--simulated")
-        made = source.panel("backup", "create", str(file), *passphrase)
+        source.run_panel("setup", "--simulated")
+        made = source.run_panel("backup", "create", str(file), *passphrase)
         assert "postgresql" in made
-        assert "is whole" in source.panel("backup", "verify", str(file), *passphrase)
-        images = source.panel("image", "list")
-    with postgres.server() as second:
+        assert "is whole" in source.run_panel("backup", "verify", str(file), *passphrase)
+        images = source.run_panel("image", "list")
+    with postgres.run_server() as second:
         target = Installation(tmp_path / "second", PANEL_DATABASE_URL=second)
-        target.panel("backup", "restore", str(file), *passphrase)
-        assert target.panel("image", "list") == images
-        assert target.panel("db", "upgrade") == ""
-        assert "--force" in target.panel("backup", "restore", str(file), *passphrase, status=1)
-        target.panel("backup", "restore", str(file), *passphrase, "--force")
-        assert target.panel("image", "list") == images
+        target.run_panel("backup", "restore", str(file), *passphrase)
+        assert target.run_panel("image", "list") == images
+        assert target.run_panel("db", "upgrade") == ""
+        assert "--force" in target.run_panel("backup", "restore", str(file), *passphrase, status=1)
+        target.run_panel("backup", "restore", str(file), *passphrase, "--force")
+        assert target.run_panel("image", "list") == images
 
 
 def test_a_key_that_is_lost_is_noticed_everywhere(installation):
@@ -104,14 +104,14 @@ def test_a_key_that_is_lost_is_noticed_everywhere(installation):
     words = key.read_text()
     key.unlink()
     for command in ("up", "web", "worker", "schedule", "console", "doctor"):
-        assert "No new key was made" in installation.panel(command, status=1), command
+        assert "No new key was made" in installation.run_panel(command, status=1), command
     assert not key.exists()
     key.write_text("another key that is as long as it must be for a panel")
     for command in ("up", "web", "worker", "schedule", "console"):
-        assert "The secret key is wrong" in installation.panel(command, status=1), command
-    assert "WRONG Secret key: The secret key is wrong" in installation.panel("doctor", status=1)
+        assert "The secret key is wrong" in installation.run_panel(command, status=1), command
+    assert "WRONG Secret key: The secret key is wrong" in installation.run_panel("doctor", status=1)
     key.write_text(words)
-    installation.panel("db", "upgrade")
+    installation.run_panel("db", "upgrade")
 
 
 def test_a_database_of_an_unknown_version(installation):
@@ -119,7 +119,7 @@ def test_a_database_of_an_unknown_version(installation):
     with sqlite3.connect(installation.data_dir / "panel.db") as database:
         database.execute("update alembic_version set version_num = '382ff56878d3'")
     for command in (("db", "upgrade"), ("db", "check"), ("up",), ("web",), ("worker",), ("schedule",), ("console",)):
-        said = installation.panel(*command, status=1)
+        said = installation.run_panel(*command, status=1)
         assert "cannot use the database" in said, command
         assert "Traceback" not in said, command
 
@@ -129,10 +129,10 @@ def test_files_are_the_users_alone(installation):
     (installation.data_dir / "panel.db").chmod(0o644)
     (installation.data_dir / "images").chmod(0o755)
     installation.data_dir.chmod(0o755)
-    assert "WRONG Files" in installation.panel("doctor", status=1)
+    assert "WRONG Files" in installation.run_panel("doctor", status=1)
     installation.up()
     assert find_exposed(installation.data_dir) == []
     for name in ("panel.db", "panel.db-wal", "secret_key", "redis.sock", "consoles.sock", "images", "simulated"):
         assert (installation.data_dir / name).stat().st_mode & 0o077 == 0, name
     assert installation.data_dir.stat().st_mode & 0o777 == 0o700
-    assert "All is well." in installation.panel("doctor")
+    assert "All is well." in installation.run_panel("doctor")

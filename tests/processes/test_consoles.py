@@ -9,14 +9,14 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from tests.processes.conftest import Customer, Installation, wait_for
-from tests.support.console_client import Closed, Viewer
-from tests.support.redis_server import Redis
+from tests.processes.conftest import Customer, Installation, wait_until
+from tests.support.console_client import ConsoleClient, WebSocketClosed
+from tests.support.redis_server import RedisServer
 from worker.nodes import NodeSpec, connect
 
 pytestmark = pytest.mark.processes
 
-NO_PICTURE = "This is a simulated machine: it has no picture."
+NO_PICTURE_MESSAGE = "This is a simulated machine: it has no picture."
 
 
 class Site:
@@ -26,7 +26,7 @@ class Site:
         self.at, self.customer, self.parts = installation, customer, {}
         for name in ("web", "worker", "schedule", "console"):
             self.start(name)
-        wait_for(installation.ready, "the web server and a worker")
+        wait_until(installation.ready, "the web server and a worker")
         self.instance, task = customer.deploy()
         customer.finished(task)
         with sqlite3.connect(installation.data_dir / "panel.db") as database:
@@ -48,31 +48,31 @@ class Site:
         seat = self.connect(minted["url"])
         try:
             return seat.sign_in(minted["password"])
-        except Closed as closed:
+        except WebSocketClosed as closed:
             return closed.reason
 
     def connect(self, address):
         host, _, port = self.at.bind.partition(":")
         parts = urlsplit(address)
-        seat = Viewer(socket.create_connection((host, int(port)), 30), "binary")
+        seat = ConsoleClient(socket.create_connection((host, int(port)), 30), "binary")
         assert seat.request(f"{parts.path}?{parts.query}", host=parts.netloc) == 101
         return seat
 
 
 @pytest.fixture(scope="module")
 def redis(tmp_path_factory):
-    made = Redis(tmp_path_factory.mktemp("redis"))
+    made = RedisServer(tmp_path_factory.mktemp("redis"))
     yield made
     made.kill()
 
 
 @pytest.fixture(scope="module")
-def site(tmp_path_factory, fresh, redis):
+def site(tmp_path_factory, fresh_installation, redis):
     directory = tmp_path_factory.mktemp("site")
-    shutil.copytree(fresh[0].data_dir, directory, dirs_exist_ok=True)
+    shutil.copytree(fresh_installation[0].data_dir, directory, dirs_exist_ok=True)
     settings = {"PANEL_REDIS_URL": redis.url, "PANEL_PUBLIC_URL": "http://panel.example.com", "PANEL_WEB_WORKERS": "1"}
     made = Installation(directory, **settings)
-    yield Site(made, Customer(made, fresh[1]))
+    yield Site(made, Customer(made, fresh_installation[1]))
     made.end()
 
 
@@ -83,7 +83,7 @@ def test_a_screen_that_was_minted_without_redis_opens_when_it_is_back(site, redi
     with ThreadPoolExecutor() as pool:
         told = pool.submit(site.screen, minted)
         redis.start()
-        assert told.result() == NO_PICTURE
+        assert told.result() == NO_PICTURE_MESSAGE
 
 
 def test_a_shell_that_is_minted_without_redis_is_there_when_it_is_back(site, redis):
@@ -98,20 +98,20 @@ def test_a_shell_that_is_minted_without_redis_is_there_when_it_is_back(site, red
 def test_a_worker_that_dies_while_it_prepares_a_screen_is_replaced(site):
     site.node.fault("console", "slow", 1, 600)
     minted = site.mint("console")
-    wait_for(lambda: not site.node.faults(), "the call")
+    wait_until(lambda: not site.node.faults(), "the call")
     site.kill("worker")
     begun = site.at.log("worker").count("worker_started")
     site.start("worker")
-    wait_for(lambda: site.at.log("worker").count("worker_started") > begun, "the second one")
-    assert site.screen(minted) == NO_PICTURE
+    wait_until(lambda: site.at.log("worker").count("worker_started") > begun, "the second one")
+    assert site.screen(minted) == NO_PICTURE_MESSAGE
 
 
 def test_a_console_process_that_is_replaced_opens_what_was_minted_before(site):
     minted = site.mint("console")
     site.kill("console")
     site.start("console")
-    wait_for(lambda: site.at.log("console").count("consoles_started") == 2, "the second one")
-    assert site.screen(minted) == NO_PICTURE
+    wait_until(lambda: site.at.log("console").count("consoles_started") == 2, "the second one")
+    assert site.screen(minted) == NO_PICTURE_MESSAGE
 
 
 def test_a_node_that_is_cut_off_is_said_and_opens_consoles_again_when_it_is_back(site):
@@ -123,5 +123,5 @@ def test_a_node_that_is_cut_off_is_said_and_opens_consoles_again_when_it_is_back
     site.node.fault("console", "silent")
     assert site.screen(site.mint("console")) == "The hypervisor does not answer."
     site.node.clear()
-    wait_for(lambda: site.screen(site.mint("console")) == NO_PICTURE, "the node to be tried again")
+    wait_until(lambda: site.screen(site.mint("console")) == NO_PICTURE_MESSAGE, "the node to be tried again")
     assert site.mint("ssh")["token"]

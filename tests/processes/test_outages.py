@@ -13,7 +13,7 @@ import psutil
 import pytest
 
 from panel.core import database_probe
-from tests.processes.conftest import Customer, Installation, wait_for
+from tests.processes.conftest import Customer, Installation, wait_until
 from tests.support import postgres
 
 pytestmark = pytest.mark.processes
@@ -24,7 +24,7 @@ FULL_DISK_MIB = 12
 def test_a_write_waits_for_a_held_database_and_is_then_refused(installation, customer):
     """A5, F5: another process holds SQLite's write lock."""
     installation.start("web")
-    wait_for(installation.answers, "the web server")
+    wait_until(installation.answers, "the web server")
     database = sqlite3.connect(installation.data_dir / "panel.db", isolation_level=None)
     database.execute("begin immediate")
     status, answer = installation.call("POST", "/api/projects", {"name": "Fleet"}, customer.token)
@@ -46,43 +46,43 @@ def crash(directory):
 
 def test_postgresql_is_stopped_and_started_again(tmp_path):
     """F5: requests, workers, schedule and console go on without a restart."""
-    with postgres.server() as address:
+    with postgres.run_server() as address:
         directory = Path(address.rpartition("=")[2])
         installation = Installation(
             tmp_path, PANEL_DATABASE_URL=address, PANEL_WEB_WORKERS="1", PANEL_WORKERS="1", PANEL_SECRET_KEY="k" * 40
         )
         try:
-            installation.panel("setup", "--simulated")
-            token = installation.panel("token", "user", "--email", "customer@example.com").strip()
+            installation.run_panel("setup", "--simulated")
+            token = installation.run_panel("token", "user", "--email", "customer@example.com").strip()
             customer = Customer(installation, token)
             installation.up()
-            before = {process.pid for process in installation.everything()}
+            before = {process.pid for process in installation.all_processes()}
             crash(directory)
             write = lambda: installation.call("POST", "/api/projects", {"name": "Fleet"}, customer.token)  # noqa: E731
             status, answer = write()
             assert (status, answer["success"]) == (503, False)
-            assert wait_for(lambda: installation.call("GET", "/readyz")[0] == 503, "the truth")
+            assert wait_until(lambda: installation.call("GET", "/readyz")[0] == 503, "the truth")
             assert installation.call("GET", "/readyz")[1]["parts"]["database"] != "ok"
-            with restarted(directory):
-                wait_for(installation.ready, "all to be ready again")
+            with restart_server(directory):
+                wait_until(installation.ready, "all to be ready again")
                 assert write()[0] == 200
                 customer.finished(customer.deploy()[1])
-                assert {process.pid for process in installation.everything()} == before
+                assert {process.pid for process in installation.all_processes()} == before
                 assert "Traceback" not in installation.log()
         finally:
             installation.end()
 
 
 @contextmanager
-def restarted(directory):
-    owner = postgres.unprivileged() | {"cwd": directory, "stdin": subprocess.DEVNULL}
+def restart_server(directory):
+    owner = postgres.unprivileged_options() | {"cwd": directory, "stdin": subprocess.DEVNULL}
     options = ["-k", directory, "-c", "listen_addresses=", "-c", "fsync=off"]
     with (directory / "log").open("a") as log:
         process = subprocess.Popen(
-            [postgres.programs() / "postgres", "-D", directory / "data", *options], stderr=log, stdout=log, **owner
+            [postgres.find_programs() / "postgres", "-D", directory / "data", *options], stderr=log, stdout=log, **owner
         )
     try:
-        postgres.answers(process, directory)
+        postgres.is_ready(process, directory)
         yield
     finally:
         process.send_signal(signal.SIGINT)
@@ -97,7 +97,7 @@ def test_a_full_disk(tmp_path):
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def fill(directory):
+def fill_disk(directory):
     """Take what room the disk has left, so that nothing can be written any more."""
     with (directory / "filler").open("wb", buffering=0) as file:
         try:
@@ -116,15 +116,15 @@ def try_a_full_disk(directory):
     subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={FULL_DISK_MIB}m", "tmpfs", directory], check=True)
     installation = Installation(directory, PANEL_WEB_WORKERS="1")
     try:
-        installation.panel("db", "upgrade")
-        installation.panel("user", "create", "--email", "ada@example.com", "--password", "a long test password")
-        token = installation.panel("token", "user", "--email", "ada@example.com").strip()
+        installation.run_panel("db", "upgrade")
+        installation.run_panel("user", "create", "--email", "ada@example.com", "--password", "a long test password")
+        token = installation.run_panel("token", "user", "--email", "ada@example.com").strip()
         installation.start("web")
-        wait_for(installation.answers, "the web server")
+        wait_until(installation.answers, "the web server")
         names = (f"Fleet {number}" for number in range(100))
         write = lambda: installation.call("POST", "/api/projects", {"name": next(names)}, token)  # noqa: E731
         assert write()[0] == 200
-        fill(directory)
+        fill_disk(directory)
         answers = [write() for _ in range(20)]
         refused = [answer for status, answer in answers if status == 503]
         assert refused, answers
@@ -132,10 +132,10 @@ def try_a_full_disk(directory):
         assert all("Nothing was changed" in answer["message"] for answer in refused)
         time.sleep(database_probe.PROBE_INTERVAL_SECONDS + 2)
         assert "disk full" in installation.call("GET", "/readyz")[1]["parts"]["database"]
-        assert "WRONG Data" in installation.panel("doctor", status=1)
+        assert "WRONG Data" in installation.run_panel("doctor", status=1)
         (directory / "filler").unlink()
         assert write()[0] == 200
-        wait_for(lambda: installation.call("GET", "/readyz")[1]["parts"]["database"] == "ok", "the truth")
+        wait_until(lambda: installation.call("GET", "/readyz")[1]["parts"]["database"] == "ok", "the truth")
         assert "Traceback" not in installation.log("web")
     finally:
         installation.end()

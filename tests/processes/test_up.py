@@ -8,14 +8,14 @@ from concurrent.futures import ThreadPoolExecutor
 import psutil
 import pytest
 
-from panel.supervisor import TOGETHER
-from tests.processes.conftest import wait_for
+from panel.supervisor import SIGNAL_DEBOUNCE_SECONDS
+from tests.processes.conftest import wait_until
 
 pytestmark = pytest.mark.processes
 
 
 @pytest.fixture
-def settings():
+def installation_settings():
     """As many workers as there are where nobody says how many."""
     return {"PANEL_WORKERS": "2"}
 
@@ -28,7 +28,7 @@ def test_it_serves_works_and_stops(installation, customer):
     instance, task = customer.deploy()
     customer.finished(task)
     assert customer.call("GET", f"/api/instance/{instance}")["state"] == "running"
-    everything = installation.everything()
+    everything = installation.all_processes()
     up.send_signal(signal.SIGTERM)
     assert up.wait(60) == 0
     assert [process for process in everything if process.is_running()] == []
@@ -36,10 +36,10 @@ def test_it_serves_works_and_stops(installation, customer):
 
 def test_a_second_one_is_refused(installation):
     installation.up()
-    assert "All is well." in installation.panel("doctor")
-    assert "runs already" in installation.panel("up", status=1)
+    assert "All is well." in installation.run_panel("doctor")
+    assert "runs already" in installation.run_panel("up", status=1)
     installation.env["PANEL_DATA_DIR"] += "/other"
-    assert f"Something listens on {installation.bind} already" in installation.panel("up", status=1)
+    assert f"Something listens on {installation.bind} already" in installation.run_panel("up", status=1)
 
 
 def test_a_stop_finishes_the_request_under_way(installation, customer):
@@ -49,26 +49,26 @@ def test_a_stop_finishes_the_request_under_way(installation, customer):
     with database, ThreadPoolExecutor() as pool:
         database.execute("begin immediate")
         request = pool.submit(customer.call, "POST", "/api/ssh-key/generate", {"name": "late", "algorithm": "ed25519"})
-        wait_for(lambda: accepted(installation), "the request to arrive")
+        wait_until(lambda: has_client_connection(installation), "the request to arrive")
         up.send_signal(signal.SIGTERM)
-        wait_for(lambda: "web_stopping" in installation.log(), "the web server to be asked")
+        wait_until(lambda: "web_stopping" in installation.log(), "the web server to be asked")
         assert not request.done()
         database.execute("rollback")
         assert request.result()["success"]
     assert up.wait(60) == 0
 
 
-def accepted(installation):
+def has_client_connection(installation):
     """Whether a process holds a connection of a client."""
-    sockets = [found for process in installation.everything() for found in process.net_connections("tcp")]
+    sockets = [found for process in installation.all_processes() for found in process.net_connections("tcp")]
     return any(found.status == psutil.CONN_ESTABLISHED for found in sockets)
 
 
 def test_a_stop_finishes_the_task_in_hand(installation, customer):
     up = installation.up()
-    installation.panel("node", "fault", "simulated", "create_disk", "slow", "--seconds", "5")
+    installation.run_panel("node", "fault", "simulated", "create_disk", "slow", "--seconds", "5")
     _, task = customer.deploy()
-    wait_for(lambda: customer.task(task)["stage"] == "Creating the disk", "the task to be at work")
+    wait_until(lambda: customer.task(task)["stage"] == "Creating the disk", "the task to be at work")
     up.send_signal(signal.SIGTERM)
     assert up.wait(60) == 0
     with sqlite3.connect(installation.data_dir / "panel.db") as database:
@@ -78,13 +78,13 @@ def test_a_stop_finishes_the_task_in_hand(installation, customer):
 
 def test_a_second_signal_hurries(installation, customer):
     up = installation.up()
-    installation.panel("node", "fault", "simulated", "create_disk", "slow", "--seconds", "600")
+    installation.run_panel("node", "fault", "simulated", "create_disk", "slow", "--seconds", "600")
     _, task = customer.deploy()
-    wait_for(lambda: customer.task(task)["stage"] == "Creating the disk", "the task to be at work")
-    everything = installation.everything()
+    wait_until(lambda: customer.task(task)["stage"] == "Creating the disk", "the task to be at work")
+    everything = installation.all_processes()
     up.send_signal(signal.SIGTERM)
-    wait_for(lambda: "worker_finishes" in installation.log(), "the workers to be asked")
-    time.sleep(TOGETHER)
+    wait_until(lambda: "worker_finishes" in installation.log(), "the workers to be asked")
+    time.sleep(SIGNAL_DEBOUNCE_SECONDS)
     up.send_signal(signal.SIGTERM)
     up.wait(60)
     assert [process for process in everything if process.is_running()] == []
@@ -95,17 +95,17 @@ def test_parts_that_are_killed_come_back_and_work_goes_on(installation, customer
     for name, program in (("web", "panel.cli web"), ("schedule", "schedule"), ("redis", "redis-server")):
         (killed,) = installation.parts(program)
         killed.kill()
-        wait_for(lambda: not killed.is_running() and installation.parts(program), name)  # noqa: B023  (called at once)
+        wait_until(lambda: not killed.is_running() and installation.parts(program), name)  # noqa: B023  (called at once)
         assert f"part={name}" in installation.log()
-    wait_for(installation.ready, "all to be ready again")
+    wait_until(installation.ready, "all to be ready again")
     customer.finished(customer.deploy()[1])
 
 
 def test_a_task_survives_the_death_of_its_worker(installation, customer):
     installation.up()
-    installation.panel("node", "fault", "simulated", "create_disk", "slow", "--seconds", "600", "--count", "1")
+    installation.run_panel("node", "fault", "simulated", "create_disk", "slow", "--seconds", "600", "--count", "1")
     _, task = customer.deploy()
-    wait_for(lambda: customer.task(task)["stage"] == "Creating the disk", "the task to be at work")
+    wait_until(lambda: customer.task(task)["stage"] == "Creating the disk", "the task to be at work")
     workers = installation.parts("panel.cli worker")
     assert len(workers) == 2
     for worker in workers:
@@ -117,7 +117,7 @@ def test_a_task_survives_the_death_of_its_worker(installation, customer):
 
 def test_no_part_outlives_a_supervisor_that_was_killed(installation):
     up = installation.up()
-    everything = installation.everything()
+    everything = installation.all_processes()
     up.kill()
     up.wait()
     assert psutil.wait_procs(everything, 60)[1] == []

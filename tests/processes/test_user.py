@@ -4,7 +4,7 @@ import sqlite3
 
 import pytest
 
-from tests.processes.conftest import free_port
+from tests.processes.conftest import find_free_port
 
 pytestmark = pytest.mark.processes
 EMAIL = ("--email", "customer@example.com")
@@ -13,12 +13,12 @@ FACTORS = "select two_factor_at, totp_step from accounts where email = 'customer
 
 
 @pytest.fixture
-def settings():
-    return {"PANEL_MAIL_URL": f"smtp://127.0.0.1:{free_port()}"}
+def installation_settings():
+    return {"PANEL_MAIL_URL": f"smtp://127.0.0.1:{find_free_port()}"}
 
 
 @pytest.fixture
-def sql(installation):
+def query_database(installation):
     """Asks the installation's database."""
 
     def ask(question, *values):
@@ -28,26 +28,26 @@ def sql(installation):
     return ask
 
 
-def test_a_lost_password_and_lost_factors(installation, sql):
-    sql("update accounts set two_factor_at = '2026-01-01 00:00:00', totp_step = 5")
-    sql(f"{CODE} from accounts where email = 'customer@example.com'", "2026-01-01 00:00:00")
-    before = sql("select password_hash from accounts where email = 'customer@example.com'")
-    installation.panel("user", "password", *EMAIL, "--password", "another long password")
-    assert sql("select password_hash from accounts where email = 'customer@example.com'") != before
-    assert sql(FACTORS) == ("2026-01-01 00:00:00", 5)
-    installation.panel("user", "reset-factors", *EMAIL)
-    assert sql(FACTORS) == (None, None)
-    assert sql("select count(*) from recovery_codes") == (0,)
-    assert sql("select count(*) from mails") == (2,)
+def test_a_lost_password_and_lost_factors(installation, query_database):
+    query_database("update accounts set two_factor_at = '2026-01-01 00:00:00', totp_step = 5")
+    query_database(f"{CODE} from accounts where email = 'customer@example.com'", "2026-01-01 00:00:00")
+    before = query_database("select password_hash from accounts where email = 'customer@example.com'")
+    installation.run_panel("user", "password", *EMAIL, "--password", "another long password")
+    assert query_database("select password_hash from accounts where email = 'customer@example.com'") != before
+    assert query_database(FACTORS) == ("2026-01-01 00:00:00", 5)
+    installation.run_panel("user", "reset-factors", *EMAIL)
+    assert query_database(FACTORS) == (None, None)
+    assert query_database("select count(*) from recovery_codes") == (0,)
+    assert query_database("select count(*) from mails") == (2,)
 
 
-def test_what_is_done_there_stands_in_the_audit_log(installation, sql):
-    installation.panel("user", "create", "--email", "new@example.com", "--password", "another long password")
-    installation.panel("user", "reset-factors", *EMAIL)
+def test_what_is_done_there_stands_in_the_audit_log(installation, query_database):
+    installation.run_panel("user", "create", "--email", "new@example.com", "--password", "another long password")
+    installation.run_panel("user", "reset-factors", *EMAIL)
     token = ("--ip", "127.0.0.1", "--name", "billing", "--description", "")
-    installation.panel("token", "billing", *token)
-    installation.panel("token", "list")
-    found = sql(
+    installation.run_panel("token", "billing", *token)
+    installation.run_panel("token", "list")
+    found = query_database(
         "select group_concat(action || ' ' || object_type || ' ' || object_name, ', ') from"
         " (select * from audit where person = 'command line' and person_kind = 'command_line' order by id)"
         " where action != 'panel.token.user'"  # the customer's, made with the installation
@@ -59,5 +59,5 @@ def test_what_is_done_there_stands_in_the_audit_log(installation, sql):
 
 
 def test_nobody_is_told(installation):
-    said = installation.panel("user", "reset-factors", "--email", "nobody@example.com", status=1)
+    said = installation.run_panel("user", "reset-factors", "--email", "nobody@example.com", status=1)
     assert "Nobody has the email address" in said

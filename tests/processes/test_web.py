@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from tests.processes.conftest import wait_for
+from tests.processes.conftest import wait_until
 from tests.server.conftest import Connection
 
 pytestmark = pytest.mark.processes
@@ -63,13 +63,13 @@ def p99(address, path, token, seconds):
     return statistics.quantiles(taken, n=100)[98]
 
 
-def test_a_thousand_slow_clients_delay_nobody(installation, fresh):
+def test_a_thousand_slow_clients_delay_nobody(installation, fresh_installation):
     """Issue 12.1, finding F1. Ten of them held all threads before."""
     installation.start("web")
-    wait_for(installation.answers, "the web server")
+    wait_until(installation.answers, "the web server")
     host, _, port = installation.bind.partition(":")
     address, paths = (host, int(port)), ("/healthz", "/api/instances")
-    measure = lambda seconds: {path: p99(address, path, fresh[1], seconds) for path in paths}  # noqa: E731
+    measure = lambda seconds: {path: p99(address, path, fresh_installation[1], seconds) for path in paths}  # noqa: E731
     measure(1)  # what is done once
     for _ in range(ATTEMPTS):
         idle = measure(3)
@@ -108,4 +108,4 @@ def test_the_product_serves_at_a_path(installation):
         finally:
             connection.close()
 
-    wait_for(answers, "the web server")
+    wait_until(answers, "the web server")

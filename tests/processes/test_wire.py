@@ -8,16 +8,16 @@ from contextlib import suppress
 
 import pytest
 
-from panel.app import LARGEST_BODY
-from tests.processes.conftest import wait_for
+from panel.app import MAX_BODY_BYTES
+from tests.processes.conftest import wait_until
 
 pytestmark = pytest.mark.processes
 
-AT_ONCE_SECONDS = 5
+ANSWER_TIMEOUT_SECONDS = 5
 """Below each of the server's own timeouts."""
 
 POST = b"POST /api/ssh-keys HTTP/1.1\r\nHost: x\r\n"
-BROKEN = {
+BROKEN_REQUESTS = {
     "no request at all": b"GARBAGE\r\n\r\n",
     "the greeting of TLS": bytes.fromhex("16030100a5010000a10303") + b"\x00" * 200,
     "bytes that are no text in the path": b"GET /api/instance/\xff\xfe\x80 HTTP/1.1\r\nHost: x\r\n\r\n",
@@ -36,7 +36,7 @@ BROKEN = {
     "a length that is no number": POST + b"Content-Length: abc\r\n\r\n",
     "a coding that is none": POST + b"Transfer-Encoding: nosuch\r\n\r\n",
 }
-ODD = {
+ODD_REQUESTS = {
     "NUL in the path": (b"GET /api/instance/%00 HTTP/1.1\r\nHost: x\r\n\r\n", 404),
     "an address instead of a path": (b"GET http://evil.example/api/connect HTTP/1.1\r\nHost: x\r\n\r\n", 401),
     "a host that is none": (b"GET /api/connect HTTP/1.1\r\nHost: a b/\\\xff\r\n\r\n", 400),
@@ -48,21 +48,21 @@ ODD = {
 @pytest.fixture
 def web(installation):
     installation.start("web")
-    wait_for(installation.answers, "the web server")
+    wait_until(installation.answers, "the web server")
     yield installation
-    wait_for(installation.answers, "the web server that goes on")
+    wait_until(installation.answers, "the web server that goes on")
     assert "Traceback" not in installation.log("web")
     assert "WORKER TIMEOUT" not in installation.log("web")
 
 
-def connected(web):
+def connect_socket(web):
     host, _, port = web.bind.partition(":")
     return socket.create_connection((host, int(port)), timeout=60)
 
 
-def say(web, sent, *more):
+def send_bytes(web, sent, *more):
     """What the server answers until it hangs up or goes on to wait."""
-    with connected(web) as line:
+    with connect_socket(web) as line:
         heard = b""
         with suppress(ConnectionError):  # it may hang up while we are still speaking
             for part in (sent, *more):
@@ -73,24 +73,24 @@ def say(web, sent, *more):
     return heard
 
 
-def status(heard):
+def status_of(heard):
     return int(heard.split(b" ", 2)[1]) if heard else None
 
 
-def test_what_is_no_request(web):
-    for what, sent in BROKEN.items():
-        heard = say(web, sent)
-        assert heard == b"" or 400 <= status(heard) < 500 or status(heard) in (501, 505), (what, heard[:300])
-    for what, (sent, expected) in ODD.items():
-        heard = say(web, sent)
-        assert status(heard) == expected, (what, heard[:500])
+def test_malformed_http_requests_are_refused(web):
+    for what, sent in BROKEN_REQUESTS.items():
+        heard = send_bytes(web, sent)
+        assert heard == b"" or 400 <= status_of(heard) < 500 or status_of(heard) in (501, 505), (what, heard[:300])
+    for what, (sent, expected) in ODD_REQUESTS.items():
+        heard = send_bytes(web, sent)
+        assert status_of(heard) == expected, (what, heard[:500])
         assert b"evil" not in heard
     process = web.running[0]
     assert process.is_running()
     assert "request_refused" not in web.log("web")  # nobody fills the logs with what is no request
 
 
-REFUSED = {
+REFUSED_HEADERS = {
     b"A: " + b"a" * 9000: 431,
     b"Authorization: Bearer " + b"a" * 60_000: 431,
     b"\r\n".join([b"A: b"] * 150): 431,
@@ -105,21 +105,21 @@ REFUSED = {
 @pytest.mark.parametrize("start", ["/api/v1/auth", "/api/v1/nosuch?a=b", "http://x/api/v1/auth"])
 def test_under_api_v1_also_what_cannot_be_read_is_refused_in_an_envelope(web, start):
     """ENV-03, ERR-12: by a server that never asked the application."""
-    for header, expected in REFUSED.items():
-        heard = say(web, b"POST %s HTTP/1.1\r\nHost: x\r\n%s\r\n\r\n" % (start.encode(), header))
+    for header, expected in REFUSED_HEADERS.items():
+        heard = send_bytes(web, b"POST %s HTTP/1.1\r\nHost: x\r\n%s\r\n\r\n" % (start.encode(), header))
         head, _, body = heard.partition(b"\r\n\r\n")
-        assert status(heard) == expected, (header[:40], heard[:300])
+        assert status_of(heard) == expected, (header[:40], heard[:300])
         assert b"x-api-envelope: v1" in head.lower()
         found = json.loads(body)
         assert (found.keys(), found["success"]) == ({"success", "message"}, False)
-    assert status(say(web, b"GET %s?%s HTTP/1.1\r\n\r\n" % (start.encode(), b"a" * 5000))) == 414
+    assert status_of(send_bytes(web, b"GET %s?%s HTTP/1.1\r\n\r\n" % (start.encode(), b"a" * 5000))) == 414
 
 
 def test_programs_of_customers_get_json_and_browsers_a_page(web):
     """ENV-32, ERR-12"""
     for path, kind in (("/api/connect", b"application/json"), ("/version", b"application/json"), ("/", b"text/html")):
-        heard = say(web, b"GET %s HTTP/1.1\r\nHost: x\r\nA: %s\r\n\r\n" % (path.encode(), b"a" * 9000))
-        assert status(heard) == 431
+        heard = send_bytes(web, b"GET %s HTTP/1.1\r\nHost: x\r\nA: %s\r\n\r\n" % (path.encode(), b"a" * 9000))
+        assert status_of(heard) == 431
         assert b"content-type: " + kind in heard.lower()
         assert b"x-api-envelope" not in heard.lower()
 
@@ -128,28 +128,28 @@ def test_programs_of_customers_get_json_and_browsers_a_page(web):
 def test_unknown_methods_are_refused_in_the_dialect_of_the_path(web, method):
     """ERR-12"""
     for path, kind in ((b"/api/instances", b"application/json"), (b"/", b"text/html")):
-        heard = say(web, b"%s %s HTTP/1.1\r\nHost: x\r\n\r\n" % (method, path))
-        assert (status(heard), b"content-type: " + kind in heard.lower()) == (501, True)
-    assert status(say(web, b"PROPFIND /api/instances HTTP/1.1\r\nHost: x\r\n\r\n")) == 405
+        heard = send_bytes(web, b"%s %s HTTP/1.1\r\nHost: x\r\n\r\n" % (method, path))
+        assert (status_of(heard), b"content-type: " + kind in heard.lower()) == (501, True)
+    assert status_of(send_bytes(web, b"PROPFIND /api/instances HTTP/1.1\r\nHost: x\r\n\r\n")) == 405
 
 
-def test_bodies_in_pieces(web, fresh):
-    start = POST + b"Authorization: Bearer %s\r\nTransfer-Encoding: chunked\r\n" % fresh[1].encode()
+def test_request_bodies_in_pieces(web, fresh_installation):
+    start = POST + b"Authorization: Bearer %s\r\nTransfer-Encoding: chunked\r\n" % fresh_installation[1].encode()
     closing = start + b"Connection: close\r\n\r\n"
     good = b'9\r\n{"name": \r\n4\r\n"k"}\r\n0\r\n\r\n'
-    heard = say(web, closing, good)
-    assert (status(heard), b"public_key" in heard, b'"name"' in heard) == (422, True, False)  # the name arrived
-    assert status(say(web, closing, b"zz\r\n{}\r\n0\r\n\r\n")) == 400
-    assert status(say(web, closing, b"5\r\n{}")) == 400  # ends too early
+    heard = send_bytes(web, closing, good)
+    assert (status_of(heard), b"public_key" in heard, b'"name"' in heard) == (422, True, False)  # the name arrived
+    assert status_of(send_bytes(web, closing, b"zz\r\n{}\r\n0\r\n\r\n")) == 400
+    assert status_of(send_bytes(web, closing, b"5\r\n{}")) == 400  # ends too early
     piece = b"10000\r\n" + b" " * 65536 + b"\r\n"
-    assert status(say(web, closing, piece * (LARGEST_BODY // 65536 + 1), b"0\r\n\r\n")) in (413, None)
+    assert status_of(send_bytes(web, closing, piece * (MAX_BODY_BYTES // 65536 + 1), b"0\r\n\r\n")) in (413, None)
 
 
-def test_lengths_that_are_not_true(web, fresh):
-    start = POST + b"Connection: close\r\nAuthorization: Bearer %s\r\n" % fresh[1].encode()
-    assert status(say(web, start + b"Content-Length: 500\r\n\r\n{}")) == 400
-    assert status(say(web, start + b"Content-Length: 1\r\n\r\n{}")) == 400  # half an object
-    assert status(say(web, start + b"Content-Length: 999999999999\r\n\r\n{}")) == 413
+def test_lengths_that_are_not_true(web, fresh_installation):
+    start = POST + b"Connection: close\r\nAuthorization: Bearer %s\r\n" % fresh_installation[1].encode()
+    assert status_of(send_bytes(web, start + b"Content-Length: 500\r\n\r\n{}")) == 400
+    assert status_of(send_bytes(web, start + b"Content-Length: 1\r\n\r\n{}")) == 400  # half an object
+    assert status_of(send_bytes(web, start + b"Content-Length: 999999999999\r\n\r\n{}")) == 413
 
 
 @pytest.mark.parametrize(
@@ -163,24 +163,24 @@ def test_lengths_that_are_not_true(web, fresh):
 )
 def test_those_who_never_finish_hold_nobody_up(web, begun):
     """Finding F1: more of them than there are threads, and others are answered while they wait."""
-    lines = [connected(web) for _ in range(30)]
+    lines = [connect_socket(web) for _ in range(30)]
     for line in lines:
         line.sendall(begun)
     began = time.monotonic()
     assert all(web.answers() for _ in range(10))
-    assert time.monotonic() - began < AT_ONCE_SECONDS
+    assert time.monotonic() - began < ANSWER_TIMEOUT_SECONDS
     for line in lines:
         line.close()
 
 
-def test_many_at_once(web, fresh):
+def test_many_pipelined_connections(web, fresh_installation):
     """Broken and right requests side by side."""
-    broken = list(BROKEN.values())
+    broken = list(BROKEN_REQUESTS.values())
 
     def one(number):
         if number % 2:
-            return web.call("GET", "/api/connect", token=fresh[1])[0]
-        say(web, broken[number % len(broken)])
+            return web.call("GET", "/api/connect", token=fresh_installation[1])[0]
+        send_bytes(web, broken[number % len(broken)])
         return None
 
     with ThreadPoolExecutor(8) as pool:

@@ -1,14 +1,14 @@
 """The profile: who I am."""
 
 
-def test_change_the_profile(browse, cast):
+def test_change_the_profile(browser_as, cast):
     sent = {"first_name": "Ada", "last_name": "", "company_name": "", "timezone": "Europe/Berlin"}
-    assert browse("owner").post("/profile", data=sent).status_code == 303
+    assert browser_as("owner").post("/profile", data=sent).status_code == 303
     assert (cast.owner.name, cast.owner.company_name, cast.owner.timezone) == ("Ada", None, "Europe/Berlin")
 
 
-def test_an_unknown_time_zone(browse, cast):
-    answer = browse("owner").post("/profile", data={"timezone": "Mars/Olympus"})
+def test_an_unknown_time_zone(browser_as, cast):
+    answer = browser_as("owner").post("/profile", data={"timezone": "Mars/Olympus"})
     assert answer.status_code == 422
     assert "Choose a time zone" in answer.text
     assert cast.owner.timezone == "UTC"

@@ -5,7 +5,7 @@ from sqlalchemy import select
 
 from panel.core.db import session
 from panel.models import Instance, Project
-from tests.test_pages import Outline
+from tests.test_pages import HtmlOutline
 
 PROJECTS = "/projects"
 
@@ -18,14 +18,14 @@ def project(cast):
     return made
 
 
-def test_a_project_to_its_end(browse):
-    browser = browse("owner")
+def test_a_project_to_its_end(browser_as):
+    browser = browser_as("owner")
     assert "No project yet" in browser.get(PROJECTS).text
     answer = browser.post(f"{PROJECTS}/new", data={"name": "Web shop", "description": "", "color": "#2fb344"})
     made = session.scalar(select(Project))
     place = f"{PROJECTS}/{made.id}"
     assert (answer.headers["Location"], made.color) == (place, "#2fb344")
-    assert Outline(browser.get(place).text).open == []
+    assert HtmlOutline(browser.get(place).text).open == []
     sent = {"name": "Shop", "description": "All of it", "color": ""}
     assert browser.post(f"{place}/edit", data=sent).status_code == 303
     assert (session.get(Project, made.id).name, session.get(Project, made.id).color) == ("Shop", None)
@@ -35,8 +35,8 @@ def test_a_project_to_its_end(browse):
     assert session.scalar(select(Project)) is None
 
 
-def test_instances_are_added_and_taken_out(browse, cast, project):
-    browser, first, second = browse("owner"), cast.instance(), cast.instance()
+def test_instances_are_added_and_taken_out(browser_as, cast, project):
+    browser, first, second = browser_as("owner"), cast.instance(), cast.instance()
     place = f"{PROJECTS}/{project.id}"
     sent = {"resource_id": [first.id, second.id]}
     assert browser.post(f"{place}/add", data=sent).headers["Location"] == place
@@ -48,28 +48,28 @@ def test_instances_are_added_and_taken_out(browse, cast, project):
     assert "No such instance" in browser.post(f"{PROJECTS}/assign", data=foreign, follow_redirects=True).text
 
 
-def test_an_instance_s_settings_choose_its_project(browse, cast, project):
+def test_an_instance_s_settings_choose_its_project(browser_as, cast, project):
     instance = cast.instance()
-    browser, place = browse("owner"), f"/instances/{instance.id}/settings"
+    browser, place = browser_as("owner"), f"/instances/{instance.id}/settings"
     assert f'<option value="{project.id}"' in browser.get(place).text
     sent = {"resource_type": "instance", "resource_id": instance.id, "project_id": project.id}
     browser.post(f"{PROJECTS}/assign", data=sent)
     assert f'<option value="{project.id}" selected' in browser.get(place).text
 
 
-def test_the_list_of_instances_is_filtered_by_project(browse, cast, project):
+def test_the_list_of_instances_is_filtered_by_project(browser_as, cast, project):
     inside, outside = cast.instance(), cast.instance()
     session.get(Instance, inside.id).project_id = project.id
     session.commit()
-    page = browse("owner").get(f"/instances?project={project.id}").text
+    page = browser_as("owner").get(f"/instances?project={project.id}").text
     assert (inside.id in page, outside.id in page) == (True, False)
     assert 'id="project"' in page
-    assert 'id="project"' not in browse("outsider").get("/instances").text
+    assert 'id="project"' not in browser_as("outsider").get("/instances").text
 
 
-def test_a_viewer_sees_why_nothing_can_be_changed(browse, cast, project):
-    browser = browse("viewer")
+def test_a_viewer_sees_why_nothing_can_be_changed(browser_as, cast, project):
+    browser = browser_as("viewer")
     for path in (PROJECTS, f"{PROJECTS}/{project.id}", f"{PROJECTS}/{project.id}/edit"):
         assert "it needs projects.manage" in browser.get(path).text, path
     assert browser.get(f"{PROJECTS}/new").status_code == 403
-    assert browse("outsider").get(f"{PROJECTS}/{project.id}").status_code == 404
+    assert browser_as("outsider").get(f"{PROJECTS}/{project.id}").status_code == 404

@@ -10,7 +10,7 @@ from panel.core.db import session
 from panel.ratelimit import api_budget, windows
 from panel.services import settings, tokens
 
-UNKNOWN = "0199c0a8-0000-7000-8000-000000000000"
+UNKNOWN_ID = "0199c0a8-0000-7000-8000-000000000000"
 BUDGETS = [
     ("requests", "owner", "/api/connect"),
     ("polls", "owner", "/api/tasks"),
@@ -20,39 +20,41 @@ BUDGETS = [
 
 
 @pytest.fixture
-def most(world):
+def set_limits(rolled_back_app):
     """Sets a limit: `most(requests=3)`."""
     return lambda **limits: settings.update({f"rate_limit_{name}": value for name, value in limits.items()})
 
 
 @pytest.mark.parametrize(("budget", "who", "path"), BUDGETS)
-def test_a_token_has_so_many_a_minute(as_, most, later, budget, who, path):
+def test_a_token_has_so_many_a_minute(api_as, set_limits, advance_time, budget, who, path):
     """ENV-13"""
-    most(**{budget: 3})
-    assert [as_(who, "GET", path).status_code for _ in range(4)] == [200, 200, 200, 429]
-    refused = as_(who, "GET", path)
+    set_limits(**{budget: 3})
+    assert [api_as(who, "GET", path).status_code for _ in range(4)] == [200, 200, 200, 429]
+    refused = api_as(who, "GET", path)
     assert refused.json["message"] == f"Only 3 {budget} a minute are allowed here."
     assert 1 <= int(refused.headers["Retry-After"]) <= 61
-    later(int(refused.headers["Retry-After"]))
-    assert as_(who, "GET", path).status_code == 200
+    advance_time(int(refused.headers["Retry-After"]))
+    assert api_as(who, "GET", path).status_code == 200
 
 
-def test_the_window_slides(as_, most, later):
+def test_the_window_slides(api_as, set_limits, advance_time):
     """No burst of twice the limit around the turn of a minute."""
-    most(requests=10)
-    later(49)  # to the last second of the minute
-    assert [as_("owner", "GET", "/api/connect").status_code for _ in range(10)] == [200] * 10
-    later(2)
-    assert [as_("owner", "GET", "/api/connect").status_code for _ in range(3)] == [200, 429, 429]
-    later(29)
-    assert [as_("owner", "GET", "/api/connect").status_code for _ in range(6)] == [200] * 4 + [429] * 2
+    set_limits(requests=10)
+    advance_time(49)  # to the last second of the minute
+    assert [api_as("owner", "GET", "/api/connect").status_code for _ in range(10)] == [200] * 10
+    advance_time(2)
+    assert [api_as("owner", "GET", "/api/connect").status_code for _ in range(3)] == [200, 429, 429]
+    advance_time(29)
+    assert [api_as("owner", "GET", "/api/connect").status_code for _ in range(6)] == [200] * 4 + [429] * 2
 
 
-def test_every_answer_says_what_is_left(as_, most):
-    most(requests=5)
+def test_every_answer_says_what_is_left(api_as, set_limits):
+    set_limits(requests=5)
     for left, status in ((4, 200), (3, 404), (2, 422)):
-        path, method = {200: ("connect", "GET"), 404: (f"instance/{UNKNOWN}", "GET"), 422: ("ssh-keys", "POST")}[status]
-        answer = as_("owner", method, f"/api/{path}")
+        path, method = {200: ("connect", "GET"), 404: (f"instance/{UNKNOWN_ID}", "GET"), 422: ("ssh-keys", "POST")}[
+            status
+        ]
+        answer = api_as("owner", method, f"/api/{path}")
         assert answer.status_code == status
         assert (answer.headers["RateLimit-Limit"], answer.headers["RateLimit-Remaining"]) == ("5", str(left))
         wait = answer.headers["RateLimit-Reset"]
@@ -61,35 +63,35 @@ def test_every_answer_says_what_is_left(as_, most):
         assert answer.headers["RateLimit-Policy"] == '"requests";q=5;w=60'
 
 
-def test_looking_at_tasks_has_a_budget_of_its_own(as_, most):
+def test_looking_at_tasks_has_a_budget_of_its_own(api_as, set_limits):
     """Who waits for a task must still be able to act, and the other way round."""
-    most(requests=1, polls=2)
-    assert [as_("owner", "GET", "/api/tasks").status_code for _ in range(3)] == [200, 200, 429]
-    assert [as_("owner", "POST", f"/api/task/{UNKNOWN}/cancel").status_code for _ in range(2)] == [404, 429]
+    set_limits(requests=1, polls=2)
+    assert [api_as("owner", "GET", "/api/tasks").status_code for _ in range(3)] == [200, 200, 429]
+    assert [api_as("owner", "POST", f"/api/task/{UNKNOWN_ID}/cancel").status_code for _ in range(2)] == [404, 429]
 
 
-def test_each_token_of_a_team_has_its_own(as_, cast, most):
-    most(requests=1)
-    assert [as_("owner", "GET", "/api/connect").status_code for _ in range(2)] == [200, 429]
-    assert as_("member", "GET", "/api/connect").status_code == 200
+def test_each_token_of_a_team_has_its_own(api_as, cast, set_limits):
+    set_limits(requests=1)
+    assert [api_as("owner", "GET", "/api/connect").status_code for _ in range(2)] == [200, 429]
+    assert api_as("member", "GET", "/api/connect").status_code == 200
     second = tokens.issue("user", name="second", account=cast.owner, scopes=permissions.USER)[1]
     session.commit()
-    answer = as_("nobody", "GET", "/api/connect", headers={"Authorization": f"Bearer {second}"})
+    answer = api_as("nobody", "GET", "/api/connect", headers={"Authorization": f"Bearer {second}"})
     assert answer.status_code == 200
 
 
 @pytest.mark.parametrize(("path", "refused"), [("/api/connect", 401), ("/api/v1/auth", 401)])
-def test_without_a_valid_token_the_address_is_counted(as_, most, path, refused):
+def test_without_a_valid_token_the_address_is_counted(api_as, set_limits, path, refused):
     """However many different values are tried."""
-    most(requests=2)
+    set_limits(requests=2)
 
     def tried(number, address):
         wrong = {"Authorization": f"Bearer {number:064}"}
-        return as_("nobody", "GET", path, headers=wrong, environ_base={"REMOTE_ADDR": address}).status_code
+        return api_as("nobody", "GET", path, headers=wrong, environ_base={"REMOTE_ADDR": address}).status_code
 
     assert [tried(number, "192.0.2.1") for number in range(3)] == [refused, refused, 429]
     assert tried(4, "192.0.2.2") == refused
-    assert as_("owner", "GET", "/api/connect", environ_base={"REMOTE_ADDR": "192.0.2.1"}).status_code == 200
+    assert api_as("owner", "GET", "/api/connect", environ_base={"REMOTE_ADDR": "192.0.2.1"}).status_code == 200
 
 
 @pytest.mark.parametrize(
@@ -97,29 +99,29 @@ def test_without_a_valid_token_the_address_is_counted(as_, most, path, refused):
     [("192.0.2.1", "192.0.2.1"), ("2001:db8:1:2:3::4", "2001:db8:1:2::"), ("fe80::1%eth0", "fe80::")],
 )
 def test_addresses_are_counted_by_line(address, with_others):
-    assert windows.neighbourhood(ipaddress.ip_address(address)) == with_others
+    assert windows.rate_limit_network(ipaddress.ip_address(address)) == with_others
 
 
-def test_a_limit_that_operators_change_holds_at_once(as_, most):
-    most(requests=1)
-    assert [as_("owner", "GET", "/api/connect").status_code for _ in range(2)] == [200, 429]
-    most(requests=50)
-    assert as_("owner", "GET", "/api/connect").headers["RateLimit-Remaining"] == "49"
+def test_a_limit_that_operators_change_holds_at_once(api_as, set_limits):
+    set_limits(requests=1)
+    assert [api_as("owner", "GET", "/api/connect").status_code for _ in range(2)] == [200, 429]
+    set_limits(requests=50)
+    assert api_as("owner", "GET", "/api/connect").headers["RateLimit-Remaining"] == "49"
 
 
-def test_every_budget_has_a_setting(world):
+def test_every_budget_has_a_setting(rolled_back_app):
     for name in (*api_budget.BUDGETS, "sign_in"):
         assert getattr(settings.get(), f"rate_limit_{name}") >= 1
 
 
-def test_pages_are_not_counted(browse, most):
-    most(requests=1, polls=1)
-    browser = browse("owner")
+def test_pages_are_not_counted(browser_as, set_limits):
+    set_limits(requests=1, polls=1)
+    browser = browser_as("owner")
     assert [browser.get("/tasks").status_code for _ in range(3)] == [200] * 3
     assert "RateLimit-Limit" not in browser.get("/tasks").headers
 
 
-def test_a_hit_is_counted_by_name_and_key(world):
+def test_a_hit_is_counted_by_name_and_key(rolled_back_app):
     assert windows.hit("a", "x", 2)[:2] == (True, 1)
     assert windows.hit("a", "x", 2)[:2] == (True, 0)
     assert windows.hit("a", "x", 2)[:2] == (False, 0)
@@ -127,11 +129,11 @@ def test_a_hit_is_counted_by_name_and_key(world):
     assert windows.hit("b", "x", 2).allowed
 
 
-def test_counting_here_starts_no_thread_and_forgets(world, later, monkeypatch):
+def test_counting_here_starts_no_thread_and_forgets(rolled_back_app, advance_time, monkeypatch):
     monkeypatch.setattr(windows, "MAX_LOCAL_WINDOWS", 10)
     threads = threading.active_count()
     for number in range(10):
         windows.hit("a", number, 2)
-    later(120)
+    advance_time(120)
     assert windows.hit("a", "x", 2).allowed
-    assert (len(windows.alone.windows), threading.active_count()) == (1, threads)
+    assert (len(windows.local_window.windows), threading.active_count()) == (1, threads)

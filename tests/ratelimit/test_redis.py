@@ -7,27 +7,27 @@ import pytest
 
 from panel.ratelimit import windows
 from panel.services import settings
-from tests.support.redis_server import Redis
+from tests.support.redis_server import RedisServer
 
 pytestmark = pytest.mark.processes
 
 
 @pytest.fixture
-def redis(tmp_path, world, monkeypatch):
-    monkeypatch.setattr(windows, "PATIENCE", 60)  # however slow this machine is
-    server = Redis(tmp_path)
+def redis(tmp_path, rolled_back_app, monkeypatch):
+    monkeypatch.setattr(windows, "REDIS_TIMEOUT_SECONDS", 60)  # however slow this machine is
+    server = RedisServer(tmp_path)
     windows.connect(server.url)
     yield server
     windows.connect("")
     server.kill()
 
 
-def hits(count, most=3):
+def count_hits(count, most=3):
     return [windows.hit("test", "key", most).allowed for _ in range(count)]
 
 
 def test_processes_count_together(redis):
-    assert hits(2) == [True, True]
+    assert count_hits(2) == [True, True]
     windows.connect(redis.url)  # as another process would
     window = windows.hit("test", "key", 3)
     assert window[:2] == (True, 0)
@@ -44,31 +44,31 @@ def test_many_at_once_never_get_more_than_the_limit(redis):
     assert sum(found) == 50
 
 
-def test_requests_go_on_without_redis_and_are_counted_here(redis, as_, monkeypatch):
+def test_requests_go_on_without_redis_and_are_counted_here(redis, api_as, monkeypatch):
     told = []
     monkeypatch.setattr(windows, "log", type("Log", (), {"warning": lambda *words, **facts: told.append(words[1])})())
-    monkeypatch.setattr(windows, "told_at", float("-inf"))
+    monkeypatch.setattr(windows, "last_warning_at", float("-inf"))
     settings.update({"rate_limit_requests": 3})
-    assert as_("owner", "GET", "/api/connect").status_code == 200
+    assert api_as("owner", "GET", "/api/connect").status_code == 200
     redis.kill()
-    assert [as_("owner", "GET", "/api/connect").status_code for _ in range(4)] == [200, 200, 200, 429]
-    monkeypatch.setattr(windows, "away_until", 0)  # it is asked again, and still away
-    assert as_("owner", "GET", "/api/connect").status_code == 429
+    assert [api_as("owner", "GET", "/api/connect").status_code for _ in range(4)] == [200, 200, 200, 429]
+    monkeypatch.setattr(windows, "circuit_open_until", 0)  # it is asked again, and still away
+    assert api_as("owner", "GET", "/api/connect").status_code == 429
     assert told == ["limits_counted_here"]
 
     redis.start()
-    monkeypatch.setattr(windows, "away_until", 0)
-    answers = [as_("owner", "GET", "/api/connect") for _ in range(4)]  # a Redis that lost all, its scripts too
+    monkeypatch.setattr(windows, "circuit_open_until", 0)
+    answers = [api_as("owner", "GET", "/api/connect") for _ in range(4)]  # a Redis that lost all, its scripts too
     assert [answer.status_code for answer in answers] == [200, 200, 200, 429]
 
 
-def test_a_silent_redis_holds_a_request_up_only_once(world, monkeypatch):
+def test_a_silent_redis_holds_a_request_up_only_once(rolled_back_app, monkeypatch):
     """One that takes connections and never answers."""
-    asked, take = [], windows.Shared.take
-    monkeypatch.setattr(windows.Shared, "take", lambda *facts: asked.append(facts) or take(*facts))
-    monkeypatch.setattr(windows, "PAUSE", 600)
+    asked, take = [], windows.RedisWindow.take
+    monkeypatch.setattr(windows.RedisWindow, "take", lambda *facts: asked.append(facts) or take(*facts))
+    monkeypatch.setattr(windows, "REDIS_RETRY_SECONDS", 600)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         windows.connect(f"redis://127.0.0.1:{silent.getsockname()[1]}")
-        assert hits(4) == [True, True, True, False]
+        assert count_hits(4) == [True, True, True, False]
     assert len(asked) == 1
     windows.connect("")

@@ -6,29 +6,35 @@ from panel.core.db import session
 from panel.models import AuditEntry, SecurityGroupMember
 
 GROUPS = "/api/security-groups"
-HTTP = {"direction": "ingress", "protocol": "tcp", "ip_version": "ipv4", "port_range_min": 80, "port_range_max": 443}
-UNKNOWN = "0199c0a8-0000-7000-8000-000000000000"
+HTTP_RULE = {
+    "direction": "ingress",
+    "protocol": "tcp",
+    "ip_version": "ipv4",
+    "port_range_min": 80,
+    "port_range_max": 443,
+}
+UNKNOWN_ID = "0199c0a8-0000-7000-8000-000000000000"
 
 
 @pytest.fixture
-def group(as_):
+def group(api_as):
     def make(name="Web", who="owner", rules=(), **more):
-        answer = as_(who, "POST", GROUPS, json={"name": name, **more})
+        answer = api_as(who, "POST", GROUPS, json={"name": name, **more})
         assert answer.status_code == 200, answer.json
         made = answer.json["security_group"]
         for rule in rules:
-            assert as_(who, "POST", f"/api/security-group/{made['id']}/rules", json=rule).status_code == 200
+            assert api_as(who, "POST", f"/api/security-group/{made['id']}/rules", json=rule).status_code == 200
         return made
 
     return make
 
 
 @pytest.fixture
-def platforms(as_):
+def platform_group(api_as):
     def make(rules=()):
-        made = as_("admin", "POST", "/api/v1/security-groups", json={"name": "Platform"}).json["data"]
+        made = api_as("admin", "POST", "/api/v1/security-groups", json={"name": "Platform"}).json["data"]
         for rule in rules:
-            as_("admin", "POST", f"/api/v1/security-group/{made['id']}/rules", json=rule)
+            api_as("admin", "POST", f"/api/v1/security-group/{made['id']}/rules", json=rule)
         return made
 
     return make
@@ -38,34 +44,34 @@ def path(group, *rest):
     return "/".join([f"/api/security-group/{group['id']}", *rest])
 
 
-def test_a_group_is_made_shown_changed_and_removed(as_, group):
+def test_a_group_is_made_shown_changed_and_removed(api_as, group):
     made = group(description="Everything that customers reach")
-    shown = as_("owner", "GET", path(made)).json
+    shown = api_as("owner", "GET", path(made)).json
     assert (shown["success"], shown["attached_instances"]) == (True, [])
     assert shown["security_group"]["rules"] == []
     assert shown["security_group"]["description"] == "Everything that customers reach"
-    changed = as_("owner", "PATCH", path(made), json={"name": "Front", "description": None})
+    changed = api_as("owner", "PATCH", path(made), json={"name": "Front", "description": None})
     assert (changed.json["security_group"]["name"], changed.json["security_group"]["description"]) == ("Front", None)
-    assert as_("owner", "DELETE", path(made)).json["success"] is True
-    assert as_("owner", "GET", path(made)).status_code == 404
+    assert api_as("owner", "DELETE", path(made)).json["success"] is True
+    assert api_as("owner", "GET", path(made)).status_code == 404
 
 
-def test_a_rule_comes_back_as_it_was_sent(as_, group):
+def test_a_rule_comes_back_as_it_was_sent(api_as, group):
     made, other = group(), group("Other")
-    addresses = as_("owner", "POST", "/api/ip-sets", json={"name": "Offices", "ip_version": "ipv4"}).json["ip_set"]
+    addresses = api_as("owner", "POST", "/api/ip-sets", json={"name": "Offices", "ip_version": "ipv4"}).json["ip_set"]
     empty = dict.fromkeys(("port_range_min", "port_range_max", "cidr", "remote_group_id", "ip_set_id", "description"))
     sent = [
-        {**HTTP, "cidr": "10.1.2.3/8", "description": "Browsers"},
-        {**HTTP, "remote_group_id": other["id"]},
-        {**HTTP, "ip_set_id": addresses["id"]},
+        {**HTTP_RULE, "cidr": "10.1.2.3/8", "description": "Browsers"},
+        {**HTTP_RULE, "remote_group_id": other["id"]},
+        {**HTTP_RULE, "ip_set_id": addresses["id"]},
         {"direction": "egress", "protocol": "all", "ip_version": "ipv6"},
         {"direction": "ingress", "protocol": "icmpv6", "ip_version": "ipv6", "cidr": "2001:DB8::/32"},
         {"direction": "ingress", "protocol": "icmp", "ip_version": "ipv4", "port_range_min": None, "cidr": None},
     ]
     for rule in sent:
-        answer = as_("owner", "POST", path(made, "rules"), json=rule).json
+        answer = api_as("owner", "POST", path(made, "rules"), json=rule).json
         assert answer["rule"] == {"id": answer["rule"]["id"], **empty, **rule}
-    shown = as_("owner", "GET", path(made)).json["security_group"]["rules"]
+    shown = api_as("owner", "GET", path(made)).json["security_group"]["rules"]
     assert [{name: rule[name] for name in rule if name != "id"} for rule in shown] == [
         {**empty, **rule} for rule in sent
     ]
@@ -87,163 +93,169 @@ def test_a_rule_comes_back_as_it_was_sent(as_, group):
         ({"protocol": "icmpv6", "port_range_min": None, "port_range_max": None}, "protocol"),
         ({"cidr": "2001:db8::/32"}, "cidr"),
         ({"cidr": "everybody"}, "cidr"),
-        ({"remote_group_id": UNKNOWN}, "remote_group_id"),
-        ({"ip_set_id": UNKNOWN}, "ip_set_id"),
-        ({"cidr": "10.0.0.0/8", "remote_group_id": UNKNOWN}, "remote_group_id"),
+        ({"remote_group_id": UNKNOWN_ID}, "remote_group_id"),
+        ({"ip_set_id": UNKNOWN_ID}, "ip_set_id"),
+        ({"cidr": "10.0.0.0/8", "remote_group_id": UNKNOWN_ID}, "remote_group_id"),
     ],
 )
-def test_a_rule_that_means_nothing_is_refused(as_, group, change, field):
-    answer = as_("owner", "POST", path(group(), "rules"), json={**HTTP, **change})
+def test_a_rule_that_means_nothing_is_refused(api_as, group, change, field):
+    answer = api_as("owner", "POST", path(group(), "rules"), json={**HTTP_RULE, **change})
     assert answer.status_code == 422
     assert field in answer.json["errors"]
 
 
-def test_a_rule_is_there_once(as_, group):
-    made = group(rules=[HTTP])
-    assert as_("owner", "POST", path(made, "rules"), json={**HTTP, "description": "again"}).status_code == 422
-    assert as_("owner", "POST", path(made, "rules"), json={**HTTP, "cidr": "10.0.0.0/8"}).status_code == 200
+def test_a_rule_is_there_once(api_as, group):
+    made = group(rules=[HTTP_RULE])
+    assert api_as("owner", "POST", path(made, "rules"), json={**HTTP_RULE, "description": "again"}).status_code == 422
+    assert api_as("owner", "POST", path(made, "rules"), json={**HTTP_RULE, "cidr": "10.0.0.0/8"}).status_code == 200
 
 
-def test_a_rule_is_removed_from_its_own_group_alone(as_, group):
-    made, other = group(rules=[HTTP]), group("Other")
-    [rule] = as_("owner", "GET", path(made)).json["security_group"]["rules"]
-    assert as_("owner", "DELETE", path(other, "rule", rule["id"])).status_code == 404
-    assert as_("owner", "DELETE", path(made, "rule", rule["id"])).json["success"] is True
-    assert as_("owner", "GET", path(made)).json["security_group"]["rules"] == []
-    assert as_("owner", "DELETE", path(made, "rule", rule["id"])).status_code == 404
+def test_a_rule_is_removed_from_its_own_group_alone(api_as, group):
+    made, other = group(rules=[HTTP_RULE]), group("Other")
+    [rule] = api_as("owner", "GET", path(made)).json["security_group"]["rules"]
+    assert api_as("owner", "DELETE", path(other, "rule", rule["id"])).status_code == 404
+    assert api_as("owner", "DELETE", path(made, "rule", rule["id"])).json["success"] is True
+    assert api_as("owner", "GET", path(made)).json["security_group"]["rules"] == []
+    assert api_as("owner", "DELETE", path(made, "rule", rule["id"])).status_code == 404
 
 
-def test_a_rule_reaches_for_nothing_of_others(as_, group):
+def test_a_rule_reaches_for_nothing_of_others(api_as, group):
     foreign = group("Theirs", who="outsider")
-    theirs = as_("outsider", "POST", "/api/ip-sets", json={"name": "x", "ip_version": "ipv4"}).json["ip_set"]
+    theirs = api_as("outsider", "POST", "/api/ip-sets", json={"name": "x", "ip_version": "ipv4"}).json["ip_set"]
     made = group()
     for name, foreign_id in (("remote_group_id", foreign["id"]), ("ip_set_id", theirs["id"])):
-        answer = as_("owner", "POST", path(made, "rules"), json={**HTTP, name: foreign_id})
+        answer = api_as("owner", "POST", path(made, "rules"), json={**HTTP_RULE, name: foreign_id})
         assert (answer.status_code, list(answer.json["errors"])) == (422, [name])
-        answer = as_("admin", "POST", f"/api/v1/security-group/{made['id']}/rules", json={**HTTP, name: foreign_id})
+        answer = api_as(
+            "admin", "POST", f"/api/v1/security-group/{made['id']}/rules", json={**HTTP_RULE, name: foreign_id}
+        )
         assert (answer.status_code, list(answer.json["errors"])) == (422, [name])
 
 
-def test_instances_go_in_and_out(as_, cast, group):
+def test_instances_go_in_and_out(api_as, cast, group):
     made = group()
     one, two = cast.instance(display_name="One"), cast.instance(display_name="Two")
     body = {"instance_ids": [one.id, two.id]}
     for _ in range(2):
-        assert as_("owner", "POST", path(made, "attach-instances"), json=body).status_code == 200
-    attached = as_("owner", "GET", path(made)).json["attached_instances"]
+        assert api_as("owner", "POST", path(made, "attach-instances"), json=body).status_code == 200
+    attached = api_as("owner", "GET", path(made)).json["attached_instances"]
     assert attached == [{"id": one.id, "name": "One"}, {"id": two.id, "name": "Two"}]
-    row = as_("owner", "GET", GROUPS).json["data"][0]
+    row = api_as("owner", "GET", GROUPS).json["data"][0]
     assert (row["rules_count"], row["instances_count"]) == (0, 2)
     for _ in range(2):
-        assert as_("owner", "POST", path(made, "detach-instances"), json={"instance_ids": [one.id]}).status_code == 200
-    assert [each["id"] for each in as_("owner", "GET", path(made)).json["attached_instances"]] == [two.id]
-    as_("owner", "DELETE", path(made))
+        assert (
+            api_as("owner", "POST", path(made, "detach-instances"), json={"instance_ids": [one.id]}).status_code == 200
+        )
+    assert [each["id"] for each in api_as("owner", "GET", path(made)).json["attached_instances"]] == [two.id]
+    api_as("owner", "DELETE", path(made))
     assert session.query(SecurityGroupMember).count() == 0
 
 
-def test_nothing_is_attached_when_one_is_not_there(as_, cast, group):
+def test_nothing_is_attached_when_one_is_not_there(api_as, cast, group):
     made, mine, theirs = group(), cast.instance(), cast.instance("outsider")
-    for wrong in (theirs.id, UNKNOWN):
+    for wrong in (theirs.id, UNKNOWN_ID):
         for way in ("attach-instances", "detach-instances"):
-            answer = as_("owner", "POST", path(made, way), json={"instance_ids": [mine.id, wrong]})
+            answer = api_as("owner", "POST", path(made, way), json={"instance_ids": [mine.id, wrong]})
             assert (answer.status_code, list(answer.json["errors"])) == (422, ["instance_ids"])
-    assert as_("owner", "POST", path(made, "attach-instances"), json={"instance_ids": []}).status_code == 422
-    assert as_("owner", "GET", path(made)).json["attached_instances"] == []
+    assert api_as("owner", "POST", path(made, "attach-instances"), json={"instance_ids": []}).status_code == 422
+    assert api_as("owner", "GET", path(made)).json["attached_instances"] == []
 
 
-def test_an_instance_is_in_ten_groups_at_most(as_, cast, group):
+def test_an_instance_is_in_ten_groups_at_most(api_as, cast, group):
     instance = cast.instance()
     for number in range(11):
         body = {"instance_ids": [instance.id]}
-        answer = as_("owner", "POST", path(group(f"g{number}"), "attach-instances"), json=body)
+        answer = api_as("owner", "POST", path(group(f"g{number}"), "attach-instances"), json=body)
         assert answer.status_code == (200 if number < 10 else 422)
 
 
-def test_members_see_the_instances_in_their_reach(as_, cast, group):
+def test_members_see_the_instances_in_their_reach(api_as, cast, group):
     made, hidden, own = group(), cast.instance(), None
-    own = as_(
+    own = api_as(
         "member",
         "POST",
         "/api/cloud-service/instances",
         json={"location_id": cast.location.id, "plan_id": cast.plan.id},
     )
     own = own.json["instance"]["id"]
-    as_("owner", "POST", path(made, "attach-instances"), json={"instance_ids": [hidden.id, own]})
-    shown = as_("member", "GET", path(made)).json
+    api_as("owner", "POST", path(made, "attach-instances"), json={"instance_ids": [hidden.id, own]})
+    shown = api_as("member", "GET", path(made)).json
     assert [each["id"] for each in shown["attached_instances"]] == [own]
     assert shown["security_group"]["instances_count"] == 1
-    assert as_("member", "POST", path(made, "detach-instances"), json={"instance_ids": [hidden.id]}).status_code == 422
+    assert (
+        api_as("member", "POST", path(made, "detach-instances"), json={"instance_ids": [hidden.id]}).status_code == 422
+    )
 
 
-def test_others_do_not_see_a_group(as_, group):
-    made = group(rules=[HTTP])
+def test_others_do_not_see_a_group(api_as, group):
+    made = group(rules=[HTTP_RULE])
     for method, *rest in (("GET",), ("PATCH",), ("DELETE",), ("POST", "rules"), ("POST", "attach-instances")):
-        body = {"GET": None, "PATCH": {"name": "x"}, "DELETE": None}.get(method, HTTP)
-        body = {"instance_ids": [UNKNOWN]} if rest == ["attach-instances"] else body
-        assert as_("outsider", method, path(made, *rest), json=body).status_code == 404
-    assert as_("outsider", "GET", GROUPS).json["data"] == []
+        body = {"GET": None, "PATCH": {"name": "x"}, "DELETE": None}.get(method, HTTP_RULE)
+        body = {"instance_ids": [UNKNOWN_ID]} if rest == ["attach-instances"] else body
+        assert api_as("outsider", method, path(made, *rest), json=body).status_code == 404
+    assert api_as("outsider", "GET", GROUPS).json["data"] == []
 
 
-def test_the_platforms_groups_are_used_and_not_changed(as_, cast, platforms):
-    made = platforms([HTTP])
-    assert as_("owner", "GET", GROUPS).json["data"][0]["is_global"] is True
-    [rule] = as_("owner", "GET", path(made)).json["security_group"]["rules"]
+def test_the_platforms_groups_are_used_and_not_changed(api_as, cast, platform_group):
+    made = platform_group([HTTP_RULE])
+    assert api_as("owner", "GET", GROUPS).json["data"][0]["is_global"] is True
+    [rule] = api_as("owner", "GET", path(made)).json["security_group"]["rules"]
     for method, rest, body in (
         ("PATCH", (), {"name": "x"}),
         ("DELETE", (), None),
-        ("POST", ("rules",), {**HTTP, "cidr": "10.0.0.0/8"}),
+        ("POST", ("rules",), {**HTTP_RULE, "cidr": "10.0.0.0/8"}),
         ("DELETE", ("rule", rule["id"]), None),
     ):
-        assert as_("owner", method, path(made, *rest), json=body).status_code == 403
+        assert api_as("owner", method, path(made, *rest), json=body).status_code == 403
     mine, theirs = cast.instance(), cast.instance("outsider")
     for who, instance in (("owner", mine), ("outsider", theirs)):
         body = {"instance_ids": [instance.id]}
-        assert as_(who, "POST", path(made, "attach-instances"), json=body).status_code == 200
-        assert [each["id"] for each in as_(who, "GET", path(made)).json["attached_instances"]] == [instance.id]
-    seen = as_("admin", "GET", f"/api/v1/security-group/{made['id']}").json["data"]
+        assert api_as(who, "POST", path(made, "attach-instances"), json=body).status_code == 200
+        assert [each["id"] for each in api_as(who, "GET", path(made)).json["attached_instances"]] == [instance.id]
+    seen = api_as("admin", "GET", f"/api/v1/security-group/{made['id']}").json["data"]
     assert {each["id"] for each in seen["attached_instances"]} == {mine.id, theirs.id}
 
 
-def test_operators_make_and_change_any_group(as_, cast, group):
-    made = as_("admin", "POST", "/api/v1/security-groups", json={"name": "For you", "user_id": cast.owner.id}).json[
+def test_operators_make_and_change_any_group(api_as, cast, group):
+    made = api_as("admin", "POST", "/api/v1/security-groups", json={"name": "For you", "user_id": cast.owner.id}).json[
         "data"
     ]
-    assert as_("owner", "GET", path(made)).json["security_group"]["name"] == "For you"
+    assert api_as("owner", "GET", path(made)).json["security_group"]["name"] == "For you"
     admin = f"/api/v1/security-group/{made['id']}"
-    assert as_("admin", "PATCH", admin, json={"description": "x"}).json["data"]["description"] == "x"
-    rule = as_("admin", "POST", f"{admin}/rules", json=HTTP).json["data"]
-    again = as_("admin", "POST", f"{admin}/rules", json={**HTTP, "cidr": "10.0.0.0/8"}).json["data"]
+    assert api_as("admin", "PATCH", admin, json={"description": "x"}).json["data"]["description"] == "x"
+    rule = api_as("admin", "POST", f"{admin}/rules", json=HTTP_RULE).json["data"]
+    again = api_as("admin", "POST", f"{admin}/rules", json={**HTTP_RULE, "cidr": "10.0.0.0/8"}).json["data"]
     foreign = {"instance_ids": [cast.instance("outsider").id]}
-    assert as_("admin", "POST", f"{admin}/attach-instances", json=foreign).status_code == 422
+    assert api_as("admin", "POST", f"{admin}/attach-instances", json=foreign).status_code == 422
     body = {"instance_ids": [cast.instance().id]}
-    assert as_("admin", "POST", f"{admin}/attach-instances", json=body).status_code == 200
-    [row] = as_("admin", "GET", "/api/v1/security-groups").json["data"]
+    assert api_as("admin", "POST", f"{admin}/attach-instances", json=body).status_code == 200
+    [row] = api_as("admin", "GET", "/api/v1/security-groups").json["data"]
     assert (row["account_id"], row["rules_count"], row["instances_count"]) == (cast.owner.id, 2, 1)
-    assert as_("admin", "POST", f"{admin}/detach-instances", json=body).status_code == 200
-    assert as_("admin", "DELETE", f"{admin}/rule/{rule['id']}").status_code == 200
-    assert as_("admin", "DELETE", f"{admin}/rules/{again['id']}").status_code == 200
-    assert as_("admin", "DELETE", admin).status_code == 200
-    assert as_("admin", "GET", admin).status_code == 404
-    unknown = {"name": "x", "user_id": UNKNOWN}
-    assert as_("admin", "POST", "/api/v1/security-groups", json=unknown).status_code == 422
+    assert api_as("admin", "POST", f"{admin}/detach-instances", json=body).status_code == 200
+    assert api_as("admin", "DELETE", f"{admin}/rule/{rule['id']}").status_code == 200
+    assert api_as("admin", "DELETE", f"{admin}/rules/{again['id']}").status_code == 200
+    assert api_as("admin", "DELETE", admin).status_code == 200
+    assert api_as("admin", "GET", admin).status_code == 404
+    unknown = {"name": "x", "user_id": UNKNOWN_ID}
+    assert api_as("admin", "POST", "/api/v1/security-groups", json=unknown).status_code == 422
 
 
-def test_the_list_asks_the_same_number_of_questions_however_long_it_is(as_, cast, group, queries):
+def test_the_list_asks_the_same_number_of_questions_however_long_it_is(api_as, cast, group, queries):
     def asked():
         queries.clear()
-        as_("owner", "GET", GROUPS)
+        api_as("owner", "GET", GROUPS)
         return len(queries)
 
-    group("one", rules=[HTTP])
-    as_("owner", "GET", GROUPS)
+    group("one", rules=[HTTP_RULE])
+    api_as("owner", "GET", GROUPS)
     before = asked()
     for number in range(5):
-        group(f"g{number}", rules=[HTTP])
+        group(f"g{number}", rules=[HTTP_RULE])
     assert asked() == before
 
 
-def test_the_log_tells_who_changed_what(as_, cast, group):
+def test_the_log_tells_who_changed_what(api_as, cast, group):
     made = group()
-    as_("owner", "POST", path(made, "attach-instances"), json={"instance_ids": [cast.instance().id]})
+    api_as("owner", "POST", path(made, "attach-instances"), json={"instance_ids": [cast.instance().id]})
     entry = session.query(AuditEntry).order_by(AuditEntry.id.desc()).first()
     assert (entry.object_type, entry.object_id) == ("security_group", made["id"])

@@ -5,7 +5,7 @@ from sqlalchemy import select
 
 from panel.core.db import session
 from panel.models import IpSet, IpSetEntry, SecurityGroup, SecurityGroupMember, SecurityRule
-from tests.test_pages import PART, Outline
+from tests.test_pages import PARTIAL_HEADERS, HtmlOutline
 
 GROUPS, SETS = "/security-groups", "/ip-sets"
 RULE = {
@@ -26,7 +26,7 @@ def group(cast):
 
 
 @pytest.fixture
-def platforms(world):
+def platform_group(rolled_back_app):
     made = SecurityGroup(account_id=None, name="Everywhere", description=None)
     made.rules = [SecurityRule(direction="egress", protocol="all", ip_version="ipv4")]
     session.add_all([made, IpSet(account_id=None, name="Monitors", ip_version="ipv4")])
@@ -34,13 +34,13 @@ def platforms(world):
     return made
 
 
-def test_a_group_to_its_end(browse):
-    browser = browse("owner")
+def test_a_group_to_its_end(browser_as):
+    browser = browser_as("owner")
     assert "No security group yet" in browser.get(GROUPS).text
     browser.post(f"{GROUPS}/new", data={"name": "Web", "description": ""})
     made = session.scalar(select(SecurityGroup))
     place = f"{GROUPS}/{made.id}"
-    assert Outline(browser.get(place).text).open == []
+    assert HtmlOutline(browser.get(place).text).open == []
     assert browser.post(f"{place}/edit", data={"name": "Front", "description": "x"}).headers["Location"] == place
     assert "Front" in browser.get(GROUPS).text
     assert browser.post(f"{place}/edit", data={"name": "x" * 256}).status_code == 422
@@ -48,15 +48,15 @@ def test_a_group_to_its_end(browse):
     assert session.scalar(select(SecurityGroup)) is None
 
 
-def test_rules_are_added_and_removed(browse, group):
-    browser, place = browse("owner"), f"{GROUPS}/{group.id}"
+def test_rules_are_added_and_removed(browser_as, group):
+    browser, place = browser_as("owner"), f"{GROUPS}/{group.id}"
     assert browser.post(f"{place}/rules", data={**RULE, **EMPTY}).headers["Location"] == place
     rule = session.scalar(select(SecurityRule))
     assert (rule.port_range_min, rule.port_range_max, rule.cidr, rule.description) == (80, 443, None, None)
     page = browser.get(place).text
     assert "80\u2013443" in page
     assert "anybody" in page
-    refused = browser.post(f"{place}/rules", data={**RULE, **EMPTY, "cidr": "::/0"}, headers=PART)
+    refused = browser.post(f"{place}/rules", data={**RULE, **EMPTY, "cidr": "::/0"}, headers=PARTIAL_HEADERS)
     assert "Must be of the rule&#39;s version." in refused.text
     assert "<html" not in refused.text
     again = browser.post(f"{place}/rules", data={**RULE, **EMPTY})
@@ -68,8 +68,8 @@ def test_rules_are_added_and_removed(browse, group):
     assert session.scalar(select(SecurityRule)) is None
 
 
-def test_instances_join_and_leave_from_both_sides(browse, cast, group):
-    browser, place = browse("owner"), f"{GROUPS}/{group.id}"
+def test_instances_join_and_leave_from_both_sides(browser_as, cast, group):
+    browser, place = browser_as("owner"), f"{GROUPS}/{group.id}"
     one, two = cast.instance(display_name="One"), cast.instance(display_name="Two")
     browser.post(f"{place}/attach", data={"instance_ids": [one.id, two.id], "confirmed": "1"})
     assert browser.get(place).text.count('<tr id="instance-') == 2
@@ -88,8 +88,8 @@ def test_instances_join_and_leave_from_both_sides(browse, cast, group):
     assert "no such instance" in foreign.text
 
 
-def test_what_is_the_platforms_can_be_seen_and_not_changed(browse, cast, platforms):
-    browser, place = browse("owner"), f"{GROUPS}/{platforms.id}"
+def test_what_is_the_platforms_can_be_seen_and_not_changed(browser_as, cast, platform_group):
+    browser, place = browser_as("owner"), f"{GROUPS}/{platform_group.id}"
     page = browser.get(place).text
     assert "Platform" in page
     assert 'action="' + f'{place}/rules"' not in page
@@ -102,17 +102,17 @@ def test_what_is_the_platforms_can_be_seen_and_not_changed(browse, cast, platfor
     assert browser.post(f"{SETS}/{kept.id}/entries", data={"cidrs": "10.0.0.0/8"}).status_code == 403
 
 
-def test_viewers_look_and_outsiders_do_not(browse, cast, group):
+def test_viewers_look_and_outsiders_do_not(browser_as, cast, group):
     place = f"{GROUPS}/{group.id}"
-    page = browse("viewer").get(place).text
+    page = browser_as("viewer").get(place).text
     assert "You may look at security groups, not change them." in page
-    assert browse("viewer").post(f"{place}/rules", data={**RULE, **EMPTY}).status_code == 403
-    assert browse("outsider").get(place).status_code == 404
-    assert browse("outsider").post(f"{place}/delete").status_code == 404
+    assert browser_as("viewer").post(f"{place}/rules", data={**RULE, **EMPTY}).status_code == 403
+    assert browser_as("outsider").get(place).status_code == 404
+    assert browser_as("outsider").post(f"{place}/delete").status_code == 404
 
 
-def test_a_set_to_its_end(browse):
-    browser = browse("owner")
+def test_a_set_to_its_end(browser_as):
+    browser = browser_as("owner")
     assert "No IP set yet" in browser.get(SETS).text
     browser.post(f"{SETS}/new", data={"name": "Offices", "ip_version": "ipv4", "description": ""})
     made = session.scalar(select(IpSet))
@@ -122,7 +122,7 @@ def test_a_set_to_its_end(browse):
     answer = browser.post(f"{place}/entries", data={"cidrs": "nonsense"}, follow_redirects=True)
     assert "nonsense: Must be a network" in answer.text
     page = browser.get(place).text
-    assert Outline(page).open == []
+    assert HtmlOutline(page).open == []
     assert page.count('<tr id="entry-') == 2
     assert browser.post(f"{place}/entries", data={"cidrs": ""}).status_code == 422
     changed = {"name": "Ours", "ip_version": "ipv4", "description": "x"}
@@ -131,16 +131,16 @@ def test_a_set_to_its_end(browse):
     assert browser.post(f"{place}/entry/{entry.id}/delete").headers["Location"] == place
     assert len(session.scalars(select(IpSetEntry)).all()) == 1
     assert browser.post(f"{place}/delete").headers["Location"] == SETS
-    assert browse("outsider").get(place).status_code == 404
+    assert browser_as("outsider").get(place).status_code == 404
 
 
-def test_customers_search_theirs_and_make_none_for_others(browse, cast):
-    browser = browse("owner")
+def test_customers_search_theirs_and_make_none_for_others(browser_as, cast):
+    browser = browser_as("owner")
     for place, more in ((GROUPS, {}), (SETS, {"ip_version": "ipv4"})):
         browser.post(f"{place}/new", data={"name": "Front", "owner": "outsider@example.com", **more})
         browser.post(f"{place}/new", data={"name": "Back", **more})
         browser.get(place)  # says what was made
-        page = browser.get(f"{place}?search=fro", headers=PART).text
+        page = browser.get(f"{place}?search=fro", headers=PARTIAL_HEADERS).text
         assert ("Front" in page, "Back" in page, "Owner" in page) == (True, False, False)
         assert "matches" in browser.get(f"{place}?search=zzz").text
     rows = [*session.scalars(select(SecurityGroup)), *session.scalars(select(IpSet))]

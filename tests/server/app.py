@@ -13,7 +13,7 @@ from flask import Flask, Response, jsonify, request, stream_with_context
 
 from panel.server.application import AsyncRoute
 from panel.server.connection_limits import ConnectionLimits
-from panel.server.server import Parent, raise_file_limit, serve
+from panel.server.server import ParentProcess, raise_file_limit, serve
 
 BODY_MAX_BYTES = 2 * 1024 * 1024
 THREADS = 4
@@ -79,16 +79,24 @@ async def receive_end(receive):
         pass
 
 
-def work(listener, beat):
+def run_server(listener, beat):
     limits = ConnectionLimits(
         head_seconds=float(os.environ.get("HEAD_SECONDS", "30")),
         incomplete_heads_per_address=int(os.environ.get("HEADS_PER_ADDRESS", "0")),
         trusted_proxies=(ipaddress.ip_network("127.0.0.9/32"),),
     )
     routes = (AsyncRoute(re.compile("/events/[a-z]+"), events),)
-    serve(make_app(), listener, threads=THREADS, body_max_bytes=BODY_MAX_BYTES, limits=limits, routes=routes, beat=beat)
+    serve(
+        make_app(),
+        listener,
+        threads=THREADS,
+        body_max_bytes=BODY_MAX_BYTES,
+        limits=limits,
+        routes=routes,
+        heartbeat=beat,
+    )
 
 
 if __name__ == "__main__":
     raise_file_limit()
-    Parent(socket.socket(fileno=int(sys.argv[1])), int(os.environ.get("PROCESSES", "1")), work).run()
+    ParentProcess(socket.socket(fileno=int(sys.argv[1])), int(os.environ.get("PROCESSES", "1")), run_server).run()

@@ -13,7 +13,7 @@ import psutil
 import pytest
 
 ROOT = Path(__file__).parents[2]
-LENGTH = re.compile(rb"\r\ncontent-length: (\d+)", re.IGNORECASE)
+CONTENT_LENGTH = re.compile(rb"\r\ncontent-length: (\d+)", re.IGNORECASE)
 
 
 class Server:
@@ -82,7 +82,7 @@ class Connection:
     def read_answer(self, head_only=False):
         """The status, the head and the body of the next answer, which has a length."""
         head = self.read_until(b"\r\n\r\n")
-        found = LENGTH.search(head)
+        found = CONTENT_LENGTH.search(head)
         length = int(found[1]) if found and not head_only else 0
         while len(self.buffer) < length:
             self.more()
@@ -116,7 +116,7 @@ def server():
 
 
 @pytest.fixture
-def start():
+def start_server():
     """Start a server with settings of its own."""
     made = []
 

@@ -6,7 +6,7 @@ import time
 import pytest
 
 from panel.server.connection_limits import WRITE_STALL_SECONDS
-from tests.processes.conftest import wait_for
+from tests.processes.conftest import wait_until
 from tests.server.app import THREADS
 
 pytestmark = pytest.mark.processes
@@ -14,9 +14,9 @@ pytestmark = pytest.mark.processes
 STREAMS = 2000
 
 
-def test_streams_cost_no_thread(start):
+def test_streams_cost_no_thread(start_server):
     """Issue 12.1: two thousand event streams in one process, beside which requests are answered; a stop ends them."""
-    server = start()
+    server = start_server()
     (worker,) = server.workers()
     for _ in range(3 * THREADS):
         server.get("/seen")
@@ -31,7 +31,9 @@ def test_streams_cost_no_thread(start):
     assert (worker.memory_full_info().uss - memory) / STREAMS < 64 * 1024
     for stream in streams[: STREAMS // 2]:
         stream.socket.close()
-    wait_for(lambda: len(worker.net_connections()) < STREAMS // 2 + 10, "the streams of clients that left to be closed")
+    wait_until(
+        lambda: len(worker.net_connections()) < STREAMS // 2 + 10, "the streams of clients that left to be closed"
+    )
     began = time.monotonic()
     assert server.stop() == 0
     assert time.monotonic() - began < 10
@@ -65,9 +67,9 @@ def test_bodies_that_arrive_slowly_hold_no_thread(server):
 # --- limits
 
 
-def test_a_head_has_a_deadline(start):
+def test_a_head_has_a_deadline(start_server):
     """Issue 12.1: however steadily it arrives. A body has none while it arrives."""
-    server = start(HEAD_SECONDS="2")
+    server = start_server(HEAD_SECONDS="2")
     with server.connect() as head, server.connect() as body, server.connect() as silent:
         head.send(b"GET /api/x HTTP/1.1\r\nX-Slow: ")
         body.send(b"POST /api/x HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n")
@@ -86,8 +88,8 @@ def test_a_head_has_a_deadline(start):
         assert body.read_answer()[0] == 200
 
 
-def test_the_head_of_a_later_request_has_one_too(start):
-    server = start(HEAD_SECONDS="1")
+def test_the_head_of_a_later_request_has_one_too(start_server):
+    server = start_server(HEAD_SECONDS="1")
     with server.connect() as connection:
         connection.send(b"GET /a HTTP/1.1\r\nHost: x\r\n\r\n")
         assert connection.read_answer()[0] == 200
@@ -104,9 +106,9 @@ def test_a_pause_inside_a_body_ends_it(server):
         assert 9 < time.monotonic() - began < 20
 
 
-def test_an_address_may_have_so_many_incomplete_heads(start):
+def test_an_address_may_have_so_many_incomplete_heads(start_server):
     """Issue 12.1: others are not counted, nor whose head is complete, nor trusted proxies (127.0.0.9 here)."""
-    server = start(HEADS_PER_ADDRESS="5")
+    server = start_server(HEADS_PER_ADDRESS="5")
     some = [server.connect("127.0.0.2") for _ in range(5)]
     assert server.connect("127.0.0.2").is_closed_within(10)
     assert server.get("/a")[0] == 200

@@ -7,15 +7,15 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from panel.cli.up import connects
+from panel.cli.up import is_listening
 from panel.server.server import open_listener
-from tests.processes.conftest import wait_for
+from tests.processes.conftest import wait_until
 
 pytestmark = pytest.mark.processes
 
 
-def test_a_stop_finishes_requests_in_hand(start):
-    server = start()
+def test_a_stop_finishes_requests_in_hand(start_server):
+    server = start_server()
     with server.connect() as idle, server.connect() as busy:
         busy.send(b"GET /sleep/2.0 HTTP/1.1\r\nHost: x\r\n\r\n")
         time.sleep(0.5)
@@ -28,8 +28,8 @@ def test_a_stop_finishes_requests_in_hand(start):
         assert time.monotonic() - began < 10
 
 
-def test_a_second_signal_ends_at_once(start):
-    server = start()
+def test_a_second_signal_ends_at_once(start_server):
+    server = start_server()
     with server.connect() as busy:
         busy.send(b"GET /sleep/20.0 HTTP/1.1\r\nHost: x\r\n\r\n")
         time.sleep(0.5)
@@ -39,32 +39,32 @@ def test_a_second_signal_ends_at_once(start):
         assert server.process.wait(10) == 0
 
 
-def test_a_process_that_dies_is_replaced(start):
-    server = start(PROCESSES="2")
+def test_a_process_that_dies_is_replaced(start_server):
+    server = start_server(PROCESSES="2")
     killed = server.workers()[0]
     killed.kill()
-    wait_for(lambda: len(server.workers()) == 2 and killed not in server.workers(), "another process")
+    wait_until(lambda: len(server.workers()) == 2 and killed not in server.workers(), "another process")
     assert server.get("/a")[0] == 200
 
 
-def test_a_reload_replaces_all_and_drops_no_request(start):
-    server = start(PROCESSES="2")
+def test_a_reload_replaces_all_and_drops_no_request(start_server):
+    server = start_server(PROCESSES="2")
     before = server.workers()
     with ThreadPoolExecutor() as pool:
         slow = pool.submit(server.get, "/sleep/1.5")
         time.sleep(0.5)
         server.process.send_signal(signal.SIGHUP)
-        wait_for(lambda: len(server.workers()) == 2 and not set(before) & set(server.workers()), "other processes")
+        wait_until(lambda: len(server.workers()) == 2 and not set(before) & set(server.workers()), "other processes")
         assert slow.result()[0] == 200
     assert server.get("/a")[0] == 200
 
 
-def test_processes_end_with_their_parent(start):
-    server = start(PROCESSES="2")
+def test_processes_end_with_their_parent(start_server):
+    server = start_server(PROCESSES="2")
     workers = server.workers()
     server.process.kill()
     server.process.wait()
-    wait_for(lambda: not any(worker.is_running() for worker in workers), "the processes to end")
+    wait_until(lambda: not any(worker.is_running() for worker in workers), "the processes to end")
 
 
 def test_it_listens_at_a_path(tmp_path):
@@ -72,7 +72,7 @@ def test_it_listens_at_a_path(tmp_path):
     path = tmp_path / "web.sock"
     for _ in range(2):
         with open_listener(f"unix:{path}"):
-            assert connects(str(path))
+            assert is_listening(str(path))
             assert path.stat().st_mode & 0o777 == 0o666
 
 

@@ -14,32 +14,32 @@ from tests.server.app import BODY_MAX_BYTES
 
 pytestmark = pytest.mark.processes
 
-POST = b"POST /api/x HTTP/1.1\r\nHost: x\r\n"
-CHUNKED = POST + b"Transfer-Encoding: chunked\r\n\r\n"
-AT_ONCE_SECONDS = 3
+POST_HEAD = b"POST /api/x HTTP/1.1\r\nHost: x\r\n"
+CHUNKED = POST_HEAD + b"Transfer-Encoding: chunked\r\n\r\n"
+ANSWER_TIMEOUT_SECONDS = 3
 """Far below the ten and more seconds of the timeouts, and far above what a busy machine needs."""
 
 AMBIGUOUS = {
     "lines end in LF": b"POST /api/x HTTP/1.1\nHost: x\n\n",
     "the request line ends in LF": b"POST /api/x HTTP/1.1\nHost: x\r\n\r\n",
-    "a header ends in LF": POST + b"A: b\n\r\n",
-    "the head ends in LF": POST + b"\n",
-    "CR in a header": POST + b"A: b\rc\r\n\r\n",
-    "NUL in a header": POST + b"A: b\x00c\r\n\r\n",
-    "a header over two lines": POST + b"A: b\r\n c\r\n\r\n",
+    "a header ends in LF": POST_HEAD + b"A: b\n\r\n",
+    "the head ends in LF": POST_HEAD + b"\n",
+    "CR in a header": POST_HEAD + b"A: b\rc\r\n\r\n",
+    "NUL in a header": POST_HEAD + b"A: b\x00c\r\n\r\n",
+    "a header over two lines": POST_HEAD + b"A: b\r\n c\r\n\r\n",
     "the first header is folded": b"POST /api/x HTTP/1.1\r\n Host: x\r\n\r\n",
-    "a space before the colon": POST + b"Transfer-Encoding : chunked\r\n\r\n0\r\n\r\n",
-    "length and chunks": POST + b"Content-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
-    "chunks and length": POST + b"Transfer-Encoding: chunked\r\nContent-Length: 3\r\n\r\n0\r\n\r\n",
-    "two lengths": POST + b"Content-Length: 3\r\nContent-Length: 4\r\n\r\nabcd",
-    "twice the same length": POST + b"Content-Length: 3\r\nContent-Length: 3\r\n\r\nabc",
-    "a list of lengths": POST + b"Content-Length: 3, 3\r\n\r\nabc",
-    "a length with a sign": POST + b"Content-Length: +3\r\n\r\nabc",
-    "a negative length": POST + b"Content-Length: -3\r\n\r\nabc",
-    "a hexadecimal length": POST + b"Content-Length: 0x3\r\n\r\nabc",
-    "a length with an underscore": POST + b"Content-Length: 1_0\r\n\r\n0123456789",
-    "an empty length": POST + b"Content-Length:\r\n\r\n",
-    "two hosts": POST + b"Host: y\r\n\r\n",
+    "a space before the colon": POST_HEAD + b"Transfer-Encoding : chunked\r\n\r\n0\r\n\r\n",
+    "length and chunks": POST_HEAD + b"Content-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+    "chunks and length": POST_HEAD + b"Transfer-Encoding: chunked\r\nContent-Length: 3\r\n\r\n0\r\n\r\n",
+    "two lengths": POST_HEAD + b"Content-Length: 3\r\nContent-Length: 4\r\n\r\nabcd",
+    "twice the same length": POST_HEAD + b"Content-Length: 3\r\nContent-Length: 3\r\n\r\nabc",
+    "a list of lengths": POST_HEAD + b"Content-Length: 3, 3\r\n\r\nabc",
+    "a length with a sign": POST_HEAD + b"Content-Length: +3\r\n\r\nabc",
+    "a negative length": POST_HEAD + b"Content-Length: -3\r\n\r\nabc",
+    "a hexadecimal length": POST_HEAD + b"Content-Length: 0x3\r\n\r\nabc",
+    "a length with an underscore": POST_HEAD + b"Content-Length: 1_0\r\n\r\n0123456789",
+    "an empty length": POST_HEAD + b"Content-Length:\r\n\r\n",
+    "two hosts": POST_HEAD + b"Host: y\r\n\r\n",
     "no host": b"POST /api/x HTTP/1.1\r\n\r\n",
     "an empty host": b"POST /api/x HTTP/1.1\r\nHost:\r\n\r\n",
     "a host with a space": b"POST /api/x HTTP/1.1\r\nHost: a b\r\n\r\n",
@@ -51,10 +51,10 @@ AMBIGUOUS = {
     "a bad host in HTTP/1.0": b"POST /api/x HTTP/1.0\r\nHost: a b\r\n\r\n",
     "no version": b"GET /api/x\r\n\r\n",
     "chunks in HTTP/1.0": b"POST /api/x HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
-    "chunked twice": POST + b"Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
-    "chunked, identity": POST + b"Transfer-Encoding: chunked, identity\r\n\r\n0\r\n\r\n",
-    "xchunked": POST + b"Transfer-Encoding: xchunked\r\n\r\n0\r\n\r\n",
-    "VT before chunked": POST + b"Transfer-Encoding: \x0bchunked\r\n\r\n0\r\n\r\n",
+    "chunked twice": POST_HEAD + b"Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+    "chunked, identity": POST_HEAD + b"Transfer-Encoding: chunked, identity\r\n\r\n0\r\n\r\n",
+    "xchunked": POST_HEAD + b"Transfer-Encoding: xchunked\r\n\r\n0\r\n\r\n",
+    "VT before chunked": POST_HEAD + b"Transfer-Encoding: \x0bchunked\r\n\r\n0\r\n\r\n",
     "a chunk extension with LF": CHUNKED + b"3;a\nabc\r\n0\r\n\r\n",
     "a chunk extension with CR": CHUNKED + b"3;a\rb\r\nabc\r\n0\r\n\r\n",
     "a chunk extension with a control character": CHUNKED + b"3;a\x01=b\r\nabc\r\n0\r\n\r\n",
@@ -132,11 +132,11 @@ def test_pipelined_requests_are_answered_at_once_and_in_order(server):
     with server.connect() as connection:
         connection.send(b"".join(b"GET /%d HTTP/1.1\r\nHost: x\r\n\r\n" % number for number in range(50)))
         paths = [json.loads(connection.read_answer()[2])["environ"]["PATH_INFO"] for _ in range(50)]
-        connection.send(POST + b"Content-Length: 2\r\n\r\nhi" + b"GET /last HTTP/1.1\r\nHost: x\r\n\r\n")
+        connection.send(POST_HEAD + b"Content-Length: 2\r\n\r\nhi" + b"GET /last HTTP/1.1\r\nHost: x\r\n\r\n")
         bodies = [json.loads(connection.read_answer()[2])["body"] for _ in range(2)]
     assert paths == [f"/{number}" for number in range(50)]
     assert bodies == ["hi", ""]
-    assert time.monotonic() - began < AT_ONCE_SECONDS
+    assert time.monotonic() - began < ANSWER_TIMEOUT_SECONDS
 
 
 def test_a_broken_request_behind_others_is_refused_after_their_answers(server):
@@ -158,14 +158,14 @@ def test_requests_after_a_refused_body_are_answered_at_once(server):
             assert connection.read_answer()[0] == 403
             connection.send(b"GET /next HTTP/1.1\r\nHost: x\r\n\r\n")
             assert connection.read_answer()[0] == 200
-    assert time.monotonic() - began < 2 * AT_ONCE_SECONDS
+    assert time.monotonic() - began < 2 * ANSWER_TIMEOUT_SECONDS
 
 
 def test_an_upgrade_to_what_is_not_known_is_a_request_like_others(server):
     """Java's HTTP client asks each server for HTTP/2 with its first request, also beside a body."""
     upgrade = b"Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABk\r\n"
     with server.connect() as connection:
-        connection.send(POST + upgrade + b"Content-Length: 2\r\n\r\nhi")
+        connection.send(POST_HEAD + upgrade + b"Content-Length: 2\r\n\r\nhi")
         assert json.loads(connection.read_answer()[2])["body"] == "hi"
         connection.send(b"GET /a HTTP/1.1\r\nHost: x\r\n" + upgrade + b"\r\nGET /b HTTP/1.1\r\nHost: x\r\n\r\n")
         paths = [json.loads(connection.read_answer()[2])["environ"]["PATH_INFO"] for _ in range(2)]
@@ -201,10 +201,10 @@ def test_a_client_that_asks_first_sends_no_body_in_vain(server):
     """As curl does with large bodies: Expect: 100-continue."""
     expects = b"Expect: 100-continue\r\nContent-Length: %d\r\n\r\n"
     with server.connect() as connection:
-        connection.send(POST + expects % (BODY_MAX_BYTES + 1))
+        connection.send(POST_HEAD + expects % (BODY_MAX_BYTES + 1))
         assert connection.read_answer()[0] == 413
     with server.connect() as connection:
-        connection.send(POST + expects % 5)
+        connection.send(POST_HEAD + expects % 5)
         assert connection.read_until(b"\r\n\r\n") == b"HTTP/1.1 100 Continue"
         connection.send(b"hello")
         assert json.loads(connection.read_answer()[2])["body"] == "hello"
@@ -212,12 +212,12 @@ def test_a_client_that_asks_first_sends_no_body_in_vain(server):
 
 def test_a_large_body_arrives_whole(server):
     sent = random.Random(1).randbytes(BODY_MAX_BYTES)
-    head = POST + b"Content-Length: %d\r\n\r\n" % len(sent)
+    head = POST_HEAD + b"Content-Length: %d\r\n\r\n" % len(sent)
     assert server.call(head, sent)[1]["body"].encode("latin-1") == sent
 
 
 def test_a_body_that_ends_early_is_a_400(server):
-    for begun in (POST + b"Content-Length: 9\r\n\r\nhi", CHUNKED + b"5\r\nhi"):
+    for begun in (POST_HEAD + b"Content-Length: 9\r\n\r\nhi", CHUNKED + b"5\r\nhi"):
         with server.connect() as connection:
             connection.send(begun)
             connection.socket.shutdown(socket.SHUT_WR)

@@ -16,20 +16,20 @@ def system(answer):
     return answer.json["data"]["settings"]["system"]
 
 
-def test_all_settings_with_their_defaults(as_):
+def test_all_settings_with_their_defaults(api_as):
     """OTH-06"""
-    found = system(as_("admin", "GET", PATH))
+    found = system(api_as("admin", "GET", PATH))
     assert found["vnc_allowed_sources"] == ""
     assert found == {name: field.load_default for name, field in SystemSettings().fields.items()}
 
 
-def test_addresses_and_networks_are_kept(as_):
+def test_addresses_and_networks_are_kept(api_as):
     """OTH-07"""
-    assert system(as_("admin", "POST", PATH, json={"vnc_allowed_sources": GOOD}))["vnc_allowed_sources"] == GOOD
-    assert system(as_("admin", "GET", PATH))["vnc_allowed_sources"] == GOOD
+    assert system(api_as("admin", "POST", PATH, json={"vnc_allowed_sources": GOOD}))["vnc_allowed_sources"] == GOOD
+    assert system(api_as("admin", "GET", PATH))["vnc_allowed_sources"] == GOOD
     spaced = {"vnc_allowed_sources": " 192.0.2.7 , 192.0.2.8 "}
-    assert system(as_("admin", "POST", PATH, json=spaced))["vnc_allowed_sources"] == "192.0.2.7,192.0.2.8"
-    assert system(as_("admin", "POST", PATH, json={"vnc_allowed_sources": ""}))["vnc_allowed_sources"] == ""
+    assert system(api_as("admin", "POST", PATH, json=spaced))["vnc_allowed_sources"] == "192.0.2.7,192.0.2.8"
+    assert system(api_as("admin", "POST", PATH, json={"vnc_allowed_sources": ""}))["vnc_allowed_sources"] == ""
 
 
 @pytest.mark.parametrize(
@@ -39,14 +39,14 @@ def test_addresses_and_networks_are_kept(as_):
         *("2001:db8::/129", "fe80::1%eth0", "*", "any", "192.0.2.1-192.0.2.9", "192.0.2", "3232235777"),
     ],
 )
-def test_one_bad_entry_among_good_ones_saves_nothing(as_, bad):
+def test_one_bad_entry_among_good_ones_saves_nothing(api_as, bad):
     """OTH-07"""
-    as_("admin", "POST", PATH, json={"vnc_allowed_sources": "192.0.2.7"})
+    api_as("admin", "POST", PATH, json={"vnc_allowed_sources": "192.0.2.7"})
     body = {"vnc_allowed_sources": f"192.0.2.8,{bad},198.51.100.0/24", "rate_limit_requests": 5}
-    answer = as_("admin", "POST", PATH, json=body)
+    answer = api_as("admin", "POST", PATH, json=body)
     assert answer.status_code == 422
     assert bad in answer.json["errors"]["vnc_allowed_sources"][0]
-    kept = system(as_("admin", "GET", PATH))
+    kept = system(api_as("admin", "GET", PATH))
     assert (kept["vnc_allowed_sources"], kept["rate_limit_requests"]) == ("192.0.2.7", 600)
 
 
@@ -65,48 +65,48 @@ def test_one_bad_entry_among_good_ones_saves_nothing(as_, bad):
         ({"settings": {"system": {"nosuch": 1}}}, "nosuch"),
     ],
 )
-def test_wrong_values_name_their_field(as_, body, field):
-    answer = as_("admin", "POST", PATH, json=body)
+def test_wrong_values_name_their_field(api_as, body, field):
+    answer = api_as("admin", "POST", PATH, json=body)
     assert answer.status_code == 422
     assert field in answer.json["errors"]
     assert session.query(Setting).count() == 0
 
 
-def test_what_is_not_sent_stays(as_):
-    as_("admin", "POST", PATH, json={"rate_limit_polls": 7, "require_second_factor": "operators"})
-    found = system(as_("admin", "POST", PATH, json={"rate_limit_metrics": 8}))
+def test_what_is_not_sent_stays(api_as):
+    api_as("admin", "POST", PATH, json={"rate_limit_polls": 7, "require_second_factor": "operators"})
+    found = system(api_as("admin", "POST", PATH, json={"rate_limit_metrics": 8}))
     assert (found["rate_limit_polls"], found["rate_limit_metrics"]) == (7, 8)
     assert found["require_second_factor"] == "operators"
-    assert system(as_("admin", "POST", PATH, json={})) == found
+    assert system(api_as("admin", "POST", PATH, json={})) == found
 
 
-def test_what_was_read_can_be_sent_back(as_):
-    as_("admin", "POST", PATH, json={"vnc_allowed_sources": GOOD})
-    read = as_("admin", "GET", PATH).json["data"]
-    assert system(as_("admin", "POST", PATH, json=read)) == read["settings"]["system"]
+def test_what_was_read_can_be_sent_back(api_as):
+    api_as("admin", "POST", PATH, json={"vnc_allowed_sources": GOOD})
+    read = api_as("admin", "GET", PATH).json["data"]
+    assert system(api_as("admin", "POST", PATH, json=read)) == read["settings"]["system"]
 
 
-def test_a_change_holds_at_once_and_is_remembered_for_seconds(as_, queries):
-    as_("admin", "POST", PATH, json={"rate_limit_metrics": 8})
+def test_a_change_holds_at_once_and_is_remembered_for_seconds(api_as, queries):
+    api_as("admin", "POST", PATH, json={"rate_limit_metrics": 8})
     assert settings.get().rate_limit_metrics == 8
     queries.clear()
     assert settings.get().rate_limit_metrics == 8
     assert queries == []
 
 
-def test_another_process_follows_within_seconds(world, monkeypatch):
+def test_another_process_follows_within_seconds(rolled_back_app, monkeypatch):
     assert settings.get().rate_limit_polls == 1200
     session.merge(Setting(name="rate_limit_polls", value=7))
     session.flush()
     assert settings.get().rate_limit_polls == 1200
-    until, _ = settings.known
+    until, _ = settings.cached_settings
     monkeypatch.setattr("panel.services.settings.time.monotonic", lambda: until + 1)
     assert settings.get().rate_limit_polls == 7
-    settings.forget()
+    settings.invalidate()
 
 
-def test_who_changed_which_is_written_down(as_):
-    as_("admin", "POST", PATH, json={"vnc_allowed_sources": "192.0.2.7", "rate_limit_polls": 7})
+def test_who_changed_which_is_written_down(api_as):
+    api_as("admin", "POST", PATH, json={"vnc_allowed_sources": "192.0.2.7", "rate_limit_polls": 7})
     entry = session.query(AuditEntry).one()
     assert (entry.action, entry.object_type) == ("admin.system.update_settings", "settings")
     assert entry.changes.keys() == {"did", "fields"}

@@ -5,9 +5,9 @@ from sqlalchemy import select
 from panel.core.db import session
 from panel.models import SshKey
 from panel.services import ssh_keys
-from tests.test_pages import PART
+from tests.test_pages import PARTIAL_HEADERS
 
-LINE = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIBDkNXnKfjDGWqHR8BbYbwbAzZ+JfkjfFXwXWo2wUUpC ada@laptop"
+SSH_PUBLIC_KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIBDkNXnKfjDGWqHR8BbYbwbAzZ+JfkjfFXwXWo2wUUpC ada@laptop"
 
 
 def key(account, name="laptop"):
@@ -16,22 +16,24 @@ def key(account, name="laptop"):
     return made
 
 
-def test_add(browse, cast):
-    answer = browse("owner").post("/ssh-keys/new", data={"name": "laptop", "public_key": LINE, "comments": ""})
+def test_ssh_key_is_added_by_page(browser_as, cast):
+    answer = browser_as("owner").post(
+        "/ssh-keys/new", data={"name": "laptop", "public_key": SSH_PUBLIC_KEY, "comments": ""}
+    )
     assert (answer.status_code, answer.headers["Location"]) == (303, "/ssh-keys")
     made = session.scalars(select(SshKey)).one()
-    assert (made.name, made.public_key, made.account_id) == ("laptop", LINE, cast.owner.id)
-    assert made.fingerprint in browse("owner").get("/ssh-keys").text
+    assert (made.name, made.public_key, made.account_id) == ("laptop", SSH_PUBLIC_KEY, cast.owner.id)
+    assert made.fingerprint in browser_as("owner").get("/ssh-keys").text
 
 
-def test_what_is_wrong_stands_beside_its_field(browse, cast):
+def test_what_is_wrong_stands_beside_its_field(browser_as, cast):
     key(cast.owner)
     for name, line, message in (
-        ("laptop", LINE, "This name is taken."),
+        ("laptop", SSH_PUBLIC_KEY, "This name is taken."),
         ("new", "ssh-ed25519 nonsense", "Paste one line in OpenSSH format."),
-        ("a/b", LINE, "Only letters, digits"),
+        ("a/b", SSH_PUBLIC_KEY, "Only letters, digits"),
     ):
-        answer = browse("owner").post("/ssh-keys/new", data={"name": name, "public_key": line})
+        answer = browser_as("owner").post("/ssh-keys/new", data={"name": name, "public_key": line})
         assert answer.status_code == 422
         assert message in answer.text
         assert f'value="{name}"' in answer.text
@@ -39,33 +41,33 @@ def test_what_is_wrong_stands_beside_its_field(browse, cast):
     assert len(session.scalars(select(SshKey)).all()) == 1
 
 
-def test_a_part_that_was_refused_is_the_form_again(browse):
-    answer = browse("owner").post("/ssh-keys/new", data={"name": ""}, headers=PART)
+def test_a_part_that_was_refused_is_the_form_again(browser_as):
+    answer = browser_as("owner").post("/ssh-keys/new", data={"name": ""}, headers=PARTIAL_HEADERS)
     assert answer.status_code == 200
     assert answer.text.lstrip().startswith('<form id="form"')
     assert 'aria-invalid="true"' in answer.text
 
 
-def test_generate_shows_the_private_half_once(browse, cast):
-    answer = browse("owner").post("/ssh-keys/generate", data={"name": "ci runner", "algorithm": "ed25519"})
+def test_generate_shows_the_private_half_once(browser_as, cast):
+    answer = browser_as("owner").post("/ssh-keys/generate", data={"name": "ci runner", "algorithm": "ed25519"})
     assert "-----BEGIN OPENSSH PRIVATE KEY-----" in answer.text
     assert answer.headers["Cache-Control"] == "no-store"
-    assert "PRIVATE" not in browse("owner").get("/ssh-keys").text
+    assert "PRIVATE" not in browser_as("owner").get("/ssh-keys").text
 
 
-def test_rename_and_delete(browse, cast):
+def test_rename_and_delete(browser_as, cast):
     made = key(cast.owner)
     address = f"/ssh-keys/{made.id}"
-    assert "laptop" in browse("owner").get(address).text
-    assert browse("owner").post(address, data={"name": "desktop", "comments": ""}).status_code == 303
+    assert "laptop" in browser_as("owner").get(address).text
+    assert browser_as("owner").post(address, data={"name": "desktop", "comments": ""}).status_code == 303
     assert (made.name, made.comments) == ("desktop", None)
-    assert browse("owner").post(address + "/delete").status_code == 303
+    assert browser_as("owner").post(address + "/delete").status_code == 303
     assert session.scalars(select(SshKey)).all() == []
 
 
-def test_outsiders_find_nothing(browse, cast):
+def test_outsiders_find_nothing(browser_as, cast):
     made = key(cast.owner)
-    outsider = browse("outsider")
+    outsider = browser_as("outsider")
     assert outsider.get(f"/ssh-keys/{made.id}").status_code == 404
     assert outsider.post(f"/ssh-keys/{made.id}", data={"name": "mine"}).status_code == 404
     assert outsider.post(f"/ssh-keys/{made.id}/delete").status_code == 404
@@ -73,8 +75,8 @@ def test_outsiders_find_nothing(browse, cast):
     assert made.name == "laptop"
 
 
-def test_the_list_takes_the_same_queries_for_many(browse, cast, queries):
-    browser = browse("owner")
+def test_the_list_takes_the_same_queries_for_many(browser_as, cast, queries):
+    browser = browser_as("owner")
     key(cast.owner)
     queries.clear()
     browser.get("/ssh-keys")

@@ -6,22 +6,22 @@ from sqlalchemy import select
 from panel.core.db import session
 from panel.models import Address, Subnet
 from panel.services import subnets
-from tests.test_pages import PART
+from tests.test_pages import PARTIAL_HEADERS
 
 SUBNETS = "/admin/subnets"
 
 
 @pytest.fixture
-def operator(browse):
-    return browse("admin")
+def operator(browser_as):
+    return browser_as("admin")
 
 
 @pytest.fixture
-def v4(world):
+def v4(rolled_back_app):
     return session.scalar(select(Subnet).where(Subnet.name == "v4"))
 
 
-def an_address(ip):
+def create_address(ip):
     return session.scalar(select(Address).where(Address.ip == ip))
 
 
@@ -43,7 +43,7 @@ def test_a_subnet_is_added_changed_and_removed(operator, cast):
     assert operator.post(f"{SUBNETS}/{subnet.id}/edit", data=edited).status_code == 303
     assert (subnet.name, subnet.nameservers, subnet.enabled) == ("newer", [], False)
     assert operator.post(f"{SUBNETS}/{subnet.id}/delete").status_code == 303
-    assert an_address("192.0.2.2") is None
+    assert create_address("192.0.2.2") is None
 
 
 def test_mistakes_stand_beside_their_fields(operator, cast):
@@ -56,8 +56,8 @@ def test_mistakes_stand_beside_their_fields(operator, cast):
 
 
 def test_an_address_is_reserved_noted_and_released(operator, v4):
-    address = an_address("10.9.0.2")
-    post = lambda **data: operator.post(f"{SUBNETS}/addresses/{address.id}", data=data, headers=PART)  # noqa: E731
+    address = create_address("10.9.0.2")
+    post = lambda **data: operator.post(f"{SUBNETS}/addresses/{address.id}", data=data, headers=PARTIAL_HEADERS)  # noqa: E731
     assert post(reserved="true").headers["HX-Trigger"] == "changed"
     assert address.reserved
     post(note="Second router")
@@ -74,7 +74,7 @@ def test_an_address_in_use_names_its_instance_and_stays(operator, cast, v4):
     instance = cast.instance()
     page = operator.get(f"{SUBNETS}/{v4.id}?use=used").text
     assert f"/admin/instances/{instance.id}" in page
-    address = an_address(instance.ipv4)
+    address = create_address(instance.ipv4)
     refused = operator.post(f"{SUBNETS}/addresses/{address.id}", data={"reserved": "true"})
     assert "in use" in refused.text
     assert not address.reserved

@@ -9,36 +9,36 @@ from sqlalchemy.engine import Engine
 
 from api.errors import dialect
 
-READING = ("GET", "HEAD", "OPTIONS")
-REFUSALS = ("/sign-in", "/sso")
-PARTLY = ("/bulk",)
-written = threading.local()
+READ_METHODS = ("GET", "HEAD", "OPTIONS")
+AUDITED_REFUSAL_PATHS = ("/sign-in", "/sso")
+PARTIAL_SUCCESS_SUFFIXES = ("/bulk",)
+written_tables = threading.local()
 """The tables that this thread's request has written to, without what was rolled back."""
 
 
-def begin():
-    written.tables = []
+def reset_written_tables():
+    written_tables.tables = []
 
 
 @event.listens_for(Engine, "before_cursor_execute")
-def statement_runs(connection, cursor, statement, *_):
+def record_write(connection, cursor, statement, *_):
     verb, _, rest = statement.lstrip().partition(" ")
-    if verb.upper() in ("INSERT", "UPDATE", "DELETE") and hasattr(written, "tables"):
+    if verb.upper() in ("INSERT", "UPDATE", "DELETE") and hasattr(written_tables, "tables"):
         words = [word for word in rest.split() if word.upper() not in ("INTO", "FROM")]
-        written.tables.append(words[0])
+        written_tables.tables.append(words[0])
 
 
 @event.listens_for(Engine, "rollback")
 @event.listens_for(Engine, "rollback_savepoint")
-def rolled_back(*_):
-    begin()
+def on_rollback(*_):
+    reset_written_tables()
 
 
-def check(method, path, answer):
-    entries, others = written.tables.count("audit"), [name for name in written.tables if name != "audit"]
+def check_audit_entries(method, path, answer):
+    entries, others = written_tables.tables.count("audit"), [name for name in written_tables.tables if name != "audit"]
     if answer.status_code >= 400 or "Idempotency-Replayed" in answer.headers:
-        assert entries == 0 or path.startswith(REFUSALS) or path.endswith(PARTLY)
-    elif method in READING:
+        assert entries == 0 or path.startswith(AUDITED_REFUSAL_PATHS) or path.endswith(PARTIAL_SUCCESS_SUFFIXES)
+    elif method in READ_METHODS:
         assert entries == bool(others)
     elif dialect(path) or others:
         assert entries == 1

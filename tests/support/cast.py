@@ -41,18 +41,18 @@ class Cast:
         return made
 
 
-def assemble(data_dir) -> Cast:
+def create_cast(data_dir) -> Cast:
     owner = accounts.create(email="owner@example.com", password=PASSWORD, first_name="Olga", last_name="Owner")
     outsider = accounts.create(email="outsider@example.com", password=PASSWORD)
-    member = team(owner, "member@example.com", "Engineer", permissions.MEMBER, reach="chosen")
-    viewer = team(owner, "viewer@example.com", "Viewer", [f"{each}.view" for each in permissions.FAMILIES])
+    member = add_team_member(owner, "member@example.com", "Engineer", permissions.MEMBER, reach="chosen")
+    viewer = add_team_member(owner, "viewer@example.com", "Viewer", [f"{each}.view" for each in permissions.FAMILIES])
     admin = accounts.create(email="admin@example.com", password=PASSWORD, operator_role="full")
     location = hypervisors.create_group(name="lab", display_name="Laboratory", country="DE")
     node = hypervisors.create(
         location, name="node-1", driver="simulated", uri="simulated://", storage_path="/srv/disks", max_tasks=8
     )
     session.commit()
-    nodes.check(node.id)
+    nodes.probe(node.id)
     group = catalog.create_plan_group(name="standard", display_name="Standard", hypervisor_groups=[location])
     plan = catalog.create_plan(group, name="S", cpu_cores=1, ram=512, storage=10, bandwidth=1000, price=4)
     (data_dir / "images").mkdir(exist_ok=True)
@@ -78,7 +78,7 @@ def assemble(data_dir) -> Cast:
     return cast
 
 
-def team(owner, email, role, allowed, reach="all"):
+def add_team_member(owner, email, role, allowed, reach="all"):
     """A person of the owner's team."""
     account = accounts.create(email=email, password=PASSWORD)
     role = Role(account_id=owner.id, name=role, permissions=list(allowed))

@@ -6,15 +6,17 @@ import os
 import socket
 import struct
 
-from consoles.rfb import response
+from consoles.rfb import encrypt_challenge
 
-KEY = base64.b64encode(b"sixteen bytes ok").decode()
-ACCEPT = base64.b64encode(hashlib.sha1((KEY + "258EAFA5-E914-47DA-95CA-C5AB0DC85B11").encode()).digest()).decode()
+WEBSOCKET_KEY = base64.b64encode(b"sixteen bytes ok").decode()
+WEBSOCKET_ACCEPT = base64.b64encode(
+    hashlib.sha1((WEBSOCKET_KEY + "258EAFA5-E914-47DA-95CA-C5AB0DC85B11").encode()).digest()
+).decode()
 
 TEXT, BINARY, CLOSE, PING, PONG = 1, 2, 8, 9, 10
 
 
-class Closed(Exception):
+class WebSocketClosed(Exception):
     """The panel closed the WebSocket. `code` is None when the connection ended without a close frame."""
 
     def __init__(self, code=None, reason=""):
@@ -22,7 +24,7 @@ class Closed(Exception):
         self.code, self.reason = code, reason
 
 
-def pair(*, small=False):
+def socket_pair(*, small=False):
     """Both ends of a TCP connection; `small` lets the kernel hold little for the first one."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         mine = socket.socket()
@@ -36,7 +38,7 @@ def pair(*, small=False):
     return mine, other
 
 
-class Viewer:
+class ConsoleClient:
     def __init__(self, connection, protocol=""):
         self.connection, self.protocol = connection, protocol
         self.buffer, self.stream, self.pongs = b"", b"", []
@@ -53,7 +55,7 @@ class Viewer:
             "Upgrade": "websocket",
             "Connection": "keep-alive, Upgrade",
             "Sec-WebSocket-Version": "13",
-            "Sec-WebSocket-Key": KEY,
+            "Sec-WebSocket-Key": WEBSOCKET_KEY,
         }
         if self.protocol:
             lines["Sec-WebSocket-Protocol"] = self.protocol
@@ -70,7 +72,7 @@ class Viewer:
     def more(self):
         data = self.connection.recv(65536)
         if not data:
-            raise Closed
+            raise WebSocketClosed
         self.buffer += data
 
     # --- frames
@@ -104,7 +106,7 @@ class Viewer:
             opcode, payload = self.next_frame()
             if opcode == CLOSE:
                 self.send(payload[:2], CLOSE)
-                raise Closed(struct.unpack(">H", payload[:2])[0], payload[2:].decode())
+                raise WebSocketClosed(struct.unpack(">H", payload[:2])[0], payload[2:].decode())
             if opcode == PING:
                 if self.answers_pings:
                     self.send(payload, PONG)
@@ -141,7 +143,7 @@ class Viewer:
         try:
             while True:
                 self.receive()
-        except Closed as closed:
+        except WebSocketClosed as closed:
             return closed.code, closed.reason
         except ConnectionResetError:
             return None, "reset"
@@ -157,7 +159,7 @@ class Viewer:
         else:
             assert self.read(2) == b"\1\2"
             self.send(b"\2")
-        self.send(response(password, self.read(16)))
+        self.send(encrypt_challenge(password, self.read(16)))
         if self.read(4) == b"\0\0\0\0":
             self.send(b"\1")
             return None

@@ -8,10 +8,10 @@ from ipaddress import ip_network
 import pytest
 
 from panel.services.webhooks import url_policy
-from tests.support.webhook_receiver import Authority
+from tests.support.webhook_receiver import CertificateAuthority
 
 
-class Library:
+class FileServer:
     """`files` are bytes by path, or a function that gets the handler, or a status. `asked` are the paths of GETs."""
 
     def __init__(self, certificate, host="127.0.0.1"):
@@ -71,28 +71,28 @@ class Library:
 
 
 @pytest.fixture(scope="session")
-def library_authority():
-    return Authority()
+def file_server_authority():
+    return CertificateAuthority()
 
 
 @pytest.fixture(scope="session")
-def library_certificate(library_authority, tmp_path_factory):
-    return library_authority.issue(tmp_path_factory.mktemp("library"))
+def file_server_certificate(file_server_authority, tmp_path_factory):
+    return file_server_authority.issue(tmp_path_factory.mktemp("library"))
 
 
 @pytest.fixture(scope="module")
-def shelf(library_certificate):
+def standalone_file_server(file_server_certificate):
     """The server alone, for panels that run as processes of their own."""
-    made = Library(library_certificate)
+    made = FileServer(file_server_certificate)
     yield made
     made.close()
 
 
 @pytest.fixture
-def library(library_certificate, library_authority, monkeypatch):
+def file_server(file_server_certificate, file_server_authority, monkeypatch):
     """The server; this machine is taken for public, and its certificate is trusted."""
-    monkeypatch.setattr(url_policy, "allowed", (ip_network("127.0.0.0/8"),))
-    monkeypatch.setattr(url_policy, "authorities", library_authority.pem)
-    made = Library(library_certificate)
+    monkeypatch.setattr(url_policy, "allowed_networks", (ip_network("127.0.0.0/8"),))
+    monkeypatch.setattr(url_policy, "extra_ca_certificates", file_server_authority.pem)
+    made = FileServer(file_server_certificate)
     yield made
     made.close()

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.processes.conftest import PATIENCE, Customer, Installation, wait_for
+from tests.processes.conftest import WAIT_TIMEOUT_SECONDS, Customer, Installation, wait_until
 
-EMAIL, PASSWORD = "ada@example.com", "a long test password"
+CUSTOMER_EMAIL, CUSTOMER_PASSWORD = "ada@example.com", "a long test password"
 
 
-class Laboratory(Customer):
+class InstallationClient(Customer):
     """The installation, seen by its customer and (`admin`) by its operator."""
 
     def admin(self, method, path, body=None):
@@ -41,19 +41,19 @@ class Laboratory(Customer):
         return self.finished(answer["task_id"])
 
     def reaches(self, instance, state):
-        return wait_for(lambda: self.show(instance)["state"] == state, f"the state {state}")
+        return wait_until(lambda: self.show(instance)["state"] == state, f"the state {state}")
 
     def destroy(self, instance):
         self.finished(self.call("DELETE", f"/api/cloud-service/instances/{instance['id']}")["task_id"])
 
-    def ssh(self, ip, command, *, given=None, patience=PATIENCE):
+    def ssh(self, ip, command, *, stdin=None, wait_seconds=WAIT_TIMEOUT_SECONDS):
         """What a command, with `given` as its input, says in the guest, by SSH with the laboratory's key."""
         options = "StrictHostKeyChecking=no UserKnownHostsFile=/dev/null ConnectTimeout=5 BatchMode=yes LogLevel=ERROR"
         words = [f"-o{option}" for option in options.split()]
-        until = time.monotonic() + patience
+        until = time.monotonic() + wait_seconds
         while True:
             line = ["ssh", *words, "-i", self.key, f"root@{ip}", command]
-            done = subprocess.run(line, input=given, capture_output=True, text=True, timeout=60)
+            done = subprocess.run(line, input=stdin, capture_output=True, text=True, timeout=60)
             if done.returncode != 255:
                 return done.stdout
             assert time.monotonic() < until, done.stderr
@@ -61,19 +61,21 @@ class Laboratory(Customer):
 
 
 @contextlib.contextmanager
-def laboratory(data_dir, hypervisor, cache, **settings):
+def run_installation(data_dir, hypervisor, cache, **settings):
     """The installation runs, with one real node, until the block ends. `settings` are of its environment."""
     (data_dir / "cache").symlink_to(cache)
     installation = Installation(data_dir, PANEL_WEB_WORKERS="1", **settings)
     try:
-        installation.panel("db", "upgrade")
-        for email, *role in ((EMAIL,), ("operator@example.com", "--operator")):
-            installation.panel("user", "create", "--email", email, "--password", PASSWORD, *role)
+        installation.run_panel("db", "upgrade")
+        for email, *role in ((CUSTOMER_EMAIL,), ("operator@example.com", "--operator")):
+            installation.run_panel("user", "create", "--email", email, "--password", CUSTOMER_PASSWORD, *role)
         installation.up()
-        lab = Laboratory(installation, installation.panel("token", "user", "--email", EMAIL).strip())
+        lab = InstallationClient(
+            installation, installation.run_panel("token", "user", "--email", CUSTOMER_EMAIL).strip()
+        )
         words = ("--ip", "127.0.0.1", "--name", "lab", "--description", "guest tests")
-        lab.operator = installation.panel("token", "admin", *words).strip()
-        furnish(lab, hypervisor)
+        lab.operator = installation.run_panel("token", "admin", *words).strip()
+        create_resources(lab, hypervisor)
         yield lab
         for instance in lab.call("GET", "/api/instances")["data"]:
             lab.destroy(instance)
@@ -81,7 +83,7 @@ def laboratory(data_dir, hypervisor, cache, **settings):
         installation.end()
 
 
-def furnish(lab, hypervisor):
+def create_resources(lab, hypervisor):
     """A location with a real node, a plan, addresses of its bridge, an image and a key."""
     lab.location = lab.admin("POST", "/hypervisor/groups", {"name": "lab", "display_name": "Laboratory"})["id"]
     node = {
@@ -99,25 +101,25 @@ def furnish(lab, hypervisor):
     for gateway in map(ipaddress.ip_interface, (hypervisor.network.gateway4, hypervisor.network.gateway6)):
         subnet = {"name": f"v{gateway.version}", "cidr": str(gateway.network), "gateway": str(gateway.ip)}
         lab.admin("POST", "/subnets", {**subnet, "hypervisor_group_id": lab.location})
-    lab.at.panel("image", "build", "tiny")
+    lab.at.run_panel("image", "build", "tiny")
     lab.image = lab.call("GET", "/api/images/search")["results"][0]["children"][0]["id"]
     made = lab.call("POST", "/api/ssh-key/generate", {"name": "lab", "algorithm": "ed25519"})
     lab.key, lab.key_id = Path(lab.at.data_dir) / "key", made["ssh_key"]["id"]
     lab.key.write_text(made["private_key"])
     lab.key.chmod(0o600)
-    wait_for(lambda: lab.admin("GET", f"/hypervisor/{lab.node}")["status"] == "up", "the node")
+    wait_until(lambda: lab.admin("GET", f"/hypervisor/{lab.node}")["status"] == "up", "the node")
 
 
 @pytest.fixture(scope="session")
-def lab(tmp_path_factory, hypervisor, guest_cache, library_authority):
+def lab(tmp_path_factory, hypervisor, guest_cache, file_server_authority):
     """This machine is taken for public, so that nodes fetch from the tests' own server."""
-    local = {"PANEL_WEBHOOK_ALLOWED_NETWORKS": "127.0.0.0/8", "PANEL_WEBHOOK_CA": library_authority.pem}
-    with laboratory(tmp_path_factory.mktemp("lab"), hypervisor, guest_cache, **local) as made:
+    local = {"PANEL_WEBHOOK_ALLOWED_NETWORKS": "127.0.0.0/8", "PANEL_WEBHOOK_CA": file_server_authority.pem}
+    with run_installation(tmp_path_factory.mktemp("lab"), hypervisor, guest_cache, **local) as made:
         yield made
 
 
 @pytest.fixture(scope="session")
 def debian_image(lab):
     """The panel's own Debian, put into the catalog."""
-    lab.at.panel("image", "build", "debian")
+    lab.at.run_panel("image", "build", "debian")
     return Path(lab.at.data_dir) / "images" / "debian.qcow2"

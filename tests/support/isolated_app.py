@@ -7,42 +7,42 @@ import sqlalchemy
 
 from panel.core import jobs, mail
 from panel.core.config import Config
-from panel.core.db import bare_app, db, new_id, session
-from tests.conftest import CONFIGURED
+from panel.core.db import create_worker_app, db, new_id, session
+from tests.conftest import PANEL_ENVIRONMENT
 from tests.support import cast as people
 from worker.sync import node_sync
 
-call = jobs.call
+PRODUCTION_JOBS_CALL = jobs.enqueue_call
 """As the product has it: the suite replaces it."""
 
 
 @contextmanager
-def installation(directory, *, make=bare_app, ring=lambda *_: None, **settings):
+def isolated_installation(directory, *, create=create_worker_app, on_call=lambda *_: None, **settings):
     """Its application, made by `make`, with the rows of its `cast`. `ring` hears the bells."""
     (directory / "data").mkdir(exist_ok=True)
-    kept = jobs.call, jobs.connection, node_sync.data_dir, mail.config
-    with database(directory) as address:
+    kept = jobs.enqueue_call, jobs.connection, node_sync.data_dir, mail.config
+    with create_database(directory) as address:
         config = Config(data_dir=directory / "data", database_url=address, secret_key="test", **settings)
-        app = make(config)
-        jobs.call, node_sync.data_dir = ring, config.data_dir
+        app = create(config)
+        jobs.enqueue_call, node_sync.data_dir = on_call, config.data_dir
         mail.configure(config)
         jobs.connect(config.redis_url)
         try:
             with app.app_context():
                 db.create_all()
-                app.cast = people.assemble(config.data_dir)
+                app.cast = people.create_cast(config.data_dir)
             yield app
         finally:
             with app.app_context():
                 session.remove()
                 db.engine.dispose()
-            jobs.call, jobs.connection, node_sync.data_dir, mail.config = kept
+            jobs.enqueue_call, jobs.connection, node_sync.data_dir, mail.config = kept
 
 
 @contextmanager
-def database(directory):
+def create_database(directory):
     """The address of an empty database: a file, or one on the server that the suite uses."""
-    address = CONFIGURED.get("PANEL_TEST_DATABASE_URL")
+    address = PANEL_ENVIRONMENT.get("PANEL_TEST_DATABASE_URL")
     if not address:
         yield f"sqlite:///{directory / 'panel.db'}"
         return

@@ -4,37 +4,37 @@ from urllib.parse import urljoin, urlsplit
 
 from lxml import html
 
-MOST = 250
+MAX_PAGES = 250
 
 
-def pages(browser, *starts):
+def crawl_pages(browser, *starts):
     """Every page that can be reached by links, one of a kind, as pairs of its address and its answer."""
     seen, waiting = set(), list(starts or ["/"])
-    while waiting and len(seen) < MOST:
+    while waiting and len(seen) < MAX_PAGES:
         path = waiting.pop(0)
-        if shape(path) in seen:
+        if normalize_path(path) in seen:
             continue
-        seen.add(shape(path))
+        seen.add(normalize_path(path))
         answer = browser.get(path, buffered=True)
         yield path, answer
         if answer.mimetype == "text/html" and answer.data.strip():
             links = (
                 urljoin(path, link.get("href")) for link in html.fromstring(answer.data).iter("a") if link.get("href")
             )
-            waiting += [link for link in links if own(link) and "/static/" not in link]
+            waiting += [link for link in links if is_own_link(link) and "/static/" not in link]
 
 
-def own(link):
+def is_own_link(link):
     parts = urlsplit(link)
     return not parts.scheme and not parts.netloc
 
 
-def shape(path):
+def normalize_path(path):
     """Ids count as the same."""
     return "/".join("id" if len(part) == 36 else part for part in urlsplit(path).path.split("/"))
 
 
-def forms(path, answer):
+def find_forms(path, answer):
     """The forms of a page: where each is sent to, how, and the names and values of its fields."""
     for form in html.fromstring(answer.data).forms:
         to = urljoin(path, form.get("action") or path)
@@ -42,9 +42,9 @@ def forms(path, answer):
             (form.get("method") or "get").upper(),
             to,
             {name: value or "" for name, value in form.form_values()},
-            names(form),
+            field_values(form),
         )
 
 
-def names(form):
+def field_values(form):
     return sorted({field.name for field in form.inputs if field.name})

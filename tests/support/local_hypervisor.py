@@ -10,15 +10,15 @@ from panel.core.config import ROOT
 from worker.images import tiny
 from worker.nodes.libvirt import private_daemon
 
-PROGRAMS = f"{ROOT / 'tests' / 'traffic_control'}:{private_daemon.PROGRAMS}"
+PROGRAMS = f"{ROOT / 'tests' / 'traffic_control'}:{private_daemon.PROGRAM_PATH}"
 """With these a daemon limits speeds also where its kernel lacks parts of traffic control."""
 
-claims = []
+network_claims = []
 """Sockets that keep numbers of bridges for this run."""
 
 
 @dataclass(frozen=True)
-class Hypervisor:
+class LocalHypervisor:
     uri: str
     directory: Path
     network: private_daemon.PublicNetwork
@@ -30,11 +30,11 @@ class Hypervisor:
 
 @pytest.fixture(scope="session")
 def hypervisor(tmp_path_factory):
-    assert not private_daemon.missing(), (
-        f"{' '.join(private_daemon.missing())} Install {' '.join(private_daemon.PACKAGES)}."
+    assert not private_daemon.list_missing(), (
+        f"{' '.join(private_daemon.list_missing())} Install {' '.join(private_daemon.PACKAGES)}."
     )
     directory = tmp_path_factory.mktemp("hypervisor")
-    made = Hypervisor(private_daemon.uri(directory), directory, unused_network())
+    made = LocalHypervisor(private_daemon.connection_uri(directory), directory, claim_network())
     made.start()
     yield made
     private_daemon.stop(directory)
@@ -45,7 +45,7 @@ def hypervisor_uri(hypervisor):
     return hypervisor.uri
 
 
-def unused_network():
+def claim_network():
     """A bridge and addresses that are this run's own until its process ends: whoever holds the socket of that name has
     the number, also before there is a bridge."""
     bridges = {name for _, name in socket.if_nameindex()}
@@ -56,7 +56,7 @@ def unused_network():
         except OSError:
             claim.close()
             continue
-        claims.append(claim)
+        network_claims.append(claim)
         if bridge not in bridges:  # one that a killed run left
             return private_daemon.PublicNetwork(bridge, f"10.88.{number}.1/24", f"fd88:0:0:{number}::1/64")
     raise AssertionError("Every bridge for tests is in use.")

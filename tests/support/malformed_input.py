@@ -2,7 +2,7 @@
 
 import re
 
-AUTHORIZATION = [
+AUTHORIZATION_HEADERS = [
     "",
     " ",
     "Bearer",
@@ -21,9 +21,22 @@ AUTHORIZATION = [
     "Bearer\t" + "a" * 40,
 ]
 
-IDS = ["%00", "a%00b", "%ff%fe", "%ED%A0%80", "..%2f..", "%F0%9F%A6%8A", "a" * 5000, "0", "-1", "9" * 40, "%27--", "%"]
+MALFORMED_IDS = [
+    "%00",
+    "a%00b",
+    "%ff%fe",
+    "%ED%A0%80",
+    "..%2f..",
+    "%F0%9F%A6%8A",
+    "a" * 5000,
+    "0",
+    "-1",
+    "9" * 40,
+    "%27--",
+    "%",
+]
 
-QUERIES = [
+MALFORMED_QUERIES = [
     "page=%00",
     "page=" + "9" * 500,
     "page=1e3",
@@ -48,8 +61,8 @@ QUERIES = [
     "since=-99999-99-99T00:00:00Z",
 ]
 
-DEEP = b'{"a":' * 5000 + b"1" + b"}" * 5000
-NOT_JSON = [
+DEEPLY_NESTED_JSON = b'{"a":' * 5000 + b"1" + b"}" * 5000
+INVALID_JSON_BODIES = [
     b"{",
     b"[]",
     b'"text"',
@@ -70,7 +83,7 @@ NOT_JSON = [
     b'{"a": ' + b"9" * 5000 + b"}",
     b'{"name": "a", "name": "b"}',
     b'{"x": {"y": 1, "y": 1}}',
-    DEEP,
+    DEEPLY_NESTED_JSON,
     b'{"a": ' + b"[" * 40 + b"]" * 40 + b"}",
     b"name=a&public_key=b",
     b"<xml/>",
@@ -79,7 +92,7 @@ NOT_JSON = [
 ]
 """What is no JSON object, or one that could be read in two ways."""
 
-VALUES = [
+ODD_VALUES = [
     None,
     True,
     0,
@@ -127,6 +140,6 @@ CONTENT_TYPES = [
 ]
 
 
-def filled(path, value):
+def fill_path(path, value):
     """The path with this in place of every id."""
     return re.sub(r"[{<][^}>]+[}>]", value, path)

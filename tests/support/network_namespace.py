@@ -7,18 +7,18 @@ import subprocess
 NEWNET = 0x40000000
 
 
-def own():
+def enter_namespace():
     """What this thread opens from now on lies in a network of its own. OSError when that is not allowed."""
     if ctypes.CDLL(None, use_errno=True).unshare(NEWNET):
         raise OSError(ctypes.get_errno(), "a network of its own needs root")
     subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
 
 
-def breaks(port=None):
+def drop_packets(port=None):
     """Nothing arrives any more, or nothing from and to that port."""
     for match in [["--sport", str(port)], ["--dport", str(port)]] if port else [[]]:
         subprocess.run(["iptables", "-A", "INPUT", "-p", "tcp", *match, "-j", "DROP"], check=True)
 
 
-def may_be_had():
+def is_available():
     return os.getuid() == 0

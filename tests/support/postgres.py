@@ -15,10 +15,10 @@ import time
 from contextlib import contextmanager
 from pathlib import Path
 
-USERS = ("postgres", "nobody")
+UNPRIVILEGED_USERS = ("postgres", "nobody")
 
 
-def programs():
+def find_programs():
     """Where PostgreSQL's programs lie: Debian keeps them out of the search path."""
     found = sorted(Path("/usr/lib/postgresql").glob("*/bin"), key=lambda path: int(path.parent.name))
     on_path = shutil.which("initdb")
@@ -27,44 +27,54 @@ def programs():
     return found[-1] if found else Path(on_path).resolve().parent
 
 
-def unprivileged():
+def unprivileged_options():
     """Options to start a process as somebody who is not root."""
     if os.geteuid() != 0:
         return {}
     there = [entry.pw_name for entry in pwd.getpwall()]
-    name = next(user for user in USERS if user in there)
+    name = next(user for user in UNPRIVILEGED_USERS if user in there)
     return {"user": name, "group": pwd.getpwnam(name).pw_gid, "extra_groups": []}
 
 
 @contextmanager
-def server():
+def run_server():
     """While the block runs there is a server; gives the address of an empty database."""
     with tempfile.TemporaryDirectory(prefix="postgres-") as made:
-        owner = unprivileged() | {"cwd": made, "stdin": subprocess.DEVNULL}
+        owner = unprivileged_options() | {"cwd": made, "stdin": subprocess.DEVNULL}
         if "user" in owner:
             shutil.chown(made, owner["user"])
         data = f"{made}/data"
-        initdb = [programs() / "initdb", "-D", data, "--auth=trust", "--username=panel", "--encoding=UTF8", "--no-sync"]
+        initdb = [
+            find_programs() / "initdb",
+            "-D",
+            data,
+            "--auth=trust",
+            "--username=panel",
+            "--encoding=UTF8",
+            "--no-sync",
+        ]
         subprocess.run(initdb, check=True, stdout=subprocess.DEVNULL, **owner)
         options = ["-k", made, "-c", "listen_addresses=", "-c", "fsync=off", "-c", "max_connections=200"]
         with Path(made, "log").open("w") as log:
-            process = subprocess.Popen([programs() / "postgres", "-D", data, *options], stderr=log, stdout=log, **owner)
+            process = subprocess.Popen(
+                [find_programs() / "postgres", "-D", data, *options], stderr=log, stdout=log, **owner
+            )
         try:
-            answers(process, made)
+            is_ready(process, made)
             yield f"postgresql+psycopg://panel@/postgres?host={made}"
         finally:
             process.send_signal(signal.SIGINT)
             process.wait()
 
 
-def answers(process, directory):
-    while subprocess.run([programs() / "pg_isready", "-q", "-h", directory]).returncode:
+def is_ready(process, directory):
+    while subprocess.run([find_programs() / "pg_isready", "-q", "-h", directory]).returncode:
         if process.poll() is not None:
             raise SystemExit(Path(directory, "log").read_text())
         time.sleep(0.1)
 
 
 if __name__ == "__main__":
-    with server() as address:
+    with run_server() as address:
         ended = subprocess.run(sys.argv[1:], env=os.environ | {"PANEL_TEST_DATABASE_URL": address}).returncode
     sys.exit(ended)

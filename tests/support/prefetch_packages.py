@@ -6,5 +6,5 @@ from worker.images.tiny import boot
 
 if __name__ == "__main__":
     cache = ROOT / "var" / "cache"
-    packages.unpacked(tiny.PACKAGES, cache=cache, prepare=boot.index_modules, log=print)
-    uefi.loaders(cache, print)
+    packages.unpack(tiny.PACKAGES, cache=cache, prepare=boot.index_modules, log=print)
+    uefi.fetch_loaders(cache, print)

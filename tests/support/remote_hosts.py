@@ -14,14 +14,14 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.support.local_hypervisor import unused_network
+from tests.support.local_hypervisor import claim_network
 from worker.nodes.libvirt.private_daemon import PublicNetwork, stop
 
-START = """
+START_SCRIPT = """
 import sys
-from worker.nodes.libvirt import local
+from worker.nodes.libvirt import private_daemon
 directory, address, screens, bridge, gateway4, gateway6 = sys.argv[1:]
-local.DAEMON_CONF += f'''
+private_daemon.DAEMON_CONF += f'''
 listen_tls = 1
 listen_addr = "{address}"
 auth_tls = "none"
@@ -29,12 +29,12 @@ key_file = "{directory}/pki/serverkey.pem"
 cert_file = "{directory}/pki/servercert.pem"
 ca_file = "{directory}/pki/cacert.pem"
 '''
-local.QEMU_CONF = local.QEMU_CONF.replace('vnc_listen = "127.0.0.1"', f'vnc_listen = "{screens}"')
-local.SPACE = local.SPACE.replace("exec libvirtd -d", "exec libvirtd -d -l")
-local.start(directory, local.PublicNetwork(bridge, gateway4, gateway6))
+private_daemon.QEMU_CONF = private_daemon.QEMU_CONF.replace('vnc_listen = "127.0.0.1"', f'vnc_listen = "{screens}"')
+private_daemon.NAMESPACE_SCRIPT = private_daemon.NAMESPACE_SCRIPT.replace("exec libvirtd -d", "exec libvirtd -d -l")
+private_daemon.start(directory, private_daemon.PublicNetwork(bridge, gateway4, gateway6))
 """
 
-SSHD = """
+SSHD_CONFIG = """
 ListenAddress {address}
 HostKey {place}/host_key
 AuthorizedKeysFile {place}/key.pub
@@ -46,7 +46,7 @@ KbdInteractiveAuthentication no
 PermitRootLogin prohibit-password
 """
 
-CERTIFICATES = """
+CERTIFICATES_SCRIPT = """
 set -e
 openssl req -x509 -newkey rsa:2048 -nodes -days 2 -keyout cakey.pem -out cacert.pem -subj "/CN=tests" \
     -addext basicConstraints=critical,CA:TRUE -addext keyUsage=keyCertSign
@@ -62,7 +62,7 @@ make client panel ""
 
 
 @dataclass(frozen=True)
-class Host:
+class RemoteHost:
     name: str
     address: str
     directory: Path
@@ -86,26 +86,26 @@ class Host:
 
 
 @contextlib.contextmanager
-def host(directory):
+def run_remote_host(directory):
     """The host runs until the block ends. Its screens listen at its loopback."""
-    network = unused_network()
+    network = claim_network()
     number = network.bridge.removeprefix("panelt")
     name, address = f"panelh{number}", f"10.89.{number}.2"
-    made = Host(name, address, directory, network)
+    made = RemoteHost(name, address, directory, network)
     with contextlib.ExitStack() as ends:
-        wire(made, f"10.89.{number}.1", ends)
-        certify(made)
+        connect_network(made, f"10.89.{number}.1", ends)
+        create_certificates(made)
         ends.callback(stop, directory)
-        start(made)
-        ends.callback(end, admit(made))
+        start_daemon(made)
+        ends.callback(stop_process, start_ssh_server(made))
         yield made
 
 
-def start(made, screens="127.0.0.1"):
+def start_daemon(made, screens="127.0.0.1"):
     """Starts the host's daemon. From then on machines that are started have their screens at that address."""
     network = made.network
     where = (made.directory, made.address, screens, network.bridge, network.gateway4, network.gateway6)
-    run("ip", "netns", "exec", made.name, sys.executable, "-c", START, *map(str, where))
+    run_command("ip", "netns", "exec", made.name, sys.executable, "-c", START_SCRIPT, *map(str, where))
 
 
 def kill_daemon(made):
@@ -118,32 +118,32 @@ def kill_daemon(made):
         time.sleep(0.05)
 
 
-def wire(made, gateway, ends):
+def connect_network(made, gateway, ends):
     """A cable between this machine and the host."""
-    run("ip", "netns", "add", made.name)
-    ends.callback(run, "ip", "netns", "delete", made.name)
-    run("ip", "link", "add", made.name, "type", "veth", "peer", "name", "eth0", "netns", made.name)
-    run("ip", "address", "add", f"{gateway}/24", "dev", made.name)
-    run("ip", "link", "set", made.name, "up")
+    run_command("ip", "netns", "add", made.name)
+    ends.callback(run_command, "ip", "netns", "delete", made.name)
+    run_command("ip", "link", "add", made.name, "type", "veth", "peer", "name", "eth0", "netns", made.name)
+    run_command("ip", "address", "add", f"{gateway}/24", "dev", made.name)
+    run_command("ip", "link", "set", made.name, "up")
     for words in (("address", "add", f"{made.address}/24", "dev", "eth0"), ("link", "set", "eth0", "up")):
-        run("ip", "-n", made.name, *words)
-    run("ip", "-n", made.name, "link", "set", "lo", "up")
+        run_command("ip", "-n", made.name, *words)
+    run_command("ip", "-n", made.name, "link", "set", "lo", "up")
 
 
-def certify(made):
+def create_certificates(made):
     (made.directory / "pki").mkdir()
-    run("sh", "-c", CERTIFICATES, "sh", made.address, cwd=made.directory / "pki")
+    run_command("sh", "-c", CERTIFICATES_SCRIPT, "sh", made.address, cwd=made.directory / "pki")
 
 
-def admit(made):
+def start_ssh_server(made):
     """Starts the host's SSH server, once there are keys: `ssh/key` is root's."""
     place = made.directory / "ssh"
     place.mkdir()
     for key in ("key", "host_key"):
-        run("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", place / key)
+        run_command("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", place / key)
     public = (place / "host_key.pub").read_text()
     (place / "known_hosts").write_text(f"{made.address} {public}")
-    (place / "sshd_config").write_text(SSHD.format(address=made.address, place=place))
+    (place / "sshd_config").write_text(SSHD_CONFIG.format(address=made.address, place=place))
     Path("/run/sshd").mkdir(exist_ok=True)
     with (place / "log").open("w") as log:
         server = subprocess.Popen(made.inside("/usr/sbin/sshd", "-D", "-e", "-f", place / "sshd_config"), stderr=log)
@@ -155,12 +155,12 @@ def admit(made):
     return server
 
 
-def end(server):
+def stop_process(server):
     server.send_signal(signal.SIGTERM)
     server.wait()
 
 
-def client(made, directory):
+def create_ssh_client(made, directory):
     """A folder for the search path, whose `ssh` knows the host and has the key, as that of an operator who prepared the
     panel's user would."""
     place = made.directory / "ssh"
@@ -172,6 +172,6 @@ def client(made, directory):
     return f"{directory}{os.pathsep}{os.environ['PATH']}"
 
 
-def run(*command, **options):
+def run_command(*command, **options):
     done = subprocess.run(command, capture_output=True, text=True, **options)
     assert done.returncode == 0, done.stdout + done.stderr

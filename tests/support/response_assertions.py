@@ -8,14 +8,14 @@ from functools import cache
 
 from flask.testing import FlaskClient
 
-from api.docs import described
+from api.docs import openapi_document
 from api.errors import dialect
 from tests.support import audit_assertions
 
-ALIAS = re.compile(r"_\d+$")
+ALIAS_ENDPOINT = re.compile(r"_\d+$")
 """What the endpoints of further paths of an operation end with."""
-ENVELOPE = {"success", "message", "data", "meta", "errors", "reason"}
-HTML = {
+ENVELOPE_KEYS = {"success", "message", "data", "meta", "errors", "reason"}
+HTML_HEADERS = {
     "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "same-origin",
     "Cross-Origin-Opener-Policy": "same-origin",
@@ -23,37 +23,37 @@ HTML = {
 }
 
 
-class Client(FlaskClient):
+class CheckingClient(FlaskClient):
     """A client that looks at what it gets."""
 
     def open(self, *args, **options):
-        audit_assertions.begin()
+        audit_assertions.reset_written_tables()
         answer = super().open(*args, **options)
         asked = answer.request
         try:
-            check(asked.method, asked.path, answer)
-            only_documented_keys(self.application, asked.method, asked.path, answer)
-            audit_assertions.check(asked.method, asked.path, answer)
+            check_response(asked.method, asked.path, answer)
+            ensure_documented_keys(self.application, asked.method, asked.path, answer)
+            audit_assertions.check_audit_entries(asked.method, asked.path, answer)
         except AssertionError as error:
             raise AssertionError(f"{asked.method} {asked.path}: {answer.status} {answer.data[:500]}") from error
         return answer
 
 
-def check(method, path, answer):
-    everywhere(answer)
+def check_response(method, path, answer):
+    check_common_headers(answer)
     spoken = dialect(path)
     if spoken:
-        api(answer)
+        check_api_response(answer)
         if method != "HEAD" and answer.status_code != 304 and "Content-Encoding" not in answer.headers:
-            {"admin": admin, "user": user}[spoken](answer)
+            {"admin": check_admin_envelope, "user": check_user_envelope}[spoken](answer)
     elif answer.mimetype == "text/html":
-        page(answer)
+        check_html_page(answer)
 
 
-def everywhere(answer):
+def check_common_headers(answer):
     headers = answer.headers
     for name in ("Location", "HX-Redirect", "HX-Location", "HX-Push-Url"):
-        assert name not in headers or own(headers[name]), name
+        assert name not in headers or is_own_address(headers[name]), name
     for cookie in headers.getlist("Set-Cookie"):
         assert "HttpOnly" in cookie
         assert "SameSite=" in cookie
@@ -63,38 +63,38 @@ def everywhere(answer):
     assert (answer.status_code == 429) <= ("Retry-After" in headers)
 
 
-def own(address):
+def is_own_address(address):
     """Whether a browser stays on this panel: it drops white space, and a backslash is a slash to it."""
     read = re.sub(r"[\x00-\x20]", "", address).replace("\\", "/")
     return read.startswith("/") and not read.startswith("//")
 
 
-def api(answer):
+def check_api_response(answer):
     assert answer.status_code not in (204, 301, 302, 303, 307, 308)
     kept = answer.headers["Cache-Control"]
     assert kept == "no-store" or answer.status_code in (200, 304), kept
     assert "public" not in kept
 
 
-def admin(answer):
+def check_admin_envelope(answer):
     assert answer.headers["X-Api-Envelope"] == "v1"
     if answer.mimetype == "text/csv":
         return
     body = answer.json
-    assert body.keys() <= ENVELOPE
+    assert body.keys() <= ENVELOPE_KEYS
     assert body["success"] is (answer.status_code < 400)
     assert "X-Failure-Status-Mapped" not in answer.headers or answer.status_code == 400
-    refusal(answer)
+    check_refusal(answer)
 
 
-def user(answer):
+def check_user_envelope(answer):
     assert not {"X-Api-Envelope", "X-Failure-Status-Mapped"} & set(answer.headers.keys())
     body = answer.json if answer.mimetype == "application/json" else {}
     assert not (answer.status_code < 400 and isinstance(body, dict) and body.get("success") is False)
-    refusal(answer)
+    check_refusal(answer)
 
 
-def refusal(answer):
+def check_refusal(answer):
     if answer.status_code >= 400:
         body = answer.json
         assert body["success"] is False
@@ -106,8 +106,8 @@ def refusal(answer):
             assert all(isinstance(text, str) for text in texts)
 
 
-def page(answer):
-    for name, value in HTML.items():
+def check_html_page(answer):
+    for name, value in HTML_HEADERS.items():
         assert answer.headers[name] == value, name
     policy = answer.headers["Content-Security-Policy"]
     assert "frame-ancestors 'none'" in policy
@@ -119,10 +119,10 @@ def page(answer):
 
 
 @cache
-def documented(app, surface):
+def documented_responses(app, surface):
     """The documented answers of each endpoint, and the document's schemas."""
     with app.app_context():
-        document = described(app, surface)
+        document = openapi_document(app, surface)
     found = {}
     for operations in document["paths"].values():
         for operation in operations.values():
@@ -131,7 +131,7 @@ def documented(app, surface):
     return found, document["components"]["schemas"]
 
 
-def only_documented_keys(app, method, path, answer):
+def ensure_documented_keys(app, method, path, answer):
     """Fail for a successful answer with a key that its schema does not name."""
     if (
         answer.mimetype != "application/json"
@@ -141,25 +141,25 @@ def only_documented_keys(app, method, path, answer):
     ):
         return
     endpoint, _ = app.url_map.bind("localhost").match(path, method)
-    endpoint = ALIAS.sub("", endpoint)
+    endpoint = ALIAS_ENDPOINT.sub("", endpoint)
     surface = "USER" if endpoint.startswith("user_") else "ADMIN"
-    operations, schemas = documented(app, surface)
+    operations, schemas = documented_responses(app, surface)
     if endpoint in operations:
         content = operations[endpoint].get(str(answer.status_code), {}).get("content", {})
         schema = content.get("application/json", {}).get("schema", {})
-        unknown = list(unknown_keys(answer.json, schema, schemas))
+        unknown = list(find_unknown_keys(answer.json, schema, schemas))
         assert unknown == [], f"keys that the document does not name: {unknown}"
 
 
-def unknown_keys(value, schema, schemas, where=""):
+def find_unknown_keys(value, schema, schemas, where=""):
     if "$ref" in schema:
         schema = schemas[schema["$ref"].rsplit("/", 1)[1]]
     for kind in ("allOf", "anyOf", "oneOf"):
         for part in schema.get(kind, ()):
-            yield from unknown_keys(value, part, schemas, where)
+            yield from find_unknown_keys(value, part, schemas, where)
     if isinstance(value, list):
         for each in value[:3]:
-            yield from unknown_keys(each, schema.get("items", {}), schemas, f"{where}[]")
+            yield from find_unknown_keys(each, schema.get("items", {}), schemas, f"{where}[]")
     elif isinstance(value, dict) and "properties" in schema:
         further = schema.get("additionalProperties")
         for key, each in value.items():
@@ -167,4 +167,4 @@ def unknown_keys(value, schema, schemas, where=""):
             if named is None and not further:
                 yield f"{where}.{key}"
             elif named:
-                yield from unknown_keys(each, named, schemas, f"{where}.{key}")
+                yield from find_unknown_keys(each, named, schemas, f"{where}.{key}")

@@ -16,20 +16,20 @@ def new_key():
     return key.private_bytes(Encoding.PEM, PrivateFormat.OpenSSH, NoEncryption()).decode()
 
 
-def loaded(text):
+def load_key(text):
     return paramiko.Ed25519Key.from_private_key(io.StringIO(text))
 
 
-def line(key):
+def public_key_line(key):
     return f"{key.get_name()} {key.get_base64()}"
 
 
-class Server:
+class SshGuest:
     """`play(channel, door)` is the shell; what it returns is the exit code."""
 
     def __init__(self, play, *host_keys, gives_terminals=True):
         self.play, self.gives_terminals = play, gives_terminals
-        self.user_key, self.host_keys = new_key(), host_keys or (loaded(new_key()),)
+        self.user_key, self.host_keys = new_key(), host_keys or (load_key(new_key()),)
         self.listener = socket.create_server(("127.0.0.1", 0))
         self.host, self.port = self.listener.getsockname()
         self.doors, self.transports = [], []
@@ -48,7 +48,7 @@ class Server:
         self.transports.append(transport)
         for key in self.host_keys:
             transport.add_server_key(key)
-        door = Door(self)
+        door = SshGuestInterface(self)
         self.doors.append(door)
         try:
             transport.start_server(server=door)
@@ -69,7 +69,7 @@ class Server:
             transport.close()
 
 
-class Door(paramiko.ServerInterface):
+class SshGuestInterface(paramiko.ServerInterface):
     def __init__(self, server):
         self.server, self.open = server, threading.Event()
         self.tries, self.terminal = 0, None
@@ -80,7 +80,7 @@ class Door(paramiko.ServerInterface):
 
     def check_auth_publickey(self, username, key):
         self.tries += 1
-        right = username == "root" and key == loaded(self.server.user_key)
+        right = username == "root" and key == load_key(self.server.user_key)
         return paramiko.AUTH_SUCCESSFUL if right else paramiko.AUTH_FAILED
 
     def check_channel_request(self, kind, number):

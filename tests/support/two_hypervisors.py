@@ -10,14 +10,14 @@ import contextlib
 from lxml.builder import E
 from lxml.etree import tostring
 
-from tests.support.local_hypervisor import PROGRAMS, Hypervisor, unused_network
+from tests.support.local_hypervisor import PROGRAMS, LocalHypervisor, claim_network
 from worker.nodes.libvirt import private_daemon
 
 
 @contextlib.contextmanager
-def hosts(directory, count=2):
+def run_hypervisors(directory, count=2):
     """`count` of them, until the block ends."""
-    network, started = unused_network(), []
+    network, started = claim_network(), []
     try:
         for number in range(1, count + 1):
             place = directory / f"host{number}"
@@ -25,14 +25,14 @@ def hosts(directory, count=2):
             if number == 1:
                 private_daemon.start(place, network, PROGRAMS)
             else:
-                with contextlib.closing(private_daemon.launch(place)) as connection:
-                    connection.networkDefineXML(joined(network.bridge)).create()
-        yield [Hypervisor(private_daemon.uri(place), place, network) for place in started]
+                with contextlib.closing(private_daemon.launch_daemon(place)) as connection:
+                    connection.networkDefineXML(bridge_network_xml(network.bridge)).create()
+        yield [LocalHypervisor(private_daemon.connection_uri(place), place, network) for place in started]
     finally:
         for place in reversed(started):
             private_daemon.stop(place)
 
 
-def joined(bridge):
+def bridge_network_xml(bridge):
     """A network `public` whose cards join a bridge that is there."""
     return tostring(E.network(E.name("public"), E.forward(mode="bridge"), E.bridge(name=bridge))).decode()

@@ -6,12 +6,12 @@ import struct
 import threading
 from contextlib import suppress
 
-from consoles.rfb import response
+from consoles.rfb import encrypt_challenge
 
-REASON = b"Too many security failures"
+REFUSAL_REASON = b"Too many security failures"
 
 
-class Server:
+class VncServer:
     """`play(connection)` has the connection after ClientInit was read; `inits` collects these bytes."""
 
     def __init__(self, play, password="nodepass", version=8, kind=2, refuses=False):
@@ -34,7 +34,7 @@ class Server:
     def attend(self, connection):
         try:
             if self.sign_in(connection):
-                self.inits.append(take(connection, 1))
+                self.inits.append(read_exactly(connection, 1))
                 self.play(connection)
         except OSError as error:
             self.problems.append(error)
@@ -43,25 +43,25 @@ class Server:
 
     def sign_in(self, connection):
         connection.sendall(b"RFB 003.00%d\n" % self.version)
-        assert take(connection, 12) == b"RFB 003.00%d\n" % self.version
+        assert read_exactly(connection, 12) == b"RFB 003.00%d\n" % self.version
         if self.refuses:
             nothing = struct.pack(">I", 0) if self.version == 3 else b"\0"
-            connection.sendall(nothing + struct.pack(">I", len(REASON)) + REASON)
+            connection.sendall(nothing + struct.pack(">I", len(REFUSAL_REASON)) + REFUSAL_REASON)
             return False
         if self.version == 3:
             connection.sendall(struct.pack(">I", self.kind))
         else:
             connection.sendall(bytes([2, 19, self.kind]))
-            assert take(connection, 1) == bytes([self.kind])
+            assert read_exactly(connection, 1) == bytes([self.kind])
         right = True
         if self.kind == 2:
             challenge = os.urandom(16)
             connection.sendall(challenge)
-            right = take(connection, 16) == response(self.password, challenge)
+            right = read_exactly(connection, 16) == encrypt_challenge(self.password, challenge)
         if self.kind == 2 or self.version == 8:
             connection.sendall(struct.pack(">I", not right))
         if not right and self.version == 8:
-            connection.sendall(struct.pack(">I", len(REASON)) + REASON)
+            connection.sendall(struct.pack(">I", len(REFUSAL_REASON)) + REFUSAL_REASON)
         return right
 
     def close(self):
@@ -72,7 +72,7 @@ class Server:
             connection.close()
 
 
-def take(connection, count):
+def read_exactly(connection, count):
     data = b""
     while len(data) < count:
         more = connection.recv(count - len(data))

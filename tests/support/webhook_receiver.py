@@ -14,17 +14,17 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-HOSTS = ("localhost", "127.0.0.1", "hooks.example.com")
+CERTIFICATE_HOSTS = ("localhost", "127.0.0.1", "hooks.example.com")
 
 
-class Authority:
+class CertificateAuthority:
     """Makes certificates that its own `pem` proves."""
 
     def __init__(self):
         self.key = ec.generate_private_key(ec.SECP256R1())
         self.name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, f"Laboratory {id(self)}")])
         self.certificate = self.sign(self.name, self.key, None, days=2)
-        self.pem = text(self.certificate)
+        self.pem = to_pem(self.certificate)
 
     def sign(self, subject, key, hosts, *, days):
         ends = datetime.now(UTC) + timedelta(days=days)
@@ -39,10 +39,10 @@ class Authority:
             .add_extension(x509.BasicConstraints(ca=hosts is None, path_length=None), critical=True)
         )
         if hosts:
-            builder = builder.add_extension(x509.SubjectAlternativeName([*map(named, hosts)]), critical=False)
+            builder = builder.add_extension(x509.SubjectAlternativeName([*map(general_name, hosts)]), critical=False)
         return builder.sign(self.key, hashes.SHA256())
 
-    def issue(self, directory, hosts=HOSTS, days=2):
+    def issue(self, directory, hosts=CERTIFICATE_HOSTS, days=2):
         """A certificate with its key, as a file."""
         key = ec.generate_private_key(ec.SECP256R1())
         subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "Receiver")])
@@ -50,22 +50,22 @@ class Authority:
             serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
         )
         path = directory / f"{hosts[0]}-{days}-{id(key)}.pem"
-        path.write_text(text(self.sign(subject, key, hosts, days=days)) + secret.decode())
+        path.write_text(to_pem(self.sign(subject, key, hosts, days=days)) + secret.decode())
         return path
 
 
-def text(certificate):
+def to_pem(certificate):
     return certificate.public_bytes(serialization.Encoding.PEM).decode()
 
 
-def named(host):
+def general_name(host):
     try:
         return x509.IPAddress(ipaddress.ip_address(host))
     except ValueError:
         return x509.DNSName(host)
 
 
-class Post(NamedTuple):
+class ReceivedPost(NamedTuple):
     method: str
     path: str
     headers: dict
@@ -88,7 +88,7 @@ class Receiver:
 
             def do_POST(self):
                 body = self.rfile.read(int(self.headers["Content-Length"]))
-                receiver.posts.append(Post(self.command, self.path, dict(self.headers), body, time.monotonic()))
+                receiver.posts.append(ReceivedPost(self.command, self.path, dict(self.headers), body, time.monotonic()))
                 answer = receiver.answers.pop(0) if receiver.answers else receiver.answer
                 if callable(answer):
                     return answer(self)
@@ -130,7 +130,7 @@ class Receiver:
         self.server.server_close()
 
 
-class Silence:
+class SilentServer:
     """A socket that takes connections and never says anything; `speak` gets each of them, in a thread."""
 
     def __init__(self, speak=lambda connection: None):

@@ -4,16 +4,16 @@ from panel.core.db import session
 from panel.models import Task
 
 
-def test_a_record_is_removed_once_the_task_has_ended(as_, cast, work):
+def test_a_record_is_removed_once_the_task_has_ended(api_as, cast, run_tasks):
     instance = cast.instance()
     body = {"image_id": cast.image.id}
-    task_id = as_("owner", "POST", f"/api/instance/{instance.id}/deploy", json=body).json["task_id"]
+    task_id = api_as("owner", "POST", f"/api/instance/{instance.id}/deploy", json=body).json["task_id"]
     path = f"/api/v1/task/{task_id}"
-    refused = as_("admin", "DELETE", path)
+    refused = api_as("admin", "DELETE", path)
     assert (refused.status_code, refused.json["reason"]) == (409, "task_running")
-    work()
-    assert as_("outsider", "DELETE", path).status_code in (401, 403)
-    answer = as_("admin", "DELETE", path)
+    run_tasks()
+    assert api_as("outsider", "DELETE", path).status_code in (401, 403)
+    answer = api_as("admin", "DELETE", path)
     assert (answer.status_code, answer.json["success"]) == (200, True)
     assert session.get(Task, task_id) is None
-    assert as_("admin", "DELETE", path).status_code == 404
+    assert api_as("admin", "DELETE", path).status_code == 404

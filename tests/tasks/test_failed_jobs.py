@@ -8,7 +8,7 @@ from panel.core import clock
 from panel.core.db import session
 from panel.models import Task
 from panel.services import instances
-from worker.engine.registry import KINDS, Kind
+from worker.engine.registry import TASK_TYPES, TaskType
 from worker.nodes.base import Refused
 
 PATH = "/api/v1/system/failed-jobs"
@@ -16,31 +16,31 @@ SECRET = "k33p-this-secret"
 
 
 @pytest.fixture
-def fail(cast, work, monkeypatch):
+def fail_deploy(cast, run_tasks, monkeypatch):
     """A deploy that fails with this exception."""
 
     def fail(error):
         def body(work):
             raise error
 
-        monkeypatch.setitem(KINDS, "instance_deploy", Kind(body, None, ()))
+        monkeypatch.setitem(TASK_TYPES, "instance_deploy", TaskType(body, None, ()))
         made = cast.instance()
         task, _ = instances.deploy(made, image_id=cast.image.id, password=SECRET, actor="owner@example.com")
         task.arguments = {**task.arguments, "cloudcfg": SECRET}
         session.commit()
-        work()
+        run_tasks()
         return session.get(Task, task.id)
 
     return fail
 
 
-def test_failed_jobs_are_grouped(as_, fail):
+def test_failed_jobs_are_grouped(api_as, fail_deploy):
     """OTH-02"""
-    empty = as_("admin", "GET", PATH).json
+    empty = api_as("admin", "GET", PATH).json
     assert (empty["success"], empty["data"]) == (True, {"total": 0, "groups": []})
-    first, second = fail(Refused("no")), fail(Refused("no again"))
-    third = fail(KeyError("x"))
-    answer = as_("admin", "GET", PATH).json
+    first, second = fail_deploy(Refused("no")), fail_deploy(Refused("no again"))
+    third = fail_deploy(KeyError("x"))
+    answer = api_as("admin", "GET", PATH).json
     assert answer["data"]["total"] == 3
     groups = {group["exception_class"]: group for group in answer["data"]["groups"]}
     fields = {"queue", "job", "exception_class", "count", "first_failed_at", "last_failed_at"}
@@ -53,54 +53,54 @@ def test_failed_jobs_are_grouped(as_, fail):
     assert groups["KeyError"]["last_failed_at"] == moment(third)
 
 
-def test_what_was_cancelled_or_done_is_no_failure(as_, fail):
-    fail(Refused("no")).status = "cancelled"
+def test_what_was_cancelled_or_done_is_no_failure(api_as, fail_deploy):
+    fail_deploy(Refused("no")).status = "cancelled"
     session.commit()
-    assert as_("admin", "GET", PATH).json["data"]["total"] == 0
+    assert api_as("admin", "GET", PATH).json["data"]["total"] == 0
 
 
-def test_since_leaves_out_what_failed_before(as_, fail):
+def test_since_leaves_out_what_failed_before(api_as, fail_deploy):
     """OTH-03"""
-    failed = fail(Refused("no")).finished_at
+    failed = fail_deploy(Refused("no")).finished_at
     for moment, total in ((failed - timedelta(seconds=1), 1), (failed, 1), (failed + timedelta(seconds=1), 0)):
         for text in (moment.isoformat(), moment.strftime("%Y-%m-%dT%H:%M:%S.%fZ"), moment.replace(tzinfo=None)):
-            answer = as_("admin", "GET", PATH, query_string={"since": str(text)})
+            answer = api_as("admin", "GET", PATH, query_string={"since": str(text)})
             assert answer.json["data"]["total"] == total, text
 
 
 @pytest.mark.parametrize("since", ["yesterday-ish", "", "2026-13-01T00:00:00Z", "1767225600"])
-def test_an_unparseable_since_is_refused(as_, since):
+def test_an_unparseable_since_is_refused(api_as, since):
     """OTH-04"""
-    answer = as_("admin", "GET", PATH, query_string={"since": since})
+    answer = api_as("admin", "GET", PATH, query_string={"since": since})
     assert (answer.status_code, answer.json["errors"].keys()) == (422, {"since"})
 
 
-def test_neither_payloads_nor_messages_are_returned(as_, fail):
+def test_neither_payloads_nor_messages_are_returned(api_as, fail_deploy):
     """OTH-05"""
-    fail(Refused(f"cannot use {SECRET}", f"virsh: {SECRET}"))
-    fail(RuntimeError(SECRET))
-    answer = as_("admin", "GET", PATH)
+    fail_deploy(Refused(f"cannot use {SECRET}", f"virsh: {SECRET}"))
+    fail_deploy(RuntimeError(SECRET))
+    answer = api_as("admin", "GET", PATH)
     assert answer.json["data"]["total"] == 2
     assert SECRET not in answer.text
     assert "example.com" not in answer.text
 
 
-def test_the_groups_are_counted_in_one_query(as_, fail, queries):
-    fail(Refused("no"))
+def test_the_groups_are_counted_in_one_query(api_as, fail_deploy, queries):
+    fail_deploy(Refused("no"))
     queries.clear()
-    as_("admin", "GET", PATH)
+    api_as("admin", "GET", PATH)
     few = len(queries)
     for _ in range(5):
-        fail(Refused("no"))
+        fail_deploy(Refused("no"))
     queries.clear()
-    as_("admin", "GET", PATH)
+    api_as("admin", "GET", PATH)
     assert len(queries) == few
 
 
-def test_the_page_shows_them_and_leads_to_the_tasks(browse, fail, monkeypatch):
-    operator = browse("admin")
+def test_the_page_shows_them_and_leads_to_the_tasks(browser_as, fail_deploy, monkeypatch):
+    operator = browser_as("admin")
     assert "Nothing failed" in operator.get("/admin/tasks/failed").text
-    task = fail(Refused("no room for it"))
+    task = fail_deploy(Refused("no room for it"))
     page = operator.get("/admin/tasks/failed").text
     assert "Refused" in page
     assert "/admin/tasks?status=failed&amp;kind=instance_deploy" in page
@@ -113,8 +113,10 @@ def test_the_page_shows_them_and_leads_to_the_tasks(browse, fail, monkeypatch):
     assert "Refused" in operator.get("/admin/tasks/failed?since=ever").text
 
 
-def test_tasks_are_filtered_by_kind_and_hypervisor(as_, cast, fail):
-    task = fail(Refused("no"))
-    found = lambda **query: [row["id"] for row in as_("admin", "GET", "/api/v1/tasks", query_string=query).json["data"]]  # noqa: E731
+def test_tasks_are_filtered_by_kind_and_hypervisor(api_as, cast, fail_deploy):
+    task = fail_deploy(Refused("no"))
+    found = lambda **query: [
+        row["id"] for row in api_as("admin", "GET", "/api/v1/tasks", query_string=query).json["data"]
+    ]
     assert found(kind="instance_deploy") == found(hypervisor_id=cast.node.id) == [task.id]
     assert found(kind="instance_start") == found(hypervisor_id="other") == []

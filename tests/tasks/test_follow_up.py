@@ -3,10 +3,10 @@
 from panel.core import clock
 from panel.core.db import new_id, session
 from panel.models import Iso, MediaDownload, Task
-from tests.instances.test_pages import deployed
+from tests.instances.test_pages import create_deployed
 
 
-def failed(cast, kind, resource_type, resource_id):
+def add_failed_task(cast, kind, resource_type, resource_id):
     task = Task(id=new_id(), kind=kind, resource_type=resource_type, resource_id=resource_id, resource_name="x")
     task.account_id, task.lock, task.actor, task.arguments = cast.owner.id, "light", "t", {}
     task.status, task.error, task.finished_at = "failed", "It was refused.", clock.now()
@@ -15,31 +15,31 @@ def failed(cast, kind, resource_type, resource_id):
     return f"/tasks/{task.id}"
 
 
-def test_a_power_action_can_be_tried_again(browse, cast, work):
-    instance = deployed(cast, work)
-    page = browse("owner").get(failed(cast, "instance_restart", "instance", instance.id)).text
+def test_a_power_action_can_be_tried_again(browser_as, cast, run_tasks):
+    instance = create_deployed(cast, run_tasks)
+    page = browser_as("owner").get(add_failed_task(cast, "instance_restart", "instance", instance.id)).text
     assert f'action="/instances/{instance.id}/power/restart"' in page
     assert "Try again" in page
     assert 'class="text-danger"' in page
-    page = browse("viewer").get(failed(cast, "instance_start", "instance", instance.id)).text
+    page = browser_as("viewer").get(add_failed_task(cast, "instance_start", "instance", instance.id)).text
     assert f'action="/instances/{instance.id}/power/start"' not in page
 
 
-def test_what_cannot_be_repeated_says_so(browse, cast, work):
-    instance = deployed(cast, work)
-    page = browse("owner").get(failed(cast, "snapshot_create", "instance", instance.id)).text
+def test_what_cannot_be_repeated_says_so(browser_as, cast, run_tasks):
+    instance = create_deployed(cast, run_tasks)
+    page = browser_as("owner").get(add_failed_task(cast, "snapshot_create", "instance", instance.id)).text
     assert "Try again" not in page
     assert "It is not tried again automatically." in page
     assert f'href="/instances/{instance.id}"' in page
 
 
-def test_a_download_says_when_it_is_tried_again(browse, cast):
+def test_a_download_says_when_it_is_tried_again(browser_as, cast):
     iso = Iso(account_id=cast.owner.id, name="a", filename="a.iso", url="https://example.com/a.iso")
     session.add(iso)
     session.flush()
     session.add(MediaDownload(iso_id=iso.id, next_attempt_at=clock.now()))
     session.commit()
-    page = browse("owner").get(failed(cast, "media_download", "iso", iso.id)).text
+    page = browser_as("owner").get(add_failed_task(cast, "media_download", "iso", iso.id)).text
     assert "It is tried again automatically. Next attempt" in page
     assert 'href="/isos"' in page
     assert f'action="/isos/{iso.id}/retry"' in page

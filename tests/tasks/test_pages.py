@@ -3,55 +3,55 @@
 from panel.core.db import session
 from panel.models import Task
 from panel.services import instances
-from tests.test_pages import PART
+from tests.test_pages import PARTIAL_HEADERS
 
 
-def deployed(cast, **values):
+def create_deployed(cast, **values):
     made = cast.instance(**values)
     task, _ = instances.deploy(made, image_id=cast.image.id, account=cast.owner, actor="owner@example.com")
     session.commit()
     return made, task
 
 
-def test_a_task_while_it_waits_and_when_it_is_done(browse, cast, work):
-    made, task = deployed(cast, display_name="Shop front")
-    browser = browse("owner")
+def test_a_task_while_it_waits_and_when_it_is_done(browser_as, cast, run_tasks):
+    made, task = create_deployed(cast, display_name="Shop front")
+    browser = browser_as("owner")
     page = browser.get(f"/tasks/{task.id}").text
     assert "Waiting for a worker" in page
     assert "every 1s" in page
     assert f"/instances/{made.id}" in page
-    assert "every 2s" in browser.get("/tasks/tray", headers=PART).text
-    work()
+    assert "every 2s" in browser.get("/tasks/tray", headers=PARTIAL_HEADERS).text
+    run_tasks()
     page = browser.get(f"/tasks/{task.id}").text
     assert "Creating the disk" in page
     assert "every 1s" not in page
-    tray = browser.get("/tasks/tray", headers=PART).text
+    tray = browser.get("/tasks/tray", headers=PARTIAL_HEADERS).text
     assert "every 2s" not in tray
     assert "Deploy" in tray
 
 
-def test_the_list_and_its_filters(browse, cast, work):
-    _, task = deployed(cast, display_name="Shop front")
-    browser = browse("owner")
+def test_the_list_and_its_filters(browser_as, cast, run_tasks):
+    _, task = create_deployed(cast, display_name="Shop front")
+    browser = browser_as("owner")
     assert task.id in browser.get("/tasks").text
     assert task.id in browser.get("/tasks?status=open").text
-    assert task.id not in browser.get("/tasks?status=failed", headers=PART).text
-    assert task.id not in browser.get("/tasks?search=nothing", headers=PART).text
+    assert task.id not in browser.get("/tasks?status=failed", headers=PARTIAL_HEADERS).text
+    assert task.id not in browser.get("/tasks?search=nothing", headers=PARTIAL_HEADERS).text
     assert task.id in browser.get("/tasks?status=nonsense").text
 
 
-def test_cancel(browse, cast):
-    _, task = deployed(cast)
-    assert browse("owner").post(f"/tasks/{task.id}/cancel").headers["Location"] == f"/tasks/{task.id}"
+def test_task_page_cancels_task(browser_as, cast):
+    _, task = create_deployed(cast)
+    assert browser_as("owner").post(f"/tasks/{task.id}/cancel").headers["Location"] == f"/tasks/{task.id}"
     assert task.cancel_requested_at
-    again = browse("owner").post(f"/tasks/{task.id}/cancel")
+    again = browser_as("owner").post(f"/tasks/{task.id}/cancel")
     assert again.status_code == 409
     assert "can no longer be cancelled" in again.text
 
 
-def test_outsiders_find_nothing(browse, cast):
-    _, task = deployed(cast)
-    outsider = browse("outsider")
+def test_outsiders_find_nothing(browser_as, cast):
+    _, task = create_deployed(cast)
+    outsider = browser_as("outsider")
     assert outsider.get(f"/tasks/{task.id}").status_code == 404
     assert outsider.post(f"/tasks/{task.id}/cancel").status_code == 404
     assert task.id not in outsider.get("/tasks").text
@@ -59,14 +59,14 @@ def test_outsiders_find_nothing(browse, cast):
     assert session.get(Task, task.id).cancel_requested_at is None
 
 
-def test_the_list_takes_the_same_queries_for_many(browse, cast, queries):
-    browser = browse("owner")
-    deployed(cast)
+def test_the_list_takes_the_same_queries_for_many(browser_as, cast, queries):
+    browser = browser_as("owner")
+    create_deployed(cast)
     queries.clear()
     browser.get("/tasks")
     few = len(queries)
     for _ in range(29):
-        deployed(cast)
+        create_deployed(cast)
     queries.clear()
     assert browser.get("/tasks").text.count('<tr id="task-') == 25
     assert len(queries) == few

@@ -9,23 +9,23 @@ import pytest
 
 from panel.auth import permissions
 from panel.core.db import session
-from panel.models import Grant, Member, Project
+from panel.models import Member, Project, ResourceGrant
 from panel.services import tokens
-from tests.support.cast import team
+from tests.support.cast import add_team_member
 
-VIEWS = [f"{family}.view" for family in permissions.FAMILIES]
+VIEW_PERMISSIONS = [f"{family}.view" for family in permissions.FAMILIES]
 
 
 @pytest.fixture
-def joined(cast):
+def add_member(cast):
     """A person of the owner's team with a role of their own, and a token: `joined("ops", ["instances.view"])`."""
 
     def join(name, allowed, reach="all", grants=()):
-        person = team(cast.owner, f"{name}@example.com", name.title(), allowed, reach)
+        person = add_team_member(cast.owner, f"{name}@example.com", name.title(), allowed, reach)
         member = session.query(Member).filter_by(account_id=person.id).one()
         for row in grants:
             kind = "project" if isinstance(row, Project) else "instance"
-            session.add(Grant(member_id=member.id, resource_id=row.id, resource_type=kind))
+            session.add(ResourceGrant(member_id=member.id, resource_id=row.id, resource_type=kind))
         setattr(cast, name, person)
         cast.tokens[name] = tokens.issue("user", name="test", account=person, scopes=permissions.USER)[1]
         session.commit()
@@ -35,24 +35,24 @@ def joined(cast):
 
 
 @pytest.fixture
-def role(as_):
+def create_role(api_as):
     """Makes a role by the API and returns its id."""
 
     def make(name="Ops", allowed=("instances.view",), who="owner"):
         body = {"name": name, "permissions": list(allowed)}
-        return as_(who, "POST", "/api/team/roles", json=body).json["role"]["id"]
+        return api_as(who, "POST", "/api/team/roles", json=body).json["role"]["id"]
 
     return make
 
 
 @pytest.fixture
-def invited(as_, role):
+def invite_member(api_as, create_role):
     """Invites somebody by the API and returns the answer's member."""
 
     def invite(address="grace@example.com", **body):
         body.setdefault("role_id", None)
-        body["role_id"] = body["role_id"] or role(f"Role of {address}")
-        answer = as_("owner", "POST", "/api/team/subusers/invite", json={"email": address, **body})
+        body["role_id"] = body["role_id"] or create_role(f"Role of {address}")
+        answer = api_as("owner", "POST", "/api/team/subusers/invite", json={"email": address, **body})
         assert answer.status_code == 200, answer.json
         return answer.json["subuser"]
 
@@ -60,13 +60,13 @@ def invited(as_, role):
 
 
 @pytest.fixture
-def letters(world, work):
+def mails_to(rolled_back_app, run_tasks):
     """The mails to an address, as they went out."""
-    folder = world.extensions["config"].data_dir / "mail"
+    folder = rolled_back_app.extensions["config"].data_dir / "mail"
     shutil.rmtree(folder, ignore_errors=True)
 
     def read(address):
-        work()
+        run_tasks()
         files = sorted(folder.glob("*.eml"))
         found = [email.message_from_bytes(file.read_bytes(), policy=email.policy.default) for file in files]
         return [each for each in found if each["To"] == address]
@@ -75,11 +75,11 @@ def letters(world, work):
 
 
 @pytest.fixture
-def link(letters):
+def invitation_path(mails_to):
     """The path of the last invitation that was mailed to an address."""
 
     def read(address="grace@example.com"):
-        text = letters(address)[-1].get_body(("plain",)).get_content()
+        text = mails_to(address)[-1].get_body(("plain",)).get_content()
         return re.search(r"Accept the invitation: http://localhost:8000(\S+)", text)[1]
 
     return read

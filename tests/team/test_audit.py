@@ -4,14 +4,16 @@ from sqlalchemy import select
 
 from panel.core.db import session
 from panel.models import AuditEntry
-from tests.team.conftest import VIEWS
+from tests.team.conftest import VIEW_PERMISSIONS
 
 
-def test_what_is_done_to_the_team_is_written_down(as_, cast, joined, invited, browse, link):
-    member = joined("leaver", VIEWS).id
-    invited("grace@example.com")
-    browse().post(link(), data={"first_name": "G", "password": "a long password", "again": "a long password"})
-    as_("owner", "DELETE", f"/api/team/subuser/{member}")
+def test_what_is_done_to_the_team_is_written_down(api_as, cast, add_member, invite_member, browser_as, invitation_path):
+    member = add_member("leaver", VIEW_PERMISSIONS).id
+    invite_member("grace@example.com")
+    browser_as().post(
+        invitation_path(), data={"first_name": "G", "password": "a long password", "again": "a long password"}
+    )
+    api_as("owner", "DELETE", f"/api/team/subuser/{member}")
     found = {row.action: row for row in session.scalars(select(AuditEntry).order_by(AuditEntry.id))}
     gone = found["user.team.member_delete"]
     assert (gone.account_id, gone.object_id, gone.object_name) == (cast.owner.id, member, "leaver@example.com")

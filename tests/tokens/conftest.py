@@ -8,11 +8,11 @@ from panel.services import tokens
 
 
 @pytest.fixture
-def make(as_, cast):
+def create_token(api_as, cast):
     """Makes a token by the API, keeps its value under `name` and returns its record."""
 
     def done(who="owner", name="made", **body):
-        answer = as_(who, "POST", "/api/api-tokens", json={"name": name, "scopes": ["account:read"], **body})
+        answer = api_as(who, "POST", "/api/api-tokens", json={"name": name, "scopes": ["account:read"], **body})
         assert answer.status_code == 200, answer.json
         cast.tokens[name] = answer.json["token"]
         return answer.json["api_token"]
@@ -21,7 +21,7 @@ def make(as_, cast):
 
 
 @pytest.fixture
-def issued(cast):
+def issue_token(cast):
     """Issues a token past the API, keeps its value under `name` and returns its row."""
 
     def done(who="owner", name="issued", kind="user", **facts):

@@ -12,12 +12,12 @@ from panel.models import AuditEntry, Token
 from panel.services import tokens
 
 
-def token_of(cast, who):
-    return session.scalar(select(Token).where(Token.secret_hash == tokens.hashed(cast.tokens[who])))
+def get_token(cast, who):
+    return session.scalar(select(Token).where(Token.secret_hash == tokens.hash_secret(cast.tokens[who])))
 
 
 @pytest.fixture
-def bound(cast):
+def bound_token(cast):
     made, cast.tokens["bound"] = tokens.issue(
         "admin", name="deployment", description="Terraform of the team", allowed_ips=["203.0.113.7"]
     )
@@ -25,66 +25,66 @@ def bound(cast):
     return made
 
 
-def test_platform_tokens_are_listed_with_what_they_are_for(as_, cast, bound):
+def test_platform_tokens_are_listed_with_what_they_are_for(api_as, cast, bound_token):
     """IDT-10: and IDT-08, without their values."""
-    answer = as_("admin", "GET", "/api/v1/api-tokens")
+    answer = api_as("admin", "GET", "/api/v1/api-tokens")
     assert [row["kind"] for row in answer.json["data"]] == ["admin", "billing", "admin"]
     assert answer.json["meta"]["total"] == 3
     row = answer.json["data"][0]
-    assert (row["id"], row["name"], row["description"]) == (bound.id, "deployment", "Terraform of the team")
+    assert (row["id"], row["name"], row["description"]) == (bound_token.id, "deployment", "Terraform of the team")
     assert (row["allowed_ips"], row["enabled"]) == (["203.0.113.7"], True)
     assert not [value for value in cast.tokens.values() if value in answer.text]
-    only = as_("admin", "GET", "/api/v1/api-tokens?kind=billing").json["data"]
+    only = api_as("admin", "GET", "/api/v1/api-tokens?kind=billing").json["data"]
     assert [row["kind"] for row in only] == ["billing"]
-    assert as_("admin", "GET", "/api/v1/api-tokens?kind=user").status_code == 422
+    assert api_as("admin", "GET", "/api/v1/api-tokens?kind=user").status_code == 422
 
 
-def test_they_work_from_their_address_only(as_, cast, bound):
+def test_they_work_from_their_address_only(api_as, cast, bound_token):
     """IDT-11, IDT-12"""
-    token_of(cast, "billing").allowed_ips = ["203.0.113.7"]
+    get_token(cast, "billing").allowed_ips = ["203.0.113.7"]
     session.commit()
     for who, path in (("bound", "/api/v1/auth"), ("billing", "/api/v1/billing/auth")):
-        ask = lambda address: as_(who, "GET", path, environ_base={"REMOTE_ADDR": address}).status_code  # noqa: B023, E731
+        ask = lambda address: api_as(who, "GET", path, environ_base={"REMOTE_ADDR": address}).status_code  # noqa: B023, E731
         assert [ask(address) for address in ("203.0.113.7", "203.0.113.8", "127.0.0.1", "::1")] == [200, 403, 403, 403]
 
 
-def test_a_token_is_switched_off_and_on(as_, cast):
-    path = f"/api/v1/api-token/{token_of(cast, 'billing').id}"
-    ask = lambda: as_("billing", "GET", "/api/v1/billing/auth").status_code  # noqa: E731
-    assert as_("admin", "PATCH", path, json={"enabled": False}).json["message"] == "The token is off."
+def test_a_token_is_switched_off_and_on(api_as, cast):
+    path = f"/api/v1/api-token/{get_token(cast, 'billing').id}"
+    ask = lambda: api_as("billing", "GET", "/api/v1/billing/auth").status_code  # noqa: E731
+    assert api_as("admin", "PATCH", path, json={"enabled": False}).json["message"] == "The token is off."
     assert ask() == 401
-    assert as_("admin", "PATCH", path, json={"enabled": True}).json["message"] == "The token is on."
+    assert api_as("admin", "PATCH", path, json={"enabled": True}).json["message"] == "The token is on."
     assert ask() == 200
     for body in ({}, {"enabled": None}, {"enabled": "no"}, {"enabled": True, "name": "x"}):
-        assert as_("admin", "PATCH", path, json=body).status_code == 422
+        assert api_as("admin", "PATCH", path, json=body).status_code == 422
 
 
-def test_a_token_is_revoked(as_, cast):
-    path = f"/api/v1/api-token/{token_of(cast, 'billing').id}"
-    assert as_("admin", "DELETE", path).status_code == 200
-    assert as_("billing", "GET", "/api/v1/billing/auth").status_code == 401
-    assert as_("admin", "DELETE", path).status_code == 404
+def test_a_token_is_revoked(api_as, cast):
+    path = f"/api/v1/api-token/{get_token(cast, 'billing').id}"
+    assert api_as("admin", "DELETE", path).status_code == 200
+    assert api_as("billing", "GET", "/api/v1/billing/auth").status_code == 401
+    assert api_as("admin", "DELETE", path).status_code == 404
     entry = session.scalar(select(AuditEntry).where(AuditEntry.action == "admin.token.delete"))
     assert (entry.object_type, entry.object_name) == ("token", "test")
 
 
-def test_the_tokens_of_one_person(as_, cast):
+def test_the_tokens_of_one_person(api_as, cast):
     tokens.issue("impersonation", name="support", account=cast.member, issued_by="API token test")
-    tokens.issue("user", name="of old times", account=cast.owner, maker=cast.member, scopes=permissions.USER)
+    tokens.issue("user", name="of old times", account=cast.owner, created_by=cast.member, scopes=permissions.USER)
     session.commit()
-    answer = as_("admin", "GET", f"/api/v1/user/{cast.member.id}/api-tokens")
+    answer = api_as("admin", "GET", f"/api/v1/user/{cast.member.id}/api-tokens")
     shown = [(row["name"], row["account_id"], row["created_by"]) for row in answer.json["data"]]
     assert shown == [
         ("of old times", cast.owner.id, "member@example.com"),
         ("support", cast.member.id, "API token test"),
         ("test", cast.member.id, "member@example.com"),
     ]
-    assert as_("admin", "GET", "/api/v1/user/nobody/api-tokens").status_code == 404
+    assert api_as("admin", "GET", "/api/v1/user/nobody/api-tokens").status_code == 404
 
 
-def test_an_operator_ends_a_customer_s_token(as_, cast):
-    token_of(cast, "owner").expires_at = clock.now() + timedelta(days=99)
+def test_an_operator_ends_a_customer_s_token(api_as, cast):
+    get_token(cast, "owner").expires_at = clock.now() + timedelta(days=99)
     session.commit()
-    path = f"/api/v1/api-token/{token_of(cast, 'owner').id}"
-    assert as_("admin", "PATCH", path, json={"enabled": False}).status_code == 200
-    assert as_("owner", "GET", "/api/connect").status_code == 401
+    path = f"/api/v1/api-token/{get_token(cast, 'owner').id}"
+    assert api_as("admin", "PATCH", path, json={"enabled": False}).status_code == 200
+    assert api_as("owner", "GET", "/api/connect").status_code == 401

@@ -8,54 +8,54 @@ from sqlalchemy import select
 from panel.auth import permissions
 from panel.core import clock
 from panel.core.db import session
-from panel.models import AuditEntry, SignIn, Token
+from panel.models import AuditEntry, LoginSession, Token
 from panel.services import accounts, sessions, settings, tokens
 from tests.support.cast import PASSWORD
-from tests.test_pages import Outline
+from tests.test_pages import HtmlOutline
 
 BANNER = "You are looking at the panel as"
 
 
-def newest():
+def newest_token():
     return session.scalars(select(AuditEntry).order_by(AuditEntry.id.desc())).first()
 
 
-def test_platform_tokens(browse, as_, cast):
+def test_platform_tokens(browser_as, api_as, cast):
     """IDT-08, IDT-10: listed with name and description, switched off, revoked; made nowhere but on the server."""
     token, value = tokens.issue("billing", name="<shop>", description="WHMCS", allowed_ips=["203.0.113.7"])
     cast.tokens["made"] = value
     session.commit()
-    browser = browse("admin")
+    browser = browser_as("admin")
     page = browser.get("/admin/tokens")
     for text in ("&lt;shop&gt;", "WHMCS", "203.0.113.7", "panel token admin", token.prefix):
         assert text in page.text
     assert value not in page.text
-    assert Outline(page.text).open == []
+    assert HtmlOutline(page.text).open == []
     assert "WHMCS" not in browser.get("/admin/tokens?kind=admin").text
     for way in ("off", "on", "off"):
         assert browser.post(f"/admin/tokens/{token.id}/{way}").headers["Location"] == "/admin/tokens"
         assert session.get(Token, token.id).enabled is (way == "on")
     assert browser.post(f"/admin/tokens/{token.id}/revoke").status_code == 303
     assert session.get(Token, token.id) is None
-    assert newest().action == "admin_tokens.revoke"
+    assert newest_token().action == "admin_tokens.revoke"
     assert browser.post(f"/admin/tokens/{token.id}/revoke").status_code == 404
 
 
-def test_tokens_of_one_customer(browse, as_, cast):
-    browser = browse("admin")
+def test_tokens_of_one_customer(browser_as, api_as, cast):
+    browser = browser_as("admin")
     page = browser.get(f"/admin/customers/{cast.owner.id}/tokens")
     assert "Everything" in page.text
-    assert Outline(page.text).open == []
-    (token,) = session.scalars(tokens.of_account(cast.owner))
+    assert HtmlOutline(page.text).open == []
+    (token,) = session.scalars(tokens.select_of_account(cast.owner))
     answer = browser.post(f"/admin/tokens/{token.id}/revoke")
     assert answer.headers["Location"] == f"/admin/customers/{cast.owner.id}/tokens"
-    assert as_("owner", "GET", "/api/connect").status_code == 401
+    assert api_as("owner", "GET", "/api/connect").status_code == 401
     assert "This person has none." in browser.get(f"/admin/customers/{cast.owner.id}/tokens").text
 
 
-def test_an_operator_sees_the_panel_as_a_customer_and_comes_back(browse, cast):
+def test_an_operator_sees_the_panel_as_a_customer_and_comes_back(browser_as, cast):
     cast.instance(display_name="shop front")
-    browser = browse("admin")
+    browser = browser_as("admin")
     assert browser.post(f"/admin/customers/{cast.owner.id}/impersonate").headers["Location"] == "/"
     for path in ("/", "/instances", "/profile", "/api-tokens"):
         page = browser.get(path)
@@ -67,21 +67,21 @@ def test_an_operator_sees_the_panel_as_a_customer_and_comes_back(browse, cast):
     assert answer.headers["Location"] == f"/admin/customers/{cast.owner.id}"
     back = browser.get(answer.headers["Location"])
     assert (back.status_code, BANNER in back.text) == (200, False)
-    assert session.scalar(select(SignIn).where(SignIn.impersonator_id.is_not(None))) is None
+    assert session.scalar(select(LoginSession).where(LoginSession.impersonator_id.is_not(None))) is None
 
 
-def test_of_a_member_it_shows_what_the_member_sees(browse, cast):
+def test_of_a_member_it_shows_what_the_member_sees(browser_as, cast):
     cast.instance(display_name="shop front")
-    browser = browse("admin")
+    browser = browser_as("admin")
     browser.post(f"/admin/customers/{cast.viewer.id}/impersonate")
     assert "shop front" in browser.get("/instances").text
     assert browser.get("/instances/new").status_code == 403
 
 
-def test_the_person_s_keys_stay_the_person_s(browse, cast):
+def test_the_person_s_keys_stay_the_person_s(browser_as, cast):
     """Passwords, factors, sessions and tokens: nothing that outlives the impersonation."""
-    (token,) = session.scalars(tokens.of_account(cast.owner))
-    browser = browse("admin")
+    (token,) = session.scalars(tokens.select_of_account(cast.owner))
+    browser = browser_as("admin")
     browser.post(f"/admin/customers/{cast.owner.id}/impersonate")
     for path in (
         "/profile/password",
@@ -95,13 +95,13 @@ def test_the_person_s_keys_stay_the_person_s(browse, cast):
         answer = browser.post(path, data={"name": "x", "scopes": "account:read"})
         assert answer.status_code == 403, path
     assert browser.get("/api-tokens/new").status_code == 403
-    assert session.scalars(tokens.of_account(cast.owner)).all() == [token]
+    assert session.scalars(tokens.select_of_account(cast.owner)).all() == [token]
 
 
-def test_the_audit_log_names_both(browse, cast):
-    browser = browse("admin")
+def test_the_audit_log_names_both(browser_as, cast):
+    browser = browser_as("admin")
     browser.post(f"/admin/customers/{cast.owner.id}/impersonate")
-    entry = newest()
+    entry = newest_token()
     assert (entry.action, entry.person, entry.person_kind) == (
         "admin_impersonations.start",
         "admin@example.com",
@@ -109,14 +109,14 @@ def test_the_audit_log_names_both(browse, cast):
     )
     assert entry.account_id == cast.owner.id
     browser.post("/profile", data={"timezone": "Asia/Tokyo"})
-    entry = newest()
+    entry = newest_token()
     assert (entry.action, entry.person, entry.impersonator) == (
         "profile.update",
         "owner@example.com",
         "admin@example.com",
     )
     browser.post("/impersonation/stop")
-    entry = newest()
+    entry = newest_token()
     assert (entry.action, entry.person, entry.impersonator) == (
         "impersonation.stop",
         "owner@example.com",
@@ -126,20 +126,20 @@ def test_the_audit_log_names_both(browse, cast):
 
 
 @pytest.mark.parametrize(("role", "opened"), [("read_only", False), ("support", True), ("full", True)])
-def test_which_operators_may(browse, cast, role, opened):
+def test_impersonation_requires_operator_role(browser_as, cast, role, opened):
     cast.admin.operator_role = role
     session.commit()
-    browser = browse("admin")
+    browser = browser_as("admin")
     page = browser.get(f"/admin/customers/{cast.owner.id}")
     assert (f'action="/admin/customers/{cast.owner.id}/impersonate"' in page.text) is opened
     answer = browser.post(f"/admin/customers/{cast.owner.id}/impersonate")
     assert answer.status_code == (303 if opened else 403)
 
 
-def test_operators_are_not_impersonated(browse, cast):
+def test_operators_are_not_impersonated(browser_as, cast):
     other = accounts.create(email="other@example.com", password=PASSWORD, operator_role="read_only")
     session.commit()
-    browser = browse("admin")
+    browser = browser_as("admin")
     assert "/impersonate" not in browser.get(f"/admin/customers/{other.id}").text
     for each in (other, cast.admin):
         assert browser.post(f"/admin/customers/{each.id}/impersonate").status_code == 403
@@ -147,8 +147,8 @@ def test_operators_are_not_impersonated(browse, cast):
 
 
 @pytest.fixture
-def impersonating(browse, cast):
-    browser = browse("admin")
+def impersonating(browser_as, cast):
+    browser = browser_as("admin")
     browser.post(f"/admin/customers/{cast.owner.id}/impersonate")
     assert BANNER in browser.get("/instances").text
     return lambda: browser.get("/instances").status_code == 200
@@ -169,48 +169,48 @@ def test_it_ends_when_the_customer_becomes_an_operator(cast, impersonating):
 
 
 def test_it_ends_with_the_operator_s_other_sessions(cast, impersonating):
-    sessions.end_others(cast.admin)
+    sessions.revoke_others(cast.admin)
     session.commit()
     assert not impersonating()
 
 
-def test_it_ends_by_itself(impersonating, monkeypatch):
+def test_page_impersonation_expires(impersonating, monkeypatch):
     later = clock.now() + timedelta(seconds=settings.get().impersonation_expires_in)
     monkeypatch.setattr(clock, "now", lambda: later)
     assert not impersonating()
 
 
-def test_the_customer_does_not_see_it_among_the_own_sessions(browse, cast, impersonating):
-    assert "127.0.0.1" in browse("owner").get("/profile/security").text
+def test_the_customer_does_not_see_it_among_the_own_sessions(browser_as, cast, impersonating):
+    assert "127.0.0.1" in browser_as("owner").get("/profile/security").text
     assert (
         session.scalars(sessions.listing(cast.owner)).all()
         == session.scalars(
-            select(SignIn).where(SignIn.account_id == cast.owner.id, SignIn.impersonator_id.is_(None))
+            select(LoginSession).where(LoginSession.account_id == cast.owner.id, LoginSession.impersonator_id.is_(None))
         ).all()[::-1]
     )
 
 
-def test_signing_out_ends_both(browse, cast):
-    browser = browse("admin")
+def test_sign_out_ends_impersonation(browser_as, cast):
+    browser = browser_as("admin")
     browser.post(f"/admin/customers/{cast.owner.id}/impersonate")
     browser.post("/sign-out")
     assert browser.get("/").headers["Location"].startswith("/sign-in")
-    left = select(SignIn).where(SignIn.account_id.in_((cast.admin.id, cast.owner.id)))
+    left = select(LoginSession).where(LoginSession.account_id.in_((cast.admin.id, cast.owner.id)))
     assert session.scalars(left).all() == []
 
 
-def test_who_is_nobody_else_stops_nothing(browse):
-    browser = browse("owner")
+def test_who_is_nobody_else_stops_nothing(browser_as):
+    browser = browser_as("owner")
     assert browser.post("/impersonation/stop").headers["Location"] == "/"
     assert "You are yourself" in browser.get("/").text
 
 
-def test_operators_without_the_permission_look_only(browse, cast):
+def test_operators_without_the_permission_look_only(browser_as, cast):
     cast.admin.operator_role = "read_only"
-    token = session.scalars(tokens.platform()).first()
+    token = session.scalars(tokens.select_platform()).first()
     session.commit()
-    browser = browse("admin")
+    browser = browser_as("admin")
     assert "admin:tokens:write" in browser.get("/admin/tokens").text
     for way in ("off", "on", "revoke"):
         assert browser.post(f"/admin/tokens/{token.id}/{way}").status_code == 403
-    assert permissions.operator_may("read_only", "admin:tokens:read")
+    assert permissions.has_operator_permission("read_only", "admin:tokens:read")

@@ -22,93 +22,98 @@ def iso(moment):
     return moment.isoformat()
 
 
-def test_connect_confirms_a_user_token(as_):
+def test_connect_confirms_a_user_token(api_as):
     """IDT-01"""
-    answer = as_("owner", "GET", "/api/connect")
+    answer = api_as("owner", "GET", "/api/connect")
     assert (answer.status_code, answer.json["success"]) == (200, True)
 
 
-def test_the_platform_s_tokens_are_confirmed(as_, cast):
+def test_the_platform_s_tokens_are_confirmed(api_as, cast):
     """IDT-03, IDT-04: from the address that they are bound to."""
     for who, path in (("admin", "/api/v1/auth"), ("billing", "/api/v1/billing/auth")):
-        hashed = tokens.hashed(cast.tokens[who])
+        hashed = tokens.hash_secret(cast.tokens[who])
         session.scalar(select(Token).where(Token.secret_hash == hashed)).allowed_ips = ["127.0.0.1"]
         session.commit()
-        answer = as_(who, "GET", path)
+        answer = api_as(who, "GET", path)
         assert (answer.status_code, answer.json["success"]) == (200, True)
         assert answer.headers["X-Api-Envelope"] == "v1"
 
 
-def test_a_record_has_what_it_should_and_never_the_value(as_, cast, make):
+def test_a_record_has_what_it_should_and_never_the_value(api_as, cast, create_token):
     """IDT-33"""
-    row = make(scopes=["instances:read"], allowed_ips=["203.0.113.7"], expires_at=iso(clock.now() + timedelta(days=1)))
-    shown = as_("owner", "GET", "/api/api-tokens")
+    row = create_token(
+        scopes=["instances:read"], allowed_ips=["203.0.113.7"], expires_at=iso(clock.now() + timedelta(days=1))
+    )
+    shown = api_as("owner", "GET", "/api/api-tokens")
     assert shown.json["total"] == 2
-    assert shown.json["data"][0] == row == as_("owner", "GET", f"/api/api-token/{row['id']}").json["api_token"]
+    assert shown.json["data"][0] == row == api_as("owner", "GET", f"/api/api-token/{row['id']}").json["api_token"]
     assert {"scopes", "allowed_ips", "expires_at", "kind", "last_used_at"} < row.keys()
     assert (row["kind"], row["created_by"], row["last_used_at"]) == ("user", "owner@example.com", None)
     assert cast.tokens["made"] not in shown.text
     assert cast.tokens["made"].startswith(row["prefix"])
 
 
-def test_a_token_may_do_exactly_what_its_scopes_say(as_, cast, make):
+def test_a_token_may_do_exactly_what_its_scopes_say(api_as, cast, create_token):
     """IDT-17, IDT-18, IDT-19, IDT-20"""
     path = f"/api/instance/{cast.instance().id}"
-    make(name="reads", scopes=["instances:read"])
-    assert as_("reads", "GET", path).status_code == 200
-    assert as_("reads", "PATCH", path, json={"notes": "x"}).status_code == 403
-    refused = as_("reads", "GET", "/api/ssh-keys")
+    create_token(name="reads", scopes=["instances:read"])
+    assert api_as("reads", "GET", path).status_code == 200
+    assert api_as("reads", "PATCH", path, json={"notes": "x"}).status_code == 403
+    refused = api_as("reads", "GET", "/api/ssh-keys")
     assert (refused.status_code, refused.json["success"]) == (403, False)
     assert "The token's scope does not permit this action" in refused.json["message"]
-    make(name="writes", scopes=["instances:write"])
-    assert as_("writes", "PATCH", path, json={"notes": "x"}).status_code == 200
-    assert as_("writes", "GET", path).status_code == 403
+    create_token(name="writes", scopes=["instances:write"])
+    assert api_as("writes", "PATCH", path, json={"notes": "x"}).status_code == 200
+    assert api_as("writes", "GET", path).status_code == 403
 
 
 @pytest.mark.parametrize(
     "wrong", ["instances", "instances:admin", "nosuch:read", "INSTANCES:read", "instances:read ", "", "*", 3, None]
 )
-def test_a_scope_of_another_form_is_refused(as_, wrong):
+def test_a_scope_of_another_form_is_refused(api_as, wrong):
     """IDT-16"""
-    answer = as_("owner", "POST", "/api/api-tokens", json={"name": "x", "scopes": ["account:read", wrong]})
+    answer = api_as("owner", "POST", "/api/api-tokens", json={"name": "x", "scopes": ["account:read", wrong]})
     assert answer.status_code == 422
     assert "scopes.1" in answer.json["errors"]
 
 
-def test_every_family_can_be_given(as_, make):
+def test_every_family_can_be_given(api_as, create_token):
     """IDT-21, IDT-22"""
-    listed = as_("owner", "GET", "/api/api-token-scopes").json["data"]
+    listed = api_as("owner", "GET", "/api/api-token-scopes").json["data"]
     assert len(listed) == 26
     assert {*NAMED.split(), "metrics", "account"} <= {each["family"] for each in listed}
     for each in listed:
-        assert make(name=each["family"], scopes=each["scopes"])["scopes"] == each["scopes"]
-        assert as_(each["family"], "GET", "/api/connect").status_code == 200
+        assert create_token(name=each["family"], scopes=each["scopes"])["scopes"] == each["scopes"]
+        assert api_as(each["family"], "GET", "/api/connect").status_code == 200
 
 
-def test_scopes_are_required_and_kept_once(as_, make):
-    assert make(scopes=["metrics:read", "account:write", "metrics:read"])["scopes"] == ["metrics:read", "account:write"]
+def test_scopes_are_required_and_kept_once(api_as, create_token):
+    assert create_token(scopes=["metrics:read", "account:write", "metrics:read"])["scopes"] == [
+        "metrics:read",
+        "account:write",
+    ]
     for body in ({}, {"scopes": []}, {"scopes": None}, {"scopes": "instances:read"}):
-        answer = as_("owner", "POST", "/api/api-tokens", json={"name": "x", **body})
+        answer = api_as("owner", "POST", "/api/api-tokens", json={"name": "x", **body})
         assert answer.status_code == 422
         assert "scopes" in answer.json["errors"]
 
 
-def test_managing_tokens_needs_the_account_scopes(as_, issued):
+def test_managing_tokens_needs_the_account_scopes(api_as, issue_token):
     """IDT-27, IDT-28, IDT-29, IDT-30: reads and writes of profile, tokens, dashboard and team alike."""
-    row = issued(name="target")
-    issued(name="reader", scopes=["account:read"])
-    issued(name="writer", scopes=["account:write"])
-    issued(name="other", scopes=["instances:read", "instances:write"])
+    row = issue_token(name="target")
+    issue_token(name="reader", scopes=["account:read"])
+    issue_token(name="writer", scopes=["account:write"])
+    issue_token(name="other", scopes=["instances:read", "instances:write"])
     for path in ("/api/api-tokens", f"/api/api-token/{row.id}", "/api/dashboard", "/api/team/subusers", "/api/profile"):
-        assert [as_(who, "GET", path).status_code for who in ("reader", "writer", "other")] == [200, 403, 403], path
+        assert [api_as(who, "GET", path).status_code for who in ("reader", "writer", "other")] == [200, 403, 403], path
     body = {"name": "x", "scopes": ["account:write"]}
-    make = lambda who: as_(who, "POST", "/api/api-tokens", json=body).status_code  # noqa: E731
+    make = lambda who: api_as(who, "POST", "/api/api-tokens", json=body).status_code  # noqa: E731
     assert [make(who) for who in ("reader", "writer", "other")] == [403, 200, 403]
-    change = lambda who: as_(who, "PATCH", f"/api/api-token/{row.id}", json={"name": "y"}).status_code  # noqa: E731
+    change = lambda who: api_as(who, "PATCH", f"/api/api-token/{row.id}", json={"name": "y"}).status_code  # noqa: E731
     assert [change(who) for who in ("reader", "writer", "other")] == [403, 200, 403]
-    stop = lambda who: as_(who, "POST", "/api/profile/impersonation/stop").status_code  # noqa: E731
+    stop = lambda who: api_as(who, "POST", "/api/profile/impersonation/stop").status_code  # noqa: E731
     assert [stop(who) for who in ("reader", "writer", "other")] == [403, 422, 403]
-    invite = lambda who: as_(who, "POST", "/api/team/roles", json={}).status_code  # noqa: E731
+    invite = lambda who: api_as(who, "POST", "/api/team/roles", json={}).status_code  # noqa: E731
     assert [invite(who) for who in ("reader", "writer", "other")] == [403, 422, 403]
 
 
@@ -121,21 +126,21 @@ def test_webhooks_and_metrics_are_families_of_their_own():
     assert permissions.scope("/api/metrics/instance/{id}", "GET") == "metrics:read"
 
 
-def test_addresses_are_kept_as_they_are_meant(as_, make):
+def test_addresses_are_kept_as_they_are_meant(api_as, create_token):
     """IDT-14, IDT-15"""
     sent = ["203.0.113.7", "10.0.0.0/8", "2001:DB8:0:0::1", "2001:db8::/32", "0.0.0.0/0"]
     kept = ["203.0.113.7", "10.0.0.0/8", "2001:db8::1", "2001:db8::/32", "0.0.0.0/0"]
-    assert make(name="many", allowed_ips=sent)["allowed_ips"] == kept
-    assert as_("many", "GET", "/api/connect").status_code == 200
-    make(name="elsewhere", allowed_ips=sent[:4])
-    refused = as_("elsewhere", "GET", "/api/connect")
+    assert create_token(name="many", allowed_ips=sent)["allowed_ips"] == kept
+    assert api_as("many", "GET", "/api/connect").status_code == 200
+    create_token(name="elsewhere", allowed_ips=sent[:4])
+    refused = api_as("elsewhere", "GET", "/api/connect")
     assert (refused.status_code, refused.json["message"]) == (403, "The token may not be used from this address.")
     for free in ({}, {"allowed_ips": []}):
-        make(name="free", **free)
+        create_token(name="free", **free)
         for address in ("127.0.0.1", "198.51.100.7", "2001:db8::7"):
             place = {"REMOTE_ADDR": address}
-            assert as_("free", "GET", "/api/connect", environ_base=place).status_code == 200
-    assert as_("many", "GET", "/api/connect", environ_base={"REMOTE_ADDR": "::ffff:203.0.113.7"}).status_code == 200
+            assert api_as("free", "GET", "/api/connect", environ_base=place).status_code == 200
+    assert api_as("many", "GET", "/api/connect", environ_base={"REMOTE_ADDR": "::ffff:203.0.113.7"}).status_code == 200
 
 
 @pytest.mark.parametrize(
@@ -152,142 +157,142 @@ def test_addresses_are_kept_as_they_are_meant(as_, make):
         (7, "Not a valid string."),
     ],
 )
-def test_what_is_no_address_is_refused(as_, wrong, sentence):
+def test_what_is_no_address_is_refused(api_as, wrong, sentence):
     body = {"name": "x", "scopes": ["account:read"], "allowed_ips": ["10.0.0.1", wrong]}
-    answer = as_("owner", "POST", "/api/api-tokens", json=body)
+    answer = api_as("owner", "POST", "/api/api-tokens", json=body)
     assert answer.status_code == 422
     assert answer.json["errors"] == {"allowed_ips.1": [sentence]}
 
 
-def test_a_token_is_renamed_and_narrowed(as_, issued):
-    path = f"/api/api-token/{issued(name='wide', scopes=['instances:read', 'instances:write']).id}"
+def test_a_token_is_renamed_and_narrowed(api_as, issue_token):
+    path = f"/api/api-token/{issue_token(name='wide', scopes=['instances:read', 'instances:write']).id}"
     change = {"name": "narrow", "scopes": ["instances:read"], "allowed_ips": ["127.0.0.1"]}
-    answer = as_("owner", "PATCH", path, json=change)
+    answer = api_as("owner", "PATCH", path, json=change)
     assert {name: answer.json["api_token"][name] for name in change} == change
-    assert as_("wide", "GET", "/api/instances").status_code == 200
-    wider = as_("owner", "PATCH", path, json={"scopes": ["instances:read", "instances:write", "vpcs:read"]})
+    assert api_as("wide", "GET", "/api/instances").status_code == 200
+    wider = api_as("owner", "PATCH", path, json={"scopes": ["instances:read", "instances:write", "vpcs:read"]})
     assert wider.status_code == 422
     assert "instances:write, vpcs:read" in wider.json["errors"]["scopes"][0]
     for field, value in (("kind", "admin"), ("last_used_at", None), ("account_id", "x")):
-        refused = as_("owner", "PATCH", path, json={field: value})
+        refused = api_as("owner", "PATCH", path, json={field: value})
         assert refused.status_code == 422
         assert "Writable: name, scopes, allowed_ips, expires_at." in refused.json["errors"][field][0]
 
 
-def test_a_revoked_token_is_dead_at_once(as_, make):
-    row = make()
-    assert as_("made", "GET", "/api/connect").status_code == 200
-    assert as_("outsider", "DELETE", f"/api/api-token/{row['id']}").status_code == 404
-    assert as_("owner", "DELETE", f"/api/api-token/{row['id']}").json["success"] is True
-    assert as_("made", "GET", "/api/connect").status_code == 401
-    assert as_("owner", "GET", f"/api/api-token/{row['id']}").status_code == 404
+def test_a_revoked_token_is_dead_at_once(api_as, create_token):
+    row = create_token()
+    assert api_as("made", "GET", "/api/connect").status_code == 200
+    assert api_as("outsider", "DELETE", f"/api/api-token/{row['id']}").status_code == 404
+    assert api_as("owner", "DELETE", f"/api/api-token/{row['id']}").json["success"] is True
+    assert api_as("made", "GET", "/api/connect").status_code == 401
+    assert api_as("owner", "GET", f"/api/api-token/{row['id']}").status_code == 404
     entry = session.scalar(select(AuditEntry).where(AuditEntry.action == "user.token.delete"))
     assert (entry.object_name, entry.person) == ("made", "owner@example.com")
 
 
-def test_a_token_may_revoke_itself(as_, make):
-    row = make(scopes=["account:write"])
-    assert as_("made", "DELETE", f"/api/api-token/{row['id']}").status_code == 200
-    assert as_("made", "GET", "/api/connect").status_code == 401
+def test_a_token_may_revoke_itself(api_as, create_token):
+    row = create_token(scopes=["account:write"])
+    assert api_as("made", "DELETE", f"/api/api-token/{row['id']}").status_code == 200
+    assert api_as("made", "GET", "/api/connect").status_code == 401
 
 
-def test_a_token_gives_no_scope_that_it_does_not_have(as_, cast, make):
-    make(name="narrow", scopes=["account:write", "instances:read"])
-    wide = as_("narrow", "POST", "/api/api-tokens", json={"name": "x", "scopes": ["instances:read", "vpcs:read"]})
+def test_a_token_gives_no_scope_that_it_does_not_have(api_as, cast, create_token):
+    create_token(name="narrow", scopes=["account:write", "instances:read"])
+    wide = api_as("narrow", "POST", "/api/api-tokens", json={"name": "x", "scopes": ["instances:read", "vpcs:read"]})
     assert wide.status_code == 422
     assert wide.json["errors"]["scopes"] == ["A token gives only scopes that it has. This one does not have vpcs:read."]
-    assert make("narrow", "given", scopes=["instances:read"])["scopes"] == ["instances:read"]
+    assert create_token("narrow", "given", scopes=["instances:read"])["scopes"] == ["instances:read"]
 
 
-def test_a_token_gives_no_other_addresses_than_its_own(as_, cast, make):
-    bound = make(name="bound", scopes=["account:write"], allowed_ips=["127.0.0.0/24", "2001:db8::/32"])
-    assert make("bound", "given", scopes=["account:write"])["allowed_ips"] == ["127.0.0.0/24", "2001:db8::/32"]
+def test_a_token_gives_no_other_addresses_than_its_own(api_as, cast, create_token):
+    bound = create_token(name="bound", scopes=["account:write"], allowed_ips=["127.0.0.0/24", "2001:db8::/32"])
+    assert create_token("bound", "given", scopes=["account:write"])["allowed_ips"] == ["127.0.0.0/24", "2001:db8::/32"]
     inside = ["127.0.0.7", "2001:db8:1::/48"]
-    assert make("bound", "given", scopes=["account:write"], allowed_ips=inside)["allowed_ips"] == inside
+    assert create_token("bound", "given", scopes=["account:write"], allowed_ips=inside)["allowed_ips"] == inside
     for outside in ("127.0.0.0/8", "10.0.0.1", "::/0"):
         body = {"name": "x", "scopes": ["account:write"], "allowed_ips": [outside]}
-        assert "allowed_ips" in as_("bound", "POST", "/api/api-tokens", json=body).json["errors"]
+        assert "allowed_ips" in api_as("bound", "POST", "/api/api-tokens", json=body).json["errors"]
     for wider in (["127.0.0.1", "10.0.0.1"], []):
-        answer = as_("bound", "PATCH", f"/api/api-token/{bound['id']}", json={"allowed_ips": wider})
+        answer = api_as("bound", "PATCH", f"/api/api-token/{bound['id']}", json={"allowed_ips": wider})
         assert answer.status_code == 422
         assert list(answer.json["errors"]) == ["allowed_ips"]
-    assert as_("owner", "PATCH", f"/api/api-token/{bound['id']}", json={"allowed_ips": []}).status_code == 200
+    assert api_as("owner", "PATCH", f"/api/api-token/{bound['id']}", json={"allowed_ips": []}).status_code == 200
 
 
-def test_a_token_gives_no_longer_life_than_its_own(as_, make):
+def test_a_token_gives_no_longer_life_than_its_own(api_as, create_token):
     end = clock.now() + timedelta(hours=1)
-    mother = make(name="short", scopes=["account:write"], expires_at=iso(end))
-    assert make("short", "given", scopes=["account:write"])["expires_at"] == mother["expires_at"]
+    mother = create_token(name="short", scopes=["account:write"], expires_at=iso(end))
+    assert create_token("short", "given", scopes=["account:write"])["expires_at"] == mother["expires_at"]
     body = {"name": "x", "scopes": ["account:write"], "expires_at": iso(end + timedelta(seconds=1))}
-    assert "expires_at" in as_("short", "POST", "/api/api-tokens", json=body).json["errors"]
-    sooner = make("short", "given", scopes=["account:write"], expires_at=iso(end - timedelta(minutes=1)))
+    assert "expires_at" in api_as("short", "POST", "/api/api-tokens", json=body).json["errors"]
+    sooner = create_token("short", "given", scopes=["account:write"], expires_at=iso(end - timedelta(minutes=1)))
     assert sooner["expires_at"] < mother["expires_at"]
 
 
-def test_members_and_the_owner_see_their_own(as_, cast, make, issued):
+def test_members_and_the_owner_see_their_own(api_as, cast, create_token, issue_token):
     """IDT-39, IDT-40"""
-    make("member", "of the member")
-    make("owner", "of the owner")
-    assert names(as_("member", "GET", "/api/api-tokens")) == ["of the member", "test"]
-    assert names(as_("owner", "GET", "/api/api-tokens")) == ["of the owner", "test"]
+    create_token("member", "of the member")
+    create_token("owner", "of the owner")
+    assert names(api_as("member", "GET", "/api/api-tokens")) == ["of the member", "test"]
+    assert names(api_as("owner", "GET", "/api/api-tokens")) == ["of the owner", "test"]
     for who, other in (("owner", "of the member"), ("member", "of the owner")):
         row = session.scalar(select(Token).where(Token.name == other))
         for method in ("GET", "PATCH", "DELETE"):
-            assert as_(who, method, f"/api/api-token/{row.id}").status_code == 404
+            assert api_as(who, method, f"/api/api-token/{row.id}").status_code == 404
 
 
-def test_the_owner_sees_what_members_made_before_3_3_0(as_, cast, issued):
+def test_the_owner_sees_what_members_made_before_3_3_0(api_as, cast, issue_token):
     """IDT-41: such a token acts as the owner; whoever made it sees it as well."""
     cast.instance()
-    token = issued("owner", "of old times", maker=cast.member)
-    assert as_("of old times", "GET", "/api/instances").json["total"] == 1
+    token = issue_token("owner", "of old times", maker=cast.member)
+    assert api_as("of old times", "GET", "/api/instances").json["total"] == 1
     for who in ("owner", "member"):
-        row = as_(who, "GET", f"/api/api-token/{token.id}").json["api_token"]
+        row = api_as(who, "GET", f"/api/api-token/{token.id}").json["api_token"]
         assert (row["name"], row["created_by"]) == ("of old times", "member@example.com")
-        assert "of old times" in names(as_(who, "GET", "/api/api-tokens"))
-    assert as_("viewer", "GET", f"/api/api-token/{token.id}").status_code == 404
-    assert as_("owner", "DELETE", f"/api/api-token/{token.id}").status_code == 200
-    assert as_("of old times", "GET", "/api/connect").status_code == 401
+        assert "of old times" in names(api_as(who, "GET", "/api/api-tokens"))
+    assert api_as("viewer", "GET", f"/api/api-token/{token.id}").status_code == 404
+    assert api_as("owner", "DELETE", f"/api/api-token/{token.id}").status_code == 200
+    assert api_as("of old times", "GET", "/api/connect").status_code == 401
 
 
-def test_a_member_s_token_acts_as_that_member(as_, cast, make):
+def test_a_member_s_token_acts_as_that_member(api_as, cast, create_token):
     """IDT-42, IDT-44, IDT-45: on lists and item routes alike."""
     hidden = cast.instance()
-    make("member", "of the member", scopes=["instances:read", "instances:write", "account:read"])
-    assert as_("of the member", "GET", "/api/instances").json["total"] == 0
-    assert as_("of the member", "GET", f"/api/instance/{hidden.id}").status_code == 404
-    assert as_("owner", "GET", f"/api/instance/{hidden.id}").status_code == 200
+    create_token("member", "of the member", scopes=["instances:read", "instances:write", "account:read"])
+    assert api_as("of the member", "GET", "/api/instances").json["total"] == 0
+    assert api_as("of the member", "GET", f"/api/instance/{hidden.id}").status_code == 404
+    assert api_as("owner", "GET", f"/api/instance/{hidden.id}").status_code == 200
     own = {"location_id": cast.location.id, "plan_id": cast.plan.id}
-    made = as_("of the member", "POST", "/api/cloud-service/instances", json=own).json["instance"]["id"]
-    assert [row["id"] for row in as_("of the member", "GET", "/api/instances").json["data"]] == [made]
-    assert as_("owner", "GET", "/api/instances").json["total"] == 2
+    made = api_as("of the member", "POST", "/api/cloud-service/instances", json=own).json["instance"]["id"]
+    assert [row["id"] for row in api_as("of the member", "GET", "/api/instances").json["data"]] == [made]
+    assert api_as("owner", "GET", "/api/instances").json["total"] == 2
 
 
-def test_a_member_without_the_permission_makes_no_tokens(as_):
+def test_a_member_without_the_permission_makes_no_tokens(api_as):
     """IDT-43"""
-    answer = as_("viewer", "POST", "/api/api-tokens", json={"name": "x", "scopes": ["account:read"]})
+    answer = api_as("viewer", "POST", "/api/api-tokens", json={"name": "x", "scopes": ["account:read"]})
     assert answer.status_code == 403
     assert "it needs api_tokens.manage" in answer.json["message"]
 
 
-def test_lists_are_pages(as_, cast, issued, queries):
+def test_lists_are_pages(api_as, cast, issue_token, queries):
     for number in range(4):
-        issued(name=f"number {number}")
-    answer = as_("owner", "GET", "/api/api-tokens?per_page=2&page=2")
+        issue_token(name=f"number {number}")
+    answer = api_as("owner", "GET", "/api/api-tokens?per_page=2&page=2")
     assert (names(answer), answer.json["total"], answer.json["last_page"]) == (["number 1", "number 0"], 5, 3)
-    assert as_("owner", "GET", "/api/api-tokens?include=everything").status_code == 422
+    assert api_as("owner", "GET", "/api/api-tokens?include=everything").status_code == 422
     counts = []
     for per_page in (1, 5):
         queries.clear()
-        as_("owner", "GET", f"/api/api-tokens?per_page={per_page}")
+        api_as("owner", "GET", f"/api/api-tokens?per_page={per_page}")
         counts.append(sum(statement.startswith("SELECT") for statement in queries))
     assert counts[0] == counts[1] <= 2
 
 
-def test_a_suspended_person_may_still_revoke(as_, cast, make):
-    row = make()
+def test_a_suspended_person_may_still_revoke(api_as, cast, create_token):
+    row = create_token()
     cast.owner.suspended_at = clock.now()
     session.commit()
-    refused = as_("owner", "POST", "/api/api-tokens", json={"name": "x", "scopes": ["account:read"]})
+    refused = api_as("owner", "POST", "/api/api-tokens", json={"name": "x", "scopes": ["account:read"]})
     assert refused.json["reason"] == "account_suspended"
-    assert as_("owner", "DELETE", f"/api/api-token/{row['id']}").status_code == 200
+    assert api_as("owner", "DELETE", f"/api/api-token/{row['id']}").status_code == 200

@@ -9,15 +9,15 @@ from panel.core import clock
 from panel.core.db import session
 from panel.models import AuditEntry, Token
 from panel.services import settings, tokens
-from tests.test_access import UNKNOWN
+from tests.test_access import UNKNOWN_ID
 
 
 @pytest.fixture
-def impersonate(as_, cast):
+def impersonate(api_as, cast):
     """Mints a token that acts as one of the cast, keeps its value as `support` and returns the answer's data."""
 
     def done(who="owner", **body):
-        answer = as_("admin", "POST", f"/api/v1/user/{getattr(cast, who).id}/impersonate", json=body)
+        answer = api_as("admin", "POST", f"/api/v1/user/{getattr(cast, who).id}/impersonate", json=body)
         assert answer.status_code == 200, answer.json
         cast.tokens["support"] = answer.json["data"]["token"]
         return answer.json["data"]
@@ -29,26 +29,27 @@ def seconds(data):
     return (datetime.fromisoformat(data["expires_at"]) - clock.now()).total_seconds()
 
 
-def test_the_answer_nests_its_three_values(as_, cast):
+def test_the_answer_nests_its_three_values(api_as, cast):
     """IDT-54"""
-    answer = as_("admin", "POST", f"/api/v1/user/{cast.owner.id}/impersonate")
+    answer = api_as("admin", "POST", f"/api/v1/user/{cast.owner.id}/impersonate")
     assert answer.json.keys() == {"success", "message", "data"}
     assert answer.json["data"].keys() == {"token", "token_id", "expires_at"}
     assert session.get(Token, answer.json["data"]["token_id"]).kind == "impersonation"
 
 
-def test_without_fields_it_opens_everything_from_everywhere_for_an_hour(as_, cast, impersonate):
+def test_without_fields_it_opens_everything_from_everywhere_for_an_hour(api_as, cast, impersonate):
     """IDT-55, IDT-56, IDT-57"""
     cast.instance()
     data = impersonate()
     assert 3590 < seconds(data) <= 3600
     for path in ("/api/instances", "/api/ssh-keys", "/api/images/search", "/api/api-tokens", "/api/tasks"):
         for address in ("127.0.0.1", "198.51.100.7", "2001:db8::9"):
-            answer = as_("support", "GET", path, environ_base={"REMOTE_ADDR": address})
+            answer = api_as("support", "GET", path, environ_base={"REMOTE_ADDR": address})
             assert answer.status_code == 200, path
-    assert as_("support", "GET", "/api/instances").json["total"] == 1
+    assert api_as("support", "GET", "/api/instances").json["total"] == 1
     assert (
-        as_("support", "POST", "/api/ssh-key/generate", json={"name": "k", "algorithm": "ed25519"}).status_code == 200
+        api_as("support", "POST", "/api/ssh-key/generate", json={"name": "k", "algorithm": "ed25519"}).status_code
+        == 200
     )
 
 
@@ -66,108 +67,108 @@ def test_how_long_it_may_last(impersonate, lasting):
 
 
 @pytest.mark.parametrize("lasting", [59, 3601, 0, -1, "600", 600.5, True, [], 10**18])
-def test_how_long_it_may_not_last(as_, cast, lasting):
+def test_how_long_it_may_not_last(api_as, cast, lasting):
     """IDT-59"""
-    answer = as_("admin", "POST", f"/api/v1/user/{cast.owner.id}/impersonate", json={"expires_in": lasting})
+    answer = api_as("admin", "POST", f"/api/v1/user/{cast.owner.id}/impersonate", json={"expires_in": lasting})
     assert answer.status_code == 422
     assert list(answer.json["errors"]) == ["expires_in"]
 
 
-def test_it_ends_by_itself(as_, impersonate, monkeypatch):
+def test_impersonation_token_expires(api_as, impersonate, monkeypatch):
     """IDT-53"""
     impersonate(expires_in=60)
-    assert as_("support", "GET", "/api/connect").status_code == 200
+    assert api_as("support", "GET", "/api/connect").status_code == 200
     later = clock.now() + timedelta(seconds=60)
     monkeypatch.setattr(clock, "now", lambda: later)
-    assert as_("support", "GET", "/api/connect").status_code == 401
+    assert api_as("support", "GET", "/api/connect").status_code == 401
 
 
-def test_its_scopes_count(as_, cast, impersonate):
+def test_impersonation_token_scopes_are_enforced(api_as, cast, impersonate):
     """IDT-60"""
     path = f"/api/instance/{cast.instance().id}"
     impersonate(scopes=["instances:read"])
-    assert as_("support", "GET", path).status_code == 200
-    refused = as_("support", "PATCH", path, json={"notes": "x"})
+    assert api_as("support", "GET", path).status_code == 200
+    refused = api_as("support", "PATCH", path, json={"notes": "x"})
     assert (refused.status_code, "scope" in refused.json["message"]) == (403, True)
 
 
-def test_its_addresses_count(as_, impersonate):
+def test_impersonation_token_addresses_are_enforced(api_as, impersonate):
     """IDT-61"""
     impersonate(allowed_ips=["203.0.113.9"])
-    assert as_("support", "GET", "/api/connect").status_code == 403
-    assert as_("support", "GET", "/api/connect", environ_base={"REMOTE_ADDR": "203.0.113.9"}).status_code == 200
+    assert api_as("support", "GET", "/api/connect").status_code == 403
+    assert api_as("support", "GET", "/api/connect", environ_base={"REMOTE_ADDR": "203.0.113.9"}).status_code == 200
 
 
-def test_wrong_fields_are_refused(as_, cast):
+def test_wrong_fields_are_refused(api_as, cast):
     path = f"/api/v1/user/{cast.owner.id}/impersonate"
     for body in ({"scopes": []}, {"scopes": ["nosuch:read"]}, {"allowed_ips": ["10.0.0.1/8"]}, {"minutes": 5}):
-        answer = as_("admin", "POST", path, json=body)
+        answer = api_as("admin", "POST", path, json=body)
         assert answer.status_code == 422
         assert next(iter(answer.json["errors"])).startswith(next(iter(body)))
     assert session.scalar(select(Token).where(Token.kind == "impersonation")) is None
 
 
-def test_unknown_people_cannot_be_impersonated(as_):
+def test_unknown_people_cannot_be_impersonated(api_as):
     """IDT-62"""
-    answer = as_("admin", "POST", f"/api/v1/user/{UNKNOWN}/impersonate")
+    answer = api_as("admin", "POST", f"/api/v1/user/{UNKNOWN_ID}/impersonate")
     assert answer.status_code == 404
     assert answer.json == {"success": False, "message": "No such user."}
     assert answer.headers["X-Api-Envelope"] == "v1"
 
 
-def test_operators_cannot_be_impersonated(as_, cast):
-    answer = as_("admin", "POST", f"/api/v1/user/{cast.admin.id}/impersonate")
+def test_operators_cannot_be_impersonated(api_as, cast):
+    answer = api_as("admin", "POST", f"/api/v1/user/{cast.admin.id}/impersonate")
     assert answer.status_code == 403
     assert "Only customers can be impersonated." in answer.json["message"]
 
 
-def test_only_admin_tokens_impersonate(as_, cast, impersonate):
+def test_only_admin_tokens_impersonate(api_as, cast, impersonate):
     """IDT-65"""
     impersonate()
     path = f"/api/v1/user/{cast.outsider.id}/impersonate"
     for who in ("owner", "member", "billing", "support"):
-        answer = as_(who, "POST", path)
+        answer = api_as(who, "POST", path)
         assert (answer.status_code, answer.json) == (403, {"success": False, "message": "Unauthorized"})
 
 
-def test_it_is_listed_when_asked_for(as_, cast, impersonate):
+def test_it_is_listed_when_asked_for(api_as, cast, impersonate):
     """IDT-34, IDT-37, IDT-38: to the person, and to nobody else."""
     made = impersonate()["token_id"]
-    assert made not in as_("owner", "GET", "/api/api-tokens").text
-    rows = as_("owner", "GET", "/api/api-tokens?include=impersonation").json["data"]
+    assert made not in api_as("owner", "GET", "/api/api-tokens").text
+    rows = api_as("owner", "GET", "/api/api-tokens?include=impersonation").json["data"]
     assert [(row["kind"], row["created_by"]) for row in rows] == [
         ("impersonation", "API token test"),
         ("user", "owner@example.com"),
     ]
     assert rows[0]["id"] == made
     for who in ("member", "viewer", "outsider"):
-        assert made not in as_(who, "GET", "/api/api-tokens?include=impersonation").text
-        assert as_(who, "GET", f"/api/api-token/{made}").status_code == 404
+        assert made not in api_as(who, "GET", "/api/api-tokens?include=impersonation").text
+        assert api_as(who, "GET", f"/api/api-token/{made}").status_code == 404
 
 
-def test_the_person_may_revoke_it(as_, impersonate):
+def test_the_person_may_revoke_it(api_as, impersonate):
     made = impersonate()["token_id"]
-    assert as_("owner", "DELETE", f"/api/api-token/{made}").status_code == 200
-    assert as_("support", "GET", "/api/connect").status_code == 401
+    assert api_as("owner", "DELETE", f"/api/api-token/{made}").status_code == 200
+    assert api_as("support", "GET", "/api/connect").status_code == 401
 
 
-def test_it_stops_itself(as_, impersonate):
+def test_impersonation_token_stops_itself(api_as, impersonate):
     """IDT-63, OP-19: also without the scope that others need for it."""
     for facts in ({}, {"scopes": ["instances:read"]}):
         impersonate(**facts)
-        answer = as_("support", "POST", "/api/profile/impersonation/stop")
+        answer = api_as("support", "POST", "/api/profile/impersonation/stop")
         assert (answer.status_code, answer.json["success"]) == (200, True)
-        assert as_("support", "GET", "/api/connect").status_code == 401
-        assert as_("support", "POST", "/api/profile/impersonation/stop").status_code == 401
+        assert api_as("support", "GET", "/api/connect").status_code == 401
+        assert api_as("support", "POST", "/api/profile/impersonation/stop").status_code == 401
 
 
-def test_an_ordinary_token_has_nothing_to_stop(as_):
+def test_an_ordinary_token_has_nothing_to_stop(api_as):
     """IDT-64"""
-    assert as_("owner", "POST", "/api/profile/impersonation/stop").status_code == 422
-    assert as_("owner", "GET", "/api/connect").status_code == 200
+    assert api_as("owner", "POST", "/api/profile/impersonation/stop").status_code == 422
+    assert api_as("owner", "GET", "/api/connect").status_code == 200
 
 
-def test_it_makes_and_changes_no_tokens(as_, cast, impersonate):
+def test_it_makes_and_changes_no_tokens(api_as, cast, impersonate):
     """OP-19: nothing outlives it."""
     own = impersonate()["token_id"]
     body = {"name": "x", "scopes": ["account:read"]}
@@ -176,23 +177,23 @@ def test_it_makes_and_changes_no_tokens(as_, cast, impersonate):
         ("PATCH", f"/api/api-token/{own}"),
         ("DELETE", f"/api/api-token/{own}"),
     ):
-        answer = as_("support", method, path, json=body)
+        answer = api_as("support", method, path, json=body)
         assert answer.status_code == 403
         assert "somebody else's name" in answer.json["message"]
-    assert as_("support", "GET", "/api/connect").status_code == 200
+    assert api_as("support", "GET", "/api/connect").status_code == 200
 
 
-def test_of_a_member_it_opens_what_the_member_may(as_, cast, impersonate):
+def test_of_a_member_it_opens_what_the_member_may(api_as, cast, impersonate):
     cast.instance()
     impersonate("viewer")
-    assert as_("support", "GET", "/api/instances").json["total"] == 1
-    refused = as_("support", "POST", "/api/ssh-key/generate", json={"name": "k", "algorithm": "ed25519"})
+    assert api_as("support", "GET", "/api/instances").json["total"] == 1
+    refused = api_as("support", "POST", "/api/ssh-key/generate", json={"name": "k", "algorithm": "ed25519"})
     assert "Your role in the team does not permit this action" in refused.json["message"]
 
 
-def test_the_audit_log_names_both(as_, cast, impersonate):
+def test_the_audit_log_names_both(api_as, cast, impersonate):
     impersonate()
-    as_("support", "POST", "/api/ssh-key/generate", json={"name": "k", "algorithm": "ed25519"})
+    api_as("support", "POST", "/api/ssh-key/generate", json={"name": "k", "algorithm": "ed25519"})
     minted, used = session.scalars(select(AuditEntry).order_by(AuditEntry.id)).all()
     assert (minted.action, minted.person_kind, minted.account_id) == (
         "admin.impersonation.start",
@@ -210,6 +211,6 @@ def test_those_long_over_are_cleared_away(cast):
     for days, kind in ((31, "impersonation"), (29, "impersonation"), (31, "user")):
         end = clock.now() - timedelta(days=days)
         tokens.issue(kind, name=f"{kind} {days}", account=cast.outsider, expires_at=end)
-    tokens.tidy()
-    left = {token.name for token in session.scalars(tokens.of_account(cast.outsider))}
+    tokens.purge_expired()
+    left = {token.name for token in session.scalars(tokens.select_of_account(cast.outsider))}
     assert left == {"test", "impersonation 29", "user 31"}

@@ -9,26 +9,26 @@ from panel.core import clock
 from panel.core.db import session
 from panel.models import AuditEntry, Member, Token
 from panel.services import tokens
-from tests.test_pages import PART, Outline
+from tests.test_pages import PARTIAL_HEADERS, HtmlOutline
 
 
-def made(cast, who="owner", **facts):
+def create_token(cast, who="owner", **facts):
     facts = {"name": "ci", "scopes": permissions.USER, **facts}
     token, value = tokens.issue("user", account=getattr(cast, who), **facts)
     session.commit()
     return token, value
 
 
-def newest():
+def newest_token():
     return session.scalar(select(Token).order_by(Token.id.desc()))
 
 
-def test_create_shows_the_value_once_and_it_works(browse, as_, cast):
+def test_create_shows_the_value_once_and_it_works(browser_as, api_as, cast):
     """IDT-07"""
-    browser = browse("owner")
+    browser = browser_as("owner")
     form = {"name": "ci", "scopes": ["", "account:read", "metrics:read"], "allowed_ips": "127.0.0.0/8\n", "hours": "24"}
     answer = browser.post("/api-tokens/new", data=form)
-    token = newest()
+    token = newest_token()
     assert (answer.status_code, answer.headers["Location"]) == (303, f"/api-tokens/{token.id}/made")
     page = browser.get(answer.headers["Location"])
     value = re.search(r'id="value"[^>]* value="(pu_[^"]+)"', page.text)[1]
@@ -38,12 +38,12 @@ def test_create_shows_the_value_once_and_it_works(browse, as_, cast):
     assert browser.get(answer.headers["Location"]).headers["Location"] == f"/api-tokens/{token.id}"
     assert value not in browser.get("/api-tokens").text + browser.get(f"/api-tokens/{token.id}").text
     cast.tokens["made"] = value
-    assert as_("made", "GET", "/api/connect").status_code == 200
-    assert as_("made", "GET", "/api/instances").status_code == 403
+    assert api_as("made", "GET", "/api/connect").status_code == 200
+    assert api_as("made", "GET", "/api/instances").status_code == 403
 
 
-def test_what_is_wrong_stands_beside_its_field(browse):
-    answer = browse("owner").post(
+def test_what_is_wrong_stands_beside_its_field(browser_as):
+    answer = browser_as("owner").post(
         "/api-tokens/new", data={"name": "x", "scopes": "", "allowed_ips": "10.0.0.1/24", "hours": "3"}
     )
     assert answer.status_code == 422
@@ -51,71 +51,71 @@ def test_what_is_wrong_stands_beside_its_field(browse):
         assert sentence in answer.text
 
 
-def checked(answer):
+def checked_scopes(answer):
     return set(re.findall(r'value="(\w+:\w+)"[^>]*id="scope-[^>]* checked', answer.text))
 
 
-def test_buttons_fill_the_form_in_and_keep_the_rest(browse):
+def test_buttons_fill_the_form_in_and_keep_the_rest(browser_as):
     """The presets of ask 21, without JavaScript."""
-    browser = browse("owner")
+    browser = browser_as("owner")
     fill = lambda what, **more: browser.post("/api-tokens/new", data={"name": "<ci>", "fill": what, **more})  # noqa: E731
     every = permissions_in_use.used_scopes()
     reads = {scope for scope in every if scope.endswith(":read")}
-    assert checked(fill("preset:read")) == reads
-    assert checked(fill("preset:metrics")) == {"metrics:read"} & every
-    assert checked(fill("preset:all")) == every
-    assert {"instances:write", "images:read", "ssh_keys:write"} < checked(fill("preset:deploy"))
-    assert "account:write" not in checked(fill("preset:deploy"))
-    assert checked(fill("column:read", scopes=["instances:write"])) == reads | {"instances:write"}
-    assert checked(fill("column:read", scopes=[*reads, "instances:write"])) == {"instances:write"}
-    assert checked(fill("preset:nonsense", scopes=["images:read"])) == {"images:read"}
+    assert checked_scopes(fill("preset:read")) == reads
+    assert checked_scopes(fill("preset:metrics")) == {"metrics:read"} & every
+    assert checked_scopes(fill("preset:all")) == every
+    assert {"instances:write", "images:read", "ssh_keys:write"} < checked_scopes(fill("preset:deploy"))
+    assert "account:write" not in checked_scopes(fill("preset:deploy"))
+    assert checked_scopes(fill("column:read", scopes=["instances:write"])) == reads | {"instances:write"}
+    assert checked_scopes(fill("column:read", scopes=[*reads, "instances:write"])) == {"instances:write"}
+    assert checked_scopes(fill("preset:nonsense", scopes=["images:read"])) == {"images:read"}
     here = fill("address", allowed_ips="10.0.0.0/8")
     assert "10.0.0.0/8\n127.0.0.1" in here.text
     assert 'value="&lt;ci&gt;"' in here.text
-    part = browser.post("/api-tokens/new", data={"name": "", "fill": "preset:read"}, headers=PART)
+    part = browser.post("/api-tokens/new", data={"name": "", "fill": "preset:read"}, headers=PARTIAL_HEADERS)
     assert part.text.lstrip().startswith('<form id="form"')
     assert "is-invalid" not in part.text
-    assert newest().name == "test"
+    assert newest_token().name == "test"
 
 
-def test_edit_narrows(browse, cast):
-    token, _ = made(cast, scopes=["instances:read", "instances:write"])
+def test_token_page_narrows_scopes(browser_as, cast):
+    token, _ = create_token(cast, scopes=["instances:read", "instances:write"])
     address = f"/api-tokens/{token.id}"
-    assert "scope-vpcs-read" not in browse("owner").get(address).text
+    assert "scope-vpcs-read" not in browser_as("owner").get(address).text
     change = {"name": "new", "scopes": ["", "instances:read"], "allowed_ips": "2001:db8::1", "hours": "1"}
-    assert browse("owner").post(address, data=change).status_code == 303
+    assert browser_as("owner").post(address, data=change).status_code == 303
     token = session.get(Token, token.id)
     assert (token.name, token.scopes, token.allowed_ips) == ("new", ["instances:read"], ["2001:db8::1"])
-    later = browse("owner").post(address, data={**change, "hours": "24"})
+    later = browser_as("owner").post(address, data={**change, "hours": "24"})
     assert later.status_code == 422
     assert "the life of a token can only be shortened" in later.text
-    wider = browse("owner").post(address, data={**change, "hours": "", "scopes": ["vpcs:read", "instances:read"]})
+    wider = browser_as("owner").post(address, data={**change, "hours": "", "scopes": ["vpcs:read", "instances:read"]})
     assert "It does not have vpcs:read." in wider.text
 
 
-def test_revoke(browse, as_, cast):
-    token, cast.tokens["made"] = made(cast)
-    assert as_("made", "GET", "/api/connect").status_code == 200
-    assert browse("outsider").post(f"/api-tokens/{token.id}/revoke").status_code == 404
-    assert browse("owner").post(f"/api-tokens/{token.id}/revoke").status_code == 303
-    assert as_("made", "GET", "/api/connect").status_code == 401
+def test_token_page_revokes_token(browser_as, api_as, cast):
+    token, cast.tokens["made"] = create_token(cast)
+    assert api_as("made", "GET", "/api/connect").status_code == 200
+    assert browser_as("outsider").post(f"/api-tokens/{token.id}/revoke").status_code == 404
+    assert browser_as("owner").post(f"/api-tokens/{token.id}/revoke").status_code == 303
+    assert api_as("made", "GET", "/api/connect").status_code == 401
     entry = session.scalar(select(AuditEntry).where(AuditEntry.object_id == token.id))
     assert (entry.person, entry.action) == ("owner@example.com", "tokens.revoke")
 
 
-def test_whoever_revokes_on_the_page_of_the_token_leaves_it(browse, cast):
-    (first, _), (second, _) = made(cast), made(cast)
-    stays = browse("owner").post(f"/api-tokens/{first.id}/revoke", headers=PART)
+def test_whoever_revokes_on_the_page_of_the_token_leaves_it(browser_as, cast):
+    (first, _), (second, _) = create_token(cast), create_token(cast)
+    stays = browser_as("owner").post(f"/api-tokens/{first.id}/revoke", headers=PARTIAL_HEADERS)
     assert (stays.headers["HX-Trigger"], "HX-Redirect" in stays.headers) == ("changed", False)
-    leaves = browse("owner").post(f"/api-tokens/{second.id}/revoke", data={"leave": "1"}, headers=PART)
+    leaves = browser_as("owner").post(f"/api-tokens/{second.id}/revoke", data={"leave": "1"}, headers=PARTIAL_HEADERS)
     assert leaves.headers["HX-Redirect"] == "/api-tokens"
 
 
-def test_the_list_is_the_person_s_own(browse, cast):
-    made(cast, "owner", name="of the owner")
-    made(cast, "member", name="of the member")
-    made(cast, "owner", maker=cast.member, name="of old times")
-    owner, member, viewer = (browse(who).get("/api-tokens").text for who in ("owner", "member", "viewer"))
+def test_the_list_is_the_person_s_own(browser_as, cast):
+    create_token(cast, "owner", name="of the owner")
+    create_token(cast, "member", name="of the member")
+    create_token(cast, "owner", maker=cast.member, name="of old times")
+    owner, member, viewer = (browser_as(who).get("/api-tokens").text for who in ("owner", "member", "viewer"))
     assert ["of the owner" in owner, "of the member" in owner, "of old times" in owner] == [True, False, True]
     assert ["of the owner" in member, "of the member" in member, "of old times" in member] == [False, True, True]
     assert "By a member" in owner
@@ -124,91 +124,95 @@ def test_the_list_is_the_person_s_own(browse, cast):
     assert "of " not in re.sub(r"(?s).*<tbody>(.*)</tbody>.*", r"\1", viewer)
 
 
-def test_a_member_needs_the_permission_to_make_tokens(browse, cast):
+def test_a_member_needs_the_permission_to_make_tokens(browser_as, cast):
     """IDT-43"""
     for method in ("GET", "POST"):
-        answer = browse("viewer").open("/api-tokens/new", method=method)
+        answer = browser_as("viewer").open("/api-tokens/new", method=method)
         assert answer.status_code == 403
         assert "api_tokens.manage" in answer.text
-    assert browse("member").post("/api-tokens/new", data={"name": "m", "scopes": "metrics:read"}).status_code == 303
-    assert newest().account_id == cast.member.id
+    assert browser_as("member").post("/api-tokens/new", data={"name": "m", "scopes": "metrics:read"}).status_code == 303
+    assert newest_token().account_id == cast.member.id
 
 
-def test_a_list_costs_the_same_however_long_it_is(browse, cast, queries):
+def test_a_list_costs_the_same_however_long_it_is(browser_as, cast, queries):
     counts = []
     for _ in range(2):
         for _ in range(3):
-            made(cast, maker=cast.member)
-        browser = browse("owner")
+            create_token(cast, maker=cast.member)
+        browser = browser_as("owner")
         queries.clear()
         browser.get("/api-tokens")
         counts.append(len(queries))
     assert counts[0] == counts[1]
 
 
-def tried(browser, value, request="GET /api/instances", address="203.0.113.7"):
+def explain_request(browser, value, request="GET /api/instances", address="203.0.113.7"):
     answer = browser.post("/api-tokens/test", data={"token": value, "request": request, "address": address})
     return answer.text
 
 
-def test_a_token_is_explained(browse, cast):
+def test_a_token_is_explained(browser_as, cast):
     """Ask 22: all that stands in the way, in the words of the check itself."""
-    browser = browse("owner")
-    _, value = made(cast, scopes=["metrics:read"], allowed_ips=["10.0.0.0/8"])
-    text = tried(browser, value)
+    browser = browser_as("owner")
+    _, value = create_token(cast, scopes=["metrics:read"], allowed_ips=["10.0.0.0/8"])
+    text = explain_request(browser, value)
     assert "This request would be refused" in text
     assert "The token may not be used from this address." in text
     assert "it needs instances:read" in text
     assert "owner@example.com" in text
-    assert "This request would be served" in tried(browser, value, "GET /api/connect", "10.1.2.3")
+    assert "This request would be served" in explain_request(browser, value, "GET /api/connect", "10.1.2.3")
     assert value not in browser.get("/api-tokens/test").text
 
 
-def test_a_member_s_token_is_explained_to_the_member(browse, cast):
+def test_a_member_s_token_is_explained_to_the_member(browser_as, cast):
     member = session.scalar(select(Member).where(Member.account_id == cast.member.id))
     member.role.permissions = ["instances.view"]
-    _, value = made(cast, "member")
-    assert "it needs instances.create" in tried(browse("member"), value, "POST /api/cloud-service/instances")
-    assert "This request would be served" in tried(browse("member"), value, "get /api/instance/{id}")
+    _, value = create_token(cast, "member")
+    assert "it needs instances.create" in explain_request(
+        browser_as("member"), value, "POST /api/cloud-service/instances"
+    )
+    assert "This request would be served" in explain_request(browser_as("member"), value, "get /api/instance/{id}")
 
 
-def test_tokens_that_are_over_are_explained(browse, cast):
-    token, value = made(cast, expires_at=clock.now())
-    assert "The token is expired." in tried(browse("owner"), value)
+def test_tokens_that_are_over_are_explained(browser_as, cast):
+    token, value = create_token(cast, expires_at=clock.now())
+    assert "The token is expired." in explain_request(browser_as("owner"), value)
     token.expires_at, token.enabled = None, False
     session.commit()
-    assert "The token is off." in tried(browse("owner"), value)
+    assert "The token is off." in explain_request(browser_as("owner"), value)
 
 
-def test_nothing_is_told_of_other_people_s_tokens(browse, cast):
-    _, value = made(cast, "outsider", name="secret name")
+def test_nothing_is_told_of_other_people_s_tokens(browser_as, cast):
+    _, value = create_token(cast, "outsider", name="secret name")
     for shown in (value, cast.tokens["admin"], cast.tokens["member"], "pu_" + "x" * 43):
-        text = tried(browse("owner"), shown)
+        text = explain_request(browser_as("owner"), shown)
         assert "This is no valid token of this account." in text
         assert "secret name" not in text
     for odd in ("GET /nothing", "GET", "DANCE /api/instances", "GET /api/v1/users", "GET /api-tokens"):
-        assert "There is no such operation of the user API." in tried(browse("owner"), cast.tokens["owner"], odd)
-    assert "Not a valid IP address." in tried(browse("owner"), cast.tokens["owner"], address="x")
+        assert "There is no such operation of the user API." in explain_request(
+            browser_as("owner"), cast.tokens["owner"], odd
+        )
+    assert "Not a valid IP address." in explain_request(browser_as("owner"), cast.tokens["owner"], address="x")
 
 
-def test_pages_are_well_formed(browse, cast):
-    token, value = made(cast, name="<b>&'\"")
-    browser = browse("owner")
+def test_pages_are_well_formed(browser_as, cast):
+    token, value = create_token(cast, name="<b>&'\"")
+    browser = browser_as("owner")
     tested = browser.post("/api-tokens/test", data={"token": value, "request": "GET /api/vpcs", "address": "::1"})
     pages = [
         browser.get(at) for at in ("/api-tokens", "/api-tokens/new", "/api-tokens/test", f"/api-tokens/{token.id}")
     ]
     for answer in (*pages, tested):
         assert answer.status_code in (200, 404, 422)
-        outline = Outline(answer.text)
+        outline = HtmlOutline(answer.text)
         assert outline.open == []
         assert len(outline.ids) == len(set(outline.ids))
         assert "<b>&" not in answer.text
 
 
-def test_the_form_offers_the_scopes_that_an_operation_needs(browse):
+def test_the_form_offers_the_scopes_that_an_operation_needs(browser_as):
     """Finding M6: families without an operation were offered; the API accepts all 26."""
-    page = browse("owner").get("/api-tokens/new").text
+    page = browser_as("owner").get("/api-tokens/new").text
     shown = set(re.findall(r'name="scopes" value="(\w+:\w+)"', page))
     assert shown == permissions_in_use.used_scopes()
     assert "kubernetes:read" not in shown

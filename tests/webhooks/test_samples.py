@@ -14,33 +14,33 @@ import pytest
 from panel.core import clock
 from panel.core.config import ROOT
 from panel.models import WebhookDelivery
-from panel.pages.customer.webhooks import SAMPLES
+from panel.pages.customer.webhooks import RECEIVER_SAMPLES
 from panel.services.webhooks import samples, signing
-from tests.processes.conftest import free_port
+from tests.processes.conftest import find_free_port
 
 SECRET = "correct horse battery ÄÖ"
-FOLDER = ROOT / "templates" / "user" / "webhooks" / "samples"
+SAMPLES_FOLDER = ROOT / "templates" / "user" / "webhooks" / "samples"
 PROGRAMS = {"python": "python3", "node": "node", "php": "php", "go": "go"}
-PATIENCE = 60
+START_TIMEOUT_SECONDS = 60
 """Seconds; go compiles first."""
 
 
-@pytest.fixture(params=SAMPLES)
+@pytest.fixture(params=RECEIVER_SAMPLES)
 def receiver(request, tmp_path):
     """The address of a running sample, and where it writes."""
-    _, name, command = SAMPLES[request.param]
+    _, name, command = RECEIVER_SAMPLES[request.param]
     program = shutil.which(PROGRAMS[request.param])
     if not program:
         print(f"{name} is not run: there is no {PROGRAMS[request.param]} here.")
         pytest.skip(f"there is no {PROGRAMS[request.param]} here")
-    port = free_port()
-    shutil.copy(FOLDER / name, tmp_path / name)
+    port = find_free_port()
+    shutil.copy(SAMPLES_FOLDER / name, tmp_path / name)
     words = [program, *command.replace(":8080", f":{port}").split()[1:]]
     env = {**os.environ, "WEBHOOK_SECRET": SECRET, "PORT": str(port), "GOCACHE": str(tmp_path / "cache")}
     with (tmp_path / "log").open("w") as log:
         running = subprocess.Popen(words, cwd=tmp_path, env=env, stdout=log, stderr=log, start_new_session=True)
     address = f"http://127.0.0.1:{port}/"
-    until = time.monotonic() + PATIENCE
+    until = time.monotonic() + START_TIMEOUT_SECONDS
     while time.monotonic() < until and running.poll() is None and post(address, b"{}") is None:
         time.sleep(0.05)
     yield address, tmp_path / "log"
@@ -65,14 +65,14 @@ def test_a_sample_takes_what_is_signed_and_refuses_the_rest(receiver):
     address, log = receiver
     delivery = WebhookDelivery(id="0199c0a8-7d3e-7c4e-9d3c-0d2f8a5b6c7d", event_kind="instance.created")
     delivery.created_at = clock.now()
-    event = samples.event(delivery)
+    event = samples.make_sample_event(delivery)
     event.snapshot = {**event.snapshot, "display_name": "Zürich / 東京 “1.0”"}
-    body = signing.body(event)
-    headers = signing.headers(event, body, attempt_id="a", subscription_id="s", secret=SECRET)
+    body = signing.make_body(event)
+    headers = signing.make_headers(event, body, attempt_id="a", subscription_id="s", secret=SECRET)
     assert post(address, body, **headers) == 200
     signed = "X-Signature-256"
     wrong = [
-        (body, {**headers, signed: signing.signature(body, "another secret of it")}),
+        (body, {**headers, signed: signing.sign_payload(body, "another secret of it")}),
         (body, {**headers, signed: headers[signed].removeprefix("sha256=")}),
         (body, {**headers, signed: headers[signed][:-1]}),
         (body, {**headers, signed: ""}),
@@ -86,11 +86,11 @@ def test_a_sample_takes_what_is_signed_and_refuses_the_rest(receiver):
     assert log.read_text().count(f"{event.id} instance.created") == 2
 
 
-def test_every_sample_is_shown(browse):
-    for language, (name, file, _) in SAMPLES.items():
-        page = browse("owner").get(f"/webhooks/verify?language={language}")
+def test_every_sample_is_shown(browser_as):
+    for language, (name, file, _) in RECEIVER_SAMPLES.items():
+        page = browser_as("owner").get(f"/webhooks/verify?language={language}")
         assert page.status_code == 200
         assert file in page.text
         assert name in page.text
         assert "X-Signature-256" in page.text or "x-signature-256" in page.text
-    assert browse("owner").get("/webhooks/verify?language=cobol").status_code == 404
+    assert browser_as("owner").get("/webhooks/verify?language=cobol").status_code == 404

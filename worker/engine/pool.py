@@ -1,6 +1,6 @@
 """What a worker process does with the bells it hears: a few threads carry the calls, one keeps their heartbeats fresh.
 
-RQ delivers the bells (`take` is the function it calls). The main thread only passes them on, so one process carries
+RQ delivers the bells (`on_message` is the function it calls). The main thread only passes them on, so one process carries
 many tasks that mostly wait for nodes. While all hands are full it stops listening, and other workers hear the next one.
 """
 
@@ -20,20 +20,20 @@ from worker.engine import batch, claiming, runner
 
 log = structlog.get_logger()
 
-BEAT = 8.0
+HEARTBEAT_INTERVAL_SECONDS = 8.0
 """Seconds between two heartbeats of a task in hand."""
 
 
-class Hands:
-    def __init__(self, app, count, beat=BEAT):
+class TaskPool:
+    def __init__(self, app, size, heartbeat_interval=HEARTBEAT_INTERVAL_SECONDS):
         self.app, self.worker = app, f"worker-{new_id()}"
-        self.free = threading.Semaphore(count)
-        self.threads = ThreadPoolExecutor(count, thread_name_prefix="hand")
-        self.holding: set[str] = set()
+        self.free = threading.Semaphore(size)
+        self.threads = ThreadPoolExecutor(size, thread_name_prefix="hand")
+        self.active_claims: set[str] = set()
         """The names under which tasks were claimed: one for each claim, never used again."""
-        self.numbers = numbers(1)
+        self.claim_numbers = numbers(1)
         self.stopped = threading.Event()
-        threading.Thread(target=self.beat, args=(beat,), name="heartbeat", daemon=True).start()
+        threading.Thread(target=self.heartbeat_loop, args=(heartbeat_interval,), name="heartbeat", daemon=True).start()
 
     def give(self, function, *args):
         """Starts the call on a free hand; waits for one when all are full."""
@@ -52,37 +52,37 @@ class Hands:
             log_failure(log, "call_failed", error, function=function)
 
     def run(self, *task_ids):
-        name = f"{self.worker}-{next(self.numbers)}"
-        self.holding.add(name)
+        name = f"{self.worker}-{next(self.claim_numbers)}"
+        self.active_claims.add(name)
         try:
             runner.run(*task_ids, name) if len(task_ids) == 1 else batch.run(task_ids, name)
         finally:
-            self.holding.discard(name)  # whatever happened: a row that is still running then has lost its worker
+            self.active_claims.discard(name)  # whatever happened: a row that is still running then has lost its worker
 
-    def beat(self, pause):
+    def heartbeat_loop(self, interval):
         """Says that the tasks in hand are alive. A thread that hangs for ever in a node call cannot happen: every call
         of a driver ends."""
-        while not self.stopped.wait(pause):
-            names = list(self.holding)
+        while not self.stopped.wait(interval):
+            names = list(self.active_claims)
             if not names:
                 continue
             try:
                 with self.app.app_context():
-                    mine = update(Task).where(claiming.UNDER_WAY, Task.worker.in_(names))
+                    mine = update(Task).where(claiming.TASK_IS_UNDER_WAY, Task.worker.in_(names))
                     session.execute(mine.values(heartbeat_at=clock.now()))
                     session.commit()
             except Exception as error:
                 log_failure(log, "heartbeat_failed", error)
 
-    def put_down(self):
+    def shutdown(self):
         """Takes no more and finishes what is in hand; heartbeats go on meanwhile."""
         self.threads.shutdown()
         self.stopped.set()
 
 
-hands: Hands | None = None
+pool: TaskPool | None = None
 
 
-def take(function, *args):
+def on_message(function, *args):
     """Called by RQ for each bell."""
-    hands.give(function, *args)
+    pool.give(function, *args)

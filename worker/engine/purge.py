@@ -6,19 +6,19 @@ from sqlalchemy import delete
 
 from panel.core import clock
 from panel.core.db import session
-from panel.models import Event, SignIn, WebhookDelivery
+from panel.models import Event, LoginSession, WebhookDelivery
 from panel.services import consoles, idempotency, known_devices, one_time_tokens, tokens, usage
 
-EVENTS_KEPT = timedelta(days=7)
+EVENT_RETENTION = timedelta(days=7)
 """How long the history of what happened reaches back (specification, section 8)."""
 
 
-def tidy():
+def purge_expired():
     now = clock.now()
-    session.execute(delete(SignIn).where(SignIn.expires_at < now))
-    session.execute(delete(Event).where(Event.created_at < now - EVENTS_KEPT))
+    session.execute(delete(LoginSession).where(LoginSession.expires_at < now))
+    session.execute(delete(Event).where(Event.created_at < now - EVENT_RETENTION))
     tests = WebhookDelivery.event_id.is_(None)  # the others go with their events
-    session.execute(delete(WebhookDelivery).where(tests, WebhookDelivery.created_at < now - EVENTS_KEPT))
+    session.execute(delete(WebhookDelivery).where(tests, WebhookDelivery.created_at < now - EVENT_RETENTION))
     for service in (consoles, known_devices, one_time_tokens, idempotency, tokens, usage):
-        service.tidy()
+        service.purge_expired()
     session.commit()

@@ -15,77 +15,77 @@ from sqlalchemy import select
 from panel.core import jobs
 from panel.core.db import session
 from panel.models import Hypervisor, Task, TaskLog
-from worker.engine.claiming import UNDER_WAY, UNDO_LEFT, ready
-from worker.engine.runner import Work, end_badly
+from worker.engine.claiming import ROLLBACK_IS_PENDING, TASK_IS_UNDER_WAY, select_runnable
+from worker.engine.runner import TaskContext, finish_failed
 
 log = structlog.get_logger()
 
-MAX_ATTEMPTS = 3
+MAX_TASK_ATTEMPTS = 3
 
-LEASE = 40.0
+TASK_LEASE_SECONDS = 40.0
 """Seconds without a heartbeat after which a task has lost its worker."""
 
-MANY = 100
+MAX_BACKLOG = 100
 """Bells that wait to be heard; while there are more, further ones would be noise."""
 
 
-class Sweep:
+class Reaper:
     """Runs every few seconds and remembers what it saw before."""
 
-    def __init__(self, lease=LEASE):
+    def __init__(self, lease=TASK_LEASE_SECONDS):
         self.lease = lease
-        self.beats, self.looked = {}, 0.0
-        self.waiting, self.undo_at = set(), 0.0
+        self.last_heartbeats, self.last_run_at = {}, 0.0
+        self.waiting, self.next_rollback_retry_at = set(), 0.0
 
     def __call__(self):
-        self.settle_lost()
-        if bells() < MANY:
-            self.ring_unheard()
-            self.ring_undo()
+        self.requeue_lost()
+        if queue_length() < MAX_BACKLOG:
+            self.renotify_stale()
+            self.retry_rollbacks()
 
-    def settle_lost(self):
+    def requeue_lost(self):
         now = monotonic()
-        if now - self.looked > self.lease / 2:
-            self.beats = {}
-        self.looked = now
-        held = select(Task.id, Task.worker, Task.heartbeat_at).where(UNDER_WAY)
+        if now - self.last_run_at > self.lease / 2:
+            self.last_heartbeats = {}
+        self.last_run_at = now
+        held = select(Task.id, Task.worker, Task.heartbeat_at).where(TASK_IS_UNDER_WAY)
         rows = [tuple(row) for row in session.execute(held.where(Task.worker.is_not(None)))]
         session.commit()
-        self.beats = {row: self.beats.get(row, now) for row in rows}
-        for row, since in self.beats.items():
+        self.last_heartbeats = {row: self.last_heartbeats.get(row, now) for row in rows}
+        for row, since in self.last_heartbeats.items():
             if now - since >= self.lease:
-                settle(*row)
+                requeue_or_fail(*row)
 
-    def ring_unheard(self):
+    def renotify_stale(self):
         """Rings for rows that have been waiting since the last look: their bell was lost."""
-        waiting = session.scalars(ready().limit(5 * MANY)).all()
+        waiting = session.scalars(select_runnable().limit(5 * MAX_BACKLOG)).all()
         session.commit()
         for task_id in waiting:
             if task_id in self.waiting:
-                jobs.ring(task_id)
+                jobs.notify(task_id)
         self.waiting = set(waiting)
 
-    def ring_undo(self):
+    def retry_rollbacks(self):
         """Once a lease, rings for what ended tasks left on nodes that answer by now."""
-        if monotonic() < self.undo_at:
+        if monotonic() < self.next_rollback_retry_at:
             return
-        self.undo_at = monotonic() + self.lease
-        left = select(Task.id).join(Hypervisor, Hypervisor.id == Task.hypervisor_id).where(UNDO_LEFT)
-        found = session.scalars(left.where(Hypervisor.status == "up", Task.worker.is_(None)).limit(MANY)).all()
+        self.next_rollback_retry_at = monotonic() + self.lease
+        left = select(Task.id).join(Hypervisor, Hypervisor.id == Task.hypervisor_id).where(ROLLBACK_IS_PENDING)
+        found = session.scalars(left.where(Hypervisor.status == "up", Task.worker.is_(None)).limit(MAX_BACKLOG)).all()
         session.commit()
         for task_id in found:
-            jobs.ring(task_id)
+            jobs.notify(task_id)
 
 
-def bells():
+def queue_length():
     """How many wait to be heard; more than any when nobody can say."""
     try:
         return jobs.queue().count
     except (RedisError, OSError):
-        return MANY
+        return MAX_BACKLOG
 
 
-def settle(task_id, worker, heartbeat):
+def requeue_or_fail(task_id, worker, heartbeat):
     """Hands a task whose worker went silent to another one; gives up one that lost too many workers."""
     same = select(Task).where(Task.id == task_id, Task.worker == worker, Task.heartbeat_at == heartbeat)
     row = session.scalar(same.with_for_update(key_share=True).execution_options(populate_existing=True))
@@ -94,10 +94,10 @@ def settle(task_id, worker, heartbeat):
     log.warning("worker_lost", task_id=row.id, kind=row.kind, attempt=row.attempt, worker=worker)
     if not row.open:
         row.worker = None
-    elif row.attempt < MAX_ATTEMPTS:
+    elif row.attempt < MAX_TASK_ATTEMPTS:
         row.status, row.worker, row.stage = "queued", None, "Waiting: the worker was lost"
         session.add(TaskLog(task_id=row.id, message="The worker was lost. Another one begins anew."))
     else:
         error = f"It was begun {row.attempt} times, and each time the worker was lost. Try again."
-        end_badly(Work(row, worker), "failed", error, undo_left=bool(row.undo), error_class="WorkerLost")
+        finish_failed(TaskContext(row, worker), "failed", error, undo_left=bool(row.undo), error_class="WorkerLost")
     session.commit()

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
-class Together:
+class BatchHandler:
     """How several tasks of a kind are carried in one go: what they all say at first, and `body(works, until=...)`. It
     leaves aside what is not quite ordinary, stops at the first fault and when `time.monotonic()` passes `until`, and
     returns what it carried, with changes of rows that are not committed yet."""
@@ -15,22 +15,22 @@ class Together:
 
 
 @dataclass(frozen=True)
-class Kind:
+class TaskType:
     body: Callable
-    ended_badly: Callable | None = None
-    after: tuple[str, ...] = ()
-    together: Together | None = None
+    on_failure: Callable | None = None
+    conflicts_with: tuple[str, ...] = ()
+    batch: BatchHandler | None = None
 
 
-KINDS: dict[str, Kind] = {}
+TASK_TYPES: dict[str, TaskType] = {}
 
 
-def task(kind, *, ended_badly=None, after=(), together=None):
+def task_handler(kind, *, on_failure=None, conflicts_with=(), batch=None):
     """Registers the body of a task kind. `ended_badly(task, error)` runs when the task failed or was cancelled. A task
     waits while one of the kinds `after` runs on the same resource."""
 
     def register(body):
-        KINDS[kind] = Kind(body, ended_badly, after, together)
+        TASK_TYPES[kind] = TaskType(body, on_failure, conflicts_with, batch)
         return body
 
     return register

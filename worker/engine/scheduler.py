@@ -17,48 +17,48 @@ from panel.core import jobs
 from panel.core.database_errors import log_failure
 from panel.core.db import session
 from panel.models import Hypervisor
-from worker.engine.reaper import LEASE, Sweep
+from worker.engine.reaper import TASK_LEASE_SECONDS, Reaper
 from worker.nodes.base import NodeError
 from worker.sync import guest_agents, node_sync
 
 log = structlog.get_logger()
 
-LEADING = "panel:schedule"
+LEADER_LOCK_KEY = "panel:schedule"
 
-LOOK = 10.0
+NODE_POLL_INTERVAL_SECONDS = 10.0
 """Seconds between two looks at all machines of a node."""
 
-MISSED = 60.0
+EVENT_FANOUT_INTERVAL_SECONDS = 60.0
 """Seconds between two looks for events that webhooks were not told of (specification 6.1)."""
 
-LOOK_CLOSER = 600.0
+NODE_PROBE_INTERVAL_SECONDS = 600.0
 """Seconds between two looks at what a node can do and how much room it has."""
 
 
-class Schedule:
-    def __init__(self, app, lease=LEASE):
+class Scheduler:
+    def __init__(self, app, lease=TASK_LEASE_SECONDS):
         self.app, self.stopped = app, threading.Event()
-        self.lead = Lock(jobs.connection, LEADING, timeout=20, blocking=False)
-        self.eyes: dict[tuple, Eye] = {}
+        self.lead = Lock(jobs.connection, LEADER_LOCK_KEY, timeout=20, blocking=False)
+        self.watchers: dict[tuple, NodeWatcher] = {}
         self.calls = {
-            Sweep(lease): lease / 8,
-            self.watch_nodes: 5,
-            lambda: jobs.call("worker.tasks.tokens.write_down_use"): 15,
-            lambda: jobs.call("worker.tasks.sessions.write_down_seen"): 60,
-            lambda: jobs.call("worker.tasks.mail.send_due"): 15,
-            lambda: jobs.call("worker.tasks.consoles.tidy"): 60,
-            lambda: jobs.call("worker.sync.guest_agents.look_everywhere"): 15,
-            guest_agents.look_at_watched: 5,
-            lambda: jobs.call("worker.tasks.docker_deployments.look_everywhere"): 60,
-            lambda: jobs.call("worker.webhooks.spread"): MISSED,
-            lambda: jobs.call("worker.tasks.media_downloads.sweep"): 60,
-            lambda: jobs.call("worker.tasks.volumes.retry_deletes"): 10,
-            lambda: jobs.call("worker.tasks.certificates.sweep"): 600,
-            lambda: jobs.call("worker.tasks.image_catalog.refresh"): 3600,
-            lambda: jobs.call("worker.sync.image_copies.sweep"): 3600,
-            lambda: jobs.call("worker.tasks.usage.count"): 300,
-            lambda: jobs.call("worker.sync.traffic.look"): 60,
-            lambda: jobs.call("worker.engine.purge.tidy"): 3600,
+            Reaper(lease): lease / 8,
+            self.update_watchers: 5,
+            lambda: jobs.enqueue_call("worker.tasks.tokens.flush_last_used"): 15,
+            lambda: jobs.enqueue_call("worker.tasks.sessions.flush_last_seen"): 60,
+            lambda: jobs.enqueue_call("worker.tasks.mail.send_due"): 15,
+            lambda: jobs.enqueue_call("worker.tasks.consoles.sweep_sessions"): 60,
+            lambda: jobs.enqueue_call("worker.sync.guest_agents.poll_all"): 15,
+            guest_agents.poll_all_watched: 5,
+            lambda: jobs.enqueue_call("worker.tasks.docker_deployments.poll_all"): 60,
+            lambda: jobs.enqueue_call("worker.webhooks.fan_out"): EVENT_FANOUT_INTERVAL_SECONDS,
+            lambda: jobs.enqueue_call("worker.tasks.media_downloads.start_due"): 60,
+            lambda: jobs.enqueue_call("worker.tasks.volumes.retry_deletes"): 10,
+            lambda: jobs.enqueue_call("worker.tasks.certificates.renew_due"): 600,
+            lambda: jobs.enqueue_call("worker.tasks.image_catalog.refresh"): 3600,
+            lambda: jobs.enqueue_call("worker.sync.image_copies.sweep_all_nodes"): 3600,
+            lambda: jobs.enqueue_call("worker.tasks.usage.meter_and_post"): 300,
+            lambda: jobs.enqueue_call("worker.sync.traffic.enforce_quotas"): 60,
+            lambda: jobs.enqueue_call("worker.engine.purge.purge_expired"): 3600,
         }
         """Seconds between two calls. Each is quick: what takes longer is rung for, or has a thread of its own."""
         self.due = dict.fromkeys(self.calls, 0.0)
@@ -69,17 +69,17 @@ class Schedule:
         while not self.stopped.is_set():  # not `wait`: a signal handler must not meet its lock
             time.sleep(0.5)
             self.tick()
-        self.close_eyes()
-        self.step_down()
+        self.close_watchers()
+        self.resign()
 
     def tick(self):
         try:
-            leading = self.leads()
+            leading = self.is_leader()
         except RedisError as error:
             log.warning("schedule_waits_for_redis", error=str(error))
             return time.sleep(2)
         if not leading:
-            return self.close_eyes()
+            return self.close_watchers()
         for call, seconds in self.calls.items():
             if time.monotonic() >= self.due[call]:
                 self.due[call] = time.monotonic() + seconds
@@ -92,33 +92,33 @@ class Schedule:
         except Exception as error:
             log_failure(log, "schedule_failed", error)  # the database may be away for a moment: the next time comes
 
-    def leads(self):
+    def is_leader(self):
         if self.lead.owned():
             self.lead.reacquire()
             return True
         return self.lead.acquire()
 
-    def step_down(self):
+    def resign(self):
         try:
             if self.lead.owned():
                 self.lead.release()
         except RedisError:
             pass  # the lock ends by itself
 
-    def watch_nodes(self):
+    def update_watchers(self):
         """An eye for each node. One whose node was removed, or is reached in another way by now, is closed."""
         wanted = {tuple(row) for row in session.execute(select(Hypervisor.id, Hypervisor.driver, Hypervisor.uri))}
-        for key in self.eyes.keys() - wanted:
-            self.eyes.pop(key).close()
-        for key in wanted - self.eyes.keys():
-            self.eyes[key] = Eye(self.app, key[0])
+        for key in self.watchers.keys() - wanted:
+            self.watchers.pop(key).close()
+        for key in wanted - self.watchers.keys():
+            self.watchers[key] = NodeWatcher(self.app, key[0])
 
-    def close_eyes(self):
-        while self.eyes:
-            self.eyes.popitem()[1].close()
+    def close_watchers(self):
+        while self.watchers:
+            self.watchers.popitem()[1].close()
 
 
-class Eye:
+class NodeWatcher:
     """Watches one node from two threads: one hears its events, the other looks at all its machines, every few seconds
     and whenever hearing begins anew. A node that is silent holds up nobody but them, and not the end of the process."""
 
@@ -144,22 +144,22 @@ class Eye:
             self.closed.wait(5)
 
     def listen(self):
-        node = node_sync.node_of(self.hypervisor_id)
+        node = node_sync.connect_node(self.hypervisor_id)
         self.due.set()
         node.watch(self.heard, self.closed.is_set)
 
     def heard(self, instance_id, power):
         with self.app.app_context():
-            node_sync.changed(self.hypervisor_id, instance_id, power)
+            node_sync.on_power_event(self.hypervisor_id, instance_id, power)
 
     def look(self):
         closer = 0.0
         while not self.closed.is_set():
             self.due.clear()
             if time.monotonic() >= closer:
-                closer = time.monotonic() + LOOK_CLOSER
-                node_sync.check(self.hypervisor_id)
+                closer = time.monotonic() + NODE_PROBE_INTERVAL_SECONDS
+                node_sync.probe(self.hypervisor_id)
             else:
-                node_sync.refresh(self.hypervisor_id)
+                node_sync.reconcile(self.hypervisor_id)
             session.remove()
-            self.due.wait(LOOK)
+            self.due.wait(NODE_POLL_INTERVAL_SECONDS)

@@ -1,8 +1,8 @@
 """Whether Docker is installed in a guest, and whether it can be. Whether it runs, is another question."""
 
-from worker.nodes.base import Node
+from worker.nodes.base import NodeDriver
 
-SCRIPT = """\
+DETECT_SCRIPT = """\
 PATH="${PATH:+$PATH:}/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:/snap/bin"
 command -v docker >/dev/null
 """
@@ -17,12 +17,12 @@ exit 64
 UNSUPPORTED_EXIT_CODE = 64
 
 
-def installed(node: Node, machine_id: str) -> bool:
+def is_installed(node: NodeDriver, machine_id: str) -> bool:
     """Raises `AgentSilent` when the guest does not answer."""
-    return node.agent_run(machine_id, ["sh", "-c", SCRIPT]).exit_code == 0
+    return node.agent_run(machine_id, ["sh", "-c", DETECT_SCRIPT]).exit_code == 0
 
 
-def is_supported(node: Node, machine_id: str) -> bool:
+def is_supported(node: NodeDriver, machine_id: str) -> bool:
     """Whether the guest has Docker, or a package manager that the panel can install it with. Raises `AgentSilent` when
     the guest does not answer."""
     return node.agent_run(machine_id, ["sh", "-c", SUPPORT_SCRIPT]).exit_code != UNSUPPORTED_EXIT_CODE

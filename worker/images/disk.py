@@ -13,15 +13,15 @@ from worker.images import uefi
 from worker.images.commands import BuildFailed, run
 
 SECTOR = 512
-FIRST_MIB = 1024**2
+UEFI_OFFSET = 1024**2
 """The partition for UEFI starts here; the sectors between it and the boot record hold GRUB."""
 
-ROOT = 16 * 1024**2
+ROOT_OFFSET = 16 * 1024**2
 """The partition of the tree starts here."""
 
-GRUB = Path("/usr/lib/grub/i386-pc")
+GRUB_FOLDER = Path("/usr/lib/grub/i386-pc")
 GRUB_MODULES = ["biosdisk", "part_msdos", "ext2", "normal", "configfile", "linux16", "serial", "terminal"]
-GRUB_FIRST = """\
+GRUB_STUB_CONFIG = """\
 set root=(hd0,msdos1)
 configfile ($root)/boot/grub/grub.cfg
 """
@@ -36,30 +36,30 @@ initrd16 {initrd}
 boot
 """
 
-BLOCK = 4096
-LARGEST = 2 * 1024**4 - BLOCK
+BLOCK_BYTES = 4096
+MAX_PARTITION_BYTES = 2 * 1024**4 - BLOCK_BYTES
 """What a partition of this kind can grow to; the file system has room for the tables of that size."""
 
-EXT4 = f"-q -t ext4 -b {BLOCK} -i 16384 -m 1 -O ^metadata_csum_seed,^orphan_file".split()
+MKE2FS_OPTIONS = f"-q -t ext4 -b {BLOCK_BYTES} -i 16384 -m 1 -O ^metadata_csum_seed,^orphan_file".split()
 """As for a large disk, although this one begins small. GRUB 2.06 cannot read the features that are turned off."""
 
-TABLE = f"""\
+PARTITION_TABLE = f"""\
 label: dos
-start={ROOT // SECTOR}, type=83, bootable
-start={FIRST_MIB // SECTOR}, size={(ROOT - FIRST_MIB) // SECTOR}, type=ef
+start={ROOT_OFFSET // SECTOR}, type=83, bootable
+start={UEFI_OFFSET // SECTOR}, size={(ROOT_OFFSET - UEFI_OFFSET) // SECTOR}, type=ef
 """
 
-PROGRAMS = {
-    **uefi.PROGRAMS,
+REQUIRED_PROGRAMS = {
+    **uefi.REQUIRED_PROGRAMS,
     "sfdisk": "fdisk",
     "mke2fs": "e2fsprogs",
     "grub-mkimage": "grub-common",
-    str(GRUB / "boot.img"): "grub-pc-bin",
+    str(GRUB_FOLDER / "boot.img"): "grub-pc-bin",
     "qemu-img": "qemu-utils",
 }
 
 
-def write(
+def write_image(
     tree: Path,
     out: Path,
     *,
@@ -79,16 +79,16 @@ def write(
     (grub / "x86_64-efi").mkdir(parents=True, exist_ok=True)
     words = {"kernel": kernel, "label": label, "options": options}
     (grub / "grub.cfg").write_text(GRUB_CONFIG.format(initrd=initrd, **words))
-    (grub / "x86_64-efi/grub.cfg").write_text(uefi.CONFIG.format(initrd=uefi_initrd or initrd, **words))
+    (grub / "x86_64-efi/grub.cfg").write_text(uefi.GRUB_CONFIG.format(initrd=uefi_initrd or initrd, **words))
     out.parent.mkdir(parents=True, exist_ok=True)
     with TemporaryDirectory(dir=out.parent, prefix=f".{out.name}.") as work:
         raw, packed = Path(work, "raw"), Path(work, "qcow2")
         raw.touch()
         os.truncate(raw, size_mb * 1024**2)
-        run("sfdisk", "--quiet", raw, input=TABLE)
-        layout = f"offset={ROOT},resize={LARGEST // BLOCK},root_owner=0:0,lazy_itable_init=1"
-        blocks = (size_mb * 1024**2 - ROOT) // BLOCK
-        run("mke2fs", *EXT4, "-L", label, "-E", layout, "-d", tree, raw, blocks)
+        run("sfdisk", "--quiet", raw, input=PARTITION_TABLE)
+        layout = f"offset={ROOT_OFFSET},resize={MAX_PARTITION_BYTES // BLOCK_BYTES},root_owner=0:0,lazy_itable_init=1"
+        blocks = (size_mb * 1024**2 - ROOT_OFFSET) // BLOCK_BYTES
+        run("mke2fs", *MKE2FS_OPTIONS, "-L", label, "-E", layout, "-d", tree, raw, blocks)
         write_grub(raw, Path(work))
         write_uefi(raw, Path(work), signed)
         run("qemu-img", "convert", "-c", "-o", "compression_type=zstd", "-O", "qcow2", raw, packed)
@@ -98,20 +98,20 @@ def write(
 
 def write_uefi(raw: Path, work: Path, signed: Path):
     image = work / "efi"
-    uefi.partition(signed, image, ROOT - FIRST_MIB)
+    uefi.write_partition(signed, image, ROOT_OFFSET - UEFI_OFFSET)
     with raw.open("r+b") as disk:
-        disk.seek(FIRST_MIB)
+        disk.seek(UEFI_OFFSET)
         disk.write(image.read_bytes())
 
 
 def write_grub(raw: Path, work: Path):
     """GRUB's boot code in the boot record (the partition table behind it stays) and its core in the sectors after."""
     first, core = work / "first.cfg", work / "core.img"
-    first.write_text(GRUB_FIRST)
+    first.write_text(GRUB_STUB_CONFIG)
     run("grub-mkimage", "-O", "i386-pc", "-p", "/boot/grub", "-c", first, "-o", core, *GRUB_MODULES)
-    if core.stat().st_size > FIRST_MIB - SECTOR:
+    if core.stat().st_size > UEFI_OFFSET - SECTOR:
         raise BuildFailed("GRUB does not fit in front of the first partition.")
     with raw.open("r+b") as disk:
-        disk.write((GRUB / "boot.img").read_bytes()[:440])
+        disk.write((GRUB_FOLDER / "boot.img").read_bytes()[:440])
         disk.seek(SECTOR)
         disk.write(core.read_bytes())

@@ -9,7 +9,7 @@ from panel.core import clock
 
 
 @dataclass(frozen=True)
-class Built:
+class BuiltImage:
     """One qcow2 file and the facts of its catalog row."""
 
     path: Path
@@ -36,13 +36,13 @@ class Built:
     build_date: date
 
 
-def described(path: Path, **facts) -> Built:
+def describe_image(path: Path, **facts) -> BuiltImage:
     """The finished file together with what can be read off it."""
     with path.open("rb") as file:
         sha256 = hashlib.file_digest(file, "sha256").hexdigest()
         file.seek(24)  # the qcow2 header keeps the size a guest sees here
         virtual_size = int.from_bytes(file.read(8))
-    return Built(
+    return BuiltImage(
         path=path,
         size=path.stat().st_size,
         virtual_size=virtual_size,

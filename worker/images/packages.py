@@ -14,12 +14,12 @@ from panel.core import clock
 from worker.images.commands import BuildFailed, run
 
 SUITE = "bookworm"
-WEEK = 7 * 24 * 3600
-UNFINISHED = ".fetching-"
-PROGRAMS = {"mmdebstrap": "mmdebstrap"}
+CACHE_MAX_AGE_SECONDS = 7 * 24 * 3600
+UNFINISHED_PREFIX = ".fetching-"
+REQUIRED_PROGRAMS = {"mmdebstrap": "mmdebstrap"}
 
 
-def unpacked(packages: list[str], *, cache: Path, prepare: Callable[[Path], None], log) -> Path:
+def unpack(packages: list[str], *, cache: Path, prepare: Callable[[Path], None], log) -> Path:
     """A directory with these packages and all they depend on, unpacked but not configured; `prepare` has seen it once.
 
     It is kept in the cache and fetched anew after a week, so that images get security updates. When that does not work
@@ -27,13 +27,13 @@ def unpacked(packages: list[str], *, cache: Path, prepare: Callable[[Path], None
     goes.
     """
     kept = cache / f"{SUITE}-{hashlib.sha256(' '.join(packages).encode()).hexdigest()[:12]}"
-    with locked(cache, ".lock"):
-        for left in cache.glob(f"{UNFINISHED}*"):
+    with lock_cache(cache, ".lock"):
+        for left in cache.glob(f"{UNFINISHED_PREFIX}*"):
             shutil.rmtree(left)
-        if kept.exists() and clock.now().timestamp() - kept.stat().st_mtime < WEEK:
+        if kept.exists() and clock.now().timestamp() - kept.stat().st_mtime < CACHE_MAX_AGE_SECONDS:
             return kept
         log(f"Fetching {len(packages)} packages of Debian {SUITE} and what they depend on …")
-        fresh = Path(mkdtemp(dir=cache, prefix=UNFINISHED))
+        fresh = Path(mkdtemp(dir=cache, prefix=UNFINISHED_PREFIX))
         try:
             run("mmdebstrap", "--quiet", "--variant=extract", f"--include={','.join(packages)}", SUITE, fresh)
             prepare(fresh)
@@ -49,7 +49,7 @@ def unpacked(packages: list[str], *, cache: Path, prepare: Callable[[Path], None
 
 
 @contextmanager
-def locked(cache: Path, name: str):
+def lock_cache(cache: Path, name: str):
     """One build at a time uses what that file stands for in a cache."""
     cache.mkdir(parents=True, exist_ok=True)
     with (cache / name).open("w") as lock:
@@ -57,13 +57,13 @@ def locked(cache: Path, name: str):
         yield
 
 
-def installed(packages: list[str], tree: Path, *, cache: Path, overlay: Path, finish: Path, dpkg: list[str]):
+def install(packages: list[str], tree: Path, *, cache: Path, overlay: Path, finish: Path, dpkg: list[str]):
     """Installs a system of these packages in `tree`. `overlay` is laid over it before they are configured, and the
     program `finish` runs with the tree as its argument when they are. What was fetched is kept in the cache, so that
     only what is new is fetched the next time."""
     kept = cache / f"{SUITE}-debs"
     archives = "/var/cache/apt/archives"
-    with locked(cache, ".lock-debs"):
+    with lock_cache(cache, ".lock-debs"):
         kept.mkdir(exist_ok=True)
         run(
             "mmdebstrap",

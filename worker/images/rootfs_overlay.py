@@ -4,7 +4,7 @@ import shutil
 from pathlib import Path
 
 
-def lay(overlay: Path, tree: Path):
+def copy_overlay(overlay: Path, tree: Path):
     """Files that the owner may run are for everybody to run, all others for everybody to read."""
     for source in sorted(overlay.rglob("*")):
         target = tree / source.relative_to(overlay)

@@ -11,27 +11,27 @@ from pathlib import Path
 from worker.images import packages
 from worker.images.commands import run
 
-PACKAGES = ["grub-efi-amd64-signed", "shim-signed"]
-SHIM, GRUB = "usr/lib/shim/shimx64.efi.signed", "usr/lib/grub/x86_64-efi-signed/grubx64.efi.signed"
-LABEL = "EFI"
-FIRST = """\
+LOADER_PACKAGES = ["grub-efi-amd64-signed", "shim-signed"]
+SHIM_FILE, GRUB_FILE = "usr/lib/shim/shimx64.efi.signed", "usr/lib/grub/x86_64-efi-signed/grubx64.efi.signed"
+PARTITION_LABEL = "EFI"
+GRUB_STUB_CONFIG = """\
 regexp --set=1:disk '^.([^,]*),' "$cmdpath"
 set root=($disk,msdos1)
 configfile ($root)/boot/grub/x86_64-efi/grub.cfg
 """
 """The file system beside this partition, on the same disk: another disk of the machine may have the same label."""
 
-CONFIG = """\
+GRUB_CONFIG = """\
 linux {kernel} root=LABEL={label} {options} console=tty0 console=ttyS0,115200
 initrd {initrd}
 boot
 """
-PROGRAMS = {"mformat": "mtools", "mmd": "mtools", "mcopy": "mtools"}
+REQUIRED_PROGRAMS = {"mformat": "mtools", "mmd": "mtools", "mcopy": "mtools"}
 
 
-def loaders(cache: Path, log) -> Path:
+def fetch_loaders(cache: Path, log) -> Path:
     """A directory with Debian's signed boot loaders in it. Raises `BuildFailed`."""
-    return packages.unpacked(PACKAGES, cache=cache, prepare=keep_loaders, log=log)
+    return packages.unpack(LOADER_PACKAGES, cache=cache, prepare=keep_loaders, log=log)
 
 
 def keep_loaders(tree: Path):
@@ -40,21 +40,21 @@ def keep_loaders(tree: Path):
         if path.is_dir() and not path.is_symlink():
             if not any(path.iterdir()):
                 path.rmdir()
-        elif str(path.relative_to(tree)) not in (SHIM, GRUB):
+        elif str(path.relative_to(tree)) not in (SHIM_FILE, GRUB_FILE):
             path.unlink()
 
 
-def partition(signed: Path, image: Path, size: int):
+def write_partition(signed: Path, image: Path, size: int):
     """Writes the file system of that many bytes from which the firmware starts the loaders."""
     first = image.with_suffix(".cfg")
-    first.write_text(FIRST)
+    first.write_text(GRUB_STUB_CONFIG)
     image.touch()
     os.truncate(image, size)
-    run("mformat", "-i", image, "-v", LABEL, "::")
+    run("mformat", "-i", image, "-v", PARTITION_LABEL, "::")
     run("mmd", "-i", image, "::/EFI", "::/EFI/BOOT", "::/EFI/debian")
     for source, target in (
-        (signed / SHIM, "BOOT/BOOTX64.EFI"),
-        (signed / GRUB, "BOOT/grubx64.efi"),
+        (signed / SHIM_FILE, "BOOT/BOOTX64.EFI"),
+        (signed / GRUB_FILE, "BOOT/grubx64.efi"),
         (first, "debian/grub.cfg"),
     ):
         run("mcopy", "-i", image, source, f"::/EFI/{target}")

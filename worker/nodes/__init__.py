@@ -4,29 +4,29 @@ import os
 import threading
 from pathlib import Path
 
-from worker.nodes.base import Node, NodeSpec, Refused
+from worker.nodes.base import NodeDriver, NodeSpec, Refused
 
 DRIVERS = ("libvirt", "simulated")
 
-nodes: dict[tuple[Path, str], Node] = {}
+nodes: dict[tuple[Path, str], NodeDriver] = {}
 lock = threading.Lock()
-before_fork: list[dict] = []
+inherited_nodes: list[dict] = []
 
 
-def connect(spec: NodeSpec, data_dir: Path) -> Node:
+def connect(spec: NodeSpec, data_dir: Path) -> NodeDriver:
     """The node, the same object for everybody in this process. When its address changed, the old one is closed."""
     key = data_dir, spec.id
     with lock:
         node = nodes.get(key)
         if node is None or node.spec != spec:
-            fresh = driver(spec.driver)(spec, data_dir)
+            fresh = load_driver(spec.driver)(spec, data_dir)
             if node is not None:
                 node.close()
             node = nodes[key] = fresh
         return node
 
 
-def driver(name):
+def load_driver(name):
     """The class. libvirt is imported only when it is asked for: a panel of simulated nodes does without the package."""
     if name == "simulated":
         from worker.nodes.simulated import SimulatedNode
@@ -44,12 +44,12 @@ def driver(name):
     raise Refused(f"There is no driver {name!r} for hypervisors.", f"The drivers are {', '.join(DRIVERS)}.")
 
 
-def forget():
+def start_empty_after_fork():
     """A child of a fork connects anew. What it inherited is the parent's, and even closing it would disturb the parent:
     it is put aside for ever."""
     global lock, nodes
-    before_fork.append(nodes)
+    inherited_nodes.append(nodes)
     lock, nodes = threading.Lock(), {}
 
 
-os.register_at_fork(after_in_child=forget)
+os.register_at_fork(after_in_child=start_empty_after_fork)

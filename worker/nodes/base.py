@@ -39,7 +39,7 @@ from pathlib import Path
 GiB = 1024**3
 
 
-def overlay_of(name: str) -> str:
+def overlay_name(name: str) -> str:
     """What the overlay of a disk of that name is called."""
     return f"{name}.forge"
 
@@ -155,7 +155,7 @@ class Disk:
 
 
 @dataclass(frozen=True)
-class Allowed:
+class FirewallRule:
     """Traffic that may begin, with everything that answers it."""
 
     direction: str
@@ -184,7 +184,7 @@ class Nic:
     """What the guest may send."""
     prefixes: tuple[str, ...] = ()
     """Networks that are routed to the guest."""
-    allowed: tuple[Allowed, ...] | None = None
+    allowed: tuple[FirewallRule, ...] | None = None
     """None lets everything pass. Else nothing but what is listed may begin, in either direction; neighbour discovery
     always passes, and errors about what was allowed. A packet from the node itself, or that the node routes, may reach
     the guest although nothing allows it, but the guest's answer does not get out, so nothing comes of it."""
@@ -230,7 +230,7 @@ class Machine:
 
 
 @dataclass(frozen=True)
-class Seen:
+class MachineStatus:
     """One machine as the node sees it, with the counters that grow while it runs."""
 
     id: str
@@ -253,7 +253,7 @@ class Seen:
 
 
 @dataclass(frozen=True)
-class FoundDisk:
+class DiskDescription:
     """A disk of a machine that the panel did not make."""
 
     device: str
@@ -269,7 +269,7 @@ class FoundDisk:
 
 
 @dataclass(frozen=True)
-class Found:
+class MachineDescription:
     """A machine as it is defined on the node, whoever made it."""
 
     id: str
@@ -277,7 +277,7 @@ class Found:
     power: Power
     cpu_cores: int
     memory_mb: int
-    disks: tuple[FoundDisk, ...] = ()
+    disks: tuple[DiskDescription, ...] = ()
     """Without optical drives; the one that it boots from first."""
     nics: tuple[Nic, ...] = ()
     """With mac and network alone."""
@@ -300,7 +300,7 @@ class Endpoint:
 
 
 @dataclass(frozen=True)
-class Finished:
+class CommandResult:
     """A command that ran inside a guest."""
 
     exit_code: int
@@ -319,11 +319,11 @@ class FileSystem:
     """Bytes."""
 
 
-Event = Callable[[str, Power | None], None]
+MachineEventCallback = Callable[[str, Power | None], None]
 """Called with a machine's id and what it is now; None when the machine was removed."""
 
 
-class Node(ABC):
+class NodeDriver(ABC):
     """One hypervisor, reached through one driver."""
 
     def __init__(self, spec: NodeSpec, data_dir: Path):
@@ -342,11 +342,11 @@ class Node(ABC):
         """Returns when the node answers; raises `Unreachable` otherwise. Cheap, and what closes an open circuit."""
 
     @abstractmethod
-    def machines(self) -> list[Seen]:
+    def machines(self) -> list[MachineStatus]:
         """Every machine on the node, also those that the panel did not make, in one bulk call however many."""
 
     @abstractmethod
-    def watch(self, event: Event, stop: Callable[[], bool]) -> None:
+    def watch(self, event: MachineEventCallback, stop: Callable[[], bool]) -> None:
         """Calls `event` for each change of power and each removal, within a second or two of it, until `stop()` is
         true. Raises `Unreachable` when the node is lost; the caller then watches again. Events may repeat and may be
         lost: the caller also polls `machines`."""
@@ -395,12 +395,12 @@ class Node(ABC):
         """Every disk, image and seed in the pool, with the size that a guest sees."""
 
     @abstractmethod
-    def write_seed(self, pool: str, name: str, seed: Seed) -> Disk:
+    def create_seed(self, pool: str, name: str, seed: Seed) -> Disk:
         """After success a small read-only medium with the NoCloud files lies in the pool; one of that name is
         replaced."""
 
     @abstractmethod
-    def put_medium(self, pool: str, name: str, source, size: int, progress: Progress | None = None) -> Disk:
+    def upload_media(self, pool: str, name: str, source, size: int, progress: Progress | None = None) -> Disk:
         """After success `size` bytes of `source` lie in the pool under that name, as they are; what was there is
         replaced. `source.read(n)` gives up to n bytes, none at the end. What it raises ends the transfer and is raised
         here. After failure there is nothing of that name."""
@@ -429,7 +429,7 @@ class Node(ABC):
         definition, if any, is unchanged."""
 
     @abstractmethod
-    def set_cards(self, machine_id: str, nics: tuple[Nic, ...]) -> None:
+    def update_nics(self, machine_id: str, nics: tuple[Nic, ...]) -> None:
         """After success the machine's cards of these MACs are as described, in what runs and at each later start:
         addresses, prefixes, what is allowed, mail, rates and cable. Cards that it does not have stay away, and those
         that are not named stay as they are. What was under way and is not allowed any more is cut."""
@@ -474,7 +474,7 @@ class Node(ABC):
         deletes them by name."""
 
     @abstractmethod
-    def move(self, machine: Machine, target: Node, progress: Progress | None = None) -> None:
+    def move(self, machine: Machine, target: NodeDriver, progress: Progress | None = None) -> None:
         """Moves a machine with its memory and disks to another node of the same driver, while its guest runs; one that
         is off is moved without its guest running. `machine` is how the target is to have it: the same id, and its
         disks, media and cards in the same order as here. Its disks have been created there, its media copied.
@@ -485,7 +485,7 @@ class Node(ABC):
         the other may delete it."""
 
     @abstractmethod
-    def copy_medium(self, medium: Disk, target: Node, onto: Disk) -> None:
+    def copy_media(self, medium: Disk, target: NodeDriver, onto: Disk) -> None:
         """After success the target holds the same bytes as `onto`. After failure it does not hold it."""
 
     @abstractmethod
@@ -495,7 +495,7 @@ class Node(ABC):
         then: nothing is changed."""
 
     @abstractmethod
-    def describe(self, machine_id: str) -> Found:
+    def describe(self, machine_id: str) -> MachineDescription:
         """What a machine is that may be anybody's. Changes nothing."""
 
     @abstractmethod
@@ -531,10 +531,10 @@ class Node(ABC):
     # --- overlays
 
     @abstractmethod
-    def lay_overlays(self, machine_id: str, disks: Iterable[Disk]) -> None:
+    def create_overlays(self, machine_id: str, disks: Iterable[Disk]) -> None:
         """After success the running machine writes beside these disks, which stay as they are; the guest's file systems
         were at rest at that moment if its agent answers. From then on the machine uses them through their overlays
-        (`overlay_of`), also after a new start or definition, until they are merged or dropped. Disks that have one keep
+        (`overlay_name`), also after a new start or definition, until they are merged or dropped. Disks that have one keep
         it. After failure none was laid by this call. Raises `Refused` when the machine is off."""
 
     @abstractmethod
@@ -557,7 +557,7 @@ class Node(ABC):
     # --- snapshots
 
     @abstractmethod
-    def take_snapshot(self, machine_id: str, name: str, memory: bool = False) -> None:
+    def create_snapshot(self, machine_id: str, name: str, memory: bool = False) -> None:
         """After success the machine's disks keep what is on them now, all at one moment, under that name (which belongs
         to the machine), and its memory if it runs and `memory` is wanted. The guest goes on."""
 
@@ -578,7 +578,7 @@ class Node(ABC):
         """Returns when the guest agent answers; raises `AgentSilent` otherwise."""
 
     @abstractmethod
-    def agents_answering(self, machine_ids: Iterable[str], seconds: float = 20.0) -> dict[str, bool]:
+    def ping_agents(self, machine_ids: Iterable[str], seconds: float = 20.0) -> dict[str, bool]:
         """Pings the guest agents of many machines, some at a time, and says of each whether it answered. Begins no ping
         after `seconds`. A machine that was not asked by then, is off, is not here, or whose agent works on something
         else is left out."""
@@ -592,7 +592,9 @@ class Node(ABC):
         """Addresses the guest itself reports, by mac, without the loopback."""
 
     @abstractmethod
-    def agent_run(self, machine_id: str, command: Iterable[str], stdin: str = "", deadline: float = 30) -> Finished:
+    def agent_run(
+        self, machine_id: str, command: Iterable[str], stdin: str = "", deadline: float = 30
+    ) -> CommandResult:
         """Runs a program inside the guest and waits for it. `deadline` is in seconds; past it `AgentSilent` is raised
         and the program may go on."""
 

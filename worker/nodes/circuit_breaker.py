@@ -16,32 +16,39 @@ from worker.nodes.base import Unreachable
 
 Result = TypeVar("Result")
 
-TOLERATED = 3
+FAILURE_THRESHOLD = 3
 """Silences in a row until the circuit opens."""
 
-PAUSE = 10.0
+CIRCUIT_RETRY_SECONDS = 10.0
 """Seconds between two attempts while it is open."""
 
-AT_ONCE = 128
+MAX_CALLS_IN_FLIGHT = 128
 """Calls under way, those that were given up included. With the pauses it is more than the network keeps waiting."""
 
 
-class Circuit:
+class CircuitBreaker:
     def __init__(self, name: str):
         self.name = name
         self.reset()
 
     def reset(self):
         self.pid = os.getpid()
-        self.slots = threading.BoundedSemaphore(AT_ONCE)
-        self.silences = 0
+        self.slots = threading.BoundedSemaphore(MAX_CALLS_IN_FLIGHT)
+        self.timeouts = 0
         self.retry_at = 0.0
 
     @property
     def open(self) -> bool:
-        return self.silences >= TOLERATED
+        return self.timeouts >= FAILURE_THRESHOLD
 
-    def run(self, work: Callable[[], Result], deadline: float, heard=lambda: 0.0, taken=None, probe=False) -> Result:
+    def run(
+        self,
+        work: Callable[[], Result],
+        deadline: float,
+        last_activity=lambda: 0.0,
+        acknowledged_after=None,
+        probe=False,
+    ) -> Result:
         """What `work` returns or raises; `Unreachable` when it takes longer than `deadline` seconds. Work that is long
         by nature tells by `heard` when it last moved (monotonic), and the deadline counts from there. Work that only
         has to be begun is left to itself after `taken` seconds, unless it failed by then."""
@@ -50,40 +57,44 @@ class Circuit:
         if self.open and not probe and not self.due():
             raise Unreachable("The hypervisor does not answer.", f"{self.name}: the circuit is open")
         try:
-            result = self.result(work, deadline, heard, taken)
+            result = self.result(work, deadline, last_activity, acknowledged_after)
         except Unreachable:
-            self.silences += 1
-            self.retry_at = time.monotonic() + PAUSE
+            self.timeouts += 1
+            self.retry_at = time.monotonic() + CIRCUIT_RETRY_SECONDS
             raise
         except Exception:
-            self.silences = 0  # it said no, but it spoke
+            self.timeouts = 0  # it said no, but it spoke
             raise
-        self.silences = 0
+        self.timeouts = 0
         return result
 
     def due(self) -> bool:
         """True for one caller in each pause."""
         if time.monotonic() < self.retry_at:
             return False
-        self.retry_at = time.monotonic() + PAUSE
+        self.retry_at = time.monotonic() + CIRCUIT_RETRY_SECONDS
         return True
 
-    def result(self, work, deadline, heard, taken):
+    def result(self, work, deadline, last_activity, acknowledged_after):
         future, limit = Future(), time.monotonic() + deadline
         if not self.slots.acquire(timeout=deadline):
-            raise Unreachable("The hypervisor does not answer.", f"{self.name}: {AT_ONCE} calls wait for an answer")
-        threading.Thread(target=carry, args=(work, future, self.slots), name=f"node {self.name}", daemon=True).start()
-        if taken is not None and not wait([future], taken).done:
+            raise Unreachable(
+                "The hypervisor does not answer.", f"{self.name}: {MAX_CALLS_IN_FLIGHT} calls wait for an answer"
+            )
+        threading.Thread(
+            target=run_call, args=(work, future, self.slots), name=f"node {self.name}", daemon=True
+        ).start()
+        if acknowledged_after is not None and not wait([future], acknowledged_after).done:
             return None
         while not wait([future], max(0.0, limit - time.monotonic())).done:
-            if heard() + deadline <= limit:
+            if last_activity() + deadline <= limit:
                 detail = f"{self.name}: silent for {deadline:g} seconds"
                 raise Unreachable("The hypervisor did not answer in time.", detail)
-            limit = heard() + deadline
+            limit = last_activity() + deadline
         return future.result()
 
 
-def carry(work, future, slots):
+def run_call(work, future, slots):
     try:
         future.set_result(work())
     except BaseException as error:

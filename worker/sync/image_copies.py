@@ -11,42 +11,42 @@ from panel.core import jobs
 from panel.core.db import session
 from panel.models import Hypervisor, Image, Storage
 from worker.nodes.base import NodeError, Refused, Unreachable
-from worker.sync.node_sync import node_of
+from worker.sync.node_sync import connect_node
 
 log = structlog.get_logger()
 
-COPY = re.compile(r"([0-9a-f]{32})\.(qcow2|raw)")
+IMAGE_COPY_NAME = re.compile(r"([0-9a-f]{32})\.(qcow2|raw)")
 """What nodes call an image (worker.tasks.machine_spec.on_node). Nothing else of the panel's has such a name."""
 
 
-def sweep():
+def sweep_all_nodes():
     """Rings for a look at each node that answers."""
     up = session.scalars(select(Hypervisor.id).where(Hypervisor.status == "up")).all()
     session.commit()
     for hypervisor_id in up:
-        jobs.call("worker.sync.image_copies.look", hypervisor_id)
+        jobs.enqueue_call("worker.sync.image_copies.sweep_node", hypervisor_id)
 
 
-def look(hypervisor_id):
+def sweep_node(hypervisor_id):
     """Removes what no image needs from every storage of the node. A copy that disks are based on stays until then."""
     pools = session.scalars(select(Storage.name).where(Storage.hypervisor_id == hypervisor_id)).all()
     session.commit()
     for pool in pools:
         try:
-            tidy(node_of(hypervisor_id), pool)
+            sweep_pool(connect_node(hypervisor_id), pool)
         except Unreachable:
             return
         except NodeError as error:
             log.info("image_copies_not_seen", node=hypervisor_id, pool=pool, detail=error.detail)
 
 
-def tidy(node, pool):
+def sweep_pool(node, pool):
     """The images are asked for after the node: a copy that came meanwhile is of one of them."""
-    there = [disk.name for disk in node.disks(pool) if COPY.fullmatch(disk.name)]
+    there = [disk.name for disk in node.disks(pool) if IMAGE_COPY_NAME.fullmatch(disk.name)]
     wanted = {sha256[:32] for sha256 in session.scalars(select(Image.sha256)) if sha256} if there else set()
     session.commit()
     for name in there:
-        if COPY.fullmatch(name)[1] in wanted:
+        if IMAGE_COPY_NAME.fullmatch(name)[1] in wanted:
             continue
         try:
             node.delete_image(pool, name)

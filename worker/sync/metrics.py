@@ -15,29 +15,29 @@ from sqlalchemy.exc import IntegrityError
 from panel.core.db import session
 from panel.models import Instance
 from panel.services import metrics
-from worker.nodes.base import Power, Seen
+from worker.nodes.base import MachineStatus, Power
 
 log = structlog.get_logger()
 
-STEP = 15
+SAMPLE_INTERVAL_SECONDS = 15
 """Seconds between two samples."""
 
-GAP = 60
+MAX_SAMPLE_GAP_SECONDS = 60
 """Seconds between two looks beyond which nothing is said about the time between them."""
 
-ROLL_UP = 60
+ROLLUP_INTERVAL_SECONDS = 60
 """Seconds between two times that the longer spans are worked out."""
 
 MiB = 1024**2
-MBIT = 125_000
+BYTES_PER_MEGABIT = 125_000
 
 
 @dataclass(frozen=True)
-class Look:
+class NodeSample:
     """All machines of a node, by id, at a time. Spans are measured by a clock that nobody sets."""
 
     asked: datetime
-    machines: dict[str, Seen]
+    machines: dict[str, MachineStatus]
     clock: float = field(default_factory=lambda: monotonic())
 
     @property
@@ -45,49 +45,53 @@ class Look:
         return self.asked.timestamp()
 
 
-before: dict[str, Look] = {}
+last_samples: dict[str, NodeSample] = {}
 """The last sample of each node."""
 
 
-def sample(hypervisor_id, look):
+def record_sample(hypervisor_id, look):
     """Writes down what each machine used since the last sample, once for every 15 seconds of the clock. Two processes
     that do the same write the same."""
-    last = before.get(hypervisor_id)
-    if last and last.at // STEP == look.at // STEP:
+    last = last_samples.get(hypervisor_id)
+    if last and last.at // SAMPLE_INTERVAL_SECONDS == look.at // SAMPLE_INTERVAL_SECONDS:
         return
-    before[hypervisor_id] = look
-    if last is None or not 0 < look.clock - last.clock <= GAP:
+    last_samples[hypervisor_id] = look
+    if last is None or not 0 < look.clock - last.clock <= MAX_SAMPLE_GAP_SECONDS:
         return
     known = select(Instance.id, Instance.cpu_cores, Instance.ram).where(Instance.hypervisor_id == hypervisor_id)
     figures = {}
     for instance_id, cores, ram in session.execute(known):
         pair = last.machines.get(instance_id), look.machines.get(instance_id)
-        if all(pair) and counted(*pair):
-            figures[instance_id] = used(*pair, look.clock - last.clock, cores, ram)
+        if all(pair) and is_measurable(*pair):
+            figures[instance_id] = compute_usage(*pair, look.clock - last.clock, cores, ram)
     try:
         metrics.write(figures, look.at)
-        if figures and last.at // ROLL_UP != look.at // ROLL_UP:
-            metrics.roll_up(hypervisor_id, look.at - ROLL_UP - STEP, look.at)
+        if figures and last.at // ROLLUP_INTERVAL_SECONDS != look.at // ROLLUP_INTERVAL_SECONDS:
+            metrics.rollup(hypervisor_id, look.at - ROLLUP_INTERVAL_SECONDS - SAMPLE_INTERVAL_SECONDS, look.at)
         session.commit()
     except IntegrityError:  # an instance was destroyed meanwhile: the next sample is without it
         session.rollback()
         log.info("sample_dropped", node=hypervisor_id)
 
 
-def counted(earlier, later):
+def is_measurable(earlier, later):
     """Whether the machine ran all the time. A counter that went back began anew, and one that stands at nothing was not
     told: a node that is busy with a machine leaves its counters out."""
     on = Power.off not in (earlier.power, later.power)
     return on and 0 < earlier.cpu_seconds <= later.cpu_seconds
 
 
-def used(earlier, later, seconds, cores, ram):
+def compute_usage(earlier, later, seconds, cores, ram):
     def rate(name):
-        return grown(getattr(earlier, name), getattr(later, name)) / seconds
+        return counter_delta_or_zero(getattr(earlier, name), getattr(later, name)) / seconds
 
     def passed(name):
         was, is_ = getattr(earlier, name), getattr(later, name)
-        return sum(grown(was.get(mac, 0), count) for mac, count in is_.items()) / seconds / MBIT
+        return (
+            sum(counter_delta_or_zero(was.get(mac, 0), count) for mac, count in is_.items())
+            / seconds
+            / BYTES_PER_MEGABIT
+        )
 
     memory = later.memory_used if later.guest_memory is None else later.guest_memory
     return {
@@ -102,6 +106,6 @@ def used(earlier, later, seconds, cores, ram):
     }
 
 
-def grown(was, is_):
+def counter_delta_or_zero(was, is_):
     """What came to a counter. Nothing is said about one that began anew, or was not told before."""
     return is_ - was if is_ >= was > 0 else 0

@@ -8,7 +8,7 @@ from sqlalchemy import bindparam, select, update
 from panel.core import clock
 from panel.core.db import session
 from panel.models import Hypervisor, Instance, Interface, Migration, Task
-from panel.models.tasks import OPEN
+from panel.models.tasks import OPEN_STATUSES
 from panel.services import hypervisors
 from panel.services.instances import state_reports
 from worker import nodes
@@ -19,11 +19,11 @@ log = structlog.get_logger()
 data_dir = None
 """Where drivers may keep files of their own; set when the process starts."""
 
-MANY = 500
+MAX_ROWS_PER_TRANSACTION = 500
 """Rows changed in one transaction."""
 
 
-class Unheld:
+class CommittingNode:
     """A node whose every call first ends the open transaction: nothing in the database stays locked while it thinks."""
 
     def __init__(self, node):
@@ -40,14 +40,14 @@ class Unheld:
         return call
 
 
-def node_of(hypervisor_id) -> nodes.Node:
+def connect_node(hypervisor_id) -> nodes.NodeDriver:
     row = session.get(Hypervisor, hypervisor_id)
     if row is None:
         raise NodeError("The hypervisor was removed.")
-    return Unheld(nodes.connect(NodeSpec(row.id, row.name, row.driver, row.uri), data_dir))
+    return CommittingNode(nodes.connect(NodeSpec(row.id, row.name, row.driver, row.uri), data_dir))
 
 
-def check(hypervisor_id):
+def probe(hypervisor_id):
     """Looks closely: capabilities, storages. Runs when a node was added or changed, before one that was silent counts
     as up again, and now and then."""
     row = session.get(Hypervisor, hypervisor_id)
@@ -55,22 +55,22 @@ def check(hypervisor_id):
         return
     asked, storages = clock.now(), [(storage.name, storage.path) for storage in row.storages]
     try:
-        node = node_of(hypervisor_id)
+        node = connect_node(hypervisor_id)
         node.ping()
         capabilities = node.capabilities()
-        pools, faults = prepare(node, storages)
+        pools, faults = prepare_pools(node, storages)
     except NodeError as error:
-        return silent(hypervisor_id, asked, error)
-    row = locked(hypervisor_id)
+        return mark_unreachable(hypervisor_id, asked, error)
+    row = lock_hypervisor(hypervisor_id)
     if row is not None:
         log.info("node_checked", node=row.name, accelerated=capabilities.accelerated, faults=faults)
-        hypervisors.seen(row, capabilities, pools)
+        hypervisors.mark_up(row, capabilities, pools)
         row.status_detail = " ".join(faults) or None
     session.commit()
-    refresh(hypervisor_id)
+    reconcile(hypervisor_id)
 
 
-def prepare(node, storages):
+def prepare_pools(node, storages):
     """The pools of the storages, and what is wrong with some. One that cannot be used has no room; the others go on."""
     pools, faults = [], []
     for name, path in storages:
@@ -84,130 +84,134 @@ def prepare(node, storages):
     return pools, faults
 
 
-def refresh(hypervisor_id):
+def reconcile(hypervisor_id):
     """Compares every machine of the node with its row: one call to the node, and queries whose number does not grow
     with the machines. A node that was not up has to prove itself first."""
     row = session.get(Hypervisor, hypervisor_id, populate_existing=True)
     if row is None:
         return session.rollback()
     if row.status != "up":
-        return check(hypervisor_id)
+        return probe(hypervisor_id)
     asked = clock.now()
     try:
-        machines = {machine.id: machine for machine in node_of(hypervisor_id).machines()}
+        machines = {machine.id: machine for machine in connect_node(hypervisor_id).machines()}
     except NodeError as error:
-        return silent(hypervisor_id, asked, error)
-    look = metrics.Look(asked, machines)
-    row = locked(hypervisor_id)
-    if row is None or overtaken(row, asked):
+        return mark_unreachable(hypervisor_id, asked, error)
+    look = metrics.NodeSample(asked, machines)
+    row = lock_hypervisor(hypervisor_id)
+    if row is None or is_outdated(row, asked):
         return session.rollback()
     if row.status != "up":
-        hypervisors.seen(row)
+        hypervisors.mark_up(row)
     row.seen_at = clock.now()
     known = select(Instance.id, Instance.power, Instance.deployed, Instance.lost, Instance.migrating, Instance.frozen)
     known = session.execute(known.where(Instance.hypervisor_id == hypervisor_id)).all()
-    strangers = sorted(machines.keys() - {instance.id for instance in known} - arriving(hypervisor_id))
+    strangers = sorted(machines.keys() - {instance.id for instance in known} - find_arriving_machines(hypervisor_id))
     row.strangers = [{"id": i, "name": machines[i].name} for i in strangers]
-    cards = counted(hypervisor_id)
+    cards = interface_counters(hypervisor_id)
     session.commit()
-    compare(hypervisor_id, known, machines, asked)
-    count(cards, machines)
-    metrics.sample(hypervisor_id, look)
+    reconcile_power(hypervisor_id, known, machines, asked)
+    add_traffic(cards, machines)
+    metrics.record_sample(hypervisor_id, look)
 
 
-def arriving(hypervisor_id):
+def find_arriving_machines(hypervisor_id):
     """The machines that are moving to the node. They may be there already, and it is the move that says so."""
     moving = select(Migration.instance_id).where(Migration.target_id == hypervisor_id, Migration.status == "active")
     return set(session.scalars(moving))
 
 
-def silent(hypervisor_id, asked, error):
+def mark_unreachable(hypervisor_id, asked, error):
     """Notes that the node did not answer, unless it did so for somebody who asked later."""
-    row = locked(hypervisor_id)
-    if row is not None and not overtaken(row, asked):
+    row = lock_hypervisor(hypervisor_id)
+    if row is not None and not is_outdated(row, asked):
         if row.status != "down":
             log.warning("node_unreachable", node=row.name, detail=error.detail)
-        hypervisors.unseen(row, error.detail)
+        hypervisors.mark_down(row, error.detail)
     session.commit()
 
 
-def locked(hypervisor_id):
+def lock_hypervisor(hypervisor_id):
     return session.get(Hypervisor, hypervisor_id, with_for_update={"key_share": True}, populate_existing=True)
 
 
-def overtaken(row, asked):
+def is_outdated(row, asked):
     """Whether somebody heard from the node after it was asked. (A time in the future is from a clock set back.)"""
     return row.seen_at is not None and asked < row.seen_at <= clock.now()
 
 
-def compare(hypervisor_id, known, machines, asked):
+def reconcile_power(hypervisor_id, known, machines, asked):
     """Writes the power that is different. A row that did not change is not touched."""
-    at_work = actors(Task.hypervisor_id == hypervisor_id)
+    at_work = find_busy_instances(Task.hypervisor_id == hypervisor_id)
     news = {}
     for instance in known:
         machine = machines.get(instance.id)
-        power = machine and shown(instance, machine.power, at_work)
-        if not instance.migrating and (differs(instance, power) or thawed(instance, machine, at_work)):
+        power = machine and effective_power(instance, machine.power, at_work)
+        if not instance.migrating and (
+            is_power_different(instance, power) or has_pause_changed(instance, machine, at_work)
+        ):
             news[instance.id] = power
     session.commit()
-    for some in portions(list(news)):
-        for instance in state_reports.fresh(*some):
+    for some in iter_batches(list(news)):
+        for instance in state_reports.lock_instances(*some):
             if instance.hypervisor_id == hypervisor_id and not instance.migrating:
-                tell(instance, news[instance.id], asked, at_work)
-                state_reports.paused(instance, paused(machines.get(instance.id)) and instance.id not in at_work)
+                apply_power(instance, news[instance.id], asked, at_work)
+                state_reports.report_paused(
+                    instance, is_paused(machines.get(instance.id)) and instance.id not in at_work
+                )
         session.commit()
 
 
-def differs(instance, power):
+def is_power_different(instance, power):
     """Whether the row says something else than this power; None for a machine that is not there."""
     if power:
         return power != instance.power or instance.lost
     return instance.power == "on" or (instance.deployed and not instance.lost)
 
 
-def paused(machine):
+def is_paused(machine):
     return machine is not None and machine.power is Power.paused
 
 
-def thawed(instance, machine, at_work):
+def has_pause_changed(instance, machine, at_work):
     """Whether the row is wrong about its being paused. Tasks pause machines for a moment, which is no news."""
-    return instance.id not in at_work and paused(machine) != instance.frozen
+    return instance.id not in at_work and is_paused(machine) != instance.frozen
 
 
-def word(power):
+def power_state(power):
     """A machine that is paused counts as on."""
     return "off" if power is Power.off else "on"
 
 
-def shown(instance, power, at_work):
+def effective_power(instance, power, at_work):
     """What a machine counts as for its row. Tasks start a machine that is off paused, to merge its overlays: no guest
     runs in it."""
     if power is Power.paused and instance.power == "off" and instance.id in at_work:
         return "off"
-    return word(power)
+    return power_state(power)
 
 
-def tell(instance, power, at, at_work):
+def apply_power(instance, power, at, at_work):
     """What the node showed of the instance at that time; no power when it does not have the machine."""
     if power:
-        state_reports.power(instance, power, at=at, actor=at_work.get(instance.id) or "system")
+        state_reports.report_power(instance, power, at=at, actor=at_work.get(instance.id) or "system")
     elif instance.id not in at_work:
-        state_reports.gone(instance, at=at)
+        state_reports.report_missing(instance, at=at)
 
 
-def actors(*of_tasks):
+def find_busy_instances(*of_tasks):
     """The instances that a task works on, so that what the node shows may be half-way, with who asked for it."""
-    found = select(Task.resource_id, Task.actor).where(*of_tasks, Task.status.in_(OPEN)).order_by(Task.id)
+    found = select(Task.resource_id, Task.actor).where(*of_tasks, Task.status.in_(OPEN_STATUSES)).order_by(Task.id)
     return {row.resource_id: row.actor for row in session.execute(found)}
 
 
-def counted(hypervisor_id):
+def interface_counters(hypervisor_id):
     """The network cards of the node's machines, with the counters as they were last read."""
     columns = (Interface.id, Interface.instance_id, Interface.mac, Interface.counted_received, Interface.counted_sent)
     return session.execute(select(*columns).join(Instance).where(Instance.hypervisor_id == hypervisor_id)).all()
 
 
-def count(cards, machines):
+def add_traffic(cards, machines):
     """Adds what passed since the last look. Each row is only changed if nobody else counted meanwhile."""
     moved = []
     for card in cards:
@@ -223,58 +227,58 @@ def count(cards, machines):
                     "before_sent": card.counted_sent,
                     "now_received": received,
                     "now_sent": sent,
-                    "more_received": grown(received, card.counted_received),
-                    "more_sent": grown(sent, card.counted_sent),
+                    "more_received": counter_delta(received, card.counted_received),
+                    "more_sent": counter_delta(sent, card.counted_sent),
                 }
             )
-    for some in portions(moved):
-        session.connection().execute(ADD, some)
+    for some in iter_batches(moved):
+        session.connection().execute(ADD_TRAFFIC, some)
         session.commit()
 
 
-interfaces = Interface.__table__.c
-ADD = (
+interface_columns = Interface.__table__.c
+ADD_TRAFFIC = (
     update(Interface.__table__)
     .where(
-        interfaces.id == bindparam("card"),
-        interfaces.counted_received == bindparam("before_received"),
-        interfaces.counted_sent == bindparam("before_sent"),
+        interface_columns.id == bindparam("card"),
+        interface_columns.counted_received == bindparam("before_received"),
+        interface_columns.counted_sent == bindparam("before_sent"),
     )
     .values(
-        received=interfaces.received + bindparam("more_received"),
-        sent=interfaces.sent + bindparam("more_sent"),
+        received=interface_columns.received + bindparam("more_received"),
+        sent=interface_columns.sent + bindparam("more_sent"),
         counted_received=bindparam("now_received"),
         counted_sent=bindparam("now_sent"),
     )
 )
 
 
-def grown(now, before):
+def counter_delta(now, before):
     """A counter that went back began anew with the machine."""
     return now - before if now >= before else now
 
 
-def portions(rows):
-    return (rows[start : start + MANY] for start in range(0, len(rows), MANY))
+def iter_batches(rows):
+    return (rows[start : start + MAX_ROWS_PER_TRANSACTION] for start in range(0, len(rows), MAX_ROWS_PER_TRANSACTION))
 
 
-def changed(hypervisor_id, instance_id, power):
+def on_power_event(hypervisor_id, instance_id, power):
     """A node's event: one machine's power, or (None) that it was removed. Events are late at times and bear no date, so
     one that is news is not believed: the node is asked what is true now."""
     known = select(Instance.power, Instance.deployed, Instance.lost)
     here = Instance.id == instance_id, Instance.hypervisor_id == hypervisor_id, ~Instance.migrating
     known = session.execute(known.where(*here)).first()
-    if known is None or not differs(known, power and word(power)):
+    if known is None or not is_power_different(known, power and power_state(power)):
         return session.rollback()
-    asked, at_work = clock.now(), actors(Task.resource_id == instance_id)
-    power = present(node_of(hypervisor_id), instance_id)
-    for instance in state_reports.fresh(instance_id):
+    asked, at_work = clock.now(), find_busy_instances(Task.resource_id == instance_id)
+    power = find_power(connect_node(hypervisor_id), instance_id)
+    for instance in state_reports.lock_instances(instance_id):
         if instance.hypervisor_id == hypervisor_id and not instance.migrating:
-            tell(instance, power and shown(instance, power, at_work), asked, at_work)
+            apply_power(instance, power and effective_power(instance, power, at_work), asked, at_work)
     session.commit()
 
 
-def present(node, machine_id):
+def find_power(node, machine_id):
     """The machine's power; None when the node does not have it."""
     try:
         return node.power(machine_id)

@@ -7,16 +7,16 @@ from worker.nodes.base import NodeError, Unreachable
 from worker.sync import guest_agents, node_sync
 
 
-def look(hypervisor_id, instance_id=None):
+def poll(hypervisor_id, instance_id=None):
     """Writes down whether the node answers and, with an instance of it, whether that one's guest agent does."""
     if session.get(Hypervisor, hypervisor_id) is None:
         return session.rollback()
-    node, asked = node_sync.node_of(hypervisor_id), clock.now()
+    node, asked = node_sync.connect_node(hypervisor_id), clock.now()
     try:
         node.ping()
     except NodeError as error:
-        return node_sync.silent(hypervisor_id, asked, error)
-    note_node(hypervisor_id)
+        return node_sync.mark_unreachable(hypervisor_id, asked, error)
+    record_node_answer(hypervisor_id)
     if instance_id is None:
         return None
     asked, answered = clock.now(), False
@@ -24,14 +24,14 @@ def look(hypervisor_id, instance_id=None):
         node.agent_ping(instance_id)
         answered = True
     except Unreachable as error:
-        return node_sync.silent(hypervisor_id, asked, error)
+        return node_sync.mark_unreachable(hypervisor_id, asked, error)
     except NodeError:
         session.rollback()
-    return guest_agents.note([instance_id], answered, asked)
+    return guest_agents.record_ping([instance_id], answered, asked)
 
 
-def note_node(hypervisor_id):
-    row = node_sync.locked(hypervisor_id)
+def record_node_answer(hypervisor_id):
+    row = node_sync.lock_hypervisor(hypervisor_id)
     if row is not None and row.status == "up":
         row.seen_at = clock.now()
     session.commit()

@@ -4,10 +4,10 @@ from panel.core.db import session
 from panel.services.instances import traffic
 
 
-def look():
+def enforce_quotas():
     """May run twice at once, late or after days: each card remembers the month that it counts in."""
-    while traffic.turn():
+    while traffic.reset_month():
         session.commit()
     session.commit()
-    traffic.judge()
+    traffic.enforce_quota()
     session.commit()

@@ -21,38 +21,38 @@ from panel.core.errors import Problem
 from panel.models import AcmeAccount
 from panel.services import settings
 from panel.services.webhooks import url_policy
-from panel.services.webhooks.pinned_connection import trust
+from panel.services.webhooks.pinned_connection import create_ssl_context
 
 log = structlog.get_logger()
 
-PATIENCE = 20
+ACME_TIMEOUT_SECONDS = 20
 """Seconds that the authority may take to answer a question."""
 
-FORGOTTEN = "accountDoesNotExist"
+ACCOUNT_UNKNOWN_CODE = "accountDoesNotExist"
 
 
 class Refused(Problem):
     """The authority does not issue the certificate, or cannot be asked. The message is its own words."""
 
 
-class Trusting(HTTPAdapter):
+class CustomCAAdapter(HTTPAdapter):
     """HTTPS to authorities of a laboratory too (PANEL_WEBHOOK_CA)."""
 
     def init_poolmanager(self, *args, **options):
-        super().init_poolmanager(*args, ssl_context=trust(url_policy.authorities), **options)
+        super().init_poolmanager(*args, ssl_context=create_ssl_context(url_policy.extra_ca_certificates), **options)
 
 
 @contextmanager
-def told():
+def translate_errors():
     """Faults of the conversation, in words for the customer."""
     try:
         yield
     except messages.Error as error:
-        if error.code == FORGOTTEN:
-            forget()
-        raise Refused(words(error)) from error
+        if error.code == ACCOUNT_UNKNOWN_CODE:
+            forget_account()
+        raise Refused(describe_error(error)) from error
     except errors.IssuanceError as error:
-        raise Refused(words(error.error)) from error
+        raise Refused(describe_error(error.error)) from error
     except requests.RequestException as error:
         log.warning("acme_unreachable", error=str(error))
         raise Refused(f"The certificate authority cannot be reached: {type(error).__name__}.") from error
@@ -61,44 +61,44 @@ def told():
         raise Refused("The certificate authority gave an answer that is not understood.") from error
 
 
-def words(error):
+def describe_error(error):
     """What the authority said: its sentence, and one for each domain that it has something to say of."""
     parts = [f"{each.identifier.value}: {each.detail}" for each in error.subproblems or () if each.identifier]
     return " ".join([error.detail or error.typ, *parts])
 
 
-def signed_in():
+def connect_client():
     """A client of the authority that operators chose, as the account that the panel has there."""
-    chosen = settings.stored()
-    row = account(chosen.acme_directory_url)
+    chosen = settings.load()
+    row = ensure_account(chosen.acme_directory_url)
     key = jose.JWKEC(key=serialization.load_pem_private_key(row.key.encode(), None))
     session.commit()
-    net = ClientNetwork(key, alg=jose.ES256, user_agent="panel", timeout=PATIENCE)
-    net.session.mount("https://", Trusting())
+    net = ClientNetwork(key, alg=jose.ES256, user_agent="panel", timeout=ACME_TIMEOUT_SECONDS)
+    net.session.mount("https://", CustomCAAdapter())
     client = ClientV2(ClientV2.get_directory(row.directory_url, net), net)
     body = messages.NewRegistration.from_data(email=chosen.acme_contact or None, terms_of_service_agreed=True)
     if row.uri is None:
-        row.uri = registered(client, body)
+        row.uri = register(client, body)
         session.commit()
     net.account = messages.RegistrationResource(body=body, uri=row.uri)
     return client
 
 
-def account(directory_url):
+def ensure_account(directory_url):
     """The panel's account there. The key is made once, whoever comes first."""
     mine = select(AcmeAccount).where(AcmeAccount.directory_url == directory_url)
     found = session.scalar(mine)
     if found is None:
         try:
             with session.begin_nested():
-                session.add(AcmeAccount(directory_url=directory_url, key=new_key()))
+                session.add(AcmeAccount(directory_url=directory_url, key=generate_key()))
         except IntegrityError:
             pass  # another worker was first
         found = session.scalar(mine)
     return found
 
 
-def registered(client, body):
+def register(client, body):
     """The name of the account at the authority, which is the same however often it is asked for."""
     try:
         return client.new_account(body).uri
@@ -106,20 +106,20 @@ def registered(client, body):
         return known.location
 
 
-def forget():
+def forget_account():
     """The authority does not know the account any more: the next order registers it anew."""
     session.rollback()
-    account(settings.stored().acme_directory_url).uri = None
+    ensure_account(settings.load().acme_directory_url).uri = None
     session.commit()
 
 
-def new_key():
+def generate_key():
     key = ec.generate_private_key(ec.SECP256R1())
     form = serialization.PrivateFormat.PKCS8
     return key.private_bytes(serialization.Encoding.PEM, form, serialization.NoEncryption()).decode()
 
 
-def request_for(domains, key):
+def build_csr(domains, key):
     """What the authority is asked to sign, PEM."""
     names = x509.SubjectAlternativeName([x509.DNSName(each) for each in domains])
     asked = x509.CertificateSigningRequestBuilder().subject_name(x509.Name([])).add_extension(names, critical=False)
@@ -127,18 +127,18 @@ def request_for(domains, key):
     return asked.sign(private, hashes.SHA256()).public_bytes(serialization.Encoding.PEM)
 
 
-def order(client, request):
+def create_order(client, request):
     """A new order: its addresses at the authority, to be kept."""
     made = client.new_order(request)
     return {"uri": made.uri, "finalize": made.body.finalize, "authorizations": list(made.body.authorizations)}
 
 
-def authorization(client, url):
+def fetch_authorization(client, url):
     """How far the proof for one domain is."""
     return client.poll(messages.AuthorizationResource(uri=url, body=messages.Authorization()))[0].body
 
 
-def challenge(client, proof):
+def get_http_challenge(client, proof):
     """Of a proof that is awaited: the part to be answered by HTTP, its token, and what is to be answered there."""
     found = next((each for each in proof.challenges if isinstance(each.chall, HTTP01)), None)
     if found is None:
@@ -146,21 +146,21 @@ def challenge(client, proof):
     return found, found.chall.encode("token"), found.chall.key_authorization(client.net.key)
 
 
-def look_now(client, found):
+def answer_challenge(client, found):
     """Tells the authority that the answer is there."""
     if found.status == messages.STATUS_PENDING:
         client.answer_challenge(found, found.chall.response(client.net.key))
 
 
-def refusal(proof):
+def challenge_error(proof):
     """Why the authority does not believe in the domain, or None. While it is still looking there is no answer."""
     if proof.status in (messages.STATUS_VALID, messages.STATUS_PENDING):
         return None
-    told = [words(each.error) for each in proof.challenges if each.error]
+    told = [describe_error(each.error) for each in proof.challenges if each.error]
     return f"{proof.identifier.value}: {' '.join(told) or f'The proof is {proof.status.name}.'}"
 
 
-def issued(client, order, request, until):
+def wait_for_certificate(client, order, request, until):
     """The certificate with its chain, PEM, once there is one. None when there is none until then."""
     body = messages.Order(authorizations=order["authorizations"], finalize=order["finalize"])
     row = messages.OrderResource(uri=order["uri"], body=body, csr_pem=request)

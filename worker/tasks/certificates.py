@@ -11,102 +11,102 @@ from panel.core.db import session
 from panel.core.errors import Conflict
 from panel.models import Certificate
 from panel.services.certificates import orders
-from worker.engine.registry import task
+from worker.engine.registry import task_handler
 from worker.engine.runner import Cancelled
 from worker.tasks import acme
 
-PAUSE = 1.0
+ACME_POLL_INTERVAL_SECONDS = 1.0
 """Seconds between two looks."""
 
-LONGEST = 300.0
+ACME_ORDER_TIMEOUT_SECONDS = 300.0
 """Seconds that the authority may take to check the domains, and again to sign."""
 
-AT_ONCE = 20
+MAX_RENEWALS_PER_RUN = 20
 """Renewals that one look begins: authorities count orders."""
 
-SILENT = "The certificate authority did not finish in time. Try again later."
+ACME_TIMEOUT_MESSAGE = "The certificate authority did not finish in time. Try again later."
 
 
-def gave_up(row, error):
+def on_order_failed(row, error):
     """Tells the certificate, if the order is the one that counts."""
-    if certificate := orders.held_by(row):
-        orders.failed(certificate, error)
+    if certificate := orders.lock_certificate(row):
+        orders.record_failure(certificate, error)
 
 
-@task(orders.KIND, ended_badly=gave_up)
+@task_handler(orders.ORDER_TASK_KIND, on_failure=on_order_failed)
 def order(work):
     work.step("Asking the certificate authority", 10)
-    with acme.told():
-        client = acme.signed_in()
-        under_way, request = begun(work, client)
+    with acme.translate_errors():
+        client = acme.connect_client()
+        under_way, request = start_order(work, client)
         work.step("Showing the authority that the domains lead here", 30)
-        prove(work, client, under_way["authorizations"])
+        prove_domains(work, client, under_way["authorizations"])
         work.step("Waiting for the certificate", 80)
-        issued = signed(work, client, under_way, request)
-    orders.arrived(mine(work), issued)
+        issued = finalize(work, client, under_way, request)
+    orders.record_issued(lock_certificate(work), issued)
 
 
-def mine(work) -> Certificate:
+def lock_certificate(work) -> Certificate:
     """The row, locked. One that is gone, or that another order counts for, ends this one."""
-    row = orders.held_by(work.task)
+    row = orders.lock_certificate(work.task)
     if row is None:
         raise Cancelled
     return row
 
 
-def begun(work, client):
+def start_order(work, client):
     """The order under way with what is to be signed. Both are in the row when this returns."""
-    row = mine(work)
+    row = lock_certificate(work)
     if row.order is None:
-        key, domains = acme.new_key(), row.domains
+        key, domains = acme.generate_key(), row.domains
         session.commit()
-        made = acme.order(client, acme.request_for(domains, key))
-        row = mine(work)
+        made = acme.create_order(client, acme.build_csr(domains, key))
+        row = lock_certificate(work)
         row.order, row.order_key = made, key
-    found = row.order, acme.request_for(row.domains, row.order_key)
+    found = row.order, acme.build_csr(row.domains, row.order_key)
     session.commit()
     return found
 
 
-def prove(work, client, urls):
+def prove_domains(work, client, urls):
     """Returns when the authority believes that every domain leads here. Raises what it says against one."""
     for url in urls:
-        proof = acme.authorization(client, url)
+        proof = acme.fetch_authorization(client, url)
         if proof.status == messages.STATUS_PENDING:
-            found, token, answer = acme.challenge(client, proof)
-            orders.offer(mine(work), token, answer)
+            found, token, answer = acme.get_http_challenge(client, proof)
+            orders.add_challenge(lock_certificate(work), token, answer)
             session.commit()
-            acme.look_now(client, found)
-    until = time.monotonic() + LONGEST
-    while urls := [url for url in urls if awaited(client, url)]:
+            acme.answer_challenge(client, found)
+    until = time.monotonic() + ACME_ORDER_TIMEOUT_SECONDS
+    while urls := [url for url in urls if is_pending(client, url)]:
         if time.monotonic() > until:
-            raise acme.Refused(SILENT)
+            raise acme.Refused(ACME_TIMEOUT_MESSAGE)
         work.check()
-        time.sleep(PAUSE)
+        time.sleep(ACME_POLL_INTERVAL_SECONDS)
 
 
-def awaited(client, url):
+def is_pending(client, url):
     """Whether the authority is still looking at the domain."""
-    proof = acme.authorization(client, url)
-    if why := acme.refusal(proof):
+    proof = acme.fetch_authorization(client, url)
+    if why := acme.challenge_error(proof):
         raise acme.Refused(why)
     return proof.status == messages.STATUS_PENDING
 
 
-def signed(work, client, under_way, request):
-    until = time.monotonic() + LONGEST
+def finalize(work, client, under_way, request):
+    until = time.monotonic() + ACME_ORDER_TIMEOUT_SECONDS
     while time.monotonic() < until:
         # The library measures by the wall clock, without a zone.
-        issued = acme.issued(client, under_way, request, datetime.now() + timedelta(seconds=5))
+        issued = acme.wait_for_certificate(client, under_way, request, datetime.now() + timedelta(seconds=5))
         if issued:
             return issued
         work.check()
-    raise acme.Refused(SILENT)
+    raise acme.Refused(ACME_TIMEOUT_MESSAGE)
 
 
-def sweep():
+def renew_due():
     """What the schedule rings for: certificates whose time to be renewed has come."""
-    for row in session.scalars(orders.due().limit(AT_ONCE)).all():
+    for row in session.scalars(orders.select_due().limit(MAX_RENEWALS_PER_RUN)).all():
         with suppress(Conflict):  # somebody asks for it at this moment
-            orders.begin(row)
+            orders.start_order(row)
     session.commit()

@@ -12,35 +12,37 @@ from panel.core.errors import NotFound
 from panel.models import ConsoleSession
 from panel.services import consoles
 from panel.services.instances import state_reports
-from worker.engine.registry import task
+from worker.engine.registry import task_handler
 from worker.guest import ssh_keys
 from worker.nodes.base import AgentSilent, Missing, NodeError, Refused
-from worker.sync.node_sync import node_of
-from worker.tasks.instances import known
+from worker.sync.node_sync import connect_node
+from worker.tasks.instances import get_instance
 
 log = structlog.get_logger()
 
-ON_THE_WAY = timedelta(seconds=15)
+CONNECT_GRACE = timedelta(seconds=15)
 """How long after a session was spent its connection may not have reached the node yet."""
 
-NEGLECTED = timedelta(days=2)
+KEY_REMOVAL_MAX_AGE = timedelta(days=2)
 """After that long a key in a guest that does not answer is no longer looked for."""
 
 
-def open_screen(session_id):
+def open_vnc(session_id):
     """Makes the node's VNC server ask for a new password, and writes down where it listens. The bell may ring again
     when nobody seems to have heard it."""
     row = session.get(ConsoleSession, session_id)
     if row is None:
         return
-    [instance] = state_reports.fresh(row.instance_id)  # locked: two workers agree about the password of one machine
+    [instance] = state_reports.lock_instances(
+        row.instance_id
+    )  # locked: two workers agree about the password of one machine
     session.refresh(row)
     if row.port or row.problem:
         return session.rollback()
-    password = row.node_password = row.node_password or waiting(row) or secrets.token_urlsafe(6)[:8]
+    password = row.node_password = row.node_password or find_pending_password(row) or secrets.token_urlsafe(6)[:8]
     instance_id, mine = instance.id, update(ConsoleSession).where(ConsoleSession.id == session_id)
     try:
-        found = node_of(instance.hypervisor_id).console(instance_id, password)
+        found = connect_node(instance.hypervisor_id).console(instance_id, password)
     except NodeError as error:
         log.warning("screen_not_opened", instance=instance_id, detail=error.detail)
         session.execute(mine.where(ConsoleSession.port.is_(None)).values(problem=str(error)))
@@ -49,7 +51,7 @@ def open_screen(session_id):
     session.commit()
 
 
-def waiting(row):
+def find_pending_password(row):
     """The password that another session of the machine has yet to use: a screen knows one at a time."""
     now = clock.now()
     others = select(ConsoleSession.node_password).where(
@@ -62,23 +64,23 @@ def waiting(row):
         ConsoleSession.ended_at.is_(None),
         or_(
             ConsoleSession.spent_at.is_(None) & (ConsoleSession.expires_at > now),
-            ConsoleSession.spent_at > now - ON_THE_WAY,
+            ConsoleSession.spent_at > now - CONNECT_GRACE,
         ),
     )
     return session.scalar(others.order_by(ConsoleSession.id.desc()).limit(1))
 
 
-def unusable(row, error):
+def on_ssh_session_failed(row, error):
     """A shell without its key."""
     if found := session.get(ConsoleSession, row.arguments["console_session_id"]):
         consoles.close(found, error)
         found.private_key = None
 
 
-@task("instance_ssh_session", ended_badly=unusable)
+@task_handler("instance_ssh_session", on_failure=on_ssh_session_failed)
 def prepare_shell(work):
     """Puts the session's public key into the guest."""
-    instance = known(work)
+    instance = get_instance(work)
     row = session.get(ConsoleSession, work.task.arguments["console_session_id"])
     if row is None:
         raise NotFound("The session was closed meanwhile.")
@@ -99,24 +101,24 @@ def remove_key(session_id):
     if row is None or row.key_put_at is None or row.key_removed_at:
         return
     instance, public_key = row.instance, row.public_key
-    if instance.power != "on" and clock.now() - row.key_put_at < NEGLECTED:
+    if instance.power != "on" and clock.now() - row.key_put_at < KEY_REMOVAL_MAX_AGE:
         return session.rollback()
     try:
         if instance.power == "on":
-            ssh_keys.remove(node_of(instance.hypervisor_id), instance.id, public_key)
+            ssh_keys.remove(connect_node(instance.hypervisor_id), instance.id, public_key)
     except Missing:
         log.info("key_gone_with_machine", instance=instance.id)
     except NodeError as error:
         log.info("key_left_in_guest", instance=instance.id, detail=error.detail)
-        if clock.now() - row.key_put_at < NEGLECTED:
+        if clock.now() - row.key_put_at < KEY_REMOVAL_MAX_AGE:
             return session.rollback()
     row.key_removed_at = clock.now()
     session.commit()
 
 
-def tidy():
+def sweep_sessions():
     """Ends what died with its process, and takes out the keys of shells that ended or were never opened."""
-    consoles.settle()
+    consoles.sweep_lost()
     session.commit()
-    for session_id in consoles.left_keys():
+    for session_id in consoles.stale_keys():
         remove_key(session_id)

@@ -3,37 +3,37 @@
 from panel.core.db import session
 from panel.core.errors import NotFound
 from panel.models import Disk
-from worker.engine.registry import task
-from worker.tasks.instances import known
-from worker.tasks.machine_spec import disk_of
+from worker.engine.registry import task_handler
+from worker.tasks.instances import get_instance
+from worker.tasks.machine_spec import build_disk
 
 
-def asked(row):
+def find_disk(row):
     return session.get(Disk, row.arguments["disk_id"], populate_existing=True)
 
 
-def never_was(row, error):
-    if disk := asked(row):
+def on_add_failed(row, error):
+    if disk := find_disk(row):
         session.delete(disk)
 
 
-def stays_small(row, error):
-    if disk := asked(row):
+def on_resize_failed(row, error):
+    if disk := find_disk(row):
         disk.size = row.arguments["before"]
         if disk.is_primary:
             disk.instance.storage = disk.size
 
 
-def there(work):
-    disk = asked(work.task)
+def get_instance_disk(work):
+    disk = find_disk(work.task)
     if disk is None:
         raise NotFound("The disk was removed meanwhile.")
-    return known(work), disk, disk_of(disk)
+    return get_instance(work), disk, build_disk(disk)
 
 
-@task("disk_add", ended_badly=never_was)
+@task_handler("disk_add", on_failure=on_add_failed)
 def add(work):
-    instance, row, disk = there(work)
+    instance, row, disk = get_instance_disk(work)
     work.step("Creating the disk", 20)
     work.undo("delete_disk", disk.pool, disk.name)
     work.undo("detach_disk", instance.id, disk.pool, disk.name)
@@ -43,35 +43,35 @@ def add(work):
     row.attached = True
 
 
-@task("disk_resize", ended_badly=stays_small)
+@task_handler("disk_resize", on_failure=on_resize_failed)
 def resize(work):
-    instance, _, disk = there(work)
+    instance, _, disk = get_instance_disk(work)
     work.step("Growing the disk", 20)
     work.node.grow_disk(disk, instance.id)
 
 
-@task("disk_attach")
+@task_handler("disk_attach")
 def attach(work):
-    instance, row, disk = there(work)
+    instance, row, disk = get_instance_disk(work)
     work.step("Attaching the disk", 20)
     work.node.attach_disk(instance.id, disk)
     row.attached = True
 
 
-@task("disk_detach")
+@task_handler("disk_detach")
 def detach(work):
-    instance, row, disk = there(work)
+    instance, row, disk = get_instance_disk(work)
     work.step("Waiting for the guest to let the disk go", 20)
     work.node.detach_disk(instance.id, disk.pool, disk.name)
     row.attached = False
 
 
-@task("disk_delete")
+@task_handler("disk_delete")
 def delete(work):
     """A guest that does not let it go keeps it. From the deletion on there is no way back."""
-    if asked(work.task) is None:
+    if find_disk(work.task) is None:
         return
-    instance, row, disk = there(work)
+    instance, row, disk = get_instance_disk(work)
     work.step("Waiting for the guest to let the disk go", 20)
     if row.attached:
         work.node.detach_disk(instance.id, disk.pool, disk.name)

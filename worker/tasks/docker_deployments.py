@@ -14,56 +14,56 @@ from panel.core.errors import Conflict, NotFound
 from panel.models import DockerDeployment
 from panel.services import docker_apps
 from panel.services.docker_deployments import compose_file, refusals, state_reports
-from panel.services.docker_deployments.ports import published, refuse_taken
-from panel.services.instances.blockers import RESCUE
-from worker.engine.registry import task
+from panel.services.docker_deployments.ports import ensure_ports_free, list_published_ports
+from panel.services.instances.blockers import RESCUE_ACTIVE_MESSAGE
+from worker.engine.registry import task_handler
 from worker.engine.runner import Cancelled
 from worker.guest import background_job, docker
 from worker.nodes.base import AgentSilent, NodeError, Refused
 from worker.sync.docker_polling import (  # noqa: F401  (the schedule and requests ring for them)
     check_support,
-    look,
-    look_everywhere,
+    poll,
+    poll_all,
     read_logs,
 )
-from worker.tasks.instances import known
-from worker.tasks.spec_rescue import active
+from worker.tasks.instances import get_instance
+from worker.tasks.spec_rescue import is_in_rescue
 
-REMOVED = "The app was removed meanwhile."
+APP_REMOVED_MESSAGE = "The app was removed meanwhile."
 
 
-def inside(work):
+def get_instance_outside_rescue(work):
     """The instance, whose own system has to run for its guest to be worked in."""
-    instance = known(work)
-    if active(instance):
-        raise Conflict(RESCUE)
+    instance = get_instance(work)
+    if is_in_rescue(instance):
+        raise Conflict(RESCUE_ACTIVE_MESSAGE)
     return instance
 
 
-def there(work):
+def get_instance_and_deployment(work):
     """The instance and the app that this task is the latest work on."""
-    row = state_reports.held_by(work.task)
+    row = state_reports.lock_deployment_of(work.task)
     if row is None:
         session.rollback()
-        raise NotFound(REMOVED)
-    return inside(work), row
+        raise NotFound(APP_REMOVED_MESSAGE)
+    return get_instance_outside_rescue(work), row
 
 
-def not_installed(row, error):
-    state_reports.not_installed(row, error)
+def on_install_failed(row, error):
+    state_reports.record_install_failure(row, error)
 
 
-def not_deployed(row, error):
-    if deployment := state_reports.held_by(row):
-        state_reports.failed(deployment, error)
+def on_deploy_failed(row, error):
+    if deployment := state_reports.lock_deployment_of(row):
+        state_reports.record_failure(deployment, error)
 
 
-def not_removed(row, error):
-    state_reports.not_removed(row)
+def on_remove_failed(row, error):
+    state_reports.remember_not_removed(row)
 
 
 @contextmanager
-def in_the_guest(work, instance_id):
+def stop_job_on_cancel(work, instance_id):
     """Around what runs in the guest by itself: when the task is cancelled it is stopped there, too."""
     try:
         yield
@@ -73,35 +73,35 @@ def in_the_guest(work, instance_id):
         raise
 
 
-@task("docker_install", ended_badly=not_installed, after=refusals.KINDS)
+@task_handler("docker_install", on_failure=on_install_failed, conflicts_with=refusals.DOCKER_TASK_KINDS)
 def install(work):
-    instance = inside(work)
+    instance = get_instance_outside_rescue(work)
     work.step("Installing Docker", 10)
-    with in_the_guest(work, instance.id):
+    with stop_job_on_cancel(work, instance.id):
         docker.install(work.node, instance.id, work.task.id, work.check)
-    state_reports.installed(work.task)
+    state_reports.record_installed(work.task)
 
 
-@task("docker_deploy", ended_badly=not_deployed, after=refusals.KINDS)
+@task_handler("docker_deploy", on_failure=on_deploy_failed, conflicts_with=refusals.DOCKER_TASK_KINDS)
 def deploy(work):
-    instance, row = there(work)
+    instance, row = get_instance_and_deployment(work)
     row.status = "deploying"
     environment = json.loads(row.environment)
     work.step(f"Preparing {row.app_name:.100}", 5)
-    compose = composed(work, row.id, environment)
+    compose = prepare_compose(work, row.id, environment)
     work.step("Fetching the images and starting the containers", 20)
-    with in_the_guest(work, instance.id):
+    with stop_job_on_cancel(work, instance.id):
         docker.up(work.node, instance.id, work.task.id, row.project_name, compose, environment, work.check)
     work.step("Looking at the containers", 90)
-    found = docker.Condition("running", "")
+    found = docker.AppStatus("running", "")
     with suppress(AgentSilent, Refused):  # they were started: somebody looks at them again soon
         found = docker.status(work.node, instance.id, row.project_name)
-    instance, row = there(work)
+    instance, row = get_instance_and_deployment(work)
     row.compose = None
-    state_reports.state(row, found.status, found.sentence)
+    state_reports.record_state(row, found.status, found.sentence)
 
 
-def composed(work, deployment_id, environment):
+def prepare_compose(work, deployment_id, environment):
     """The compose file, with the ports that were asked for. One that was fetched already by a worker that died is not
     fetched again: what runs in the guest since then was made from it."""
     row = session.get(DockerDeployment, deployment_id)
@@ -111,49 +111,49 @@ def composed(work, deployment_id, environment):
         url, mappings = row.compose_url, row.port_mappings
         session.commit()
         work.step("Fetching the compose file", 10)
-        compose = docker_apps.remapped(compose_file.fetched(url), mappings)
+        compose = docker_apps.remap_ports(compose_file.fetch_text(url), mappings)
     else:
         compose, _ = docker_apps.compose(docker_apps.get(row.app_slug), environment, row.port_mappings)
-    instance, row = there(work)
-    ports = published(compose)
-    refuse_taken(instance, ports, but=row.id)
+    instance, row = get_instance_and_deployment(work)
+    ports = list_published_ports(compose)
+    ensure_ports_free(instance, ports, exclude_id=row.id)
     row.compose, row.ports = compose, ports
     session.commit()
     return compose
 
 
-WORDS = {"start": "Starting {}", "stop": "Stopping {}", "restart": "Restarting {}"}
+CONTROL_STAGES = {"start": "Starting {}", "stop": "Stopping {}", "restart": "Restarting {}"}
 
 
-@task("docker_control", after=refusals.KINDS)
+@task_handler("docker_control", conflicts_with=refusals.DOCKER_TASK_KINDS)
 def control(work):
-    instance, row = there(work)
+    instance, row = get_instance_and_deployment(work)
     action, project = work.task.arguments["action"], row.project_name
-    work.step(WORDS[action].format(f"{row.app_name:.100}"), 20)
+    work.step(CONTROL_STAGES[action].format(f"{row.app_name:.100}"), 20)
     try:
         docker.control(work.node, instance.id, project, action, name=work.task.id, check=work.check)
         found = docker.status(work.node, instance.id, project)
     except Refused as refused:
-        state_reports.state(there(work)[1], "error", str(refused))
+        state_reports.record_state(get_instance_and_deployment(work)[1], "error", str(refused))
         session.commit()
         raise
-    state_reports.state(there(work)[1], found.status, found.sentence)
+    state_reports.record_state(get_instance_and_deployment(work)[1], found.status, found.sentence)
 
 
-@task("docker_probe", after=refusals.KINDS)
+@task_handler("docker_probe", conflicts_with=refusals.DOCKER_TASK_KINDS)
 def probe(work):
-    instance = inside(work)
+    instance = get_instance_outside_rescue(work)
     row = session.scalar(select(DockerDeployment).filter_by(id=work.task.arguments["deployment_id"]))
     if row is None:
-        raise NotFound(REMOVED)
+        raise NotFound(APP_REMOVED_MESSAGE)
     work.step(f"Looking at {row.app_name:.100}", 20)
     found = docker.status(work.node, instance.id, row.project_name)
-    if row := state_reports.held(row.id):
-        state_reports.state(row, found.status, found.sentence)
+    if row := state_reports.lock_deployment(row.id):
+        state_reports.record_state(row, found.status, found.sentence)
 
 
-@task("docker_remove", ended_badly=not_removed, after=refusals.KINDS)
+@task_handler("docker_remove", on_failure=on_remove_failed, conflicts_with=refusals.DOCKER_TASK_KINDS)
 def remove(work):
-    instance = inside(work)
+    instance = get_instance_outside_rescue(work)
     work.step("Removing the containers", 20)
     docker.remove(work.node, instance.id, work.task.arguments["project_name"], name=work.task.id, check=work.check)

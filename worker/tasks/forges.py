@@ -7,79 +7,79 @@ from panel.core.errors import NotFound
 from panel.models import Forge
 from panel.services import forges
 from panel.services.docker_deployments import state_reports as docker_deployments
-from worker.engine.registry import task
-from worker.tasks.instances import known, turned
-from worker.tasks.machine_spec import disk_of, machine
+from worker.engine.registry import task_handler
+from worker.tasks.instances import get_instance, record_power_after_call
+from worker.tasks.machine_spec import build_disk, build_spec
 
-POINT_OF_NO_RETURN = 80
+DISCARD_POINT_OF_NO_RETURN_PERCENT = 80
 """Percent of a discard after which the overlays are gone."""
 
 
-def failed(row, error):
-    settle(row, "failed", error)
+def on_enable_failed(row, error):
+    record_failure(row, "failed", error)
 
 
-def stays_active(row, error):
+def on_commit_failed(row, error):
     """Nothing is lost: it can be tried again."""
-    settle(row, "active", error)
+    record_failure(row, "active", error)
 
 
-def stays_active_or_is_discarded(row, error):
-    settle(row, "discarded" if row.progress >= POINT_OF_NO_RETURN else "active", error)
+def on_discard_failed(row, error):
+    record_failure(row, "discarded" if row.progress >= DISCARD_POINT_OF_NO_RETURN_PERCENT else "active", error)
 
 
-def settle(row, status, error):
+def record_failure(row, status, error):
     forge = session.get(Forge, row.arguments["forge_id"], populate_existing=True)
     if forge is not None:
-        forges.settled(forge, status, error)
+        forges.record_outcome(forge, status, error)
 
 
-@task("forge_enable", ended_badly=failed)
+@task_handler("forge_enable", on_failure=on_enable_failed)
 def enable(work):
-    instance, forge, disks = covered(work)
+    instance, forge, disks = get_session(work)
     for disk in disks:
         work.undo("merge_overlay", instance.id, disk.pool, disk.name)
     work.step("Laying overlays over the disks", 20)
-    work.node.lay_overlays(instance.id, disks)
-    forges.settled(forge, "active")
+    work.node.create_overlays(instance.id, disks)
+    forges.record_outcome(forge, "active")
 
 
-@task("forge_commit", ended_badly=stays_active)
+@task_handler("forge_commit", on_failure=on_commit_failed)
 def commit(work):
-    instance, forge, disks = covered(work)
+    instance, forge, disks = get_session(work)
     forge.merging = True
     for number, disk in enumerate(disks):
         work.step(f"Writing the changes into {disk.name}", 10 + 80 * number // len(disks))
-        work.node.merge_overlay(instance.id, disk.pool, disk.name, work.moved)
-    forges.settled(forge, "committed")
+        work.node.merge_overlay(instance.id, disk.pool, disk.name, work.report_progress)
+    forges.record_outcome(forge, "committed")
 
 
-@task("forge_discard", ended_badly=stays_active_or_is_discarded)
+@task_handler("forge_discard", on_failure=on_discard_failed)
 def discard(work):
     """Each step may be taken again: what is off, dropped or on already stays so."""
-    instance, forge, disks = covered(work)
+    instance, forge, disks = get_session(work)
     work.step("Powering off", 10)
     asked = clock.now()
     work.node.power_off(instance.id)
-    turned(work, "off", asked)
+    record_power_after_call(work, "off", asked)
     work.step("Dropping the changes", 40)
     for disk in disks:
         work.node.drop_overlay(instance.id, disk.pool, disk.name)
-    work.step("Starting", POINT_OF_NO_RETURN)
-    instance = known(work)
+    work.step("Starting", DISCARD_POINT_OF_NO_RETURN_PERCENT)
+    instance = get_instance(work)
     if not instance.suspended_reason:
-        work.node.define(machine(instance))
+        work.node.define(build_spec(instance))
         asked = clock.now()
         work.node.start(instance.id)
-        turned(work, "on", asked)
-    forges.settled(forge, "discarded")
-    docker_deployments.look_anew(instance)
+        record_power_after_call(work, "on", asked)
+    forges.record_outcome(forge, "discarded")
+    docker_deployments.invalidate(instance)
 
 
-def covered(work):
+def get_session(work):
     """The instance, the session, and its disks that are still there."""
-    instance = known(work)
+    instance = get_instance(work)
     forge = session.get(Forge, work.task.arguments["forge_id"], populate_existing=True)
     if forge is None:
         raise NotFound("The session was forgotten meanwhile.")
-    return instance, forge, [disk_of(disk) for disk in instance.disks if disk.id in forge.disk_ids]
+    return instance, forge, [build_disk(disk) for disk in instance.disks if disk.id in forge.disk_ids]

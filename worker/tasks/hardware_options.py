@@ -1,16 +1,16 @@
 """Bringing changed settings of a machine to its node."""
 
-from worker.engine.registry import task
-from worker.tasks.instances import known
-from worker.tasks.machine_spec import machine
+from worker.engine.registry import task_handler
+from worker.tasks.instances import get_instance
+from worker.tasks.machine_spec import build_spec
 
-BUILDING = ("instance_deploy", "instance_start", "instance_restart")
+BUILDING_TASKS = ("instance_deploy", "instance_start", "instance_restart")
 
 
-@task("instance_configure", after=BUILDING)
+@task_handler("instance_configure", conflicts_with=BUILDING_TASKS)
 def configure(work):
     """Defines the machine anew, as its row is now. A guest that runs goes on with what it has until its next start."""
-    instance = known(work)
+    instance = get_instance(work)
     if instance.deployed:
         work.step("Changing the definition", 50)
-        work.node.define(machine(instance))
+        work.node.define(build_spec(instance))

@@ -9,21 +9,21 @@ from panel.core.db import session
 from panel.core.errors import NotFound
 from panel.models import Image
 from panel.services.media import image_files
-from worker.engine.registry import task
+from worker.engine.registry import task_handler
 from worker.nodes.base import Power, Refused
 from worker.sync import node_sync
-from worker.tasks.instances import POWER, SUSPENSION, known
-from worker.tasks.machine_spec import disk_of
-from worker.tasks.media_downloads import written
+from worker.tasks.instances import POWER_TASKS, SUSPENSION_TASKS, get_instance
+from worker.tasks.machine_spec import build_disk
+from worker.tasks.media_downloads import temporary_file
 
 
-def not_captured(row, error):
+def on_capture_failed(row, error):
     image = session.get(Image, row.arguments["image_id"])
     if image and image.status == "creating":
         image.status = "error"
 
 
-class Hashing:
+class HashingWriter:
     """A file that knows the checksum of what was written to it."""
 
     def __init__(self, file):
@@ -35,25 +35,25 @@ class Hashing:
         self.size += len(portion)
 
 
-@task("image_capture", ended_badly=not_captured, after=(*POWER, *SUSPENSION))
+@task_handler("image_capture", on_failure=on_capture_failed, conflicts_with=(*POWER_TASKS, *SUSPENSION_TASKS))
 def capture(work):
     """The node copies the disk, with all that it is based on, into one file; that comes to the panel's folder."""
-    instance = known(work)
-    disk = disk_of(instance.disks[0])
+    instance = get_instance(work)
+    disk = build_disk(instance.disks[0])
     copy = replace(disk, name=f"capture-{work.task.id}.qcow2")
-    wanted(work)
-    overlaid = put_aside(work, instance, disk)
+    get_image(work)
+    overlaid = overlay_if_running(work, instance, disk)
     work.step("Copying the disk", 10)
     work.undo("delete_disk", copy.pool, copy.name)
-    work.node.copy_disk(disk, copy, work.moved)
+    work.node.copy_disk(disk, copy, work.report_progress)
     if overlaid:
         work.step("Writing later changes into the disk", 40)
         work.node.merge_overlay(instance.id, disk.pool, disk.name)
     work.step("Storing the image", 50)
-    store(work, copy)
+    store_image(work, copy)
 
 
-def put_aside(work, instance, disk):
+def overlay_if_running(work, instance, disk):
     """Lets a machine that runs write into an overlay of the disk, which then is as it was at one moment: with the file
     systems frozen for that moment if the guest agent answers, else as after a power failure. Returns whether it did. A
     machine that is off, or turns off meanwhile, needs none: it is not started during the task."""
@@ -63,7 +63,7 @@ def put_aside(work, instance, disk):
     work.undo("thaw_guest", instance.id)
     work.step("Holding the disk", 5)
     try:
-        work.node.lay_overlays(instance.id, [disk])
+        work.node.create_overlays(instance.id, [disk])
     except Refused:
         if work.node.power(instance.id) is not Power.off:
             raise
@@ -71,31 +71,31 @@ def put_aside(work, instance, disk):
     return True
 
 
-def store(work, copy):
+def store_image(work, copy):
     """Brings the copy into the panel's folder, as the image's file."""
     folder = node_sync.data_dir / "images"
     folder.mkdir(parents=True, exist_ok=True)
-    with written(folder) as (path, file):
-        target = Hashing(file)
-        work.node.read_disk(copy, target, work.moved)
+    with temporary_file(folder) as (path, file):
+        target = HashingWriter(file)
+        work.node.read_disk(copy, target, work.report_progress)
         file.close()
-        virtual_size, sha256 = image_files.facts(path), target.hash.hexdigest()
+        virtual_size, sha256 = image_files.read_virtual_size(path), target.hash.hexdigest()
         work.step("Removing the copy", 90)
         work.node.delete_disk(copy.pool, copy.name)
-        image = wanted(work)
-        image_files.arrived(image, sha256, virtual_size)
+        image = get_image(work)
+        image_files.mark_complete(image, sha256, virtual_size)
         image.size = target.size
         os.replace(path, folder / image.filename)
 
 
-def wanted(work):
+def get_image(work):
     image = session.get(Image, work.task.arguments["image_id"], populate_existing=True)
     if image is None:
         raise NotFound("The image was removed meanwhile.")
     return image
 
 
-@task("image_delete")
+@task_handler("image_delete")
 def delete(work):
     """Removes a copy from a node, unless disks are based on it, or the file from the panel's folder."""
     found = work.task.arguments

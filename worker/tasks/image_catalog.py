@@ -5,11 +5,11 @@ import structlog
 from panel.core.db import session
 from panel.core.errors import Problem
 from panel.services import image_catalog, settings
-from panel.services.media.remote_file import Source
+from panel.services.media.remote_file import RemoteFile
 
 log = structlog.get_logger()
 
-LARGEST = 8 * 1024**2
+MAX_CATALOG_BYTES = 8 * 1024**2
 
 
 def refresh():
@@ -18,15 +18,15 @@ def refresh():
     url = settings.get().image_catalog_url
     session.commit()
     try:
-        image_catalog.replace(read(url) if url else "[]")
+        image_catalog.replace(fetch_catalog(url) if url else "[]")
     except Problem as error:
         session.rollback()
         return log.warning("catalog_not_read", error=error.message)
     session.commit()
 
 
-def read(url):
-    with Source(url, most=LARGEST) as source:
+def fetch_catalog(url):
+    with RemoteFile(url, max_bytes=MAX_CATALOG_BYTES) as source:
         found = bytearray()
         while portion := source.read(2**20):
             found += portion

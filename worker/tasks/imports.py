@@ -6,32 +6,32 @@ from panel.core import clock
 from panel.core.db import session
 from panel.services import imports
 from panel.services.instances import state_reports
-from worker.engine.registry import task
+from worker.engine.registry import task_handler
 from worker.nodes.base import GiB, Missing, NodeError, Refused
 from worker.sync import node_sync
-from worker.tasks.machine_spec import machine
+from worker.tasks.machine_spec import build_spec
 
 
-def described(node, strangers, earlier):
+def iter_described(node, strangers, earlier):
     """What each of the strangers is. A guest that is off tells no addresses: those that it told last are kept."""
-    answering = node.agents_answering([each["id"] for each in strangers]) if strangers else {}
+    answering = node.ping_agents([each["id"] for each in strangers]) if strangers else {}
     for stranger in strangers:
         with suppress(Missing):
             found = node.describe(stranger["id"])
-            told = addresses(node, found.id) if answering.get(found.id) else None
+            told = find_addresses(node, found.id) if answering.get(found.id) else None
             if told is None:
                 told = {nic["mac"]: nic["addresses"] for nic in earlier.get(found.id, {}).get("nics", ())}
-            yield plain(found, told)
+            yield to_dict(found, told)
 
 
-def addresses(node, machine_id):
+def find_addresses(node, machine_id):
     try:
         return node.agent_addresses(machine_id)
     except NodeError:  # it hangs, or the machine was turned off meanwhile
         return None
 
 
-def plain(found, told):
+def to_dict(found, told):
     """The machine as it lies in a task and is checked by services."""
     return {
         "id": found.id,
@@ -58,8 +58,8 @@ def plain(found, told):
     }
 
 
-@task(imports.ADOPT)
-def adopt(work):
+@task_handler(imports.IMPORT_TASK_KIND)
+def import_machine(work):
     """The rows are made twice: first to see whether they can be and what they define, then, after the node has the
     machine as they say, to stay. Whatever fails in between, the node gives the machine back as it was."""
     chosen, hypervisor_id = work.task.arguments, work.task.resource_id
@@ -67,23 +67,23 @@ def adopt(work):
     found = work.node.describe(chosen["machine_id"])
     if found.name != chosen["machine_name"]:
         raise Refused("The machine has another name by now. Look at the hypervisor again.", f"it is {found.name}")
-    known = plain(found, {})
-    wanted = planned(hypervisor_id, known, chosen)
+    known = to_dict(found, {})
+    wanted = plan_spec(hypervisor_id, known, chosen)
     work.undo("give_back", found.id)
     work.step("Defining the machine", 50)
     work.node.adopt(wanted)
     work.step("Making its rows", 90)
-    row = node_sync.locked(hypervisor_id)
-    instance = imports.make(hypervisor_id, known, chosen)
+    row = node_sync.lock_hypervisor(hypervisor_id)
+    instance = imports.create_instance(hypervisor_id, known, chosen)
     row.strangers = [stranger for stranger in row.strangers if stranger["id"] != found.id]
-    state_reports.power(instance, "off", at=clock.now(), actor=work.task.actor)
-    imports.begun(instance, actor=work.task.actor)
+    state_reports.report_power(instance, "off", at=clock.now(), actor=work.task.actor)
+    imports.on_imported(instance, actor=work.task.actor)
 
 
-def planned(hypervisor_id, known, chosen):
+def plan_spec(hypervisor_id, known, chosen):
     """The definition that the rows will stand for. Nothing of them stays."""
     with session.begin_nested() as trial:
-        definition = machine(imports.make(hypervisor_id, known, chosen))
+        definition = build_spec(imports.create_instance(hypervisor_id, known, chosen))
         trial.rollback()
     session.expire_all()
     return definition

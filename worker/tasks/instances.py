@@ -6,60 +6,60 @@ from contextlib import suppress
 from sqlalchemy import select
 
 from panel.core import clock
-from panel.core.db import reading, session
+from panel.core.db import begin_read_only, session
 from panel.core.errors import Conflict, NotFound
 from panel.models import Image, ImageCopy, Instance
 from panel.services import instances, usage
 from panel.services.instances import state_reports
-from worker.engine.registry import Together, task
-from worker.engine.runner import WAIT
+from worker.engine.registry import BatchHandler, task_handler
+from worker.engine.runner import TASK_WAIT_INTERVAL_SECONDS
 from worker.nodes import base
 from worker.nodes.base import Missing, NodeError, Power, Refused
 from worker.tasks import cloud_init, firewall, user_scripts
-from worker.tasks.machine_spec import disk_of, machine, on_node, plain_machine, seed_name
-from worker.tasks.spec_rescue import leave, named
+from worker.tasks.machine_spec import base_spec, build_disk, build_spec, node_image, seed_name
+from worker.tasks.spec_rescue import disable_rescue, rescue_disk_names
 
-SHUTDOWN_PATIENCE = 120
+SHUTDOWN_TIMEOUT_SECONDS = 120
 """Seconds that a guest may take to turn itself off."""
-REMINDED_AFTER = 15
+SHUTDOWN_REMINDER_SECONDS = 15
 """Seconds until it is asked again: a guest that was still starting did not hear it."""
 
 
-def failed(row, error):
-    for instance in state_reports.fresh(row.resource_id):
-        state_reports.failed(instance, error)
+def on_deploy_failed(row, error):
+    for instance in state_reports.lock_instances(row.resource_id):
+        state_reports.record_failure(instance, error)
 
 
-@task("instance_deploy", ended_badly=failed)
+@task_handler("instance_deploy", on_failure=on_deploy_failed)
 def deploy(work):
     """Makes the machine: image on the node, disk from it, seed, definition, power."""
-    instance = known(work)
+    instance = get_instance(work)
     work.step("Preparing", 2)
-    image, scripts = image_of(work), user_scripts.of(work)
-    disk = disk_of(instance.disks[0])
+    image, scripts = get_image(work), user_scripts.get_scripts(work)
+    disk = build_disk(instance.disks[0])
     ensure_image(work, image, instance.disks[0].on)
 
     work.step("Creating the disk", 50)
     work.undo("delete_disk", disk.pool, disk.name)
-    work.node.create_disk(disk, on_node(image))
+    work.node.create_disk(disk, node_image(image))
 
     work.step("Writing the first-boot configuration", 70)
-    seed = cloud_init.seed(instance, work.task.arguments, work.task.secret, work.task.id, scripts, image)
+    seed = cloud_init.build_seed(instance, work.task.arguments, work.task.secret, work.task.id, scripts, image)
     work.undo("delete_disk", disk.pool, seed_name(instance))
-    medium = work.node.write_seed(disk.pool, seed_name(instance), seed)
+    medium = work.node.create_seed(disk.pool, seed_name(instance), seed)
 
     work.step("Defining the machine", 80)
     work.undo("delete", instance.id)
-    work.node.define(machine(instance, medium))
+    work.node.define(build_spec(instance, medium))
 
     work.step("Starting", 90)
     asked = clock.now()
     work.node.start(instance.id)
-    turned(work, "on", asked)
-    state_reports.deployed(instance, actor=work.task.actor)
+    record_power_after_call(work, "on", asked)
+    state_reports.on_deployed(instance, actor=work.task.actor)
 
 
-def image_of(work):
+def get_image(work):
     image = session.get(Image, work.task.arguments["image_id"])
     if image is None:
         raise NotFound("The image was removed meanwhile. Choose another one.")
@@ -68,19 +68,19 @@ def image_of(work):
 
 def ensure_image(work, image, storage):
     """The first machine of an image on a node waits for its copy; the others find it there."""
-    wanted = storage.name, on_node(image)
+    wanted = storage.name, node_image(image)
     if not work.node.has_image(*wanted):
-        work.step_alone(f"Copying the image {image.label:.100}", 10)
-        work.node.put_image(*wanted, work.moved)
+        work.step_exclusive(f"Copying the image {image.label:.100}", 10)
+        work.node.put_image(*wanted, work.report_progress)
         session.merge(ImageCopy(image_id=image.id, storage_id=storage.id))
 
 
-def turned(work, power, asked):
+def record_power_after_call(work, power, asked):
     """Record the power that a call to the node brought about; `asked` is the time just before the call."""
-    all_turned(power, {work: asked})
+    record_power_after_calls(power, {work: asked})
 
 
-def all_turned(power, asked):
+def record_power_after_calls(power, asked):
     """Record the power that finished calls brought about; `asked` maps each work to the time just before its call.
 
     A report that began before its call finished may describe the machine as it was before, so the finished call is
@@ -88,7 +88,7 @@ def all_turned(power, asked):
     """
     works, finished_at = {work.task.resource_id: work for work in asked}, clock.now()
     contradicted = []
-    for instance in state_reports.fresh(*works):
+    for instance in state_reports.lock_instances(*works):
         work = works[instance.id]
         reported = instance.power_at and asked[work] <= instance.power_at <= finished_at
         if reported and instance.power != power:
@@ -103,75 +103,82 @@ def all_turned(power, asked):
 def observe_power(work):
     """Ask the node for the machine's power, record it and return it."""
     asked_at, power = clock.now(), work.node.power(work.task.resource_id)
-    for instance in state_reports.fresh(work.task.resource_id):
+    for instance in state_reports.lock_instances(work.task.resource_id):
         record_power(work, instance, power, asked_at)
     return power
 
 
 def record_power(work, instance, power, at):
     """Write the power into a row that is locked. A paused machine counts as on."""
-    state_reports.power(instance, "off" if power is Power.off else "on", at=at, actor=work.task.actor)
+    state_reports.report_power(instance, "off" if power is Power.off else "on", at=at, actor=work.task.actor)
     if power is Power.on:
         instance.last_error, instance.frozen = None, False
 
 
-POWER = ("instance_start", "instance_stop", "instance_shutdown", "instance_poweroff", "instance_restart")
-SUSPENSION = ("instance_suspend", "instance_unsuspend")
+POWER_TASKS = ("instance_start", "instance_stop", "instance_shutdown", "instance_poweroff", "instance_restart")
+SUSPENSION_TASKS = ("instance_suspend", "instance_unsuspend")
 
 
-def start_together(works, until):
+def start_batch(works, until):
     """Starts those that are plain: what their rows say is all there is to know about them."""
-    reading()
-    plain = instances.plain_among([work.task.resource_id for work in works])
+    begin_read_only()
+    plain = instances.simple_instances([work.task.resource_id for work in works])
     asked = {}
     with suppress(NodeError):
         for work in works:
             instance = plain.get(work.task.resource_id)
             if instance and not instance.frozen and time.monotonic() < until:
-                work.node.define(plain_machine(instance, firewall.cards_with(None, instance)))
+                work.node.define(base_spec(instance, firewall.build_nics_with(None, instance)))
                 begun = clock.now()
                 work.node.start(instance.id)
                 asked[work] = begun
-    all_turned("on", asked)
+    record_power_after_calls("on", asked)
     return list(asked)
 
 
-@task(
+@task_handler(
     "instance_start",
-    after=("instance_stop", "instance_shutdown", "instance_poweroff", "iso_mount", "image_capture", *SUSPENSION),
-    together=Together("Starting", start_together),
+    conflicts_with=(
+        "instance_stop",
+        "instance_shutdown",
+        "instance_poweroff",
+        "iso_mount",
+        "image_capture",
+        *SUSPENSION_TASKS,
+    ),
+    batch=BatchHandler("Starting", start_batch),
 )
 def start(work):
     work.step("Starting", 20)
-    reading()
-    instance = known(work)
+    begin_read_only()
+    instance = get_instance(work)
     if instance.suspended_reason:
         raise Conflict("The instance was suspended meanwhile.")
     if instance.frozen:
-        return go_on(work)
-    start_as_it_is(work, instance)
+        return resume_paused(work)
+    define_and_start(work, instance)
 
 
-def turn_on(work, instance):
+def power_on(work, instance):
     work.step("Starting", 20)
-    start_as_it_is(work, instance)
+    define_and_start(work, instance)
 
 
-def go_on(work):
+def resume_paused(work):
     """Wakes a guest that its hypervisor had paused. It stops again at once when there is no room yet."""
     asked = clock.now()
     work.node.resume(work.task.resource_id)
-    turned(work, "on", asked)
+    record_power_after_call(work, "on", asked)
 
 
-def start_as_it_is(work, instance):
-    work.node.define(machine(instance))
+def define_and_start(work, instance):
+    work.node.define(build_spec(instance))
     asked = clock.now()
     work.node.start(instance.id)
-    turned(work, "on", asked)
+    record_power_after_call(work, "on", asked)
 
 
-@task("instance_poweroff")
+@task_handler("instance_poweroff")
 def poweroff(work):
     power_off(work, "Powering off", 20)
 
@@ -180,26 +187,26 @@ def power_off(work, stage, progress):
     work.step(stage, progress)
     asked = clock.now()
     work.node.power_off(work.task.resource_id)
-    turned(work, "off", asked)
+    record_power_after_call(work, "off", asked)
 
 
-@task("instance_shutdown")
+@task_handler("instance_shutdown")
 def shutdown(work):
     """Asks the guest, and says so when it ignores that."""
-    if not ask_to_stop(work):
+    if not request_shutdown(work):
         if work.node.power(work.task.resource_id) is Power.paused:
             raise NodeError("The hypervisor has paused the guest, so it cannot turn itself off. Power it off instead.")
-        raise NodeError(f"The guest did not turn itself off within {SHUTDOWN_PATIENCE} s. Power it off instead.")
+        raise NodeError(f"The guest did not turn itself off within {SHUTDOWN_TIMEOUT_SECONDS} s. Power it off instead.")
 
 
-@task("instance_stop")
+@task_handler("instance_stop")
 def stop(work):
     """Asks the guest, and pulls the plug when it does not obey."""
-    if not ask_to_stop(work):
+    if not request_shutdown(work):
         power_off(work, "The guest does not obey: powering off", 90)
 
 
-def ask_to_stop(work):
+def request_shutdown(work):
     """Says whether the guest turned itself off. That is written in its row when the node tells of it; now and then the
     node is asked, too, because events can be lost. One that the hypervisor has paused cannot."""
     work.step("Asking the guest to shut down", 20)
@@ -212,90 +219,92 @@ def ask_to_stop(work):
         raise
     work.step("Waiting for the guest", 50)
     begun = look_at = time.monotonic()
-    remind_at = begun + REMINDED_AFTER
-    while (waited := time.monotonic() - begun) < SHUTDOWN_PATIENCE:
-        if seen_off(work, asked):
+    remind_at = begun + SHUTDOWN_REMINDER_SECONDS
+    while (waited := time.monotonic() - begun) < SHUTDOWN_TIMEOUT_SECONDS:
+        if was_reported_off(work, asked):
             return True
         if time.monotonic() >= look_at:
             look_at += max(1, waited)
             if observe_power(work) is Power.off:
                 return True
         if time.monotonic() >= remind_at:
-            remind_at += REMINDED_AFTER
+            remind_at += SHUTDOWN_REMINDER_SECONDS
             with suppress(NodeError):
                 work.node.shutdown(work.task.resource_id)
         work.check()
-        time.sleep(WAIT)
+        time.sleep(TASK_WAIT_INTERVAL_SECONDS)
     return False
 
 
-def seen_off(work, since):
+def was_reported_off(work, since):
     off = select(Instance.id).where(Instance.id == work.task.resource_id, Instance.power == "off")
     return session.scalar(off.where(Instance.power_at >= since)) is not None
 
 
-@task("instance_suspend", after=(*POWER, *SUSPENSION))
+@task_handler("instance_suspend", conflicts_with=(*POWER_TASKS, *SUSPENSION_TASKS))
 def suspend(work):
     """Whatever was asked for meanwhile, the row says how it is to be: a suspended machine is off."""
-    instance = known(work)
-    if instance.suspended_reason and instance.deployed and not ask_to_stop(work):
+    instance = get_instance(work)
+    if instance.suspended_reason and instance.deployed and not request_shutdown(work):
         power_off(work, "The guest does not obey: powering off", 90)
     if instance.suspended_reason:
-        leave(work, instance)
+        disable_rescue(work, instance)
 
 
-@task("instance_unsuspend", after=(*POWER, "image_capture", *SUSPENSION))
+@task_handler("instance_unsuspend", conflicts_with=(*POWER_TASKS, "image_capture", *SUSPENSION_TASKS))
 def unsuspend(work):
     """Gives back the power that the machine had when it was suspended."""
-    instance = known(work)
+    instance = get_instance(work)
     if not instance.suspended_reason and instance.deployed and work.task.arguments["power"] == "on":
-        turn_on(work, instance)
+        power_on(work, instance)
 
 
-@task("instance_restart", after=("instance_start", "instance_stop", "instance_shutdown", "instance_poweroff"))
+@task_handler(
+    "instance_restart", conflicts_with=("instance_start", "instance_stop", "instance_shutdown", "instance_poweroff")
+)
 def restart(work):
     """Asks the guest to restart. That cannot be done again without being noticed, so a cut-off attempt is not."""
-    instance = known(work)
+    instance = get_instance(work)
     if instance.pending_ram is not None or instance.topology_pending:
-        return start_anew(work)
+        return cold_restart(work)
     if work.task.progress:
         raise NodeError("The worker was lost meanwhile, so it is not known whether the guest restarted.")
     work.step("Restarting", 30)
     work.node.restart(work.task.resource_id)
 
 
-def start_anew(work):
+def cold_restart(work):
     """A restart that brings what waits for it: only a machine that is powered on anew has other processors."""
-    if not ask_to_stop(work):
+    if not request_shutdown(work):
         power_off(work, "The guest does not obey: powering off", 80)
-    turn_on(work, known(work))
+    power_on(work, get_instance(work))
 
 
-def still_there(row, error):
+def on_destroy_failed(row, error):
     """It was not destroyed, so it costs what it did."""
-    usage.resume(row.resource_id)
+    usage.resume_metering(row.resource_id)
 
 
-@task("instance_destroy", ended_badly=still_there)
+@task_handler("instance_destroy", on_failure=on_destroy_failed)
 def destroy(work):
     """Removes the machine and its disks from the node, then its row. A node without the machine is as good."""
-    instance = instances.by_id(work.task.resource_id)
+    instance = instances.find_by_id(work.task.resource_id)
     if instance is None:
         return
     disks = [(disk.on.name, disk.name) for disk in instance.disks]
-    overlays = [(pool, base.overlay_of(name)) for pool, name in disks] if instance.forges else []
+    overlays = [(pool, base.overlay_name(name)) for pool, name in disks] if instance.forges else []
     work.step("Removing the machine", 20)
     work.node.delete(instance.id)
     work.step("Removing its disks", 60)
-    for pool, name in (*overlays, *disks, (disks[0][0], seed_name(instance)), *named(instance)):
+    for pool, name in (*overlays, *disks, (disks[0][0], seed_name(instance)), *rescue_disk_names(instance)):
         with suppress(Missing):  # a node that was installed anew does not even have the pool
             work.node.delete_disk(pool, name)
     work.step("Releasing its addresses", 90)
-    state_reports.destroyed(instance, actor=work.task.actor)
+    state_reports.on_destroyed(instance, actor=work.task.actor)
 
 
-def known(work):
-    instance = instances.by_id(work.task.resource_id)
+def get_instance(work):
+    instance = instances.find_by_id(work.task.resource_id)
     if instance is None:
         raise NotFound("The instance was destroyed meanwhile.")
     return instance

@@ -17,26 +17,26 @@ from panel.services import passwords
 
 log = structlog.get_logger()
 
-PATIENCE = 20
+SMTP_TIMEOUT_SECONDS = 20
 """Seconds that a mail server may take for one answer."""
 
-CLAIM = timedelta(minutes=5)
+MAIL_LEASE = timedelta(minutes=5)
 """How long one attempt holds the row: after it the worker is taken for lost."""
 
-PAUSES = [timedelta(minutes=minutes) for minutes in (1, 2, 5, 15, 30)] + [timedelta(hours=1)] * 24
+MAIL_RETRY_DELAYS = [timedelta(minutes=minutes) for minutes in (1, 2, 5, 15, 30)] + [timedelta(hours=1)] * 24
 """Between attempts. After the last one the mail is given up."""
 
-FACTS = {"password_reset": passwords.reset_facts}
+LATE_FACTS_BUILDERS = {"password_reset": passwords.find_reset_context}
 """Mails whose facts are found out when they are sent. Where there are none, nobody gets a mail."""
 
-MANY = 200
+MAX_MAILS_PER_RUN = 200
 
 
 def send_due():
     """Rings for mails whose time has come: those whose bell was lost and those that are tried again."""
-    due = select(Mail.id).where(Mail.due_at <= clock.now()).order_by(Mail.due_at, Mail.id).limit(MANY)
+    due = select(Mail.id).where(Mail.due_at <= clock.now()).order_by(Mail.due_at, Mail.id).limit(MAX_MAILS_PER_RUN)
     for mail_id in session.scalars(due).all():
-        jobs.call("worker.tasks.mail.send", mail_id)
+        jobs.enqueue_call("worker.tasks.mail.send", mail_id)
 
 
 def send(mail_id):
@@ -44,13 +44,13 @@ def send(mail_id):
     row = claim(mail_id)
     if row is None:
         return
-    facts = FACTS[row.template](row.recipient) if row.template in FACTS else row.facts
+    facts = LATE_FACTS_BUILDERS[row.template](row.recipient) if row.template in LATE_FACTS_BUILDERS else row.facts
     session.commit()
     if facts is not None:
         try:
-            deliver(mail.compose(row, facts), mail.config)
+            submit_message(mail.compose(row, facts), mail.config)
         except Exception as error:  # whatever it is, the mail is not lost by it
-            return put_off(row, error)
+            return back_off(row, error)
         log.info("mail_sent", template=row.template, mail_id=row.id)
     session.execute(delete(Mail).where(Mail.id == row.id))
     session.commit()
@@ -60,45 +60,45 @@ def claim(mail_id):
     """The row, for this worker alone, or None when another one has it or it was sent."""
     now = clock.now()
     mine = update(Mail).where(Mail.id == mail_id, Mail.due_at <= now)
-    if not session.execute(mine.values(due_at=now + CLAIM, attempts=Mail.attempts + 1)).rowcount:
+    if not session.execute(mine.values(due_at=now + MAIL_LEASE, attempts=Mail.attempts + 1)).rowcount:
         session.rollback()
         return None
     session.commit()
     return session.scalar(select(Mail).where(Mail.id == mail_id).execution_options(populate_existing=True))
 
 
-def put_off(row, error):
-    if row.attempts > len(PAUSES) or refused_for_good(error):
+def back_off(row, error):
+    if row.attempts > len(MAIL_RETRY_DELAYS) or is_rejected_permanently(error):
         log.error("mail_given_up", template=row.template, mail_id=row.id, attempts=row.attempts, error=str(error))
         session.delete(row)
     else:
         log.warning("mail_put_off", template=row.template, mail_id=row.id, attempts=row.attempts, error=str(error))
-        row.due_at, row.error = clock.now() + PAUSES[row.attempts - 1], str(error)[:255]
+        row.due_at, row.error = clock.now() + MAIL_RETRY_DELAYS[row.attempts - 1], str(error)[:255]
     session.commit()
 
 
-def refused_for_good(error):
+def is_rejected_permanently(error):
     """The server knows this address and will never take mail for it."""
     if not isinstance(error, smtplib.SMTPRecipientsRefused):
         return False
     return all(code >= 500 for code, _ in error.recipients.values())
 
 
-def deliver(message, config):
+def submit_message(message, config):
     if not config.mail_url:
-        return write(message, config.data_dir / "mail")
-    with connected(config.mail_url) as line:
+        return write_file(message, config.data_dir / "mail")
+    with smtp_connection(config.mail_url) as line:
         line.send_message(message)
 
 
 @contextmanager
-def connected(url):
+def smtp_connection(url):
     """The mail server, ready to take mails. It has shown a certificate where the address asks for TLS."""
     server = urlsplit(url)
     kind = smtplib.SMTP_SSL if server.scheme == "smtps" else smtplib.SMTP
     context = {"context": ssl.create_default_context()} if kind is smtplib.SMTP_SSL else {}
     port = server.port or {"smtp": 25, "smtps": 465}.get(server.scheme, 587)
-    with kind(server.hostname, port, timeout=PATIENCE, **context) as line:
+    with kind(server.hostname, port, timeout=SMTP_TIMEOUT_SECONDS, **context) as line:
         if server.scheme == "smtp+starttls":
             line.starttls(context=ssl.create_default_context())
         if server.username:
@@ -106,7 +106,7 @@ def connected(url):
         yield line
 
 
-def write(message, directory):
+def write_file(message, directory):
     """A file for each mail, readable by the panel's user alone: there may be a link in it that opens an account."""
     directory.mkdir(mode=0o700, exist_ok=True)
     name = f"{message['Message-ID'].strip('<>').partition('@')[0]}.eml"

@@ -13,9 +13,9 @@ from panel.core.db import on_commit, session
 from panel.core.errors import Problem
 from panel.models import MediaDownload
 from panel.services.media import downloads, image_files
-from panel.services.media.remote_file import Source
-from worker.engine.registry import task
-from worker.engine.runner import WAIT
+from panel.services.media.remote_file import RemoteFile
+from worker.engine.registry import task_handler
+from worker.engine.runner import TASK_WAIT_INTERVAL_SECONDS
 from worker.sync import node_sync
 
 
@@ -23,59 +23,59 @@ class Superseded(Problem):
     """Somebody asked for another attempt, which counts in place of this one."""
 
 
-def gave_up(row, error):
+def on_download_failed(row, error):
     """Notes why the attempt that this task made failed, if it is the one that counts."""
     mine = select(MediaDownload).where(MediaDownload.task_id == row.id, MediaDownload.status == "running")
     for download in session.scalars(mine):
-        downloads.failed(download, error)
-        image_files.failed(download.image, error)
+        downloads.record_failure(download, error)
+        image_files.mark_failed(download.image, error)
 
 
-@task("media_download", ended_badly=gave_up)
+@task_handler("media_download", on_failure=on_download_failed)
 def download(work):
-    row = fresh(work.task.arguments["download_id"])
+    row = find_download(work.task.arguments["download_id"])
     if row is None or row.task_id != work.task.id:
         return
     fetch(work, row)
-    on_commit(lambda: jobs.call("worker.tasks.media_downloads.sweep"))
+    on_commit(lambda: jobs.enqueue_call("worker.tasks.media_downloads.start_due"))
 
 
-def fresh(download_id):
+def find_download(download_id):
     return session.get(MediaDownload, download_id, populate_existing=True)
 
 
 def fetch(work, row):
     """The file is there when this returns. `row` is this task's."""
     work.step(f"Downloading {row.file.name:.100}", 5)
-    arrive = to_node if row.storage else to_folder
+    arrive = store_on_node if row.storage else store_in_folder
     volume, size, *facts = arrive(work, row)
     row = session.get(MediaDownload, row.id, with_for_update={"key_share": True}, populate_existing=True)
     if row is None or row.task_id != work.task.id:
         raise Superseded("Another attempt took its place.")
-    downloads.succeeded(row, volume, size)
+    downloads.record_success(row, volume, size)
     row.file.size = size
     if row.image:
-        image_files.arrived(row.image, *facts)
+        image_files.mark_complete(row.image, *facts)
 
 
-def to_node(work, row):
+def store_on_node(work, row):
     """Puts the bytes into the node's storage as they come. They are the right ones, or nothing of them stays."""
     volume, pool, file = f"iso-{work.task.id}.iso", row.storage.name, row.iso
-    node, moved = work.node, watched(work, row.id)
+    node, moved = work.node, progress_reporter(work, row.id)
     session.commit()
-    with Source(file.url, file.sha256) as source:
+    with RemoteFile(file.url, file.sha256) as source:
         work.undo("delete_disk", pool, volume)
-        node.put_medium(pool, volume, source, source.size, moved)
+        node.upload_media(pool, volume, source, source.size, moved)
         return volume, source.size
 
 
-def to_folder(work, row):
+def store_in_folder(work, row):
     """Writes the file beside its place and moves it there when it is complete."""
     folder = node_sync.data_dir / "images"
     folder.mkdir(parents=True, exist_ok=True)
-    image, moved = row.image, watched(work, row.id)
+    image, moved = row.image, progress_reporter(work, row.id)
     session.commit()
-    with Source(image.url, image.expected_sha256) as source, written(folder) as (path, file):
+    with RemoteFile(image.url, image.expected_sha256) as source, temporary_file(folder) as (path, file):
         digest, done = hashlib.sha256(), 0
         while portion := source.read(2**20):
             file.write(portion)
@@ -83,13 +83,13 @@ def to_folder(work, row):
             done += len(portion)
             moved(done, source.size)
         file.close()
-        facts = image_files.facts(path)
+        facts = image_files.read_virtual_size(path)
         os.replace(path, folder / f"{image.id}-{digest.hexdigest()[:16]}.qcow2")
         return None, source.size, digest.hexdigest(), facts
 
 
 @contextmanager
-def written(folder):
+def temporary_file(folder):
     """A new file of a name of its own, which is removed unless it was moved to its place."""
     path = folder / f".{os.getpid()}-{time.monotonic_ns()}.part"
     try:
@@ -99,13 +99,13 @@ def written(folder):
         path.unlink(missing_ok=True)
 
 
-def watched(work, download_id):
+def progress_reporter(work, download_id):
     """A `progress` that tells people how far it is, and gives up when another attempt took this one's place."""
     next_note = 0.0
 
     def moved(done, total):
         nonlocal next_note
-        work.moved(done, total)
+        work.report_progress(done, total)
         if done < total and time.monotonic() < next_note:
             return
         next_note = time.monotonic() + 1
@@ -120,21 +120,21 @@ def watched(work, download_id):
     return moved
 
 
-def arrived(work, iso, storage, still=lambda: True):
+def wait_for_file(work, iso, storage, is_needed=lambda: True):
     """The file of the ISO in that storage, on whose way this task waits, or which it fetches itself. Raises why not.
     None when `still` says that it need not wait any longer."""
-    row = downloads.of(iso, storage)
+    row = downloads.get_or_create(iso, storage)
     session.commit()
     told = False
-    while downloads.in_flight(row) and row.task_id != work.task.id:
+    while downloads.is_in_flight(row) and row.task_id != work.task.id:
         if not told:
             work.step(f"Waiting for the download of {iso.name:.100}", 5)
             told = True
-        if not still():
+        if not is_needed():
             return None
         work.check()  # ends the transaction: one that is open while this sleeps shuts others out of SQLite
-        time.sleep(WAIT)
-        row = fresh(row.id)
+        time.sleep(TASK_WAIT_INTERVAL_SECONDS)
+        row = find_download(row.id)
         if row.status == "waiting":
             raise Problem(row.error or "The download failed.")
     if row.status == "ready":
@@ -144,13 +144,13 @@ def arrived(work, iso, storage, still=lambda: True):
     return row
 
 
-@task("media_delete")
+@task_handler("media_delete")
 def delete(work):
     work.step("Removing the file", 20)
     work.node.delete_disk(work.task.arguments["pool"], work.task.arguments["volume"])
 
 
-def sweep():
+def start_due():
     """What the schedule rings for: downloads whose time has come."""
-    downloads.sweep()
+    downloads.start_due()
     session.commit()

@@ -9,65 +9,67 @@ from panel.core import clock
 from panel.core.db import session
 from panel.core.errors import NotFound
 from panel.models import Migration, Storage, Task
-from panel.models.tasks import OPEN
+from panel.models.tasks import OPEN_STATUSES
 from panel.services import instances
 from panel.services.instances import state_reports
-from worker.engine.registry import task
-from worker.engine.runner import WAIT, Cancelled
+from worker.engine.registry import task_handler
+from worker.engine.runner import TASK_WAIT_INTERVAL_SECONDS, Cancelled
 from worker.nodes import base
 from worker.nodes.base import Missing, NodeError, Power, Refused, Unreachable
 from worker.sync import node_sync
-from worker.tasks.instances import ensure_image, known
-from worker.tasks.machine_spec import machine, on_node, seed_name
+from worker.tasks.instances import ensure_image, get_instance
+from worker.tasks.machine_spec import build_spec, node_image, seed_name
 
-SLOWLY = 5.0
+MIGRATION_RETRY_INTERVAL_SECONDS = 5.0
 """Seconds between two questions to a node that was silent."""
 
 
-def stayed(row, error):
+def on_migration_failed(row, error):
     """The machine is where it was."""
     migration = session.get(Migration, row.arguments["migration_id"], populate_existing=True)
     if migration and migration.status == "active":
         cancelled = row.cancel_requested_at is not None
         migration.status, migration.error = "cancelled" if cancelled else "failed", error
         migration.finished_at = clock.now()
-    for instance in state_reports.fresh(row.resource_id):
+    for instance in state_reports.lock_instances(row.resource_id):
         instance.migrating = False
 
 
-@task("migration_live", ended_badly=stayed)
-@task("migration_cold", ended_badly=stayed)
-def move(work):
+@task_handler("migration_live", on_failure=on_migration_failed)
+@task_handler("migration_cold", on_failure=on_migration_failed)
+def migrate(work):
     """Disks and media on the target, the move itself, then the rows. Whoever takes over from a worker that died finds
     out first where the machine is by now."""
     migration = session.get(Migration, work.task.arguments["migration_id"])
-    instance, storage = known(work), session.get(Storage, migration.storage_id or "")
+    instance, storage = get_instance(work), session.get(Storage, migration.storage_id or "")
     if storage is None or migration.source_id is None:
         raise NotFound("The target was removed meanwhile.")
-    source = node_sync.node_of(migration.source_id)
+    source = node_sync.connect_node(migration.source_id)
     left = [[disk.on.name, disk.name] for disk in instance.disks]
     left.append([instance.disks[0].on.name, seed_name(instance)])
-    there = definition(instance, migration.target, storage.name)
-    if not (work.task.attempt > 1 and arrived(work, source, instance.id, migration.kind)):
-        prepare(work, source, instance, storage, there)
+    there = build_target_spec(instance, migration.target, storage.name)
+    if not (work.task.attempt > 1 and has_arrived(work, source, instance.id, migration.kind)):
+        prepare_target(work, source, instance, storage, there)
         work.step("Moving the machine", 30)
         try:
-            source.move(there, work.node.node, work.moved)
+            source.move(there, work.node.node, work.report_progress)
         except (Unreachable, Cancelled):
-            if not arrived(work, source, instance.id, migration.kind):
+            if not has_arrived(work, source, instance.id, migration.kind):
                 raise
-    migration.left_behind = remaining(work, source, left)
-    for row in state_reports.fresh(instance.id):
+    migration.left_behind = delete_source_disks(work, source, left)
+    for row in state_reports.lock_instances(instance.id):
         row.hypervisor_id, row.migrating = migration.target_id, False
         for disk in row.disks:
             disk.storage_id = storage.id
-        state_reports.power(row, "on" if migration.kind == "live" else "off", at=clock.now(), actor=work.task.actor)
+        state_reports.report_power(
+            row, "on" if migration.kind == "live" else "off", at=clock.now(), actor=work.task.actor
+        )
     migration.status, migration.finished_at = "completed", clock.now()
 
 
-def definition(instance, target, pool):
+def build_target_spec(instance, target, pool):
     """The machine as the target is to have it."""
-    here = machine(instance)
+    here = build_spec(instance)
     moved = lambda disk: base.Disk(pool, disk.name, disk.size)  # noqa: E731
     return replace(
         here,
@@ -77,18 +79,18 @@ def definition(instance, target, pool):
     )
 
 
-def prepare(work, source, instance, storage, there):
+def prepare_target(work, source, instance, storage, there):
     """Everything that has to lie on the target before the machine comes."""
     work.step("Looking at both hypervisors", 2)
     work.node.ping()
-    here = machine(instance)
+    here = build_spec(instance)
     sizes = {}
     for pool in {disk.pool for disk in (*here.disks, *here.media.values())}:
         sizes |= {disk.name: disk.size for disk in source.disks(pool)}
     gone = [disk.name for disk in here.disks if disk.name not in sizes]
     if gone:
         raise Missing("A disk of the machine is not on its hypervisor.", ", ".join(gone))
-    refuse_replacing(work, instance, storage.name)
+    ensure_no_disk_replaced(work, instance, storage.name)
     names = [[disk.pool, disk.name] for disk in (*there.disks, *there.media.values())]
     work.undo("drop_arrival", instance.id, names, instance.name)
     if instance.image:
@@ -97,13 +99,13 @@ def prepare(work, source, instance, storage, there):
     for number, disk in enumerate(there.disks):
         image = instance.image if number == 0 else None
         wanted = base.Disk(disk.pool, disk.name, sizes[disk.name])
-        work.node.create_disk(wanted, image and on_node(image))
+        work.node.create_disk(wanted, image and node_image(image))
     for slot, medium in here.media.items():
         if medium.name in sizes:
-            source.copy_medium(medium, work.node.node, there.media[slot])
+            source.copy_media(medium, work.node.node, there.media[slot])
 
 
-def refuse_replacing(work, instance, pool):
+def ensure_no_disk_replaced(work, instance, pool):
     """Adopted disks have names that somebody else gave: a disk of the same name there may be somebody else's, too."""
     adopted = {disk.name for disk in instance.disks if not disk.name.startswith(f"{instance.name}-")}
     taken = adopted & {disk.name for disk in work.node.disks(pool)} if adopted else set()
@@ -112,20 +114,20 @@ def refuse_replacing(work, instance, pool):
         raise Refused(sentence, f"{pool} has {', '.join(sorted(taken))}")
 
 
-def arrived(work, source, machine_id, kind):
+def has_arrived(work, source, machine_id, kind):
     """Whether the machine is on the target, after nobody said so. Asks both until both have answered; then exactly one
     of them has the machine, and it is as it should be there."""
     while True:
         try:
-            return settle(work.node, source, machine_id, kind)
+            return settle_location(work.node, source, machine_id, kind)
         except Unreachable:
             work.update(stage="Waiting for an answer of both hypervisors")
             session.commit()
-            time.sleep(SLOWLY)
+            time.sleep(MIGRATION_RETRY_INTERVAL_SECONDS)
 
 
-def settle(target, source, machine_id, kind):
-    here, there = power(source, machine_id), power(target, machine_id)
+def settle_location(target, source, machine_id, kind):
+    here, there = find_power(source, machine_id), find_power(target, machine_id)
     if there is None:
         if here is None:
             raise NodeError("Neither hypervisor has the machine.", f"machine {machine_id}")
@@ -144,11 +146,11 @@ def settle(target, source, machine_id, kind):
     return False
 
 
-def power(node, machine_id):
-    return node_sync.present(node, machine_id)
+def find_power(node, machine_id):
+    return node_sync.find_power(node, machine_id)
 
 
-def remaining(work, source, disks):
+def delete_source_disks(work, source, disks):
     """Deletes the machine's disks on the source. Gives those that could not be deleted: the machine has arrived, and
     that counts. It is too late to cancel."""
     work.update(stage="Removing its old disks", progress=95)
@@ -163,22 +165,22 @@ def remaining(work, source, disks):
     return []
 
 
-@task("migration_cleanup")
-def clean(work):
+@task_handler("migration_cleanup")
+def cleanup_source(work):
     """What a move left on its source, which answers by now."""
     migration = session.get(Migration, work.task.arguments["migration_id"])
     if migration is None or not migration.left_behind:
         return
-    instance = instances.by_id(migration.instance_id)
+    instance = instances.find_by_id(migration.instance_id)
     if instance is not None and instance.hypervisor_id == migration.source_id:
         raise NodeError("The machine is back on this hypervisor, and uses these disks.")
-    left = remaining(work, work.node, migration.left_behind)
+    left = delete_source_disks(work, work.node, migration.left_behind)
     if left:
         raise NodeError("The hypervisor did not delete all of it.")
     migration.left_behind = []
 
 
-@task("hypervisor_evacuate")
+@task_handler("hypervisor_evacuate")
 def evacuate(work):
     """Follows the moves of an evacuation until the last has ended."""
     work.step("Moving its machines", 1)
@@ -186,14 +188,14 @@ def evacuate(work):
     mine = mine.where(Migration.parent_task_id == work.task.id)
     while True:
         rows = session.execute(mine).all()
-        under_way = [task for _, task in rows if task in OPEN]
+        under_way = [task for _, task in rows if task in OPEN_STATUSES]
         ended = len(rows) - len(under_way)
         if not under_way:
             break
         work.update(stage=f"{ended} of {len(rows)} machines have moved", progress=1 + 98 * ended // len(rows))
         session.commit()
         work.check()
-        time.sleep(WAIT)
+        time.sleep(TASK_WAIT_INTERVAL_SECONDS)
     failed = [status for status, _ in rows if status != "completed"]
     refused = work.task.arguments.get("refused", {})
     if failed or refused:

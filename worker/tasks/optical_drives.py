@@ -7,51 +7,51 @@ from panel.core.errors import NotFound
 from panel.models import Iso, MediaDownload, Storage
 from panel.services.instances import drives
 from panel.services.media import downloads
-from worker.engine.registry import task
+from worker.engine.registry import task_handler
 from worker.tasks import media_downloads
-from worker.tasks.instances import POWER, SUSPENSION, known
-from worker.tasks.spec_media import disk_of
+from worker.tasks.instances import POWER_TASKS, SUSPENSION_TASKS, get_instance
+from worker.tasks.spec_media import build_media_disk
 
-AFTER = ("iso_mount", "iso_unmount", *POWER, *SUSPENSION)
-
-
-def not_changed(row, error):
-    media_downloads.gave_up(row, error)
-    drives.put_back(row)
+CONFLICTING_TASKS = ("iso_mount", "iso_unmount", *POWER_TASKS, *SUSPENSION_TASKS)
 
 
-@task("iso_mount", after=AFTER, ended_badly=not_changed)
+def on_change_failed(row, error):
+    media_downloads.on_download_failed(row, error)
+    drives.restore_drive(row)
+
+
+@task_handler("iso_mount", conflicts_with=CONFLICTING_TASKS, on_failure=on_change_failed)
 def mount(work):
-    instance, slot = known(work), work.task.arguments["slot"]
+    instance, slot = get_instance(work), work.task.arguments["slot"]
     iso = session.get(Iso, work.task.arguments["iso_id"])
     if iso is None:
         raise NotFound("The ISO was removed meanwhile.")
-    download = lying(work, iso, place(instance), still=lambda: wanted(work) == iso.id)
-    if download and wanted(work) == iso.id and instance.deployed:
+    download = ensure_iso_on_node(work, iso, storage_for(instance), is_needed=lambda: wanted_iso_id(work) == iso.id)
+    if download and wanted_iso_id(work) == iso.id and instance.deployed:
         work.step("Inserting the medium", 90)
-        work.node.set_media(instance.id, slot, disk_of(download))
-        drives.came_true(work.task)
+        work.node.set_media(instance.id, slot, build_media_disk(download))
+        drives.record_success(work.task)
 
 
-@task("iso_unmount", after=AFTER, ended_badly=not_changed)
+@task_handler("iso_unmount", conflicts_with=CONFLICTING_TASKS, on_failure=on_change_failed)
 def unmount(work):
-    instance = known(work)
-    if wanted(work) is None and instance.deployed:
+    instance = get_instance(work)
+    if wanted_iso_id(work) is None and instance.deployed:
         work.step("Ejecting the medium", 30)
         work.node.set_media(instance.id, work.task.arguments["slot"], None)
-        drives.came_true(work.task)
+        drives.record_success(work.task)
 
 
-def wanted(work):
+def wanted_iso_id(work):
     """What the row says by now: somebody may have wanted something else since."""
-    return getattr(known(work), drives.SLOTS[work.task.arguments["slot"]])
+    return getattr(get_instance(work), drives.DRIVE_COLUMNS[work.task.arguments["slot"]])
 
 
-def place(instance):
-    return downloads.place(instance.hypervisor_id) or instance.disks[0].on
+def storage_for(instance):
+    return downloads.find_library_storage(instance.hypervisor_id) or instance.disks[0].on
 
 
-def lying(work, iso, storage, still=lambda: True):
+def ensure_iso_on_node(work, iso, storage, is_needed=lambda: True):
     """The download of the ISO, complete. A node that lost the file fetches it again. None when nobody waits for it any
     more, which `still` says."""
     here = select(MediaDownload).join(Storage).where(Storage.hypervisor_id == storage.hypervisor_id)
@@ -62,4 +62,4 @@ def lying(work, iso, storage, still=lambda: True):
             return download
         download.status, storage = "waiting", download.storage
         session.commit()
-    return media_downloads.arrived(work, iso, storage, still)
+    return media_downloads.wait_for_file(work, iso, storage, is_needed)

@@ -4,6 +4,6 @@ from panel.core.db import session
 from panel.services import sessions
 
 
-def write_down_seen():
-    sessions.write_down_seen()
+def flush_last_seen():
+    sessions.write_last_seen()
     session.commit()

@@ -5,64 +5,64 @@ from panel.core.errors import NotFound
 from panel.models import Snapshot
 from panel.services import snapshots
 from panel.services.docker_deployments import state_reports as docker_deployments
-from worker.engine.registry import task
+from worker.engine.registry import task_handler
 from worker.nodes.base import Power
-from worker.tasks.instances import known, observe_power, turn_on
-from worker.tasks.machine_spec import machine
+from worker.tasks.instances import get_instance, observe_power, power_on
+from worker.tasks.machine_spec import build_spec
 
 
-def asked(row):
+def find_snapshot(row):
     return session.get(Snapshot, row.arguments["snapshot_id"], populate_existing=True)
 
 
-def failed(row, error):
-    if snapshot := asked(row):
-        snapshots.settled(snapshot, "failed", error)
+def on_create_failed(row, error):
+    if snapshot := find_snapshot(row):
+        snapshots.record_outcome(snapshot, "failed", error)
 
 
-def stays(row, error):
-    if snapshot := asked(row):
-        snapshots.settled(snapshot, "available", error)
+def on_change_failed(row, error):
+    if snapshot := find_snapshot(row):
+        snapshots.record_outcome(snapshot, "available", error)
 
 
-def there(work):
-    snapshot = asked(work.task)
+def get_instance_snapshot(work):
+    snapshot = find_snapshot(work.task)
     if snapshot is None:
         raise NotFound("The snapshot was deleted meanwhile.")
-    return known(work), snapshot
+    return get_instance(work), snapshot
 
 
-@task("snapshot_create", ended_badly=failed)
+@task_handler("snapshot_create", on_failure=on_create_failed)
 def create(work):
-    instance, snapshot = there(work)
+    instance, snapshot = get_instance_snapshot(work)
     work.undo("delete_snapshot", instance.id, snapshot.id)
     work.step("Taking the snapshot", 20)
-    work.node.take_snapshot(instance.id, snapshot.id, snapshot.vmstate)
-    snapshots.settled(snapshot, "available")
+    work.node.create_snapshot(instance.id, snapshot.id, snapshot.vmstate)
+    snapshots.record_outcome(snapshot, "available")
 
 
-@task("snapshot_rollback", ended_badly=stays)
+@task_handler("snapshot_rollback", on_failure=on_change_failed)
 def rollback(work):
     """Returning twice is as good as once: nothing of what came after the snapshot is to be kept."""
-    instance, snapshot = there(work)
+    instance, snapshot = get_instance_snapshot(work)
     memory = work.task.arguments["memory"]
     work.step("Returning to the snapshot", 20)
     work.node.revert_snapshot(instance.id, snapshot.id, memory)
-    work.node.define(machine(instance))
+    work.node.define(build_spec(instance))
     power = observe_power(work)
-    instance = known(work)
+    instance = get_instance(work)
     # The row may say otherwise: reverting turns the machine off and on, and reports of that come when they come.
     if work.task.arguments["start"] and power is Power.off and not instance.suspended_reason:
-        turn_on(work, instance)
-    snapshots.returned_to(snapshot)
-    docker_deployments.look_anew(instance)
+        power_on(work, instance)
+    snapshots.on_rolled_back(snapshot)
+    docker_deployments.invalidate(instance)
 
 
-@task("snapshot_delete", ended_badly=stays)
+@task_handler("snapshot_delete", on_failure=on_change_failed)
 def delete(work):
-    if asked(work.task) is None:
+    if find_snapshot(work.task) is None:
         return
-    instance, snapshot = there(work)
+    instance, snapshot = get_instance_snapshot(work)
     work.step("Deleting the snapshot", 20)
     work.node.delete_snapshot(instance.id, snapshot.id)
-    snapshots.deleted(snapshot)
+    snapshots.on_deleted(snapshot)

@@ -12,46 +12,48 @@ from panel.services.instances import rescue
 from worker.nodes import base
 from worker.nodes.base import GiB, Missing
 
-SIZE = GiB
+RESCUE_DISK_BYTES = GiB
 
 
-def active(instance):
+def is_in_rescue(instance):
     """Whether it is in rescue, read anew: others may have changed that."""
-    return session.connection().scalar(rescue_of(), {"instance_id": instance.id}) is not None
+    return session.connection().scalar(select_rescue(), {"instance_id": instance.id}) is not None
 
 
 @cache
-def rescue_of():
+def select_rescue():
     return select(Rescue.instance_id).where(Rescue.instance_id == bindparam("instance_id"))
 
 
-def rescued(instance, machine):
+def with_rescue_disk(instance, machine):
     """The machine as it is defined now: in rescue when its row says so."""
-    return in_rescue(instance, machine) if active(instance) else machine
+    return add_rescue_disk(instance, machine) if is_in_rescue(instance) else machine
 
 
-def in_rescue(instance, machine):
-    disk, seed = things(instance)
+def add_rescue_disk(instance, machine):
+    disk, seed = rescue_disks(instance)
     ours = {"disks": (disk, *machine.disks), "media": {**machine.media, "seed": seed}, "boot": ("disk",)}
     return replace(machine, **ours, secure_boot=False)  # a rescue system need not be signed
 
 
-def things(instance):
+def rescue_disks(instance):
     """The disk of the rescue system, and its seed."""
     pool = instance.disks[0].on.name
-    return base.Disk(pool, f"{instance.name}-rescue.qcow2", SIZE), base.Disk(pool, f"{instance.name}-rescue.iso", 0)
+    return base.Disk(pool, f"{instance.name}-rescue.qcow2", RESCUE_DISK_BYTES), base.Disk(
+        pool, f"{instance.name}-rescue.iso", 0
+    )
 
 
-def named(instance):
+def rescue_disk_names(instance):
     """What a destroy removes, too: it does no harm when it is not there."""
-    return [(thing.pool, thing.name) for thing in things(instance)] if instance.disks else []
+    return [(thing.pool, thing.name) for thing in rescue_disks(instance)] if instance.disks else []
 
 
-def leave(work, instance):
+def disable_rescue(work, instance):
     """Ends the rescue of a machine that is off: the password is gone, and the next start boots its own system."""
-    if active(instance):
-        for pool, name in named(instance):
+    if is_in_rescue(instance):
+        for pool, name in rescue_disk_names(instance):
             with suppress(Missing):
                 work.node.delete_disk(pool, name)
-        rescue.left(instance)
+        rescue.record_left(instance)
         session.commit()

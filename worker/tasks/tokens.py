@@ -4,6 +4,6 @@ from panel.core.db import session
 from panel.services import tokens
 
 
-def write_down_use():
-    tokens.write_down_use()
+def flush_last_used():
+    tokens.write_last_use()
     session.commit()

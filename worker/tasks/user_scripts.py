@@ -12,12 +12,12 @@ from panel.core.errors import NotFound
 from panel.models import UserScript
 from panel.schemas import cloudcfg
 
-FOLDER = "/var/lib/cloud/instance/scripts"
-LISTS = ("bootcmd", "packages", "runcmd", "write_files")
+SCRIPTS_FOLDER = "/var/lib/cloud/instance/scripts"
+LIST_SETTINGS = ("bootcmd", "packages", "runcmd", "write_files")
 """Settings of which everybody's count, one after the other; of others the first who sets them."""
 
 
-def of(work):
+def get_scripts(work):
     """The scripts that a task names, in its order. They are read now: what they say is not kept with the task."""
     wanted = work.task.arguments.get("user_scripts", [])
     found = {row.id: row for row in session.scalars(select(UserScript).where(UserScript.id.in_(wanted)))}
@@ -26,22 +26,22 @@ def of(work):
     return [found[script_id] for script_id in wanted]
 
 
-def joined(theirs, scripts):
+def merge_scripts(theirs, scripts):
     """The customer's configuration with that of the scripts behind it, and their programs as files."""
     files = []
     for script in scripts:
         if script.is_cloud_config:
-            theirs = behind(theirs, cloudcfg.parse(script.content))
+            theirs = append_config(theirs, cloudcfg.parse(script.content))
         else:
-            path = f"{FOLDER}/user-script-{len(files) + 1:02}"
+            path = f"{SCRIPTS_FOLDER}/user-script-{len(files) + 1:02}"
             files.append({"path": path, "permissions": "0700", "content": script.program})
-    return behind(theirs, {"write_files": files}) if files else theirs
+    return append_config(theirs, {"write_files": files}) if files else theirs
 
 
-def behind(first, then):
+def append_config(first, then):
     """Both configurations as one. Lists are joined; of anything else the first counts."""
     both = {**then, **first}
-    for name in LISTS:
+    for name in LIST_SETTINGS:
         if isinstance(first.get(name), list) and isinstance(then.get(name), list):
             both[name] = first[name] + then[name]
     return both

@@ -10,20 +10,20 @@ from panel.core import clock
 from panel.core.db import session
 from panel.core.errors import NotFound, Problem
 from panel.models import Instance, Task, Volume, VolumePlan
-from panel.models.tasks import OPEN
+from panel.models.tasks import OPEN_STATUSES
 from panel.services import usage, volumes
-from panel.services.volumes.read import by_id, snapshot_by_id
-from worker.engine.registry import task
-from worker.engine.runner import WAIT
+from panel.services.volumes.read import find_by_id, find_snapshot_by_id
+from worker.engine.registry import task_handler
+from worker.engine.runner import TASK_WAIT_INTERVAL_SECONDS
 from worker.nodes import base
 from worker.nodes.base import GiB, Missing, NodeError
 
 FIRST_DELETE_RETRY_SECONDS, MAX_DELETE_RETRY_SECONDS = 10, 3600
 """Seconds until a failed deletion is tried again: the first time, and at most. They double each time."""
-MAX_DELETES_PER_LOOK = 100
+MAX_DELETES_PER_RUN = 100
 
 
-def disk_of(row, name=None, size=None):
+def build_volume_disk(row, name=None, size=None):
     return base.Disk(row.on.name, name or row.disk_name, (size or row.size) * GiB)
 
 
@@ -31,25 +31,25 @@ class NotBegun(Problem):
     """The task before this one failed."""
 
 
-def asked(work):
+def get_volume_in_turn(work):
     """The volume, once the task before this one has succeeded."""
     wait_for_earlier(work)
-    if earlier := failed_earlier(work.task):
+    if earlier := find_failed_predecessors(work.task):
         raise NotBegun(f"It was not begun, because an earlier operation on the volume failed: {earlier[-1].error}")
-    return existing(work)
+    return get_volume(work)
 
 
 def wait_for_earlier(work):
     if earlier := work.task.arguments.get("after"):
-        waiting = select(Task.id).where(Task.id == earlier, Task.status.in_(OPEN))
+        waiting = select(Task.id).where(Task.id == earlier, Task.status.in_(OPEN_STATUSES))
         if session.scalar(waiting):
             work.step("Waiting for another task on the volume", 0)
             while session.scalar(waiting):
                 work.check()
-                time.sleep(WAIT)
+                time.sleep(TASK_WAIT_INTERVAL_SECONDS)
 
 
-def failed_earlier(row):
+def find_failed_predecessors(row):
     """The tasks before this one that did not succeed, the nearest first. The last of them is the cause."""
     found = []
     while earlier := session.get(Task, row.arguments.get("after") or "", populate_existing=True):
@@ -60,62 +60,62 @@ def failed_earlier(row):
     return found
 
 
-def existing(work):
-    volume = by_id(work.task.resource_id)
+def get_volume(work):
+    volume = find_by_id(work.task.resource_id)
     if volume is None:
         raise NotFound("The volume was deleted meanwhile.")
     return volume
 
 
-def snapshot(work):
-    found = snapshot_by_id(work.task.arguments["snapshot_id"])
+def get_snapshot(work):
+    found = find_snapshot_by_id(work.task.arguments["snapshot_id"])
     if found is None:
         raise NotFound("The snapshot was deleted meanwhile.")
     return found
 
 
-def kept(row):
+def find_undeleted_volume(row):
     """The volume of a task that failed, unless it is being deleted."""
-    volume = by_id(row.resource_id)
+    volume = find_by_id(row.resource_id)
     return volume if volume and volume.status != "deleting" else None
 
 
-def failed(row, error):
-    if volume := kept(row):
+def on_create_failed(row, error):
+    if volume := find_undeleted_volume(row):
         volume.status, volume.error = "failed", error
     if "snapshot_id" in row.arguments:
-        snapshot_stays(row, None)
+        on_snapshot_change_failed(row, None)
 
 
-def available(row, error):
+def on_attach_failed(row, error):
     """It could not be attached."""
-    if volume := kept(row):
+    if volume := find_undeleted_volume(row):
         volume.error = error
-        if volume.status == "attached" and not failed_earlier(row):
+        if volume.status == "attached" and not find_failed_predecessors(row):
             volume.instance, volume.status = None, "available"
 
 
-def attached(row, error):
+def on_detach_failed(row, error):
     """The guest did not let it go. Behind a failed task the row says already where the volume is."""
-    if volume := kept(row):
+    if volume := find_undeleted_volume(row):
         volume.error = error
-        if not failed_earlier(row):
+        if not find_failed_predecessors(row):
             volume.instance = session.get(Instance, row.arguments["instance_id"])
             volume.status = "attached" if volume.instance else "available"
 
 
-def as_before(row, error):
+def on_resize_failed(row, error):
     """It did not grow. Behind a failed resize the row has the earlier plan already."""
-    if volume := kept(row):
+    if volume := find_undeleted_volume(row):
         volume.error, volume.growing_to = error, None
-        if not any(each.kind == "volume_resize" for each in failed_earlier(row)):
+        if not any(each.kind == "volume_resize" for each in find_failed_predecessors(row)):
             volume.plan = session.get(VolumePlan, row.arguments["before"]["plan_id"])
-            usage.change(volume, plan=volume.plan.name, price=volume.plan.price)
+            usage.change_price(volume, plan=volume.plan.name, price=volume.plan.price)
 
 
-def delete_later(row, error):
+def on_delete_failed(row, error):
     """A volume that was reported as deleted stays so: the next attempt is scheduled."""
-    if volume := by_id(row.resource_id):
+    if volume := find_by_id(row.resource_id):
         wait = min(FIRST_DELETE_RETRY_SECONDS * 2**volume.delete_attempts, MAX_DELETE_RETRY_SECONDS)
         volume.delete_attempts, volume.error = volume.delete_attempts + 1, error
         volume.next_delete_at = clock.now() + timedelta(seconds=wait)
@@ -123,50 +123,50 @@ def delete_later(row, error):
 
 def retry_deletes():
     """Requests due deletions again. Also finds volumes whose task was lost."""
-    due = volumes.undeleted().where(or_(Volume.next_delete_at.is_(None), Volume.next_delete_at <= clock.now()))
-    for volume in session.scalars(due.limit(MAX_DELETES_PER_LOOK).with_for_update(of=Volume, skip_locked=True)):
-        volumes.delete_again(volume)
+    due = volumes.select_undeleted().where(or_(Volume.next_delete_at.is_(None), Volume.next_delete_at <= clock.now()))
+    for volume in session.scalars(due.limit(MAX_DELETES_PER_RUN).with_for_update(of=Volume, skip_locked=True)):
+        volumes.retry_delete(volume)
     session.commit()
 
 
-def no_snapshot(row, error):
-    if found := snapshot_by_id(row.arguments["snapshot_id"]):
+def on_snapshot_failed(row, error):
+    if found := find_snapshot_by_id(row.arguments["snapshot_id"]):
         found.status, found.error = "failed", error
 
 
-def snapshot_stays(row, error):
-    if found := snapshot_by_id(row.arguments["snapshot_id"]):
+def on_snapshot_change_failed(row, error):
+    if found := find_snapshot_by_id(row.arguments["snapshot_id"]):
         found.status, found.error = "available", error
 
 
-@task("volume_create", ended_badly=failed)
+@task_handler("volume_create", on_failure=on_create_failed)
 def create(work):
     """Blank, or from a snapshot."""
-    volume = asked(work)
+    volume = get_volume_in_turn(work)
     work.step("Creating the disk", 20)
     work.undo("delete_disk", volume.on.name, volume.disk_name)
     if "snapshot_id" in work.task.arguments:
-        work.node.copy_disk(disk_of(snapshot(work)), disk_of(volume))
-        work.node.grow_disk(disk_of(volume))
-        snapshot(work).status = "available"
+        work.node.copy_disk(build_volume_disk(get_snapshot(work)), build_volume_disk(volume))
+        work.node.grow_disk(build_volume_disk(volume))
+        get_snapshot(work).status = "available"
     else:
-        work.node.create_disk(disk_of(volume))
+        work.node.create_disk(build_volume_disk(volume))
     volume.status = "available"
 
 
-@task("volume_forget")
-def forget(work):
+@task_handler("volume_forget")
+def delete_old_disk(work):
     """A volume that never was used moved to another node."""
     work.step("Removing the disk", 20)
     work.node.delete_disk(work.task.arguments["pool"], work.task.arguments["name"])
 
 
-@task("volume_attach", ended_badly=available)
+@task_handler("volume_attach", on_failure=on_attach_failed)
 def attach(work):
-    volume, instance_id = asked(work), work.task.arguments["instance_id"]
+    volume, instance_id = get_volume_in_turn(work), work.task.arguments["instance_id"]
     if volume.instance_id != instance_id:
         return  # asked otherwise meanwhile
-    disk = disk_of(volume)
+    disk = build_volume_disk(volume)
     if not volume.used:
         work.step("Creating the disk", 20)
         work.node.create_disk(disk)
@@ -176,14 +176,14 @@ def attach(work):
     work.node.attach_disk(instance_id, disk)
 
 
-@task("volume_detach", ended_badly=attached)
+@task_handler("volume_detach", on_failure=on_detach_failed)
 def detach(work):
-    volume = asked(work)
+    volume = get_volume_in_turn(work)
     work.step("Waiting for the guest to let the volume go", 20)
-    let_go(work, volume)
+    detach_from_guest(work, volume)
 
 
-def let_go(work, volume, instance_id=None):
+def detach_from_guest(work, volume, instance_id=None):
     """From an instance that is gone there is nothing to be taken."""
     instance = session.get(Instance, instance_id or work.task.arguments.get("instance_id") or "")
     if instance is not None and instance.deployed:
@@ -191,29 +191,29 @@ def let_go(work, volume, instance_id=None):
             work.node.detach_disk(instance.id, volume.on.name, volume.disk_name)
 
 
-@task("volume_resize", ended_badly=as_before)
+@task_handler("volume_resize", on_failure=on_resize_failed)
 def resize(work):
-    volume = asked(work)
+    volume = get_volume_in_turn(work)
     size = work.task.arguments.get("size", volume.size)
     work.step("Growing the disk", 20)
-    work.node.grow_disk(disk_of(volume, size=size), work.task.arguments["instance_id"])
+    work.node.grow_disk(build_volume_disk(volume, size=size), work.task.arguments["instance_id"])
     volume.size, volume.error = size, None
     if (volume.growing_to or 0) <= size:
         volume.growing_to = None
 
 
-@task("volume_delete", ended_badly=delete_later)
+@task_handler("volume_delete", on_failure=on_delete_failed)
 def delete(work):
     """Carried out whatever became of the tasks before it."""
     wait_for_earlier(work)
-    volume = by_id(work.task.resource_id)
+    volume = find_by_id(work.task.resource_id)
     if volume is None:
         return
     arguments = work.task.arguments
     try:
         work.step("Waiting for the guest to let the volume go", 20)
         for instance_id in arguments.get("instance_ids") or [arguments.get("instance_id")]:
-            let_go(work, volume, instance_id)
+            detach_from_guest(work, volume, instance_id)
         work.step("Deleting the disk", 60)
         for copy in volume.snapshots:
             work.node.delete_disk(copy.on.name, copy.disk_name)
@@ -223,44 +223,44 @@ def delete(work):
     session.delete(volume)
 
 
-@task("volume_snapshot", ended_badly=no_snapshot)
-def take(work):
+@task_handler("volume_snapshot", on_failure=on_snapshot_failed)
+def create_snapshot(work):
     """While it is in use its changes lie beside it for as long as the copy takes."""
-    volume, found, instance_id = asked(work), snapshot(work), work.task.arguments["instance_id"]
-    disk = disk_of(volume)
+    volume, found, instance_id = get_volume_in_turn(work), get_snapshot(work), work.task.arguments["instance_id"]
+    disk = build_volume_disk(volume)
     running = instance_id and work.node.power(instance_id) is not base.Power.off
     work.undo("delete_disk", disk.pool, found.disk_name)
     if running:
         work.undo("merge_overlay", instance_id, disk.pool, disk.name)
         work.step("Holding the volume", 10)
-        work.node.lay_overlays(instance_id, [disk])
+        work.node.create_overlays(instance_id, [disk])
     work.step("Copying the volume", 30)
-    work.node.copy_disk(disk, disk_of(found))
+    work.node.copy_disk(disk, build_volume_disk(found))
     if running:
         work.step("Letting the volume go on", 90)
         work.node.merge_overlay(instance_id, disk.pool, disk.name)
     found.status, found.error, found.taken_at = "available", None, clock.now()
 
 
-@task("volume_snapshot_delete", ended_badly=snapshot_stays)
+@task_handler("volume_snapshot_delete", on_failure=on_snapshot_change_failed)
 def delete_snapshot(work):
-    asked(work)
-    found = snapshot(work)
+    get_volume_in_turn(work)
+    found = get_snapshot(work)
     work.step("Deleting the copy", 20)
     work.node.delete_disk(found.on.name, found.disk_name)
     session.delete(found)
 
 
-@task("volume_restore", ended_badly=snapshot_stays)
+@task_handler("volume_restore", on_failure=on_snapshot_change_failed)
 def restore(work):
     """The volume keeps what it has until the copy of the snapshot is complete."""
-    volume, found, name = asked(work), snapshot(work), work.task.arguments["copy_name"]
+    volume, found, name = get_volume_in_turn(work), get_snapshot(work), work.task.arguments["copy_name"]
     old = volume.disk_name
     if old != name:
         work.undo("delete_disk", volume.on.name, name)
         work.step("Copying the snapshot", 20)
-        work.node.copy_disk(disk_of(found), disk_of(volume, name))
-        work.node.grow_disk(disk_of(volume, name))
+        work.node.copy_disk(build_volume_disk(found), build_volume_disk(volume, name))
+        work.node.grow_disk(build_volume_disk(volume, name))
         volume.disk_name, volume.used = name, True
     found.status, found.error = "available", None
     if old != name:

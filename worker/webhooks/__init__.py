@@ -5,14 +5,14 @@ from panel.services.webhooks import fanout
 from worker.webhooks import dispatcher
 
 
-def spread():
+def fan_out():
     """Makes deliveries of what happened."""
-    fanout.spread()
+    fanout.fan_out()
     session.commit()
-    look()
+    wake_dispatcher()
 
 
-def look():
+def wake_dispatcher():
     """There is something to send."""
-    if dispatcher.sender:
-        dispatcher.sender.woken.set()
+    if dispatcher.dispatcher:
+        dispatcher.dispatcher.woken.set()

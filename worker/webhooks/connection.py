@@ -8,46 +8,46 @@ from http.client import HTTPException
 
 from urllib3.exceptions import HTTPError
 
-from panel.services.webhooks.pinned_connection import CONNECT, Pinned, trust
-from panel.services.webhooks.url_policy import Refused, addresses
+from panel.services.webhooks.pinned_connection import CONNECT_TIMEOUT_SECONDS, PinnedConnection, create_ssl_context
+from panel.services.webhooks.url_policy import UrlRefused, resolve_target
 
-__all__ = ["Line", "trust"]
+__all__ = ["ReceiverConnection", "create_ssl_context"]
 
-ANSWER, WHOLE = 20.0, 30.0
+ANSWER_TIMEOUT_SECONDS, ATTEMPT_TIMEOUT_SECONDS = 20.0, 30.0
 """Seconds: for an answer, for an attempt with everything (specification, section 8)."""
 
-MOST = 65536
+MAX_ANSWER_BYTES = 65536
 """Bytes that are read of an answer."""
 
-LATE = f"The attempt was cut off because it took longer than {WHOLE:.0f} seconds."
+ATTEMPT_TIMEOUT_MESSAGE = f"The attempt was cut off because it took longer than {ATTEMPT_TIMEOUT_SECONDS:.0f} seconds."
 
 
-class Failed(Exception):
+class AttemptFailed(Exception):
     """There was no answer. The message is a sentence that the customer reads."""
 
 
-class Line:
+class ReceiverConnection:
     """Posts to one address. One thread uses it; another one calls `cut_late` now and then."""
 
     def __init__(self, url, context):
         self.url, self.context = url, context
         self.connection = None
-        self.began_at = self.late_at = float("inf")
+        self.began_at = self.deadline_at = float("inf")
 
     def post(self, payload, headers):
         """Returns the status and how the answer begins. Raises Failed. The status decides: what is wrong with the body
         of an answer does not matter."""
         self.began_at = time.monotonic()
-        self.late_at = self.began_at + WHOLE
+        self.deadline_at = self.began_at + ATTEMPT_TIMEOUT_SECONDS
         try:
             self.reach()
             answer = self.ask(payload, headers)
             return answer.status, self.read(answer)
-        except Failed:
+        except AttemptFailed:
             self.close()
             raise
         finally:
-            self.began_at = self.late_at = float("inf")
+            self.began_at = self.deadline_at = float("inf")
 
     def reach(self):
         """Connects, unless it is still connected. It goes to an address that was just found to be public."""
@@ -55,29 +55,35 @@ class Line:
             return
         self.close()
         try:
-            target, found = addresses(self.url)
-            self.path, self.connection = target.path, Pinned(target, found, self.context)
+            target, found = resolve_target(self.url)
+            self.path, self.connection = target.path, PinnedConnection(target, found, self.context)
             self.connection.connect()
-            self.connection.sock.settimeout(ANSWER)
-        except Refused as refused:
-            raise Failed(str(refused)) from None
+            self.connection.sock.settimeout(ANSWER_TIMEOUT_SECONDS)
+        except UrlRefused as refused:
+            raise AttemptFailed(str(refused)) from None
         except (OSError, HTTPError, ValueError) as error:
-            raise Failed(self.why(error, f"The receiver could not be reached within {CONNECT:.0f} seconds.")) from error
+            raise AttemptFailed(
+                self.describe_error(
+                    error, f"The receiver could not be reached within {CONNECT_TIMEOUT_SECONDS:.0f} seconds."
+                )
+            ) from error
 
     def ask(self, payload, headers):
         try:
             answer = self.connection.post(self.path, headers, payload)
         except (OSError, HTTPError, HTTPException, ValueError) as error:
-            raise Failed(self.why(error, f"The receiver did not answer within {ANSWER:.0f} seconds.")) from error
-        if time.monotonic() >= self.late_at:  # cut off within the headers, which looks like their end
-            raise Failed(LATE)
+            raise AttemptFailed(
+                self.describe_error(error, f"The receiver did not answer within {ANSWER_TIMEOUT_SECONDS:.0f} seconds.")
+            ) from error
+        if time.monotonic() >= self.deadline_at:  # cut off within the headers, which looks like their end
+            raise AttemptFailed(ATTEMPT_TIMEOUT_MESSAGE)
         return answer
 
     def read(self, answer):
         """The connection is only used again when the whole body was read and the receiver keeps it."""
         body, part, is_whole = b"", b"", False
         with suppress(OSError, HTTPException, ValueError):
-            while len(body) < MOST and (part := answer.read1(MOST - len(body))):
+            while len(body) < MAX_ANSWER_BYTES and (part := answer.read1(MAX_ANSWER_BYTES - len(body))):
                 body += part
             is_whole = not part and not answer.length
         answer.close()
@@ -85,11 +91,11 @@ class Line:
             self.close()
         return body
 
-    def why(self, error, silent):
+    def describe_error(self, error, silent):
         """What went wrong, as a sentence."""
         cause = error.__context__ if isinstance(error, HTTPError) and error.__context__ else error
-        if time.monotonic() >= self.late_at:
-            return LATE
+        if time.monotonic() >= self.deadline_at:
+            return ATTEMPT_TIMEOUT_MESSAGE
         if isinstance(cause, TimeoutError):
             return silent
         if isinstance(cause, ssl.SSLCertVerificationError):
@@ -104,10 +110,10 @@ class Line:
             return f"The receiver could not be reached: {cause.strerror or cause}."
         return "What the receiver answered is not HTTP."
 
-    def cut_late(self):
+    def enforce_deadline(self):
         """Ends an attempt that takes too long, whatever it waits for."""
         connection = self.connection
-        if time.monotonic() >= self.late_at and connection:
+        if time.monotonic() >= self.deadline_at and connection:
             connection.cut()
 
     def close(self):

@@ -14,47 +14,47 @@ import structlog
 from panel.core.database_errors import log_failure
 from panel.core.db import new_id, session
 from panel.services.webhooks import delivery_queue
-from worker.webhooks.connection import trust
-from worker.webhooks.delivery_run import Run
+from worker.webhooks.connection import create_ssl_context
+from worker.webhooks.delivery_run import DeliveryRun
 
 log = structlog.get_logger()
 
-QUICK_THREADS, SLOW_THREADS = 16, 128
+FAST_THREADS, SLOW_THREADS = 16, 128
 """For receivers that answer at once, and for others. They are started when they are needed."""
 
-LOOK = 0.5
-RENEW = 10.0
+DISPATCH_INTERVAL_SECONDS = 0.5
+LEASE_RENEW_INTERVAL_SECONDS = 10.0
 """Seconds between two looks for what is due, and between two signs of life to the leases."""
 
 
-class Sender:
-    def __init__(self, app, quick_threads=QUICK_THREADS, slow_threads=SLOW_THREADS):
-        self.app, self.name, self.numbers = app, f"sender-{new_id()}", count(1)
-        self.context = trust(app.extensions["config"].webhook_ca)
-        self.quick_threads, self.slow_threads = quick_threads, slow_threads
-        self.pool = ThreadPoolExecutor(quick_threads + slow_threads, thread_name_prefix="webhook")
+class Dispatcher:
+    def __init__(self, app, fast_threads=FAST_THREADS, slow_threads=SLOW_THREADS):
+        self.app, self.name, self.holder_numbers = app, f"sender-{new_id()}", count(1)
+        self.context = create_ssl_context(app.extensions["config"].webhook_ca)
+        self.fast_threads, self.slow_threads = fast_threads, slow_threads
+        self.pool = ThreadPoolExecutor(fast_threads + slow_threads, thread_name_prefix="webhook")
         self.runs = set()
         self.woken, self.stopped = threading.Event(), threading.Event()
-        self.renewed = time.monotonic()
-        self.eye = threading.Thread(target=self.keep, name="webhooks", daemon=True)
+        self.last_renewed_at = time.monotonic()
+        self.thread = threading.Thread(target=self.keep, name="webhooks", daemon=True)
 
     def start(self):
-        self.eye.start()
+        self.thread.start()
         return self
 
-    def put_down(self):
+    def shutdown(self):
         """Begins no more attempts; those that are under way end and are written down."""
         self.stopped.set()
         self.pool.shutdown()
         self.woken.set()
-        self.eye.join()
+        self.thread.join()
 
     def keep(self):
         while not self.stopped.is_set() or self.runs:
-            self.woken.wait(LOOK)
+            self.woken.wait(DISPATCH_INTERVAL_SECONDS)
             self.woken.clear()
-            for run in self.under_way():
-                run.line.cut_late()
+            for run in self.current_runs():
+                run.line.enforce_deadline()
             try:
                 with self.app.app_context():
                     self.look()
@@ -63,29 +63,29 @@ class Sender:
                 self.stopped.wait(2)
 
     def look(self):
-        if time.monotonic() - self.renewed > RENEW:
-            self.renewed = time.monotonic()
-            delivery_queue.renew([run.holder for run in self.under_way()])
+        if time.monotonic() - self.last_renewed_at > LEASE_RENEW_INTERVAL_SECONDS:
+            self.last_renewed_at = time.monotonic()
+            delivery_queue.renew_leases([run.holder for run in self.current_runs()])
             session.commit()
         for quick in (True, False):
             free = self.free_threads(quick)
             if free > 0 and not self.stopped.is_set():
                 self.begin(quick, free)
 
-    def free_threads(self, quick):
+    def free_threads(self, is_fast):
         """Return how many runs of this kind may begin."""
-        running = self.under_way()
+        running = self.current_runs()
         slow = sum(run.is_stalled or not run.quick for run in running)
-        if not quick:
+        if not is_fast:
             return self.slow_threads - slow
-        return min(self.quick_threads + slow, self.quick_threads + self.slow_threads) - len(running)
+        return min(self.fast_threads + slow, self.fast_threads + self.slow_threads) - len(running)
 
-    def begin(self, quick, free):
-        holder = f"{self.name}-{next(self.numbers)}"  # never used again: a lease that was lost stays lost
-        claimed = delivery_queue.claim(holder, quick=quick, most=free, running=self.under_way())
+    def begin(self, is_fast, free):
+        holder = f"{self.name}-{next(self.holder_numbers)}"  # never used again: a lease that was lost stays lost
+        claimed = delivery_queue.claim_subscriptions(holder, is_fast=is_fast, maximum=free, running=self.current_runs())
         session.commit()
         for subscription in claimed:
-            run = Run(subscription, holder, self.context, quick)
+            run = DeliveryRun(subscription, holder, self.context, is_fast)
             self.runs.add(run)
             self.pool.submit(self.carry, run)
 
@@ -100,8 +100,8 @@ class Sender:
             self.runs.discard(run)
             self.woken.set()
 
-    def under_way(self):
+    def current_runs(self):
         return list(self.runs)
 
 
-sender: Sender | None = None
+dispatcher: Dispatcher | None = None

@@ -5,25 +5,25 @@ from secrets import token_urlsafe
 from flask import Blueprint, request, url_for
 
 from panel.auth import login
-from panel.auth.browser_session import me, page_can, require
+from panel.auth.browser_session import current_account, ensure_permission, require_page_permission
 from panel.core.errors import Invalid
 from panel.schemas.accounts import AccountIn, AccountPatch, Promotion, Suspension
 from panel.schemas.base import Name
 from panel.services import account_limits, accounts, factors, instances, operators, passwords, sessions, team, tokens
 from panel.web.forms import Form
-from panel.web.htmx import did, go, render, say
+from panel.web.htmx import action_done, flash_message, redirect_to, render
 from panel.web.paging import Page
 
 bp = Blueprint("admin_accounts", __name__, url_prefix="/admin/customers")
-READ, WRITE, OPERATORS = "admin:accounts:read", "admin:accounts:write", "admin:operators:write"
-ROLES = (
+READ, WRITE, WRITE_OPERATORS = "admin:accounts:read", "admin:accounts:write", "admin:operators:write"
+OPERATOR_ROLE_OPTIONS = (
     ("full", "Full", "May do everything."),
     ("support", "Support", "Sees everything; looks after customers, their instances and tasks."),
     ("read_only", "Read only", "Sees everything, changes nothing."),
 )
 
 
-class Settings(AccountPatch):
+class AccountSettingsForm(AccountPatch):
     """On the page a name that is emptied is meant to be empty."""
 
     first_name = Name(least=0, most=100, load_default="")
@@ -31,161 +31,163 @@ class Settings(AccountPatch):
 
 
 @bp.get("")
-@page_can(READ)
+@require_page_permission(READ)
 def index():
-    kind = request.args.get("kind") if request.args.get("kind") in accounts.KINDS else None
+    kind = request.args.get("kind") if request.args.get("kind") in accounts.ACCOUNT_KINDS else None
     suspended = {"yes": True, "no": False}.get(request.args.get("suspended"))
     page = Page(accounts.listing(request.args.get("search", "")[:255], kind=kind, suspended=suspended))
-    accounts.weigh(page.rows)
-    return render("admin/accounts/index.html", "rows", page=page, roles=dict((role[:2]) for role in ROLES))
+    accounts.with_counts(page.rows)
+    return render(
+        "admin/accounts/index.html", "rows", page=page, roles=dict((role[:2]) for role in OPERATOR_ROLE_OPTIONS)
+    )
 
 
 @bp.get("/new")
-@page_can(WRITE)
+@require_page_permission(WRITE)
 def new():
-    return render("admin/accounts/new.html", form=Form(AccountIn, known={"timezone": "UTC"}))
+    return render("admin/accounts/new.html", form=Form(AccountIn, initial={"timezone": "UTC"}))
 
 
 @bp.post("/new")
-@page_can(WRITE)
+@require_page_permission(WRITE)
 def create():
     form = Form(AccountIn)
     if form.submit(accounts.create):
-        say(f"{form.result.email} is added.")
-        return go(url_for(".show", account_id=form.result.id))
+        flash_message(f"{form.result.email} is added.")
+        return redirect_to(url_for(".show", account_id=form.result.id))
     return render("admin/accounts/new.html", "form", status=form.status, form=form)
 
 
-def weighed(account_id):
-    return accounts.weigh([accounts.get(account_id)])[0]
+def get_with_counts(account_id):
+    return accounts.with_counts([accounts.get(account_id)])[0]
 
 
-def theirs(account_id):
+def get_changeable(account_id):
     """The account, for changing it. Of operators only by who may change operators: support could else take over one
     who may do more."""
-    account = weighed(account_id)
+    account = get_with_counts(account_id)
     if account.is_admin:
-        require(OPERATORS)
+        ensure_permission(WRITE_OPERATORS)
     return account
 
 
 @bp.get("/<account_id>")
-@page_can(READ)
+@require_page_permission(READ)
 def show(account_id):
-    account = weighed(account_id)
+    account = get_with_counts(account_id)
     return render("admin/accounts/show.html", "rows", account=account, page=Page(instances.listing(account)))
 
 
 @bp.get("/<account_id>/team")
-@page_can(READ)
+@require_page_permission(READ)
 def members(account_id):
-    account = weighed(account_id)
+    account = get_with_counts(account_id)
     return render("admin/accounts/team.html", "rows", account=account, page=Page(team.listing(account)))
 
 
 @bp.get("/<account_id>/settings")
-@page_can(READ)
+@require_page_permission(READ)
 def settings(account_id):
-    account = weighed(account_id)
-    form = Form(Settings, known=account)
-    return render("admin/accounts/settings.html", account=account, form=form, limits=account_limits.COUNTED)
+    account = get_with_counts(account_id)
+    form = Form(AccountSettingsForm, initial=account)
+    return render("admin/accounts/settings.html", account=account, form=form, limits=account_limits.COUNTED_MODELS)
 
 
 @bp.post("/<account_id>/settings")
-@page_can(WRITE)
+@require_page_permission(WRITE)
 def change(account_id):
-    account = theirs(account_id)
-    form = Form(Settings)
+    account = get_changeable(account_id)
+    form = Form(AccountSettingsForm)
     if form.submit(lambda **data: accounts.update(account, **data)):
-        say("The customer is changed.")
-        return go(url_for(".settings", account_id=account_id))
-    shown = {"account": weighed(account_id), "form": form, "limits": account_limits.COUNTED}
+        flash_message("The customer is changed.")
+        return redirect_to(url_for(".settings", account_id=account_id))
+    shown = {"account": get_with_counts(account_id), "form": form, "limits": account_limits.COUNTED_MODELS}
     return render("admin/accounts/settings.html", "form", status=form.status, **shown)
 
 
 @bp.get("/<account_id>/access")
-@page_can(READ)
+@require_page_permission(READ)
 def access(account_id):
-    return access_page(weighed(account_id), Form(Suspension))
+    return access_page(get_with_counts(account_id), Form(Suspension))
 
 
 def access_page(account, form, block=None):
     facts = {
         "sessions": Page(sessions.listing(account)).total,
-        "tokens": Page(tokens.of_account(account)).total,
-        "any_factor": factors.any_of(account),
+        "tokens": Page(tokens.select_of_account(account)).total,
+        "any_factor": factors.has_second_factor(account),
         "passkey": factors.has_passkey(account),
-        "belongings": accounts.belongings(account),
+        "belongings": accounts.list_owned_resources(account),
     }
-    found = {"account": account, "form": form, "roles": ROLES, **facts}
+    found = {"account": account, "form": form, "roles": OPERATOR_ROLE_OPTIONS, **facts}
     return render("admin/accounts/access.html", block, status=form.status, **found)
 
 
 @bp.post("/<account_id>/suspend")
-@page_can(WRITE)
+@require_page_permission(WRITE)
 def suspend(account_id):
-    account = theirs(account_id)
-    if account == me():
+    account = get_changeable(account_id)
+    if account == current_account():
         raise Invalid("You cannot suspend yourself: you could not end it.")
     form = Form(Suspension)
     if form.submit(lambda reason: accounts.suspend(account, reason)):
-        say(f"{account.email} is suspended.")
-        return go(url_for(".access", account_id=account_id))
-    return access_page(weighed(account_id), form, "form")
+        flash_message(f"{account.email} is suspended.")
+        return redirect_to(url_for(".access", account_id=account_id))
+    return access_page(get_with_counts(account_id), form, "form")
 
 
 @bp.post("/<account_id>/unsuspend")
-@page_can(WRITE)
+@require_page_permission(WRITE)
 def unsuspend(account_id):
-    account = accounts.unsuspend(theirs(account_id))
-    say(f"{account.email} is no longer suspended.")
-    return go(url_for(".access", account_id=account_id))
+    account = accounts.unsuspend(get_changeable(account_id))
+    flash_message(f"{account.email} is no longer suspended.")
+    return redirect_to(url_for(".access", account_id=account_id))
 
 
 @bp.post("/<account_id>/password")
-@page_can(WRITE)
+@require_page_permission(WRITE)
 def reset_password(account_id):
     """The password is in this answer and nowhere else, so there is no redirect."""
-    account, password = theirs(account_id), token_urlsafe(15)
-    passwords.change(account, password, login.source())
+    account, password = get_changeable(account_id), token_urlsafe(15)
+    passwords.change(account, password, login.request_source())
     return render("admin/accounts/password.html", account=account, password=password)
 
 
 @bp.post("/<account_id>/factors")
-@page_can(WRITE)
+@require_page_permission(WRITE)
 def reset_factors(account_id):
-    account = theirs(account_id)
-    factors.reset(account, login.source())
-    return did(f"Every second factor of {account.email} is removed.", url_for(".access", account_id=account_id))
+    account = get_changeable(account_id)
+    factors.reset(account, login.request_source())
+    return action_done(f"Every second factor of {account.email} is removed.", url_for(".access", account_id=account_id))
 
 
 @bp.post("/<account_id>/sessions")
-@page_can(WRITE)
+@require_page_permission(WRITE)
 def end_sessions(account_id):
-    account = theirs(account_id)
-    sessions.end_others(account)
-    return did(f"{account.email} is signed out everywhere.", url_for(".access", account_id=account_id))
+    account = get_changeable(account_id)
+    sessions.revoke_others(account)
+    return action_done(f"{account.email} is signed out everywhere.", url_for(".access", account_id=account_id))
 
 
 @bp.post("/<account_id>/role")
-@page_can(OPERATORS)
+@require_page_permission(WRITE_OPERATORS)
 def promote(account_id):
     form = Form(Promotion)
     if not form.submit(lambda role: operators.promote(accounts.get(account_id), role)):
         raise Invalid(" ".join(form.errors.values()))
-    say("The role is changed. It counts from now on.")
-    return go(url_for(".access", account_id=account_id))
+    flash_message("The role is changed. It counts from now on.")
+    return redirect_to(url_for(".access", account_id=account_id))
 
 
 @bp.post("/<account_id>/delete")
-@page_can(WRITE)
+@require_page_permission(WRITE)
 def delete(account_id):
-    account = theirs(account_id)
+    account = get_changeable(account_id)
     if request.form.get("typed", "").strip().lower() != account.email:
         wrong = f"Type {account.email} to confirm. Nothing was removed."
         raise Invalid(wrong, typed=wrong)
-    if account == me():
+    if account == current_account():
         raise Invalid("You cannot remove yourself.")
     accounts.remove(account)
-    say(f"{account.email} is removed.")
-    return go(url_for(".index"))
+    flash_message(f"{account.email} is removed.")
+    return redirect_to(url_for(".index"))

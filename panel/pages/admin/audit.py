@@ -2,7 +2,7 @@
 
 from flask import Blueprint
 
-from panel.auth.browser_session import me, page_can
+from panel.auth.browser_session import current_account, require_page_permission
 from panel.core.db import session
 from panel.models import Account
 from panel.services import audit
@@ -15,27 +15,40 @@ READ = "admin:audit:read"
 
 
 @bp.get("")
-@page_can(READ)
+@require_page_permission(READ)
 def index():
-    filters = wanted()
+    filters = parse_filters()
     owner = filters["account_id"] and session.get(Account, filters["account_id"])
-    context = {"wanted": filters, "owner": owner, "words": audit_view.words, "thing": audit_view.thing}
+    context = {
+        "wanted": filters,
+        "owner": owner,
+        "words": audit_view.describe_entry,
+        "thing": audit_view.object_type_label,
+    }
     return render("admin/audit/index.html", "rows", page=Page(audit.listing(**filters)), **context)
 
 
 @bp.get("/export")
-@page_can(READ)
+@require_page_permission(READ)
 def export():
-    return csv_export.table("audit", audit.EXPORTED, audit.exported(audit.rows(audit.listing(**wanted()))))
+    return csv_export.csv_response(
+        "audit", audit.EXPORT_COLUMNS, audit.iter_export(audit.full_rows(audit.listing(**parse_filters())))
+    )
 
 
 @bp.get("/<entry_id>")
-@page_can(READ)
+@require_page_permission(READ)
 def show(entry_id):
     entry = audit.get(entry_id)
     owner = entry.account_id and session.get(Account, entry.account_id)
-    return render("admin/audit/show.html", entry=entry, owner=owner, words=audit_view.words, thing=audit_view.thing)
+    return render(
+        "admin/audit/show.html",
+        entry=entry,
+        owner=owner,
+        words=audit_view.describe_entry,
+        thing=audit_view.object_type_label,
+    )
 
 
-def wanted():
-    return audit_view.wanted(me().timezone, "object_id", "account_id")
+def parse_filters():
+    return audit_view.parse_filters(current_account().timezone, "object_id", "account_id")

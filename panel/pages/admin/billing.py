@@ -2,20 +2,20 @@
 
 from flask import Blueprint, url_for
 
-from panel.auth.browser_session import actor, page_can
+from panel.auth.browser_session import actor, require_page_permission
 from panel.core.db import session
 from panel.schemas.credits import CreditIn
 from panel.services import accounts, credits, settings, usage
 from panel.web import csv_export, month_picker
 from panel.web.forms import Form
-from panel.web.htmx import did, go, render, say
+from panel.web.htmx import action_done, flash_message, redirect_to, render
 from panel.web.paging import Page
 
 bp = Blueprint("admin_billing", __name__, url_prefix="/admin/billing")
 READ, WRITE = "admin:billing:read", "admin:billing:write"
-MOST = 100
+MAX_SHOWN_RESOURCES = 100
 """How many resources of a customer are shown; the file has all."""
-KINDS = (
+ENTRY_KIND_OPTIONS = (
     ("credit", "Credit that was paid"),
     ("refund", "Something paid back"),
     ("adjustment", "An adjustment, either way"),
@@ -23,70 +23,70 @@ KINDS = (
 
 
 @bp.get("")
-@page_can(READ)
+@require_page_permission(READ)
 def index():
-    month = month_picker.asked()
+    month = month_picker.requested_month()
     return render(
         "admin/billing/index.html",
         "rows",
         month=month,
-        months=month_picker.choices(),
-        totals=usage.totals(month),
-        page=Page(usage.by_account(month), columns=True),
+        months=month_picker.month_choices(),
+        totals=usage.get_totals(month),
+        page=Page(usage.select_by_account(month), columns=True),
         on=settings.get().billing_enabled,
     )
 
 
 @bp.get("/ledger")
-@page_can(READ)
+@require_page_permission(READ)
 def ledger():
     return render("admin/billing/ledger.html", "rows", page=Page(credits.listing()))
 
 
 @bp.get("/usage.csv")
-@page_can(READ)
+@require_page_permission(READ)
 def usage_sheet():
-    month = month_picker.asked()
-    return csv_export.table(f"usage-{month}", usage.EXPORTED, usage.exported(month))
+    month = month_picker.requested_month()
+    return csv_export.csv_response(f"usage-{month}", usage.EXPORT_COLUMNS, usage.iter_export(month))
 
 
 @bp.get("/customers/<account_id>")
-@page_can(READ)
+@require_page_permission(READ)
 def customer(account_id):
-    return customer_page(accounts.get(account_id), Form(CreditIn, known={"kind": "credit"}))
+    return customer_page(accounts.get(account_id), Form(CreditIn, initial={"kind": "credit"}))
 
 
 def customer_page(account, form, block="rows"):
-    month = month_picker.asked()
+    month = month_picker.requested_month()
     return render(
         "admin/billing/customer.html",
         block,
         status=form.status,
         account=account,
         form=form,
-        kinds=KINDS,
+        kinds=ENTRY_KIND_OPTIONS,
         month=month,
-        months=month_picker.choices(account),
-        totals=usage.totals(month, account),
-        used=session.scalars(usage.of_month(month, account).limit(MOST)).all(),
+        months=month_picker.month_choices(account),
+        totals=usage.get_totals(month, account),
+        used=session.scalars(usage.month_rows(month, account).limit(MAX_SHOWN_RESOURCES)).all(),
         page=Page(credits.listing(account)),
     )
 
 
 @bp.post("/customers/<account_id>")
-@page_can(WRITE)
+@require_page_permission(WRITE)
 def give(account_id):
     account = accounts.get(account_id)
     form = Form(CreditIn)
-    if form.submit(lambda **data: credits.give(account, actor=actor(), **data)):
-        say("The amount is booked.")
-        return go(url_for(".customer", account_id=account.id))
+    if form.submit(lambda **data: credits.grant(account, actor=actor(), **data)):
+        flash_message("The amount is booked.")
+        return redirect_to(url_for(".customer", account_id=account.id))
     return customer_page(account, form, "form")
 
 
 @bp.post("/customers/<account_id>/entries/<entry_id>/take-back")
-@page_can(WRITE)
+@require_page_permission(WRITE)
 def take_back(account_id, entry_id):
     """The entry stays; an adjustment takes away what it counted as."""
     credits.correct(credits.get(entry_id, account_id), amount=0, actor=actor(), description="Taken back")
-    return did("The entry is taken back.", url_for(".customer", account_id=account_id))
+    return action_done("The entry is taken back.", url_for(".customer", account_id=account_id))

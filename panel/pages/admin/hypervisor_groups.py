@@ -5,12 +5,12 @@ from decimal import Decimal
 from flask import Blueprint, request, url_for
 
 from panel.auth import permissions_in_use
-from panel.auth.browser_session import page_can
+from panel.auth.browser_session import require_page_permission
 from panel.core.db import session
 from panel.schemas.hypervisors import HypervisorGroupIn, HypervisorGroupPatch
 from panel.services import catalog, hypervisors
 from panel.web.forms import Form
-from panel.web.htmx import did, go, render, say
+from panel.web.htmx import action_done, flash_message, redirect_to, render
 from panel.web.paging import Page
 
 bp = Blueprint("admin_hypervisor_groups", __name__, url_prefix="/admin/locations")
@@ -40,7 +40,7 @@ FAMILY_OF_SWITCH = {
     "vpngw_enabled": "vpn_gateways",
 }
 """The family of resources that a switch closes. A switch of a family that this panel does not have is not shown."""
-UNTOLD = {
+LOCATION_DEFAULTS = {
     "enabled": True,
     **dict.fromkeys(SWITCHES, True),
     "backup_mode": "full",
@@ -49,52 +49,54 @@ UNTOLD = {
 
 
 @bp.get("")
-@page_can(READ)
+@require_page_permission(READ)
 def index():
     search = request.args.get("search", "")[:255]
-    return render("admin/hypervisor_groups/index.html", "rows", page=Page(hypervisors.groups(search)), search=search)
+    return render(
+        "admin/hypervisor_groups/index.html", "rows", page=Page(hypervisors.select_groups(search)), search=search
+    )
 
 
 @bp.get("/new")
-@page_can(WRITE)
+@require_page_permission(WRITE)
 def new():
-    return form_page(Form(HypervisorGroupIn, known=UNTOLD))
+    return form_page(Form(HypervisorGroupIn, initial=LOCATION_DEFAULTS))
 
 
 @bp.post("/new")
-@page_can(WRITE)
+@require_page_permission(WRITE)
 def create():
     form = Form(HypervisorGroupIn)
-    if form.submit(lambda **data: hypervisors.create_group(**resolved(data))):
-        say(f"The location {form.result.display_name} is added. Add hypervisors and a subnet to it next.")
-        return go(url_for(".index"))
+    if form.submit(lambda **data: hypervisors.create_group(**resolve_plan_groups(data))):
+        flash_message(f"The location {form.result.display_name} is added. Add hypervisors and a subnet to it next.")
+        return redirect_to(url_for(".index"))
     return form_page(form)
 
 
 @bp.get("/<group_id>")
-@page_can(READ)
+@require_page_permission(READ)
 def edit(group_id):
-    group = hypervisors.group(group_id)
+    group = hypervisors.get_group(group_id)
     known = {name: getattr(group, name) for name in HypervisorGroupPatch().fields if name != "plan_groups"}
     known |= {name: float(value) for name, value in known.items() if isinstance(value, Decimal)}
     known["plan_groups"] = [each.id for each in group.plan_groups]
-    return form_page(Form(HypervisorGroupPatch, known=known), group)
+    return form_page(Form(HypervisorGroupPatch, initial=known), group)
 
 
 @bp.post("/<group_id>")
-@page_can(WRITE)
+@require_page_permission(WRITE)
 def update(group_id):
-    group = hypervisors.group(group_id)
+    group = hypervisors.get_group(group_id)
     form = Form(HypervisorGroupPatch)
-    if form.submit(lambda **data: hypervisors.update_group(group, **resolved(data))):
-        say(f"The location {group.display_name} is changed.")
-        return go(url_for(".index"))
+    if form.submit(lambda **data: hypervisors.update_group(group, **resolve_plan_groups(data))):
+        flash_message(f"The location {group.display_name} is changed.")
+        return redirect_to(url_for(".index"))
     return form_page(form, group)
 
 
-def resolved(data):
+def resolve_plan_groups(data):
     if "plan_groups" in data:
-        data["plan_groups"] = catalog.plan_groups_named(data["plan_groups"])
+        data["plan_groups"] = catalog.get_plan_groups(data["plan_groups"])
     return data
 
 
@@ -105,13 +107,13 @@ def form_page(form, group=None):
         status=form.status,
         form=form,
         group=group,
-        offered=session.execute(catalog.plan_group_names()).all(),
-        switches=switches(),
+        offered=session.execute(catalog.select_plan_group_names()).all(),
+        switches=available_switches(),
         families=permissions_in_use.used_families(),
     )
 
 
-def switches():
+def available_switches():
     """The switches of what exists: name and label."""
     families = permissions_in_use.used_families()
     shown = lambda name: FAMILY_OF_SWITCH.get(name) is None or FAMILY_OF_SWITCH[name] in families  # noqa: E731
@@ -119,8 +121,8 @@ def switches():
 
 
 @bp.post("/<group_id>/delete")
-@page_can(WRITE)
+@require_page_permission(WRITE)
 def delete(group_id):
-    group = hypervisors.group(group_id)
+    group = hypervisors.get_group(group_id)
     hypervisors.delete_group(group)
-    return did(f"The location {group.display_name} is removed.", url_for(".index"))
+    return action_done(f"The location {group.display_name} is removed.", url_for(".index"))

@@ -5,23 +5,23 @@ from datetime import UTC, datetime, timedelta
 from flask import Blueprint, abort, request, url_for
 from sqlalchemy.orm import selectinload
 
-from panel.auth.browser_session import actor, page_can
+from panel.auth.browser_session import actor, require_page_permission
 from panel.core import clock
 from panel.core.db import session
 from panel.models import Hypervisor
 from panel.schemas.constants import HYPERVISOR_STATUSES
 from panel.schemas.hypervisors import HypervisorIn, HypervisorPatch
 from panel.services import hypervisor_removal, hypervisors, instances, tasks
-from panel.web.formatting import worded
+from panel.web.formatting import label_choices
 from panel.web.forms import Form
-from panel.web.htmx import did, go, render, say
+from panel.web.htmx import action_done, flash_message, redirect_to, render
 from panel.web.paging import Page
 
 bp = Blueprint("admin_hypervisors", __name__, url_prefix="/admin/hypervisors")
 READ, WRITE = "admin:hypervisors:read", "admin:hypervisors:write"
-PATIENCE = timedelta(minutes=1)
+TEST_TIMEOUT = timedelta(minutes=1)
 """How long a page that asked for a test expects the answer."""
-DEFAULTS = {
+HYPERVISOR_DEFAULTS = {
     "driver": "libvirt",
     "uri": "qemu:///system",
     "storage_path": "/var/lib/libvirt/images",
@@ -30,7 +30,7 @@ DEFAULTS = {
     "cpu_overcommit": 4,
     "memory_overcommit": 1,
 }
-SWITCHED = {
+SWITCH_MESSAGES = {
     ("maintenance", "on"): "{} is in maintenance: it gets no new machines.",
     ("maintenance", "off"): "{} is out of maintenance.",
     ("locked", "on"): "{} is locked: it gets no new machines.",
@@ -41,67 +41,71 @@ SWITCHED = {
 
 
 @bp.get("")
-@page_can(READ)
+@require_page_permission(READ)
 def index():
     status, group = request.args.get("status"), request.args.get("group")
     wanted = {"search": request.args.get("search", "")[:255], "group_id": group}
     wanted["status"] = status if status in HYPERVISOR_STATUSES else None
     page = Page(hypervisors.listing(**wanted).options(selectinload(Hypervisor.storages)))
-    hypervisors.weigh(page.rows)
-    context = {"condition": hypervisors.condition, "groups": groups(), "statuses": worded(HYPERVISOR_STATUSES)}
+    hypervisors.with_allocation(page.rows)
+    context = {
+        "condition": hypervisors.get_condition,
+        "groups": group_options(),
+        "statuses": label_choices(HYPERVISOR_STATUSES),
+    }
     return render("admin/hypervisors/index.html", "rows", page=page, filtered=any(wanted.values()), **context)
 
 
 @bp.get("/new")
-@page_can(WRITE)
+@require_page_permission(WRITE)
 def new():
-    known = {**DEFAULTS, "hypervisor_group_id": request.args.get("group")}
-    return render("admin/hypervisors/new.html", form=Form(HypervisorIn, known=known), groups=groups())
+    known = {**HYPERVISOR_DEFAULTS, "hypervisor_group_id": request.args.get("group")}
+    return render("admin/hypervisors/new.html", form=Form(HypervisorIn, initial=known), groups=group_options())
 
 
 @bp.post("/new")
-@page_can(WRITE)
+@require_page_permission(WRITE)
 def create():
     """The new host's page shows how the first look at it goes."""
     form = Form(HypervisorIn)
-    if form.submit(add):
-        return go(url_for(".show", hypervisor_id=form.result.id))
-    return render("admin/hypervisors/new.html", "form", status=form.status, form=form, groups=groups())
+    if form.submit(create_in_group):
+        return redirect_to(url_for(".show", hypervisor_id=form.result.id))
+    return render("admin/hypervisors/new.html", "form", status=form.status, form=form, groups=group_options())
 
 
-def add(hypervisor_group_id, **values):
-    return hypervisors.create(hypervisors.group(hypervisor_group_id, "hypervisor_group_id"), **values)
+def create_in_group(hypervisor_group_id, **values):
+    return hypervisors.create(hypervisors.get_group(hypervisor_group_id, "hypervisor_group_id"), **values)
 
 
-def groups():
-    return session.execute(hypervisors.group_names()).all()
+def group_options():
+    return session.execute(hypervisors.select_group_names()).all()
 
 
 @bp.get("/<hypervisor_id>")
-@page_can(READ)
+@require_page_permission(READ)
 def show(hypervisor_id):
     hypervisor = hypervisors.get(hypervisor_id)
-    hypervisors.weigh([hypervisor])
-    hypervisors.fill(hypervisor.storages)
-    asked = moment(request.args.get("since"))
+    hypervisors.with_allocation([hypervisor])
+    hypervisors.with_storage_allocation(hypervisor.storages)
+    asked = parse_timestamp(request.args.get("since"))
     return render(
         "admin/hypervisors/show.html",
         "live",
         hypervisor=hypervisor,
-        condition=hypervisors.condition,
+        condition=hypervisors.get_condition,
         asked=asked,
-        looking=hypervisor.status == "unknown" or awaited(hypervisor, asked),
+        looking=hypervisor.status == "unknown" or is_test_pending(hypervisor, asked),
         work=session.scalars(tasks.listing(status="open", hypervisor_id=hypervisor.id).limit(5)).all(),
     )
 
 
-def awaited(hypervisor, asked):
+def is_test_pending(hypervisor, requested_at):
     """Whether the answer to a test that was asked for at that moment is still to come."""
-    recent = asked and asked > clock.now() - PATIENCE
-    return bool(recent and hypervisor.status == "up" and not (hypervisor.seen_at and hypervisor.seen_at > asked))
+    recent = requested_at and requested_at > clock.now() - TEST_TIMEOUT
+    return bool(recent and hypervisor.status == "up" and not (hypervisor.seen_at and hypervisor.seen_at > requested_at))
 
 
-def moment(text):
+def parse_timestamp(text):
     try:
         return datetime.fromtimestamp(float(text), UTC)
     except (TypeError, ValueError, OverflowError):
@@ -109,72 +113,80 @@ def moment(text):
 
 
 @bp.get("/<hypervisor_id>/instances")
-@page_can(READ)
+@require_page_permission(READ)
 def machines(hypervisor_id):
     hypervisor = hypervisors.get(hypervisor_id)
     page = Page(instances.listing(hypervisor_id=hypervisor.id))
     return render(
-        "admin/hypervisors/instances.html", "rows", hypervisor=hypervisor, page=page, condition=hypervisors.condition
+        "admin/hypervisors/instances.html",
+        "rows",
+        hypervisor=hypervisor,
+        page=page,
+        condition=hypervisors.get_condition,
     )
 
 
 @bp.get("/<hypervisor_id>/edit")
-@page_can(READ)
+@require_page_permission(READ)
 def edit(hypervisor_id):
     hypervisor = hypervisors.get(hypervisor_id)
     known = {name: getattr(hypervisor, name) for name in HypervisorPatch().fields if name != "hypervisor_group_id"}
-    form = Form(HypervisorPatch, known={**known, "hypervisor_group_id": hypervisor.group_id})
+    form = Form(HypervisorPatch, initial={**known, "hypervisor_group_id": hypervisor.group_id})
     return edit_page(hypervisor, form)
 
 
 @bp.post("/<hypervisor_id>/edit")
-@page_can(WRITE)
+@require_page_permission(WRITE)
 def update(hypervisor_id):
     hypervisor = hypervisors.get(hypervisor_id)
     form = Form(HypervisorPatch)
     if form.submit(lambda **data: hypervisors.update(hypervisor, **data)):
-        say(f"{hypervisor.name} is changed.")
-        return go(url_for(".show", hypervisor_id=hypervisor.id))
+        flash_message(f"{hypervisor.name} is changed.")
+        return redirect_to(url_for(".show", hypervisor_id=hypervisor.id))
     return edit_page(hypervisor, form)
 
 
 def edit_page(hypervisor, form):
-    context = {"groups": groups(), "condition": hypervisors.condition, "held": hypervisor_removal.held(hypervisor)}
+    context = {
+        "groups": group_options(),
+        "condition": hypervisors.get_condition,
+        "held": hypervisor_removal.contents(hypervisor),
+    }
     return render(
         "admin/hypervisors/edit.html", "form", status=form.status, hypervisor=hypervisor, form=form, **context
     )
 
 
 @bp.post("/<hypervisor_id>/test")
-@page_can(WRITE)
+@require_page_permission(WRITE)
 def test(hypervisor_id):
     hypervisor = hypervisors.get(hypervisor_id)
     hypervisors.test(hypervisor)
-    return go(url_for(".show", hypervisor_id=hypervisor.id, since=clock.now().timestamp()))
+    return redirect_to(url_for(".show", hypervisor_id=hypervisor.id, since=clock.now().timestamp()))
 
 
 @bp.post("/<hypervisor_id>/switch/<flag>/<to>")
-@page_can(WRITE)
+@require_page_permission(WRITE)
 def switch(hypervisor_id, flag, to):
-    words = SWITCHED.get((flag, to)) or abort(404)
+    words = SWITCH_MESSAGES.get((flag, to)) or abort(404)
     hypervisor = hypervisors.update(hypervisors.get(hypervisor_id), **{flag: to == "on"})
-    return did(words.format(hypervisor.name), url_for(".show", hypervisor_id=hypervisor.id))
+    return action_done(words.format(hypervisor.name), url_for(".show", hypervisor_id=hypervisor.id))
 
 
 @bp.post("/<hypervisor_id>/delete")
-@page_can(WRITE)
+@require_page_permission(WRITE)
 def delete(hypervisor_id):
     hypervisor = hypervisors.get(hypervisor_id)
     hypervisors.delete(hypervisor)
-    say(f"{hypervisor.name} is removed from the panel. Nothing was changed on the host.")
-    return go(url_for(".index"))
+    flash_message(f"{hypervisor.name} is removed from the panel. Nothing was changed on the host.")
+    return redirect_to(url_for(".index"))
 
 
 @bp.post("/<hypervisor_id>/give-up")
-@page_can(WRITE)
+@require_page_permission(WRITE)
 def give_up(hypervisor_id):
     """The name has to be typed: the machines are gone for their owners, too."""
     hypervisor = hypervisors.get(hypervisor_id)
-    hypervisor_removal.give_up(hypervisor, name=request.form.get("typed", "").strip(), actor=actor())
-    say(f"{hypervisor.name} and everything that was on it are removed from the panel.")
-    return go(url_for(".index"))
+    hypervisor_removal.force_remove(hypervisor, name=request.form.get("typed", "").strip(), actor=actor())
+    flash_message(f"{hypervisor.name} and everything that was on it are removed from the panel.")
+    return redirect_to(url_for(".index"))

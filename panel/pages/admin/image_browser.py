@@ -2,43 +2,47 @@
 
 from flask import Blueprint, request, url_for
 
-from panel.auth.browser_session import actor, page_can
+from panel.auth.browser_session import actor, require_page_permission
 from panel.schemas.images import ImageIn
 from panel.services import image_catalog, images
 from panel.web.forms import Form
-from panel.web.htmx import go, render, say
+from panel.web.htmx import flash_message, redirect_to, render
 
 bp = Blueprint("admin_image_browser", __name__, url_prefix="/admin/image-browser")
 READ, WRITE = "admin:images:read", "admin:images:write"
 
 
 @bp.get("")
-@page_can(READ)
+@require_page_permission(READ)
 def index():
     search = request.args.get("search", "")[:255]
-    context = {"entries": image_catalog.entries(search), "taken": image_catalog.taken(), "filtered": bool(search)}
+    context = {
+        "entries": image_catalog.list_entries(search),
+        "taken": image_catalog.get_taken_keys(),
+        "filtered": bool(search),
+    }
     return render("admin/image_browser/index.html", "rows", **context)
 
 
 @bp.post("/<key>/add")
-@page_can(WRITE)
+@require_page_permission(WRITE)
 def add(key):
     image = image_catalog.add(catalog_id=key, actor=actor())
-    say(f"{image.label} is being fetched.")
-    return go(url_for("admin_images.edit", image_id=image.id))
+    flash_message(f"{image.label} is being fetched.")
+    return redirect_to(url_for("admin_images.edit", image_id=image.id))
 
 
 @bp.get("/new")
-@page_can(WRITE)
+@require_page_permission(WRITE)
 def new():
-    return render("admin/image_browser/new.html", form=Form(ImageIn, known={"public": True, "cloudinit": True}))
+    return render("admin/image_browser/new.html", form=Form(ImageIn, initial={"public": True, "cloudinit": True}))
 
 
 @bp.post("/new")
-@page_can(WRITE)
+@require_page_permission(WRITE)
 def create():
     form = Form(ImageIn)
     if form.submit(lambda **data: images.create(actor=actor(), **data)):
-        say(f"{form.result.label} is being fetched.")
-        return go(url_for("admin_images.edit", image_id=form.result.id))
+        flash_message(f"{form.result.label} is being fetched.")
+        return redirect_to(url_for("admin_images.edit", image_id=form.result.id))
     return render("admin/image_browser/new.html", "form", status=form.status, form=form)

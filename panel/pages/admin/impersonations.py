@@ -3,15 +3,15 @@
 from flask import Blueprint, url_for
 
 from panel.auth import impersonation
-from panel.auth.browser_session import IMPERSONATE, page_can
+from panel.auth.browser_session import IMPERSONATE_PERMISSION, require_page_permission
 from panel.services import impersonations
-from panel.web.htmx import go
+from panel.web.htmx import redirect_to
 
 bp = Blueprint("admin_impersonations", __name__, url_prefix="/admin/customers")
 
 
 @bp.post("/<account_id>/impersonate")
-@page_can(IMPERSONATE)
+@require_page_permission(IMPERSONATE_PERMISSION)
 def start(account_id):
-    impersonation.begin(impersonations.customer(account_id))
-    return go(url_for("overview.show"))
+    impersonation.begin(impersonations.get_customer(account_id))
+    return redirect_to(url_for("overview.show"))

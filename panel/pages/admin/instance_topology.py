@@ -2,26 +2,28 @@
 
 from flask import Blueprint
 
-from panel.auth.browser_session import actor, page_can
-from panel.pages.shared.area import at
-from panel.pages.shared.instances.show import shown
+from panel.auth.browser_session import actor, require_page_permission
+from panel.pages.shared.area import tab_url
+from panel.pages.shared.instances.show import build_context
 from panel.schemas.topology import TopologyIn
 from panel.services import instances
 from panel.services.instances import topology
 from panel.web.forms import Form
-from panel.web.htmx import go, render, say
+from panel.web.htmx import flash_message, redirect_to, render
 
 bp = Blueprint("admin_instance_topology", __name__, url_prefix="/admin/instances/<instance_id>/topology")
 
 
 @bp.post("")
-@page_can("admin:instances:write")
+@require_page_permission("admin:instances:write")
 def modify(instance_id):
     instance, form = instances.get(instance_id), Form(TopologyIn)
     if form.submit(lambda **chosen: topology.modify(instance, chosen, actor=actor())):
-        say("The topology is set." + (" The guest has it after its next start." if instance.topology_pending else ""))
-        return go(at(instance, "settings"))
+        flash_message(
+            "The topology is set." + (" The guest has it after its next start." if instance.topology_pending else "")
+        )
+        return redirect_to(tab_url(instance, "settings"))
     if form.reason == "topology_mismatch":  # it is about the three together, so it is said once
         form.errors = {"": form.errors["sockets"]}
-    context = shown(instance_id, "settings", topology=form)
+    context = build_context(instance_id, "settings", topology=form)
     return render("admin/instances/show.html", "settings", status=form.status, **context)

@@ -4,34 +4,34 @@ from flask import Blueprint, abort, request, url_for
 from sqlalchemy import select
 from sqlalchemy.orm import contains_eager
 
-from panel.auth.browser_session import actor, page_can
+from panel.auth.browser_session import actor, require_page_permission
 from panel.core.db import session
 from panel.core.errors import Conflict, Invalid
 from panel.models import Hypervisor, Plan
-from panel.pages.shared import instances as instance_pages
+from panel.pages.shared.instances import register
 from panel.schemas.base import Text
-from panel.schemas.constants import STATES
+from panel.schemas.constants import INSTANCE_STATES
 from panel.schemas.instances import AdminInstanceOut, InstanceIn
 from panel.services import accounts, catalog, hypervisors, instances, metrics
 from panel.web import charts
-from panel.web.formatting import worded
+from panel.web.formatting import label_choices
 from panel.web.forms import Form
-from panel.web.htmx import did, from_script, go, render, say
-from panel.web.instance_search_form import searched
+from panel.web.htmx import action_done, flash_message, is_script_request, redirect_to, render
+from panel.web.instance_search_form import search_or_empty
 from panel.web.paging import Page
 from panel.workflows import deploy_dispatch
 
 bp = Blueprint("admin_instances", __name__, url_prefix="/admin/instances")
-instance_pages.stand(bp, operating=True)
+register(bp, is_operator_area=True)
 READ, WRITE = "admin:instances:read", "admin:instances:write"
-DONE = {
+POWER_MESSAGES = {
     "start": "Start requested.",
     "stop": "Stop requested.",
     "shutdown": "Shut down requested.",
     "restart": "Restart requested.",
     "poweroff": "Power off requested.",
 }
-ACTIONS = (
+BULK_ACTIONS = (
     ("start", "Start", "player-play"),
     ("restart", "Restart", "rotate-clockwise"),
     ("stop", "Stop", "player-stop"),
@@ -41,17 +41,17 @@ ACTIONS = (
     ("destroy", "Destroy", "trash"),
 )
 """What the bar offers for ticked rows."""
-SUSPENSION = {"suspend": "{} is suspended. Power off requested.", "resume": "{} is no longer suspended."}
-CLOSED = {
+SUSPENSION_MESSAGES = {"suspend": "{} is suspended. Power off requested.", "resume": "{} is no longer suspended."}
+UNSCHEDULABLE_MESSAGES = {
     "hypervisor_down": "{} does not answer",
     "hypervisor_maintenance": "{} is in maintenance",
     "hypervisor_locked": "{} is locked",
     "hypervisor_deploy_disabled": "{} takes no new machines",
 }
-UNCONFIRMED = "deploy_dispatch_unconfirmed"
+UNCONFIRMED_REASON = "deploy_dispatch_unconfirmed"
 
 
-class Order(InstanceIn):
+class OrderForm(InstanceIn):
     """What the page asks beside the customers' own fields."""
 
     owner = Text(required=True, least=1)
@@ -61,53 +61,57 @@ class Order(InstanceIn):
 
 
 @bp.get("")
-@page_can(READ)
+@require_page_permission(READ)
 def index():
     state = request.args.get("state")
     wanted = {"search": request.args.get("search", "")[:255], "hypervisor_id": request.args.get("node")}
-    wanted["state"] = state if state in STATES else None
-    query, wrong = searched(**wanted)
+    wanted["state"] = state if state in INSTANCE_STATES else None
+    query, wrong = search_or_empty(**wanted)
     page = Page(query)
-    found = {"sparks": metrics.sparks(page.rows), "spark": charts.spark}
-    found |= {"wrong": wrong, "actions": ACTIONS}
-    context = found | {"filtered": any(wanted.values()), "states": worded(STATES), "nodes": nodes()}
-    return render("admin/instances/index.html", "rows", page=page, may_do=instances.refusal, **context)
+    found = {"sparks": metrics.get_sparklines(page.rows), "spark": charts.sparkline}
+    found |= {"wrong": wrong, "actions": BULK_ACTIONS}
+    context = found | {
+        "filtered": any(wanted.values()),
+        "states": label_choices(INSTANCE_STATES),
+        "nodes": hypervisor_options(),
+    }
+    return render("admin/instances/index.html", "rows", page=page, may_do=instances.action_error, **context)
 
 
-def nodes():
+def hypervisor_options():
     return session.execute(select(Hypervisor.id, Hypervisor.name).order_by(Hypervisor.name)).all()
 
 
 @bp.get("/new")
-@page_can(WRITE)
+@require_page_permission(WRITE)
 def new():
-    return form_page(Form(Order, known=request.args.to_dict()), request.args.get("location_id"))
+    return form_page(Form(OrderForm, initial=request.args.to_dict()), request.args.get("location_id"))
 
 
 @bp.post("/new")
-@page_can(WRITE)
+@require_page_permission(WRITE)
 def create():
     """A password that was made up is in this answer and nowhere else, so there is no redirect then."""
-    form = Form(Order)
-    if not form.submit(order):
-        return refused(form) if from_script() else form_page(form, request.form.get("location_id"))
+    form = Form(OrderForm)
+    if not form.submit(create_order):
+        return form_error_answer(form) if is_script_request() else form_page(form, request.form.get("location_id"))
     instance, task, password = form.result
-    if task and not deploy_dispatch.confirmed(task):
-        return unconfirmed(instance, task, password)
-    if from_script():
-        return made(instance, task, password)
+    if task and not deploy_dispatch.wait_until_dispatched(task):
+        return unconfirmed_answer(instance, task, password)
+    if is_script_request():
+        return created_answer(instance, task, password)
     if password:
         return render("admin/instances/created.html", "once", instance=instance, password=password)
-    say(f"The instance {instance.name} is created for {instance.account.email}.")
-    return go(url_for(".show", instance_id=instance.id))
+    flash_message(f"The instance {instance.name} is created for {instance.account.email}.")
+    return redirect_to(url_for(".show", instance_id=instance.id))
 
 
-def order(owner, image_id, password, hypervisor_id=None, **values):
+def create_order(owner, image_id, password, hypervisor_id=None, **values):
     """The instance, the task that deploys it and, when one was made up, the password."""
-    account = accounts.by_email(owner)
+    account = accounts.find_by_email(owner)
     if account is None:
         raise Invalid("There is no such customer.", owner="Nobody has this email address.")
-    node = open_node(hypervisor_id, values["location_id"]) if hypervisor_id else None
+    node = get_schedulable(hypervisor_id, values["location_id"]) if hypervisor_id else None
     instance = instances.create(account, actor=actor(), node=node, **values)
     if image_id is None:
         return instance, None, None
@@ -115,40 +119,42 @@ def order(owner, image_id, password, hypervisor_id=None, **values):
     return instance, task, made
 
 
-def refused(form):
+def form_error_answer(form):
     """What a program is told that speaks the page's own language."""
     message = form.errors.get("") or "Some fields need another look."
     reason = {"reason": form.reason} if form.reason else {}
     return {"success": False, "message": message, **reason, "errors": form.errors}, max(form.status, 400)
 
 
-def made(instance, task, password, **more):
+def created_answer(instance, task, password, **more):
     ids = {"task_id": task.id if task else None, "instance": AdminInstanceOut().dump(instances.get(instance.id))}
     return {"success": True, **ids, **({"password": password} if password else {}), **more}
 
 
-def unconfirmed(instance, task, password):
+def unconfirmed_answer(instance, task, password):
     """The deploy goes on or is tried again by itself: the row is there, and the task tells how it ends."""
     why = f"It is not known whether {instance.hypervisor.name} began to deploy {instance.display_name}."
-    if from_script():
-        return made(instance, task, password, success=False, message=why, reason=UNCONFIRMED), 503
-    context = {"instance": instance, "task": task, "password": password, "why": why, "reason": UNCONFIRMED}
+    if is_script_request():
+        return created_answer(instance, task, password, success=False, message=why, reason=UNCONFIRMED_REASON), 503
+    context = {"instance": instance, "task": task, "password": password, "why": why, "reason": UNCONFIRMED_REASON}
     return render("admin/instances/unconfirmed.html", "once", status=503, **context)
 
 
-def open_node(hypervisor_id, location_id):
+def get_schedulable(hypervisor_id, location_id):
     """The hypervisor that was chosen by name. A closed one is refused with its reason (specification 7.2)."""
     node = hypervisors.get(hypervisor_id, "hypervisor_id")
     if node.group_id != location_id:
         raise Invalid("The hypervisor is in another location.", hypervisor_id="It belongs to another location.")
     if node.closed:
-        sentence = f"{CLOSED[node.closed].format(node.name)}. Choose another or open it first ({node.closed})."
+        sentence = (
+            f"{UNSCHEDULABLE_MESSAGES[node.closed].format(node.name)}. Choose another or open it first ({node.closed})."
+        )
         raise Conflict(sentence, reason=node.closed, hypervisor_id=sentence)
     return node
 
 
 def form_page(form, location_id):
-    groups = session.scalars(hypervisors.groups()).all()
+    groups = session.scalars(hypervisors.select_groups()).all()
     location = next((group for group in groups if group.id == location_id), groups[0] if groups else None)
     return render(
         "admin/instances/new.html",
@@ -157,42 +163,46 @@ def form_page(form, location_id):
         form=form,
         groups=[(group.id, group.display_name) for group in groups],
         location=location,
-        nodes=[(node.id, node.name, why_not(node)) for node in location.hypervisors] if location else [],
-        plans=session.scalars(catalog.plans(location).options(contains_eager(Plan.group))).all() if location else [],
-        images=session.scalars(catalog.images(purpose="general")).all(),
+        nodes=[(node.id, node.name, unschedulable_error(node)) for node in location.hypervisors] if location else [],
+        plans=session.scalars(catalog.select_plans(location).options(contains_eager(Plan.group))).all()
+        if location
+        else [],
+        images=session.scalars(catalog.select_images(purpose="general")).all(),
     )
 
 
-def why_not(node):
+def unschedulable_error(node):
     if node.status == "unknown":
         return "it has not answered yet"
-    return CLOSED[node.closed].format("it") if node.closed else None
+    return UNSCHEDULABLE_MESSAGES[node.closed].format("it") if node.closed else None
 
 
 @bp.post("/<instance_id>/power/<action>")
-@page_can(WRITE)
+@require_page_permission(WRITE)
 def power(instance_id, action):
-    done = DONE.get(action) or abort(404)
+    done = POWER_MESSAGES.get(action) or abort(404)
     instance = instances.get(instance_id)
-    task = instances.act(instance, action, actor=actor(), by_operator=True)
+    task = instances.run_power_action(instance, action, actor=actor(), by_operator=True)
     words = done if task else f"{instance.display_name} is so already."
-    return did(words, url_for(".show", instance_id=instance.id))
+    return action_done(words, url_for(".show", instance_id=instance.id))
 
 
 @bp.post("/<instance_id>/<any(suspend, resume):action>")
-@page_can(WRITE)
+@require_page_permission(WRITE)
 def suspension(instance_id, action):
     instance = instances.get(instance_id)
     if action == "suspend":
         task = instances.suspend(instance, reason="admin", actor=actor())
     else:
         task = instances.unsuspend(instance, actor=actor())
-    words = SUSPENSION[action].format(instance.display_name) if task else f"{instance.display_name} is so already."
-    return did(words, url_for(".show", instance_id=instance.id))
+    words = (
+        SUSPENSION_MESSAGES[action].format(instance.display_name) if task else f"{instance.display_name} is so already."
+    )
+    return action_done(words, url_for(".show", instance_id=instance.id))
 
 
 @bp.post("/<instance_id>/destroy")
-@page_can(WRITE)
+@require_page_permission(WRITE)
 def destroy(instance_id):
     """The name has to be typed: everything on its disks is lost."""
     instance = instances.get(instance_id)
@@ -200,4 +210,4 @@ def destroy(instance_id):
         wrong = f"Type {instance.name} to confirm. Nothing was destroyed."
         raise Invalid(wrong, typed=wrong)
     task = instances.destroy(instance, actor=actor(), by_operator=True)
-    return go(url_for("admin_tasks.show", task_id=task.id))
+    return redirect_to(url_for("admin_tasks.show", task_id=task.id))

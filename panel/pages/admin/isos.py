@@ -2,12 +2,12 @@
 
 from flask import Blueprint, request, url_for
 
-from panel.auth.browser_session import actor, page_can
+from panel.auth.browser_session import actor, require_page_permission
 from panel.schemas.isos import AdminIsoIn, IsoPatch
 from panel.services import isos
 from panel.services.media import downloads
 from panel.web.forms import Form
-from panel.web.htmx import did, go, render, say
+from panel.web.htmx import action_done, flash_message, redirect_to, render
 from panel.web.paging import Page
 
 bp = Blueprint("admin_isos", __name__, url_prefix="/admin/isos")
@@ -15,7 +15,7 @@ READ, WRITE = "admin:images:read", "admin:images:write"
 
 
 @bp.get("")
-@page_can(READ)
+@require_page_permission(READ)
 def index():
     search = request.args.get("search", "")[:255]
     page = Page(isos.listing(search=search))
@@ -23,51 +23,51 @@ def index():
 
 
 @bp.get("/new")
-@page_can(WRITE)
+@require_page_permission(WRITE)
 def new():
-    return render("admin/isos/new.html", form=Form(AdminIsoIn, known={"public": True}))
+    return render("admin/isos/new.html", form=Form(AdminIsoIn, initial={"public": True}))
 
 
 @bp.post("/new")
-@page_can(WRITE)
+@require_page_permission(WRITE)
 def create():
     form = Form(AdminIsoIn)
     if form.submit(lambda **data: isos.create(actor=actor(), **data)):
-        say(f"{form.result.name} is being fetched.")
-        return go(url_for(".show", iso_id=form.result.id))
+        flash_message(f"{form.result.name} is being fetched.")
+        return redirect_to(url_for(".show", iso_id=form.result.id))
     return render("admin/isos/new.html", "form", status=form.status, form=form)
 
 
 @bp.get("/<iso_id>")
-@page_can(READ)
+@require_page_permission(READ)
 def show(iso_id):
     iso = isos.get(iso_id)
-    return render("admin/isos/show.html", "live", iso=iso, form=Form(IsoPatch, known=iso))
+    return render("admin/isos/show.html", "live", iso=iso, form=Form(IsoPatch, initial=iso))
 
 
 @bp.post("/<iso_id>")
-@page_can(WRITE)
+@require_page_permission(WRITE)
 def update(iso_id):
     iso = isos.get(iso_id)
-    form = Form(IsoPatch, known=iso)
+    form = Form(IsoPatch, initial=iso)
     if form.submit(lambda **data: isos.update(iso, **data)):
-        say(f"{iso.name} is changed.")
-        return go(url_for(".show", iso_id=iso_id))
+        flash_message(f"{iso.name} is changed.")
+        return redirect_to(url_for(".show", iso_id=iso_id))
     return render("admin/isos/show.html", "form", status=form.status, iso=isos.get(iso_id), form=form)
 
 
 @bp.post("/<iso_id>/retry")
-@page_can(WRITE)
+@require_page_permission(WRITE)
 def retry(iso_id):
     iso = isos.get(iso_id)
     downloads.retry(iso, actor=actor())
-    return did("The download begins anew where the file is missing.", url_for(".show", iso_id=iso_id))
+    return action_done("The download begins anew where the file is missing.", url_for(".show", iso_id=iso_id))
 
 
 @bp.post("/<iso_id>/delete")
-@page_can(WRITE)
+@require_page_permission(WRITE)
 def delete(iso_id):
     iso = isos.get(iso_id)
     isos.delete(iso, actor=actor())
-    say(f"{iso.name} is removed.")
-    return go(url_for(".index"))
+    flash_message(f"{iso.name} is removed.")
+    return redirect_to(url_for(".index"))

@@ -2,60 +2,66 @@
 
 from flask import Blueprint, abort, request, url_for
 
-from panel.auth.browser_session import actor, page_can
+from panel.auth.browser_session import actor, require_page_permission
 from panel.core.errors import Invalid
 from panel.schemas.base import In, Text
-from panel.schemas.migrations import STATUSES
+from panel.schemas.migrations import MIGRATION_STATUSES
 from panel.services import hypervisors, instances, migrations
-from panel.web.formatting import worded
+from panel.web.formatting import label_choices
 from panel.web.forms import Form
-from panel.web.htmx import did, go, render
+from panel.web.htmx import action_done, redirect_to, render
 from panel.web.paging import Page
 from panel.workflows import reachability
 
 bp = Blueprint("admin_migrations", __name__, url_prefix="/admin")
 READ, WRITE = "admin:instances:read", "admin:instances:write"
-AFTERWARDS = {
+FOLLOW_UP_ACTIONS = {
     "stop": (migrations.stop, "The move of {} is being stopped."),
     "restart": (migrations.restart, "{} is being moved again."),
     "rollback": (migrations.rollback, "{} is being moved back."),
-    "complete": (migrations.clean, "What was left of {} is being removed."),
+    "complete": (migrations.enqueue_cleanup, "What was left of {} is being removed."),
 }
 
 
-class Choice(In):
+class TargetForm(In):
     hypervisor_id = Text(most=36, load_default=None)
 
 
 @bp.get("/migrations")
-@page_can(READ)
+@require_page_permission(READ)
 def index():
-    status = request.args.get("status") if request.args.get("status") in STATUSES else None
+    status = request.args.get("status") if request.args.get("status") in MIGRATION_STATUSES else None
     page = Page(migrations.listing(status=status))
-    return render("admin/migrations/index.html", "rows", page=page, filtered=bool(status), statuses=worded(STATUSES))
+    return render(
+        "admin/migrations/index.html",
+        "rows",
+        page=page,
+        filtered=bool(status),
+        statuses=label_choices(MIGRATION_STATUSES),
+    )
 
 
 @bp.post("/migrations/<migration_id>/<action>")
-@page_can(WRITE)
+@require_page_permission(WRITE)
 def afterwards(migration_id, action):
-    act, words = AFTERWARDS.get(action) or abort(404)
+    act, words = FOLLOW_UP_ACTIONS.get(action) or abort(404)
     row = migrations.get(migration_id)
     if action in ("restart", "rollback"):
         reachability.check_source(row)
     act(row) if action == "stop" else act(row, actor=actor())
-    return did(words.format(row.instance_name), url_for(".index"))
+    return action_done(words.format(row.instance_name), url_for(".index"))
 
 
 @bp.get("/instances/<instance_id>/move")
-@page_can(READ)
+@require_page_permission(READ)
 def choose(instance_id):
-    return form_page(instances.get(instance_id), Form(Choice, known={}))
+    return form_page(instances.get(instance_id), Form(TargetForm, initial={}))
 
 
 @bp.post("/instances/<instance_id>/move")
-@page_can(WRITE)
+@require_page_permission(WRITE)
 def move(instance_id):
-    instance, form = instances.get(instance_id), Form(Choice)
+    instance, form = instances.get(instance_id), Form(TargetForm)
 
     def start(hypervisor_id):
         target = hypervisors.get(hypervisor_id, "hypervisor_id") if hypervisor_id else None
@@ -63,22 +69,24 @@ def move(instance_id):
         return migrations.start(instance, target=target, actor=actor())
 
     if form.submit(start):
-        return go(url_for("admin_tasks.show", task_id=form.result.task_id))
+        return redirect_to(url_for("admin_tasks.show", task_id=form.result.task_id))
     return form_page(instances.get(instance_id), form)
 
 
 def form_page(instance, form):
-    offered = [(target.id, target.name, fault) for target, fault in migrations.targets(instance)]
+    offered = [(target.id, target.name, fault) for target, fault in migrations.list_targets(instance)]
     context = {
         "instance": instance,
         "offered": offered,
-        "why": instances.refusal(instance, "migrate", by_operator=True),
+        "why": instances.action_error(instance, "migrate", by_operator=True),
     }
-    return render("admin/migrations/new.html", "form", status=form.status, form=form, words=instances.WORDS, **context)
+    return render(
+        "admin/migrations/new.html", "form", status=form.status, form=form, words=instances.REASONS, **context
+    )
 
 
 @bp.post("/hypervisors/<hypervisor_id>/evacuate")
-@page_can("admin:hypervisors:write")
+@require_page_permission("admin:hypervisors:write")
 def evacuate(hypervisor_id):
     """The name has to be typed: every machine of the host moves."""
     hypervisor = hypervisors.get(hypervisor_id)
@@ -86,4 +94,4 @@ def evacuate(hypervisor_id):
         wrong = f"Type {hypervisor.name} to confirm. Nothing was moved."
         raise Invalid(wrong, typed=wrong)
     task = migrations.evacuate(hypervisor, actor=actor())
-    return go(url_for("admin_tasks.show", task_id=task.id))
+    return redirect_to(url_for("admin_tasks.show", task_id=task.id))

@@ -7,7 +7,7 @@ from zoneinfo import ZoneInfo
 from flask import Blueprint, url_for
 from sqlalchemy import func, select
 
-from panel.auth.browser_session import me, page_can
+from panel.auth.browser_session import current_account, require_page_permission
 from panel.core import clock
 from panel.core.db import session
 from panel.models import Hypervisor, HypervisorGroup, Image, Plan, Subnet
@@ -16,10 +16,10 @@ from panel.web.formatting import plural
 from panel.web.htmx import render
 
 bp = Blueprint("admin", __name__, url_prefix="/admin")
-LEVELS = ("danger", "warning", "info")
-MOST = 8
+SEVERITY_LEVELS = ("danger", "warning", "info")
+MAX_NAMED_ITEMS = 8
 """How many of a kind the page names; the lists have the rest."""
-NEEDED = (
+SETUP_STEPS = (
     (HypervisorGroup, "Add a location", "Customers choose one first.", "admin_hypervisor_groups.new"),
     (Hypervisor, "Add a hypervisor", "Without a host no machine can run.", "admin_hypervisors.new"),
     (Subnet, "Add a subnet", "Machines get their addresses from it.", "admin_subnets.new"),
@@ -35,37 +35,37 @@ CUSTOMERS_FAILURES = {
 
 
 @bp.get("")
-@page_can("admin:system:read")
+@require_page_permission("admin:system:read")
 def show():
     running = tasks.listing(status="open")
-    lately = overview.failed_since(midnight())
-    failed, failures = count(lately), session.scalars(lately.limit(MOST)).all()
-    rooms = overview.capacity()
+    lately = overview.select_failed_since(start_of_day())
+    failed, failures = count_rows(lately), session.scalars(lately.limit(MAX_NAMED_ITEMS)).all()
+    rooms = overview.list_capacities()
     return render(
         "admin/overview/show.html",
         "live",
-        items=attention(failed, failures, rooms),
+        items=sort_findings(failed, failures, rooms),
         rooms=rooms,
-        states=overview.states(),
-        work=session.scalars(running.limit(MOST)).all(),
-        working=count(running),
+        states=overview.count_states(),
+        work=session.scalars(running.limit(MAX_NAMED_ITEMS)).all(),
+        working=count_rows(running),
         failures=failures,
         failed=failed,
     )
 
 
-def count(query):
+def count_rows(query):
     return session.scalar(select(func.count()).select_from(query.order_by(None).subquery()))
 
 
-def midnight():
+def start_of_day():
     """When the operator's day began; an operator at night still sees the evening."""
-    now = clock.now().astimezone(ZoneInfo(me().timezone))
+    now = clock.now().astimezone(ZoneInfo(current_account().timezone))
     return min(now.replace(hour=0, minute=0, second=0, microsecond=0), now - timedelta(hours=8))
 
 
 @dataclass
-class Item:
+class AttentionItem:
     """Something that somebody should look at."""
 
     level: str
@@ -75,88 +75,97 @@ class Item:
     address: str
 
 
-def attention(failed, failures, rooms):
+def sort_findings(failed, failures, rooms):
     """Everything of that kind, the worst first."""
-    return sorted([*findings(failed, failures), *capacity_findings(rooms)], key=lambda item: LEVELS.index(item.level))
+    return sorted(
+        [*iter_findings(failed, failures), *iter_capacity_findings(rooms)],
+        key=lambda item: SEVERITY_LEVELS.index(item.level),
+    )
 
 
-def findings(failed, failures):
-    alive = overview.workers_alive()
+def iter_findings(failed, failures):
+    alive = overview.count_workers()
     if not alive:
         why = "Redis does not answer, so workers hear of tasks late." if alive is None else "Tasks wait until one runs."
         address = url_for("admin_tasks.index", status="open")
-        yield Item("danger", "plug-connected-x", "No worker is known to run", why, address)
-    yield from (silent(node) for node in session.scalars(hypervisors.ailing().limit(MOST)))
+        yield AttentionItem("danger", "plug-connected-x", "No worker is known to run", why, address)
+    yield from (silent_node_item(node) for node in session.scalars(hypervisors.with_problems().limit(MAX_NAMED_ITEMS)))
     if failed:
         text = f"The last one: {failures[0].resource_name}: {failures[0].error}"
         title = f"{plural(failed, 'task')} failed today"
-        yield Item("danger", "circle-x", title, text, url_for("admin_tasks.index", status="failed"))
-    yield from customer_failures()
-    for instance in session.scalars(overview.lost_instances().limit(MOST)):
+        yield AttentionItem("danger", "circle-x", title, text, url_for("admin_tasks.index", status="failed"))
+    yield from iter_customer_failures()
+    for instance in session.scalars(overview.select_missing_instances().limit(MAX_NAMED_ITEMS)):
         address = url_for("admin_instances.show", instance_id=instance.id)
         title = f"{instance.name} is missing on its hypervisor"
-        yield Item("danger", "zoom-question", title, instance.last_error, address)
-    for volume in session.scalars(overview.undeleted_volumes().limit(MOST)):
+        yield AttentionItem("danger", "zoom-question", title, instance.last_error, address)
+    for volume in session.scalars(overview.select_undeleted_volumes().limit(MAX_NAMED_ITEMS)):
         title = f"The deleted volume {volume.name} still exists"
         text = f"{plural(volume.delete_attempts, 'attempt')} to remove it failed. The last one: {volume.error}"
-        yield Item("danger", "database", title, text, url_for("admin_volumes.index", search=volume.name))
-    for storage in overview.full_storages():
+        yield AttentionItem("danger", "database", title, text, url_for("admin_volumes.index", search=volume.name))
+    for storage in overview.list_full_storages():
         title = f"Storage {storage.name} on {storage.hypervisor.name} is nearly full"
         left = f"{storage.free * 100 // storage.capacity} % of the disk is free."
-        yield Item("warning", "database", title, left, page_of(storage.hypervisor))
-    for group, free in overview.scarce_locations():
+        yield AttentionItem("warning", "database", title, left, hypervisor_url(storage.hypervisor))
+    for group, free in overview.list_scarce_locations():
         title = f"{group.display_name} is running out of IPv4 addresses"
         left = f"{plural(free, 'address', 'addresses')} left. Add a subnet."
-        yield Item("warning", "network", title, left, url_for("admin_subnets.index"))
-    for model, title, text, endpoint in NEEDED:
+        yield AttentionItem("warning", "network", title, left, url_for("admin_subnets.index"))
+    for model, title, text, endpoint in SETUP_STEPS:
         if session.scalar(select(model.id).limit(1)) is None:
-            yield Item("info", "plus", title, text, url_for(endpoint))
-    for node in session.scalars(hypervisors.with_strangers().limit(MOST)):
+            yield AttentionItem("info", "plus", title, text, url_for(endpoint))
+    for node in session.scalars(hypervisors.with_unmanaged_machines().limit(MAX_NAMED_ITEMS)):
         title = f"{plural(len(node.strangers), 'unknown machine')} on {node.name}"
         names = ", ".join(stranger["name"] for stranger in node.strangers[:3])
-        yield Item("info", "help-circle", title, f"On the host, but no instance of this panel: {names}.", page_of(node))
+        yield AttentionItem(
+            "info", "help-circle", title, f"On the host, but no instance of this panel: {names}.", hypervisor_url(node)
+        )
 
 
-def customer_failures():
+def iter_customer_failures():
     """What failed in customers' guests or because of what they entered: one entry for each of `CUSTOMERS_FAILURES`."""
-    found = overview.customer_failures(midnight())
+    found = overview.list_customer_failures(start_of_day())
     for what, (noun, whose) in CUSTOMERS_FAILURES.items():
         if groups := found.get(what):
             title = f"{plural(sum(count for _, count in groups), noun)} {whose} today"
             text = " · ".join(f"{error} ({count})" for error, count in groups[:3])
-            yield Item("info", "users", title, text, url_for("admin_tasks.failed"))
+            yield AttentionItem("info", "users", title, text, url_for("admin_tasks.failed"))
 
 
-def capacity_findings(rooms):
+def iter_capacity_findings(rooms):
     """Locations that are full or nearly so, and hypervisors that are slow for lack of KVM."""
-    full = overview.full_locations(rooms)
+    full = overview.list_full_locations(rooms)
     for room in full:
-        resource, percent = overview.fullest(room)
+        resource, percent = overview.get_fullest_resource(room)
         text = f"No plan fits any more: {percent:.0f} % of the {resource} is allocated. Add a hypervisor."
-        yield Item("danger", "server-off", f"{room.group.display_name} is full", text, location_address(room))
+        yield AttentionItem("danger", "server-off", f"{room.group.display_name} is full", text, location_url(room))
     for room in rooms:
-        resource, percent = overview.fullest(room)
+        resource, percent = overview.get_fullest_resource(room)
         if room not in full and room.group.enabled and percent >= overview.NEARLY_FULL_PERCENT:
             title = f"{room.group.display_name} is nearly full"
             text = f"{percent:.0f} % of the {resource} is allocated."
-            yield Item("warning", "server", title, text, location_address(room))
-    for node in session.scalars(overview.unaccelerated_nodes().limit(MOST)):
-        yield Item("warning", "server", f"{node.name} runs without KVM", node.acceleration_note, page_of(node))
+            yield AttentionItem("warning", "server", title, text, location_url(room))
+    for node in session.scalars(overview.select_unaccelerated_hypervisors().limit(MAX_NAMED_ITEMS)):
+        yield AttentionItem(
+            "warning", "server", f"{node.name} runs without KVM", node.acceleration_note, hypervisor_url(node)
+        )
 
 
-def location_address(room):
+def location_url(room):
     return url_for("admin_hypervisors.index", group=room.group.id)
 
 
-def silent(node):
-    condition = hypervisors.condition(node)
+def silent_node_item(node):
+    condition = hypervisors.get_condition(node)
     if condition == "down":
-        return Item("danger", "server-off", f"{node.name} is down", node.status_detail, page_of(node))
+        return AttentionItem("danger", "server-off", f"{node.name} is down", node.status_detail, hypervisor_url(node))
     if condition == "unknown":
-        return Item("info", "server", f"{node.name} has not answered yet", "A worker looks at it.", page_of(node))
+        return AttentionItem(
+            "info", "server", f"{node.name} has not answered yet", "A worker looks at it.", hypervisor_url(node)
+        )
     title = f"{node.name} was not looked at for a while"
-    return Item("warning", "clock", title, "Its figures may be old.", page_of(node))
+    return AttentionItem("warning", "clock", title, "Its figures may be old.", hypervisor_url(node))
 
 
-def page_of(node):
+def hypervisor_url(node):
     return url_for("admin_hypervisors.show", hypervisor_id=node.id)

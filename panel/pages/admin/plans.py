@@ -2,98 +2,98 @@
 
 from flask import Blueprint, request, url_for
 
-from panel.auth.browser_session import page_can
+from panel.auth.browser_session import require_page_permission
 from panel.core.db import session
 from panel.schemas.plans import PlanIn, PlanPatch
 from panel.services import catalog
 from panel.web.forms import Form
-from panel.web.htmx import did, go, render, say
+from panel.web.htmx import action_done, flash_message, redirect_to, render
 from panel.web.paging import Page
 
 bp = Blueprint("admin_plans", __name__, url_prefix="/admin/plans")
 READ, WRITE = "admin:catalog:read", "admin:catalog:write"
-DEFAULTS = {"enabled": True, "position": 0, "bandwidth": 0, "port_speed": 0, "ipv4": 1, "ipv6": 1, "price": 0}
-DEFAULTS |= {"ipv6_prefixes": 0, "private_ipv4": 0, "overage": "none"}
+PLAN_DEFAULTS = {"enabled": True, "position": 0, "bandwidth": 0, "port_speed": 0, "ipv4": 1, "ipv6": 1, "price": 0}
+PLAN_DEFAULTS |= {"ipv6_prefixes": 0, "private_ipv4": 0, "overage": "none"}
 
 
 @bp.get("")
-@page_can(READ)
+@require_page_permission(READ)
 def index():
     wanted = {"search": request.args.get("search", "")[:255], "plan_group_id": request.args.get("group")}
-    page = Page(catalog.every_plan(**wanted))
-    in_use = catalog.plan_users(page.rows)
-    context = {"filtered": any(wanted.values()), "groups": groups(), "in_use": in_use}
+    page = Page(catalog.list_all_plans(**wanted))
+    in_use = catalog.count_plan_users(page.rows)
+    context = {"filtered": any(wanted.values()), "groups": group_options(), "in_use": in_use}
     return render("admin/plans/index.html", "rows", page=page, **context)
 
 
 @bp.get("/new")
-@page_can(WRITE)
+@require_page_permission(WRITE)
 def new():
-    return form_page(Form(PlanIn, known={**DEFAULTS, "plan_group_id": request.args.get("group")}))
+    return form_page(Form(PlanIn, initial={**PLAN_DEFAULTS, "plan_group_id": request.args.get("group")}))
 
 
 @bp.post("/new")
-@page_can(WRITE)
+@require_page_permission(WRITE)
 def create():
     form = Form(PlanIn)
-    if form.submit(add):
-        say(f"The plan {form.result.name} is added.")
-        return go(url_for(".index"))
+    if form.submit(create_in_group):
+        flash_message(f"The plan {form.result.name} is added.")
+        return redirect_to(url_for(".index"))
     return form_page(form)
 
 
-def add(plan_group_id, **values):
+def create_in_group(plan_group_id, **values):
     return catalog.create_plan(catalog.get_plan_group(plan_group_id, "plan_group_id"), **values)
 
 
 @bp.get("/<plan_id>")
-@page_can(READ)
+@require_page_permission(READ)
 def edit(plan_id):
     plan = catalog.get_plan(plan_id)
     known = {name: getattr(plan, name) for name in PlanPatch().fields}
-    return form_page(Form(PlanPatch, known={**known, "price": f"{plan.price.normalize():f}"}), plan)
+    return form_page(Form(PlanPatch, initial={**known, "price": f"{plan.price.normalize():f}"}), plan)
 
 
 @bp.post("/<plan_id>")
-@page_can(WRITE)
+@require_page_permission(WRITE)
 def update(plan_id):
     plan = catalog.get_plan(plan_id)
     form = Form(PlanPatch)
     if form.submit(lambda **data: catalog.update_plan(plan, **data)):
-        say(f"The plan {plan.name} is changed. Machines keep the size they were made with.")
-        return go(url_for(".index"))
+        flash_message(f"The plan {plan.name} is changed. Machines keep the size they were made with.")
+        return redirect_to(url_for(".index"))
     return form_page(form, plan)
 
 
-def groups():
-    return session.execute(catalog.plan_group_names()).all()
+def group_options():
+    return session.execute(catalog.select_plan_group_names()).all()
 
 
 def form_page(form, plan=None):
-    return render("admin/plans/form.html", "form", status=form.status, form=form, plan=plan, groups=groups())
+    return render("admin/plans/form.html", "form", status=form.status, form=form, plan=plan, groups=group_options())
 
 
 @bp.post("/<plan_id>/on")
-@page_can(WRITE)
+@require_page_permission(WRITE)
 def turn_on(plan_id):
-    return switched(plan_id, True)
+    return set_enabled(plan_id, True)
 
 
 @bp.post("/<plan_id>/off")
-@page_can(WRITE)
+@require_page_permission(WRITE)
 def turn_off(plan_id):
-    return switched(plan_id, False)
+    return set_enabled(plan_id, False)
 
 
-def switched(plan_id, on):
+def set_enabled(plan_id, on):
     plan = catalog.update_plan(catalog.get_plan(plan_id), enabled=on)
     words = "can be chosen" if plan.enabled else "cannot be chosen any more"
-    return did(f"The plan {plan.name} {words}.", url_for(".index"))
+    return action_done(f"The plan {plan.name} {words}.", url_for(".index"))
 
 
 @bp.post("/<plan_id>/delete")
-@page_can(WRITE)
+@require_page_permission(WRITE)
 def delete(plan_id):
     plan = catalog.get_plan(plan_id)
     catalog.delete_plan(plan)
-    return did(f"The plan {plan.name} is removed.", url_for(".index"))
+    return action_done(f"The plan {plan.name} is removed.", url_for(".index"))

@@ -2,51 +2,51 @@
 
 from flask import Blueprint, request, url_for
 
-from panel.auth.browser_session import page_can
+from panel.auth.browser_session import require_page_permission
 from panel.core.db import session
 from panel.core.errors import Invalid
 from panel.schemas.base import Text
 from panel.schemas.resource_packs import PackIn, PackPatch
 from panel.services import billing_users, hypervisors, resource_packs
 from panel.web.forms import Form
-from panel.web.htmx import did, go, render, say
+from panel.web.htmx import action_done, flash_message, redirect_to, render
 from panel.web.paging import Page
 
 bp = Blueprint("admin_resource_packs", __name__, url_prefix="/admin/resource-packs")
 READ, WRITE = "admin:billing:read", "admin:billing:write"
 
 
-class FilledIn(PackIn):
+class PackForm(PackIn):
     user_id = Text(most=255, required=True)
     """People know the customer by the email address."""
 
 
 @bp.get("")
-@page_can(READ)
+@require_page_permission(READ)
 def index():
     user_id = request.args.get("user", "")[:36] or None
     page = Page(resource_packs.listing(user_id=user_id))
-    resource_packs.weigh(page.rows)
+    resource_packs.with_usage(page.rows)
     return render("admin/resource_packs/index.html", "rows", page=page, user_id=user_id)
 
 
 @bp.get("/new")
-@page_can(WRITE)
+@require_page_permission(WRITE)
 def new():
-    return form_page(Form(FilledIn, known={"enabled": True, "user_id": request.args.get("user"), "instances": 0}))
+    return form_page(Form(PackForm, initial={"enabled": True, "user_id": request.args.get("user"), "instances": 0}))
 
 
 @bp.post("/new")
-@page_can(WRITE)
+@require_page_permission(WRITE)
 def create():
-    form = Form(FilledIn)
-    if form.submit(add):
-        say(f"{form.result.owner_email} has the resource pack {form.result.name}.")
-        return go(url_for(".index"))
+    form = Form(PackForm)
+    if form.submit(create_pack):
+        flash_message(f"{form.result.owner_email} has the resource pack {form.result.name}.")
+        return redirect_to(url_for(".index"))
     return form_page(form)
 
 
-def add(user_id, **facts):
+def create_pack(user_id, **facts):
     if "@" in user_id:
         found = session.scalar(billing_users.listing(email=user_id))
         if found is None:
@@ -56,34 +56,34 @@ def add(user_id, **facts):
 
 
 @bp.get("/<pack_id>")
-@page_can(READ)
+@require_page_permission(READ)
 def edit(pack_id):
     pack = resource_packs.get(pack_id)
     known = {name: getattr(pack, name) for name in PackPatch().fields if name != "location_id"}
     return form_page(
-        Form(PackPatch, known={**known, "price": f"{pack.price.normalize():f}", "location_id": pack.group_id}), pack
+        Form(PackPatch, initial={**known, "price": f"{pack.price.normalize():f}", "location_id": pack.group_id}), pack
     )
 
 
 @bp.post("/<pack_id>")
-@page_can(WRITE)
+@require_page_permission(WRITE)
 def update(pack_id):
     form = Form(PackPatch)
     if form.submit(lambda **data: resource_packs.update(resource_packs.get(pack_id), **data)):
-        say("The resource pack is changed.")
-        return go(url_for(".index"))
+        flash_message("The resource pack is changed.")
+        return redirect_to(url_for(".index"))
     return form_page(form, resource_packs.get(pack_id))
 
 
 def form_page(form, pack=None):
-    groups = session.execute(hypervisors.group_names()).all()
-    pack = pack and resource_packs.weigh([pack])[0]
+    groups = session.execute(hypervisors.select_group_names()).all()
+    pack = pack and resource_packs.with_usage([pack])[0]
     return render("admin/resource_packs/form.html", "form", status=form.status, form=form, pack=pack, groups=groups)
 
 
 @bp.post("/<pack_id>/delete")
-@page_can(WRITE)
+@require_page_permission(WRITE)
 def delete(pack_id):
     pack = resource_packs.get(pack_id)
     resource_packs.delete(pack)
-    return did(f"The resource pack {pack.name} is removed.", url_for(".index"))
+    return action_done(f"The resource pack {pack.name} is removed.", url_for(".index"))

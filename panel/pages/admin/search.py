@@ -3,17 +3,17 @@
 from flask import Blueprint, request, url_for
 
 from panel.auth import permissions
-from panel.auth.browser_session import may, page_can
+from panel.auth.browser_session import has_permission, require_page_permission
 from panel.services import platform_search
 from panel.web.htmx import render
 
 bp = Blueprint("admin_search", __name__, url_prefix="/admin/search")
-RESULTS_PER_KIND = 6
-SEARCHED = (
+MAX_RESULTS_PER_KIND = 6
+SEARCH_HINT = (
     "Customers, instances (name, id, IP address, host name, owner), hypervisors, tasks by id, "
     "subnets, addresses, images and plans are searched."
 )
-KINDS = {
+RESULT_KINDS = {
     "instance": ("Instances", "server", lambda row_id: url_for("admin_instances.show", instance_id=row_id)),
     "customer": ("Customers", "users", lambda row_id: url_for("admin_accounts.show", account_id=row_id)),
     "hypervisor": ("Hypervisors", "server-2", lambda row_id: url_for("admin_hypervisors.show", hypervisor_id=row_id)),
@@ -27,13 +27,15 @@ KINDS = {
 
 
 @bp.get("")
-@page_can(permissions.ANY_ADMIN)
+@require_page_permission(permissions.ANY_ADMIN)
 def show():
     words = request.args.get("q", "").strip()[:255]
-    return render("user/search/show.html", "found", words=words, groups=list(groups(words)), searched=SEARCHED)
+    return render(
+        "user/search/show.html", "found", words=words, groups=list(search_groups(words)), searched=SEARCH_HINT
+    )
 
 
-def groups(words):
-    for kind, rows in platform_search.find(words, RESULTS_PER_KIND, may) if words else ():
-        title, symbol, address = KINDS[kind]
+def search_groups(words):
+    for kind, rows in platform_search.search(words, MAX_RESULTS_PER_KIND, has_permission) if words else ():
+        title, symbol, address = RESULT_KINDS[kind]
         yield title, [(symbol, label, under or "", address(row_id)) for row_id, label, under in rows]

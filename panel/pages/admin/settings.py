@@ -2,17 +2,21 @@
 
 from flask import Blueprint, request, url_for
 
-from panel.auth.browser_session import page_can
+from panel.auth.browser_session import require_page_permission
 from panel.ratelimit import api_budget
 from panel.schemas.settings import SystemSettings
 from panel.services import settings
 from panel.web.forms import Form
-from panel.web.htmx import go, render, say
+from panel.web.htmx import flash_message, redirect_to, render
 
 bp = Blueprint("admin_settings", __name__, url_prefix="/admin/settings")
 READ, WRITE = "admin:settings:read", "admin:settings:write"
-FACTORS = (("nobody", "Nobody has to"), ("operators", "Operators have to"), ("everybody", "Everybody has to"))
-BUDGETS = {
+SECOND_FACTOR_OPTIONS = (
+    ("nobody", "Nobody has to"),
+    ("operators", "Operators have to"),
+    ("everybody", "Everybody has to"),
+)
+BUDGET_LABELS = {
     "requests": "Requests",
     "polls": "Looks at tasks",
     "metrics": "Metrics",
@@ -21,21 +25,24 @@ BUDGETS = {
 
 
 @bp.get("")
-@page_can(READ)
+@require_page_permission(READ)
 def show():
-    return page(Form(SystemSettings, known=settings.stored()))
+    return settings_page(Form(SystemSettings, initial=settings.load()))
 
 
 @bp.post("")
-@page_can(WRITE)
+@require_page_permission(WRITE)
 def update():
     form = Form(SystemSettings)
     if form.submit(lambda **found: settings.update({name: found[name] for name in found if name in request.form})):
-        say("The settings are changed.")
-        return go(url_for(".show"))
-    return page(form)
+        flash_message("The settings are changed.")
+        return redirect_to(url_for(".show"))
+    return settings_page(form)
 
 
-def page(form):
-    around = {"factors": FACTORS, "budgets": {name: BUDGETS[name] for name in api_budget.used()}}
+def settings_page(form):
+    around = {
+        "factors": SECOND_FACTOR_OPTIONS,
+        "budgets": {name: BUDGET_LABELS[name] for name in api_budget.budgets_in_use()},
+    }
     return render("admin/settings/show.html", "form", status=form.status, form=form, **around)

@@ -2,61 +2,61 @@
 
 from flask import Blueprint, url_for
 
-from panel.auth.browser_session import page_can
+from panel.auth.browser_session import require_page_permission
 from panel.schemas.hypervisors import StorageIn, StoragePatch
 from panel.services import hypervisors
 from panel.web.forms import Form
-from panel.web.htmx import did, go, render, say
+from panel.web.htmx import action_done, flash_message, redirect_to, render
 
 bp = Blueprint("admin_storages", __name__, url_prefix="/admin/hypervisors")
 WRITE = "admin:hypervisors:write"
 
 
 @bp.get("/<hypervisor_id>/storages/new")
-@page_can(WRITE)
+@require_page_permission(WRITE)
 def new(hypervisor_id):
     hypervisor = hypervisors.get(hypervisor_id)
-    form = Form(StorageIn, known={"hypervisor_id": hypervisor.id, "overcommit": 1, "enabled": True})
+    form = Form(StorageIn, initial={"hypervisor_id": hypervisor.id, "overcommit": 1, "enabled": True})
     return render("admin/storages/new.html", form=form, hypervisor=hypervisor)
 
 
 @bp.post("/<hypervisor_id>/storages/new")
-@page_can(WRITE)
+@require_page_permission(WRITE)
 def create(hypervisor_id):
     hypervisor = hypervisors.get(hypervisor_id)
     form = Form(StorageIn)
     if form.submit(lambda hypervisor_id, **data: hypervisors.create_storage(hypervisor, **data)):
-        say(f"The storage {form.result.name} is added. A worker makes its folder.")
-        return go(page_of(form.result))
+        flash_message(f"The storage {form.result.name} is added. A worker makes its folder.")
+        return redirect_to(hypervisor_url(form.result))
     return render("admin/storages/new.html", "form", status=form.status, form=form, hypervisor=hypervisor)
 
 
 @bp.get("/storages/<storage_id>")
-@page_can(WRITE)
+@require_page_permission(WRITE)
 def edit(storage_id):
-    storage = hypervisors.storage(storage_id)
-    return render("admin/storages/edit.html", storage=storage, form=Form(StoragePatch, known=storage))
+    storage = hypervisors.get_storage(storage_id)
+    return render("admin/storages/edit.html", storage=storage, form=Form(StoragePatch, initial=storage))
 
 
 @bp.post("/storages/<storage_id>")
-@page_can(WRITE)
+@require_page_permission(WRITE)
 def update(storage_id):
-    storage = hypervisors.storage(storage_id)
+    storage = hypervisors.get_storage(storage_id)
     form = Form(StoragePatch)
     if form.submit(lambda **data: hypervisors.update_storage(storage, **data)):
-        say(f"The storage {storage.name} is changed.")
-        return go(page_of(storage))
+        flash_message(f"The storage {storage.name} is changed.")
+        return redirect_to(hypervisor_url(storage))
     return render("admin/storages/edit.html", "form", status=form.status, storage=storage, form=form)
 
 
 @bp.post("/storages/<storage_id>/delete")
-@page_can(WRITE)
+@require_page_permission(WRITE)
 def delete(storage_id):
-    storage = hypervisors.storage(storage_id)
-    address = page_of(storage)
+    storage = hypervisors.get_storage(storage_id)
+    address = hypervisor_url(storage)
     hypervisors.delete_storage(storage)
-    return did(f"The storage {storage.name} is removed from the panel. Its files stay on the host.", address)
+    return action_done(f"The storage {storage.name} is removed from the panel. Its files stay on the host.", address)
 
 
-def page_of(storage):
+def hypervisor_url(storage):
     return url_for("admin_hypervisors.show", hypervisor_id=storage.hypervisor_id)

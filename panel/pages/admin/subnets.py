@@ -2,20 +2,20 @@
 
 from flask import Blueprint, request, url_for
 
-from panel.auth.browser_session import page_can
+from panel.auth.browser_session import require_page_permission
 from panel.core.db import session
 from panel.core.errors import Invalid
 from panel.schemas.constants import ADDRESS_USES
 from panel.schemas.subnets import AddressPatch, SubnetIn, SubnetPatch
 from panel.services import hypervisors, subnets
-from panel.web.formatting import worded
+from panel.web.formatting import label_choices
 from panel.web.forms import Form
-from panel.web.htmx import did, go, render, say
+from panel.web.htmx import action_done, flash_message, redirect_to, render
 from panel.web.paging import Page
 
 bp = Blueprint("admin_subnets", __name__, url_prefix="/admin/subnets")
 READ, WRITE = "admin:subnets:read", "admin:subnets:write"
-KINDS = (
+SUBNET_KIND_OPTIONS = (
     ("public", "Public addresses"),
     ("private", "Private IPv4 addresses"),
     ("routed", "Routed IPv6 prefixes"),
@@ -23,86 +23,93 @@ KINDS = (
 
 
 @bp.get("")
-@page_can(READ)
+@require_page_permission(READ)
 def index():
     search = request.args.get("search", "")[:255]
     page = Page(subnets.listing(search))
-    subnets.weigh(page.rows)
+    subnets.with_statistics(page.rows)
     return render("admin/subnets/index.html", "rows", page=page, search=search)
 
 
 @bp.get("/new")
-@page_can(WRITE)
+@require_page_permission(WRITE)
 def new():
-    form = Form(SubnetIn, known={"enabled": True, "hypervisor_group_id": request.args.get("group")})
-    return render("admin/subnets/new.html", form=form, groups=groups(), kinds=KINDS)
+    form = Form(SubnetIn, initial={"enabled": True, "hypervisor_group_id": request.args.get("group")})
+    return render("admin/subnets/new.html", form=form, groups=group_options(), kinds=SUBNET_KIND_OPTIONS)
 
 
 @bp.post("/new")
-@page_can(WRITE)
+@require_page_permission(WRITE)
 def create():
     form = Form(SubnetIn)
-    if form.submit(add):
-        say(f"The subnet {form.result.name} is added.")
-        return go(url_for(".show", subnet_id=form.result.id))
-    return render("admin/subnets/new.html", "form", status=form.status, form=form, groups=groups(), kinds=KINDS)
+    if form.submit(create_in_group):
+        flash_message(f"The subnet {form.result.name} is added.")
+        return redirect_to(url_for(".show", subnet_id=form.result.id))
+    return render(
+        "admin/subnets/new.html",
+        "form",
+        status=form.status,
+        form=form,
+        groups=group_options(),
+        kinds=SUBNET_KIND_OPTIONS,
+    )
 
 
-def add(hypervisor_group_id, **values):
-    return subnets.create(hypervisors.group(hypervisor_group_id, "hypervisor_group_id"), **values)
+def create_in_group(hypervisor_group_id, **values):
+    return subnets.create(hypervisors.get_group(hypervisor_group_id, "hypervisor_group_id"), **values)
 
 
-def groups():
-    return session.execute(hypervisors.group_names()).all()
+def group_options():
+    return session.execute(hypervisors.select_group_names()).all()
 
 
 @bp.get("/<subnet_id>")
-@page_can(READ)
+@require_page_permission(READ)
 def show(subnet_id):
     subnet = subnets.get(subnet_id)
     use = request.args.get("use")
     wanted = {"search": request.args.get("search", "")[:45], "use": use if use in ADDRESS_USES else None}
-    page = Page(subnets.addresses(subnet, **wanted))
-    subnets.weigh([subnet])
-    context = {"filtered": any(wanted.values()), "uses": worded(ADDRESS_USES)}
+    page = Page(subnets.select_addresses(subnet, **wanted))
+    subnets.with_statistics([subnet])
+    context = {"filtered": any(wanted.values()), "uses": label_choices(ADDRESS_USES)}
     return render("admin/subnets/show.html", "rows", subnet=subnet, page=page, **context)
 
 
 @bp.get("/<subnet_id>/edit")
-@page_can(WRITE)
+@require_page_permission(WRITE)
 def edit(subnet_id):
     subnet = subnets.get(subnet_id)
-    return render("admin/subnets/edit.html", subnet=subnet, form=Form(SubnetPatch, known=subnet))
+    return render("admin/subnets/edit.html", subnet=subnet, form=Form(SubnetPatch, initial=subnet))
 
 
 @bp.post("/<subnet_id>/edit")
-@page_can(WRITE)
+@require_page_permission(WRITE)
 def update(subnet_id):
     subnet = subnets.get(subnet_id)
     form = Form(SubnetPatch)
     if form.submit(lambda **data: subnets.update(subnet, **data)):
-        say(f"The subnet {subnet.name} is changed.")
-        return go(url_for(".show", subnet_id=subnet.id))
+        flash_message(f"The subnet {subnet.name} is changed.")
+        return redirect_to(url_for(".show", subnet_id=subnet.id))
     return render("admin/subnets/edit.html", "form", status=form.status, subnet=subnet, form=form)
 
 
 @bp.post("/<subnet_id>/delete")
-@page_can(WRITE)
+@require_page_permission(WRITE)
 def delete(subnet_id):
     subnet = subnets.get(subnet_id)
     subnets.delete(subnet)
-    say(f"The subnet {subnet.name} is removed.")
-    return go(url_for(".index"))
+    flash_message(f"The subnet {subnet.name} is removed.")
+    return redirect_to(url_for(".index"))
 
 
 @bp.post("/addresses/<address_id>")
-@page_can(WRITE)
+@require_page_permission(WRITE)
 def reserve(address_id):
     """Reserves an address, or lets it go again."""
-    address = subnets.address(address_id)
+    address = subnets.get_address(address_id)
     form = Form(AddressPatch)
     now = {"reserved": address.reserved, "note": address.note}
-    if not form.submit(lambda **data: subnets.reserve(address, **now | data)):
+    if not form.submit(lambda **data: subnets.set_reserved(address, **now | data)):
         raise Invalid(" ".join(form.errors.values()))
     words = "is reserved: no machine gets it." if address.reserved else "may be given out again."
-    return did(f"{address.ip} {words}", url_for(".show", subnet_id=address.subnet_id))
+    return action_done(f"{address.ip} {words}", url_for(".show", subnet_id=address.subnet_id))

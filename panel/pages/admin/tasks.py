@@ -5,17 +5,17 @@ from datetime import timedelta
 from flask import Blueprint, request, url_for
 from sqlalchemy import select
 
-from panel.auth.browser_session import page_can
+from panel.auth.browser_session import require_page_permission
 from panel.core import clock
 from panel.core.db import session
 from panel.models import Account, Hypervisor, Instance
 from panel.services import failed_jobs, hypervisors, tasks
-from panel.web.htmx import did, render
+from panel.web.htmx import action_done, render
 from panel.web.paging import Page
 
 bp = Blueprint("admin_tasks", __name__, url_prefix="/admin/tasks")
 READ, WRITE = "admin:tasks:read", "admin:tasks:write"
-FILTERS = {
+STATUS_FILTERS = {
     "failed": "Failed",
     "open": "Not ended",
     "running": "Running",
@@ -23,47 +23,47 @@ FILTERS = {
     "cancelled": "Cancelled",
 }
 
-DAY = "day"
-SINCE = {
+DEFAULT_SINCE = "day"
+SINCE_OPTIONS = {
     "hour": (timedelta(hours=1), "In the last hour"),
-    DAY: (timedelta(days=1), "In the last day"),
+    DEFAULT_SINCE: (timedelta(days=1), "In the last day"),
     "week": (timedelta(days=7), "In the last week"),
     "ever": (None, "As long as is on record"),
 }
 
 
 @bp.get("")
-@page_can(READ)
+@require_page_permission(READ)
 def index():
     wanted = {"status": request.args.get("status"), "search": request.args.get("search", "")[:255]}
-    wanted["status"] = wanted["status"] if wanted["status"] in FILTERS else None
+    wanted["status"] = wanted["status"] if wanted["status"] in STATUS_FILTERS else None
     wanted |= {"kind": request.args.get("kind"), "hypervisor_id": request.args.get("node")}
     page = Page(tasks.listing(**wanted))
-    context = {"chosen": wanted["status"], "filtered": any(wanted.values()), "filters": FILTERS.items()}
-    context |= {"kinds": tasks.kinds, "hosts": lambda: session.execute(hypervisors.names()).all()}
-    return render("admin/tasks/index.html", "rows", page=page, nodes=nodes(page.rows), **context)
+    context = {"chosen": wanted["status"], "filtered": any(wanted.values()), "filters": STATUS_FILTERS.items()}
+    context |= {"kinds": tasks.list_kinds, "hosts": lambda: session.execute(hypervisors.select_names()).all()}
+    return render("admin/tasks/index.html", "rows", page=page, nodes=hypervisor_names(page.rows), **context)
 
 
-def nodes(rows):
+def hypervisor_names(rows):
     """The names of the hypervisors that these tasks ran on, by id."""
     ids = {task.hypervisor_id for task in rows}
     return dict(session.execute(select(Hypervisor.id, Hypervisor.name).where(Hypervisor.id.in_(ids))).all())
 
 
 @bp.get("/failed")
-@page_can(READ)
+@require_page_permission(READ)
 def failed():
     """What failed, grouped: which fault there is, and how often."""
-    choice = request.args.get("since") if request.args.get("since") in SINCE else DAY
-    since, words = SINCE[choice]
-    groups = failed_jobs.groups(since and clock.now() - since)
-    offered = [(word, label) for word, (_, label) in SINCE.items()]
+    choice = request.args.get("since") if request.args.get("since") in SINCE_OPTIONS else DEFAULT_SINCE
+    since, words = SINCE_OPTIONS[choice]
+    groups = failed_jobs.list_groups(since and clock.now() - since)
+    offered = [(word, label) for word, (_, label) in SINCE_OPTIONS.items()]
     context = {"groups": groups, "offered": offered, "words": words, "since": choice}
     return render("admin/tasks/failed.html", "rows", total=sum(group.count for group in groups), **context)
 
 
 @bp.get("/<task_id>")
-@page_can(READ)
+@require_page_permission(READ)
 def show(task_id):
     task = tasks.get(task_id)
     return render(
@@ -77,14 +77,14 @@ def show(task_id):
 
 
 @bp.post("/<task_id>/cancel")
-@page_can(WRITE)
+@require_page_permission(WRITE)
 def cancel(task_id):
     task = tasks.cancel(tasks.get(task_id))
-    return did("Cancellation requested.", url_for(".show", task_id=task.id), "info")
+    return action_done("Cancellation requested.", url_for(".show", task_id=task.id), "info")
 
 
 @bp.post("/<task_id>/mark-failed")
-@page_can(WRITE)
+@require_page_permission(WRITE)
 def mark_failed(task_id):
     task = tasks.mark_failed(tasks.get(task_id))
-    return did("The task ends as failed at its next step.", url_for(".show", task_id=task.id), "info")
+    return action_done("The task ends as failed at its next step.", url_for(".show", task_id=task.id), "info")

@@ -3,7 +3,7 @@
 from flask import Blueprint, request, url_for
 from sqlalchemy.orm import contains_eager
 
-from panel.auth.browser_session import actor, page_can
+from panel.auth.browser_session import actor, require_page_permission
 from panel.core.db import session
 from panel.core.errors import Invalid
 from panel.models import Plan
@@ -11,91 +11,91 @@ from panel.schemas.base import Text
 from panel.schemas.unmanaged_machines import AdoptionIn
 from panel.services import accounts, catalog, hypervisors, imports, instances, unmanaged_machines
 from panel.web.forms import Form
-from panel.web.htmx import did, go, render
+from panel.web.htmx import action_done, redirect_to, render
 from panel.workflows import reachability
 
 bp = Blueprint("admin_orphans", __name__, url_prefix="/admin")
 READ, WRITE = "admin:hypervisors:read", "admin:hypervisors:write"
 
 
-class Adoption(AdoptionIn):
+class ImportForm(AdoptionIn):
     """The page asks for the owner's email address instead of an id."""
 
     owner = Text(required=True, least=1)
 
 
 @bp.get("/hypervisors/<hypervisor_id>/orphans")
-@page_can(READ)
+@require_page_permission(READ)
 def index(hypervisor_id):
-    hypervisor = hypervisors.weigh([hypervisors.get(hypervisor_id)])[0]
-    found = {"missing": unmanaged_machines.missing(hypervisor), "condition": hypervisors.condition}
-    found["described"] = imports.described(hypervisor)
+    hypervisor = hypervisors.with_allocation([hypervisors.get(hypervisor_id)])[0]
+    found = {"missing": unmanaged_machines.list_missing_instances(hypervisor), "condition": hypervisors.get_condition}
+    found["described"] = imports.get_discovered_machines(hypervisor)
     return render("admin/hypervisors/unmanaged_machines.html", "rows", hypervisor=hypervisor, **found)
 
 
 @bp.post("/hypervisors/<hypervisor_id>/orphans/discover")
-@page_can(WRITE)
+@require_page_permission(WRITE)
 def discover(hypervisor_id):
     hypervisor = hypervisors.get(hypervisor_id)
     unmanaged_machines.discover(hypervisor, actor=actor())
-    return did(f"{hypervisor.name} is being looked at.", url_for(".index", hypervisor_id=hypervisor.id), "info")
+    return action_done(f"{hypervisor.name} is being looked at.", url_for(".index", hypervisor_id=hypervisor.id), "info")
 
 
 @bp.post("/hypervisors/<hypervisor_id>/orphans/<machine_id>/remove")
-@page_can(WRITE)
+@require_page_permission(WRITE)
 def remove(hypervisor_id, machine_id):
     """The name has to be typed: what the machine holds in memory is lost. Its disks stay."""
     hypervisor = hypervisors.get(hypervisor_id)
     task = unmanaged_machines.remove(hypervisor, machine_id, name=request.form.get("typed", ""), actor=actor())
-    return go(url_for("admin_tasks.show", task_id=task.id))
+    return redirect_to(url_for("admin_tasks.show", task_id=task.id))
 
 
 @bp.get("/hypervisors/<hypervisor_id>/orphans/<machine_id>/import")
-@page_can(WRITE)
+@require_page_permission(WRITE)
 def choose(hypervisor_id, machine_id):
     hypervisor = hypervisors.get(hypervisor_id)
-    machine = known(hypervisor, machine_id)
-    told = [ip for nic in machine["nics"] for ip in nic["addresses"] if imports.subnet_of(hypervisor, ip)]
-    return form_page(hypervisor, machine, Form(Adoption, known={"display_name": machine["name"], "ips": told}))
+    machine = get_machine(hypervisor, machine_id)
+    told = [ip for nic in machine["nics"] for ip in nic["addresses"] if imports.find_subnet(hypervisor, ip)]
+    return form_page(hypervisor, machine, Form(ImportForm, initial={"display_name": machine["name"], "ips": told}))
 
 
 @bp.post("/hypervisors/<hypervisor_id>/orphans/<machine_id>/import")
-@page_can(WRITE)
+@require_page_permission(WRITE)
 def adopt(hypervisor_id, machine_id):
     hypervisor = hypervisors.get(hypervisor_id)
-    machine = known(hypervisor, machine_id)
-    form = Form(Adoption)
+    machine = get_machine(hypervisor, machine_id)
+    form = Form(ImportForm)
 
     def ask(owner, **chosen):
         reachability.check_node(hypervisor)
-        return imports.adopt(hypervisor, machine["name"], owner=customer(owner), actor=actor(), **chosen)
+        return imports.import_machine(hypervisor, machine["name"], owner=get_customer(owner), actor=actor(), **chosen)
 
     if form.submit(ask):
         task, _ = form.result
-        return go(url_for("admin_tasks.show", task_id=task.id))
+        return redirect_to(url_for("admin_tasks.show", task_id=task.id))
     return form_page(hypervisor, machine, form)
 
 
-def known(hypervisor, machine_id):
+def get_machine(hypervisor, machine_id):
     """What the latest discovery found of the machine."""
-    return imports.of(hypervisor, unmanaged_machines.stranger(hypervisor, machine_id)["name"])
+    return imports.get_machine(hypervisor, unmanaged_machines.get_machine(hypervisor, machine_id)["name"])
 
 
-def customer(email):
-    found = accounts.by_email(email)
+def get_customer(email):
+    found = accounts.find_by_email(email)
     if found is None:
         raise Invalid("There is no such customer.", owner="Nobody has this email address.")
     return found
 
 
 def form_page(hypervisor, machine, form):
-    plans = session.scalars(catalog.plans(hypervisor.group).options(contains_eager(Plan.group))).all()
-    context = {"hypervisor": hypervisor, "machine": machine, "form": form, "too_small": imports.too_small}
+    plans = session.scalars(catalog.select_plans(hypervisor.group).options(contains_eager(Plan.group))).all()
+    context = {"hypervisor": hypervisor, "machine": machine, "form": form, "too_small": imports.plan_error}
     return render("admin/hypervisors/import.html", "form", status=form.status, plans=plans, **context)
 
 
 @bp.post("/instances/<instance_id>/repair")
-@page_can("admin:instances:write")
+@require_page_permission("admin:instances:write")
 def repair(instance_id):
     task = unmanaged_machines.repair(instances.get(instance_id), actor=actor())
-    return go(url_for("admin_tasks.show", task_id=task.id))
+    return redirect_to(url_for("admin_tasks.show", task_id=task.id))

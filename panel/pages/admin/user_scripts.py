@@ -2,16 +2,16 @@
 
 from flask import Blueprint, request, url_for
 
-from panel.auth.browser_session import page_can
+from panel.auth.browser_session import require_page_permission
 from panel.services import user_scripts
-from panel.web.htmx import did, render
+from panel.web.htmx import action_done, render
 from panel.web.paging import Page
 
 bp = Blueprint("admin_user_scripts", __name__, url_prefix="/admin/user-scripts")
 
 
 @bp.get("")
-@page_can("admin:accounts:read")
+@require_page_permission("admin:accounts:read")
 def index():
     search = request.args.get("search", "")[:255]
     page = Page(user_scripts.listing(search=search))
@@ -19,8 +19,8 @@ def index():
 
 
 @bp.post("/<script_id>/delete")
-@page_can("admin:accounts:write")
+@require_page_permission("admin:accounts:write")
 def delete(script_id):
     script = user_scripts.get(script_id)
     user_scripts.delete(script)
-    return did(f"The script {script.name} is removed.", url_for(".index"))
+    return action_done(f"The script {script.name} is removed.", url_for(".index"))

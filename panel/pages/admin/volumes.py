@@ -2,9 +2,9 @@
 
 from flask import Blueprint, request, url_for
 
-from panel.auth.browser_session import actor, page_can
+from panel.auth.browser_session import actor, require_page_permission
 from panel.services import volumes
-from panel.web.htmx import did, render
+from panel.web.htmx import action_done, render
 from panel.web.paging import Page
 
 bp = Blueprint("admin_volumes", __name__, url_prefix="/admin/volumes")
@@ -12,7 +12,7 @@ READ, WRITE = "admin:volumes:read", "admin:volumes:write"
 
 
 @bp.get("")
-@page_can(READ)
+@require_page_permission(READ)
 def index():
     search = request.args.get("search", "")[:255]
     return render(
@@ -24,7 +24,7 @@ def index():
 
 
 @bp.post("/<volume_id>/<any(detach, delete):action>")
-@page_can(WRITE)
+@require_page_permission(WRITE)
 def act(volume_id, action):
     getattr(volumes, action)(volumes.get(volume_id), actor=actor(), by_operator=True)
-    return did(f"The volume is being {action.removesuffix('e')}ed.", url_for(".index"))
+    return action_done(f"The volume is being {action.removesuffix('e')}ed.", url_for(".index"))

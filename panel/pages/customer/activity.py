@@ -3,36 +3,40 @@
 from flask import Blueprint, url_for
 
 from panel.auth import permissions
-from panel.auth.browser_session import may, me, page_can, viewer
+from panel.auth.browser_session import current_access, current_account, has_permission, require_page_permission
 from panel.services import audit, events
 from panel.web import audit_view, csv_export
-from panel.web.activity_view import told
-from panel.web.htmx import go, render
+from panel.web.activity_view import with_labels
+from panel.web.htmx import redirect_to, render
 from panel.web.paging import Page
 
 bp = Blueprint("activity", __name__)
 
 
 @bp.get("/activity")
-@page_can(permissions.ANY_USER)
+@require_page_permission(permissions.ANY_USER)
 def index():
-    if not may("instances.view"):  # what happened, happened to instances
-        return go(url_for(".log"))
-    page = Page(events.listing(viewer()))
-    return render("user/activity/index.html", "rows", page=page, lines=told(page.rows))
+    if not has_permission("instances.view"):  # what happened, happened to instances
+        return redirect_to(url_for(".log"))
+    page = Page(events.listing(current_access()))
+    return render("user/activity/index.html", "rows", page=page, lines=with_labels(page.rows))
 
 
 @bp.get("/activity/log")
-@page_can(permissions.ANY_USER)
+@require_page_permission(permissions.ANY_USER)
 def log():
-    wanted = audit_view.wanted(me().timezone, "object_id")
-    page = Page(audit.listing(viewer(), **wanted))
-    around = {"whole": audit.whole(viewer()), "words": audit_view.words, "thing": audit_view.thing}
+    wanted = audit_view.parse_filters(current_account().timezone, "object_id")
+    page = Page(audit.listing(current_access(), **wanted))
+    around = {
+        "whole": audit.sees_full_trail(current_access()),
+        "words": audit_view.describe_entry,
+        "thing": audit_view.object_type_label,
+    }
     return render("user/activity/log.html", "rows", page=page, wanted=wanted, **around)
 
 
 @bp.get("/activity/log/export")
-@page_can(permissions.ANY_USER)
+@require_page_permission(permissions.ANY_USER)
 def export():
-    found = audit.listing(viewer(), **audit_view.wanted(me().timezone, "object_id"))
-    return csv_export.table("activity", audit.EXPORTED, audit.exported(audit.told(found)))
+    found = audit.listing(current_access(), **audit_view.parse_filters(current_account().timezone, "object_id"))
+    return csv_export.csv_response("activity", audit.EXPORT_COLUMNS, audit.iter_export(audit.redacted_rows(found)))

@@ -2,7 +2,7 @@
 
 from flask import Blueprint
 
-from panel.auth.browser_session import page_can, viewer
+from panel.auth.browser_session import current_access, require_page_permission
 from panel.core import clock
 from panel.services import credits, settings, usage
 from panel.web import csv_export, month_picker
@@ -13,41 +13,43 @@ bp = Blueprint("billing", __name__, url_prefix="/billing")
 
 
 @bp.get("")
-@page_can("billing.view")
+@require_page_permission("billing.view")
 def show():
-    month = month_picker.asked()
+    month = month_picker.requested_month()
     return render(
         "user/billing/show.html",
         "rows",
         month=month,
-        months=month_picker.choices(viewer()),
-        totals=usage.totals(month, viewer()),
-        page=Page(usage.of_month(month, viewer())),
-        **standing(),
+        months=month_picker.month_choices(current_access()),
+        totals=usage.get_totals(month, current_access()),
+        page=Page(usage.month_rows(month, current_access())),
+        **balance_context(),
     )
 
 
 @bp.get("/entries")
-@page_can("billing.view")
+@require_page_permission("billing.view")
 def entries():
-    return render("user/billing/entries.html", "rows", page=Page(credits.listing(viewer())), **standing())
+    return render(
+        "user/billing/entries.html", "rows", page=Page(credits.listing(current_access())), **balance_context()
+    )
 
 
-def standing():
+def balance_context():
     """What stands above every page here."""
-    now = usage.totals(usage.month_of(clock.now()), viewer())
-    mode = "unbilled" if viewer().unbilled else None if settings.get().billing_enabled else "off"
-    return {"balance": credits.balance(viewer()), "now": now, "mode": mode}
+    now = usage.get_totals(usage.make_month_key(clock.now()), current_access())
+    mode = "unbilled" if current_access().unbilled else None if settings.get().billing_enabled else "off"
+    return {"balance": credits.get_balance(current_access()), "now": now, "mode": mode}
 
 
 @bp.get("/usage.csv")
-@page_can("billing.view")
+@require_page_permission("billing.view")
 def usage_sheet():
-    month = month_picker.asked()
-    return csv_export.table(f"usage-{month}", usage.EXPORTED, usage.exported(month, viewer()))
+    month = month_picker.requested_month()
+    return csv_export.csv_response(f"usage-{month}", usage.EXPORT_COLUMNS, usage.iter_export(month, current_access()))
 
 
 @bp.get("/entries.csv")
-@page_can("billing.view")
+@require_page_permission("billing.view")
 def entries_sheet():
-    return csv_export.table("ledger", credits.EXPORTED, credits.exported(viewer()))
+    return csv_export.csv_response("ledger", credits.EXPORT_COLUMNS, credits.iter_export(current_access()))

@@ -4,103 +4,107 @@ from urllib.parse import urlsplit
 
 from flask import Blueprint, current_app, request, url_for
 
-from panel.auth.browser_session import actor, page_can, viewer
-from panel.schemas.certificates import STATUSES, TYPES, CertificateIn, CertificatePatch
+from panel.auth.browser_session import actor, current_access, require_page_permission
+from panel.schemas.certificates import CERTIFICATE_STATUSES, CERTIFICATE_TYPES, CertificateIn, CertificatePatch
 from panel.services import account_limits, certificates
 from panel.web.forms import Form
-from panel.web.htmx import did, go, render, say
+from panel.web.htmx import action_done, flash_message, redirect_to, render
 from panel.web.paging import Page
 
 bp = Blueprint("certificates", __name__, url_prefix="/certificates")
-FULL = "Your account may have {} certificates at most. Remove one first, or ask support for more."
+LIMIT_REACHED_MESSAGE = "Your account may have {} certificates at most. Remove one first, or ask support for more."
 VIEW, MANAGE, DELETE = "certificates.view", "certificates.manage", "certificates.delete"
 
 
-def mine(certificate_id):
-    return certificates.get(certificate_id, viewer())
+def get_own(certificate_id):
+    return certificates.get(certificate_id, current_access())
 
 
-def limit():
+def certificate_limit():
     """How many certificates are used of how many, and why there can be no more."""
-    found = account_limits.of(viewer().id)["max_certificates"]
-    full = None if found["unlimited"] or found["used"] < found["value"] else FULL.format(found["value"])
+    found = account_limits.describe_limits(current_access().id)["max_certificates"]
+    full = (
+        None if found["unlimited"] or found["used"] < found["value"] else LIMIT_REACHED_MESSAGE.format(found["value"])
+    )
     return {"limit": found, "full": full}
 
 
-def panel():
+def panel_address():
     """Where domains have to lead."""
     url = current_app.extensions["config"].public_url.rstrip("/")
     return {"panel_url": url, "panel_host": urlsplit(url).hostname}
 
 
 @bp.get("")
-@page_can(VIEW)
+@require_page_permission(VIEW)
 def index():
     search, status = request.args.get("search", "")[:255], request.args.get("status")
-    status = status if status in STATUSES else None
-    page = Page(certificates.listing(viewer(), search=search, status=status))
+    status = status if status in CERTIFICATE_STATUSES else None
+    page = Page(certificates.listing(current_access(), search=search, status=status))
     return render(
         "user/certificates/index.html",
         "rows",
         page=page,
-        statuses=STATUSES,
+        statuses=CERTIFICATE_STATUSES,
         filtered=bool(search or status),
-        **limit(),
+        **certificate_limit(),
     )
 
 
 @bp.get("/new")
-@page_can(MANAGE)
+@require_page_permission(MANAGE)
 def new():
     way = request.args.get("type")
-    return new_page(Form(CertificateIn, known={"type": way if way in TYPES else "letsencrypt"}))
+    return new_page(Form(CertificateIn, initial={"type": way if way in CERTIFICATE_TYPES else "letsencrypt"}))
 
 
 @bp.post("/new")
-@page_can(MANAGE)
+@require_page_permission(MANAGE)
 def create():
     form = Form(CertificateIn)
-    if form.submit(lambda **sent: certificates.create(viewer(), actor=actor(), **sent)):
+    if form.submit(lambda **sent: certificates.create(current_access(), actor=actor(), **sent)):
         made = form.result
-        say(f"The certificate {made.name} is {'being ordered' if made.ordering else 'stored'}.")
-        return go(url_for(".show", certificate_id=made.id))
+        flash_message(f"The certificate {made.name} is {'being ordered' if made.ordering else 'stored'}.")
+        return redirect_to(url_for(".show", certificate_id=made.id))
     return new_page(form)
 
 
 def new_page(form):
-    return render("user/certificates/new.html", "form", status=form.status, form=form, **limit(), **panel())
+    return render(
+        "user/certificates/new.html", "form", status=form.status, form=form, **certificate_limit(), **panel_address()
+    )
 
 
 @bp.get("/<certificate_id>")
-@page_can(VIEW)
+@require_page_permission(VIEW)
 def show(certificate_id):
-    row = mine(certificate_id)
-    order = certificates.latest_order(row)
-    return render("user/certificates/show.html", "live", certificate=row, task=order, **panel())
+    row = get_own(certificate_id)
+    order = certificates.find_latest_order(row)
+    return render("user/certificates/show.html", "live", certificate=row, task=order, **panel_address())
 
 
 @bp.post("/<certificate_id>/renew")
-@page_can(MANAGE)
+@require_page_permission(MANAGE)
 def renew(certificate_id):
-    row = certificates.renew(mine(certificate_id), actor=actor())
-    return did(f"{row.name} is being ordered.", url_for(".show", certificate_id=row.id))
+    row = certificates.renew(get_own(certificate_id), actor=actor())
+    return action_done(f"{row.name} is being ordered.", url_for(".show", certificate_id=row.id))
 
 
 @bp.get("/<certificate_id>/edit")
-@page_can(MANAGE)
+@require_page_permission(MANAGE)
 def edit(certificate_id):
-    row = mine(certificate_id)
-    return edit_page(row, Form(CertificatePatch, known={"name": row.name}))
+    row = get_own(certificate_id)
+    return edit_page(row, Form(CertificatePatch, initial={"name": row.name}))
 
 
 @bp.post("/<certificate_id>/edit")
-@page_can(MANAGE)
+@require_page_permission(MANAGE)
 def update(certificate_id):
-    row, form = mine(certificate_id), Form(CertificatePatch)
+    row, form = get_own(certificate_id), Form(CertificatePatch)
     if form.submit(lambda **sent: certificates.update(row, **{name: sent[name] for name in sent if sent[name]})):
-        say(f"The certificate {row.name} is changed.")
-        return go(url_for(".show", certificate_id=row.id))
-    return edit_page(mine(certificate_id), form)
+        flash_message(f"The certificate {row.name} is changed.")
+        return redirect_to(url_for(".show", certificate_id=row.id))
+    return edit_page(get_own(certificate_id), form)
 
 
 def edit_page(row, form):
@@ -108,9 +112,9 @@ def edit_page(row, form):
 
 
 @bp.post("/<certificate_id>/delete")
-@page_can(DELETE)
+@require_page_permission(DELETE)
 def delete(certificate_id):
-    row = mine(certificate_id)
+    row = get_own(certificate_id)
     certificates.delete(row)
-    say(f"The certificate {row.name} is removed.")
-    return go(url_for(".index"))
+    flash_message(f"The certificate {row.name} is removed.")
+    return redirect_to(url_for(".index"))

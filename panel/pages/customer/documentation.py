@@ -3,12 +3,12 @@
 from flask import Blueprint, render_template
 
 from panel.auth import permissions
-from panel.auth.browser_session import page_can
+from panel.auth.browser_session import require_page_permission
 
 bp = Blueprint("documentation", __name__)
 
 
 @bp.get("/user/api/documentation")
-@page_can(permissions.ANY_USER)
+@require_page_permission(permissions.ANY_USER)
 def show():
     return render_template("user/documentation/show.html", document="docs.user_document")

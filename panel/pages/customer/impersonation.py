@@ -4,20 +4,20 @@ from flask import Blueprint, url_for
 from flask_login import current_user
 
 from panel.auth import impersonation, permissions
-from panel.auth.browser_session import home, impersonator, page_can
-from panel.web.htmx import go, say
+from panel.auth.browser_session import find_impersonator, home_url, require_page_permission
+from panel.web.htmx import flash_message, redirect_to
 
 bp = Blueprint("impersonation", __name__, url_prefix="/impersonation")
 
 
 @bp.post("/stop")
-@page_can(permissions.ANY_USER)
+@require_page_permission(permissions.ANY_USER)
 def stop():
-    if impersonator() is None:
-        say("You are yourself: there is no impersonation to stop.", "info")
-        return go(home())
+    if find_impersonator() is None:
+        flash_message("You are yourself: there is no impersonation to stop.", "info")
+        return redirect_to(home_url())
     customer = current_user.account
     if not impersonation.end():
-        return go(url_for("sign_in.show"))
-    say(f"You are yourself again, and no longer {customer.email}.")
-    return go(url_for("admin_accounts.show", account_id=customer.id))
+        return redirect_to(url_for("sign_in.show"))
+    flash_message(f"You are yourself again, and no longer {customer.email}.")
+    return redirect_to(url_for("admin_accounts.show", account_id=customer.id))

@@ -4,14 +4,14 @@ from flask import Blueprint, url_for
 from marshmallow import ValidationError, fields, validate, validates_schema
 
 from panel.auth import login, permissions
-from panel.auth.browser_session import leave, me, page_can
+from panel.auth.browser_session import current_account, log_out, require_page_permission
 from panel.schemas.accounts import AccountPassword
 from panel.schemas.base import In, Name
 from panel.schemas.constants import PASSWORD_MAX_LENGTH
-from panel.schemas.instances import known_zone
+from panel.schemas.instances import validate_time_zone
 from panel.services import accounts, invitations
 from panel.web.forms import Form
-from panel.web.htmx import go, render, say
+from panel.web.htmx import flash_message, redirect_to, render
 
 bp = Blueprint("invitations", __name__, url_prefix="/invitation")
 
@@ -21,7 +21,7 @@ class AcceptForm(In):
     last_name = Name(least=0, most=100, load_default="")
     password = AccountPassword(required=True)
     again = fields.String(required=True, validate=validate.Length(1, PASSWORD_MAX_LENGTH))
-    timezone = fields.String(validate=known_zone)
+    timezone = fields.String(validate=validate_time_zone)
 
     @validates_schema(skip_on_field_errors=True)
     def same(self, data, **_):
@@ -30,39 +30,39 @@ class AcceptForm(In):
 
 
 @bp.get("/<secret>")
-@page_can(permissions.PUBLIC)
+@require_page_permission(permissions.PUBLIC)
 def show(secret):
-    return page(secret, Form(AcceptForm))
+    return invitation_page(secret, Form(AcceptForm))
 
 
 @bp.post("/<secret>")
-@page_can(permissions.PUBLIC)
+@require_page_permission(permissions.PUBLIC)
 def accept(secret):
     form = Form(AcceptForm)
     if form.submit(lambda **data: invitations.accept(secret, **data)):
-        if me():
-            leave()
-        login.let_in(form.result)
-        return welcome()
-    return page(secret, form)
+        if current_account():
+            log_out()
+        login.complete_login(form.result)
+        return redirect_to_team()
+    return invitation_page(secret, form)
 
 
 @bp.post("/<secret>/join")
-@page_can(permissions.ANY_USER)
+@require_page_permission(permissions.ANY_USER)
 def join(secret):
-    invitations.join(secret, me())
-    return welcome()
+    invitations.join(secret, current_account())
+    return redirect_to_team()
 
 
-def welcome():
-    say("You are in the team.")
-    return go(url_for("overview.show"))
+def redirect_to_team():
+    flash_message("You are in the team.")
+    return redirect_to(url_for("overview.show"))
 
 
-def page(secret, form):
+def invitation_page(secret, form):
     """A form for a new account; or, where the address has one, what to do with it."""
-    member = invitations.opened(secret)
-    account = accounts.by_email(member.email)
-    why = me() and account and invitations.hindrance(member, me())
-    facts = {"member": member, "secret": secret, "account": account, "person": me(), "why": why}
+    member = invitations.get_open(secret)
+    account = accounts.find_by_email(member.email)
+    why = current_account() and account and invitations.join_error(member, current_account())
+    facts = {"member": member, "secret": secret, "account": account, "person": current_account(), "why": why}
     return render("user/invitations/show.html", "form", status=form.status, form=form, **facts)

@@ -5,4 +5,4 @@ from flask import Blueprint
 from panel.pages.shared.firewall import ip_sets
 
 bp = Blueprint("ip_sets", __name__, url_prefix="/ip-sets")
-ip_sets.PAGES.stand(bp)
+ip_sets.VIEWS.register(bp)

@@ -2,52 +2,52 @@
 
 from flask import Blueprint, request, url_for
 
-from panel.auth.browser_session import actor, page_can, viewer
+from panel.auth.browser_session import actor, current_access, require_page_permission
 from panel.schemas.isos import IsoIn
 from panel.services import isos
 from panel.services.media import downloads
 from panel.web.forms import Form
-from panel.web.htmx import did, go, render, say
+from panel.web.htmx import action_done, flash_message, redirect_to, render
 from panel.web.paging import Page
 
 bp = Blueprint("isos", __name__, url_prefix="/isos")
 
 
 @bp.get("")
-@page_can("isos.view")
+@require_page_permission("isos.view")
 def index():
     search = request.args.get("search", "")[:255]
-    page = Page(isos.listing(viewer(), search=search))
+    page = Page(isos.listing(current_access(), search=search))
     return render("user/isos/index.html", "rows", page=page, filtered=bool(search))
 
 
 @bp.get("/new")
-@page_can("isos.manage")
+@require_page_permission("isos.manage")
 def new():
     return render("user/isos/new.html", form=Form(IsoIn))
 
 
 @bp.post("/new")
-@page_can("isos.manage")
+@require_page_permission("isos.manage")
 def create():
     form = Form(IsoIn)
-    if form.submit(lambda **data: isos.create(viewer(), actor=actor(), **data)):
-        say(f"{form.result.name} is being fetched.")
-        return go(url_for(".index"))
+    if form.submit(lambda **data: isos.create(current_access(), actor=actor(), **data)):
+        flash_message(f"{form.result.name} is being fetched.")
+        return redirect_to(url_for(".index"))
     return render("user/isos/new.html", "form", status=form.status, form=form)
 
 
 @bp.post("/<iso_id>/retry")
-@page_can("isos.manage")
+@require_page_permission("isos.manage")
 def retry(iso_id):
-    iso = isos.get(iso_id, viewer(), own=True)
+    iso = isos.get(iso_id, current_access(), own=True)
     downloads.retry(iso, actor=actor())
-    return did(f"The download of {iso.name} begins anew.", url_for(".index"))
+    return action_done(f"The download of {iso.name} begins anew.", url_for(".index"))
 
 
 @bp.post("/<iso_id>/delete")
-@page_can("isos.delete")
+@require_page_permission("isos.delete")
 def delete(iso_id):
-    iso = isos.get(iso_id, viewer(), own=True)
+    iso = isos.get(iso_id, current_access(), own=True)
     isos.delete(iso, actor=actor())
-    return did(f"{iso.name} is removed.", url_for(".index"))
+    return action_done(f"{iso.name} is removed.", url_for(".index"))

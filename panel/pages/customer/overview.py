@@ -3,51 +3,51 @@
 from flask import Blueprint
 
 from panel.auth import permissions
-from panel.auth.browser_session import may, page_can, viewer
+from panel.auth.browser_session import current_access, has_permission, require_page_permission
 from panel.core.db import session
 from panel.models import Account, Member
-from panel.pages.customer.activity import told
-from panel.pages.customer.tasks import latest
+from panel.pages.customer.activity import with_labels
+from panel.pages.customer.tasks import recent_tasks
 from panel.services import dashboard, events, instances
 from panel.web.htmx import render
 
 bp = Blueprint("overview", __name__)
-RECENT = 6
+MAX_RECENT = 6
 
 
 @bp.get("/")
-@page_can(permissions.ANY_USER)
+@require_page_permission(permissions.ANY_USER)
 def show():
-    found = machines() if may("instances.view") else {"seen": None, "work": None}
-    return render("user/overview/show.html", "live", membership=membership(), others=others(), **found)
+    found = instances_context() if has_permission("instances.view") else {"seen": None, "work": None}
+    return render("user/overview/show.html", "live", membership=find_membership(), others=count_resources(), **found)
 
 
-def machines():
-    access = viewer()
+def instances_context():
+    access = current_access()
     return {
-        "seen": dashboard.machines(access),
-        "recent": session.scalars(instances.listing(access).limit(RECENT)).unique().all(),
-        "ailing": session.scalars(instances.ailing(access).limit(RECENT)).unique().all(),
-        "work": latest(access),
-        "lines": told(session.scalars(events.listing(access).limit(RECENT)).all()),
+        "seen": dashboard.summarize_instances(access),
+        "recent": session.scalars(instances.listing(access).limit(MAX_RECENT)).unique().all(),
+        "ailing": session.scalars(instances.with_problems(access).limit(MAX_RECENT)).unique().all(),
+        "work": recent_tasks(access),
+        "lines": with_labels(session.scalars(events.listing(access).limit(MAX_RECENT)).all()),
     }
 
 
-def membership():
+def find_membership():
     """The membership of somebody who works on another account's resources, and that account; else None."""
-    if viewer().member_id is None:
+    if current_access().member_id is None:
         return None
-    return session.get(Member, viewer().member_id), session.get(Account, viewer().id)
+    return session.get(Member, current_access().member_id), session.get(Account, current_access().id)
 
 
-OTHERS = {
+COUNTED_RESOURCES = {
     "project": ("Projects", "folder", "projects.index"),
     "ssh_key": ("SSH keys", "key", "ssh_keys.index"),
     "member": ("Members", "users", "team.index"),
 }
 
 
-def others():
+def count_resources():
     """Beside instances: what else there is, counted, with its page."""
-    counts = dashboard.counts(viewer())
-    return [(*words, counts[kind]) for kind, words in OTHERS.items() if kind in counts]
+    counts = dashboard.count_resources(current_access())
+    return [(*words, counts[kind]) for kind, words in COUNTED_RESOURCES.items() if kind in counts]

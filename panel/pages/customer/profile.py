@@ -4,12 +4,12 @@ from flask import Blueprint, url_for
 from marshmallow import fields, validate
 
 from panel.auth import permissions
-from panel.auth.browser_session import me, page_can
+from panel.auth.browser_session import current_account, require_page_permission
 from panel.schemas.base import In, Name
-from panel.schemas.instances import ZONES
+from panel.schemas.instances import TIME_ZONES
 from panel.services import accounts
 from panel.web.forms import Form
-from panel.web.htmx import go, render, say
+from panel.web.htmx import flash_message, redirect_to, render
 
 bp = Blueprint("profile", __name__, url_prefix="/profile")
 
@@ -19,26 +19,26 @@ class ProfileForm(In):
     last_name = Name(least=0, most=100, load_default="")
     company_name = Name(least=0, allow_none=True)
     timezone = fields.String(
-        required=True, validate=validate.OneOf(ZONES, error="Choose a time zone like Europe/Berlin.")
+        required=True, validate=validate.OneOf(TIME_ZONES, error="Choose a time zone like Europe/Berlin.")
     )
 
 
-def page(form):
-    zones = [(name, name.replace("_", " ")) for name in sorted(ZONES)]
+def profile_page(form):
+    zones = [(name, name.replace("_", " ")) for name in sorted(TIME_ZONES)]
     return render("user/profile/show.html", "form", status=form.status, form=form, zones=zones)
 
 
 @bp.get("")
-@page_can(permissions.ANY_USER)
+@require_page_permission(permissions.ANY_USER)
 def show():
-    return page(Form(ProfileForm, known=me()))
+    return profile_page(Form(ProfileForm, initial=current_account()))
 
 
 @bp.post("")
-@page_can(permissions.ANY_USER)
+@require_page_permission(permissions.ANY_USER)
 def update():
-    form = Form(ProfileForm, known=me())
-    if form.submit(lambda **data: accounts.update(me(), **data)):
-        say("Your profile is changed.")
-        return go(url_for(".show"))
-    return page(form)
+    form = Form(ProfileForm, initial=current_account())
+    if form.submit(lambda **data: accounts.update(current_account(), **data)):
+        flash_message("Your profile is changed.")
+        return redirect_to(url_for(".show"))
+    return profile_page(form)

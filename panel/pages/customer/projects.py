@@ -2,12 +2,12 @@
 
 from flask import Blueprint, request, url_for
 
-from panel.auth.browser_session import may, page_can, viewer
+from panel.auth.browser_session import current_access, has_permission, require_page_permission
 from panel.core.db import session
 from panel.schemas.projects import Assignment, ProjectIn, ProjectPatch
 from panel.services import instances, projects, volumes
 from panel.web.forms import Form
-from panel.web.htmx import did, go, render, say
+from panel.web.htmx import action_done, flash_message, redirect_to, render
 from panel.web.paging import Page
 
 bp = Blueprint("projects", __name__, url_prefix="/projects")
@@ -16,63 +16,71 @@ COLORS = ("#1c5fd4", "#2fb344", "#f59f00", "#d63939", "#ae3ec9", "#0ca678", "#66
 
 
 @bp.get("")
-@page_can(VIEW)
+@require_page_permission(VIEW)
 def index():
-    page = Page(projects.listing(viewer(), search=request.args.get("search", "")[:255]))
-    projects.weigh(page.rows, viewer())
+    page = Page(projects.listing(current_access(), search=request.args.get("search", "")[:255]))
+    projects.with_counts(page.rows, current_access())
     return render("user/projects/index.html", "rows", page=page)
 
 
 @bp.get("/new")
-@page_can(MANAGE)
+@require_page_permission(MANAGE)
 def new():
-    return form_page(Form(ProjectIn, known={"color": COLORS[0]}))
+    return form_page(Form(ProjectIn, initial={"color": COLORS[0]}))
 
 
 @bp.post("/new")
-@page_can(MANAGE)
+@require_page_permission(MANAGE)
 def create():
     form = Form(ProjectIn)
-    if form.submit(lambda **data: projects.create(viewer(), **data)):
-        say(f"The project {form.result.name} is added.")
-        return go(url_for(".show", project_id=form.result.id))
+    if form.submit(lambda **data: projects.create(current_access(), **data)):
+        flash_message(f"The project {form.result.name} is added.")
+        return redirect_to(url_for(".show", project_id=form.result.id))
     return form_page(form, block="form")
 
 
 @bp.get("/<project_id>")
-@page_can(VIEW)
+@require_page_permission(VIEW)
 def show(project_id):
-    project = projects.get(project_id, viewer())
-    page = Page(instances.listing(viewer(), project_id=project.id)) if may("instances.view") else None
-    inside = volumes.listing(viewer(), project_id=project.id).limit(MOST) if may("volumes.view") else None
+    project = projects.get(project_id, current_access())
+    page = (
+        Page(instances.listing(current_access(), project_id=project.id)) if has_permission("instances.view") else None
+    )
+    inside = (
+        volumes.listing(current_access(), project_id=project.id).limit(MAX_OFFERED_RESOURCES)
+        if has_permission("volumes.view")
+        else None
+    )
     found = {
         "page": page,
         "volumes": session.scalars(inside).unique().all() if inside is not None else None,
-        "others": session.execute(projects.resources(project, viewer()).limit(MOST)).all(),
+        "others": session.execute(
+            projects.select_other_resources(project, current_access()).limit(MAX_OFFERED_RESOURCES)
+        ).all(),
     }
     return render("user/projects/show.html", "rows", project=project, **found)
 
 
-MOST = 500
+MAX_OFFERED_RESOURCES = 500
 """How many resources the form offers to add, and volumes are listed; more are found by their own pages."""
 
 
 @bp.get("/<project_id>/edit")
-@page_can(VIEW)
+@require_page_permission(VIEW)
 def edit(project_id):
-    project = projects.get(project_id, viewer())
-    return form_page(Form(ProjectPatch, known=project), project)
+    project = projects.get(project_id, current_access())
+    return form_page(Form(ProjectPatch, initial=project), project)
 
 
 @bp.post("/<project_id>/edit")
-@page_can(MANAGE)
+@require_page_permission(MANAGE)
 def change(project_id):
-    project = projects.get(project_id, viewer())
+    project = projects.get(project_id, current_access())
     form = Form(ProjectPatch)
     if form.submit(lambda **data: projects.update(project, **data)):
-        say("The project is changed.")
-        return go(url_for(".show", project_id=project_id))
-    return form_page(form, projects.get(project_id, viewer()), "form")
+        flash_message("The project is changed.")
+        return redirect_to(url_for(".show", project_id=project_id))
+    return form_page(form, projects.get(project_id, current_access()), "form")
 
 
 def form_page(form, project=None, block=None):
@@ -80,34 +88,38 @@ def form_page(form, project=None, block=None):
 
 
 @bp.post("/<project_id>/delete")
-@page_can("projects.delete")
+@require_page_permission("projects.delete")
 def delete(project_id):
-    project = projects.get(project_id, viewer())
+    project = projects.get(project_id, current_access())
     projects.delete(project)
-    say(f"The project {project.name} is removed. Its resources are in no project now.")
-    return go(url_for(".index"))
+    flash_message(f"The project {project.name} is removed. Its resources are in no project now.")
+    return redirect_to(url_for(".index"))
 
 
 @bp.post("/<project_id>/add")
-@page_can(MANAGE)
+@require_page_permission(MANAGE)
 def add(project_id):
     """Instances are sent as `resource_id`, volumes as `volume_id`."""
     sent = (("instance", "resource_id"), ("volume", "volume_id"))
     chosen = [(kind, each) for kind, name in sent for each in request.form.getlist(name) if each][:100]
-    projects.assign(viewer(), chosen, project_id)
-    say(f"{len(chosen)} added." if chosen else "Choose what to add first.", "success" if chosen else "warning")
-    return go(url_for(".show", project_id=project_id))
+    projects.assign(current_access(), chosen, project_id)
+    flash_message(
+        f"{len(chosen)} added." if chosen else "Choose what to add first.", "success" if chosen else "warning"
+    )
+    return redirect_to(url_for(".show", project_id=project_id))
 
 
 @bp.post("/assign")
-@page_can(MANAGE)
+@require_page_permission(MANAGE)
 def assign():
     """One resource into a project or, with none chosen, out of it; from wherever it is shown."""
     form = Form(Assignment)
     sent = form.submit(
         lambda resource_type, resource_id, project_id: projects.assign(
-            viewer(), [(resource_type, resource_id)], project_id
+            current_access(), [(resource_type, resource_id)], project_id
         )
     )
     message = "It is in the project now." if request.form.get("project_id") else "It is in no project now."
-    return did(message if sent else " ".join(form.errors.values()), url_for(".index"), "success" if sent else "danger")
+    return action_done(
+        message if sent else " ".join(form.errors.values()), url_for(".index"), "success" if sent else "danger"
+    )

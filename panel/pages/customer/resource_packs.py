@@ -2,7 +2,7 @@
 
 from flask import Blueprint
 
-from panel.auth.browser_session import page_can, viewer
+from panel.auth.browser_session import current_access, require_page_permission
 from panel.services import instances, resource_packs
 from panel.web.htmx import render
 from panel.web.paging import Page
@@ -12,16 +12,16 @@ VIEW = "instances.view"
 
 
 @bp.get("")
-@page_can(VIEW)
+@require_page_permission(VIEW)
 def index():
-    page = Page(resource_packs.listing(viewer()))
-    resource_packs.weigh(page.rows)
+    page = Page(resource_packs.listing(current_access()))
+    resource_packs.with_usage(page.rows)
     return render("user/resource_packs/index.html", "rows", page=page)
 
 
 @bp.get("/<pack_id>")
-@page_can(VIEW)
+@require_page_permission(VIEW)
 def show(pack_id):
-    pack = resource_packs.weigh([resource_packs.get(pack_id, viewer())])[0]
-    page = Page(instances.listing(viewer(), pack_id=pack.id))
+    pack = resource_packs.with_usage([resource_packs.get(pack_id, current_access())])[0]
+    page = Page(instances.listing(current_access(), pack_id=pack.id))
     return render("user/resource_packs/show.html", "rows", pack=pack, page=page)

@@ -3,14 +3,14 @@
 from flask import Blueprint, request, url_for
 
 from panel.auth import permissions
-from panel.auth.browser_session import may, page_can, viewer
+from panel.auth.browser_session import current_access, has_permission, require_page_permission
 from panel.services import dashboard
 from panel.web.htmx import render
 
 bp = Blueprint("search", __name__)
-MOST = 8
-SEARCHED = "Names, host names and the start of an address are searched."
-KINDS = {
+MAX_RESULTS_PER_KIND = 8
+SEARCH_HINT = "Names, host names and the start of an address are searched."
+RESULT_KINDS = {
     "instance": ("Instances", "server", lambda row: url_for("instances.show", instance_id=row.id)),
     "project": ("Projects", "folder", lambda row: url_for("projects.show", project_id=row.id)),
     "ssh_key": ("SSH keys", "key", lambda row: url_for("ssh_keys.index")),
@@ -28,23 +28,25 @@ ACTIONS = (
 
 
 @bp.get("/search")
-@page_can(permissions.ANY_USER)
+@require_page_permission(permissions.ANY_USER)
 def show():
     words = request.args.get("q", "").strip()[:255]
-    return render("user/search/show.html", "found", words=words, groups=list(groups(words)), searched=SEARCHED)
+    return render(
+        "user/search/show.html", "found", words=words, groups=list(search_groups(words)), searched=SEARCH_HINT
+    )
 
 
-def groups(words):
+def search_groups(words):
     """What was found: for each kind its rows of drawing, name, what stands beside it, address. The frame adds the pages
     that match: it knows both sides of the panel."""
     if words:
-        for kind, found in dashboard.find(viewer(), words, MOST):
-            title, symbol, address = KINDS[kind]
-            yield title, [(symbol, *dashboard.called(row), address(row)) for row in found]
-    yield "Actions", [row for row in rows(ACTIONS) if words.lower() in row[1].lower()]
+        for kind, found in dashboard.search(current_access(), words, MAX_RESULTS_PER_KIND):
+            title, symbol, address = RESULT_KINDS[kind]
+            yield title, [(symbol, *dashboard.describe_row(row), address(row)) for row in found]
+    yield "Actions", [row for row in permitted_actions(ACTIONS) if words.lower() in row[1].lower()]
 
 
-def rows(actions):
+def permitted_actions(actions):
     for label, symbol, endpoint, permission in actions:
-        if may(permission):
+        if has_permission(permission):
             yield symbol, label, "", url_for(endpoint)

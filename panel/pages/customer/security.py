@@ -8,7 +8,12 @@ from flask_login import current_user
 from marshmallow import ValidationError, fields, validate, validates_schema
 
 from panel.auth import login, permissions
-from panel.auth.browser_session import lacks_factor, me, page_can, refusal
+from panel.auth.browser_session import (
+    current_account,
+    is_second_factor_missing,
+    permission_error,
+    require_page_permission,
+)
 from panel.core.db import session
 from panel.pages.customer.sign_in import Credential
 from panel.ratelimit import sign_in
@@ -18,7 +23,7 @@ from panel.schemas.constants import PASSWORD_MAX_LENGTH
 from panel.services import factors, known_devices, passkeys, passwords, sessions
 from panel.web import flash_secrets
 from panel.web.forms import Form
-from panel.web.htmx import did, go, render, say
+from panel.web.htmx import action_done, flash_message, redirect_to, render
 
 bp = Blueprint("security", __name__, url_prefix="/profile")
 Password = fields.String(required=True, validate=validate.Length(1, PASSWORD_MAX_LENGTH))
@@ -54,14 +59,17 @@ class NewPasskey(In):
 
 
 @bp.get("/security")
-@page_can(permissions.ANY_USER)
+@require_page_permission(permissions.ANY_USER)
 def show():
-    return page("live")
+    return security_page("live")
 
 
-def page(block=None, password=None):
+def security_page(block=None, password=None):
     form = password or Form(PasswordForm)
-    running = [(each, known_devices.called(each.user_agent)) for each in session.scalars(sessions.listing(me()))]
+    running = [
+        (each, known_devices.describe_user_agent(each.user_agent))
+        for each in session.scalars(sessions.listing(current_account()))
+    ]
     return render(
         "user/security/show.html",
         block,
@@ -69,42 +77,42 @@ def page(block=None, password=None):
         password=form,
         running=running,
         here=current_user.sign_in,
-        keys=session.scalars(passkeys.listing(me())).all(),
-        codes_left=factors.codes_left(me()),
-        has_factor=factors.any_of(me()),
-        lacks_factor=lacks_factor(),
-        why=refusal(permissions.PERSONAL),
+        keys=session.scalars(passkeys.listing(current_account())).all(),
+        codes_left=factors.count_codes(current_account()),
+        has_factor=factors.has_second_factor(current_account()),
+        lacks_factor=is_second_factor_missing(),
+        why=permission_error(permissions.PERSONAL),
     )
 
 
 @bp.post("/password")
-@page_can(permissions.PERSONAL)
+@require_page_permission(permissions.PERSONAL)
 def change_password():
     """Other browsers are signed out: whoever knew the old password may be in one of them."""
     form = Form(PasswordForm)
     if form.submit(replace_password):
-        say("The password is changed, and your other sessions are ended.")
-        return go(url_for(".show"))
-    return page("password_form", form)
+        flash_message("The password is changed, and your other sessions are ended.")
+        return redirect_to(url_for(".show"))
+    return security_page("password_form", form)
 
 
 def replace_password(current, new, again):
-    confirm(current, "current")
-    passwords.change(me(), new, login.source(), kept=current_user.sign_in, field="new")
+    ensure_password(current, "current")
+    passwords.change(current_account(), new, login.request_source(), keep=current_user.sign_in, field="new")
 
 
-def confirm(password, field="password"):
+def ensure_password(password, field="password"):
     """Raises unless it is the person's password, which somebody at a forgotten screen does not know."""
-    sign_in.own_password(current_user.sign_in.id)
-    passwords.check(me(), password, field)
+    sign_in.reauthentication(current_user.sign_in.id)
+    passwords.ensure_correct(current_account(), password, field)
 
 
 @bp.route("/two-factor/begin", methods=["GET", "POST"])
-@page_can(permissions.PERSONAL)
+@require_page_permission(permissions.PERSONAL)
 def begin_two_factor():
-    return with_password(
-        lambda: factors.begin(me()),
-        lambda _: go(url_for(".two_factor")),
+    return confirm_with_password(
+        lambda: factors.start_setup(current_account()),
+        lambda _: redirect_to(url_for(".two_factor")),
         title="Set up an authenticator",
         text="From then on your password needs a code of it as well.",
         button="Go on",
@@ -112,33 +120,37 @@ def begin_two_factor():
 
 
 @bp.get("/two-factor")
-@page_can(permissions.PERSONAL)
+@require_page_permission(permissions.PERSONAL)
 def two_factor():
-    return set_up(Form(CodeForm)) if me().totp_secret and not me().two_factor_at else go(url_for(".show"))
+    return (
+        two_factor_page(Form(CodeForm))
+        if current_account().totp_secret and not current_account().two_factor_at
+        else redirect_to(url_for(".show"))
+    )
 
 
-def set_up(form):
-    picture, secret = factors.qr(me()), me().totp_secret
+def two_factor_page(form):
+    picture, secret = factors.make_qr_code(current_account()), current_account().totp_secret
     return render(
         "user/security/two_factor.html", "form", status=form.status, form=form, picture=picture, secret=secret
     )
 
 
 @bp.post("/two-factor/confirm")
-@page_can(permissions.PERSONAL)
+@require_page_permission(permissions.PERSONAL)
 def confirm_two_factor():
     form = Form(CodeForm)
-    if form.submit(lambda code: factors.confirm(me(), code, login.source())):
+    if form.submit(lambda code: factors.confirm(current_account(), code, login.request_source())):
         return show_codes(form.result, "Two-factor authentication is on.")
-    return set_up(form) if me().totp_secret else go(url_for(".show"))
+    return two_factor_page(form) if current_account().totp_secret else redirect_to(url_for(".show"))
 
 
 @bp.route("/two-factor/disable", methods=["GET", "POST"])
-@page_can(permissions.PERSONAL)
+@require_page_permission(permissions.PERSONAL)
 def disable_two_factor():
-    return with_password(
-        lambda: factors.disable(me(), login.source()),
-        lambda _: done("Two-factor authentication is off."),
+    return confirm_with_password(
+        lambda: factors.disable(current_account(), login.request_source()),
+        lambda _: redirect_with_message("Two-factor authentication is off."),
         title="Turn two-factor authentication off",
         text="The codes of your authenticator count no more. You can set it up again at any time.",
         button="Turn off",
@@ -147,10 +159,10 @@ def disable_two_factor():
 
 
 @bp.route("/recovery-codes/new", methods=["GET", "POST"])
-@page_can(permissions.PERSONAL)
+@require_page_permission(permissions.PERSONAL)
 def renew_codes():
-    return with_password(
-        lambda: factors.renew_codes(me(), login.source()),
+    return confirm_with_password(
+        lambda: factors.renew_codes(current_account(), login.request_source()),
         show_codes,
         title="New recovery codes",
         text="You get ten new codes. The ones that you have count no more.",
@@ -158,75 +170,75 @@ def renew_codes():
     )
 
 
-def with_password(action, then, **words):
+def confirm_with_password(action, then, **words):
     """A page that asks for the password and does something when it is right."""
     form = Form(ConfirmForm)
-    if request.method == "POST" and form.submit(lambda password: (confirm(password), action())[1]):
+    if request.method == "POST" and form.submit(lambda password: (ensure_password(password), action())[1]):
         return then(form.result)
     return render("user/security/confirm.html", "form", status=form.status, form=form, **words)
 
 
-def done(sentence):
-    say(sentence)
-    return go(url_for(".show"))
+def redirect_with_message(sentence):
+    flash_message(sentence)
+    return redirect_to(url_for(".show"))
 
 
-def show_codes(codes, otherwise=""):
+def show_codes(codes, fallback_message=""):
     """The new recovery codes, which the next page shows once; where there are none, what was done is said."""
     if not codes:
-        return done(otherwise)
-    flash_secrets.keep(me().id, " ".join(codes))
-    return go(url_for(".recovery_codes"))
+        return redirect_with_message(fallback_message)
+    flash_secrets.store(current_account().id, " ".join(codes))
+    return redirect_to(url_for(".recovery_codes"))
 
 
 @bp.get("/recovery-codes")
-@page_can(permissions.PERSONAL)
+@require_page_permission(permissions.PERSONAL)
 def recovery_codes():
-    codes = flash_secrets.take(me().id)
-    return render("user/security/codes.html", codes=codes.split()) if codes else go(url_for(".show"))
+    codes = flash_secrets.pop(current_account().id)
+    return render("user/security/codes.html", codes=codes.split()) if codes else redirect_to(url_for(".show"))
 
 
 @bp.get("/passkeys/new")
-@page_can(permissions.PERSONAL)
+@require_page_permission(permissions.PERSONAL)
 def new_passkey():
-    return render("user/security/new_passkey.html", form=Form(PasskeyForm), site=login.site())
+    return render("user/security/new_passkey.html", form=Form(PasskeyForm), site=login.passkey_site())
 
 
 @bp.post("/passkeys/options")
-@page_can(permissions.PERSONAL)
+@require_page_permission(permissions.PERSONAL)
 def passkey_options():
     """What the browser needs to make a passkey, as JSON; or in a sentence why it gets none."""
     form = Form(PasskeyForm)
-    if not form.submit(lambda name, password: confirm(password)):
+    if not form.submit(lambda name, password: ensure_password(password)):
         return jsonify({"problem": " ".join(form.errors.values())})
-    options, challenge = passkeys.ask_new(me(), login.site())
-    login.remember("new", challenge)
+    options, challenge = passkeys.create_registration(current_account(), login.passkey_site())
+    login.store_challenge("new", challenge)
     return jsonify(options)
 
 
 @bp.post("/passkeys")
-@page_can(permissions.PERSONAL)
+@require_page_permission(permissions.PERSONAL)
 def add_passkey():
     sent = Form(NewPasskey)
-    if sent.submit(register):
+    if sent.submit(register_passkey):
         return show_codes(sent.result, "The passkey is added.")
-    say(sent.errors.get("") or "The passkey could not be kept. Try again.", "danger")
-    return go(url_for(".new_passkey"))
+    flash_message(sent.errors.get("") or "The passkey could not be kept. Try again.", "danger")
+    return redirect_to(url_for(".new_passkey"))
 
 
-def register(name, credential):
+def register_passkey(name, credential):
     """Only a browser that has confirmed the password was given a challenge."""
-    facts = {"challenge": login.challenge("new"), "site": login.site(), "source": login.source()}
-    return passkeys.register(me(), name=name, credential=credential, **facts)
+    facts = {"challenge": login.pop_challenge("new"), "site": login.passkey_site(), "source": login.request_source()}
+    return passkeys.register(current_account(), name=name, credential=credential, **facts)
 
 
 @bp.route("/passkeys/<passkey_id>/remove", methods=["GET", "POST"])
-@page_can(permissions.PERSONAL)
+@require_page_permission(permissions.PERSONAL)
 def remove_passkey(passkey_id):
-    passkey = passkeys.get(me(), passkey_id)
-    return with_password(
-        lambda: passkeys.remove(passkey, login.source()),
-        lambda _: done("The passkey is removed."),
+    passkey = passkeys.get(current_account(), passkey_id)
+    return confirm_with_password(
+        lambda: passkeys.remove(passkey, login.request_source()),
+        lambda _: redirect_with_message("The passkey is removed."),
         title=f"Remove the passkey {passkey.name}",
         text="It opens your account no more. Delete it on the device as well, where it is still offered.",
         button="Remove",
@@ -235,14 +247,14 @@ def remove_passkey(passkey_id):
 
 
 @bp.post("/sessions/<sign_in_id>/end")
-@page_can(permissions.PERSONAL)
+@require_page_permission(permissions.PERSONAL)
 def end(sign_in_id):
-    sessions.end_one(me(), sign_in_id)
-    return did("The session is ended.", url_for(".show"))
+    sessions.revoke_one(current_account(), sign_in_id)
+    return action_done("The session is ended.", url_for(".show"))
 
 
 @bp.post("/sessions/end-others")
-@page_can(permissions.PERSONAL)
+@require_page_permission(permissions.PERSONAL)
 def end_others():
-    sessions.end_others(me(), current_user.sign_in)
-    return did("Every other session is ended.", url_for(".show"))
+    sessions.revoke_others(current_account(), current_user.sign_in)
+    return action_done("Every other session is ended.", url_for(".show"))

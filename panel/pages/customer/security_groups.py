@@ -5,4 +5,4 @@ from flask import Blueprint
 from panel.pages.shared.firewall import security_groups
 
 bp = Blueprint("security_groups", __name__, url_prefix="/security-groups")
-security_groups.PAGES.stand(bp)
+security_groups.VIEWS.register(bp)

@@ -4,13 +4,13 @@ from flask import Blueprint, jsonify, request, url_for
 from marshmallow import fields, validate
 
 from panel.auth import audit_context, login, permissions
-from panel.auth.browser_session import home, leave, me, page_can
+from panel.auth.browser_session import current_account, home_url, log_out, require_page_permission
 from panel.core.errors import Invalid, TooMany
 from panel.ratelimit import sign_in
 from panel.schemas.base import In, Text
 from panel.services import accounts, factors, passkeys, security_notifications
 from panel.web.forms import Form
-from panel.web.htmx import failed, go, ours, render, say
+from panel.web.htmx import error_response, flash_message, is_local_url, redirect_to, render
 
 bp = Blueprint("sign_in", __name__)
 Credential = fields.String(required=True, validate=validate.Length(1, 20_000))
@@ -31,148 +31,154 @@ class PasskeyForm(In):
 
 
 @bp.get("/sign-in")
-@page_can(permissions.PUBLIC)
+@require_page_permission(permissions.PUBLIC)
 def show():
-    return go(onward()) if me() else page(Form(SignInForm))
+    return redirect_to(onward_url()) if current_account() else sign_in_page(Form(SignInForm))
 
 
 @bp.post("/sign-in")
-@page_can(permissions.PUBLIC)
+@require_page_permission(permissions.PUBLIC)
 def start():
     """The refusal takes as long and says the same, whether the address or the password was wrong."""
     form = Form(SignInForm)
-    if form.submit(check):
-        return go(onward()) if login.admit(form.result) else go(url_for(".second_step", next=kept()))
-    return page(form)
+    if form.submit(check_credentials):
+        return (
+            redirect_to(onward_url())
+            if login.start_login(form.result)
+            else redirect_to(url_for(".second_step", next=requested_next()))
+        )
+    return sign_in_page(form)
 
 
-def check(email, password):
-    sign_in.password(login.source(), email, login.known_device(email))
-    account = accounts.check_password(email, password)
+def check_credentials(email, password):
+    sign_in.password_attempt(login.request_source(), email, login.find_known_device(email))
+    account = accounts.authenticate(email, password)
     if account is None:
-        audit_context.refused(email)
+        audit_context.log_failed_sign_in(email)
         raise Invalid("The email address or the password is wrong.")
     return account
 
 
-def page(form):
-    return answer("user/sign_in/show.html", form, site=login.site())
+def sign_in_page(form):
+    return render_form("user/sign_in/show.html", form, site=login.passkey_site())
 
 
-def answer(template, form, **around):
-    return render(template, "form", status=form.status, form=form, onward=kept(), **around)
+def render_form(template, form, **around):
+    return render(template, "form", status=form.status, form=form, onward=requested_next(), **around)
 
 
 @bp.get("/sign-in/second-step")
-@page_can(permissions.PUBLIC)
+@require_page_permission(permissions.PUBLIC)
 def second_step():
-    return second_page(Form(CodeForm)) if login.half_admitted() else begin_again()
+    return second_step_page(Form(CodeForm)) if login.pending_second_factor() else restart_sign_in()
 
 
 @bp.post("/sign-in/second-step")
-@page_can(permissions.PUBLIC)
+@require_page_permission(permissions.PUBLIC)
 def finish():
-    account = login.half_admitted()
+    account = login.pending_second_factor()
     if account is None:
-        return begin_again()
+        return restart_sign_in()
     form = Form(CodeForm)
-    if form.submit(lambda code: prove(account, code)):
-        login.let_in(account)
-        return go(onward())
-    return second_page(form)
+    if form.submit(lambda code: check_second_factor(account, code)):
+        login.complete_login(account)
+        return redirect_to(onward_url())
+    return second_step_page(form)
 
 
-def prove(account, code):
-    usual = factors.from_authenticator(code)
+def check_second_factor(account, code):
+    usual = factors.is_totp_code(code)
     if usual:
-        sign_in.code(account, login.known_device(account.email))
+        sign_in.code_attempt(account, login.find_known_device(account.email))
     else:
-        sign_in.recovery_code(login.source())
-    if not factors.prove(account, code):
-        audit_context.refused(account.email)
-        raise Invalid("The code is wrong.", code=factors.WRONG_CODE)
+        sign_in.recovery_code_attempt(login.request_source())
+    if not factors.verify_code(account, code):
+        audit_context.log_failed_sign_in(account.email)
+        raise Invalid("The code is wrong.", code=factors.WRONG_CODE_MESSAGE)
     if not usual:
-        left = factors.codes_left(account)
-        security_notifications.changed(account, f"A recovery code was used, {left} are left", login.source())
+        left = factors.count_codes(account)
+        security_notifications.security_setting_changed(
+            account, f"A recovery code was used, {left} are left", login.request_source()
+        )
 
 
-def second_page(form):
-    account = login.half_admitted()
-    return answer(
+def second_step_page(form):
+    account = login.pending_second_factor()
+    return render_form(
         "user/sign_in/second_step.html",
         form,
         account=account,
         with_passkey=factors.has_passkey(account),
-        site=login.site(),
+        site=login.passkey_site(),
     )
 
 
-def begin_again():
-    say("Sign in again: the second step took too long, or the password has changed.", "warning")
-    return go(url_for(".show", next=kept()))
+def restart_sign_in():
+    flash_message("Sign in again: the second step took too long, or the password has changed.", "warning")
+    return redirect_to(url_for(".show", next=requested_next()))
 
 
 @bp.post("/sign-in/passkey/options")
-@page_can(permissions.PUBLIC)
+@require_page_permission(permissions.PUBLIC)
 def passkey_options():
     """What the browser needs to ask for a passkey, as JSON: of the person between the steps, or any."""
-    account = login.half_admitted() if "second" in request.args else None
-    options, challenge = passkeys.ask(login.site(), account)
-    login.remember("second step" if account else "sign in", challenge)
+    account = login.pending_second_factor() if "second" in request.args else None
+    options, challenge = passkeys.create_authentication(login.passkey_site(), account)
+    login.store_challenge("second step" if account else "sign in", challenge)
     return jsonify(options)
 
 
 @bp.post("/sign-in/passkey")
-@page_can(permissions.PUBLIC)
+@require_page_permission(permissions.PUBLIC)
 def by_passkey():
     form = Form(PasskeyForm)
-    if form.submit(lambda credential: owner_of(credential, "sign in")):
-        login.let_in(form.result)
-        return go(onward())
-    return refused(form, ".show")
+    if form.submit(lambda credential: passkey_owner(credential, "sign in")):
+        login.complete_login(form.result)
+        return redirect_to(onward_url())
+    return refuse_passkey(form, ".show")
 
 
 @bp.post("/sign-in/second-step/passkey")
-@page_can(permissions.PUBLIC)
+@require_page_permission(permissions.PUBLIC)
 def finish_by_passkey():
-    account = login.half_admitted()
+    account = login.pending_second_factor()
     if account is None:
-        return begin_again()
+        return restart_sign_in()
     form = Form(PasskeyForm)
-    if form.submit(lambda credential: owner_of(credential, "second step", account)):
-        login.let_in(account)
-        return go(onward())
-    return refused(form, ".second_step")
+    if form.submit(lambda credential: passkey_owner(credential, "second step", account)):
+        login.complete_login(account)
+        return redirect_to(onward_url())
+    return refuse_passkey(form, ".second_step")
 
 
-def owner_of(credential, purpose, account=None):
-    sign_in.passkey(login.source())
-    return passkeys.check(credential, login.challenge(purpose), login.site(), account).account
+def passkey_owner(credential, purpose, account=None):
+    sign_in.passkey_attempt(login.request_source())
+    return passkeys.verify(credential, login.pop_challenge(purpose), login.passkey_site(), account).account
 
 
-def refused(form, step):
+def refuse_passkey(form, step):
     """Back to the page that asked for the passkey, with what was wrong."""
-    message = form.errors.get("") or passkeys.REFUSED
+    message = form.errors.get("") or passkeys.PASSKEY_REFUSED_MESSAGE
     if form.status == TooMany.status:
-        return failed(form.status, message)
-    say(message, "danger")
-    return go(url_for(step, next=kept()))
+        return error_response(form.status, message)
+    flash_message(message, "danger")
+    return redirect_to(url_for(step, next=requested_next()))
 
 
 @bp.post("/sign-out", endpoint="leave")
-@page_can(permissions.ANY_USER)
+@require_page_permission(permissions.ANY_USER)
 def end():
-    leave()
-    say("You are signed out.")
-    return go(url_for("sign_in.show"))
+    log_out()
+    flash_message("You are signed out.")
+    return redirect_to(url_for("sign_in.show"))
 
 
-def kept():
+def requested_next():
     """Where the person was going, to be carried to the next step."""
     return request.args.get("next") or None
 
 
-def onward():
+def onward_url():
     """Where the person was going, if that is a page of this panel; else the person's first page."""
     wanted = request.args.get("next", "")
-    return wanted if ours(wanted) else home()
+    return wanted if is_local_url(wanted) else home_url()

@@ -4,33 +4,33 @@ link up, so previews and scanners, which open every link, leave it as it is."""
 from flask import Blueprint, url_for
 
 from panel.auth import login, permissions
-from panel.auth.browser_session import page_can
+from panel.auth.browser_session import require_page_permission
 from panel.core.errors import NotFound
 from panel.services import sso
-from panel.web.htmx import go, render
+from panel.web.htmx import redirect_to, render
 
 bp = Blueprint("sso", __name__)
 
 
 @bp.get("/sso/<secret>")
-@page_can(permissions.PUBLIC)
+@require_page_permission(permissions.PUBLIC)
 def show(secret):
     try:
-        return render("user/sso/show.html", account=sso.opened(secret), secret=secret)
+        return render("user/sso/show.html", account=sso.get_account(secret), secret=secret)
     except NotFound as gone:
-        return closed(gone)
+        return closed_page(gone)
 
 
 @bp.post("/sso/<secret>")
-@page_can(permissions.PUBLIC)
+@require_page_permission(permissions.PUBLIC)
 def arrive(secret):
     try:
-        account, leads_to = sso.use(secret)
+        account, leads_to = sso.redeem(secret)
     except NotFound as gone:
-        return closed(gone)
-    admitted = login.admit(account)
-    return go(leads_to if admitted else url_for("sign_in.second_step", next=leads_to))
+        return closed_page(gone)
+    admitted = login.start_login(account)
+    return redirect_to(leads_to if admitted else url_for("sign_in.second_step", next=leads_to))
 
 
-def closed(gone):
+def closed_page(gone):
     return render("user/sso/link_expired.html", status=gone.status, message=gone.message)

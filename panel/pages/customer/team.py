@@ -4,30 +4,33 @@ from flask import Blueprint, request, url_for
 from sqlalchemy import select
 
 from panel.auth import permissions_in_use
-from panel.auth.browser_session import page_can, viewer
+from panel.auth.browser_session import current_access, require_page_permission
 from panel.core.db import session
 from panel.models import Account, Instance, Project
 from panel.pages.customer import BILLED_FAMILIES
-from panel.schemas.constants import FAMILIES
-from panel.schemas.team import SPECIAL, VERBS, Invitation, MemberPatch, RoleIn, RolePatch
+from panel.schemas.constants import SCOPE_FAMILIES
+from panel.schemas.team import SPECIAL_PERMISSIONS, VERB_DESCRIPTIONS, Invitation, MemberPatch, RoleIn, RolePatch
 from panel.services import invitations, team, usage
 from panel.web.forms import Form
-from panel.web.htmx import did, go, render, say
+from panel.web.htmx import action_done, flash_message, redirect_to, render
 from panel.web.paging import Page
 
 bp = Blueprint("team", __name__, url_prefix="/team")
 VIEW, MANAGE = "account.view", "team.manage"
-PRESETS = {
-    "Administrator": ("Everything except the team, billing and API tokens.", lambda name: name not in OWNERS_OWN),
-    "Operator": ("See, start, stop and open instances.", lambda name: name in OPERATING),
+ROLE_PRESETS = {
+    "Administrator": (
+        "Everything except the team, billing and API tokens.",
+        lambda name: name not in OWNER_ONLY_PERMISSIONS,
+    ),
+    "Operator": ("See, start, stop and open instances.", lambda name: name in OPERATOR_PRESET_PERMISSIONS),
     "Read only": ("See everything, change nothing.", lambda name: name.endswith(".view") and name != "billing.view"),
 }
 """Roles that every team can use at once: the description, and which of the permissions in use each has."""
-OWNERS_OWN = ("team.manage", "billing.view", "api_tokens.manage")
-OPERATING = ("instances.view", "instances.power", "instances.console")
-PRESET = "preset:"
+OWNER_ONLY_PERMISSIONS = ("team.manage", "billing.view", "api_tokens.manage")
+OPERATOR_PRESET_PERMISSIONS = ("instances.view", "instances.power", "instances.console")
+PRESET_PREFIX = "preset:"
 """How the choice of a role names a preset that the team has not used yet."""
-REACHES = (
+REACH_OPTIONS = (
     ("all", "Everything", "All resources of the account, those that come later too."),
     ("projects", "Projects", "What is in the projects below, now and later."),
     ("chosen", "Single instances", "The instances below, and those that the person makes."),
@@ -35,166 +38,190 @@ REACHES = (
 
 
 @bp.get("")
-@page_can(VIEW)
+@require_page_permission(VIEW)
 def index():
-    page = Page(team.listing(viewer(), search=request.args.get("search", "")[:255]))
-    found = {"page": page, "roles": all_roles(), "presets": PRESETS, "owner": session.get(Account, viewer().id)}
+    page = Page(team.listing(current_access(), search=request.args.get("search", "")[:255]))
+    found = {
+        "page": page,
+        "roles": list_roles(),
+        "presets": ROLE_PRESETS,
+        "owner": session.get(Account, current_access().id),
+    }
     return render("user/team/index.html", "rows", **found)
 
 
-def all_roles():
-    return team.weigh(session.scalars(team.roles(viewer())).all())
+def list_roles():
+    return team.with_counts(session.scalars(team.select_roles(current_access())).all())
 
 
 @bp.get("/invite")
-@page_can(MANAGE)
+@require_page_permission(MANAGE)
 def new():
-    return invite_page(Form(Invitation, known={"reach": viewer().reach}))
+    return invite_page(Form(Invitation, initial={"reach": current_access().reach}))
 
 
 @bp.post("/invite")
-@page_can(MANAGE)
+@require_page_permission(MANAGE)
 def invite():
     form = Form(Invitation)
-    if form.submit(lambda role_id, **data: invitations.invite(viewer(), role_id=role_named(role_id), **data)):
-        say(f"An invitation is on its way to {form.result.email}.")
-        return go(url_for(".index"))
+    if form.submit(
+        lambda role_id, **data: invitations.invite(current_access(), role_id=ensure_role_id(role_id), **data)
+    ):
+        flash_message(f"An invitation is on its way to {form.result.email}.")
+        return redirect_to(url_for(".index"))
     return invite_page(form, "form")
 
 
 def invite_page(form, block=None):
-    found = choices()
-    found["roles"] += unused_presets()
+    found = grant_choices()
+    found["roles"] += preset_choices()
     return render("user/team/invite.html", block, status=form.status, form=form, **found)
 
 
-def choices():
+def grant_choices():
     """What whoever asks may give: roles, with the reason where one is too much, and what they reach themselves."""
-    access = viewer()
-    instances = select(Instance.id, Instance.display_name).where(access.owns(Instance)).order_by(Instance.display_name)
-    projects = select(Project.id, Project.name).where(access.owns(Project)).order_by(Project.name)
-    roles = [(role.id, role.name, too_much(role.permissions)) for role in session.scalars(team.roles(access))]
-    reaches = [(word, *words, word in team.GIVES[access.reach]) for word, *words in REACHES]
+    access = current_access()
+    instances = (
+        select(Instance.id, Instance.display_name).where(access.visible_rows(Instance)).order_by(Instance.display_name)
+    )
+    projects = select(Project.id, Project.name).where(access.visible_rows(Project)).order_by(Project.name)
+    roles = [
+        (role.id, role.name, permissions_error(role.permissions)) for role in session.scalars(team.select_roles(access))
+    ]
+    reaches = [(word, *words, word in team.GRANTABLE_SCOPES[access.reach]) for word, *words in REACH_OPTIONS]
     found = {"instances": session.execute(instances).all(), "projects": session.execute(projects).all()}
     return {"roles": roles, "reaches": reaches, **found}
 
 
-def unused_presets():
+def preset_choices():
     """The presets as choices of a role, without those that the team has a role of that name for."""
-    names = {role.name for role in session.scalars(team.roles(viewer()))}
-    return [(f"{PRESET}{name}", name, too_much(preset(name))) for name in PRESETS if name not in names]
+    names = {role.name for role in session.scalars(team.select_roles(current_access()))}
+    return [
+        (f"{PRESET_PREFIX}{name}", name, permissions_error(preset_permissions(name)))
+        for name in ROLE_PRESETS
+        if name not in names
+    ]
 
 
-def preset(name):
+def preset_permissions(name):
     """The permissions of a preset, among those that something in this panel asks for."""
-    _, has = PRESETS[name]
+    _, has = ROLE_PRESETS[name]
     return sorted(filter(has, permissions_in_use.used_permissions()))
 
 
-def role_named(role_id):
+def ensure_role_id(role_id):
     """The id of the chosen role. A preset becomes a role of the team when it is used for the first time."""
-    name = role_id.removeprefix(PRESET)
-    if name == role_id or name not in PRESETS:
+    name = role_id.removeprefix(PRESET_PREFIX)
+    if name == role_id or name not in ROLE_PRESETS:
         return role_id
-    return team.ensure_role(viewer(), name=name, description=PRESETS[name][0], permissions=preset(name)).id
+    return team.get_or_create_role(
+        current_access(), name=name, description=ROLE_PRESETS[name][0], permissions=preset_permissions(name)
+    ).id
 
 
-def too_much(allowed):
-    return None if all(viewer().holds(each) for each in allowed) else "permits more than your own role"
+def permissions_error(permissions):
+    return (
+        None
+        if all(current_access().has_permission(each) for each in permissions)
+        else "permits more than your own role"
+    )
 
 
 @bp.get("/members/<member_id>")
-@page_can(VIEW)
+@require_page_permission(VIEW)
 def member(member_id):
-    found = team.get(member_id, viewer())
-    return member_page(found, Form(MemberPatch, known=found))
+    found = team.get(member_id, current_access())
+    return member_page(found, Form(MemberPatch, initial=found))
 
 
 @bp.post("/members/<member_id>")
-@page_can(MANAGE)
+@require_page_permission(MANAGE)
 def change(member_id):
-    access = viewer()
-    found = team.to_change(member_id, access)
+    access = current_access()
+    found = team.get_changeable(member_id, access)
     form = Form(MemberPatch)
     if form.submit(lambda **data: team.update(access, found, **data)):
-        say(f"{found.email} is changed. It counts from now on.")
-        return go(url_for(".index"))
+        flash_message(f"{found.email} is changed. It counts from now on.")
+        return redirect_to(url_for(".index"))
     return member_page(team.get(member_id, access), form, "form")
 
 
-def member_page(found, form, block=None):
-    return render("user/team/member.html", block, status=form.status, form=form, member=found, **choices())
+def member_page(membership, form, block=None):
+    return render("user/team/member.html", block, status=form.status, form=form, member=membership, **grant_choices())
 
 
 @bp.post("/members/<member_id>/resend")
-@page_can(MANAGE)
+@require_page_permission(MANAGE)
 def resend(member_id):
-    found = invitations.resend(viewer(), team.to_change(member_id, viewer()))
-    return did(f"A new invitation is on its way to {found.email}.", url_for(".index"))
+    found = invitations.resend(current_access(), team.get_changeable(member_id, current_access()))
+    return action_done(f"A new invitation is on its way to {found.email}.", url_for(".index"))
 
 
 @bp.post("/members/<member_id>/remove")
-@page_can(MANAGE)
+@require_page_permission(MANAGE)
 def remove(member_id):
-    found = team.to_change(member_id, viewer())
+    found = team.get_changeable(member_id, current_access())
     email = found.email
     team.remove(found)
-    say(f"{email} is no longer in the team.")
-    return go(url_for(".index"))
+    flash_message(f"{email} is no longer in the team.")
+    return redirect_to(url_for(".index"))
 
 
 @bp.get("/roles/new")
-@page_can(MANAGE)
+@require_page_permission(MANAGE)
 def new_role():
     name = request.args.get("preset")
     known = {}
-    if name in PRESETS:
-        known = {"name": name, "description": PRESETS[name][0], "permissions": preset(name)}
-    return role_page(Form(RoleIn, known=known))
+    if name in ROLE_PRESETS:
+        known = {"name": name, "description": ROLE_PRESETS[name][0], "permissions": preset_permissions(name)}
+    return role_page(Form(RoleIn, initial=known))
 
 
 @bp.post("/roles/new")
-@page_can(MANAGE)
+@require_page_permission(MANAGE)
 def create_role():
     form = Form(RoleIn)
-    if form.submit(lambda **data: team.create_role(viewer(), **data)):
-        say(f"The role {form.result.name} is added.")
-        return go(url_for(".index"))
+    if form.submit(lambda **data: team.create_role(current_access(), **data)):
+        flash_message(f"The role {form.result.name} is added.")
+        return redirect_to(url_for(".index"))
     return role_page(form, block="form")
 
 
 @bp.get("/roles/<role_id>")
-@page_can(VIEW)
+@require_page_permission(VIEW)
 def role(role_id):
-    found = team.role(role_id, viewer())
-    return role_page(Form(RolePatch, known=found), found)
+    found = team.get_role(role_id, current_access())
+    return role_page(Form(RolePatch, initial=found), found)
 
 
 @bp.post("/roles/<role_id>")
-@page_can(MANAGE)
+@require_page_permission(MANAGE)
 def change_role(role_id):
-    found = team.role(role_id, viewer())
+    found = team.get_role(role_id, current_access())
     form = Form(RolePatch)
-    if form.submit(lambda **data: team.update_role(viewer(), found, **data)):
-        say(f"The role {found.name} is changed. It counts from now on.")
-        return go(url_for(".index"))
-    return role_page(form, team.role(role_id, viewer()), "form")
+    if form.submit(lambda **data: team.update_role(current_access(), found, **data)):
+        flash_message(f"The role {found.name} is changed. It counts from now on.")
+        return redirect_to(url_for(".index"))
+    return role_page(form, team.get_role(role_id, current_access()), "form")
 
 
 def role_page(form, found=None, block=None):
-    closed = () if usage.is_open(viewer()) else BILLED_FAMILIES
+    closed = () if usage.is_billing_enabled(current_access()) else BILLED_FAMILIES
     used = {name for name in permissions_in_use.used_permissions() if name.partition(".")[0] not in closed}
     families = [family for family in permissions_in_use.used_families() if family not in closed]
-    words = {"used": used, "families": {family: FAMILIES[family] for family in families}}
-    words |= {"verbs": VERBS, "special": {name: text for name, text in SPECIAL.items() if name in used}}
-    words |= {"presets": PRESETS, "holds": viewer().holds}
+    words = {"used": used, "families": {family: SCOPE_FAMILIES[family] for family in families}}
+    words |= {
+        "verbs": VERB_DESCRIPTIONS,
+        "special": {name: text for name, text in SPECIAL_PERMISSIONS.items() if name in used},
+    }
+    words |= {"presets": ROLE_PRESETS, "holds": current_access().has_permission}
     return render("user/team/role.html", block, status=form.status, form=form, role=found, **words)
 
 
 @bp.post("/roles/<role_id>/delete")
-@page_can(MANAGE)
+@require_page_permission(MANAGE)
 def delete_role(role_id):
-    found = team.role(role_id, viewer())
-    team.delete_role(viewer(), found)
-    say(f"The role {found.name} is removed.")
-    return go(url_for(".index"))
+    found = team.get_role(role_id, current_access())
+    team.delete_role(current_access(), found)
+    flash_message(f"The role {found.name} is removed.")
+    return redirect_to(url_for(".index"))

@@ -2,59 +2,59 @@
 
 from flask import Blueprint, url_for
 
-from panel.auth.browser_session import page_can, viewer
+from panel.auth.browser_session import current_access, require_page_permission
 from panel.schemas.user_scripts import UserScriptIn, UserScriptPatch
 from panel.services import user_scripts
 from panel.web.forms import Form
-from panel.web.htmx import did, go, render, say
+from panel.web.htmx import action_done, flash_message, redirect_to, render
 from panel.web.paging import Page
 
 bp = Blueprint("user_scripts", __name__, url_prefix="/user-scripts")
 
 
 @bp.get("")
-@page_can("user_scripts.view")
+@require_page_permission("user_scripts.view")
 def index():
-    return render("user/user_scripts/index.html", "rows", page=Page(user_scripts.listing(viewer())))
+    return render("user/user_scripts/index.html", "rows", page=Page(user_scripts.listing(current_access())))
 
 
 @bp.get("/new")
-@page_can("user_scripts.manage")
+@require_page_permission("user_scripts.manage")
 def new():
-    return render("user/user_scripts/new.html", form=Form(UserScriptIn, known={"type": "bash"}))
+    return render("user/user_scripts/new.html", form=Form(UserScriptIn, initial={"type": "bash"}))
 
 
 @bp.post("/new")
-@page_can("user_scripts.manage")
+@require_page_permission("user_scripts.manage")
 def create():
     form = Form(UserScriptIn)
-    if form.submit(lambda **data: user_scripts.create(viewer(), **data)):
-        say(f"The script {form.result.name} is stored.")
-        return go(url_for(".index"))
+    if form.submit(lambda **data: user_scripts.create(current_access(), **data)):
+        flash_message(f"The script {form.result.name} is stored.")
+        return redirect_to(url_for(".index"))
     return render("user/user_scripts/new.html", "form", status=form.status, form=form)
 
 
 @bp.get("/<script_id>")
-@page_can("user_scripts.view")
+@require_page_permission("user_scripts.view")
 def edit(script_id):
-    script = user_scripts.get(script_id, viewer())
-    return render("user/user_scripts/edit.html", script=script, form=Form(UserScriptPatch, known=script))
+    script = user_scripts.get(script_id, current_access())
+    return render("user/user_scripts/edit.html", script=script, form=Form(UserScriptPatch, initial=script))
 
 
 @bp.post("/<script_id>")
-@page_can("user_scripts.manage")
+@require_page_permission("user_scripts.manage")
 def update(script_id):
-    script = user_scripts.get(script_id, viewer())
-    form = Form(UserScriptPatch, known=script)
+    script = user_scripts.get(script_id, current_access())
+    form = Form(UserScriptPatch, initial=script)
     if form.submit(lambda **data: user_scripts.update(script, **data)):
-        say("The script is changed.")
-        return go(url_for(".index"))
+        flash_message("The script is changed.")
+        return redirect_to(url_for(".index"))
     return render("user/user_scripts/edit.html", "form", status=form.status, script=script, form=form)
 
 
 @bp.post("/<script_id>/delete")
-@page_can("user_scripts.delete")
+@require_page_permission("user_scripts.delete")
 def delete(script_id):
-    script = user_scripts.get(script_id, viewer())
+    script = user_scripts.get(script_id, current_access())
     user_scripts.delete(script)
-    return did(f"The script {script.name} is removed.", url_for(".index"))
+    return action_done(f"The script {script.name} is removed.", url_for(".index"))

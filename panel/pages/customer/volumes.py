@@ -2,91 +2,97 @@
 
 from flask import Blueprint, request, url_for
 
-from panel.auth.browser_session import actor, may, page_can, viewer
+from panel.auth.browser_session import actor, current_access, has_permission, require_page_permission
 from panel.core.db import session
 from panel.core.errors import Problem
 from panel.models import Instance
 from panel.schemas.volumes import VolumeAttach, VolumeIn, VolumeResize, VolumeRestore, VolumeSnapshotIn
 from panel.services import catalog, instances, projects, usage, volume_plans, volumes
 from panel.web.forms import Form
-from panel.web.htmx import did, go, render, say
+from panel.web.htmx import action_done, flash_message, redirect_to, render
 from panel.web.paging import Page
 
 bp = Blueprint("volumes", __name__, url_prefix="/volumes")
 VIEW, MANAGE, DELETE = "volumes.view", "volumes.manage", "volumes.delete"
 
 
-def closed():
+def billing_error():
     """Why nothing can be done with volumes now, or None."""
     try:
-        usage.gate(viewer())
+        usage.ensure_billing_enabled(current_access())
     except Problem as error:
         return error.message
     return None
 
 
-def mine(volume_id):
-    return volumes.get(volume_id, viewer())
+def get_own(volume_id):
+    return volumes.get(volume_id, current_access())
 
 
-def own_projects():
-    return session.scalars(projects.listing(viewer())).all() if may("projects.view") else []
+def list_projects():
+    return session.scalars(projects.listing(current_access())).all() if has_permission("projects.view") else []
 
 
-def plans():
-    return session.scalars(volume_plans.offered()).all()
+def list_plans():
+    return session.scalars(volume_plans.select_offered()).all()
 
 
 @bp.get("")
-@page_can(VIEW)
+@require_page_permission(VIEW)
 def index():
-    there = [(project.id, project.name) for project in own_projects()]
+    there = [(project.id, project.name) for project in list_projects()]
     wanted = {"search": request.args.get("search", "")[:255]}
     wanted["project_id"] = next((each for each, _ in there if each == request.args.get("project")), None)
-    page = Page(volumes.listing(viewer(), **wanted))
+    page = Page(volumes.listing(current_access(), **wanted))
     moving = any(volume.status == "pending" or volume.pending for volume in page)
-    found = {"page": page, "closed": closed(), "moving": moving, "projects": there, "filtered": any(wanted.values())}
+    found = {
+        "page": page,
+        "closed": billing_error(),
+        "moving": moving,
+        "projects": there,
+        "filtered": any(wanted.values()),
+    }
     return render("user/volumes/index.html", "rows", **found)
 
 
 @bp.get("/new")
-@page_can(MANAGE)
+@require_page_permission(MANAGE)
 def new():
-    return form_page(Form(VolumeIn, known={"project_id": request.args.get("project")}))
+    return form_page(Form(VolumeIn, initial={"project_id": request.args.get("project")}))
 
 
 @bp.post("/new")
-@page_can(MANAGE)
+@require_page_permission(MANAGE)
 def create():
-    usage.gate(viewer())
+    usage.ensure_billing_enabled(current_access())
     form = Form(VolumeIn)
-    if form.submit(lambda **wanted: volumes.create(viewer(), actor=actor(), **wanted)):
-        say(f"The volume {form.result.name} is being created.")
-        return go(url_for(".show", volume_id=form.result.id))
+    if form.submit(lambda **wanted: volumes.create(current_access(), actor=actor(), **wanted)):
+        flash_message(f"The volume {form.result.name} is being created.")
+        return redirect_to(url_for(".show", volume_id=form.result.id))
     return form_page(form)
 
 
 def form_page(form):
-    found = {"plans": plans(), "locations": session.scalars(catalog.locations(viewer())).all()}
-    found["projects"] = own_projects()
-    return render("user/volumes/new.html", "form", status=form.status, form=form, closed=closed(), **found)
+    found = {"plans": list_plans(), "locations": session.scalars(catalog.select_locations(current_access())).all()}
+    found["projects"] = list_projects()
+    return render("user/volumes/new.html", "form", status=form.status, form=form, closed=billing_error(), **found)
 
 
 @bp.get("/<volume_id>")
-@page_can(VIEW)
+@require_page_permission(VIEW)
 def show(volume_id):
-    return shown(volume_id)
+    return volume_page(volume_id)
 
 
-def shown(volume_id, **forms):
-    volume = mine(volume_id)
-    places = instances.listing(viewer()).where(Instance.group_id == volume.group_id)
+def volume_page(volume_id, **forms):
+    volume = get_own(volume_id)
+    places = instances.listing(current_access()).where(Instance.group_id == volume.group_id)
     found = {
         "volume": volume,
-        "closed": closed(),
-        "instances": session.scalars(places.limit(500)).unique().all() if may("instances.view") else [],
-        "projects": own_projects(),
-        "plans": [plan for plan in plans() if plan.volume_plan_group_id == volume.plan.volume_plan_group_id],
+        "closed": billing_error(),
+        "instances": session.scalars(places.limit(500)).unique().all() if has_permission("instances.view") else [],
+        "projects": list_projects(),
+        "plans": [plan for plan in list_plans() if plan.volume_plan_group_id == volume.plan.volume_plan_group_id],
         "attaching": forms.get("attaching") or Form(VolumeAttach),
         "resizing": forms.get("resizing") or Form(VolumeResize),
         "taking": forms.get("taking") or Form(VolumeSnapshotIn),
@@ -95,65 +101,65 @@ def shown(volume_id, **forms):
     return render("user/volumes/show.html", "live", status=status, **found)
 
 
-def submitted(volume_id, name, schema, action, message):
+def submit_form(volume_id, name, schema, action, message):
     """One of the page's forms: done, or the page again with what is wrong."""
-    usage.gate(viewer())
-    volume, form = mine(volume_id), Form(schema)
+    usage.ensure_billing_enabled(current_access())
+    volume, form = get_own(volume_id), Form(schema)
     if form.submit(lambda **wanted: action(volume, actor=actor(), **wanted)):
-        say(message)
-        return go(url_for(".show", volume_id=volume_id))
-    return shown(volume_id, **{name: form})
+        flash_message(message)
+        return redirect_to(url_for(".show", volume_id=volume_id))
+    return volume_page(volume_id, **{name: form})
 
 
 @bp.post("/<volume_id>/attach")
-@page_can(MANAGE)
+@require_page_permission(MANAGE)
 def attach(volume_id):
     def to(volume, **wanted):
-        return volumes.attach(volume, account=viewer(), **wanted)
+        return volumes.attach(volume, account=current_access(), **wanted)
 
-    return submitted(volume_id, "attaching", VolumeAttach, to, "Attachment of the volume requested.")
+    return submit_form(volume_id, "attaching", VolumeAttach, to, "Attachment of the volume requested.")
 
 
 @bp.post("/<volume_id>/resize")
-@page_can(MANAGE)
+@require_page_permission(MANAGE)
 def resize(volume_id):
-    return submitted(volume_id, "resizing", VolumeResize, volumes.resize, "Growth of the volume requested.")
+    return submit_form(volume_id, "resizing", VolumeResize, volumes.resize, "Growth of the volume requested.")
 
 
 @bp.post("/<volume_id>/snapshot")
-@page_can(MANAGE)
+@require_page_permission(MANAGE)
 def snapshot(volume_id):
-    return submitted(volume_id, "taking", VolumeSnapshotIn, volumes.snapshot, "Snapshot requested.")
+    return submit_form(volume_id, "taking", VolumeSnapshotIn, volumes.create_snapshot, "Snapshot requested.")
 
 
 @bp.post("/<volume_id>/detach")
-@page_can(MANAGE)
+@require_page_permission(MANAGE)
 def detach(volume_id):
-    usage.gate(viewer())
-    volumes.detach(mine(volume_id), actor=actor())
-    return did("Detachment of the volume requested.", url_for(".show", volume_id=volume_id))
+    usage.ensure_billing_enabled(current_access())
+    volumes.detach(get_own(volume_id), actor=actor())
+    return action_done("Detachment of the volume requested.", url_for(".show", volume_id=volume_id))
 
 
 @bp.post("/<volume_id>/delete")
-@page_can(DELETE)
+@require_page_permission(DELETE)
 def delete(volume_id):
-    usage.gate(viewer())
-    volume = mine(volume_id)
+    usage.ensure_billing_enabled(current_access())
+    volume = get_own(volume_id)
     volumes.delete(volume, actor=actor())
-    say(f"The volume {volume.name} is being deleted.")
-    return go(url_for(".index"))
+    flash_message(f"The volume {volume.name} is being deleted.")
+    return redirect_to(url_for(".index"))
 
 
 @bp.post("/<volume_id>/snapshot/<snapshot_id>/<any(restore, copy, delete):action>")
-@page_can(MANAGE)
+@require_page_permission(MANAGE)
 def use_snapshot(volume_id, snapshot_id, action):
-    usage.gate(viewer())
-    found = volumes.snapshot_of(mine(volume_id), snapshot_id)
+    usage.ensure_billing_enabled(current_access())
+    found = volumes.get_snapshot(get_own(volume_id), snapshot_id)
     if action == "delete":
         volumes.delete_snapshot(found, actor=actor())
     else:
         place = {"volume_plan_id": found.volume.plan_id, "hypervisor_group_id": found.volume.group_id}
         how = {"mode": "in_place"} if action == "restore" else {"mode": "new_volume", **place}
-        volumes.restore(found, account=viewer(), actor=actor(), **VolumeRestore().load(how))
+        volumes.restore(found, account=current_access(), actor=actor(), **VolumeRestore().load(how))
     words = {"restore": "Restore requested.", "copy": "New volume from the snapshot requested."}
-    return did(words.get(action, "Deletion of the snapshot requested."), url_for(".show", volume_id=volume_id))
+    return action_done(words.get(action, "Deletion of the snapshot requested."), url_for(".show", volume_id=volume_id))

@@ -5,33 +5,33 @@ in bulk, and `write()` makes one entry of it before the commit. So no service ha
 forget.
 """
 
-from panel.services.audit.change_tracking import follow, touch
+from panel.services.audit.change_tracking import start_tracking, track
 from panel.services.audit.entries import (
-    EXPORTED,
-    MOST_EXPORTED,
+    EXPORT_COLUMNS,
+    MAX_EXPORTED_ENTRIES,
     add,
-    exported,
+    add_failed_sign_in,
+    full_rows,
     get,
+    iter_export,
     listing,
-    refused_sign_in,
-    rows,
-    told,
-    whole,
+    redacted_rows,
+    sees_full_trail,
     write,
 )
 
 __all__ = [
-    "EXPORTED",
-    "MOST_EXPORTED",
+    "EXPORT_COLUMNS",
+    "MAX_EXPORTED_ENTRIES",
     "add",
-    "exported",
-    "follow",
+    "add_failed_sign_in",
+    "full_rows",
     "get",
+    "iter_export",
     "listing",
-    "refused_sign_in",
-    "rows",
-    "told",
-    "touch",
-    "whole",
+    "redacted_rows",
+    "sees_full_trail",
+    "start_tracking",
+    "track",
     "write",
 ]

@@ -9,10 +9,10 @@ from sqlalchemy.orm import Session
 from panel.core.db import session
 from panel.models import Account, AuditEntry, Setting, Task
 
-NAMES = ("display_name", "label", "email", "name", "ip")
+LABEL_ATTRIBUTES = ("display_name", "label", "email", "name", "ip")
 """The attribute by which people know a row: the first that it has."""
 
-PARTS = {
+SECONDARY_TABLES = {
     "addresses",
     "console_sessions",
     "devices",
@@ -37,13 +37,13 @@ PARTS = {
 }
 """Parts of other things, and what tells of them: the object of an entry only if nothing else was touched."""
 
-KEPT = ("created_at", "updated_at")
-MADE, CHANGED, PART, BULK = range(4)
+IGNORED_COLUMNS = ("created_at", "updated_at")
+RANK_CREATED, RANK_CHANGED, RANK_SECONDARY, RANK_BULK = range(4)
 """How near a row is to what the request was about."""
 
 
 @dataclass(frozen=True)
-class Touched:
+class TrackedChange:
     """A row that was made, changed or removed."""
 
     kind: str
@@ -51,7 +51,7 @@ class Touched:
     name: str = ""
     account_id: str | None = None
     """Whose it is."""
-    rank: int = BULK
+    rank: int = RANK_BULK
     did: str = "changed"
     """`made`, `changed` or `removed`."""
     fields: tuple[str, ...] = ()
@@ -67,95 +67,105 @@ class Touched:
         return f"{self.kind.replace('_', ' ')} {self.name or self.id}".strip()
 
 
-def follow():
+def start_tracking():
     """Begins to gather what this session does. Without it nothing is: workers are not audited."""
     session.info["touched"] = {}
 
 
-def touch(row, *, made=False, removed=False, fields=()):
+def track(row, *, created=False, removed=False, fields=()):
     """Notes a row. Who writes past the session's rows may say with it what exactly was written."""
-    did = "made" if made else "removed" if removed else "changed"
+    did = "made" if created else "removed" if removed else "changed"
     if isinstance(row, Task):  # who asks for work does something to its resource
-        owner, asked = row.account_id, row.kind if made else None
-        note(Touched(row.resource_type, row.resource_id, row.resource_name, owner, CHANGED, task=asked))
+        owner, asked = row.account_id, row.kind if created else None
+        record_change(
+            TrackedChange(row.resource_type, row.resource_id, row.resource_name, owner, RANK_CHANGED, task=asked)
+        )
         return
     if isinstance(row, Setting):  # many rows, but one object
-        note(Touched("settings", "", rank=CHANGED, fields=(row.name,)))
+        record_change(TrackedChange("settings", "", rank=RANK_CHANGED, fields=(row.name,)))
         return
     mapper = inspect(type(row))
     ids = mapper.primary_key_from_instance(row)
-    name = next((str(getattr(row, each)) for each in NAMES if getattr(row, each, None)), "")
-    rank = PART if mapper.local_table.name in PARTS or len(ids) > 1 else CHANGED if did == "changed" else MADE
-    note(Touched(word(type(row)), str(ids[0]), name[:255], owner_of(row), rank, did, tuple(fields)))
+    name = next((str(getattr(row, each)) for each in LABEL_ATTRIBUTES if getattr(row, each, None)), "")
+    rank = (
+        RANK_SECONDARY
+        if mapper.local_table.name in SECONDARY_TABLES or len(ids) > 1
+        else RANK_CHANGED
+        if did == "changed"
+        else RANK_CREATED
+    )
+    record_change(
+        TrackedChange(snake_case_name(type(row)), str(ids[0]), name[:255], get_owner_id(row), rank, did, tuple(fields))
+    )
 
 
-def owner_of(row):
+def get_owner_id(row):
     if isinstance(row, Account):
         return row.id
     return getattr(row, "owner_id", None) or getattr(row, "account_id", None)
 
 
-def word(kind):
+def snake_case_name(kind):
     """A class as people write it: `SshKey` is `ssh_key`."""
     return re.sub(r"(?<!^)(?=[A-Z])", "_", kind.__name__).lower()
 
 
-def note(found):
+def record_change(change):
     seen = session.info.get("touched")
     if seen is None:
         return
-    known = seen.get((found.kind, found.id), found)
-    seen[found.kind, found.id] = replace(
+    known = seen.get((change.kind, change.id), change)
+    seen[change.kind, change.id] = replace(
         known,
-        name=known.name or found.name,
-        rank=min(known.rank, found.rank),
-        did=found.did if known.did == "changed" or found.did == "removed" else known.did,
-        fields=tuple(dict.fromkeys(known.fields + found.fields)),
-        task=known.task or found.task,
+        name=known.name or change.name,
+        rank=min(known.rank, change.rank),
+        did=change.did if known.did == "changed" or change.did == "removed" else known.did,
+        fields=tuple(dict.fromkeys(known.fields + change.fields)),
+        task=known.task or change.task,
     )
 
 
 @event.listens_for(Session, "after_flush")
-def flushed(current, _):
+def on_flush(current, _):
     if "touched" not in current.info:
         return
     for row in current.new:
         if not isinstance(row, AuditEntry):
-            touch(row, made=True)
+            track(row, created=True)
     for row in current.deleted:
-        touch(row, removed=True)
+        track(row, removed=True)
     for row in current.dirty:
-        if fields := changed_fields(row):
-            touch(row, fields=fields)
+        if fields := list_changed_fields(row):
+            track(row, fields=fields)
 
 
-def changed_fields(row):
+def list_changed_fields(row):
     """The names of what is new in the row itself, or in what it is linked to. Rows that hang on it speak for
     themselves."""
     state = inspect(row)
     links = (each.key for each in state.mapper.relationships if each.secondary is not None)
-    columns = (each.key for each in state.mapper.column_attrs if each.key not in KEPT)
+    columns = (each.key for each in state.mapper.column_attrs if each.key not in IGNORED_COLUMNS)
     return [name for name in (*columns, *links) if state.attrs[name].history.has_changes()]
 
 
 @event.listens_for(Session, "do_orm_execute")
-def executed(asked):
+def on_execute(execute_state):
     """Statements that write past the rows of the session."""
-    if "touched" not in asked.session.info:
+    if "touched" not in execute_state.session.info:
         return
-    if asked.bind_mapper and (asked.is_insert or asked.is_update or asked.is_delete):
-        did = "made" if asked.is_insert else "removed" if asked.is_delete else "changed"
-        note(Touched(word(asked.bind_mapper.class_), "", did=did))
+    if execute_state.bind_mapper and (execute_state.is_insert or execute_state.is_update or execute_state.is_delete):
+        did = "made" if execute_state.is_insert else "removed" if execute_state.is_delete else "changed"
+        record_change(TrackedChange(snake_case_name(execute_state.bind_mapper.class_), "", did=did))
 
 
 @event.listens_for(Session, "after_transaction_create")
-def began(current, transaction):
+def on_transaction_begin(current, transaction):
     if transaction.nested and "touched" in current.info:
         current.info[transaction] = dict(current.info["touched"])
 
 
 @event.listens_for(Session, "after_soft_rollback")
-def taken_back(current, transaction):
+def on_rollback(current, transaction):
     """What is rolled back did not happen: all of it, or what came after the savepoint."""
     if "touched" in current.info:
         left, before = current.info.pop("ended", (None, {}))
@@ -163,7 +173,7 @@ def taken_back(current, transaction):
 
 
 @event.listens_for(Session, "after_transaction_end")
-def ended(current, transaction):
+def on_transaction_end(current, transaction):
     """SQLAlchemy tells of the end before it tells that it was a rollback."""
     if transaction in current.info:
         current.info["ended"] = transaction, current.info.pop(transaction)

@@ -8,19 +8,19 @@ from sqlalchemy import and_, case, not_, or_, select
 from panel.core.db import session
 from panel.core.errors import NotFound
 from panel.models import Account, AuditEntry, Member
-from panel.services.audit.change_tracking import PART, Touched
+from panel.services.audit.change_tracking import RANK_SECONDARY, TrackedChange
 
-MOST_EXPORTED = 100_000
-AT_ONCE = 1000
+MAX_EXPORTED_ENTRIES = 100_000
+EXPORT_BATCH_SIZE = 1000
 """How many rows an export holds in memory."""
-EXPORTED = (
+EXPORT_COLUMNS = (
     *("id", "created_at", "person", "person_kind", "impersonator", "token_name", "ip"),
     *("action", "object_type", "object_id", "object_name", "changes", "also"),
 )
 """The columns of an export."""
-UNTOLD = ("ip", "token_id", "token_name", "also")
+REDACTED_COLUMNS = ("ip", "token_id", "token_name", "also")
 """What customers are not told of what the platform did: what was touched along with it may be somebody else's."""
-MOST_NAMED = 200
+MAX_RELATED_OBJECTS = 200
 """How many further objects an entry names."""
 
 
@@ -34,25 +34,25 @@ def write(*, about=None, always=False, account_id=None, **who):
         return None
     about = about or {}
     ids = list(about.values())
-    rows = sorted(touched.values(), key=lambda row: (foreign(row, account_id), row.rank))
+    rows = sorted(touched.values(), key=lambda row: (is_foreign(row, account_id), row.rank))
     rows.sort(key=lambda row: -ids.index(row.id) if row.id in ids else 1)
-    main = rows[0] if rows else Touched("", "", did="asked")
+    main = rows[0] if rows else TrackedChange("", "", did="asked")
     if not main.id and about:  # known by its address alone
         name, value = list(about.items())[-1]
-        main = Touched(name.removesuffix("_id"), value, "", main.account_id, did=main.did)
-    others = [str(row) for row in rows[1:] if row.rank < PART and not foreign(row, account_id)]
+        main = TrackedChange(name.removesuffix("_id"), value, "", main.account_id, did=main.did)
+    others = [str(row) for row in rows[1:] if row.rank < RANK_SECONDARY and not is_foreign(row, account_id)]
     return add(
         account_id=account_id or main.account_id,
         object_type=main.kind[:48] or None,
         object_id=main.id[:64] or None,
         object_name=main.name or None,
         changes=main.changes,
-        also=others[:MOST_NAMED],
+        also=others[:MAX_RELATED_OBJECTS],
         **who,
     )
 
 
-def foreign(row, account_id):
+def is_foreign(row, account_id):
     """Whether a customer's request touched it without it being the customer's: a node that gives room, for example."""
     return account_id is not None and row.account_id != account_id
 
@@ -65,7 +65,7 @@ def add(**facts):
     return entry
 
 
-def refused_sign_in(email, **where):
+def add_failed_sign_in(email, **where):
     """Adds the entry for somebody who did not get in with this address, in its account's trail if there is one."""
     email = email.strip().lower()
     found = select(Account.id, Member.owner_id).outerjoin(Member, Member.account_id == Account.id)
@@ -84,9 +84,9 @@ def refused_sign_in(email, **where):
     )
 
 
-def whole(access):
+def sees_full_trail(access):
     """Whether the person sees the account's whole trail. It names resources, so who works on chosen ones does not."""
-    return access.holds("team.manage") and access.reach == "all"
+    return access.has_permission("team.manage") and access.reach == "all"
 
 
 def listing(
@@ -96,7 +96,7 @@ def listing(
     query = select(AuditEntry).order_by(AuditEntry.id.desc())
     if access:
         query = query.where(AuditEntry.account_id == access.id)
-        if not whole(access):
+        if not sees_full_trail(access):
             query = query.where(AuditEntry.person_id == access.person_id)
     if search:
         words = (AuditEntry.person, AuditEntry.object_name, AuditEntry.action, AuditEntry.impersonator)
@@ -118,18 +118,20 @@ def listing(
     return query.where(AuditEntry.created_at <= until) if until else query
 
 
-def rows(query):
+def full_rows(query):
     """The same as columns, with the email address of the account in whose trail each stands."""
     return query.outerjoin(Account, Account.id == AuditEntry.account_id).with_only_columns(
         *AuditEntry.__table__.columns, Account.email.label("account_email")
     )
 
 
-def told(query):
+def redacted_rows(query):
     """The same as columns, as customers are told."""
     return query.with_only_columns(
         *(
-            case((not_(AuditEntry.by_platform), column)).label(column.name) if column.name in UNTOLD else column
+            case((not_(AuditEntry.by_platform), column)).label(column.name)
+            if column.name in REDACTED_COLUMNS
+            else column
             for column in AuditEntry.__table__.columns
         )
     )
@@ -142,24 +144,26 @@ def get(entry_id, access=None):
     return entry
 
 
-def exported(query):
-    """The rows of a listing one by one, at most `MOST_EXPORTED`. They are read in pieces, so that few are held."""
-    return ([cell(row, name) for name in EXPORTED] for row in islice(pieces(query), MOST_EXPORTED))
+def iter_export(query):
+    """The rows of a listing one by one, at most `MAX_EXPORTED_ENTRIES`. They are read in pieces, so that few are held."""
+    return (
+        [format_cell(row, name) for name in EXPORT_COLUMNS] for row in islice(iter_batches(query), MAX_EXPORTED_ENTRIES)
+    )
 
 
-def cell(row, name):
+def format_cell(row, name):
     value = getattr(row, name)
     if name in ("changes", "also"):
         return orjson.dumps(value).decode() if value else None
     return value.isoformat(timespec="milliseconds").replace("+00:00", "Z") if name == "created_at" else value
 
 
-def pieces(query):
+def iter_batches(query):
     last = None
     while True:
         older = query.where(AuditEntry.id < last) if last else query
-        found = session.execute(older.limit(AT_ONCE)).all()
+        found = session.execute(older.limit(EXPORT_BATCH_SIZE)).all()
         yield from found
-        if len(found) < AT_ONCE:
+        if len(found) < EXPORT_BATCH_SIZE:
             return
         last = found[-1].id

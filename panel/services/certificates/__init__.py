@@ -1,7 +1,7 @@
 """Certificates: what can be done with them, and when. Callers have been authorised."""
 
 from panel.services.certificates.actions import create, delete, update
-from panel.services.certificates.orders import answer_to, renew
-from panel.services.certificates.read import get, latest_order, listing
+from panel.services.certificates.orders import find_challenge_answer, renew
+from panel.services.certificates.read import find_latest_order, get, listing
 
-__all__ = ["answer_to", "create", "delete", "get", "latest_order", "listing", "renew", "update"]
+__all__ = ["create", "delete", "find_challenge_answer", "find_latest_order", "get", "listing", "renew", "update"]

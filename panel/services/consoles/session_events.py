@@ -11,17 +11,17 @@ from panel.core.db import on_commit, session
 from panel.core.errors import Conflict, Unavailable
 from panel.models import ConsoleSession
 from panel.services import audit
-from panel.services.consoles.read import SILENCE
+from panel.services.consoles.read import CONSOLE_LOST_AFTER
 
-KEPT = timedelta(days=30)
+SESSION_RETENTION = timedelta(days=30)
 """How long sessions stay in the books; the audit log keeps their story."""
 
-AT_ONCE = 200
+STALE_KEYS_BATCH_SIZE = 200
 
-SILENT = "The console process ended without a word."
+PROCESS_LOST_MESSAGE = "The console process ended without a word."
 
 
-def target(session_id):
+def find_target(session_id):
     """The machine's side of a session, or None while a worker prepares it. Raises `Unavailable` when that failed."""
     row = session.get(ConsoleSession, session_id, populate_existing=True)
     if row is None or row.problem:
@@ -40,7 +40,7 @@ def target(session_id):
     }
 
 
-def is_open(session_id, host_key=None):
+def record_opened(session_id, host_key=None):
     """The machine is seen. The first host key that an instance shows is kept."""
     row = session.get(ConsoleSession, session_id)
     if row is None:
@@ -48,10 +48,10 @@ def is_open(session_id, host_key=None):
     row.opened_at = row.seen_at = clock.now()
     if host_key and row.instance.ssh_host_key is None:
         row.instance.ssh_host_key = host_key
-    tell(row, "opened")
+    add_audit_entry(row, "opened")
 
 
-def ended(session_id, *, reason, message, bytes_in=0, bytes_out=0, host_key=None):
+def record_ended(session_id, *, reason, message, bytes_in=0, bytes_out=0, host_key=None):
     row = session.get(ConsoleSession, session_id)
     if row is None or row.ended_at:
         return
@@ -60,52 +60,52 @@ def ended(session_id, *, reason, message, bytes_in=0, bytes_out=0, host_key=None
     if reason == "host_key_changed" and host_key:
         row.instance.shown_host_key = host_key
     seconds = round((row.ended_at - (row.opened_at or row.spent_at)).total_seconds())
-    tell(row, "closed", seconds=seconds, reason=reason, bytes_in=bytes_in, bytes_out=bytes_out)
+    add_audit_entry(row, "closed", seconds=seconds, reason=reason, bytes_in=bytes_in, bytes_out=bytes_out)
     if row.kind == "shell":
-        on_commit(lambda: jobs.call("worker.tasks.consoles.remove_key", row.id))
+        on_commit(lambda: jobs.enqueue_call("worker.tasks.consoles.remove_key", row.id))
 
 
-def tell(row, did, **facts):
+def add_audit_entry(row, operation, **facts):
     """In the audit log, as the doing of who minted the session."""
     who = {name: value for name, value in row.who.items() if name != "sign_in_id"}
     audit.add(
         **who | {"account_id": row.account_id},
         ip=row.ip or "",
-        action=f"console.{did}",
+        action=f"console.{operation}",
         object_type="instance",
         object_id=row.instance_id,
         object_name=row.instance.display_name,
-        changes={"did": did, "kind": row.kind, **facts},
+        changes={"did": operation, "kind": row.kind, **facts},
     )
 
 
-def seen(session_ids):
+def record_alive(session_ids):
     """The process still carries these."""
     rows = update(ConsoleSession).where(ConsoleSession.id.in_(session_ids))
     session.execute(rows.values(seen_at=clock.now()), execution_options={"synchronize_session": False})
 
 
-def settle():
+def sweep_lost():
     """Ends in the books what a process that died had open."""
     lost = select(ConsoleSession.id).where(ConsoleSession.spent_at.is_not(None), ConsoleSession.ended_at.is_(None))
-    for session_id in session.scalars(lost.where(ConsoleSession.seen_at < clock.now() - SILENCE)).all():
-        ended(session_id, reason="lost", message=SILENT)
+    for session_id in session.scalars(lost.where(ConsoleSession.seen_at < clock.now() - CONSOLE_LOST_AFTER)).all():
+        record_ended(session_id, reason="lost", message=PROCESS_LOST_MESSAGE)
 
 
-def left_keys():
+def stale_keys():
     """Sessions that are over, or were never used, and whose key is still in the guest."""
     row = ConsoleSession
     over = or_(row.ended_at.is_not(None), and_(row.spent_at.is_(None), row.expires_at < clock.now()))
     left = select(row.id).where(row.key_put_at.is_not(None), row.key_removed_at.is_(None), over)
-    return session.scalars(left.order_by(row.id).limit(AT_ONCE)).all()
+    return session.scalars(left.order_by(row.id).limit(STALE_KEYS_BATCH_SIZE)).all()
 
 
-def tidy():
-    old = ConsoleSession.created_at < clock.now() - KEPT
+def purge_expired():
+    old = ConsoleSession.created_at < clock.now() - SESSION_RETENTION
     session.execute(delete(ConsoleSession).where(old), execution_options={"synchronize_session": False})
 
 
-def host_keys(instance):
+def describe_host_keys(instance):
     """The fingerprints of the host key that is known and of the other one that was shown; None where there is none."""
     return {"known": fingerprint(instance.ssh_host_key), "shown": fingerprint(instance.shown_host_key)}
 
@@ -118,9 +118,9 @@ def fingerprint(host_key):
     return "SHA256:" + base64.b64encode(digest).decode().rstrip("=")
 
 
-def trust(instance, shown):
+def accept_host_key(instance, fingerprint_shown):
     """Accepts the key that the instance showed last, if that is the one with this fingerprint."""
-    if not instance.shown_host_key or fingerprint(instance.shown_host_key) != shown:
+    if not instance.shown_host_key or fingerprint(instance.shown_host_key) != fingerprint_shown:
         raise Conflict("The machine has shown another key meanwhile. Look at its fingerprint again.")
     instance.ssh_host_key, instance.shown_host_key = instance.shown_host_key, None
     session.flush()

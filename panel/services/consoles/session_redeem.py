@@ -10,19 +10,19 @@ from panel.core.db import session
 from panel.core.errors import Forbidden, TooMany
 from panel.models import ConsoleSession, Instance
 from panel.services import settings
-from panel.services.consoles.read import is_carried
-from panel.services.consoles.session_revocation import unwelcome
-from panel.services.tokens import hashed
+from panel.services.consoles.read import is_connected
+from panel.services.consoles.session_revocation import sessions_to_close
+from panel.services.tokens import hash_secret
 
-SPENT = "This address was used already, or is too old. Open the console again from the panel."
+SESSION_USED_MESSAGE = "This address was used already, or is too old. Open the console again from the panel."
 
 
-def spend(kind, secret, address, operator_may):
+def redeem(kind, secret, address, operator_may):
     """Return the id of the session that this connection gets, and refuse one whose right has ended meanwhile.
 
     The caller commits before anything else happens, and gives the session back when the connection cannot be carried
     after all. `operator_may` is that of `unwelcome`."""
-    now, digest = clock.now(), hashed(secret)
+    now, digest = clock.now(), hash_secret(secret)
     usable = (
         ConsoleSession.kind == kind,
         ConsoleSession.secret_hash == digest,
@@ -31,24 +31,24 @@ def spend(kind, secret, address, operator_may):
     )
     fresh = session.scalar(select(ConsoleSession).where(*usable))
     if fresh is None:
-        raise Forbidden(SPENT)
-    if because := unwelcome([fresh.id], operator_may).get(fresh.id):
+        raise Forbidden(SESSION_USED_MESSAGE)
+    if because := sessions_to_close([fresh.id], operator_may).get(fresh.id):
         raise Forbidden(because)
-    if refused := refusal(fresh, address):
+    if refused := redeem_error(fresh, address):
         raise refused
     claim = update(ConsoleSession).where(*usable).values(spent_at=now, seen_at=now, ip=str(address))
     if session.execute(claim, execution_options={"synchronize_session": False}).rowcount != 1:
-        raise Forbidden(SPENT)
+        raise Forbidden(SESSION_USED_MESSAGE)
     return fresh.id
 
 
-def give_back(session_id):
+def release(session_id):
     """The connection was not taken: the session may be used by another one."""
     row = update(ConsoleSession).where(ConsoleSession.id == session_id, ConsoleSession.opened_at.is_(None))
     session.execute(row.values(spent_at=None, seen_at=None, ip=None))
 
 
-def refusal(row, address):
+def redeem_error(row, address):
     """What is raised instead of opening a session that could be used, or None."""
     rules = settings.get()
     allowed = rules.vnc_allowed_sources  # decision OP-08
@@ -59,14 +59,14 @@ def refusal(row, address):
         (rules.consoles_per_account, ConsoleSession.account_id == row.account_id, "account"),
         (rules.consoles_per_node, Instance.hypervisor_id == place, "hypervisor"),
     ):
-        carried = select(func.count()).select_from(ConsoleSession).join(Instance).where(is_carried(), whose)
+        carried = select(func.count()).select_from(ConsoleSession).join(Instance).where(is_connected(), whose)
         if session.scalar(carried) >= most:
             sentence = f"{most} consoles of this {what} are open already. Close one of them."
             return TooMany(sentence, seconds=30, reason="console_limit")
     return None
 
 
-def note(row):
+def describe_session(row):
     """What the console process is told of a session: nothing secret, it looks that up."""
     rules = settings.get()
     return {

@@ -13,14 +13,14 @@ import yaml
 from marshmallow import Schema, fields, post_load, validate
 
 from panel.core.errors import Invalid, NotFound
-from panel.services.docker_apps.ports import Port, published, remapped
+from panel.services.docker_apps.ports import Port, parse_ports, remap_ports
 
-__all__ = ["App", "Variable", "compose", "get", "listing", "remapped"]
+__all__ = ["App", "Variable", "compose", "get", "listing", "remap_ports"]
 
-NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
+VARIABLE_NAME_PATTERN = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
 """What a variable may be called."""
-LETTERS = string.ascii_letters + string.digits
-MOST = 4096
+GENERATED_VALUE_ALPHABET = string.ascii_letters + string.digits
+MAX_VALUE_LENGTH = 4096
 """Characters of a value."""
 
 
@@ -56,7 +56,7 @@ class App:
 
 
 class VariableFile(Schema):
-    name = fields.String(required=True, validate=validate.Regexp(NAME))
+    name = fields.String(required=True, validate=validate.Regexp(VARIABLE_NAME_PATTERN))
     label = fields.String(required=True)
     description = fields.String(required=True)
     required = fields.Boolean(load_default=False)
@@ -79,20 +79,20 @@ class AppFile(Schema):
     variables = fields.Nested(VariableFile, many=True, load_default=list)
 
 
-def read(path):
+def load_app(path):
     content = yaml.safe_load(path.read_text())
     facts = AppFile().load(content.pop("x-app"))
     services = content["services"]
     return App(
         **facts | {"variables": tuple(facts["variables"])},
         slug=path.stem,
-        ports=published(services[facts["service"]].get("ports", ())),
+        ports=parse_ports(services[facts["service"]].get("ports", ())),
         images=tuple(service["image"] for service in services.values()),
         template=yaml.safe_dump(content, sort_keys=False, allow_unicode=True, width=120),
     )
 
 
-APPS = {path.stem: read(path) for path in sorted(Path(__file__).parent.glob("*.yaml"))}
+APPS = {path.stem: load_app(path) for path in sorted(Path(__file__).parent.glob("*.yaml"))}
 
 
 def listing() -> list[App]:
@@ -111,43 +111,43 @@ def compose(app: App, environment: dict, port_mappings: list) -> tuple[str, dict
     """The compose file and every variable's value: as given, else its default, else made up. Keep the values: another
     call makes others up. `port_mappings` as for `remapped`. Raises Invalid, naming `env_variables` or
     `port_mappings`."""
-    return remapped(app.template, port_mappings, app.service), complete(app, environment or {})
+    return remap_ports(app.template, port_mappings, app.service), complete_values(app, environment or {})
 
 
-def complete(app, given):
+def complete_values(app, given):
     """The values of all of the app's variables."""
-    checked(given)
+    validate_variables(given)
     declared = {variable.name for variable in app.variables}
     if unknown := sorted(given.keys() - declared):
         known = ", ".join(variable.name for variable in app.variables) or "none"
         raise Invalid("The app has no such variable.", env_variables=f"Unknown: {', '.join(unknown)}. Known: {known}.")
-    values = {variable.name: given.get(variable.name) or otherwise(variable) for variable in app.variables}
+    values = {variable.name: given.get(variable.name) or default_value(variable) for variable in app.variables}
     if missing := [variable for variable in app.variables if variable.required and not values[variable.name]]:
         sentences = [f"{variable.name} ({variable.label}) is needed." for variable in missing]
         raise Invalid("The app needs more to be told.", env_variables=sentences)
     return values
 
 
-def otherwise(variable):
+def default_value(variable):
     """What a variable is that nobody gave."""
     if variable.default is None and variable.generate:
-        return "".join(secrets.choice(LETTERS) for _ in range(variable.generate))
+        return "".join(secrets.choice(GENERATED_VALUE_ALPHABET) for _ in range(variable.generate))
     return variable.default or ""
 
 
-def checked(environment: dict) -> dict[str, str]:
+def validate_variables(environment: dict) -> dict[str, str]:
     """The variables of an app or of a compose file, if all of them are names and lines of text. Raises Invalid."""
     wrong = []
     for name, value in environment.items():
-        if not isinstance(name, str) or not NAME.fullmatch(name):
+        if not isinstance(name, str) or not VARIABLE_NAME_PATTERN.fullmatch(name):
             wrong.append(f"{str(name)[:80]}: a name has letters, digits and _, and does not begin with a digit.")
-        elif not isinstance(value, str) or len(value) > MOST or not printable(value):
-            wrong.append(f"{name}: must be a line of text of at most {MOST} characters.")
+        elif not isinstance(value, str) or len(value) > MAX_VALUE_LENGTH or not is_printable(value):
+            wrong.append(f"{name}: must be a line of text of at most {MAX_VALUE_LENGTH} characters.")
     if wrong:
         raise Invalid("The variables are not right.", env_variables=wrong)
     return environment
 
 
-def printable(value):
+def is_printable(value):
     """Whether it is one line that can be written down."""
     return not re.search(r"[\x00-\x1f\x7f\ud800-\udfff]", value)

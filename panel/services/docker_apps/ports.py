@@ -11,13 +11,13 @@ import yaml
 
 from panel.core.errors import Invalid
 
-LARGEST = 256 * 1024
+MAX_COMPOSE_FILE_BYTES = 256 * 1024
 """Bytes of a compose file."""
-MAP = "tag:yaml.org,2002:map"
-SEQUENCE = "tag:yaml.org,2002:seq"
-TEXT = "tag:yaml.org,2002:str"
-MERGE = "<<"
-DEFAULT = re.compile(r"\$\{\w+:?-([^}]*)\}")
+MAP_TAG = "tag:yaml.org,2002:map"
+SEQUENCE_TAG = "tag:yaml.org,2002:seq"
+STRING_TAG = "tag:yaml.org,2002:str"
+MERGE_KEY = "<<"
+DEFAULT_VALUE_PATTERN = re.compile(r"\$\{\w+:?-([^}]*)\}")
 
 
 class Reader(yaml.SafeLoader):
@@ -30,7 +30,7 @@ class Reader(yaml.SafeLoader):
         node = super().compose_scalar_node(anchor)
         if plain and not node.value:
             node.value = "null"  # what an empty place means, which not every place may be
-        if tagged and node.tag == TEXT and not node.style:
+        if tagged and node.tag == STRING_TAG and not node.style:
             node.style = '"'
         return node
 
@@ -48,26 +48,26 @@ class Port:
     protocol: str
 
 
-def published(entries) -> tuple[Port, ...]:
+def parse_ports(entries) -> tuple[Port, ...]:
     """Of a list of short entries, `8080:80` and `53:53/udp`."""
     found = [re.fullmatch(r"(\d+):(\d+)(?:/(tcp|udp))?", entry) for entry in entries]
     return tuple(Port(int(each[2]), int(each[1]), each[3] or "tcp") for each in found)
 
 
-def remapped(text: str, port_mappings: list, service: str | None = None) -> str:
+def remap_ports(text: str, port_mappings: list, service: str | None = None) -> str:
     """The compose file with these ports: each mapping (a dict of `container_port`, `host_port`, perhaps `protocol`)
     goes to the service that publishes or exposes that container port, else to `service`, else to the first one; and
     the services that get some publish those and no others. Without mappings the file stays as it is. Raises Invalid,
     naming `compose_url` for a file that is none and `port_mappings`."""
-    root = parsed(text)
-    services = value(root, "services")
+    root = parse_compose_file(text)
+    services = find_node(root, "services")
     if not isinstance(services, yaml.MappingNode) or not services.value:
         raise Invalid("This is no compose file: it has no services.", compose_url="The file has no services.")
     for name, found in services.value:
         if not isinstance(found, yaml.MappingNode):
             problem = f"The service {name.value!s} is no mapping."
             raise Invalid(f"This is no compose file. {problem}", compose_url=problem)
-    mappings = [checked(each) for each in port_mappings or ()]
+    mappings = [parse_mapping(each) for each in port_mappings or ()]
     if not mappings:
         return text
     taken = [(port.host_port, port.protocol) for port in mappings]
@@ -75,18 +75,18 @@ def remapped(text: str, port_mappings: list, service: str | None = None) -> str:
         raise Invalid("Two mappings have the same host port.", port_mappings="A host port can be used once.")
     wanted = {}
     for port in mappings:
-        wanted.setdefault(owner(services, port, service), []).append(port)
+        wanted.setdefault(get_service_name(services, port, service), []).append(port)
     services.value = [
-        (name, with_ports(found, wanted[name.value]) if name.value in wanted else found)
+        (name, replace_ports(found, wanted[name.value]) if name.value in wanted else found)
         for name, found in services.value
     ]
     return yaml.serialize(root, Dumper=Writer, allow_unicode=True, width=120)
 
 
-def parsed(text):
+def parse_compose_file(text):
     """The file's tree of nodes. Raises Invalid."""
-    if len(text.encode()) > LARGEST:
-        problem = f"The file is larger than {LARGEST // 1024} KiB."
+    if len(text.encode()) > MAX_COMPOSE_FILE_BYTES:
+        problem = f"The file is larger than {MAX_COMPOSE_FILE_BYTES // 1024} KiB."
     else:
         try:
             root = yaml.compose(text, Reader)
@@ -100,7 +100,7 @@ def parsed(text):
     raise Invalid(f"This is no compose file. {problem}", compose_url=problem)
 
 
-def checked(mapping):
+def parse_mapping(mapping):
     try:
         port = Port(mapping["container_port"], mapping["host_port"], mapping.get("protocol") or "tcp")
     except (KeyError, TypeError, AttributeError):
@@ -115,24 +115,24 @@ def checked(mapping):
     return port
 
 
-def owner(services, port, otherwise):
+def get_service_name(services, port, otherwise):
     """The name of the service that this port is of."""
     names = [name.value for name, _ in services.value]
     for key in ("ports", "expose"):
         for name, found in services.value:
-            entries = value(found, key)
-            if isinstance(entries, yaml.SequenceNode) and any(means(each, port) for each in entries.value):
+            entries = find_node(found, key)
+            if isinstance(entries, yaml.SequenceNode) and any(is_entry_of_port(each, port) for each in entries.value):
                 return name.value
     return otherwise if otherwise in names else names[0]
 
 
-def means(entry, port):
+def is_entry_of_port(entry, port):
     """Whether an entry of `ports` or `expose` is of this container port."""
     if isinstance(entry, yaml.MappingNode):
-        target, protocol = value(entry, "target"), value(entry, "protocol")
+        target, protocol = find_node(entry, "target"), find_node(entry, "protocol")
         words = f"{target.value if target else ''}/{protocol.value if protocol else 'tcp'}"
     else:
-        words = DEFAULT.sub(r"\1", str(entry.value))
+        words = DEFAULT_VALUE_PATTERN.sub(r"\1", str(entry.value))
     inside, _, protocol = words.rpartition(":")[2].partition("/")
     first, _, last = inside.partition("-")
     if not first.isdecimal() or (last and not last.isdecimal()):
@@ -140,7 +140,7 @@ def means(entry, port):
     return (protocol or "tcp") == port.protocol and int(first) <= port.container_port <= int(last or first)
 
 
-def value(mapping, key):
+def find_node(mapping, key):
     """The node of that key, also of a mapping that is merged in (`<<`); None without one."""
     seen, waiting = set(), [mapping]
     while waiting:
@@ -154,14 +154,16 @@ def value(mapping, key):
         for name, found in node.value:
             if name.value == key:
                 return found
-        waiting[:0] = [found for name, found in node.value if name.value == MERGE]
+        waiting[:0] = [found for name, found in node.value if name.value == MERGE_KEY]
     return None
 
 
-def with_ports(service, ports):
+def replace_ports(service, ports):
     """The service, publishing these ports; others that share its node stay as they are."""
     entries = [f"{port.host_port}:{port.container_port}/{port.protocol}" for port in ports]
-    nodes = [yaml.ScalarNode(TEXT, entry, style='"') for entry in entries]
+    nodes = [yaml.ScalarNode(STRING_TAG, entry, style='"') for entry in entries]
     kept = [(name, found) for name, found in service.value if name.value != "ports"]
-    key = yaml.ScalarNode(TEXT, "ports")
-    return yaml.MappingNode(MAP, [*kept, (key, yaml.SequenceNode(SEQUENCE, nodes))], flow_style=service.flow_style)
+    key = yaml.ScalarNode(STRING_TAG, "ports")
+    return yaml.MappingNode(
+        MAP_TAG, [*kept, (key, yaml.SequenceNode(SEQUENCE_TAG, nodes))], flow_style=service.flow_style
+    )

@@ -1,30 +1,43 @@
 """Container apps in guests: what can be done with them, and when. Callers have been authorised."""
 
-from panel.services.docker_deployments.actions import HELD, check, control, install, remove
+from panel.services.docker_deployments.actions import REMOVAL_BLOCKERS, control, install, remove, request_probe
 from panel.services.docker_deployments.deploy import deploy_app, deploy_compose, retry
-from panel.services.docker_deployments.ports import taken
-from panel.services.docker_deployments.read import enabled, engine, get, installing, listing, logs
-from panel.services.docker_deployments.refusals import WORDS, refusal, why_no_deploy, why_no_install, why_not
+from panel.services.docker_deployments.ports import list_taken_ports
+from panel.services.docker_deployments.read import (
+    find_engine,
+    find_installation,
+    get,
+    get_logs,
+    is_engine_installed,
+    listing,
+)
+from panel.services.docker_deployments.refusals import (
+    DOCKER_REASONS,
+    deploy_error,
+    engine_error,
+    guest_error,
+    install_error,
+)
 
 __all__ = [
-    "HELD",
-    "WORDS",
-    "check",
+    "DOCKER_REASONS",
+    "REMOVAL_BLOCKERS",
     "control",
     "deploy_app",
     "deploy_compose",
-    "enabled",
-    "engine",
+    "deploy_error",
+    "engine_error",
+    "find_engine",
+    "find_installation",
     "get",
+    "get_logs",
+    "guest_error",
     "install",
-    "installing",
+    "install_error",
+    "is_engine_installed",
+    "list_taken_ports",
     "listing",
-    "logs",
-    "refusal",
     "remove",
+    "request_probe",
     "retry",
-    "taken",
-    "why_no_deploy",
-    "why_no_install",
-    "why_not",
 ]

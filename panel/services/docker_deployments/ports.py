@@ -9,30 +9,30 @@ from sqlalchemy import select
 from panel.core.db import session
 from panel.core.errors import Invalid
 from panel.models import DockerDeployment
-from panel.services.docker_apps.ports import parsed, value
+from panel.services.docker_apps.ports import find_node, parse_compose_file
 
-SHORT = re.compile(
+SHORT_SYNTAX_PATTERN = re.compile(
     r"(?:(?P<host>[0-9.]+|\[[0-9a-f:]+\]):)?(?P<outer>\d{1,5}):(?P<inner>\d{1,5})(?:/(?P<protocol>tcp|udp))?"
 )
-MOST = 128
+MAX_PORT_ENTRIES = 128
 """Entries of a compose file that are looked at."""
 
 
-def published(compose):
+def list_published_ports(compose):
     """`{container_port, host_port, protocol}` for each single port that a compose file publishes, in its order, once.
     What is published on the guest's loopback only, as a range, or at a port that is not written there, is left out."""
-    services = value(parsed(compose), "services")
-    listed = (value(service, "ports") for _, service in services.value)
+    services = find_node(parse_compose_file(compose), "services")
+    listed = (find_node(service, "ports") for _, service in services.value)
     entries = (entry for ports in listed if isinstance(ports, yaml.SequenceNode) for entry in ports.value)
-    found = [plain(entry) for entry in islice(entries, MOST)]
+    found = [parse_entry(entry) for entry in islice(entries, MAX_PORT_ENTRIES)]
     return [port for number, port in enumerate(found) if port and port not in found[:number]]
 
 
-def plain(entry):
-    words = {key: value(entry, key) for key in ("target", "published", "protocol", "host_ip")}
+def parse_entry(entry):
+    words = {key: find_node(entry, key) for key in ("target", "published", "protocol", "host_ip")}
     if isinstance(entry, yaml.MappingNode):
         inner, outer, protocol, host = (str(node.value) if node else "" for node in words.values())
-    elif found := SHORT.fullmatch(str(entry.value)):
+    elif found := SHORT_SYNTAX_PATTERN.fullmatch(str(entry.value)):
         inner, outer, protocol, host = found["inner"], found["outer"], found["protocol"], found["host"] or ""
     else:
         return None
@@ -42,18 +42,18 @@ def plain(entry):
     return {"container_port": int(inner), "host_port": int(outer), "protocol": protocol}
 
 
-def taken(instance, but=None):
+def list_taken_ports(instance, exclude_id=None):
     """The ports of the machine at which its other apps are reached, with the names of those."""
     others = select(DockerDeployment.app_name, DockerDeployment.ports).where(
         DockerDeployment.instance_id == instance.id,
         DockerDeployment.status != "failed",
-        DockerDeployment.id != (but or ""),
+        DockerDeployment.id != (exclude_id or ""),
     )
     return {(port["host_port"], port["protocol"]): name for name, ports in session.execute(others) for port in ports}
 
 
-def refuse_taken(instance, ports, but=None):
-    there = taken(instance, but)
+def ensure_ports_free(instance, ports, exclude_id=None):
+    there = list_taken_ports(instance, exclude_id)
     for port in ports:
         if name := there.get((port["host_port"], port["protocol"])):
             sentence = f"Port {port['host_port']} of the machine is taken by {name}. Choose another one."

@@ -21,24 +21,24 @@ def get(instance, deployment_id):
     return found
 
 
-def engine(instance):
+def find_engine(instance):
     """What is known of its container engine, or None when nobody ever asked for one."""
     return session.get(DockerEngine, instance.id)
 
 
-def enabled(instance):
-    found = engine(instance)
+def is_engine_installed(instance):
+    found = find_engine(instance)
     return found is not None and found.installed_at is not None
 
 
-def installing(instance):
+def find_installation(instance):
     """The installation under way, or None."""
-    found = engine(instance)
+    found = find_engine(instance)
     task = found and found.task_id and session.get(Task, found.task_id)
     return task if task and task.open else None
 
 
-def logs(row):
+def get_logs(row):
     """What its containers wrote when somebody last asked; "" when nobody did."""
     text = session.scalar(select(DockerDeployment.logs).where(DockerDeployment.id == row.id))
     return text or ""

@@ -9,71 +9,84 @@ from sqlalchemy import select
 from panel.core.db import session
 from panel.core.errors import Conflict, Invalid, Unavailable
 from panel.models import Instance, Rescue, Task
-from panel.models.tasks import OPEN
+from panel.models.tasks import OPEN_STATUSES
 from panel.services import state_machine
 from panel.services.docker_deployments import read
-from panel.services.instances.blockers import RESCUE
-from panel.services.instances.guest import unreachable
+from panel.services.instances.blockers import RESCUE_ACTIVE_MESSAGE
+from panel.services.instances.guest import guest_access_error
 
-ALONE = ("docker_install", "docker_deploy", "docker_control")
+EXCLUSIVE_TASK_KINDS = ("docker_install", "docker_deploy", "docker_control")
 """One of these at a time works on an instance."""
 
-KINDS = (*ALONE, "docker_remove", "docker_probe")
+DOCKER_TASK_KINDS = (*EXCLUSIVE_TASK_KINDS, "docker_remove", "docker_probe")
 
-MOST = 32
+MAX_APPS_PER_INSTANCE = 32
 """Apps of one instance: each is looked at every few minutes."""
 
-BUSY, ABSENT, THERE = "docker_task_running", "docker_not_installed", "already_installed"
-UNSUPPORTED = (
+DOCKER_TASK_RUNNING, DOCKER_NOT_INSTALLED, ALREADY_INSTALLED = (
+    "docker_task_running",
+    "docker_not_installed",
+    "already_installed",
+)
+UNSUPPORTED_SYSTEM_MESSAGE = (
     "The system of this instance has no package manager that the panel can install Docker with (apt, dnf, apk, zypper, "
     "pacman). Install Docker and Compose by hand, or deploy another image."
 )
-WORDS = {
-    **state_machine.WORDS,
-    "rescue_active": RESCUE,
-    BUSY: "Other work on Docker is under way in this instance. Wait until it has ended.",
-    ABSENT: "Docker is not installed in this instance. Install it first.",
-    THERE: "Docker is installed already.",
-    "unsupported_system": UNSUPPORTED,
-    "docker_limit": f"An instance has at most {MOST} apps. Remove one first.",
+DOCKER_REASONS = {
+    **state_machine.REASONS,
+    "rescue_active": RESCUE_ACTIVE_MESSAGE,
+    DOCKER_TASK_RUNNING: "Other work on Docker is under way in this instance. Wait until it has ended.",
+    DOCKER_NOT_INSTALLED: "Docker is not installed in this instance. Install it first.",
+    ALREADY_INSTALLED: "Docker is installed already.",
+    "unsupported_system": UNSUPPORTED_SYSTEM_MESSAGE,
+    "docker_limit": f"An instance has at most {MAX_APPS_PER_INSTANCE} apps. Remove one first.",
 }
-STATUS = dict.fromkeys(("not_running", BUSY, ABSENT, THERE, "docker_limit", "unsupported_system"), Invalid)
-STATUS["hypervisor_unreachable"] = Unavailable
+REASON_EXCEPTIONS = dict.fromkeys(
+    ("not_running", DOCKER_TASK_RUNNING, DOCKER_NOT_INSTALLED, ALREADY_INSTALLED, "docker_limit", "unsupported_system"),
+    Invalid,
+)
+REASON_EXCEPTIONS["hypervisor_unreachable"] = Unavailable
 
 
-def refusal(instance, *, by_operator=False):
+def guest_error(instance, *, by_operator=False):
     """The reason word why nothing can be done inside the guest now, or None."""
-    reason = unreachable(instance, "docker", by_operator=by_operator)
+    reason = guest_access_error(instance, "docker", by_operator=by_operator)
     return reason or ("rescue_active" if session.get(Rescue, instance.id) else None)
 
 
-def why_no_install(instance, *, by_operator=False):
-    return refusal(instance, by_operator=by_operator) or (THERE if read.enabled(instance) else busy(instance))
+def install_error(instance, *, by_operator=False):
+    return guest_error(instance, by_operator=by_operator) or (
+        ALREADY_INSTALLED if read.is_engine_installed(instance) else task_running_error(instance)
+    )
 
 
-def why_not(instance, *, by_operator=False):
+def engine_error(instance, *, by_operator=False):
     """The same for what needs the engine."""
-    reason = refusal(instance, by_operator=by_operator) or (None if read.enabled(instance) else ABSENT)
-    return reason or busy(instance)
+    reason = guest_error(instance, by_operator=by_operator) or (
+        None if read.is_engine_installed(instance) else DOCKER_NOT_INSTALLED
+    )
+    return reason or task_running_error(instance)
 
 
-def why_no_deploy(instance, *, by_operator=False):
-    reason = why_not(instance, by_operator=by_operator)
-    return reason or ("docker_limit" if len(read.listing(instance)) >= MOST else None)
+def deploy_error(instance, *, by_operator=False):
+    reason = engine_error(instance, by_operator=by_operator)
+    return reason or ("docker_limit" if len(read.listing(instance)) >= MAX_APPS_PER_INSTANCE else None)
 
 
-def busy(instance):
-    going_on = select(Task.id).where(Task.resource_id == instance.id, Task.kind.in_(ALONE), Task.status.in_(OPEN))
-    return BUSY if session.scalar(going_on.limit(1)) else None
+def task_running_error(instance):
+    going_on = select(Task.id).where(
+        Task.resource_id == instance.id, Task.kind.in_(EXCLUSIVE_TASK_KINDS), Task.status.in_(OPEN_STATUSES)
+    )
+    return DOCKER_TASK_RUNNING if session.scalar(going_on.limit(1)) else None
 
 
-def need(reason):
+def ensure_not_refused(reason):
     """Raises the refusal, if there is one."""
     if reason:
-        raise STATUS.get(reason, Conflict)(WORDS[reason], reason=reason)
+        raise REASON_EXCEPTIONS.get(reason, Conflict)(DOCKER_REASONS[reason], reason=reason)
 
 
-def alone(instance):
+def lock_instance(instance):
     """Keeps others from asking for work on Docker in the instance until the end of the transaction: of two at the same
     moment the second one is refused for the first."""
     session.execute(select(Instance.id).where(Instance.id == instance.id).with_for_update(key_share=True))

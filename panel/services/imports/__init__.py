@@ -5,9 +5,20 @@ A machine is known as the dictionary that a discovery made of it: its id, name, 
 `faults` and `obstacles`.
 """
 
-from panel.services.imports.addresses import subnet_of
-from panel.services.imports.records import begun, make
-from panel.services.imports.request import ADOPT, adopt, described, of
-from panel.services.imports.validate import obstacles, refuse_misfit, too_small
+from panel.services.imports.addresses import find_subnet
+from panel.services.imports.records import create_instance, on_imported
+from panel.services.imports.request import IMPORT_TASK_KIND, get_discovered_machines, get_machine, import_machine
+from panel.services.imports.validate import blocking_issues, ensure_compatible, plan_error
 
-__all__ = ["ADOPT", "adopt", "begun", "described", "make", "obstacles", "of", "refuse_misfit", "subnet_of", "too_small"]
+__all__ = [
+    "IMPORT_TASK_KIND",
+    "blocking_issues",
+    "create_instance",
+    "ensure_compatible",
+    "find_subnet",
+    "get_discovered_machines",
+    "get_machine",
+    "import_machine",
+    "on_imported",
+    "plan_error",
+]

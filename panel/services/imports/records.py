@@ -11,14 +11,14 @@ from panel.services import address_allocation, usage
 from panel.services.imports import addresses, validate
 
 
-def make(hypervisor_id, machine, chosen):
+def create_instance(hypervisor_id, machine, chosen):
     """The instance with its disks, card and addresses; raises what speaks against it by now. `chosen` is what the task
     was given."""
     hypervisor = session.get(Hypervisor, hypervisor_id)
     owner, plan = session.get(Account, chosen["account_id"]), session.get(Plan, chosen["plan_id"])
     if owner is None or plan is None:
         raise NotFound("The account or the plan was removed meanwhile.")
-    validate.refuse_misfit(hypervisor, machine, plan)
+    validate.ensure_compatible(hypervisor, machine, plan)
     instance = Instance(
         id=machine["id"],
         name=chosen["name"],
@@ -50,14 +50,16 @@ def make(hypervisor_id, machine, chosen):
     session.add(instance)
     session.flush()
     if instance.interfaces:
-        address_allocation.hand(instance, instance.interfaces[0], addresses.free(hypervisor, chosen["ips"]))
+        address_allocation.assign(
+            instance, instance.interfaces[0], addresses.get_free_addresses(hypervisor, chosen["ips"])
+        )
     session.refresh(instance)
     return instance
 
 
-def begun(instance, *, actor):
+def on_imported(instance, *, actor):
     """From now on the instance is its owner's, and costs what its plan does."""
-    instance.account.gained(instance)
+    instance.account.grant_on_create(instance)
     what = {"name": instance.display_name, "plan": instance.plan.name, "price": instance.plan.price}
-    usage.begin("instance", instance, billing_mode=instance.billing_mode, **what)
+    usage.start_metering("instance", instance, billing_mode=instance.billing_mode, **what)
     events.record("instance.created", "instance", instance, actor=actor)

@@ -5,24 +5,26 @@ from sqlalchemy import select
 from panel.core.db import session
 from panel.core.errors import Conflict, Invalid
 from panel.models import Disk, Hypervisor, Instance, Interface
-from panel.services.disks import MOST
-from panel.services.instances.create import Room
+from panel.services.disks import MAX_DISKS_PER_INSTANCE
+from panel.services.instances.create import Capacity
 
-LONGEST = Disk.name.type.length
-NOT_STOPPED = "The machine runs, or did when it was last looked at. Shut it down, then look at the hypervisor again."
+MAX_DISK_NAME_LENGTH = Disk.name.type.length
+MACHINE_RUNS_MESSAGE = (
+    "The machine runs, or did when it was last looked at. Shut it down, then look at the hypervisor again."
+)
 
 
-def obstacles(hypervisor, machine):
+def blocking_issues(hypervisor, machine):
     """Everything that keeps the machine from being adopted, whatever is chosen for it, in sentences."""
     yield from machine["faults"]
     if session.scalar(select(Instance.id).where(Instance.id == machine["id"])):
         yield "An instance has its id: this may be a copy of it."
     if not machine["disks"]:
         yield "It has no disk."
-    if len(machine["disks"]) > MOST:
-        yield f"It has {len(machine['disks'])} disks, and an instance at most {MOST}."
+    if len(machine["disks"]) > MAX_DISKS_PER_INSTANCE:
+        yield f"It has {len(machine['disks'])} disks, and an instance at most {MAX_DISKS_PER_INSTANCE}."
     for disk in machine["disks"]:
-        why = out_of_place(hypervisor, disk)
+        why = disk_error(hypervisor, disk)
         if why:
             yield f"Its disk {disk['device']} ({disk['name']}) {why}."
     if len(machine["nics"]) > 1:
@@ -32,34 +34,34 @@ def obstacles(hypervisor, machine):
             yield f"Another instance's network card has its address {nic['mac']}."
 
 
-def out_of_place(hypervisor, disk):
+def disk_error(hypervisor, disk):
     """Why the disk cannot be an instance's, completing "Its disk …"; or None."""
     if disk["fault"]:
         return disk["fault"]
     if disk["storage"] not in [storage.name for storage in hypervisor.storages]:
         return "lies in no storage of the hypervisor: add its folder as one"
-    if len(disk["name"]) > LONGEST:
-        return f"has a name of more than {LONGEST} characters"
+    if len(disk["name"]) > MAX_DISK_NAME_LENGTH:
+        return f"has a name of more than {MAX_DISK_NAME_LENGTH} characters"
     if session.scalar(select(Disk.id).where(Disk.name == disk["name"])):
         return "is called like a disk that the panel has: rename its file"
     return None
 
 
-def refuse_misfit(hypervisor, machine, plan):
+def ensure_compatible(hypervisor, machine, plan):
     """Raises why the machine cannot be adopted with that plan now. Locks the hypervisor, so that what is left there is
     not promised twice."""
     if machine["power"] != "off":
-        raise Conflict(NOT_STOPPED, reason="not_stopped")
-    found = list(obstacles(hypervisor, machine))
+        raise Conflict(MACHINE_RUNS_MESSAGE, reason="not_stopped")
+    found = list(blocking_issues(hypervisor, machine))
     if found:
         raise Conflict(" ".join(found), reason="not_adoptable")
-    why = too_small(machine, plan)
+    why = plan_error(machine, plan)
     if why:
         raise Invalid("The plan is too small for the machine.", plan_id=why)
-    refuse_short(hypervisor, machine, plan)
+    ensure_capacity(hypervisor, machine, plan)
 
 
-def too_small(machine, plan):
+def plan_error(machine, plan):
     """What the plan lacks for the machine, in a sentence, or None."""
     for needed, offered, unit in (
         (machine["cpu_cores"], plan.cpu_cores, "processors"),
@@ -71,10 +73,10 @@ def too_small(machine, plan):
     return None
 
 
-def refuse_short(hypervisor, machine, plan):
+def ensure_capacity(hypervisor, machine, plan):
     held = select(Hypervisor).where(Hypervisor.id == hypervisor.id).with_for_update(of=Hypervisor)
     host = session.scalar(held.execution_options(populate_existing=True))
-    room = Room([host])
+    room = Capacity([host])
     if room.ram[host] < plan.ram or room.cores[host] < plan.cpu_cores:
         raise Invalid("The hypervisor has not enough memory or processors left.", reason="resources_not_sufficient")
     for storage in host.storages:

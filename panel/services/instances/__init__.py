@@ -1,82 +1,82 @@
 """What can be done with an instance, and when. Callers have been authorised; ids were fetched through their owner."""
 
 from panel.services.instances import rescue
-from panel.services.instances.actions import act, deploy, destroy, last_deploy
-from panel.services.instances.bulk import NEEDS as BULK_NEEDS
-from panel.services.instances.bulk import chosen, each
-from panel.services.instances.bulk import counts as bulk_counts
-from panel.services.instances.bulk import status as bulk_status
-from panel.services.instances.create import create, full_locations, shortages
+from panel.services.instances.actions import deploy, destroy, find_last_deploy, run_power_action
+from panel.services.instances.bulk import REQUIRED_PERMISSION as BULK_NEEDS
+from panel.services.instances.bulk import count_results as bulk_counts
+from panel.services.instances.bulk import result_status as bulk_status
+from panel.services.instances.bulk import run_bulk, select_instances
+from panel.services.instances.create import capacity_errors, create, find_full_locations
 from panel.services.instances.drives import mount, unmount
-from panel.services.instances.first_boot import misfit
-from panel.services.instances.guest import push_keys, report, reset_password, unreachable
-from panel.services.instances.hardware_options import no_secure_boot, no_tpm
-from panel.services.instances.hardware_options import secure_boot as switch_secure_boot
-from panel.services.instances.hardware_options import tpm as switch_tpm
-from panel.services.instances.hardware_options import vnc as switch_vnc
+from panel.services.instances.first_boot import image_error
+from panel.services.instances.guest import find_guest_report, guest_access_error, push_keys, reset_password
+from panel.services.instances.hardware_options import secure_boot_error, tpm_error
+from panel.services.instances.hardware_options import set_secure_boot as switch_secure_boot
+from panel.services.instances.hardware_options import set_tpm as switch_tpm
+from panel.services.instances.hardware_options import set_vnc as switch_vnc
 from panel.services.instances.plans import change_plan
 from panel.services.instances.read import (
-    addresses,
-    ailing,
-    by_id,
-    by_state,
-    disks,
+    find_by_id,
     get,
+    get_self_provisioned_totals,
     listing,
-    plain_among,
-    rows,
-    self_provisioned,
+    select_addresses,
+    select_disks,
+    select_rows,
+    select_state_counts,
+    simple_instances,
+    with_problems,
 )
 from panel.services.instances.reinstall import reinstall
 from panel.services.instances.suspension import suspend, unsuspend
 from panel.services.instances.tags import set_tags
 from panel.services.instances.update import update
-from panel.services.state_machine import ACTIONS, WORDS, refusal, refuse_suspended
+from panel.services.state_machine import BLOCKED_IN_STATE, REASONS, action_error, ensure_not_suspended
 
 __all__ = [
-    "ACTIONS",
+    "BLOCKED_IN_STATE",
     "BULK_NEEDS",
-    "WORDS",
-    "act",
-    "addresses",
-    "ailing",
+    "REASONS",
+    "action_error",
     "bulk_counts",
     "bulk_status",
-    "by_id",
-    "by_state",
+    "capacity_errors",
     "change_plan",
-    "chosen",
     "create",
     "deploy",
     "destroy",
-    "disks",
-    "each",
-    "full_locations",
+    "ensure_not_suspended",
+    "find_by_id",
+    "find_full_locations",
+    "find_guest_report",
+    "find_last_deploy",
     "get",
-    "last_deploy",
+    "get_self_provisioned_totals",
+    "guest_access_error",
+    "image_error",
     "listing",
-    "misfit",
     "mount",
-    "no_secure_boot",
-    "no_tpm",
-    "plain_among",
     "push_keys",
-    "refusal",
-    "refuse_suspended",
     "reinstall",
-    "report",
     "rescue",
     "reset_password",
-    "rows",
-    "self_provisioned",
+    "run_bulk",
+    "run_power_action",
+    "secure_boot_error",
+    "select_addresses",
+    "select_disks",
+    "select_instances",
+    "select_rows",
+    "select_state_counts",
     "set_tags",
-    "shortages",
+    "simple_instances",
     "suspend",
     "switch_secure_boot",
     "switch_tpm",
     "switch_vnc",
+    "tpm_error",
     "unmount",
-    "unreachable",
     "unsuspend",
     "update",
+    "with_problems",
 ]

@@ -5,23 +5,27 @@ from sqlalchemy import select
 from panel.core import jobs
 from panel.core.db import session
 from panel.models import Task
-from panel.models.tasks import OPEN
+from panel.models.tasks import OPEN_STATUSES
 from panel.services import tasks, usage
 from panel.services.instances import first_boot
-from panel.services.state_machine import allow
+from panel.services.state_machine import ensure_allowed
 
-INSTALLS = ("instance_deploy", "instance_reinstall")
+INSTALL_TASK_KINDS = ("instance_deploy", "instance_reinstall")
 
-ALREADY = {"start": "on", "stop": "off", "shutdown": "off", "poweroff": "off"}
+NOOP_POWER_STATE = {"start": "on", "stop": "off", "shutdown": "off", "poweroff": "off"}
 """The power that makes the action unnecessary."""
 
 
-def act(instance, action, *, actor, by_operator=False):
+def run_power_action(instance, action, *, actor, by_operator=False):
     """Starts, stops, shuts down, restarts or powers off. Returns the task, or None when it is so already."""
-    allow(instance, action, by_operator=by_operator)
-    if instance.power == ALREADY.get(action) and not instance.frozen and not open_task(instance, "instance_%"):
+    ensure_allowed(instance, action, by_operator=by_operator)
+    if (
+        instance.power == NOOP_POWER_STATE.get(action)
+        and not instance.frozen
+        and not find_open_task(instance, "instance_%")
+    ):
         return None
-    same = open_task(instance, f"instance_{action}")
+    same = find_open_task(instance, f"instance_{action}")
     return same or enqueue(instance, action, "light", actor=actor)
 
 
@@ -30,8 +34,8 @@ def deploy(instance, *, image_id, actor, account=None, **chosen):
 
     `account` limits which images, keys and scripts may be named; operators pass none.
     """
-    allow(instance, "deploy", by_operator=account is None)
-    image, arguments, secret, made = first_boot.wanted(instance, image_id, account=account, **chosen)
+    ensure_allowed(instance, "deploy", by_operator=account is None)
+    image, arguments, secret, made = first_boot.prepare_first_boot(instance, image_id, account=account, **chosen)
     instance.image, instance.timezone, instance.last_error = image, arguments["timezone"], None
     instance.hostname = arguments["hostname"]
     return enqueue(instance, "deploy", "exclusive", actor=actor, arguments=arguments, secret=secret), made
@@ -41,14 +45,14 @@ def destroy(instance, *, actor, by_operator=False, delete_backups=False):
     """Removes the machine and everything it had. Work that is making it is cancelled first. It costs nothing any more.
 
     `delete_backups` is noted on the task: backups that are not protected go with the machine."""
-    allow(instance, "destroy", by_operator=by_operator)
-    same = open_task(instance, "instance_destroy")
+    ensure_allowed(instance, "destroy", by_operator=by_operator)
+    same = find_open_task(instance, "instance_destroy")
     if same:
         return same
-    for task in session.scalars(select(Task).where(Task.resource_id == instance.id, Task.status.in_(OPEN))):
+    for task in session.scalars(select(Task).where(Task.resource_id == instance.id, Task.status.in_(OPEN_STATUSES))):
         if task.cancellable:
             tasks.cancel(task)
-    usage.end(instance)
+    usage.stop_metering(instance)
     return enqueue(instance, "destroy", "final", actor=actor, arguments={"delete_backups": delete_backups})
 
 
@@ -66,13 +70,15 @@ def enqueue(instance, action, lock, *, actor, **more):
     return task
 
 
-def last_deploy(instance):
+def find_last_deploy(instance):
     """The latest task that installed, or tried to install, an operating system; or None."""
-    deploys = select(Task).where(Task.resource_id == instance.id, Task.kind.in_(INSTALLS))
+    deploys = select(Task).where(Task.resource_id == instance.id, Task.kind.in_(INSTALL_TASK_KINDS))
     return session.scalar(deploys.order_by(Task.id.desc()).limit(1))
 
 
-def open_task(instance, kind):
+def find_open_task(instance, kind):
     return session.scalar(
-        select(Task).where(Task.resource_id == instance.id, Task.status.in_(OPEN), Task.kind.like(kind)).limit(1)
+        select(Task)
+        .where(Task.resource_id == instance.id, Task.status.in_(OPEN_STATUSES), Task.kind.like(kind))
+        .limit(1)
     )

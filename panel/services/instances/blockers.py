@@ -4,29 +4,31 @@ from panel.core.db import session
 from panel.core.errors import Conflict
 from panel.models import Rescue
 from panel.services import forges, image_captures, snapshots
-from panel.services.state_machine import WORDS
+from panel.services.state_machine import REASONS
 
-RESCUE = WORDS["rescue_active"]
-VOLUMES = "The instance has volumes or detached disks, which stay on their hypervisor. Detach or delete them first."
-MEDIA = "There is an ISO in one of its drives. Unmount it first."
-PENDING = "A change of plan waits for the next start. Restart the instance first."
+RESCUE_ACTIVE_MESSAGE = REASONS["rescue_active"]
+VOLUMES_STAY_MESSAGE = (
+    "The instance has volumes or detached disks, which stay on their hypervisor. Detach or delete them first."
+)
+MEDIA_MOUNTED_MESSAGE = "There is an ISO in one of its drives. Unmount it first."
+PLAN_CHANGE_PENDING_MESSAGE = "A change of plan waits for the next start. Restart the instance first."
 
 
-def refuse_held(instance):
+def ensure_disks_free(instance):
     """For what replaces the disks, or reads them as a whole: live sessions, snapshots and the rescue system."""
-    forges.refuse_while_active(instance)
-    snapshots.refuse_while_kept(instance)
+    forges.ensure_not_active(instance)
+    snapshots.ensure_no_snapshots(instance)
     if session.get(Rescue, instance.id):
-        raise Conflict(RESCUE, reason="rescue_active")
+        raise Conflict(RESCUE_ACTIVE_MESSAGE, reason="rescue_active")
 
 
-def refuse_tied(instance):
+def ensure_movable(instance):
     """For what takes the machine to another hypervisor: also what would be left behind."""
-    refuse_held(instance)
-    image_captures.refuse_while_open(instance)
+    ensure_disks_free(instance)
+    image_captures.ensure_no_open_capture(instance)
     if instance.volumes or not all(disk.attached for disk in instance.disks):
-        raise Conflict(VOLUMES, reason="has_volumes")
+        raise Conflict(VOLUMES_STAY_MESSAGE, reason="has_volumes")
     if instance.iso_id or instance.secondary_iso_id:
-        raise Conflict(MEDIA, reason="has_media")
+        raise Conflict(MEDIA_MOUNTED_MESSAGE, reason="has_media")
     if instance.power == "on" and instance.started_ram is not None:
-        raise Conflict(PENDING, reason="change_pending")
+        raise Conflict(PLAN_CHANGE_PENDING_MESSAGE, reason="change_pending")

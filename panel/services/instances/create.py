@@ -8,17 +8,17 @@ from panel.core.db import session
 from panel.core.errors import Invalid
 from panel.models import Disk, Hypervisor, Instance, Interface
 from panel.services import address_allocation, catalog, group_grants, hypervisors, usage
-from panel.services.ids import random_mac, unused
+from panel.services.ids import generate_unique, random_mac
 
 
 def create(account, *, location_id, plan_id, actor, hostname=None, display_name=None, node=None, **settings):
     """A new instance of the account, not deployed yet. Refusals name the field; `reason` says what ran out."""
     group = session.get(hypervisors.HypervisorGroup, location_id)
-    if group is None or not ((group.enabled and group_grants.may_choose(group, account)) or node):
+    if group is None or not ((group.enabled and group_grants.can_choose(group, account)) or node):
         raise Invalid("The location cannot be chosen.", location_id="No such location is open.")
-    plan = catalog.plan(group, plan_id)
-    host, storage = place(group, plan, node)
-    name = unused(Instance.name, lambda: f"h{secrets.randbelow(9 * 10**7) + 10**7}")
+    plan = catalog.get_offered_plan(group, plan_id)
+    host, storage = select_host(group, plan, node)
+    name = generate_unique(Instance.name, lambda: f"h{secrets.randbelow(9 * 10**7) + 10**7}")
     instance = Instance(
         name=name,
         display_name=display_name or hostname or name,
@@ -37,64 +37,64 @@ def create(account, *, location_id, plan_id, actor, hostname=None, display_name=
     )
     instance.disks = [Disk(storage_id=storage.id, name=f"{name}-0.qcow2", size=plan.storage)]
     if group.public_networking_enabled:
-        instance.interfaces = [Interface(mac=unused(Interface.mac, random_mac), port_speed=plan.port_speed)]
+        instance.interfaces = [Interface(mac=generate_unique(Interface.mac, random_mac), port_speed=plan.port_speed)]
     session.add(instance)
     session.flush()
-    account.gained(instance)
-    address_allocation.fulfil(instance, plan, "{}_not_available")
+    account.grant_on_create(instance)
+    address_allocation.allocate_missing(instance, plan, "{}_not_available")
     what = {"name": instance.display_name, "plan": plan.name, "price": 0 if instance.pack_id else plan.price}
-    usage.begin("instance", instance, billing_mode=instance.billing_mode, **what)
+    usage.start_metering("instance", instance, billing_mode=instance.billing_mode, **what)
     events.record("instance.created", "instance", instance, actor=actor)
     session.flush()
     session.refresh(instance)
     return instance
 
 
-def place(group, plan, node=None):
+def select_host(group, plan, node=None):
     """The hypervisor and storage for a machine of this size. The candidates are locked, so that two requests at once do
     not both take the last room."""
-    candidates = catalog.open_nodes(group).with_for_update(of=Hypervisor)
+    candidates = catalog.select_open_hypervisors(group).with_for_update(of=Hypervisor)
     if node:
         candidates = candidates.where(Hypervisor.id == node.id)
     hosts = session.scalars(candidates.execution_options(populate_existing=True)).all()
-    return roomiest(Room(hosts), plan)
+    return best_host(Capacity(hosts), plan)
 
 
-def shortages(group, plans):
+def capacity_errors(group, plans):
     """For each plan why no machine of that size can be placed in the location now, or None."""
-    room = Room(session.scalars(catalog.open_nodes(group)).all())
+    room = Capacity(session.scalars(catalog.select_open_hypervisors(group)).all())
     reasons = {}
     for plan in plans:
         try:
-            reasons[plan] = roomiest(room, plan) and None
+            reasons[plan] = best_host(room, plan) and None
         except Invalid as error:
             reasons[plan] = error.message
     return reasons
 
 
-def full_locations(groups):
+def find_full_locations(groups):
     """The ids of the locations that offer plans none of which fits any more. However many there are, the number of
     queries is the same."""
-    room = Room(session.scalars(catalog.open_nodes(*groups)).all())
+    room = Capacity(session.scalars(catalog.select_open_hypervisors(*groups)).all())
     full = set()
-    for group_id, plans in catalog.plans_by_location(groups).items():
+    for group_id, plans in catalog.list_plans_by_location(groups).items():
         here = room.within(group_id)
         if here.hosts and plans and not any(here.has_space(plan) for plan in plans):
             full.add(group_id)
     return full
 
 
-class Room:
+class Capacity:
     """What is left on hypervisors."""
 
     def __init__(self, hosts):
-        used = hypervisors.usage([host.id for host in hosts])
-        promised = hypervisors.promised([storage.id for host in hosts for storage in host.storages])
+        used = hypervisors.get_allocations([host.id for host in hosts])
+        promised = hypervisors.get_storage_allocations([storage.id for host in hosts for storage in host.storages])
         self.hosts = hosts
         self.ram = {host: host.memory_mb * host.memory_overcommit - used[host.id]["ram"] for host in hosts}
         self.cores = {host: host.cpu_cores * host.cpu_overcommit - used[host.id]["cpu_cores"] for host in hosts}
         self.disk = {
-            storage: storage.capacity / hypervisors.GiB * storage.overcommit - promised.get(storage.id, 0)
+            storage: storage.capacity / hypervisors.BYTES_PER_GIB * storage.overcommit - promised.get(storage.id, 0)
             for host in hosts
             for storage in host.storages
         }
@@ -107,12 +107,12 @@ class Room:
 
     def has_space(self, plan):
         try:
-            return bool(roomiest(self, plan))
+            return bool(best_host(self, plan))
         except Invalid:
             return False
 
 
-def roomiest(room, plan):
+def best_host(room, plan):
     """The fitting hypervisor with the most memory left, and its storage."""
     if not room.hosts:
         raise Invalid("No machine can be placed in this location at the moment.", reason="hypervisor_not_available")

@@ -6,51 +6,51 @@ from panel.core import jobs
 from panel.core.db import session
 from panel.core.errors import Conflict, Invalid, NotFound, Unavailable
 from panel.models import Instance, Iso, Task
-from panel.services.state_machine import BUSY, WORDS
+from panel.services.state_machine import REASONS, TASK_RUNNING
 
-SLOTS = {"primary": "iso_id", "secondary": "secondary_iso_id"}
+DRIVE_COLUMNS = {"primary": "iso_id", "secondary": "secondary_iso_id"}
 """The column that names what is to lie in each drive."""
 
-KINDS = ("iso_mount", "iso_unmount")
-LOOKED_AT = 50
+DRIVE_TASK_KINDS = ("iso_mount", "iso_unmount")
+MAX_OVERLAPPING_CHANGES = 50
 """Changes that may overlap before one that fails."""
 
 
 def mount(instance, slot, iso, *, actor, by_operator=False):
     """Puts the ISO into the drive: at once when the machine runs, else for its next start. A node that lacks the file
     fetches it first. Returns the task."""
-    column = named(slot)
-    allow(instance, by_operator)
+    column = get_drive_column(slot)
+    ensure_changeable(instance, by_operator)
     if not iso.url.startswith("https://"):
         raise Invalid("This ISO has no https address, so no node can fetch it.", reason="iso_url_not_https")
-    return change(instance, slot, column, iso, "iso_mount", actor)
+    return enqueue_change(instance, slot, column, iso, "iso_mount", actor)
 
 
 def unmount(instance, slot, *, actor, by_operator=False):
     """Empties the drive. Returns the task, or None when it is empty already."""
-    column = named(slot)
-    allow(instance, by_operator)
+    column = get_drive_column(slot)
+    ensure_changeable(instance, by_operator)
     if getattr(instance, column) is None:
         return None
-    return change(instance, slot, column, None, "iso_unmount", actor)
+    return enqueue_change(instance, slot, column, None, "iso_unmount", actor)
 
 
-def named(slot):
-    if slot not in SLOTS:
+def get_drive_column(slot):
+    if slot not in DRIVE_COLUMNS:
         raise NotFound("No such drive. There are primary and secondary.")
-    return SLOTS[slot]
+    return DRIVE_COLUMNS[slot]
 
 
-def allow(instance, by_operator):
+def ensure_changeable(instance, by_operator):
     if instance.state == "migrating" or instance.rebuilding:
-        raise Conflict(WORDS[BUSY], reason=BUSY)
+        raise Conflict(REASONS[TASK_RUNNING], reason=TASK_RUNNING)
     if instance.suspended_reason and not by_operator:
-        raise Conflict(WORDS["suspended"], reason="suspended")
+        raise Conflict(REASONS["suspended"], reason="suspended")
     if instance.hypervisor.status == "down":
         raise Unavailable("The hypervisor cannot be reached at the moment.", reason="hypervisor_unreachable")
 
 
-def change(instance, slot, column, iso, kind, actor):
+def enqueue_change(instance, slot, column, iso, kind, actor):
     before = getattr(instance, column)
     setattr(instance, column.removesuffix("_id"), iso)
     setattr(instance, column, iso and iso.id)
@@ -67,19 +67,21 @@ def change(instance, slot, column, iso, kind, actor):
     )
 
 
-def put_back(task):
+def restore_drive(task):
     """A change failed: the drive holds what it held before, unless somebody has wanted something else meanwhile."""
-    column = SLOTS[task.arguments["slot"]]
+    column = DRIVE_COLUMNS[task.arguments["slot"]]
     instance = session.get(Instance, task.resource_id, with_for_update={"key_share": True}, populate_existing=True)
     if instance and getattr(instance, column) == task.arguments["iso_id"]:
-        before = held_before(task)
+        before = get_previous_iso_id(task)
         setattr(instance, column, before if before and session.get(Iso, before) else None)
 
 
-def held_before(task):
+def get_previous_iso_id(task):
     """What the drive held when the change was asked for: others that were under way then count if they came true."""
-    earlier = select(Task).where(Task.resource_id == task.resource_id, Task.kind.in_(KINDS), Task.id < task.id)
-    for other in session.scalars(earlier.order_by(Task.id.desc()).limit(LOOKED_AT)):
+    earlier = select(Task).where(
+        Task.resource_id == task.resource_id, Task.kind.in_(DRIVE_TASK_KINDS), Task.id < task.id
+    )
+    for other in session.scalars(earlier.order_by(Task.id.desc()).limit(MAX_OVERLAPPING_CHANGES)):
         if other.arguments["slot"] != task.arguments["slot"]:
             continue
         if other.finished_at and other.finished_at <= task.created_at:
@@ -90,6 +92,6 @@ def held_before(task):
     return task.arguments["before"]
 
 
-def came_true(task):
+def record_success(task):
     """The drive holds by now what the task was for."""
     task.arguments = {**task.arguments, "came_true": True}

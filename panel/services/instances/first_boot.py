@@ -4,10 +4,10 @@ import secrets
 
 from panel.core.errors import Invalid
 from panel.services import catalog, ssh_keys
-from panel.services.user_scripts import chosen as chosen_scripts
+from panel.services.user_scripts import get_chosen as chosen_scripts
 
 
-def wanted(
+def prepare_first_boot(
     instance,
     image_id,
     *,
@@ -22,10 +22,10 @@ def wanted(
 ):
     """The image, the arguments of the task, its secret, and the password when one was made up: only without keys and
     without password. `account` limits which images, keys and scripts may be named; operators pass none."""
-    image = catalog.image(image_id, account)
-    if misfit(instance, image):
-        raise Invalid("The image does not fit the instance.", image_id=misfit(instance, image))
-    keys = ssh_keys.chosen(key_ids, account, key_field)
+    image = catalog.get_available_image(image_id, account)
+    if image_error(instance, image):
+        raise Invalid("The image does not fit the instance.", image_id=image_error(instance, image))
+    keys = ssh_keys.get_chosen(key_ids, account, key_field)
     scripts = chosen_scripts(user_scripts, account)
     made = None if keys or password else secrets.token_urlsafe(12)
     arguments = {
@@ -39,7 +39,7 @@ def wanted(
     return image, arguments, password or made, made
 
 
-def misfit(instance, image):
+def image_error(instance, image):
     """Why the image cannot be installed on this machine, or on one of this plan, or None."""
     if getattr(instance, "secure_boot_enabled", False) and not image.secure_boot:
         return "The image does not start with secure boot. Switch that off first."

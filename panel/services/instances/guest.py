@@ -6,21 +6,21 @@ from sqlalchemy import or_, select
 
 from panel.core.db import session
 from panel.core.errors import Conflict, Invalid, Unavailable
-from panel.models import GuestReport, Instance, Rescue, Task
+from panel.models import GuestInfo, Instance, Rescue, Task
 from panel.models.tasks import is_open
 from panel.services import ssh_keys
 from panel.services.instances.actions import enqueue
-from panel.services.state_machine import BUSY, WORDS, refusal
+from panel.services.state_machine import REASONS, TASK_RUNNING, action_error
 
 
 def reset_password(instance, *, actor, since, password=None, by_operator=False):
     """Sets root's password, a made-up one when none is given. Returns the task and the password. Refused with
     `task_running` beside another one that is under way, or that was asked for after this one (`since`)."""
-    need(instance, "reset_password", by_operator=by_operator)
+    ensure_reachable(instance, "reset_password", by_operator=by_operator)
     session.execute(select(Instance.id).where(Instance.id == instance.id).with_for_update(key_share=True))
     other = select(Task.id).where(Task.resource_id == instance.id, Task.kind == "instance_reset_password")
     if session.scalar(other.where(or_(is_open(Task.status), Task.created_at >= since)).limit(1)):
-        raise Conflict(WORDS[BUSY], reason=BUSY)
+        raise Conflict(REASONS[TASK_RUNNING], reason=TASK_RUNNING)
     password = password or secrets.token_urlsafe(12)
     return enqueue(instance, "reset_password", "light", actor=actor, secret=password), password
 
@@ -29,15 +29,15 @@ def push_keys(instance, *, key_ids, actor, account=None, key_field="ssh_keys"):
     """Puts keys among those that let people in as root. Returns the task."""
     if not key_ids:
         raise Invalid("No key was chosen.", ssh_keys="Choose at least one.")
-    need(instance, "ssh_key_inject", by_operator=account is None)
-    lines = [key.public_key for key in ssh_keys.chosen(key_ids, account, key_field)]
+    ensure_reachable(instance, "ssh_key_inject", by_operator=account is None)
+    lines = [key.public_key for key in ssh_keys.get_chosen(key_ids, account, key_field)]
     return enqueue(instance, "ssh_key_inject", "light", actor=actor, arguments={"ssh_keys": lines})
 
 
-def unreachable(instance, action="reset_password", *, by_operator=False):
+def guest_access_error(instance, action="reset_password", *, by_operator=False):
     """The reason word why nothing can be done inside the guest now, or None. In rescue it is not the instance's own
     system that answers."""
-    reason = refusal(instance, action, by_operator=by_operator)
+    reason = action_error(instance, action, by_operator=by_operator)
     if reason is None and session.get(Rescue, instance.id):
         return "rescue_active"
     if reason is None and instance.hypervisor.status != "up":
@@ -45,13 +45,13 @@ def unreachable(instance, action="reset_password", *, by_operator=False):
     return reason or ("agent_unavailable" if instance.agent_down else None)
 
 
-def need(instance, action, *, by_operator):
+def ensure_reachable(instance, action, *, by_operator):
     """Raises the refusal, if there is one: 503 when nobody can know, because the node does not answer."""
-    reason = unreachable(instance, action, by_operator=by_operator)
+    reason = guest_access_error(instance, action, by_operator=by_operator)
     if reason:
-        raise (Unavailable if reason == "hypervisor_unreachable" else Conflict)(WORDS[reason], reason=reason)
+        raise (Unavailable if reason == "hypervisor_unreachable" else Conflict)(REASONS[reason], reason=reason)
 
 
-def report(instance):
+def find_guest_report(instance):
     """What the guest said last, or None. What the system before a reinstall said is gone with it."""
-    return session.get(GuestReport, instance.id)
+    return session.get(GuestInfo, instance.id)

@@ -10,34 +10,36 @@ from panel.core.db import session
 from panel.core.errors import Conflict, Invalid, NotFound
 from panel.models import Address, Interface, Subnet
 from panel.services import address_allocation, audit, firewall
-from panel.services.state_machine import BUSY, WORDS
+from panel.services.state_machine import REASONS, TASK_RUNNING
 
 
-def change(instance, *, action, actor, ips=(), family=4, kind="public", count=1, by_operator=False):
+def change_addresses(instance, *, action, actor, ips=(), family=4, kind="public", count=1, by_operator=False):
     """Does `add`, `remove` or `set-primary`. Returns the addresses that it was about. What is added is of the `kind` of
     a subnet, and with it of its family; only of the public one there are two."""
     if instance.migrating:
-        raise Conflict(WORDS[BUSY], reason=BUSY)
-    card = card_of(instance)
+        raise Conflict(REASONS[TASK_RUNNING], reason=TASK_RUNNING)
+    card = lock_interface(instance)
     if action == "add" and ips and by_operator:
-        taken = chosen(instance, ips)
-        address_allocation.hand(instance, card, taken)
+        taken = get_named_addresses(instance, ips)
+        address_allocation.assign(instance, card, taken)
     elif action == "add":
-        taken = next_free(instance, address_allocation.of(kind, family), count, by_operator)
+        taken = allocate_next(instance, address_allocation.get_entitlement(kind, family), count, by_operator)
     else:
-        taken = held(instance, ips)
+        taken = get_held_addresses(instance, ips)
         for address in taken:
             (release if action == "remove" else make_primary)(instance, address)
     session.flush()
-    audit.touch(instance, fields=("addresses",))
+    audit.track(instance, fields=("addresses",))
     if action != "set-primary":
-        firewall.readdressed(instance, actor)
+        firewall.apply_after_address_change(instance, actor)
     return taken
 
 
-def card_of(instance):
+def lock_interface(instance):
     """The card for addresses, locked: two requests at once do not both take the last address that the plan allows."""
-    cards = select(Interface).where(Interface.instance_id == instance.id, Interface.kind.in_(address_allocation.CARDS))
+    cards = select(Interface).where(
+        Interface.instance_id == instance.id, Interface.kind.in_(address_allocation.ADDRESS_INTERFACE_KINDS)
+    )
     card = session.scalar(cards.order_by(Interface.position).with_for_update())
     if card is None:
         raise Conflict("The instance has no network card.")
@@ -45,17 +47,17 @@ def card_of(instance):
     return card
 
 
-def next_free(instance, promise, count, by_operator):
+def allocate_next(instance, promise, count, by_operator):
     """The next free ones. Customers get as many as the plan comes with."""
-    have, allowed = len(promise.held(instance)), promise.comes(instance.plan)
+    have, allowed = len(promise.held(instance)), promise.entitled(instance.plan)
     if not by_operator and have + count > allowed:
         what = promise.text if allowed == 1 else f"{promise.text}es"
         sentence = f"The plan comes with {allowed} {what}, and the instance has {have}."
         raise Invalid(sentence, count=sentence)
-    return address_allocation.give(instance, promise, count, reason=f"{promise.word}_not_available")
+    return address_allocation.allocate(instance, promise, count, reason=f"{promise.word}_not_available")
 
 
-def chosen(instance, ips):
+def get_named_addresses(instance, ips):
     """Free addresses of the instance's location that were named, by their ids or as they are written."""
     wanted = select(Address).join(Subnet).where(Subnet.group_id == instance.group_id)
     wanted = wanted.where(or_(Address.id.in_(ips), Address.ip.in_(ips))).with_for_update(of=Address)
@@ -69,7 +71,7 @@ def chosen(instance, ips):
     return found
 
 
-def held(instance, ips):
+def get_held_addresses(instance, ips):
     every = (*instance.addresses, *instance.prefixes)
     mine = {word: address for address in every for word in (address.id, address.ip)}
     if not ips or set(ips) - mine.keys():
@@ -79,7 +81,7 @@ def held(instance, ips):
 
 def release(instance, address):
     if address.is_primary:
-        promise = address_allocation.of_address(address)
+        promise = address_allocation.get_entitlement_of(address)
         if len(promise.held(instance)) > 1:
             raise Invalid("This is the primary address.", ips="Make another address the primary one first.")
         setattr(instance, promise.primary, None)
@@ -91,7 +93,7 @@ def release(instance, address):
 
 
 def make_primary(instance, address):
-    primary = address_allocation.of_address(address).primary
+    primary = address_allocation.get_entitlement_of(address).primary
     if primary is None:
         raise Invalid("An instance is not known by a prefix.", ips="A prefix cannot be the primary address.")
     setattr(instance, primary, address.ip)
@@ -105,7 +107,7 @@ def get(instance, address_id):
     return address
 
 
-def name(address, rdns):
+def set_reverse_name(address, rdns):
     """Notes the name that reverse DNS is to tell for the address; None for none. Whoever serves the zone reads it."""
     if address.length:
         raise Conflict("Names are for single addresses, not for prefixes.")

@@ -10,15 +10,15 @@ from sqlalchemy import delete, select
 
 from panel.core.db import session
 from panel.core.errors import Conflict, Invalid
-from panel.models import Grant, Image, Member, Rescue, SecurityGroup, SecurityGroupMember
+from panel.models import Image, Member, Rescue, ResourceGrant, SecurityGroup, SecurityGroupMember
 from panel.services import consoles, usage
-from panel.services.instances.blockers import MEDIA, RESCUE
-from panel.services.state_machine import BUSY, WORDS
+from panel.services.instances.blockers import MEDIA_MOUNTED_MESSAGE, RESCUE_ACTIVE_MESSAGE
+from panel.services.state_machine import REASONS, TASK_RUNNING
 
-VOLUMES = "Volumes of its owner are attached to it. Detach them first."
-GROUPS = "It is in security groups of its owner: {}. Take it out of them first."
-PACK = "It was made from a resource pack of its owner, who pays for it there. It cannot be given away."
-CLOSED = "The machine has another owner now."
+VOLUMES_ATTACHED_MESSAGE = "Volumes of its owner are attached to it. Detach them first."
+SECURITY_GROUPS_MESSAGE = "It is in security groups of its owner: {}. Take it out of them first."
+RESOURCE_PACK_MESSAGE = "It was made from a resource pack of its owner, who pays for it there. It cannot be given away."
+OWNER_CHANGED_MESSAGE = "The machine has another owner now."
 
 
 def assign(instance, account, *, field="user_id"):
@@ -26,23 +26,23 @@ def assign(instance, account, *, field="user_id"):
     owner's to pay."""
     if account.id == instance.account_id:
         return False
-    refuse_owner(account, field)
-    refuse_held(instance)
+    ensure_valid_owner(account, field)
+    ensure_transferable(instance)
     earlier = instance.account_id
-    leave_behind(instance)
+    detach_from_owner(instance)
     instance.account, instance.project_id = account, None
     session.flush()
-    usage.hand_over(instance)
+    usage.transfer(instance)
     for image in session.scalars(select(Image).where(Image.instance_id == instance.id, Image.account_id == earlier)):
         image.instance_id = None
     for kind in ("screen", "shell"):
-        consoles.close_all(instance, kind, CLOSED)
+        consoles.close_all(instance, kind, OWNER_CHANGED_MESSAGE)
     session.flush()
     session.refresh(instance)
     return True
 
 
-def refuse_owner(account, field):
+def ensure_valid_owner(account, field):
     sentence = None
     if session.scalar(select(Member.id).where(Member.account_id == account.id)):
         sentence = f"{account.email} is in somebody's team. Name the team's owner."
@@ -52,25 +52,25 @@ def refuse_owner(account, field):
         raise Invalid(sentence, **{field: sentence})
 
 
-def refuse_held(instance):
+def ensure_transferable(instance):
     if instance.state == "migrating" or instance.rebuilding:
-        raise Conflict(WORDS[BUSY], reason=BUSY)
+        raise Conflict(REASONS[TASK_RUNNING], reason=TASK_RUNNING)
     if instance.pack_id:
-        raise Conflict(PACK, reason="has_pack")
+        raise Conflict(RESOURCE_PACK_MESSAGE, reason="has_pack")
     if instance.volumes:
-        raise Conflict(VOLUMES, reason="has_volumes")
+        raise Conflict(VOLUMES_ATTACHED_MESSAGE, reason="has_volumes")
     if session.get(Rescue, instance.id):
-        raise Conflict(RESCUE, reason="rescue_active")
+        raise Conflict(RESCUE_ACTIVE_MESSAGE, reason="rescue_active")
     if any(iso and iso.account_id for iso in (instance.iso, instance.secondary_iso)):
-        raise Conflict(MEDIA, reason="has_media")
+        raise Conflict(MEDIA_MOUNTED_MESSAGE, reason="has_media")
     inside = select(SecurityGroup.name).join(SecurityGroupMember).where(SecurityGroupMember.instance_id == instance.id)
     names = session.scalars(inside.where(SecurityGroup.account_id.is_not(None)).order_by(SecurityGroup.name)).all()
     if names:
-        raise Conflict(GROUPS.format(", ".join(names)), reason="has_security_groups")
+        raise Conflict(SECURITY_GROUPS_MESSAGE.format(", ".join(names)), reason="has_security_groups")
 
 
-def leave_behind(instance):
+def detach_from_owner(instance):
     """What the new owner has no business with: whom the earlier one let in, and an image that is not the platform's."""
-    session.execute(delete(Grant).where(Grant.resource_id == instance.id))
+    session.execute(delete(ResourceGrant).where(ResourceGrant.resource_id == instance.id))
     if instance.image and instance.image.account_id:
         instance.image = None

@@ -8,21 +8,21 @@ from panel.core.errors import Conflict, Forbidden, Invalid
 from panel.models import Hypervisor
 from panel.services import address_allocation, catalog, firewall, forges, resource_packs, settings, snapshots, usage
 from panel.services.instances.actions import enqueue
-from panel.services.instances.create import Room
-from panel.services.state_machine import WORDS, refusal
+from panel.services.instances.create import Capacity
+from panel.services.state_machine import REASONS, action_error
 
 
-def offered(instance):
+def list_offered(instance):
     """The other plans of its location: each with the reason why it cannot be moved there, or None."""
-    room = Room([instance.hypervisor])
+    room = Capacity([instance.hypervisor])
     return [
-        (plan, misfit(instance, plan, room))
-        for plan in session.scalars(catalog.plans(instance.group))
+        (plan, plan_error(instance, plan, room))
+        for plan in session.scalars(catalog.select_plans(instance.group))
         if plan.id != instance.plan_id
     ]
 
 
-def misfit(instance, plan, room):
+def plan_error(instance, plan, room):
     """Why the machine cannot have the plan where it is, or None. Addresses are only known when they are taken."""
     first = instance.disks[0]
     if plan.storage < first.size:
@@ -36,7 +36,7 @@ def misfit(instance, plan, room):
     return None
 
 
-def allowed(instance):
+def owner_change_error(instance):
     """Why its owner may not do it, or None."""
     if instance.billing_mode == "external":
         return "This instance is sold by another system. Change its plan there."
@@ -47,40 +47,40 @@ def allowed(instance):
 
 def change_plan(instance, *, plan_id, actor, by_operator=False):
     """Returns the task that grows the disk."""
-    reason = refusal(instance, "change_plan", by_operator=by_operator)
+    reason = action_error(instance, "change_plan", by_operator=by_operator)
     if reason and not (by_operator and reason == "suspended"):
-        raise Conflict(WORDS[reason], reason=reason)
-    if not by_operator and allowed(instance):
-        raise Forbidden(allowed(instance))
-    plan = catalog.plan(instance.group, plan_id)
+        raise Conflict(REASONS[reason], reason=reason)
+    if not by_operator and owner_change_error(instance):
+        raise Forbidden(owner_change_error(instance))
+    plan = catalog.get_offered_plan(instance.group, plan_id)
     if plan.id == instance.plan_id and plan.storage == instance.disks[0].size:
         raise Invalid("It has this plan already.", plan_id="It has this plan already.")
     held = select(Hypervisor).where(Hypervisor.id == instance.hypervisor_id).with_for_update(of=Hypervisor)
     host = session.scalar(held.execution_options(populate_existing=True))
-    if found := misfit(instance, plan, Room([host])):
+    if found := plan_error(instance, plan, Capacity([host])):
         raise Invalid(found[1], reason=found[0], plan_id=found[1])
     if plan.storage > instance.disks[0].size:
-        forges.refuse_while_active(instance)
-        snapshots.refuse_while_kept(instance)
+        forges.ensure_not_active(instance)
+        snapshots.ensure_no_snapshots(instance)
     growth = plan.storage - instance.disks[0].size
-    resource_packs.allow_growth(
+    resource_packs.ensure_capacity(
         instance, cpu_cores=plan.cpu_cores - instance.cpu_cores, ram=plan.ram - instance.ram, storage=growth
     )
-    given = address_allocation.fulfil(instance, plan, "plan_{}_unavailable", "plan_id")
-    speed = speed_of(instance)
-    task = take(instance, plan, actor)
+    given = address_allocation.allocate_missing(instance, plan, "plan_{}_unavailable", "plan_id")
+    speed = get_port_speed(instance)
+    task = apply_plan(instance, plan, actor)
     if given:
-        firewall.readdressed(instance, actor)
-    elif speed_of(instance) != speed:
-        firewall.changed(instances=[instance.id], actor=actor)
+        firewall.apply_after_address_change(instance, actor)
+    elif get_port_speed(instance) != speed:
+        firewall.apply_to_affected(instances=[instance.id], actor=actor)
     return task
 
 
-def speed_of(instance):
+def get_port_speed(instance):
     return instance.primary_interface and instance.primary_interface.port_speed
 
 
-def take(instance, plan, actor):
+def apply_plan(instance, plan, actor):
     first, size = instance.disks[0], instance.disks[0].size
     if instance.power == "on" and instance.started_ram is None:
         if (plan.cpu_cores, plan.ram) != (instance.cpu_cores, instance.ram):
@@ -92,8 +92,8 @@ def take(instance, plan, actor):
     if instance.primary_interface:
         instance.primary_interface.port_speed = plan.port_speed
     first.size = plan.storage
-    if usage.latest(instance.id) is not None:
-        usage.change(instance, plan=plan.name, price=0 if instance.pack_id else plan.price)
+    if usage.lock_latest(instance.id) is not None:
+        usage.change_price(instance, plan=plan.name, price=0 if instance.pack_id else plan.price)
     session.flush()
     session.refresh(instance)
     return enqueue(instance, "change_plan", "exclusive", actor=actor, arguments={"plan": plan.name, "size": size})

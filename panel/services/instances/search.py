@@ -18,13 +18,13 @@ from sqlalchemy import String, and_, cast, or_
 
 from panel.core.errors import Invalid
 from panel.models import Account, Address, Hypervisor, HypervisorGroup, Image, Instance, Interface, Plan, Project
-from panel.schemas.constants import STATES
+from panel.schemas.constants import INSTANCE_STATES
 
-TERM = re.compile(r'(?P<minus>-?)(?:(?P<key>[A-Za-z_]+):(?!:))?(?:"(?P<quoted>[^"]*)"?|(?P<plain>\S*))')
-ADDRESS = re.compile(r"-?[0-9A-Fa-f]*(:[0-9A-Fa-f]*){2,}\Z")
+TERM_PATTERN = re.compile(r'(?P<minus>-?)(?:(?P<key>[A-Za-z_]+):(?!:))?(?:"(?P<quoted>[^"]*)"?|(?P<plain>\S*))')
+ADDRESS_PATTERN = re.compile(r"-?[0-9A-Fa-f]*(:[0-9A-Fa-f]*){2,}\Z")
 """An IPv6 or hardware address, or a part of one: its colons do not follow a key."""
 
-NAMES = (Instance.display_name, Instance.hostname, Instance.name)
+NAME_COLUMNS = (Instance.display_name, Instance.hostname, Instance.name)
 
 
 @dataclass(frozen=True)
@@ -38,79 +38,79 @@ class Term:
 def parse(text):
     """The terms of a search, in their order."""
     terms = []
-    for word in split(text):
-        if ADDRESS.match(word):
+    for word in split_words(text):
+        if ADDRESS_PATTERN.match(word):
             terms.append(Term("", word.removeprefix("-"), word.startswith("-")))
             continue
-        found = TERM.match(word)
+        found = TERM_PATTERN.match(word)
         value = found["plain"] if found["quoted"] is None else found["quoted"]
         if value:
             terms.append(Term((found["key"] or "").lower(), value, bool(found["minus"])))
     return terms
 
 
-def split(text):
+def split_words(text):
     """Words, where quotes keep spaces together; a quote that is not closed reaches to the end."""
     return [word.group() for word in re.finditer(r'(?:[^\s"]|"[^"]*"?)+', text)]
 
 
-def holds(column, value):
+def contains_text(column, value):
     return column.icontains(value, autoescape=True)
 
 
-def address(value):
+def address_condition(value):
     begins = Address.ip.startswith(value, autoescape=True)
     return Instance.interfaces.any(Interface.addresses.any(begins) | Interface.prefixes.any(begins))
 
 
-def state(value):
-    meant = [word for word in STATES if word.startswith(value.lower())]
+def state_condition(value):
+    meant = [word for word in INSTANCE_STATES if word.startswith(value.lower())]
     if not meant:
-        raise wrong(f"There is no state {value}. There are: {', '.join(STATES)}.")
+        raise invalid_search(f"There is no state {value}. There are: {', '.join(INSTANCE_STATES)}.")
     return or_(*(Instance.state == word for word in meant))
 
 
-def tag(value):
+def tag_condition(value):
     return cast(Instance.tags, String).contains(f'"{value.lower()}"', autoescape=True)
 
 
-def elsewhere(relation, *columns):
-    return lambda value: relation.has(or_(*(holds(column, value) for column in columns)))
+def relation_condition(relation, *columns):
+    return lambda value: relation.has(or_(*(contains_text(column, value) for column in columns)))
 
 
-def project(value):
-    named = Project.__table__.select().with_only_columns(Project.id).where(holds(Project.name, value))
+def project_condition(value):
+    named = Project.__table__.select().with_only_columns(Project.id).where(contains_text(Project.name, value))
     return and_(Instance.project_id.is_not(None), Instance.project_id.in_(named))
 
 
-KEYS = {
-    "": lambda value: or_(address(value), *(holds(column, value) for column in NAMES)),
-    "name": lambda value: or_(*(holds(column, value) for column in NAMES)),
-    "state": state,
-    "tag": tag,
-    "ip": address,
-    "location": elsewhere(Instance.group, HypervisorGroup.display_name, HypervisorGroup.name),
-    "plan": elsewhere(Instance.plan, Plan.name),
-    "image": elsewhere(Instance.image, Image.label, Image.name),
-    "project": project,
+SEARCH_KEYS = {
+    "": lambda value: or_(address_condition(value), *(contains_text(column, value) for column in NAME_COLUMNS)),
+    "name": lambda value: or_(*(contains_text(column, value) for column in NAME_COLUMNS)),
+    "state": state_condition,
+    "tag": tag_condition,
+    "ip": address_condition,
+    "location": relation_condition(Instance.group, HypervisorGroup.display_name, HypervisorGroup.name),
+    "plan": relation_condition(Instance.plan, Plan.name),
+    "image": relation_condition(Instance.image, Image.label, Image.name),
+    "project": project_condition,
 }
-OPERATORS = {
-    "owner": elsewhere(Instance.account, Account.email),
-    "node": elsewhere(Instance.hypervisor, Hypervisor.name),
+OPERATOR_SEARCH_KEYS = {
+    "owner": relation_condition(Instance.account, Account.email),
+    "node": relation_condition(Instance.hypervisor, Hypervisor.name),
 }
 """What only operators may ask for."""
 
 
-def conditions(text, *, by_operator=False):
+def build_conditions(text, *, by_operator=False):
     """What the search asks for, as conditions of SQL. An unknown key is refused, with those that there are."""
-    known = KEYS | OPERATORS if by_operator else KEYS
+    known = SEARCH_KEYS | OPERATOR_SEARCH_KEYS if by_operator else SEARCH_KEYS
     for term in parse(text):
         if term.key not in known:
             keys = ", ".join(key for key in known if key)
-            raise wrong(f"There is no key {term.key}. There are: {keys}. Put a word with a colon into quotes.")
+            raise invalid_search(f"There is no key {term.key}. There are: {keys}. Put a word with a colon into quotes.")
         condition = known[term.key](term.value)
         yield ~condition if term.negated else condition
 
 
-def wrong(sentence):
+def invalid_search(sentence):
     return Invalid(sentence, search=sentence)

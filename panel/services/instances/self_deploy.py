@@ -3,15 +3,15 @@
 from panel.core.errors import Conflict, Invalid
 from panel.services import isos
 from panel.services.instances.actions import enqueue
-from panel.services.instances.blockers import refuse_held
-from panel.services.state_machine import BUSY, WORDS
+from panel.services.instances.blockers import ensure_disks_free
+from panel.services.state_machine import REASONS, TASK_RUNNING
 
 
 def self_deploy(instance, *, iso_id, actor, account=None, hostname=None, field="iso_id"):
     """Empties the instance's disk and boots the ISO, whatever was there. Returns the task. `account` limits which ISOs
     may be named; operators pass none."""
-    allow(instance)
-    iso = isos.chosen(iso_id, account, field)
+    ensure_self_deployable(instance)
+    iso = isos.get_chosen(iso_id, account, field)
     if not iso.url.startswith("https://"):
         raise Invalid("This ISO has no https address, so no node can fetch it.", reason="iso_url_not_https")
     arguments = {"iso_id": iso.id, "hostname": hostname or instance.hostname}
@@ -22,11 +22,11 @@ def self_deploy(instance, *, iso_id, actor, account=None, hostname=None, field="
     return task
 
 
-def allow(instance):
+def ensure_self_deployable(instance):
     if instance.suspended_reason:
-        raise Conflict(WORDS["suspended"], reason="suspended")
+        raise Conflict(REASONS["suspended"], reason="suspended")
     if instance.state == "migrating" or instance.rebuilding:
-        raise Conflict(WORDS[BUSY], reason=BUSY)
+        raise Conflict(REASONS[TASK_RUNNING], reason=TASK_RUNNING)
     if instance.protection_enabled:
-        raise Conflict(WORDS["protection_enabled"], reason="protection_enabled")
-    refuse_held(instance)
+        raise Conflict(REASONS["protection_enabled"], reason="protection_enabled")
+    ensure_disks_free(instance)

@@ -7,10 +7,10 @@ from panel.services.hypervisors import HypervisorGroup
 from panel.services.instances.create import create as create_row
 
 
-def create(account, *, location_id, plan_id, actor, pack_id=None, **facts):
+def create_from_pack(account, *, location_id, plan_id, actor, pack_id=None, **facts):
     group = session.get(HypervisorGroup, location_id)
-    if group is None or not (group.enabled and group_grants.may_choose(group, account)):
+    if group is None or not (group.enabled and group_grants.can_choose(group, account)):
         raise Invalid("The location cannot be chosen.", location_id="No such location is open.")
-    pack = resource_packs.chosen(account, location_id, catalog.plan(group, plan_id), pack_id)
+    pack = resource_packs.choose_pack(account, location_id, catalog.get_offered_plan(group, plan_id), pack_id)
     facts |= {"billing_mode": "self_provisioned", "pack_id": pack and pack.id}
     return create_row(account, location_id=location_id, plan_id=plan_id, actor=actor, **facts)

@@ -5,22 +5,28 @@ from sqlalchemy import select
 from panel.core import events
 from panel.core.db import session
 from panel.models import Instance
-from panel.services.instances.actions import enqueue, open_task
-from panel.services.state_machine import allow
+from panel.services.instances.actions import enqueue, find_open_task
+from panel.services.state_machine import ensure_allowed
 
-TURNS_ON = ("instance_deploy", "instance_reinstall", "instance_start", "instance_restart", "instance_unsuspend")
+POWER_ON_TASK_KINDS = (
+    "instance_deploy",
+    "instance_reinstall",
+    "instance_start",
+    "instance_restart",
+    "instance_unsuspend",
+)
 
 
 def suspend(instance, *, reason, actor):
     """Suspends for a `reason`: `user`, `admin` or `network`. Returns the task, or None when it is suspended already.
     The platform's reason takes the place of the owner's, so that the owner cannot undo it."""
-    allow(instance, "suspend", by_operator=True)
-    current = locked(instance)
+    ensure_allowed(instance, "suspend", by_operator=True)
+    current = lock_instance(instance)
     if current.suspended_reason:
         if current.suspended_reason == "user":
             current.suspended_reason = reason
         return None
-    will_be_on = any(open_task(current, kind) for kind in TURNS_ON)
+    will_be_on = any(find_open_task(current, kind) for kind in POWER_ON_TASK_KINDS)
     current.suspended_reason = reason
     current.resume_power = "on" if current.power == "on" or will_be_on else "off"
     events.record("instance.suspended", "instance", current, actor=actor, reason=reason)
@@ -29,8 +35,8 @@ def suspend(instance, *, reason, actor):
 
 def unsuspend(instance, *, actor):
     """Ends the suspension. Returns the task that gives back the power, or None when it is not suspended."""
-    allow(instance, "unsuspend", by_operator=True)
-    current = locked(instance)
+    ensure_allowed(instance, "unsuspend", by_operator=True)
+    current = lock_instance(instance)
     if not current.suspended_reason:
         return None
     reason, power = current.suspended_reason, current.resume_power
@@ -39,7 +45,7 @@ def unsuspend(instance, *, actor):
     return enqueue(current, "unsuspend", "light", actor=actor, arguments={"power": power})
 
 
-def locked(instance):
+def lock_instance(instance):
     """The instance as it is now; nobody else suspends it until the transaction ends."""
     found = select(Instance).where(Instance.id == instance.id).with_for_update(key_share=True, of=Instance)
     return session.scalar(found.execution_options(populate_existing=True))

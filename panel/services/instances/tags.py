@@ -3,14 +3,16 @@
 from panel.core.db import session
 from panel.core.errors import Invalid
 
-MOST = 20
+MAX_TAGS_PER_INSTANCE = 20
 """Tags of one instance."""
 
 
 def set_tags(instance, tags):
     """Replaces the tags of the instance."""
-    if len(tags) > MOST:
-        raise Invalid(f"An instance has at most {MOST} tags.", tags=f"At most {MOST} tags.")
+    if len(tags) > MAX_TAGS_PER_INSTANCE:
+        raise Invalid(
+            f"An instance has at most {MAX_TAGS_PER_INSTANCE} tags.", tags=f"At most {MAX_TAGS_PER_INSTANCE} tags."
+        )
     if instance.tags != tags:
         instance.tags = tags
         session.flush()

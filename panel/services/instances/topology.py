@@ -6,34 +6,40 @@ from panel.core.errors import Conflict, Invalid
 from panel.services import state_machine
 from panel.services.instances import hardware_options
 
-PARTS = ("sockets", "cores", "threads")
+TOPOLOGY_PARTS = ("sockets", "cores", "threads")
 
 
-def in_effect(instance):
+def get_effective(instance):
     """What its next start is told, as three numbers, or None: each core a processor of its own. One that was chosen for
     another plan's cores does not count."""
     chosen = instance.topology
-    return tuple(chosen[part] for part in PARTS) if chosen and product(chosen) == instance.cpu_cores else None
+    return (
+        tuple(chosen[part] for part in TOPOLOGY_PARTS) if chosen and count_cores(chosen) == instance.cpu_cores else None
+    )
 
 
-def product(chosen):
+def count_cores(chosen):
     return chosen["sockets"] * chosen["cores"] * chosen["threads"]
 
 
-def refusal(instance):
+def change_error(instance):
     """The reason word why it cannot be changed now, or None."""
-    return state_machine.BUSY if instance.state == "migrating" or (instance.deployed and instance.rebuilding) else None
+    return (
+        state_machine.TASK_RUNNING
+        if instance.state == "migrating" or (instance.deployed and instance.rebuilding)
+        else None
+    )
 
 
 def modify(instance, chosen, *, actor):
     """Sets the topology, which must make up the instance's cores. Returns the task, or None for a machine that is not
     made yet."""
-    reason = refusal(instance)
+    reason = change_error(instance)
     if reason:
-        raise Conflict(state_machine.WORDS[reason], reason=reason)
-    if product(chosen) != instance.cpu_cores:
+        raise Conflict(state_machine.REASONS[reason], reason=reason)
+    if count_cores(chosen) != instance.cpu_cores:
         sentence = f"Sockets, cores and threads have to make {instance.cpu_cores} in all."
-        raise Invalid(sentence, reason="topology_mismatch", **dict.fromkeys(PARTS, sentence))
+        raise Invalid(sentence, reason="topology_mismatch", **dict.fromkeys(TOPOLOGY_PARTS, sentence))
     if chosen == instance.topology:
         return None
     instance.topology = dict(chosen)

@@ -11,5 +11,5 @@ def update(instance, *, actor="system", **changes):
         setattr(instance, field, value)
     session.flush()
     if instance.enable_smtp != mail:
-        firewall.changed(instances=[instance.id], actor=actor)
+        firewall.apply_to_affected(instances=[instance.id], actor=actor)
     return instance

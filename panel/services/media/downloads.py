@@ -10,19 +10,19 @@ from panel.core import clock, jobs
 from panel.core.db import session
 from panel.models import Hypervisor, Iso, MediaDownload, Storage, Task
 
-FIRST, LONGEST = timedelta(minutes=10), timedelta(hours=24)
-STALE = timedelta(minutes=15)
-AT_ONCE = 4
+FIRST_RETRY_DELAY, MAX_RETRY_DELAY = timedelta(minutes=10), timedelta(hours=24)
+DOWNLOAD_STALE_AFTER = timedelta(minutes=15)
+MAX_BACKGROUND_DOWNLOADS = 4
 """Downloads that nobody waits for, under way at the same time: the workers have other things to do as well."""
 
 
-def place(hypervisor_id):
+def find_library_storage(hypervisor_id):
     """The storage of a node where its library lies, or None."""
     usable = select(Storage).where(Storage.hypervisor_id == hypervisor_id, Storage.enabled)
     return session.scalar(usable.order_by(Storage.name).limit(1))
 
 
-def of(file, storage=None):
+def get_or_create(file, storage=None):
     """The row of this file at this place (no storage: the panel's own folder), made if there is none."""
     wanted = {f"{file.__tablename__[:-1]}_id": file.id, "storage_id": storage and storage.id}
     found = session.scalar(select(MediaDownload).filter_by(**wanted))
@@ -33,21 +33,21 @@ def of(file, storage=None):
     return found
 
 
-def in_flight(download):
+def is_in_flight(download):
     """Whether an attempt counts as under way: it moved lately, and nobody asked for another one since it began."""
-    reset, task = download.file.download_reset_at, attempt(download)
+    reset, task = download.file.download_reset_at, find_attempt(download)
     return bool(
         download.status == "running"
         and task
         and task.open
-        and download.updated_at > clock.now() - STALE
+        and download.updated_at > clock.now() - DOWNLOAD_STALE_AFTER
         and (reset is None or download.begun_at >= reset)
     )
 
 
-def begin(download, *, actor="system"):
+def start(download, *, actor="system"):
     """Asks the workers for an attempt. Returns the task; None when one is under way or the file is there."""
-    if download.status == "ready" or in_flight(download):
+    if download.status == "ready" or is_in_flight(download):
         return None
     file = download.file
     task = jobs.enqueue(
@@ -80,32 +80,32 @@ def retry(file, *, actor):
     for download in file.downloads:
         if download.status != "ready":
             download.attempts, download.next_attempt_at, download.error, download.error_at = 0, None, None, None
-            tasks.append(begin(download, actor=actor))
+            tasks.append(start(download, actor=actor))
     session.flush()
     return [task for task in tasks if task]
 
 
-def failed(download, error):
+def record_failure(download, error):
     """Notes the reason and when the next attempt may be made."""
-    pause = min(FIRST * 2 ** min(download.attempts, 10), LONGEST)
+    pause = min(FIRST_RETRY_DELAY * 2 ** min(download.attempts, 10), MAX_RETRY_DELAY)
     download.attempts += 1
     download.status, download.error, download.error_at = "waiting", error, clock.now()
     download.next_attempt_at = clock.now() + pause
 
 
-def succeeded(download, volume, size):
+def record_success(download, volume, size):
     download.status, download.volume, download.attempts = "ready", volume, 0
     download.bytes_done = download.bytes_total = size
     download.error = download.error_at = download.next_attempt_at = None
 
 
-def due():
+def select_due():
     """What is to be begun now, on nodes that answer: attempts whose time has come, and those that stood still."""
     now = clock.now()
     waits = (MediaDownload.status == "waiting") & (
         MediaDownload.next_attempt_at.is_(None) | (MediaDownload.next_attempt_at <= now)
     )
-    stands = (MediaDownload.status == "running") & (MediaDownload.updated_at <= now - STALE)
+    stands = (MediaDownload.status == "running") & (MediaDownload.updated_at <= now - DOWNLOAD_STALE_AFTER)
     reachable = or_(MediaDownload.storage_id.is_(None), Hypervisor.status == "up")
     found = (
         select(MediaDownload)
@@ -117,16 +117,18 @@ def due():
     return found.where(waits | stands, reachable).order_by(*order)
 
 
-def sweep():
+def start_due():
     """Begins what is due, a few at a time."""
-    spread_public()
+    add_public_isos()
     now = clock.now()
-    moving = select(func.count()).where(MediaDownload.status == "running", MediaDownload.updated_at > now - STALE)
-    room = AT_ONCE - session.scalar(moving)
-    return [begin(download) for download in session.scalars(due().limit(room))] if room > 0 else []
+    moving = select(func.count()).where(
+        MediaDownload.status == "running", MediaDownload.updated_at > now - DOWNLOAD_STALE_AFTER
+    )
+    room = MAX_BACKGROUND_DOWNLOADS - session.scalar(moving)
+    return [start(download) for download in session.scalars(select_due().limit(room))] if room > 0 else []
 
 
-def spread_public():
+def add_public_isos():
     """Every node that answers gets the ISOs of the platform."""
     lacking = (
         select(Iso, Hypervisor.id)
@@ -135,11 +137,11 @@ def spread_public():
         .where(~Iso.downloads.any(MediaDownload.storage.has(Storage.hypervisor_id == Hypervisor.id)))
     )
     for iso, hypervisor_id in session.execute(lacking.limit(100)).all():
-        storage = place(hypervisor_id)
+        storage = find_library_storage(hypervisor_id)
         if storage:
-            of(iso, storage)
+            get_or_create(iso, storage)
 
 
-def attempt(download):
+def find_attempt(download):
     """The task of the attempt that counts, read anew."""
     return session.get(Task, download.task_id, populate_existing=True) if download.task_id else None

@@ -2,33 +2,33 @@
 
 from panel.core.errors import Problem
 
-MAGIC = b"QFI\xfb"
-GIB = 1024**3
-EXTERNAL_DATA = 4
+QCOW2_MAGIC = b"QFI\xfb"
+BYTES_PER_GIB = 1024**3
+EXTERNAL_DATA_BIT = 4
 """The bit among the features of a header that says that the data lie in another file, any one of the node's."""
 
 
-def facts(path):
+def read_virtual_size(path):
     """Bytes that a guest sees. Raises when the file is no qcow2 image, or one that is based on another file."""
     with path.open("rb") as file:
         header = file.read(80)
-    if header[:4] != MAGIC or len(header) < 32:
+    if header[:4] != QCOW2_MAGIC or len(header) < 32:
         raise Problem("The file is not a disk image in the qcow2 format.")
-    if int.from_bytes(header[8:16]) or int.from_bytes(header[72:80]) & EXTERNAL_DATA:
+    if int.from_bytes(header[8:16]) or int.from_bytes(header[72:80]) & EXTERNAL_DATA_BIT:
         raise Problem("The image is based on another file, so it cannot be used alone.")
     return int.from_bytes(header[24:32])
 
 
-def arrived(image, sha256, virtual_size):
+def mark_complete(image, sha256, virtual_size):
     """The file is complete: from now on machines can be made from it."""
     if image.sha256 and image.sha256 != sha256:
         image.copies.clear()
     image.sha256, image.filename = sha256, f"{image.id}-{sha256[:16]}.qcow2"
-    image.min_disk = max(image.min_disk, -(-virtual_size // GIB))
+    image.min_disk = max(image.min_disk, -(-virtual_size // BYTES_PER_GIB))
     image.status = "available"
 
 
-def failed(image, error):
+def mark_failed(image, error):
     """An image that was here before stays what it was."""
     if image is not None and image.status == "downloading":
         image.status = "error"

@@ -11,77 +11,77 @@ from urllib3.exceptions import HTTPError
 
 from panel.core.errors import Invalid, Problem
 from panel.services.webhooks import url_policy
-from panel.services.webhooks.pinned_connection import Pinned, trust
+from panel.services.webhooks.pinned_connection import PinnedConnection, create_ssl_context
 
-HOPS = 5
-SILENCE = 30.0
+MAX_REDIRECTS = 5
+READ_TIMEOUT_SECONDS = 30.0
 """Seconds that a server may say nothing."""
 
-GRACE, SLOWEST = 60.0, 16 * 1024
+SLOW_GRACE_SECONDS, MIN_BYTES_PER_SECOND = 60.0, 16 * 1024
 """A server that has sent less than so many bytes a second, after this many seconds, holds up others."""
 
-LARGEST = 256 * 1024**3
-MOVED = (301, 302, 303, 307, 308)
+MAX_FILE_BYTES = 256 * 1024**3
+REDIRECT_STATUSES = (301, 302, 303, 307, 308)
 
 
 class Unfetched(Problem):
     """The file could not be had. The message is for whoever wants it."""
 
 
-def check(url, field="url"):
+def ensure_allowed_url(url, field="url"):
     """Raises Invalid when a file must not be fetched from there. A name that nobody knows yet is no fault now."""
     if urlsplit(url).scheme != "https":
         raise Invalid("The address must begin with https://.", **{field: "Must begin with https://."})
     try:
-        host = url_policy.parse(url).host
-        if known(host):
-            url_policy.addresses(url)
-    except url_policy.Refused as refused:
+        host = url_policy.parse_url(url).host
+        if try_resolve(host):
+            url_policy.resolve_target(url)
+    except url_policy.UrlRefused as refused:
         raise Invalid(str(refused), **{field: str(refused)}) from None
 
 
-def known(host):
+def try_resolve(host):
     try:
         return url_policy.resolve(host)
-    except url_policy.Refused:
+    except url_policy.UrlRefused:
         return []
 
 
-class Source:
+class RemoteFile:
     """The bytes of the file: `read` gives them in portions, and at their end makes sure that they are the right ones.
     `size` is what the server says."""
 
-    def __init__(self, url, sha256=None, most=LARGEST):
+    def __init__(self, url, sha256=None, max_bytes=MAX_FILE_BYTES):
         self.sha256, self.hash, self.done = sha256, hashlib.sha256(), 0
-        self.began = time.monotonic()
-        self.connection, self.answer = reached(url, "GET")
-        self.size = length(self.answer)
+        self.started_at = time.monotonic()
+        self.connection, self.answer = open_url(url, "GET")
+        self.size = parse_content_length(self.answer)
         problem = None
         if self.size is None:
             problem = "The server does not say how large the file is."
         elif self.size == 0:
             problem = "The file is empty."
-        elif self.size > most:
-            problem = f"The file is larger than {most // 1024**3} GiB."
+        elif self.size > max_bytes:
+            problem = f"The file is larger than {max_bytes // 1024**3} GiB."
         if problem:
             self.close()
             raise Unfetched(problem)
 
-    def read(self, most):
+    def read(self, max_bytes):
         try:
-            portion = self.answer.read1(min(most, self.size - self.done), decode_content=False)
+            portion = self.answer.read1(min(max_bytes, self.size - self.done), decode_content=False)
         except (OSError, HTTPError, HTTPException, ValueError) as error:
             raise Unfetched(f"The connection broke after {self.done} of {self.size} bytes.") from error
         self.done += len(portion)
         self.hash.update(portion)
-        lasted = time.monotonic() - self.began
-        if lasted > GRACE and self.done < lasted * SLOWEST:
+        lasted = time.monotonic() - self.started_at
+        if lasted > SLOW_GRACE_SECONDS and self.done < lasted * MIN_BYTES_PER_SECOND:
             raise Unfetched("The server is too slow.")
         if not portion:
-            self.conclude()
+            self.verify()
         return portion
 
-    def conclude(self):
+    def verify(self):
         if self.done < self.size:
             raise Unfetched(f"The connection broke after {self.done} of {self.size} bytes.")
         if self.sha256 and self.hash.hexdigest() != self.sha256:
@@ -97,51 +97,51 @@ class Source:
         self.close()
 
 
-def size_of(url):
+def find_size(url):
     """Bytes of the file as its server says without sending it; None when it says none."""
-    connection, answer = reached(url, "HEAD")
+    connection, answer = open_url(url, "HEAD")
     connection.close()
-    return length(answer) or None
+    return parse_content_length(answer) or None
 
 
-def length(answer):
+def parse_content_length(answer):
     text = answer.headers.get("Content-Length", "")
     return int(text) if text.isascii() and text.isdigit() else None
 
 
-def reached(url, method):
-    """The connection and the answer with status 200, after as many as `HOPS` redirects."""
-    for _ in range(HOPS + 1):
-        connection, answer = asked(url, method)
+def open_url(url, method):
+    """The connection and the answer with status 200, after as many as `MAX_REDIRECTS` redirects."""
+    for _ in range(MAX_REDIRECTS + 1):
+        connection, answer = send_request(url, method)
         if answer.status == 200:
             return connection, answer
         connection.close()
-        if answer.status not in MOVED or "Location" not in answer.headers:
+        if answer.status not in REDIRECT_STATUSES or "Location" not in answer.headers:
             raise Unfetched(f"The server answered with {answer.status}.")
         url = urljoin(url, answer.headers["Location"])
     raise Unfetched("The server sends us from one address to the next without an end.")
 
 
-def asked(url, method):
+def send_request(url, method):
     if urlsplit(url).scheme != "https":
         raise Unfetched("The server redirects to an address without https. Files are fetched by https only.")
     try:
-        target, found = url_policy.addresses(url)
-    except url_policy.Refused as refused:
+        target, found = url_policy.resolve_target(url)
+    except url_policy.UrlRefused as refused:
         raise Unfetched(str(refused)) from None
-    connection = Pinned(target, found, trust(url_policy.authorities))
+    connection = PinnedConnection(target, found, create_ssl_context(url_policy.extra_ca_certificates))
     try:
         connection.connect()
-        connection.sock.settimeout(SILENCE)
+        connection.sock.settimeout(READ_TIMEOUT_SECONDS)
         headers = {"Accept-Encoding": "identity", "User-Agent": "panel"}
         connection.request(method, target.path, headers=headers, preload_content=False)
         return connection, connection.getresponse()
     except (OSError, HTTPError, HTTPException, ValueError) as error:
         connection.close()
-        raise Unfetched(f"The server could not be asked: {sentence(error)}.") from error
+        raise Unfetched(f"The server could not be asked: {describe_error(error)}.") from error
 
 
-def sentence(error):
+def describe_error(error):
     cause = error.__context__ if isinstance(error, HTTPError) and error.__context__ else error
     words = getattr(cause, "verify_message", "") or getattr(cause, "strerror", "") or str(cause)
     return words.strip().rstrip(".")[:200]

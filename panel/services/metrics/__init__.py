@@ -1,6 +1,22 @@
 """What machines used: figures that workers write and everybody's charts read."""
 
-from panel.services.metrics.read import RANGES, agent, latest, now_of, series, sparks
-from panel.services.metrics.ring_buffer import roll_up, write
+from panel.services.metrics.read import (
+    TIME_RANGES,
+    describe_agent,
+    describe_now,
+    find_latest,
+    get_series,
+    get_sparklines,
+)
+from panel.services.metrics.ring_buffer import rollup, write
 
-__all__ = ["RANGES", "agent", "latest", "now_of", "roll_up", "series", "sparks", "write"]
+__all__ = [
+    "TIME_RANGES",
+    "describe_agent",
+    "describe_now",
+    "find_latest",
+    "get_series",
+    "get_sparklines",
+    "rollup",
+    "write",
+]

@@ -2,7 +2,18 @@
 
 from panel.services.migrations.evacuate import evacuate
 from panel.services.migrations.read import get, listing
-from panel.services.migrations.start import clean, restart, rollback, start, stop
-from panel.services.migrations.target_selection import checks, targets
+from panel.services.migrations.start import enqueue_cleanup, restart, rollback, start, stop
+from panel.services.migrations.target_selection import list_targets, run_checks
 
-__all__ = ["checks", "clean", "evacuate", "get", "listing", "restart", "rollback", "start", "stop", "targets"]
+__all__ = [
+    "enqueue_cleanup",
+    "evacuate",
+    "get",
+    "list_targets",
+    "listing",
+    "restart",
+    "rollback",
+    "run_checks",
+    "start",
+    "stop",
+]

@@ -7,7 +7,7 @@ from panel.core.db import session
 from panel.core.errors import Problem
 from panel.models import Instance, Migration
 from panel.services.migrations.start import start
-from panel.services.migrations.target_selection import place
+from panel.services.migrations.target_selection import select_target
 
 
 def evacuate(hypervisor, *, actor):
@@ -21,23 +21,23 @@ def evacuate(hypervisor, *, actor):
     for instance in session.scalars(select(Instance).where(Instance.hypervisor_id == hypervisor.id)).all():
         try:
             with session.begin_nested():
-                leave(instance, actor, parent)
+                move_away(instance, actor, parent)
         except Problem as error:
             refused[instance.name] = error.message
     parent.arguments = {"refused": refused}
     session.flush()
     begun = session.scalars(select(Migration.task_id).where(Migration.parent_task_id == parent.id)).all()
     for task_id in (*begun, parent.id):  # a refusal that was taken back has taken these bells along
-        jobs.ring_later(task_id)
+        jobs.notify_after_commit(task_id)
     return parent
 
 
-def leave(instance, actor, parent):
+def move_away(instance, actor, parent):
     """A machine that was never made has nothing on the host: only its rows move."""
     if instance.deployed or instance.rebuilding:
         start(instance, actor=actor, parent_task_id=parent.id)
         return
-    host, storage = place(instance)
+    host, storage = select_target(instance)
     instance.hypervisor_id = host.id
     for disk in instance.disks:
         disk.storage_id = storage.id

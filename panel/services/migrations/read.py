@@ -7,12 +7,12 @@ from panel.core.db import session
 from panel.core.errors import NotFound
 from panel.models import Migration
 
-SHOWN = (joinedload(Migration.source), joinedload(Migration.target), joinedload(Migration.task))
+LOAD_OPTIONS = (joinedload(Migration.source), joinedload(Migration.target), joinedload(Migration.task))
 
 
 def listing(*, status=None, instance_id=None, parent_task_id=None):
     """Newest first."""
-    query = select(Migration).options(*SHOWN).order_by(Migration.id.desc())
+    query = select(Migration).options(*LOAD_OPTIONS).order_by(Migration.id.desc())
     wanted = {"status": status, "instance_id": instance_id, "parent_task_id": parent_task_id}
     for name, value in wanted.items():
         if value:

@@ -6,16 +6,16 @@ from panel.core.errors import Conflict, Unavailable
 from panel.models import Migration, Task
 from panel.services import hypervisors, state_machine, tasks
 from panel.services.instances import blockers, suspension
-from panel.services.migrations.target_selection import place, refuse_misfit
+from panel.services.migrations.target_selection import ensure_target_fits, select_target
 
 
 def start(instance, *, actor, target=None, live=None, parent_task_id=None):
     """Moves the machine to `target`, or to where most room is. A guest that runs goes on meanwhile (`live`); `live`
     false moves a machine only if it is off. Returns the row; its task does the work. Nothing is held when it is
     refused."""
-    state_machine.allow(instance, "migrate", by_operator=True)
-    blockers.refuse_tied(instance)
-    instance = suspension.locked(instance)
+    state_machine.ensure_allowed(instance, "migrate", by_operator=True)
+    blockers.ensure_movable(instance)
+    instance = suspension.lock_instance(instance)
     on = instance.power == "on"
     if live is False and on:
         raise Conflict("The instance runs. Stop it first, or move it while it runs.", reason="instance_running")
@@ -24,8 +24,8 @@ def start(instance, *, actor, target=None, live=None, parent_task_id=None):
     if instance.hypervisor.status != "up":
         raise Unavailable("Its hypervisor does not answer.", reason="hypervisor_unreachable")
     if target:
-        refuse_misfit(instance, target)
-    host, storage = place(instance, target)
+        ensure_target_fits(instance, target)
+    host, storage = select_target(instance, target)
     row = Migration(
         instance_id=instance.id,
         instance_name=instance.name,
@@ -63,24 +63,24 @@ def restart(row, *, actor):
     """The same move once more, after it failed or was cancelled."""
     if row.status not in ("failed", "cancelled"):
         raise Conflict("The migration has not failed.")
-    return start(moved(row), actor=actor, target=hypervisors.get(row.target_id, "hypervisor_id"))
+    return start(get_instance(row), actor=actor, target=hypervisors.get(row.target_id, "hypervisor_id"))
 
 
 def rollback(row, *, actor):
     """Moves a machine that has arrived back to where it came from."""
-    instance = moved(row)
+    instance = get_instance(row)
     if row.status != "completed" or instance.hypervisor_id != row.target_id:
         raise Conflict("The machine is not where this migration brought it.")
     return start(instance, actor=actor, target=hypervisors.get(row.source_id, "hypervisor_id"))
 
 
-def moved(row):
+def get_instance(row):
     if row.instance is None:
         raise Conflict("The instance was destroyed meanwhile.")
     return row.instance
 
 
-def clean(row, *, actor):
+def enqueue_cleanup(row, *, actor):
     """Has a worker delete what a move left on the source. Returns the task."""
     if not row.left_behind:
         raise Conflict("Nothing of this migration is left on the source.")

@@ -9,10 +9,10 @@ from panel.core.errors import Invalid, Problem
 from panel.models import Hypervisor
 from panel.services import catalog, state_machine
 from panel.services.instances import blockers
-from panel.services.instances.create import Room, roomiest
+from panel.services.instances.create import Capacity, best_host
 
-UNKNOWN = "It has not answered yet."
-CLOSED = {
+UNKNOWN_STATUS_MESSAGE = "It has not answered yet."
+CLOSED_MESSAGES = {
     "hypervisor_down": "It does not answer.",
     "hypervisor_maintenance": "It is in maintenance.",
     "hypervisor_locked": "It is locked.",
@@ -20,24 +20,24 @@ CLOSED = {
 }
 
 
-def need(instance):
+def get_needs(instance):
     """What the machine takes, as a plan would say it."""
     storage = sum(disk.size for disk in instance.disks)
     return SimpleNamespace(ram=instance.ram, cpu_cores=instance.cpu_cores, storage=storage)
 
 
-def place(instance, target=None):
+def select_target(instance, target=None):
     """The hypervisor and storage for the machine, with their room locked; the roomiest when no target is given."""
-    candidates = catalog.open_nodes(instance.group).with_for_update(of=Hypervisor)
+    candidates = catalog.select_open_hypervisors(instance.group).with_for_update(of=Hypervisor)
     candidates = candidates.where(Hypervisor.id != instance.hypervisor_id)
     if target:
         candidates = candidates.where(Hypervisor.id == target.id)
     hosts = session.scalars(candidates.execution_options(populate_existing=True)).all()
-    hosts = [host for host in hosts if misfit(instance, host) is None]
-    return roomiest(Room(hosts), need(instance))
+    hosts = [host for host in hosts if target_error(instance, host) is None]
+    return best_host(Capacity(hosts), get_needs(instance))
 
 
-def misfit(instance, target):
+def target_error(instance, target):
     """Why this host is no place for this very machine, or None."""
     source = instance.hypervisor
     if target.id == source.id:
@@ -55,48 +55,52 @@ def misfit(instance, target):
     return None
 
 
-def checks(instance, target):
+def run_checks(instance, target):
     """Everything that is looked at before a move: name, whether it is well, and a sentence if not."""
-    reason = state_machine.refusal(instance, "migrate", by_operator=True)
-    open_now = UNKNOWN if target.status == "unknown" else CLOSED.get(target.closed)
-    yield "instance", reason is None, state_machine.WORDS.get(reason)
-    tied = held(instance)
+    reason = state_machine.action_error(instance, "migrate", by_operator=True)
+    open_now = UNKNOWN_STATUS_MESSAGE if target.status == "unknown" else CLOSED_MESSAGES.get(target.closed)
+    yield "instance", reason is None, state_machine.REASONS.get(reason)
+    tied = blocking_error(instance)
     yield "disks", tied is None, tied
     yield "source", instance.hypervisor.status == "up", "The machine's own hypervisor does not answer."
     yield "target", open_now is None, open_now
-    fault = misfit(instance, target)
+    fault = target_error(instance, target)
     yield "fit", fault is None, fault
-    fault = fault or open_now or short(instance, target)
+    fault = fault or open_now or capacity_error(instance, target)
     yield "room", fault is None, fault
 
 
-def held(instance):
+def blocking_error(instance):
     """What has to be ended before it moves, in a sentence, or None."""
     try:
-        blockers.refuse_tied(instance)
+        blockers.ensure_movable(instance)
     except Problem as error:
         return error.message
     return None
 
 
-def short(instance, target):
+def capacity_error(instance, target):
     """Whether the target lacks memory, processors or storage, in a sentence."""
     try:
-        roomiest(Room([target]), need(instance))
+        best_host(Capacity([target]), get_needs(instance))
     except Problem as error:
         return error.message
     return None
 
 
-def targets(instance):
+def list_targets(instance):
     """The other hypervisors of its location, each with the first thing that speaks against it, or None."""
     others = select(Hypervisor).where(Hypervisor.group_id == instance.group_id).order_by(Hypervisor.name)
     for target in session.scalars(others.where(Hypervisor.id != instance.hypervisor_id)):
-        yield target, next((fault for _, well, fault in checks(instance, target) if not well), None)
+        yield target, next((fault for _, well, fault in run_checks(instance, target) if not well), None)
 
 
-def refuse_misfit(instance, target):
+def ensure_target_fits(instance, target):
     """A target that was chosen by name and cannot be had."""
-    fault = misfit(instance, target) or (target.status == "unknown" and UNKNOWN) or CLOSED.get(target.closed)
+    fault = (
+        target_error(instance, target)
+        or (target.status == "unknown" and UNKNOWN_STATUS_MESSAGE)
+        or CLOSED_MESSAGES.get(target.closed)
+    )
     if fault:
         raise Invalid(f"The machine cannot move to {target.name}. {fault}", hypervisor_id=fault)

@@ -1,21 +1,21 @@
 """Volumes: what can be done with them, and when. Callers have been authorised; ids were fetched through their owner."""
 
-from panel.services.volumes.actions import attach, create, delete, delete_again, detach, resize, undeleted
+from panel.services.volumes.actions import attach, create, delete, detach, resize, retry_delete, select_undeleted
 from panel.services.volumes.read import get, listing
-from panel.services.volumes.snapshots import delete_snapshot, restore, snapshot, snapshot_of
+from panel.services.volumes.snapshots import create_snapshot, delete_snapshot, get_snapshot, restore
 
 __all__ = [
     "attach",
     "create",
+    "create_snapshot",
     "delete",
-    "delete_again",
     "delete_snapshot",
     "detach",
     "get",
+    "get_snapshot",
     "listing",
     "resize",
     "restore",
-    "snapshot",
-    "snapshot_of",
-    "undeleted",
+    "retry_delete",
+    "select_undeleted",
 ]

@@ -12,17 +12,17 @@ from panel.core import jobs
 from panel.core.db import session
 from panel.core.errors import Conflict, Invalid, NotFound
 from panel.models import Hypervisor, HypervisorGroup, Task, Volume, VolumePlan
-from panel.models.tasks import OPEN
+from panel.models.tasks import OPEN_STATUSES
 from panel.services import catalog, disks, group_grants, instances, projects, usage, volume_plans
-from panel.services.instances.create import Room, unused
+from panel.services.instances.create import Capacity, generate_unique
 
 
 def create(account, *, name, volume_plan_id, hypervisor_group_id, actor, project_id=None, storage=None):
     """A new volume of the account, where there is the most room; it moves to its first instance."""
     group = session.get(HypervisorGroup, hypervisor_group_id)
-    if group is None or not group.enabled or not group_grants.may_choose(group, account):
+    if group is None or not group.enabled or not group_grants.can_choose(group, account):
         raise Invalid("The location cannot be chosen.", hypervisor_group_id="No such location is open.")
-    plan = chosen(volume_plan_id)
+    plan = get_offered_plan(volume_plan_id)
     project = projects.get(project_id, account, "project_id") if project_id else None
     volume = Volume(
         name=name,
@@ -30,31 +30,31 @@ def create(account, *, name, volume_plan_id, hypervisor_group_id, actor, project
         project_id=project and project.id,
         group=group,
         plan=plan,
-        on=storage or roomiest(group, plan),
-        disk_name=unused(Volume.disk_name, lambda: f"v{secrets.randbelow(9 * 10**7) + 10**7}.qcow2"),
+        on=storage or choose_storage(group, plan),
+        disk_name=generate_unique(Volume.disk_name, lambda: f"v{secrets.randbelow(9 * 10**7) + 10**7}.qcow2"),
         size=plan.size,
     )
     session.add(volume)
     session.flush()
-    account.gained(volume)
-    usage.begin("volume", volume, name=name, plan=plan.name, price=plan.price, billing_mode="cloud_service")
+    account.grant_on_create(volume)
+    usage.start_metering("volume", volume, name=name, plan=plan.name, price=plan.price, billing_mode="cloud_service")
     if storage is None:
         enqueue(volume, "create", actor)
     return volume
 
 
-def chosen(plan_id):
-    plan = session.scalar(volume_plans.offered().where(VolumePlan.id == plan_id))
+def get_offered_plan(plan_id):
+    plan = session.scalar(volume_plans.select_offered().where(VolumePlan.id == plan_id))
     if plan is None:
         raise Invalid("The plan cannot be chosen.", volume_plan_id="No such volume plan is offered.")
     return plan
 
 
-def roomiest(group, plan):
+def choose_storage(group, plan):
     hosts = session.scalars(
-        catalog.open_nodes(group).with_for_update(of=Hypervisor).execution_options(populate_existing=True)
+        catalog.select_open_hypervisors(group).with_for_update(of=Hypervisor).execution_options(populate_existing=True)
     ).all()
-    room = {storage: left for storage, left in Room(hosts).disk.items() if storage.enabled and left >= plan.size}
+    room = {storage: left for storage, left in Capacity(hosts).disk.items() if storage.enabled and left >= plan.size}
     if not room:
         sentence = "The location has not enough storage left."
         raise Invalid(sentence, reason="storage_not_sufficient", volume_plan_id=sentence)
@@ -65,29 +65,29 @@ def attach(volume, *, instance_id, account, actor):
     """Attaches it to an instance of the account (None: of anybody), at once in the row, soon in the guest."""
     if volume.status != "available":
         raise Invalid(f"The volume cannot be attached: it is {volume.status}.", reason="volume_not_available")
-    instance = owned(instance_id, account)
+    instance = get_instance_or_422(instance_id, account)
     if instance.account_id != volume.account_id:
         raise Invalid("No such instance.", instance_id="No such instance.")
     if instance.group_id != volume.group_id:
         raise Invalid("The instance is elsewhere.", instance_id="The instance is in another location than the volume.")
-    disks.allow(instance, by_operator=account is None)
-    if len(instance.disks) + len(instance.volumes) >= disks.MOST:
+    disks.ensure_changeable(instance, by_operator=account is None)
+    if len(instance.disks) + len(instance.volumes) >= disks.MAX_DISKS_PER_INSTANCE:
         raise Invalid("The instance has no room for another disk.", instance_id="It has as many disks as it may.")
     if volume.on.hypervisor_id != instance.hypervisor_id:
-        move(volume, instance, actor)
+        recreate_at_instance(volume, instance, actor)
     volume.instance, volume.status, volume.error = instance, "attached", None
     enqueue(volume, "attach", actor, instance_id=instance.id)
     return volume
 
 
-def owned(instance_id, account):
+def get_instance_or_422(instance_id, account):
     try:
         return instances.get(instance_id, account)
     except NotFound as error:
         raise Invalid("No such instance.", instance_id="No such instance.") from error
 
 
-def move(volume, instance, actor):
+def recreate_at_instance(volume, instance, actor):
     """What was never used has nothing to carry: it is made anew where the instance is."""
     if volume.pending:
         raise Conflict("Another task is working on the volume. Wait until it has ended.", reason="task_running")
@@ -104,14 +104,14 @@ def move(volume, instance, actor):
         hypervisor_id=volume.on.hypervisor_id,
         arguments=place,
     )
-    volume.on = disks.room_on(instance, volume.size)
+    volume.on = disks.choose_storage(instance, volume.size)
 
 
 def detach(volume, *, actor, by_operator=False):
     """Takes it from its instance; what is on it stays. A running guest has to let it go."""
     if volume.instance is None:
         raise Invalid("The volume is not attached.", reason="volume_not_attached")
-    disks.allow(volume.instance, by_operator=by_operator)
+    disks.ensure_changeable(volume.instance, by_operator=by_operator)
     enqueue(volume, "detach", actor, instance_id=volume.instance_id)
     volume.instance, volume.status, volume.error = None, "available", None
     session.flush()
@@ -122,23 +122,23 @@ def resize(volume, *, volume_plan_id, actor):
     """Moves it to another plan of its class. Returns whether the new one is cheaper."""
     if volume.status not in ("available", "attached"):
         raise Invalid(f"The volume cannot be resized: it is {volume.status}.", reason="volume_not_available")
-    plan = chosen(volume_plan_id)
+    plan = get_offered_plan(volume_plan_id)
     if plan.volume_plan_group_id != volume.plan.volume_plan_group_id:
         raise Invalid("The plan is of another class.", volume_plan_id="A volume stays in its class.")
     if plan.size < volume.reserved_size:
-        raise Invalid(disks.SHRINK, volume_plan_id=disks.SHRINK)
+        raise Invalid(disks.SHRINK_MESSAGE, volume_plan_id=disks.SHRINK_MESSAGE)
     if volume.instance:
-        disks.allow(volume.instance)
+        disks.ensure_changeable(volume.instance)
     if plan.size > volume.reserved_size:
         held = select(Hypervisor).where(Hypervisor.id == volume.on.hypervisor_id).with_for_update(of=Hypervisor)
         host = session.scalar(held.execution_options(populate_existing=True))
-        if Room([host]).disk[volume.on] < plan.size - volume.reserved_size:
+        if Capacity([host]).disk[volume.on] < plan.size - volume.reserved_size:
             sentence = "The volume's hypervisor has not enough storage left."
             raise Invalid(sentence, reason="storage_not_sufficient", volume_plan_id=sentence)
     cheaper, before = plan.price < volume.plan.price, {"plan_id": volume.plan_id}
     volume.plan, volume.growing_to = plan, plan.size if plan.size > volume.size else None
     session.flush()
-    usage.change(volume, plan=plan.name, price=plan.price)
+    usage.change_price(volume, plan=plan.name, price=plan.price)
     enqueue(volume, "resize", actor, instance_id=volume.instance_id, before=before, size=plan.size)
     return cheaper
 
@@ -147,24 +147,24 @@ def delete(volume, *, actor, by_operator=False):
     """Deletes it with its snapshots. It is detached first. From now on nobody but operators finds it, and deleting it
     is tried until it succeeds."""
     if volume.instance:
-        disks.allow(volume.instance, by_operator=by_operator)
+        disks.ensure_changeable(volume.instance, by_operator=by_operator)
     if any(each.status in ("creating", "restoring") for each in volume.snapshots):
         raise Conflict("A snapshot of the volume is being worked on. Wait until that has ended.", reason="task_running")
-    usage.end(volume)
-    task = enqueue(volume, "delete", actor, instance_ids=holders(volume))
+    usage.stop_metering(volume)
+    task = enqueue(volume, "delete", actor, instance_ids=list_holder_ids(volume))
     volume.instance, volume.status, volume.error = None, "deleting", None
     session.flush()
     return task
 
 
-def holders(volume):
+def list_holder_ids(volume):
     """Ids of the instances that may have its disk: the one it is attached to, and those of open tasks."""
-    unfinished = select(Task).where(Task.resource_id == volume.id, Task.status.in_(OPEN))
+    unfinished = select(Task).where(Task.resource_id == volume.id, Task.status.in_(OPEN_STATUSES))
     named = [task.arguments.get("instance_id") for task in session.scalars(unfinished)]
     return sorted({volume.instance_id, *named} - {None})
 
 
-def delete_again(volume):
+def retry_delete(volume):
     """Another attempt to delete a volume whose last one failed."""
     earlier = session.get(Task, volume.task_id or "")
     instance_ids = earlier.arguments.get("instance_ids", []) if earlier and earlier.kind == "volume_delete" else []
@@ -172,9 +172,11 @@ def delete_again(volume):
     return enqueue(volume, "delete", earlier.actor if earlier else "system", instance_ids=instance_ids)
 
 
-def undeleted():
+def select_undeleted():
     """Volumes that are to be deleted, without an open task that does it."""
-    deleting = exists().where(Task.resource_id == Volume.id, Task.kind == "volume_delete", Task.status.in_(OPEN))
+    deleting = exists().where(
+        Task.resource_id == Volume.id, Task.kind == "volume_delete", Task.status.in_(OPEN_STATUSES)
+    )
     return select(Volume).where(Volume.status == "deleting", ~deleting)
 
 

@@ -7,7 +7,7 @@ from panel.core.db import session
 from panel.core.errors import NotFound
 from panel.models import Task, Volume, VolumeSnapshot
 
-SHOWN = (
+LOAD_OPTIONS = (
     joinedload(Volume.group),
     joinedload(Volume.plan),
     joinedload(Volume.instance),
@@ -19,11 +19,11 @@ SHOWN = (
 
 def listing(account=None, *, search=None, project_id=None, deleting=False):
     """Newest first. With an account, only its own; with `deleting`, also those that are being deleted."""
-    query = select(Volume).options(*SHOWN).order_by(Volume.id.desc())
+    query = select(Volume).options(*LOAD_OPTIONS).order_by(Volume.id.desc())
     if not deleting:
         query = query.where(Volume.status != "deleting")
     if account:
-        query = query.where(account.owns(Volume))
+        query = query.where(account.visible_rows(Volume))
     if project_id:
         query = query.where(Volume.project_id == project_id)
     return query.where(Volume.name.icontains(search, autoescape=True)) if search else query
@@ -36,12 +36,12 @@ def get(volume_id, account=None, field=None):
     return volume
 
 
-def by_id(volume_id):
+def find_by_id(volume_id):
     """The volume or None, read anew, also one that is being deleted: for workers."""
     return session.scalar(select(Volume).where(Volume.id == volume_id).execution_options(populate_existing=True))
 
 
-def snapshot_by_id(snapshot_id):
+def find_snapshot_by_id(snapshot_id):
     return session.scalar(
         select(VolumeSnapshot).where(VolumeSnapshot.id == snapshot_id).execution_options(populate_existing=True)
     )

@@ -10,13 +10,13 @@ import certifi
 from urllib3.connection import HTTPSConnection
 from urllib3.util import connection as sockets
 
-CONNECT = 5.0
+CONNECT_TIMEOUT_SECONDS = 5.0
 """Seconds for a connection (specification, section 8)."""
 
 MAX_INTERIM_ANSWERS = 100
 
 
-def trust(pem=""):
+def create_ssl_context(pem=""):
     """Certificates are always verified: by the usual authorities, and those of a laboratory."""
     context = ssl.create_default_context(cafile=certifi.where())
     if pem:
@@ -42,18 +42,18 @@ class FinalResponse(HTTPResponse):
         return 100 <= self.status < 200 and self.status != 101
 
 
-class Pinned(HTTPSConnection):
+class PinnedConnection(HTTPSConnection):
     """Connects to one of the given addresses; nobody asks for the name's addresses again. The name is what the
     certificate has to be for."""
 
     response_class = FinalResponse
 
-    def __init__(self, target, found, context):
-        super().__init__(target.host, target.port, timeout=CONNECT, ssl_context=context)
-        self.found, self.switch = found, None
+    def __init__(self, target, addresses, context):
+        super().__init__(target.host, target.port, timeout=CONNECT_TIMEOUT_SECONDS, ssl_context=context)
+        self.found, self.switch = addresses, None
 
     def _new_conn(self):
-        until = time.monotonic() + CONNECT
+        until = time.monotonic() + CONNECT_TIMEOUT_SECONDS
         failure = None
         for ip in self.found:
             left = max(0.1, until - time.monotonic())

@@ -1,34 +1,38 @@
 """Made-up events, by which customers try their receivers. They are in no history: a test delivery has no other."""
 
 from panel.models import Event
-from panel.schemas.webhooks import INSTANCE, KINDS
+from panel.schemas.webhooks import EVENT_KINDS, INSTANCE_RESOURCE
 
-NOWHERE = "00000000-0000-4000-8000-000000000000"
+SAMPLE_ID = "00000000-0000-4000-8000-000000000000"
 """The id of everything that a made-up event tells of."""
 
-MACHINE = {
-    "id": NOWHERE,
+SAMPLE_INSTANCE = {
+    "id": SAMPLE_ID,
     "name": "test",
     "hostname": "test.example.com",
     "display_name": "Test",
     "status": "running",
-    "location": {"id": NOWHERE, "name": "test"},
+    "location": {"id": SAMPLE_ID, "name": "test"},
 }
-CLUSTER = {"id": NOWHERE, "name": "test", "slug": "test"}
+SAMPLE_CLUSTER = {"id": SAMPLE_ID, "name": "test", "slug": "test"}
 
 
-def event(delivery):
+def make_sample_event(delivery):
     """The event that a test delivery tells of. It has the delivery's id and time and must not be stored."""
-    resource = KINDS[delivery.event_kind].resource
-    told = {} if resource == INSTANCE else {"severity": "info", "message": "This is a test. Nothing has happened."}
+    resource = EVENT_KINDS[delivery.event_kind].resource
+    told = (
+        {}
+        if resource == INSTANCE_RESOURCE
+        else {"severity": "info", "message": "This is a test. Nothing has happened."}
+    )
     return Event(
         id=delivery.id,
         account_id=delivery.account_id,
         kind=delivery.event_kind,
         resource_type=resource,
-        resource_id=NOWHERE,
+        resource_id=SAMPLE_ID,
         data={"test": True},
-        snapshot=MACHINE if resource == INSTANCE else CLUSTER,
+        snapshot=SAMPLE_INSTANCE if resource == INSTANCE_RESOURCE else SAMPLE_CLUSTER,
         created_at=delivery.created_at,
         **told,
     )

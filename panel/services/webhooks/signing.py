@@ -6,12 +6,12 @@ from datetime import UTC
 
 import orjson
 
-from panel.schemas.webhooks import CLUSTER
+from panel.schemas.webhooks import CLUSTER_RESOURCE
 
-AGENT = "Hypervisor-Webhook/1.0"
+USER_AGENT = "Hypervisor-Webhook/1.0"
 
 
-def body(event):
+def make_body(event):
     """The bytes that are signed and sent."""
     told = {
         "id": event.id,
@@ -19,22 +19,24 @@ def body(event):
         "created_at": event.created_at.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z"),
         "data": event.data,
     }
-    if event.resource_type == CLUSTER:
+    if event.resource_type == CLUSTER_RESOURCE:
         told |= {"severity": event.severity, "message": event.message}
-    return orjson.dumps({"event": told, "cluster" if event.resource_type == CLUSTER else "instance": event.snapshot})
+    return orjson.dumps(
+        {"event": told, "cluster" if event.resource_type == CLUSTER_RESOURCE else "instance": event.snapshot}
+    )
 
 
-def headers(event, payload, *, attempt_id, subscription_id, secret):
+def make_headers(event, payload, *, attempt_id, subscription_id, secret):
     return {
         "Content-Type": "application/json",
-        "User-Agent": AGENT,
+        "User-Agent": USER_AGENT,
         "X-Hypervisor-Delivery": attempt_id,
         "X-Hypervisor-Event": event.kind,
         "X-Hypervisor-Event-Id": event.id,
         "X-Hypervisor-Subscription": subscription_id,
-        "X-Signature-256": signature(payload, secret),
+        "X-Signature-256": sign_payload(payload, secret),
     }
 
 
-def signature(payload, secret):
+def sign_payload(payload, secret):
     return "sha256=" + hmac.new(secret.encode(), payload, hashlib.sha256).hexdigest()

@@ -10,14 +10,16 @@ from panel.core import clock
 from panel.core.db import session
 from panel.core.errors import Conflict, Invalid, NotFound
 from panel.models import Account, WebhookDelivery, WebhookSubscription
-from panel.models.webhooks import OPEN
-from panel.services.crud import change
+from panel.models.webhooks import OPEN_DELIVERY_STATUSES
+from panel.services.crud import update_fields
 from panel.services.webhooks import delivery_queue, url_policy
 
-MOST = 20
+MAX_SUBSCRIPTIONS = 20
 """Subscriptions that an account may have (specification 8)."""
-FULL = f"An account has at most {MOST} webhook subscriptions. Delete one that you do not need."
-FOREIGN = "There is no such cluster in this account: {}."
+SUBSCRIPTION_LIMIT_MESSAGE = (
+    f"An account has at most {MAX_SUBSCRIPTIONS} webhook subscriptions. Delete one that you do not need."
+)
+FOREIGN_CLUSTER_MESSAGE = "There is no such cluster in this account: {}."
 
 
 class Attempt(NamedTuple):
@@ -34,11 +36,11 @@ class Attempt(NamedTuple):
 
 
 def listing(access):
-    found = select(WebhookSubscription).where(access.owns(WebhookSubscription))
+    found = select(WebhookSubscription).where(access.visible_rows(WebhookSubscription))
     return found.order_by(WebhookSubscription.id.desc())
 
 
-def everybodys(user_id=None, search=None):
+def list_all(user_id=None, search=None):
     """Select the subscriptions of all accounts, newest first."""
     found = select(WebhookSubscription).order_by(WebhookSubscription.id.desc())
     if user_id:
@@ -51,7 +53,7 @@ def everybodys(user_id=None, search=None):
 
 def get(subscription_id, access=None):
     """Return the subscription; with `access`, one of its own."""
-    query = (listing(access) if access else everybodys()).where(WebhookSubscription.id == subscription_id)
+    query = (listing(access) if access else list_all()).where(WebhookSubscription.id == subscription_id)
     subscription = session.scalar(query.execution_options(populate_existing=True))  # senders count beside us
     if subscription is None:
         raise NotFound("No such webhook subscription.")
@@ -60,11 +62,11 @@ def get(subscription_id, access=None):
 
 def create(access, *, url, cluster_filter=None, **facts):
     """Raises Invalid when the account has as many as it may, or when the address or the clusters are refused."""
-    url_policy.check(url)
-    refuse_foreign(access, cluster_filter)
+    url_policy.ensure_allowed(url)
+    ensure_own_clusters(access, cluster_filter)
     session.scalar(select(Account.id).where(Account.id == access.id).with_for_update())  # two at once are counted
-    if session.scalar(select(func.count()).where(WebhookSubscription.account_id == access.id)) >= MOST:
-        raise Invalid(FULL)
+    if session.scalar(select(func.count()).where(WebhookSubscription.account_id == access.id)) >= MAX_SUBSCRIPTIONS:
+        raise Invalid(SUBSCRIPTION_LIMIT_MESSAGE)
     row = WebhookSubscription(account_id=access.id, url=url, cluster_filter=cluster_filter, **facts)
     session.add(row)
     session.flush()
@@ -74,13 +76,13 @@ def create(access, *, url, cluster_filter=None, **facts):
 def update(subscription, access, **changes):
     """What is not named stays, the secret too. To be switched on forgets past failures, whether it was on or off."""
     if "url" in changes:
-        url_policy.check(changes["url"])
-    refuse_foreign(access, changes.get("cluster_filter"))
+        url_policy.ensure_allowed(changes["url"])
+    ensure_own_clusters(access, changes.get("cluster_filter"))
     if changes.get("enabled"):
         changes |= {"consecutive_failures": 0}
     if "enabled" in changes:
         changes |= {"disabled_at": None}
-    return change(subscription, changes)
+    return update_fields(subscription, changes)
 
 
 def delete(subscription):
@@ -89,20 +91,20 @@ def delete(subscription):
     session.flush()
 
 
-def refuse_foreign(access, cluster_ids):
+def ensure_own_clusters(access, cluster_ids):
     """Only clusters of one's own can be named, and others are told apart from none in no way."""
-    foreign = set(cluster_ids or ()) - clusters(access)
+    foreign = set(cluster_ids or ()) - get_cluster_ids(access)
     if foreign:
-        sentence = FOREIGN.format(", ".join(sorted(foreign)[:3]))
+        sentence = FOREIGN_CLUSTER_MESSAGE.format(", ".join(sorted(foreign)[:3]))
         raise Invalid(sentence, cluster_filter=sentence)
 
 
-def clusters(access):
+def get_cluster_ids(access):
     """Ids of the account's Kubernetes clusters. The platform has none so far."""
     return set()
 
 
-def deliveries(subscription, status=None, attempt=None):
+def select_deliveries(subscription, status=None, attempt=None):
     """Newest first, without the bodies of answers, which may be long. `attempt` is the id of one of the attempts."""
     found = select(WebhookDelivery).where(WebhookDelivery.subscription_id == subscription.id)
     found = found.where(WebhookDelivery.status == status) if status else found
@@ -110,7 +112,7 @@ def deliveries(subscription, status=None, attempt=None):
     return found.order_by(WebhookDelivery.id.desc()).options(defer(WebhookDelivery.tries))
 
 
-def delivery(subscription, delivery_id):
+def get_delivery(subscription, delivery_id):
     """With its attempts and its event."""
     query = select(WebhookDelivery).where(
         WebhookDelivery.subscription_id == subscription.id, WebhookDelivery.id == delivery_id
@@ -122,7 +124,7 @@ def delivery(subscription, delivery_id):
     return found
 
 
-def attempts(delivery):
+def list_attempts(delivery):
     """Return the attempts of a delivery that are recorded, newest first."""
     return [
         Attempt(each["id"], datetime.fromisoformat(each["at"]), each["code"], each["duration_ms"], each["error"])
@@ -130,20 +132,20 @@ def attempts(delivery):
     ]
 
 
-def held(subscription, delivery):
+def redelivery_error(subscription, delivery):
     """Why a delivery cannot be sent again, in a sentence; None if it can."""
-    if delivery.status in OPEN:
+    if delivery.status in OPEN_DELIVERY_STATUSES:
         return "It is still under way."
     return None if subscription.enabled or delivery.test else "The subscription is off. Enable it first."
 
 
 def redeliver(subscription, delivery):
     """Sends a delivery that is over once more, with all its attempts. The receiver knows it by the event's id."""
-    why = held(subscription, delivery)
+    why = redelivery_error(subscription, delivery)
     if why:
         raise Conflict(why)
-    change(delivery, {"status": "pending", "attempts": 0, "due_at": clock.now()})
-    delivery_queue.ring()
+    update_fields(delivery, {"status": "pending", "attempts": 0, "due_at": clock.now()})
+    delivery_queue.notify_dispatcher()
     return delivery
 
 
@@ -154,5 +156,5 @@ def send_test(subscription, kind):
     )
     session.add(made)
     session.flush()
-    delivery_queue.ring()
+    delivery_queue.notify_dispatcher()
     return made

@@ -1,7 +1,7 @@
 """Where webhooks may go: to HTTPS on public addresses. Looked at when an address is saved, and before each connection,
 which then goes to the very address that was looked at.
 
-`check` is for who saves, `addresses` for who connects. What they refuse they say in a sentence.
+`ensure_allowed` is for who saves, `resolve_target` for who connects. What they refuse they say in a sentence.
 """
 
 import ipaddress
@@ -15,28 +15,28 @@ import dns.resolver
 
 from panel.core.errors import Invalid
 
-PATIENCE = 4.0
+DNS_TIMEOUT_SECONDS = 4.0
 """Seconds that asking for a name's addresses may take."""
 
-LABEL = re.compile(r"[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?")
-LAST = re.compile(r"[a-z]([a-z0-9-]{0,61}[a-z0-9])?")
+LABEL_PATTERN = re.compile(r"[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?")
+LAST_LABEL_PATTERN = re.compile(r"[a-z]([a-z0-9-]{0,61}[a-z0-9])?")
 """The last label begins with a letter. What does not may be a number that some take for an address: `0x7f.1`."""
 
-OUTSIDE = re.compile(r"[^\x21-\x7e]|\\")
+FORBIDDEN_CHARACTERS = re.compile(r"[^\x21-\x7e]|\\")
 PRIVATE_PORTS = {22, 23, 25, 53, 110, 111, 143, 465, 587, 993, 995, 2049, 3306, 5432, 6379, 11211, 16509, 16514}
 """Of services that do not speak HTTPS and are not for strangers: those that the panel itself uses, mail, logins."""
-SCREENS = range(5900, 6000)
+VNC_PORTS = range(5900, 6000)
 
-GLOBAL = ipaddress.ip_network("2000::/3")
-TRANSLATED = ipaddress.ip_network("64:ff9b::/96")
-RELAYS = ipaddress.ip_network("192.88.99.0/24")
+GLOBAL_NETWORK = ipaddress.ip_network("2000::/3")
+NAT64_NETWORK = ipaddress.ip_network("64:ff9b::/96")
+RELAY_NETWORK = ipaddress.ip_network("192.88.99.0/24")
 RESERVED_NETWORKS = tuple(map(ipaddress.ip_network, ("192.0.0.0/24", "2001::/23", "3fff::/20")))
 """Special networks that `ipaddress` takes for global, wholly or in some Python versions; 3fff::/20 is of RFC 9637."""
 
-NOT_PUBLIC = "It leads to {}, which is not a public address. Only the public internet can be reached."
+NOT_PUBLIC_MESSAGE = "It leads to {}, which is not a public address. Only the public internet can be reached."
 
 
-class Refused(Exception):
+class UrlRefused(Exception):
     """Webhooks do not go there, or nobody knows where it is. The message is a sentence."""
 
 
@@ -48,41 +48,41 @@ class Target(NamedTuple):
     """With the query."""
 
 
-allowed = ()
+allowed_networks = ()
 """Networks that are taken for public: a laboratory's (PANEL_WEBHOOK_ALLOWED_NETWORKS)."""
 
-authorities = ""
+extra_ca_certificates = ""
 """Certificates that are trusted besides the usual ones (PANEL_WEBHOOK_CA)."""
 
 
 def configure(config):
-    global allowed, authorities
-    allowed, authorities = config.webhook_networks, config.webhook_ca
+    global allowed_networks, extra_ca_certificates
+    allowed_networks, extra_ca_certificates = config.webhook_networks, config.webhook_ca
 
 
-def check(url):
+def ensure_allowed(url):
     """Raises Invalid, for the field `url`, when webhooks may not go there as of now."""
     try:
-        addresses(url)
-    except Refused as refused:
+        resolve_target(url)
+    except UrlRefused as refused:
         raise Invalid(str(refused), url=str(refused)) from None
 
 
-def addresses(url):
+def resolve_target(url):
     """The target, and its addresses: all are public. IPv4 ones come first, because they work from everywhere."""
-    target = parse(url)
+    target = parse_url(url)
     found = sorted(resolve(target.host), key=lambda ip: ip.version)
     for ip in found:
-        if not permitted(ip):
-            raise Refused(NOT_PUBLIC.format(ip))
-    if (target.port in PRIVATE_PORTS or target.port in SCREENS) and not all(map(inside, found)):
-        raise Refused(f"Port {target.port} is not one of a web server. Use 443 or another one.")
+        if not is_permitted(ip):
+            raise UrlRefused(NOT_PUBLIC_MESSAGE.format(ip))
+    if (target.port in PRIVATE_PORTS or target.port in VNC_PORTS) and not all(map(is_in_allowed_networks, found)):
+        raise UrlRefused(f"Port {target.port} is not one of a web server. Use 443 or another one.")
     return target, found
 
 
-def parse(url):
-    if OUTSIDE.search(url):
-        raise Refused(
+def parse_url(url):
+    if FORBIDDEN_CHARACTERS.search(url):
+        raise UrlRefused(
             "The address must be ASCII without spaces and backslashes. Write an international name as xn--…, and"
             " escape what else is not ASCII."
         )
@@ -90,28 +90,28 @@ def parse(url):
         parts = urlsplit(url)
         port = parts.port if parts.port is not None else 443
     except ValueError:
-        raise Refused("The address is not a valid URL. Write it like https://example.com/path.") from None
+        raise UrlRefused("The address is not a valid URL. Write it like https://example.com/path.") from None
     if parts.scheme != "https":
-        raise Refused("The address must begin with https://.")
+        raise UrlRefused("The address must begin with https://.")
     if "@" in parts.netloc:
-        raise Refused("The address must not have a user name or password in it.")
+        raise UrlRefused("The address must not have a user name or password in it.")
     if not port:
-        raise Refused("Port 0 is not a port.")
+        raise UrlRefused("Port 0 is not a port.")
     path = parts.path or "/"
-    return Target(host(parts), port, f"{path}?{parts.query}" if parts.query else path)
+    return Target(parse_host(parts), port, f"{path}?{parts.query}" if parts.query else path)
 
 
-def host(parts):
+def parse_host(parts):
     """The host when it has the one spelling that nobody reads in another way."""
     name = (parts.hostname or "").removesuffix(".")
     if "[" in parts.netloc or name.replace(".", "").isdecimal():
         with suppress(ValueError):
             if "%" not in name:
                 return str(ipaddress.ip_address(name))
-        raise Refused("The address's host is a number, but not an IP address as it is usually written.")
+        raise UrlRefused("The address's host is a number, but not an IP address as it is usually written.")
     *labels, last = name.split(".")
-    if len(name) > 253 or not LAST.fullmatch(last) or not all(map(LABEL.fullmatch, labels)):
-        raise Refused("The address's host is neither a name nor an IP address as they are usually written.")
+    if len(name) > 253 or not LAST_LABEL_PATTERN.fullmatch(last) or not all(map(LABEL_PATTERN.fullmatch, labels)):
+        raise UrlRefused("The address's host is neither a name nor an IP address as they are usually written.")
     return name
 
 
@@ -122,29 +122,31 @@ def resolve(name):
     if name == "localhost" or name.endswith(".localhost"):
         return [ipaddress.ip_address("127.0.0.1")]
     try:
-        answers = dns.resolver.get_default_resolver().resolve_name(f"{name}.", lifetime=PATIENCE, search=False)
+        answers = dns.resolver.get_default_resolver().resolve_name(
+            f"{name}.", lifetime=DNS_TIMEOUT_SECONDS, search=False
+        )
         found = [ipaddress.ip_address(text) for text in answers.addresses()]
     except dns.exception.DNSException:
         found = []
     if not found:
-        raise Refused(f"Nobody knows an address of {name}. Look at its DNS records.")
+        raise UrlRefused(f"Nobody knows an address of {name}. Look at its DNS records.")
     return found
 
 
-def permitted(ip):
-    return inside(ip) or public(ip)
+def is_permitted(ip):
+    return is_in_allowed_networks(ip) or is_public(ip)
 
 
-def inside(ip):
-    return any(ip in network for network in allowed)
+def is_in_allowed_networks(ip):
+    return any(ip in network for network in allowed_networks)
 
 
-def public(ip):
+def is_public(ip):
     """Whether an address is one of the public internet. IPv6 forms that carry an IPv4 address are what they carry."""
     if any(ip in network for network in RESERVED_NETWORKS):
         return False
     if ip.version == 4:
-        return ip.is_global and not ip.is_multicast and ip not in RELAYS
-    if carried := ip.ipv4_mapped or (ip in TRANSLATED and ipaddress.IPv4Address(int(ip) & 0xFFFFFFFF)):
-        return public(carried)
-    return ip in GLOBAL and ip.is_global and not ip.sixtofour and not ip.teredo
+        return ip.is_global and not ip.is_multicast and ip not in RELAY_NETWORK
+    if carried := ip.ipv4_mapped or (ip in NAT64_NETWORK and ipaddress.IPv4Address(int(ip) & 0xFFFFFFFF)):
+        return is_public(carried)
+    return ip in GLOBAL_NETWORK and ip.is_global and not ip.sixtofour and not ip.teredo

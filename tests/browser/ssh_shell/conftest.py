@@ -7,24 +7,24 @@ import time
 import pytest
 from playwright.sync_api import expect
 
-from tests.browser.ssh_site import Stage
+from tests.browser.ssh_site import SshSite
 
 
 @pytest.fixture(scope="module")
-def theatre(tmp_path_factory):
-    made = Stage(tmp_path_factory.mktemp("stage"))
+def ssh_site(tmp_path_factory):
+    made = SshSite(tmp_path_factory.mktemp("stage"))
     yield made
     made.close()
 
 
 @pytest.fixture
-def stage(theatre):
-    theatre.begin()
-    yield theatre
-    theatre.end()
+def ssh_stage(ssh_site):
+    ssh_site.begin()
+    yield ssh_site
+    ssh_site.end()
 
 
-class Shell:
+class ShellPage:
     """The page, and what a person does there."""
 
     def __init__(self, page, stage):
@@ -62,10 +62,10 @@ class Shell:
 
 
 @pytest.fixture
-def shell(page, stage):
+def shell(page, ssh_stage):
     page.context.grant_permissions(["clipboard-read", "clipboard-write"])
-    return Shell(page, stage)
+    return ShellPage(page, ssh_stage)
 
 
-def clipboard(shell):
+def read_clipboard(shell):
     return shell.page.evaluate("navigator.clipboard.readText()")

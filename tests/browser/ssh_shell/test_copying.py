@@ -5,18 +5,18 @@ import re
 import pytest
 from playwright.sync_api import expect
 
-from tests.browser.ssh_shell.conftest import clipboard
-from tests.processes.conftest import wait_for
+from tests.browser.ssh_shell.conftest import read_clipboard
+from tests.processes.conftest import wait_until
 
 pytestmark = pytest.mark.browser
 
 
-def copied(shell, text):
+def copy_text(shell, text):
     """Puts a text into the clipboard, as another program would."""
     shell.page.evaluate("text => navigator.clipboard.writeText(text)", text)
 
 
-def test_copying(shell):
+def test_shell_copies_selection(shell):
     shell.open()
     shell.run("echo somewhere_to_click")
     shell.shows("^somewhere_to_click$")
@@ -24,25 +24,25 @@ def test_copying(shell):
     spot = (word["x"] + 20, word["y"] + word["height"] / 2)
     shell.page.mouse.dblclick(*spot)
     shell.page.keyboard.press("Control+Shift+C")
-    wait_for(lambda: clipboard(shell) == "somewhere_to_click", "the copy")
+    wait_until(lambda: read_clipboard(shell) == "somewhere_to_click", "the copy")
 
-    copied(shell, "nothing yet")
+    copy_text(shell, "nothing yet")
     shell.page.mouse.click(*spot, button="right")  # the browser's own menu copies what is in the field below it
     expect(shell.page.locator("#terminal textarea")).to_have_value("somewhere_to_click")
     shell.page.mouse.click(spot[0] + 300, spot[1])
     shell.page.mouse.dblclick(*spot)
-    assert clipboard(shell) == "nothing yet"
+    assert read_clipboard(shell) == "nothing yet"
 
     shell.button("Options").click()
     shell.page.get_by_label("Copy as soon as something is selected").check()
     shell.page.keyboard.press("Escape")
     shell.page.mouse.dblclick(*spot)
-    wait_for(lambda: clipboard(shell) == "somewhere_to_click", "the copy")
+    wait_until(lambda: read_clipboard(shell) == "somewhere_to_click", "the copy")
 
 
-def test_pasting_asks_where_each_line_would_run(shell, shot):
+def test_pasting_asks_where_each_line_would_run(shell, screenshot):
     shell.open()
-    copied(shell, "echo one\necho two\n")
+    copy_text(shell, "echo one\necho two\n")
     shell.page.keyboard.press("Control+Shift+V")  # bash says that it can tell pasted text from typed
     shell.shows("echo one\n.*echo two")
     expect(shell.page.locator("#paste")).to_be_hidden()
@@ -53,7 +53,7 @@ def test_pasting_asks_where_each_line_would_run(shell, shot):
     shell.page.keyboard.press("Control+Shift+V")
     question = shell.page.get_by_role("dialog", name="Paste into the terminal?")
     expect(question).to_contain_text("This is 2 lines.")
-    shot("question")
+    screenshot("question")
     shell.page.keyboard.press("Escape")
     expect(shell.page.locator("#terminal textarea")).to_be_focused()
     assert "echo" not in shell.text()
@@ -68,7 +68,7 @@ def test_pasted_text_cannot_leave_its_bracket(shell):
     shell.open()
     shell.run(r"printf '\e[?2004h'; echo bracketed | tr a-z A-Z; cat -v")
     shell.shows("^BRACKETED$")
-    copied(shell, "harmless\x1b[201~\nnot run\n")
+    copy_text(shell, "harmless\x1b[201~\nnot run\n")
     shell.page.keyboard.press("Control+Shift+V")
     shell.page.keyboard.press("Enter")
     shell.shows(r"\^\[\[200~harmless\[201~\nnot run\n\^\[\[201~")
@@ -79,13 +79,13 @@ def test_a_large_text_is_pasted_whole(shell):
     shell.open()
     shell.run("stty -echo; echo ready | tr a-z A-Z; cat > /dev/null & cat | { head -c 400000 | tr -d '\\n' | wc -c; }")
     shell.shows("^READY$")  # by then bash has taken back that it tells pasted text from typed
-    copied(shell, ("x" * 999 + "\n") * 400)
+    copy_text(shell, ("x" * 999 + "\n") * 400)
     shell.page.keyboard.press("Control+Shift+V")
     shell.page.get_by_role("dialog").get_by_role("button", name="Paste").click()
     shell.shows("^399600$")
 
 
-def test_searching(shell, shot):
+def test_shell_search_finds_output(shell, screenshot):
     shell.open()
     shell.run("seq 1 300")
     shell.shows("^300$")
@@ -99,14 +99,14 @@ def test_searching(shell, shot):
     expect(shell.page.locator("#find output")).to_have_text("13 of 13")
     box.press("Enter")
     expect(shell.page.locator("#find output")).to_have_text("12 of 13")
-    shot("found")
+    screenshot("found")
     box.fill("nowhere")
     expect(shell.page.locator("#find output")).to_have_text("Not found")
     box.press("Escape")
     expect(shell.page.locator("#terminal textarea")).to_be_focused()
 
 
-def test_links(shell):
+def test_shell_links_open_in_new_tab(shell):
     shell.open()
     shell.page.context.route("https://docs.example.com/**", lambda route: route.fulfill(body="the page"))
     shell.run("clear; echo https://docs.example.com/guide.")

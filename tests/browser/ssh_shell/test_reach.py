@@ -5,8 +5,8 @@ import re
 import pytest
 from playwright.sync_api import expect
 
-from tests.browser.ssh_shell.conftest import clipboard
-from tests.processes.conftest import wait_for
+from tests.browser.ssh_shell.conftest import read_clipboard
+from tests.processes.conftest import wait_until
 
 pytestmark = pytest.mark.browser
 
@@ -28,7 +28,7 @@ def test_the_keyboard_leaves_and_a_screen_reader_reads(shell):
     expect(shell.page.get_by_role("listitem").filter(has_text=re.compile("^to be read"))).to_be_attached()
 
 
-def test_a_phone_has_the_keys_it_lacks(shell, shot):
+def test_a_phone_has_the_keys_it_lacks(shell, screenshot):
     shell.page.set_viewport_size(PHONE)
     shell.open()
     assert shell.page.evaluate("document.documentElement.scrollWidth") <= PHONE["width"]
@@ -49,7 +49,7 @@ def test_a_phone_has_the_keys_it_lacks(shell, shot):
     expect(shell.page.locator("#terminal textarea")).to_be_focused()
     shell.run("completed")
     shell.shows("^completed$")
-    shot("keys")
+    screenshot("keys")
 
 
 def test_a_finger_copies_what_is_shown(shell):
@@ -58,7 +58,7 @@ def test_a_finger_copies_what_is_shown(shell):
     shell.run("echo shown on the screen")
     shell.shows("^shown on the screen$")
     shell.button("Copy").click()
-    wait_for(lambda: "shown on the screen" in clipboard(shell).splitlines(), "the copy")
+    wait_until(lambda: "shown on the screen" in read_clipboard(shell).splitlines(), "the copy")
 
 
 def test_full_screen(shell):

@@ -5,12 +5,12 @@ import re
 import pytest
 from playwright.sync_api import expect
 
-from tests.processes.conftest import wait_for
+from tests.processes.conftest import wait_until
 
 pytestmark = pytest.mark.browser
 
 
-def test_it_types_and_shows(shell, shot):
+def test_it_types_and_shows(shell, screenshot):
     """SSH-07: in a browser."""
     shell.open()
     shell.run("echo $((6 * 7))")
@@ -19,7 +19,7 @@ def test_it_types_and_shows(shell, shot):
     expect(shell.page).to_have_title("web-1 · Shell")
     shell.run(r"printf '\e]0;root@web-1: /srv\a'")
     expect(shell.page).to_have_title("web-1 · root@web-1: /srv")
-    shot("open")
+    screenshot("open")
 
 
 def test_colours(shell):
@@ -54,7 +54,7 @@ def test_the_guest_hears_of_every_size(shell):
     columns, rows = shell.stage.guest.doors[0].sizes[-1]
     shell.page.set_viewport_size({"width": 800, "height": 500})
     sizes = shell.stage.guest.doors[0].sizes
-    wait_for(lambda: sizes[-1][0] < columns and sizes[-1][1] < rows, "a smaller size")
+    wait_until(lambda: sizes[-1][0] < columns and sizes[-1][1] < rows, "a smaller size")
     shell.run("sleep 0.2; stty size")
     shell.shows(f"^{sizes[-1][1]} {sizes[-1][0]}$")
 
@@ -65,7 +65,7 @@ def test_letters_and_colours_are_remembered(shell):
     shell.page.keyboard.press("Control+=")
     shell.button("Larger letters").click()
     expect(shell.page.locator("#terminal textarea")).to_be_focused()
-    wait_for(lambda: shell.stage.guest.doors[0].sizes[-1][0] < columns, "fewer columns")
+    wait_until(lambda: shell.stage.guest.doors[0].sizes[-1][0] < columns, "fewer columns")
     shell.button("Options").click()
     shell.page.get_by_label("Colours").select_option("Light")
     expect(shell.page.locator("#terminal")).to_have_css("background-color", "rgb(255, 255, 255)")

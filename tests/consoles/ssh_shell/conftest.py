@@ -7,17 +7,17 @@ import time
 
 import pytest
 
-from consoles.ssh import Guest
-from consoles.ssh_shell import Shell
-from tests.consoles.conftest import Session
+from consoles.ssh import SshTarget
+from consoles.ssh_shell import SshConsole
+from tests.consoles.conftest import ConsoleSession
 from tests.support import console_client
 from tests.support import ssh_guest as guests
 from tests.support.console_client import TEXT
 
-NOISE = random.Random(5).randbytes(1 << 20)
+NOISE_BYTES = random.Random(5).randbytes(1 << 20)
 
 
-class Terminal(console_client.Viewer):
+class Terminal(console_client.ConsoleClient):
     """The page's side: output to `stream`, control messages to `messages`; says what it has drawn, if it `draws`."""
 
     def __init__(self, connection, protocol):
@@ -48,7 +48,7 @@ def guest():
     made = []
 
     def make(play, *host_keys, **options):
-        made.append(guests.Server(play, *host_keys, **options))
+        made.append(guests.SshGuest(play, *host_keys, **options))
         return made[-1]
 
     yield make
@@ -61,12 +61,14 @@ def shell(pump):
     opened = []
 
     def make(server, protocol="panel-shell", small=False, opens=True, more=None, **target):
-        mine, other = console_client.pair(small=small)
+        mine, other = console_client.socket_pair(small=small)
         seat = Terminal(mine, protocol)
         facts = {"host": server.host, "port": server.port, "user": "root", "private_key": server.user_key, **target}
         protocols = [protocol] if protocol else []
-        line = Shell(other, {"key": console_client.KEY, "protocols": protocols}, Guest(**facts), **more or {})
-        session = Session(line, seat)
+        line = SshConsole(
+            other, {"key": console_client.WEBSOCKET_KEY, "protocols": protocols}, SshTarget(**facts), **more or {}
+        )
+        session = ConsoleSession(line, seat)
         pump.add(line)
         assert seat.hear_answer() == 101
         opened.append(mine)

@@ -5,27 +5,27 @@ import threading
 import time
 from contextlib import suppress
 
-from consoles.ssh_shell import WINDOW
-from tests.consoles.ssh_shell.conftest import NOISE, echo, flood
+from consoles.ssh_shell import MAX_UNDRAWN_BYTES
+from tests.consoles.ssh_shell.conftest import NOISE_BYTES, echo, flood
 
 
 def test_output_arrives_as_it_was_printed(shell, guest):
     def play(channel, door):
         for _ in range(4):
-            channel.sendall(NOISE)
+            channel.sendall(NOISE_BYTES)
         return 0
 
     session = shell(guest(play))
     found = hashlib.sha256()
     for _ in range(4):
         found.update(session.viewer.read(1 << 20))
-    assert found.hexdigest() == hashlib.sha256(NOISE * 4).hexdigest()
+    assert found.hexdigest() == hashlib.sha256(NOISE_BYTES * 4).hexdigest()
     assert session.viewer.ended() == (1000, "The shell ended.")
 
 
 def test_a_slow_terminal_loses_nothing(shell, guest):
     def play(channel, door):
-        channel.sendall(NOISE)
+        channel.sendall(NOISE_BYTES)
         return 0
 
     session = shell(guest(play), small=True)
@@ -33,14 +33,14 @@ def test_a_slow_terminal_loses_nothing(shell, guest):
     while len(found) < 1 << 20:
         found += session.viewer.read(1 << 14)
         time.sleep(0.002)
-    assert found == NOISE
+    assert found == NOISE_BYTES
 
 
 def test_a_long_paste_is_echoed_whole(shell, guest):
     """Input and output fill up together: what was drawn is told behind the input, which waits for the output."""
     session = shell(guest(echo))
     paste = threading.Thread(
-        target=lambda: [session.viewer.send(NOISE[i : i + 65536]) for i in range(0, 1 << 20, 65536)]
+        target=lambda: [session.viewer.send(NOISE_BYTES[i : i + 65536]) for i in range(0, 1 << 20, 65536)]
     )
     session.viewer.draws = False  # two threads must not send at once
     paste.start()
@@ -50,7 +50,7 @@ def test_a_long_paste_is_echoed_whole(shell, guest):
         if len(found) % (1 << 17) == 0 and not paste.is_alive():
             session.viewer.tell(type="seen", bytes=1 << 20)
     paste.join(20)
-    assert found == NOISE
+    assert found == NOISE_BYTES
 
 
 def test_a_flood_stops_for_who_does_not_draw_and_costs_no_memory(shell, guest):
@@ -60,7 +60,7 @@ def test_a_flood_stops_for_who_does_not_draw_and_costs_no_memory(shell, guest):
         session.viewer.connection.settimeout(0.7)
         while True:
             session.viewer.stream += session.viewer.receive()[1]
-    assert WINDOW <= len(session.viewer.stream) <= WINDOW + 65536
+    assert MAX_UNDRAWN_BYTES <= len(session.viewer.stream) <= MAX_UNDRAWN_BYTES + 65536
 
 
 def test_ctrl_c_under_a_flood_is_quiet_soon(shell, guest):

@@ -6,12 +6,12 @@ import time
 from contextlib import suppress
 
 from consoles import close_codes
-from consoles.ssh import Guest
-from consoles.ssh_shell import WINDOW, Shell
-from tests.consoles.conftest import until
-from tests.consoles.ssh_shell.conftest import NOISE, Terminal, echo, flood
+from consoles.ssh import SshTarget
+from consoles.ssh_shell import MAX_UNDRAWN_BYTES, SshConsole
+from tests.consoles.conftest import wait_until
+from tests.consoles.ssh_shell.conftest import NOISE_BYTES, Terminal, echo, flood
 from tests.support import console_client
-from tests.support.console_client import TEXT, Closed
+from tests.support.console_client import TEXT, WebSocketClosed
 
 
 def test_no_ssh_server(shell, guest):
@@ -53,9 +53,9 @@ def test_the_browser_goes_and_nothing_is_left(shell, guest):
     for session in sessions:
         session.viewer.connection.close()
         session.wait_for("ended")
-    until(lambda: all(not transport.is_active() for transport in server.transports), "the guest's side to end")
+    wait_until(lambda: all(not transport.is_active() for transport in server.transports), "the guest's side to end")
     server.close()
-    until(lambda: threading.active_count() <= before + 1, "the threads to end")  # the server's own listens on
+    wait_until(lambda: threading.active_count() <= before + 1, "the threads to end")  # the server's own listens on
 
 
 def test_nothing_is_left_of_a_guest_that_takes_no_input(shell, guest):
@@ -63,12 +63,12 @@ def test_nothing_is_left_of_a_guest_that_takes_no_input(shell, guest):
     before = threading.active_count()
     session = shell(guest(lambda channel, door: time.sleep(30)))
     for _ in range(24):
-        session.viewer.send(NOISE[:131072])
-    until(lambda: session.line.for_far, "the guest to be full")
+        session.viewer.send(NOISE_BYTES[:131072])
+    wait_until(lambda: session.line.upstream_queue, "the guest to be full")
     session.viewer.connection.shutdown(socket.SHUT_RDWR)
-    session.line.pump.call(session.line.end, close_codes.CLOSED)
+    session.line.event_loop.call(session.line.end, close_codes.CLOSED)
     session.wait_for("ended")
-    until(lambda: not names("console-shell"), "the threads to end", 5)
+    wait_until(lambda: not names("console-shell"), "the threads to end", 5)
     assert threading.active_count() <= before + 4  # those of the test's server
 
 
@@ -80,17 +80,17 @@ def test_the_last_words_of_a_guest_are_drawn(shell, guest):
     """It ends while the browser is still far behind with drawing."""
 
     def play(channel, door):
-        channel.sendall(NOISE[: 2 * WINDOW])
+        channel.sendall(NOISE_BYTES[: 2 * MAX_UNDRAWN_BYTES])
         return 3
 
     session = shell(guest(play))
     session.viewer.draws = False
-    assert session.viewer.read(WINDOW) == NOISE[:WINDOW]
+    assert session.viewer.read(MAX_UNDRAWN_BYTES) == NOISE_BYTES[:MAX_UNDRAWN_BYTES]
     time.sleep(0.3)
     session.viewer.send(b"typed to nobody")
-    session.viewer.tell(type="seen", bytes=WINDOW)
+    session.viewer.tell(type="seen", bytes=MAX_UNDRAWN_BYTES)
     session.viewer.draws = True
-    assert session.viewer.read(WINDOW) == NOISE[WINDOW : 2 * WINDOW]
+    assert session.viewer.read(MAX_UNDRAWN_BYTES) == NOISE_BYTES[MAX_UNDRAWN_BYTES : 2 * MAX_UNDRAWN_BYTES]
     assert session.viewer.ended() == (1000, "The shell ended.")
     assert session.viewer.says("exit")["code"] == 3
 
@@ -116,7 +116,7 @@ def test_pings_do_not_pile_up(shell, guest):
 
 def test_it_is_closed_from_outside(shell, guest, pump):
     session = shell(guest(echo))
-    pump.call(session.line.end, close_codes.CLOSED.saying("Your sign-in was ended."))
+    pump.call(session.line.end, close_codes.CLOSED.with_message("Your sign-in was ended."))
     assert session.viewer.ended() == (1008, "Your sign-in was ended.")
     assert session.viewer.says("ended")["message"] == "Your sign-in was ended."
 
@@ -126,7 +126,7 @@ def test_drawing_and_resizing_are_no_use(shell, guest):
     session = shell(guest(flood), more={"idle": 0.5})
     end = time.monotonic() + 20
     seat = session.viewer
-    with suppress(Closed):
+    with suppress(WebSocketClosed):
         while time.monotonic() < end:
             seat.receive()
     session.wait_for("ended")
@@ -136,9 +136,9 @@ def test_drawing_and_resizing_are_no_use(shell, guest):
 def test_it_begins_while_being_closed(shell, guest, pump):
     """Closed between the hand-over and the first byte."""
     server = guest(echo)
-    mine, other = console_client.pair()
-    target = Guest(server.host, server.port, "root", server.user_key)
-    line = Shell(other, {"key": console_client.KEY, "protocols": ["panel-shell"]}, target)
+    mine, other = console_client.socket_pair()
+    target = SshTarget(server.host, server.port, "root", server.user_key)
+    line = SshConsole(other, {"key": console_client.WEBSOCKET_KEY, "protocols": ["panel-shell"]}, target)
     pump.call(line.end, close_codes.CLOSED)
     pump.add(line)
     seat = Terminal(mine, "panel-shell")

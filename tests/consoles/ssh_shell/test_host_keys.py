@@ -11,22 +11,22 @@ def test_the_host_key_is_learnt(shell, guest):
     server = guest(echo)
     session = shell(server)
     key = server.host_keys[0]
-    assert session.line.host_key == guests.line(key)
+    assert session.line.host_key == guests.public_key_line(key)
     assert session.viewer.says("ready")["fingerprint"] == key.fingerprint
 
 
 def test_the_known_host_key_is_asked_for(shell, guest):
     """A guest with several keys would show another one first."""
-    keys = [paramiko.ECDSAKey.generate(), guests.loaded(guests.new_key()), paramiko.RSAKey.generate(2048)]
+    keys = [paramiko.ECDSAKey.generate(), guests.load_key(guests.new_key()), paramiko.RSAKey.generate(2048)]
     server = guest(echo, *keys)
     for key in keys:
-        assert shell(server, host_key=guests.line(key)).line.host_key == guests.line(key)
+        assert shell(server, host_key=guests.public_key_line(key)).line.host_key == guests.public_key_line(key)
 
 
-@pytest.mark.parametrize("known", [lambda: guests.loaded(guests.new_key()), paramiko.ECDSAKey.generate])
+@pytest.mark.parametrize("known", [lambda: guests.load_key(guests.new_key()), paramiko.ECDSAKey.generate])
 def test_another_host_key_is_shown_no_credentials(shell, guest, known):
     server = guest(echo)
-    session = shell(server, host_key=guests.line(known()), opens=False)
+    session = shell(server, host_key=guests.public_key_line(known()), opens=False)
     assert session.viewer.ended() == (1008, "The machine shows another host key than before. Check why.")
     assert session.viewer.says("ended")["reason"] == "host_key_changed"
     assert [door.tries for door in server.doors] == [0]

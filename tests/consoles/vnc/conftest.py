@@ -5,7 +5,7 @@ import random
 import socket
 import struct
 
-NOISE = random.Random(4).randbytes(1 << 20)
+NOISE_BYTES = random.Random(4).randbytes(1 << 20)
 
 
 def echo(connection):
@@ -13,20 +13,20 @@ def echo(connection):
         connection.sendall(data)
 
 
-def pictures(megabytes):
+def send_pictures(megabytes):
     def play(connection):
         for _ in range(megabytes):
-            connection.sendall(NOISE)
+            connection.sendall(NOISE_BYTES)
 
     return play
 
 
-def wait(connection):
+def wait_for_close(connection):
     while connection.recv(65536):
         pass
 
 
-def reset(connection):
+def reset_connection(connection):
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
     connection.close()
 

@@ -7,30 +7,30 @@ import time
 
 import pytest
 
-from consoles.browser import LONGEST
-from consoles.event_loop import CHUNK
-from tests.consoles.conftest import PASSWORD, until
-from tests.consoles.vnc.conftest import NOISE, digest, echo, pictures
+from consoles.browser import MAX_MESSAGE_BYTES
+from consoles.event_loop import MAX_READ_BYTES
+from tests.consoles.conftest import PASSWORD, wait_until
+from tests.consoles.vnc.conftest import NOISE_BYTES, digest, echo, send_pictures
 from tests.support.console_client import PING
-from tests.support.vnc_server import take
+from tests.support.vnc_server import read_exactly
 
 
 def test_pictures_arrive_as_they_were_sent_and_end_with_a_reason(screen, machine):
-    session = screen(machine(pictures(16)))
-    assert digest(session.viewer, 16) == hashlib.sha256(NOISE * 16).hexdigest()
+    session = screen(machine(send_pictures(16)))
+    assert digest(session.viewer, 16) == hashlib.sha256(NOISE_BYTES * 16).hexdigest()
     assert session.viewer.ended() == (1000, "The machine closed the console.")
     session.wait_for("ended")
     assert (session.word, session.line.down > 16 << 20) == ("finished", True)
 
 
 def test_a_slow_reader_loses_nothing(screen, machine):
-    session = screen(machine(pictures(2)), small=True)
+    session = screen(machine(send_pictures(2)), small=True)
     found = hashlib.sha256()
     for number in range(2 << 10):
         found.update(session.viewer.read(1 << 10))
         if number % 100 == 0:
             time.sleep(0.01)
-    assert found.hexdigest() == hashlib.sha256(NOISE * 2).hexdigest()
+    assert found.hexdigest() == hashlib.sha256(NOISE_BYTES * 2).hexdigest()
     assert session.viewer.ended()[0] == 1000
 
 
@@ -50,17 +50,17 @@ def test_input_arrives_as_it_was_sent_to_a_slow_machine(screen, machine):
 
     session = screen(machine(slow))
     for start in range(0, 1 << 20, 50_000):
-        session.viewer.send(NOISE[start : start + 50_000])
+        session.viewer.send(NOISE_BYTES[start : start + 50_000])
     assert session.viewer.read(4) == b"done"
-    assert got.hexdigest() == hashlib.sha256(NOISE).hexdigest()
+    assert got.hexdigest() == hashlib.sha256(NOISE_BYTES).hexdigest()
 
 
-@pytest.mark.parametrize("size", [0, 1, 3, 4, 125, 126, 1023, 1024, 1025, 65535, 65536, LONGEST])
+@pytest.mark.parametrize("size", [0, 1, 3, 4, 125, 126, 1023, 1024, 1025, 65535, 65536, MAX_MESSAGE_BYTES])
 def test_messages_of_every_size(screen, machine, size):
     session = screen(machine(echo))
-    session.viewer.send(NOISE[:size])
+    session.viewer.send(NOISE_BYTES[:size])
     session.viewer.send(b"!")
-    assert session.viewer.read(size + 1) == NOISE[:size] + b"!"
+    assert session.viewer.read(size + 1) == NOISE_BYTES[:size] + b"!"
 
 
 def test_a_message_in_parts_with_a_ping_between(screen, machine):
@@ -98,16 +98,16 @@ def test_a_reader_that_stops_costs_nothing_and_its_keys_still_arrive(screen, mac
     sent, keys = [], []
 
     def play(connection):
-        threading.Thread(target=lambda: keys.append(take(connection, 3)), daemon=True).start()
+        threading.Thread(target=lambda: keys.append(read_exactly(connection, 3)), daemon=True).start()
         while True:
-            sent.append(connection.send(NOISE))
+            sent.append(connection.send(NOISE_BYTES))
 
     session = screen(machine(play), small=True)
-    until(lambda: session.line.browser.unsent, "the browser to fall behind")
-    until(lambda: still(sent), "the machine to be held back")
-    assert len(session.line.browser._send_buffer) < CHUNK + 16
+    wait_until(lambda: session.line.browser.unsent, "the browser to fall behind")
+    wait_until(lambda: still(sent), "the machine to be held back")
+    assert len(session.line.browser._send_buffer) < MAX_READ_BYTES + 16
     session.viewer.send(b"key")
-    until(lambda: keys == [b"key"], "the keys")
+    wait_until(lambda: keys == [b"key"], "the keys")
 
 
 def still(values):
@@ -118,25 +118,25 @@ def still(values):
 
 def test_pings_without_end_from_a_reader_that_stopped(screen, machine):
     """Only the last one is remembered."""
-    session = screen(machine(pictures(50)), small=True)
-    until(lambda: session.line.browser.unsent, "the browser to fall behind")
+    session = screen(machine(send_pictures(50)), small=True)
+    wait_until(lambda: session.line.browser.unsent, "the browser to fall behind")
     before = len(session.line.browser._send_buffer)
     for number in range(500):
         session.viewer.send(b"%d" % number, PING)
-    until(lambda: session.line.browser.asked_for_pong == b"499", "the last ping")
+    wait_until(lambda: session.line.browser.pending_pong == b"499", "the last ping")
     assert len(session.line.browser._send_buffer) <= before
 
 
 def test_a_machine_that_hung_up_is_not_asked_over_and_over(screen, machine):
     """The kernel reports it for as long as anybody watches, and the browser has not taken what came before."""
-    session = screen(machine(pictures(4)), small=True)
+    session = screen(machine(send_pictures(4)), small=True)
     calls = []
-    from_far = session.line.from_far
-    session.line.from_far = lambda event: calls.append(event) or from_far(event)
-    until(lambda: session.line.browser.unsent and still(calls), "the browser to fall behind")
-    session.line.far.shutdown(socket.SHUT_RDWR)
+    from_far = session.line.read_upstream
+    session.line.read_upstream = lambda event: calls.append(event) or from_far(event)
+    wait_until(lambda: session.line.browser.unsent and still(calls), "the browser to fall behind")
+    session.line.upstream.shutdown(socket.SHUT_RDWR)
     assert still(calls)
-    assert session.line.ending is None
+    assert session.line.close_reason is None
 
 
 def test_a_fault_of_one_is_not_that_of_others(screen, machine):

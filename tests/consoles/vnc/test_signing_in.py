@@ -6,8 +6,8 @@ import pytest
 
 from tests.consoles.conftest import PASSWORD
 from tests.consoles.vnc.conftest import echo
-from tests.support.console_client import ACCEPT
-from tests.support.vnc_server import REASON
+from tests.support.console_client import WEBSOCKET_ACCEPT
+from tests.support.vnc_server import REFUSAL_REASON
 
 
 @pytest.mark.parametrize("version", [3, 7, 8])
@@ -26,7 +26,7 @@ def test_both_sides_sign_in_with_their_own_password(screen, machine, version, no
 def test_the_handshake_is_answered_as_rfc_6455_wants(screen, machine):
     head = screen(machine(echo)).viewer.head.decode()
     assert head.startswith("HTTP/1.1 101 ")
-    assert f"Sec-WebSocket-Accept: {ACCEPT}" in head
+    assert f"Sec-WebSocket-Accept: {WEBSOCKET_ACCEPT}" in head
     assert "Sec-WebSocket-Protocol: binary" in head
 
 
@@ -58,13 +58,13 @@ def test_old_viewers_learn_why_from_the_close(screen, machine):
 @pytest.mark.parametrize("version", [3, 8])
 def test_a_node_that_turns_the_panel_away_is_quoted(screen, machine, version):
     session = screen(machine(echo, refuses=True, version=version), signs_in=False)
-    assert session.viewer.sign_in(PASSWORD) == REASON.decode()
-    assert session.viewer.ended() == (1011, REASON.decode())
+    assert session.viewer.sign_in(PASSWORD) == REFUSAL_REASON.decode()
+    assert session.viewer.ended() == (1011, REFUSAL_REASON.decode())
 
 
 def test_a_node_with_another_password_is_told_apart(screen, machine):
     session = screen(machine(echo), node_password="other", signs_in=False)
-    said = f"The machine's screen does not accept the panel: {REASON.decode()}."
+    said = f"The machine's screen does not accept the panel: {REFUSAL_REASON.decode()}."
     assert session.viewer.sign_in(PASSWORD) == said
     assert session.viewer.ended() == (1011, said)
 

@@ -7,65 +7,65 @@ import pytest
 from panel.core import clock
 from panel.core.db import session
 from panel.models import Instance
-from tests.instances.consoles.conftest import minted, rows
+from tests.instances.consoles.conftest import console_sessions, minted_session
 
 
-def test_the_page_of_a_screen_opens_for_whoever_has_its_address_and_spends_nothing(browse, running, as_):
+def test_the_page_of_a_screen_opens_for_whoever_has_its_address_and_spends_nothing(browser_as, running, api_as):
     """CON-05, CON-06, CON-07."""
-    found = minted(as_("owner", "GET", f"/api/instance/{running.id}/novnc"))
+    found = minted_session(api_as("owner", "GET", f"/api/instance/{running.id}/novnc"))
     path = urlsplit(found["console_url"]).path
     for _ in range(3):
-        page = browse().get(path)
+        page = browser_as().get(path)
         assert page.status_code == 200
         assert found["password"] in page.text
         assert urlsplit(found["url"]).query in page.text
         assert page.headers["Cache-Control"] == "no-store"
-    [row] = rows()
+    [row] = console_sessions()
     assert row.state == "fresh"
 
 
 @pytest.mark.parametrize("state", ["unknown", "expired", "spent"])
-def test_an_address_that_is_no_good_any_more_is_404(browse, running, as_, state):
+def test_an_address_that_is_no_good_any_more_is_404(browser_as, running, api_as, state):
     """CON-10, CON-12, CON-13, CON-14."""
-    path = urlsplit(minted(as_("owner", "GET", f"/api/instance/{running.id}/novnc"))["console_url"]).path
-    [row] = rows()
+    path = urlsplit(minted_session(api_as("owner", "GET", f"/api/instance/{running.id}/novnc"))["console_url"]).path
+    [row] = console_sessions()
     if state == "expired":
         row.expires_at = clock.now()
     if state == "spent":
         row.spent_at = clock.now()
     session.commit()
     path = path + "x" if state == "unknown" else path
-    assert browse().get(path).status_code == 404
-    assert row.password not in browse().get(path).text
-    mine = browse("owner").get(path)
+    assert browser_as().get(path).status_code == 404
+    assert row.password not in browser_as().get(path).text
+    mine = browser_as("owner").get(path)
     assert mine.status_code == 404
     assert ("Open a new one" in mine.text) == (state != "unknown")
-    assert "Open a new one" not in browse("outsider").get(path).text
-    told = browse().get(f"{path}/state", headers={"Accept": "application/json"})
+    assert "Open a new one" not in browser_as("outsider").get(path).text
+    told = browser_as().get(f"{path}/state", headers={"Accept": "application/json"})
     assert told.json.get("state") == {"unknown": None, "expired": "expired", "spent": "open"}[state]
 
 
-def test_a_new_session_is_for_people_who_are_signed_in_and_may(browse, running, as_):
-    path = urlsplit(minted(as_("owner", "GET", f"/api/instance/{running.id}/novnc"))["console_url"]).path
+def test_a_new_session_is_for_people_who_are_signed_in_and_may(browser_as, running, api_as):
+    path = urlsplit(minted_session(api_as("owner", "GET", f"/api/instance/{running.id}/novnc"))["console_url"]).path
     asked = {"headers": {"Accept": "application/json"}}
-    assert browse().post(f"{path}/again", **asked).status_code == 401
+    assert browser_as().post(f"{path}/again", **asked).status_code == 401
     for who in ("outsider", "viewer", "member"):
-        answer = browse(who).post(f"{path}/again", **asked)
+        answer = browser_as(who).post(f"{path}/again", **asked)
         assert (answer.status_code, "password" in answer.json) == (404, False)
     for who in ("owner", "admin"):
-        answer = browse(who).post(f"{path}/again", **asked)
+        answer = browser_as(who).post(f"{path}/again", **asked)
         assert answer.json.keys() == {"page", "socket", "password"}
-        assert browse(who).get(answer.json["page"]).status_code == 200
+        assert browser_as(who).get(answer.json["page"]).status_code == 200
     session.get(Instance, running.id).power = "off"
     session.commit()
-    answer = browse("owner").post(f"{path}/again", **asked)
+    answer = browser_as("owner").post(f"{path}/again", **asked)
     assert (answer.status_code, answer.json["reason"]) == (409, "not_running")
     assert "not running" in answer.json["message"]
 
 
-def test_the_buttons_open_a_screen_and_a_shell(browse, running, workers):
+def test_the_buttons_open_a_screen_and_a_shell(browser_as, running, inline_workers):
     for who, prefix in (("owner", ""), ("admin", "/admin")):
-        browser = browse(who)
+        browser = browser_as(who)
         answer = browser.post(f"{prefix}/instances/{running.id}/console")
         assert answer.status_code == 303
         assert browser.get(answer.headers["Location"]).status_code == 200
@@ -73,23 +73,23 @@ def test_the_buttons_open_a_screen_and_a_shell(browse, running, workers):
         opened = browser.post(f"{prefix}/instances/{running.id}/shell", headers={"Accept": "application/json"})
         assert opened.json["socket"].startswith("/ssh/")
         assert f"{prefix}/instances/{running.id}/shell" in browser.get(f"{prefix}/instances/{running.id}").text
-    kinds = {row.who["person_kind"] for row in rows()}
+    kinds = {row.who["person_kind"] for row in console_sessions()}
     assert kinds == {"owner", "operator"}
 
 
-def test_what_cannot_be_opened_has_a_button_that_says_why(browse, running):
+def test_what_cannot_be_opened_has_a_button_that_says_why(browser_as, running):
     session.get(Instance, running.id).power = "off"
     session.commit()
-    page = browse("owner").get(f"/instances/{running.id}").text
+    page = browser_as("owner").get(f"/instances/{running.id}").text
     assert page.count("The instance is not running. Start it first.") >= 2
 
 
-def test_a_changed_host_key_is_accepted_by_its_fingerprint(browse, running):
+def test_a_changed_host_key_is_accepted_by_its_fingerprint(browser_as, running):
     first, second = (f"ssh-ed25519 {text}" for text in ("AAAA", "BBBB"))
     instance = session.get(Instance, running.id)
     instance.ssh_host_key, instance.shown_host_key = first, second
     session.commit()
-    browser, path = browse("owner"), f"/instances/{running.id}/shell/host-key"
+    browser, path = browser_as("owner"), f"/instances/{running.id}/shell/host-key"
     found = browser.get(path).json
     assert found["known"].startswith("SHA256:")
     assert found["known"] != found["shown"]

@@ -10,7 +10,7 @@ import pytest
 from worker.nodes.base import Disk, GiB, Image, Machine, Nic, NodeSpec
 from worker.nodes.simulated import SimulatedNode
 
-OTHER_PROCESS = """
+OTHER_PROCESS_SCRIPT = """
 import sys
 from pathlib import Path
 from worker.nodes.base import AgentSilent, Disk, Machine, NodeSpec
@@ -21,7 +21,7 @@ node = SimulatedNode(NodeSpec("node", "node", "simulated", "simulated://"), Path
 
 
 @pytest.fixture
-def reach(tmp_path):
+def open_node(tmp_path):
     """Opens the node, as any process would, with the options of its address."""
 
     def reach(options="deadline=0.01&storage_gb=100&memory_gb=4"):
@@ -31,18 +31,18 @@ def reach(tmp_path):
 
 
 @pytest.fixture
-def node(reach):
-    node = reach()
+def node(open_node):
+    node = open_node()
     node.prepare_pool("pool", "/pool")
     return node
 
 
 @pytest.fixture
-def elsewhere(tmp_path):
+def run_in_other_process(tmp_path):
     """Runs a line in another process that has the node open; gives what it printed."""
 
     def run(line):
-        command = [sys.executable, "-c", OTHER_PROCESS + line, str(tmp_path)]
+        command = [sys.executable, "-c", OTHER_PROCESS_SCRIPT + line, str(tmp_path)]
         return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
 
     return run
@@ -58,7 +58,7 @@ def image(tmp_path, node):
 
 
 @pytest.fixture
-def new(node, image):
+def define_machine(node, image):
     """Defines a machine that has a guest; its seed is what the test says."""
 
     def new(name="machine", **facts):
@@ -73,5 +73,5 @@ def new(node, image):
     return new
 
 
-def seen(node, machine):
+def machine_status(node, machine):
     return next(seen for seen in node.machines() if seen.id == machine.id)

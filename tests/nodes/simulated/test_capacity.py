@@ -4,59 +4,59 @@ from dataclasses import replace
 
 import pytest
 
-from tests.nodes.simulated.conftest import seen
+from tests.nodes.simulated.conftest import machine_status
 from worker.nodes.base import Disk, Full, GiB, Image, Missing, Power, Seed
 
 
-def free(node):
+def free_capacity(node):
     return node.capabilities().pools[0].free
 
 
 def test_free_space_is_what_disks_images_and_seeds_leave(node, image):
-    empty = free(node)
+    empty = free_capacity(node)
     disk = Disk("pool", "disk", 10 * GiB)
     node.create_disk(disk, image)
-    seed = node.write_seed("pool", "seed", Seed("{}", "#cloud-config\n{}", "{}"))
-    assert free(node) == empty - disk.size - seed.size
+    seed = node.create_seed("pool", "seed", Seed("{}", "#cloud-config\n{}", "{}"))
+    assert free_capacity(node) == empty - disk.size - seed.size
     node.grow_disk(replace(disk, size=11 * GiB))
-    assert free(node) == empty - 11 * GiB - seed.size
+    assert free_capacity(node) == empty - 11 * GiB - seed.size
     node.create_disk(disk)
     node.delete_disk("pool", seed.name)
-    assert free(node) == empty - disk.size
+    assert free_capacity(node) == empty - disk.size
     node.delete_disk("pool", disk.name)
     node.delete_image("pool", image.name)
-    assert free(node) == empty + image.size == 100 * GiB
+    assert free_capacity(node) == empty + image.size == 100 * GiB
 
 
 def test_a_full_node_takes_nothing_more(node, image):
-    disk = Disk("pool", "disk", free(node))
+    disk = Disk("pool", "disk", free_capacity(node))
     node.create_disk(disk)
-    assert free(node) == 0
+    assert free_capacity(node) == 0
     for call in (
         lambda: node.create_disk(Disk("pool", "another", 1)),
         lambda: node.grow_disk(replace(disk, size=disk.size + 1)),
         lambda: node.put_image("pool", replace(image, name="another")),
-        lambda: node.write_seed("pool", "another", Seed("{}", "#cloud-config\n{}", "{}")),
+        lambda: node.create_seed("pool", "another", Seed("{}", "#cloud-config\n{}", "{}")),
     ):
         with pytest.raises(Full):
             call()
     assert {disk.name for disk in node.disks("pool")} == {"disk", "system"}
     node.create_disk(replace(disk, size=disk.size - 5))
-    assert free(node) == 5
+    assert free_capacity(node) == 5
 
 
-def test_machines_share_the_memory(node, new):
-    large, small = new("large", memory_mb=3500), new("small", memory_mb=597)
+def test_machines_share_the_memory(node, define_machine):
+    large, small = define_machine("large", memory_mb=3500), define_machine("small", memory_mb=597)
     node.start(large.id)
     with pytest.raises(Full):
         node.start(small.id)
-    assert seen(node, small).power == Power.off
+    assert machine_status(node, small).power == Power.off
     node.power_off(large.id)
     node.start(small.id)
 
 
-def test_a_child_does_not_outlive_its_image(node, new, image):
-    machine = new()
+def test_a_child_does_not_outlive_its_image(node, define_machine, image):
+    machine = define_machine()
     node.delete_disk("pool", image.name)  # as somebody on the node would: `delete_image` refuses
     with pytest.raises(Missing):
         node.start(machine.id)

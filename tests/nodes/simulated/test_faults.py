@@ -6,29 +6,29 @@ from dataclasses import replace
 
 import pytest
 
-from tests.nodes.simulated.conftest import seen
+from tests.nodes.simulated.conftest import machine_status
 from worker.nodes.base import Disk, Full, GiB, Missing, NodeSpec, NoTicket, Power, Refused, Unreachable
-from worker.nodes.circuit_breaker import TOLERATED
+from worker.nodes.circuit_breaker import FAILURE_THRESHOLD
 from worker.nodes.simulated import SimulatedNode
 
 
 @pytest.mark.parametrize(("kind", "error"), [("refuse", Refused), ("silent", Unreachable), ("full", Full)])
-def test_a_fault_is_met_by_the_next_call_of_another_process(node, new, elsewhere, kind, error):
-    machine = new()
-    elsewhere(f"node.fault('start', {kind!r}, count=1)")
+def test_a_fault_is_met_by_the_next_call_of_another_process(node, define_machine, run_in_other_process, kind, error):
+    machine = define_machine()
+    run_in_other_process(f"node.fault('start', {kind!r}, count=1)")
     with pytest.raises(error):
         node.start(machine.id)
-    assert seen(node, machine).power == Power.off
+    assert machine_status(node, machine).power == Power.off
     node.start(machine.id)
-    assert seen(node, machine).power == Power.on
+    assert machine_status(node, machine).power == Power.on
 
 
-def test_a_lost_answer_is_work_that_was_done(node, new):
-    machine = new()
+def test_a_lost_answer_is_work_that_was_done(node, define_machine):
+    machine = define_machine()
     node.fault("start", "lost-answer")
     with pytest.raises(Unreachable):
         node.start(machine.id)
-    assert seen(node, machine).power == Power.on
+    assert machine_status(node, machine).power == Power.on
     node.fault("create_disk", "lost-answer")
     with pytest.raises(Unreachable):
         node.create_disk(Disk("pool", "made", 5))
@@ -45,8 +45,8 @@ def test_a_slow_node_takes_its_time_and_works(node, monkeypatch):
     assert slept == [7, 7]
 
 
-def test_a_silent_node_costs_its_deadline(reach, monkeypatch):
-    slept, node = [], reach("deadline=3")
+def test_a_silent_node_costs_its_deadline(open_node, monkeypatch):
+    slept, node = [], open_node("deadline=3")
     monkeypatch.setattr(time, "sleep", slept.append)
     node.fault("*", "silent", count=2)
     for call in (node.ping, node.machines):
@@ -56,14 +56,14 @@ def test_a_silent_node_costs_its_deadline(reach, monkeypatch):
     assert node.machines() == []
 
 
-def test_a_node_that_is_silent_again_and_again_is_asked_no_more(reach, monkeypatch):
-    slept, node = [], reach("deadline=3")
+def test_a_node_that_is_silent_again_and_again_is_asked_no_more(open_node, monkeypatch):
+    slept, node = [], open_node("deadline=3")
     monkeypatch.setattr(time, "sleep", slept.append)
     node.fault("*", "silent")
     for _ in range(10):
         with pytest.raises(Unreachable):
             node.machines()
-    assert slept == [3] * TOLERATED
+    assert slept == [3] * FAILURE_THRESHOLD
     node.clear()
     with pytest.raises(Unreachable):
         node.machines()
@@ -147,9 +147,9 @@ def test_a_watcher_is_told_that_the_node_is_lost(node):
         node.ping()
 
 
-def test_an_address_with_a_typing_mistake_is_refused(reach):
+def test_an_address_with_a_typing_mistake_is_refused(open_node):
     for options in ("core=5", "cores=many"):
         with pytest.raises(Refused):
-            reach(options)
-    found = reach("cores=3&memory_gb=7").capabilities()
+            open_node(options)
+    found = open_node("cores=3&memory_gb=7").capabilities()
     assert (found.cpu_cores, found.memory) == (3, 7 * GiB)

@@ -5,12 +5,12 @@ from datetime import timedelta
 import pytest
 
 from panel.core import clock
-from tests.nodes.simulated.conftest import seen
+from tests.nodes.simulated.conftest import machine_status
 from worker.nodes.base import AgentSilent, Nic, Power, Seed
 
 
 @pytest.fixture
-def later(monkeypatch):
+def advance_time(monkeypatch):
     """Lets time pass without waiting for it."""
     passed = [clock.now()]
     monkeypatch.setattr(clock, "now", lambda: passed[-1])
@@ -21,109 +21,109 @@ def later(monkeypatch):
     return later
 
 
-def test_a_guest_answers_when_it_has_booted(reach, new, later):
-    node, machine = reach("boot_seconds=10"), new()
+def test_a_guest_answers_when_it_has_booted(open_node, define_machine, advance_time):
+    node, machine = open_node("boot_seconds=10"), define_machine()
     node.start(machine.id)
-    later(9)
+    advance_time(9)
     with pytest.raises(AgentSilent):
         node.agent_ping(machine.id)
     node.shutdown(machine.id)
-    assert seen(node, machine).power == Power.on
+    assert machine_status(node, machine).power == Power.on
     node.suspend(machine.id)
-    later(60)
+    advance_time(60)
     node.resume(machine.id)
     with pytest.raises(AgentSilent):
         node.agent_ping(machine.id)
-    later(1)
+    advance_time(1)
     node.agent_ping(machine.id)
     node.guest_restarts(machine.id)
     with pytest.raises(AgentSilent):
         node.agent_ping(machine.id)
-    later(10)
+    advance_time(10)
     node.shutdown(machine.id)
-    assert seen(node, machine).power == Power.off
+    assert machine_status(node, machine).power == Power.off
 
 
-def test_no_guest_runs_from_a_blank_disk(node, new):
-    machine = new()
+def test_no_guest_runs_from_a_blank_disk(node, define_machine):
+    machine = define_machine()
     node.create_disk(machine.disks[0])
     node.start(machine.id)
     with pytest.raises(AgentSilent):
         node.agent_ping(machine.id)
     node.shutdown(machine.id)
-    assert seen(node, machine).power == Power.on
+    assert machine_status(node, machine).power == Power.on
 
 
-def test_a_guest_may_ignore_what_it_is_asked(node, new):
-    machine = new()
+def test_a_guest_may_ignore_what_it_is_asked(node, define_machine):
+    machine = define_machine()
     node.start(machine.id)
     node.set_guest(machine.id, heeds_shutdown=False, agent=False)
     node.shutdown(machine.id)
-    assert seen(node, machine).power == Power.on
+    assert machine_status(node, machine).power == Power.on
     with pytest.raises(AgentSilent):
         node.agent_ping(machine.id)
     node.set_guest(machine.id)
     node.agent_ping(machine.id)
     node.shutdown(machine.id)
-    assert seen(node, machine).power == Power.off
+    assert machine_status(node, machine).power == Power.off
 
 
-def test_things_happen_behind_the_panels_back(node, new):
-    machine = new()
-    node.owner_starts(machine.id)
-    assert seen(node, machine).power == Power.on
+def test_things_happen_behind_the_panels_back(node, define_machine):
+    machine = define_machine()
+    node.external_start(machine.id)
+    assert machine_status(node, machine).power == Power.on
     node.guest_powers_off(machine.id)
-    assert seen(node, machine).power == Power.off
+    assert machine_status(node, machine).power == Power.off
     node.start(machine.id)
     node.node_restarts()
-    assert seen(node, machine).power == Power.off
+    assert machine_status(node, machine).power == Power.off
     node.start(machine.id)
-    node.lose(machine.id)
+    node.external_delete(machine.id)
     assert node.machines() == []
     assert machine.disks[0] in node.disks("pool")
 
 
-def test_a_seed_can_be_read_back(node, new):
+def test_a_seed_can_be_read_back(node, define_machine):
     seed = Seed('{"instance-id": "ü"}', '#cloud-config\n{"users": []}', '{"version": 2}')
-    machine = new(media={"seed": node.write_seed("pool", "seed", seed)})
+    machine = define_machine(media={"seed": node.create_seed("pool", "seed", seed)})
     assert node.seed_of(machine.id) == seed
-    assert node.seed_of(new("another").id) is None
+    assert node.seed_of(define_machine("another").id) is None
 
 
-def test_counters_grow_while_a_machine_is_on(node, new, later):
-    machine, busy = new(), []
+def test_counters_grow_while_a_machine_is_on(node, define_machine, advance_time):
+    machine, busy = define_machine(), []
     node.start(machine.id)
     for _ in range(3):
-        later(60)
-        busy.append(seen(node, machine))
+        advance_time(60)
+        busy.append(machine_status(node, machine))
     assert busy[0].cpu_seconds < busy[1].cpu_seconds < busy[2].cpu_seconds
     mac = machine.nics[0].mac
     assert busy[0].received[mac] < busy[1].received[mac]
     assert busy[0].sent[mac] < busy[1].sent[mac]
     node.suspend(machine.id)
-    before = seen(node, machine)
-    later(60)
-    assert seen(node, machine) == before
+    before = machine_status(node, machine)
+    advance_time(60)
+    assert machine_status(node, machine) == before
     assert before.cpu_seconds == busy[2].cpu_seconds
     node.power_off(machine.id)
     node.start(machine.id)
-    assert seen(node, machine).cpu_seconds == 0
+    assert machine_status(node, machine).cpu_seconds == 0
 
 
-def test_a_network_card_keeps_its_speed_limit(node, new, later):
+def test_a_network_card_keeps_its_speed_limit(node, define_machine, advance_time):
     nic = Nic("52:54:00:00:00:01", "default", inbound_mbps=1, outbound_mbps=2)
-    machine = new(nics=(nic,))
+    machine = define_machine(nics=(nic,))
     node.start(machine.id)
-    before = seen(node, machine)
+    before = machine_status(node, machine)
     for _ in range(20):
-        later(30)
-        now = seen(node, machine)
+        advance_time(30)
+        now = machine_status(node, machine)
         assert 0 < now.received[nic.mac] - before.received[nic.mac] <= 30 * 125_000
         assert 0 < now.sent[nic.mac] - before.sent[nic.mac] <= 30 * 250_000
         before = now
 
 
-def test_the_guest_agent_reports_the_addresses_of_its_cards(node, new):
-    machine = new()
+def test_the_guest_agent_reports_the_addresses_of_its_cards(node, define_machine):
+    machine = define_machine()
     node.start(machine.id)
     assert node.agent_addresses(machine.id) == {machine.nics[0].mac: ["10.0.0.2", "fd00::2"]}

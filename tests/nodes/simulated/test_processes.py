@@ -8,36 +8,38 @@ from dataclasses import replace
 
 import pytest
 
-from tests.nodes.simulated.conftest import OTHER_PROCESS, seen
+from tests.nodes.simulated.conftest import OTHER_PROCESS_SCRIPT, machine_status
 from worker.nodes.base import Disk, GiB, Machine, Missing, Nic, Power
 
 
-def test_what_one_process_leaves_behind_another_finds(node, new, elsewhere):
-    machine = new()
-    assert elsewhere(f"node.start({machine.id!r}); print(len(node.machines()))") == "1"
-    assert seen(node, machine).power == Power.on
-    elsewhere("node.create_disk(Disk('pool', 'theirs', 5))")
+def test_what_one_process_leaves_behind_another_finds(node, define_machine, run_in_other_process):
+    machine = define_machine()
+    assert run_in_other_process(f"node.start({machine.id!r}); print(len(node.machines()))") == "1"
+    assert machine_status(node, machine).power == Power.on
+    run_in_other_process("node.create_disk(Disk('pool', 'theirs', 5))")
     assert Disk("pool", "theirs", 5) in node.disks("pool")
 
 
-def test_a_watcher_hears_of_other_processes(node, new, elsewhere):
-    machine, heard, stop = new(), queue.SimpleQueue(), threading.Event()
+def test_a_watcher_hears_of_other_processes(node, define_machine, run_in_other_process):
+    machine, heard, stop = define_machine(), queue.SimpleQueue(), threading.Event()
     watcher = threading.Thread(target=node.watch, args=(lambda *event: heard.put(event), stop.is_set))
     watcher.start()
     while heard.empty():
         node.start(machine.id)
         node.guest_powers_off(machine.id)
-    elsewhere(f"node.start({machine.id!r}); node.guest_powers_off({machine.id!r}); node.power_off({machine.id!r})")
-    elsewhere(f"node.lose({machine.id!r})")
+    run_in_other_process(
+        f"node.start({machine.id!r}); node.guest_powers_off({machine.id!r}); node.power_off({machine.id!r})"
+    )
+    run_in_other_process(f"node.external_delete({machine.id!r})")
     events = list(iter(lambda: heard.get(timeout=10), (machine.id, None)))
     stop.set()
     watcher.join(timeout=10)
     assert events[-2:] == [(machine.id, Power.on), (machine.id, Power.off)]
 
 
-def test_an_image_whose_sender_died_does_not_count(node, image, elsewhere):
+def test_an_image_whose_sender_died_does_not_count(node, image, run_in_other_process):
     half = replace(image, name="half")
-    elsewhere(f"""
+    run_in_other_process(f"""
 import os
 from worker.nodes.base import Image
 node.put_image("pool", Image("half", Path({str(image.path)!r}), {image.size}), lambda *progress: os._exit(0))""")
@@ -49,12 +51,12 @@ node.put_image("pool", Image("half", Path({str(image.path)!r}), {image.size}), l
     assert node.has_image("pool", half)
 
 
-def test_many_processes_may_begin_at_once(tmp_path, reach):
+def test_many_processes_may_begin_at_once(tmp_path, open_node):
     define = "for n in range(50): node.define(Machine(f'{sys.argv[2]}-{n}', f'{sys.argv[2]}-{n}', 1, 64, ()))"
-    command = [sys.executable, "-c", OTHER_PROCESS + define, str(tmp_path)]
+    command = [sys.executable, "-c", OTHER_PROCESS_SCRIPT + define, str(tmp_path)]
     processes = [subprocess.Popen([*command, str(number)]) for number in range(4)]
     assert [process.wait() for process in processes] == [0, 0, 0, 0]
-    assert len(reach().machines()) == 200
+    assert len(open_node().machines()) == 200
 
 
 def test_thousands_of_machines_are_one_list(node):

@@ -10,9 +10,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from worker.images import commands, disk, packages, rootfs_overlay, uefi
-from worker.images.image_file import Built, described
+from worker.images.image_file import BuiltImage, describe_image
 
-HERE = Path(__file__).parent
+IMAGE_FOLDER = Path(__file__).parent
 PACKAGES = [
     *("linux-image-cloud-amd64", "initramfs-tools", "lz4", "kmod", "udev", "fdisk"),
     *("systemd-sysv", "systemd-resolved", "systemd-timesyncd", "dbus", "libpam-systemd", "locales", "sudo"),
@@ -20,7 +20,7 @@ PACKAGES = [
     *("iproute2", "iputils-ping", "netbase", "ca-certificates", "curl", "less", "procps", "vim-tiny"),
 ]
 DISK_MODULES = ["virtio_pci", "virtio_blk", "virtio_scsi", "sd_mod"]
-LEFT_OUT = [
+DPKG_EXCLUDES = [
     "path-exclude=/usr/share/man/*",
     "path-exclude=/usr/share/doc/*",
     "path-include=/usr/share/doc/*/copyright",
@@ -30,23 +30,23 @@ LEFT_OUT = [
 SIZE_MB = 2048
 
 
-def missing() -> list[str]:
+def list_missing() -> list[str]:
     """A sentence for each thing this host lacks to build the image."""
-    return commands.absent({**packages.PROGRAMS, **disk.PROGRAMS})
+    return commands.list_missing({**packages.REQUIRED_PROGRAMS, **disk.REQUIRED_PROGRAMS})
 
 
-def build(out: Path, *, cache: Path, log=print) -> Built:
+def build(out: Path, *, cache: Path, log=print) -> BuiltImage:
     """Writes the image, in a minute or two. After failure (`BuildFailed`) an older file at `out` is as it was."""
-    signed = uefi.loaders(cache, log)
+    signed = uefi.fetch_loaders(cache, log)
     with TemporaryDirectory(dir=cache, prefix=".debian-") as work:
         ours, root = Path(work, "ours"), Path(work, "root")
-        rootfs_overlay.lay(HERE / "overlay", ours)
+        rootfs_overlay.copy_overlay(IMAGE_FOLDER / "overlay", ours)
         modules = ours / "etc/initramfs-tools/modules"
         modules.write_text("\n".join(DISK_MODULES) + "\n")
         log("Installing Debian …")
-        packages.installed(PACKAGES, root, cache=cache, overlay=ours, finish=HERE / "finish", dpkg=LEFT_OUT)
+        packages.install(PACKAGES, root, cache=cache, overlay=ours, finish=IMAGE_FOLDER / "finish", dpkg=DPKG_EXCLUDES)
         log(f"Writing {out.name} …")
-        disk.write(
+        disk.write_image(
             root,
             out,
             signed=signed,
@@ -57,7 +57,7 @@ def build(out: Path, *, cache: Path, log=print) -> Built:
             options="ro quiet net.ifnames=0",
         )
         exactly = (root / "etc/debian_version").read_text().strip()
-    return described(
+    return describe_image(
         out,
         name="debian",
         label="Debian 12",

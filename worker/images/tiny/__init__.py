@@ -15,7 +15,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from worker.images import commands, disk, packages, uefi
-from worker.images.image_file import Built, described
+from worker.images.image_file import BuiltImage, describe_image
 from worker.images.tiny import boot, tree
 
 PACKAGES = [
@@ -25,21 +25,21 @@ PACKAGES = [
 SIZE_MB = 256
 
 
-def missing() -> list[str]:
+def list_missing() -> list[str]:
     """A sentence for each thing this host lacks to build the image."""
-    return commands.absent({**packages.PROGRAMS, **boot.PROGRAMS, **disk.PROGRAMS})
+    return commands.list_missing({**packages.REQUIRED_PROGRAMS, **boot.REQUIRED_PROGRAMS, **disk.REQUIRED_PROGRAMS})
 
 
-def build(out: Path, *, cache: Path, log=print) -> Built:
+def build(out: Path, *, cache: Path, log=print) -> BuiltImage:
     """Writes the image. After failure (`BuildFailed`) an older file at `out` is as it was."""
-    unpacked = packages.unpacked(PACKAGES, cache=cache, prepare=boot.index_modules, log=log)
-    signed = uefi.loaders(cache, log)
+    unpacked = packages.unpack(PACKAGES, cache=cache, prepare=boot.index_modules, log=log)
+    signed = uefi.fetch_loaders(cache, log)
     with TemporaryDirectory(dir=cache, prefix=".tiny-") as work:
         root = Path(work, "root")
-        tree.grow(unpacked, root)
+        tree.build_tree(unpacked, root)
         boot.install(unpacked, root)
         log(f"Writing {out.name} …")
-        disk.write(
+        disk.write_image(
             root,
             out,
             signed=signed,
@@ -50,7 +50,7 @@ def build(out: Path, *, cache: Path, log=print) -> Built:
             uefi_initrd="/boot/initrd-signed",
             options="rw quiet cryptomgr.notests net.ifnames=0 panic=10",
         )
-    return described(
+    return describe_image(
         out,
         name="tiny",
         label="Debian 12 tiny",

@@ -7,27 +7,27 @@ from tempfile import TemporaryDirectory
 
 from worker.images.commands import run
 
-DISKS = ["virtio_pci", "virtio_blk", "virtio_scsi", "ata_piix", "sd_mod", "sr_mod"]
+DISK_MODULES = ["virtio_pci", "virtio_blk", "virtio_scsi", "ata_piix", "sd_mod", "sr_mod"]
 """Needed before there is a root file system; the optical drive of the seed answers slowly, so it is asked early."""
 
 MODULES = [
-    *DISKS,
+    *DISK_MODULES,
     *("virtio_net", "virtio_console", "virtio_balloon", "virtio_rng", "button", "evdev"),
     *("isofs", "vfat", "nls_cp437", "nls_iso8859_1", "nls_utf8", "overlay"),
     *("8021q", "bridge", "dummy", "tun", "veth", "vxlan", "wireguard"),
     *("nf_tables", "nft_ct", "nft_masq", "nft_nat", "nft_redir", "nft_reject_inet", "nft_chain_nat"),
 ]
-INIT = Path(__file__).parent / "initramfs/init"
-INIT_USES = ["cat", "dd", "modprobe", "mount", "sh", "sort", "switch_root", "usleep"]
-PROGRAMS = {"depmod": "kmod", "modprobe": "kmod", "cpio": "cpio"}
-AS_SIGNED = "usr/lib/signed"
+INIT_SCRIPT = Path(__file__).parent / "initramfs/init"
+INIT_APPLETS = ["cat", "dd", "modprobe", "mount", "sh", "sort", "switch_root", "usleep"]
+REQUIRED_PROGRAMS = {"depmod": "kmod", "modprobe": "kmod", "cpio": "cpio"}
+SIGNED_MODULES_FOLDER = "usr/lib/signed"
 """Below this the guest finds its modules when it starts by UEFI."""
 
-SIGNED = b"~Module signature appended~\n"
-SIGNATURE_FACTS = 12
+SIGNATURE_MARK = b"~Module signature appended~\n"
+SIGNATURE_INFO_BYTES = 12
 """Bytes between a signature and the mark at the end; the last four are the signature's length."""
 
-TABLES = "modules.builtin", "modules.builtin.modinfo", "modules.order"
+MODULE_TABLES = "modules.builtin", "modules.builtin.modinfo", "modules.order"
 
 
 def index_modules(packages: Path):
@@ -44,28 +44,28 @@ def install(packages: Path, tree: Path):
     because a machine with secure boot takes no others."""
     version = kernel_version(packages)
     shutil.copy(packages / f"boot/vmlinuz-{version}", tree / "boot/vmlinuz")
-    copy_modules(MODULES, packages, tree, version, unsigned)
-    copy_modules(MODULES, packages, tree / AS_SIGNED, version, bytes)
-    for name, form in (("initrd", unsigned), ("initrd-signed", bytes)):
-        (tree / "boot" / name).write_bytes(gzip.compress(initial_files(packages, tree.parent, version, form)))
+    copy_modules(MODULES, packages, tree, version, strip_signature)
+    copy_modules(MODULES, packages, tree / SIGNED_MODULES_FOLDER, version, bytes)
+    for name, form in (("initrd", strip_signature), ("initrd-signed", bytes)):
+        (tree / "boot" / name).write_bytes(gzip.compress(build_initrd(packages, tree.parent, version, form)))
 
 
-def initial_files(packages: Path, beside: Path, version: str, form) -> bytes:
+def build_initrd(packages: Path, beside: Path, version: str, form) -> bytes:
     """The archive of what the kernel finds the root with."""
     with TemporaryDirectory(dir=beside, prefix="initial-") as work:
         initial = Path(work, "initial")
         for directory in ("bin", "dev", "proc", "root", "sys"):
             (initial / directory).mkdir(parents=True)
         shutil.copy(packages / "bin/busybox", initial / "bin")
-        for applet in INIT_USES:
+        for applet in INIT_APPLETS:
             (initial / "bin" / applet).symlink_to("busybox")
-        shutil.copy(INIT, initial)
+        shutil.copy(INIT_SCRIPT, initial)
         (initial / "init").chmod(0o755)
-        copy_modules(DISKS, packages, initial, version, form)
-        return archived(initial, Path(work, "cpio")).read_bytes()
+        copy_modules(DISK_MODULES, packages, initial, version, form)
+        return write_archive(initial, Path(work, "cpio")).read_bytes()
 
 
-def archived(tree: Path, archive: Path) -> Path:
+def write_archive(tree: Path, archive: Path) -> Path:
     """The tree in the format that the kernel unpacks, owned by root."""
     names = sorted(str(path.relative_to(tree)) for path in tree.rglob("*"))
     options = "--create", "--format=newc", "--owner=0:0", "--quiet"
@@ -78,7 +78,7 @@ def copy_modules(names: list[str], tree: Path, target: Path, version: str, form)
     bytes what is written."""
     shown = run("modprobe", "-d", tree, "-S", version, "--all", "--show-depends", *names)
     files = {line.split()[1] for line in shown.splitlines() if line.startswith("insmod ")}
-    files |= {str(tree / "lib/modules" / version / table) for table in TABLES}
+    files |= {str(tree / "lib/modules" / version / table) for table in MODULE_TABLES}
     for file in files:
         copied = target / Path(file).relative_to(tree)
         copied.parent.mkdir(parents=True, exist_ok=True)
@@ -86,11 +86,11 @@ def copy_modules(names: list[str], tree: Path, target: Path, version: str, form)
     run("depmod", "-b", target, version)
 
 
-def unsigned(module: bytes) -> bytes:
+def strip_signature(module: bytes) -> bytes:
     """The module without Debian's signature behind it. A kernel that finds none loads the module at once; checking one
     costs 20 ms under emulation, half a second in all. (Nobody but root can put a module into the guest either way;
     secure boot does ask for signatures.)"""
-    if not module.endswith(SIGNED):
+    if not module.endswith(SIGNATURE_MARK):
         return module
-    length = int.from_bytes(module[-len(SIGNED) - 4 : -len(SIGNED)])
-    return module[: -len(SIGNED) - SIGNATURE_FACTS - length]
+    length = int.from_bytes(module[-len(SIGNATURE_MARK) - 4 : -len(SIGNATURE_MARK)])
+    return module[: -len(SIGNATURE_MARK) - SIGNATURE_INFO_BYTES - length]

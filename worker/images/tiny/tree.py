@@ -46,32 +46,32 @@ RESOLVERS = [f"{LIBRARIES[0]}/{name}" for name in ("libnss_files.so.2", "libnss_
 """Loaded by name while running, so no program lists them."""
 
 ZONES = "usr/share/zoneinfo"
-NOT_OURS = ["dpkg", "dpkg-deb", "rpm", "rpm2cpio"]
+EXCLUDED_APPLETS = ["dpkg", "dpkg-deb", "rpm", "rpm2cpio"]
 """Parts of busybox that would lead a visitor to think this was an ordinary Debian."""
 
 
-def grow(packages: Path, tree: Path):
+def build_tree(packages: Path, tree: Path):
     """Fills `tree` from unpacked packages."""
     for directory in DIRECTORIES:
         (tree / directory).mkdir(parents=True)
     for directory in ("bin", "lib", "lib64", "sbin"):
         (tree / directory).symlink_to(f"usr/{directory}")
     for program in (BUSYBOX, LOADER, *PROGRAMS, *RESOLVERS):
-        copy(packages, program, tree)
+        copy_program(packages, program, tree)
     for applet in run(packages / BUSYBOX, "--list-full").split():
         link = tree / applet
-        if link.name not in NOT_OURS and not link.exists() and link.parent != tree:
+        if link.name not in EXCLUDED_APPLETS and not link.exists() and link.parent != tree:
             link.symlink_to("/usr/bin/busybox")
     shutil.copytree(
         packages / ZONES, tree / ZONES, symlinks=True, ignore=shutil.ignore_patterns("posix", "right", "*.*", "leap*")
     )
     shutil.copy(packages / "usr/lib/os-release", tree / "etc")
-    rootfs_overlay.lay(OVERLAY, tree)
+    rootfs_overlay.copy_overlay(OVERLAY, tree)
     for path, mode in MODES.items():
         (tree / path).chmod(mode)
 
 
-def copy(packages: Path, program: str, tree: Path):
+def copy_program(packages: Path, program: str, tree: Path):
     """A program and the libraries that the loader would give it."""
     files = [program]
     if program not in (BUSYBOX, LOADER):

@@ -13,15 +13,15 @@ from worker.nodes.libvirt import filters, firmware, tpm
 
 log = structlog.get_logger()
 
-MOVED = 10_000_000
+MIN_PROBE_CPU_NANOSECONDS = 10_000_000
 """Nanoseconds of processor time that show that a guest runs: what its thread may get for merely being made is less."""
 
-PATIENCE = 5.0
+PROBE_GUEST_TIMEOUT_SECONDS = 5.0
 """Seconds a probe guest has for that."""
 
 
 @dataclass(frozen=True)
-class Facts:
+class ProbedCapabilities:
     accelerated: bool
     acceleration_note: str
     bandwidth_limits: bool
@@ -30,15 +30,17 @@ class Facts:
     secure_boot: bool = False
 
 
-def find_out(connection: libvirt.virConnect) -> Facts:
-    accelerated, note = acceleration(connection)
-    offered = tpm.offered(connection), firmware.offered(connection)
-    facts = Facts(accelerated, note, bandwidth_limits(connection), address_filters(connection), *offered)
+def probe(connection: libvirt.virConnect) -> ProbedCapabilities:
+    accelerated, note = probe_acceleration(connection)
+    offered = tpm.is_supported(connection), firmware.is_supported(connection)
+    facts = ProbedCapabilities(
+        accelerated, note, probe_bandwidth_limits(connection), probe_address_filters(connection), *offered
+    )
     log.info("libvirt_node_tried", **vars(facts))
     return facts
 
 
-def acceleration(connection) -> tuple[bool, str]:
+def probe_acceleration(connection) -> tuple[bool, str]:
     """KVM counts when a guest that was started under it was seen using the processor."""
     try:
         connection.getDomainCapabilities(None, "x86_64", "pc", "kvm")
@@ -46,7 +48,7 @@ def acceleration(connection) -> tuple[bool, str]:
         return False, f"libvirt finds no KVM on this host: guests run in emulation. ({error})"
     try:
         # It ends with this connection, should the line be lost before it is destroyed.
-        guest = connection.createXML(probe_guest(), libvirt.VIR_DOMAIN_START_AUTODESTROY)
+        guest = connection.createXML(build_probe_guest(), libvirt.VIR_DOMAIN_START_AUTODESTROY)
     except libvirt.libvirtError as error:
         return False, f"A probe guest did not start under KVM: guests run in emulation. ({error})"
     try:
@@ -58,18 +60,18 @@ def acceleration(connection) -> tuple[bool, str]:
 
 
 def uses_processor(connection, guest) -> bool:
-    limit = time.monotonic() + PATIENCE
+    limit = time.monotonic() + PROBE_GUEST_TIMEOUT_SECONDS
     while time.monotonic() < limit:
         [(_, values)] = connection.domainListGetStats([guest], libvirt.VIR_DOMAIN_STATS_VCPU)
-        if values.get("vcpu.0.time", 0) >= MOVED:
+        if values.get("vcpu.0.time", 0) >= MIN_PROBE_CPU_NANOSECONDS:
             return True
         time.sleep(0.05)
     return False
 
 
-def probe_guest() -> str:
+def build_probe_guest() -> str:
     """A machine like those of the panel, without anything to boot from: its firmware looks for it."""
-    return text(
+    return to_text(
         E.domain(
             E.name(f"panel-probe-{uuid.uuid4()}"),
             E.memory("32", unit="MiB"),
@@ -82,27 +84,27 @@ def probe_guest() -> str:
     )
 
 
-def bandwidth_limits(connection) -> bool:
+def probe_bandwidth_limits(connection) -> bool:
     """Limits need parts of the kernel's traffic control that some hosts lack: a network with limits tells."""
     limits = E.bandwidth(E.inbound(average="1000"), E.outbound(average="1000"))
     network = E.network(E.name(f"panel-probe-{uuid.uuid4()}"), E.bridge(stp="off"), limits)
     try:
-        connection.networkCreateXML(text(network)).destroy()
+        connection.networkCreateXML(to_text(network)).destroy()
     except libvirt.libvirtError as error:
         log.info("bandwidth_limits_refused", detail=str(error))
         return False
     return True
 
 
-def address_filters(connection) -> bool:
+def probe_address_filters(connection) -> bool:
     """Also brings the filter to the rules of this release."""
     try:
-        connection.nwfilterDefineXML(filters.guard())
+        connection.nwfilterDefineXML(filters.build_guard())
     except libvirt.libvirtError as error:
         log.info("address_filters_refused", detail=str(error))
         return False
     return True
 
 
-def text(element) -> str:
+def to_text(element) -> str:
     return etree.tostring(element, encoding="unicode")

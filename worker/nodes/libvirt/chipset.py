@@ -60,7 +60,7 @@ def drive_bus(slot: str, machine: Machine, machine_type: str) -> str:
     return "sata" if machine.secure_boot and slot != "seed" else "scsi"
 
 
-def controllers(machine: Machine, machine_type: str) -> list[etree._Element]:
+def build_controllers(machine: Machine, machine_type: str) -> list[etree._Element]:
     if not is_q35(machine_type):
         return []
     count = FIXED_PORTS + SPARE_PORTS + len(machine.disks) + len(machine.nics)

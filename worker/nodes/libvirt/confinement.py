@@ -31,17 +31,17 @@ from worker.nodes.libvirt import kvm
 
 log = structlog.get_logger()
 
-USERS = ("libvirt-qemu", "qemu")
+QEMU_USERS = ("libvirt-qemu", "qemu")
 """Users that distributions make for QEMU."""
 
-OWN_USER = "panel-qemu"
+PANEL_QEMU_USER = "panel-qemu"
 """Made where the distribution has none."""
 
 SECURITY_MODULES = {"apparmor": Path("/sys/kernel/security/apparmor"), "selinux": Path("/sys/fs/selinux/enforce")}
 
 PROBE_DISK_BYTES = 65_536
 
-FILE = "confinement.json"
+CONFINEMENT_FILE = "confinement.json"
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ class QemuUser:
         return facts.st_mode & bits == bits
 
 
-ROOT = QemuUser("root", 0, 0)
+ROOT_USER = QemuUser("root", 0, 0)
 
 
 @dataclass(frozen=True)
@@ -103,7 +103,7 @@ class Confinement:
 
 
 def find_user() -> QemuUser | None:
-    for name in (*USERS, OWN_USER):
+    for name in (*QEMU_USERS, PANEL_QEMU_USER):
         with contextlib.suppress(KeyError):
             found = pwd.getpwnam(name)
             return QemuUser(name, found.pw_uid, found.pw_gid, tuple(os.getgrouplist(name, found.pw_gid)))
@@ -115,9 +115,9 @@ def ensure_user() -> QemuUser:
     if (found := find_user()) is None and (useradd := shutil.which("useradd", path="/usr/sbin:/sbin:/usr/bin")):
         groups = ["--groups", "kvm"] if has_group("kvm") else []
         words = ("--system", "--user-group", "--no-create-home", "--home-dir", "/nonexistent")
-        subprocess.run([useradd, *words, "--shell", "/usr/sbin/nologin", *groups, OWN_USER], capture_output=True)
+        subprocess.run([useradd, *words, "--shell", "/usr/sbin/nologin", *groups, PANEL_QEMU_USER], capture_output=True)
         found = find_user()
-    return found or ROOT
+    return found or ROOT_USER
 
 
 def has_group(name: str) -> bool:
@@ -131,18 +131,18 @@ def security_module() -> str:
     return next((name for name, sign in SECURITY_MODULES.items() if sign.exists()), "")
 
 
-def levels() -> list[Level]:
+def list_levels() -> list[Level]:
     """From the strictest on. Root is the last resort: `panel doctor` complains about it."""
     user = ensure_user()
     drivers = ("", "none") if security_module() else ("none",)
     found = [Level(user, namespaces, driver) for driver in drivers for namespaces in (True, False)]
-    return found if user is ROOT else [*found, Level(ROOT, False, "none")]
+    return found if user is ROOT_USER else [*found, Level(ROOT_USER, False, "none")]
 
 
 # --- what the daemon sees of the file system
 
 
-def covered(paths: Iterable[Path], user: QemuUser) -> dict[Path, list[Path]]:
+def directories_to_cover(paths: Iterable[Path], user: QemuUser) -> dict[Path, list[Path]]:
     """The directories to cover, each with the storage that stays visible in it."""
     found: dict[Path, list[Path]] = {}
     for path in paths:
@@ -212,21 +212,21 @@ def probe_machine(disk: Path, works_with_kvm: bool) -> str:
     return etree.tostring(described, encoding="unicode")
 
 
-def describe(connection: libvirt.virConnect, level: Level) -> Confinement:
+def read_confinement(connection: libvirt.virConnect, level: Level) -> Confinement:
     """What libvirt itself says of its security drivers; every level has one for owners of files (`dac`)."""
     models = etree.fromstring(connection.getCapabilities()).xpath("host/secmodel/model/text()")
     driver = next((model for model in models if model in SECURITY_MODULES), "none")
     return Confinement(level.user.name, level.namespaces, driver)
 
 
-def remember(directory: Path, found: Confinement):
-    (directory / FILE).write_text(json.dumps({"boot_id": kvm.boot_id(), **asdict(found)}))
+def save_confinement(directory: Path, found: Confinement):
+    (directory / CONFINEMENT_FILE).write_text(json.dumps({"boot_id": kvm.read_boot_id(), **asdict(found)}))
 
 
-def remembered(directory: Path) -> Confinement | None:
+def find_saved_confinement(directory: Path) -> Confinement | None:
     """What was found since this machine's last start."""
     with contextlib.suppress(OSError, ValueError, TypeError):
-        values = json.loads((directory / FILE).read_text())
-        if values.pop("boot_id") == kvm.boot_id():
+        values = json.loads((directory / CONFINEMENT_FILE).read_text())
+        if values.pop("boot_id") == kvm.read_boot_id():
             return Confinement(**values)
     return None

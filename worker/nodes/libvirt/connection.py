@@ -16,27 +16,27 @@ from worker.nodes.base import Unreachable
 
 log = structlog.get_logger()
 
-PING_EVERY, PINGS_MISSED = 3, 3
+KEEPALIVE_INTERVAL_SECONDS, MAX_KEEPALIVES_MISSED = 3, 3
 """Seconds between signs of life on a line that waits for events, and how many may be missing until it is lost."""
 
-KEPT = 8
+MAX_IDLE_CONNECTIONS = 8
 """Lines that wait for their next call."""
 
 libvirt.registerErrorHandler(lambda _, error: None, None)  # it would print to stderr what it raises anyway
 
-inherited: list = []
+leaked_from_parent: list = []
 """Lines of a parent process. Letting go of one would close it under the parent, so they are kept."""
 
-home: int | None = None
+event_loop_pid: int | None = None
 """The process that runs libvirt's event loop. Its children cannot: the loop does not survive a fork, and libvirt takes
 no second one. They call as everybody does, but hear no events and do not answer the daemon's signs of life. (A fork
 at the very moment when another thread is inside libvirt may leave the child with a lock that nobody opens; its calls
 then end at their deadlines. Processes that fork should do so before they use libvirt.)"""
 
-lock = threading.Lock()
+event_loop_lock = threading.Lock()
 
 
-class Lines:
+class ConnectionPool:
     def __init__(self, uri: str):
         self.uri = with_batch_mode(uri)
         self.pid = os.getpid()
@@ -50,21 +50,21 @@ class Lines:
         try:
             yield line
         finally:
-            if free is self.free and len(free) < KEPT and alive(line):
+            if free is self.free and len(free) < MAX_IDLE_CONNECTIONS and is_alive(line):
                 free.append(line)
 
     def take(self) -> libvirt.virConnect | None:
         if self.pid != os.getpid():
-            inherited.append(self.free)
+            leaked_from_parent.append(self.free)
             self.pid, self.free = os.getpid(), []
         with contextlib.suppress(IndexError):
-            while not alive(line := self.free.pop()):
+            while not is_alive(line := self.free.pop()):
                 pass
             return line
         return None
 
     def open(self) -> libvirt.virConnect:
-        run_events()
+        start_event_loop()
         try:
             line = libvirt.open(self.uri)
         except libvirt.libvirtError as error:
@@ -77,24 +77,24 @@ class Lines:
         if self.pid == os.getpid():
             free, self.free = self.free, []
             for line in free:
-                release(line)
+                close_in_background(line)
 
 
-def release(line: libvirt.virConnect):
+def close_in_background(line: libvirt.virConnect):
     """Says goodbye, which may take as long as the node is silent: nobody waits for it."""
     threading.Thread(target=line.close, name="libvirt goodbye", daemon=True).start()
 
 
-def alive(line: libvirt.virConnect) -> bool:
+def is_alive(line: libvirt.virConnect) -> bool:
     """Where the event loop runs it notices a loss by itself; elsewhere the daemon may have hung up on a quiet line."""
     try:
-        return bool(line.isAlive() if hears_events() else line.getLibVersion())
+        return bool(line.isAlive() if runs_event_loop() else line.getLibVersion())
     except libvirt.libvirtError:
         return False
 
 
-def hears_events() -> bool:
-    return home == os.getpid()
+def runs_event_loop() -> bool:
+    return event_loop_pid == os.getpid()
 
 
 def with_batch_mode(uri: str) -> str:
@@ -105,26 +105,26 @@ def with_batch_mode(uri: str) -> str:
     return f"{uri}{'&' if '?' in uri else '?'}no_tty=1"
 
 
-def run_events():
+def start_event_loop():
     """One thread of this process answers the daemon's signs of life and delivers events. It has to be there before the
     first line is opened."""
-    global home
-    with lock:
-        if home is None:
+    global event_loop_pid
+    with event_loop_lock:
+        if event_loop_pid is None:
             libvirt.virEventRegisterDefaultImpl()
-            threading.Thread(target=loop, name="libvirt events", daemon=True).start()
-            home = os.getpid()
+            threading.Thread(target=run_event_loop, name="libvirt events", daemon=True).start()
+            event_loop_pid = os.getpid()
 
 
-def loop():
+def run_event_loop():
     while True:
         libvirt.virEventRunDefaultImpl()
 
 
 def renew_lock():
     """A lock that some thread of the parent held would never be released in the child."""
-    global lock
-    lock = threading.Lock()
+    global event_loop_lock
+    event_loop_lock = threading.Lock()
 
 
 os.register_at_fork(after_in_child=renew_lock)

@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 
 
-def processes(directory: Path, guests=True) -> set[int]:
+def find_processes(directory: Path, guests=True) -> set[int]:
     """The daemon and its guests: processes from its pid files that do see this directory as /run/libvirt, so that a
     number that went to another process is left alone."""
     found = set()
@@ -20,16 +20,16 @@ def processes(directory: Path, guests=True) -> set[int]:
     return found
 
 
-def end(pids: set[int], patience=10.0):
-    tell(pids, signal.SIGTERM)
-    limit = time.monotonic() + patience
+def terminate(pids: set[int], timeout=10.0):
+    signal_all(pids, signal.SIGTERM)
+    limit = time.monotonic() + timeout
     while any(os.path.exists(f"/proc/{pid}/root") for pid in pids):  # a dead process that nobody waits for has none
         if time.monotonic() > limit:
-            return tell(pids, signal.SIGKILL)
+            return signal_all(pids, signal.SIGKILL)
         time.sleep(0.02)
 
 
-def tell(pids: set[int], what: signal.Signals):
+def signal_all(pids: set[int], what: signal.Signals):
     for pid in pids:
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, what)

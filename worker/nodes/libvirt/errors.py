@@ -7,16 +7,16 @@ import time
 import libvirt
 
 from worker.nodes.base import AgentSilent, Full, Missing, NodeError, Refused, Unreachable
-from worker.nodes.libvirt.connection import alive
+from worker.nodes.libvirt.connection import is_alive
 
-GONE = {
+NOT_FOUND_MESSAGES = {
     libvirt.VIR_ERR_NO_DOMAIN: "The hypervisor does not know this machine.",
     libvirt.VIR_ERR_NO_STORAGE_VOL: "The hypervisor does not have this disk.",
     libvirt.VIR_ERR_NO_STORAGE_POOL: "The hypervisor does not have this storage.",
     libvirt.VIR_ERR_NO_NETWORK: "The hypervisor does not have this network.",
 }
 
-SILENT = (
+AGENT_UNAVAILABLE_CODES = (
     libvirt.VIR_ERR_AGENT_UNRESPONSIVE,
     libvirt.VIR_ERR_AGENT_UNSYNCED,
     getattr(libvirt, "VIR_ERR_AGENT_COMMAND_TIMEOUT", None),  # newer versions tell this apart
@@ -25,16 +25,16 @@ SILENT = (
 POWER_OFF_NOTICED_SECONDS = 3
 """How long libvirt takes at most to notice that a QEMU process ended."""
 
-NO_ROOM = ("No space left on device", "Cannot allocate memory", "Disk quota exceeded")
+NO_CAPACITY_MESSAGES = ("No space left on device", "Cannot allocate memory", "Disk quota exceeded")
 
 
 @contextlib.contextmanager
-def absent_is_fine():
+def ignore_missing():
     """What is not there need not be looked at or taken away."""
     try:
         yield
     except libvirt.libvirtError as error:
-        if error.get_error_code() not in GONE:
+        if error.get_error_code() not in NOT_FOUND_MESSAGES:
             raise
 
 
@@ -60,29 +60,29 @@ def has_ended(domain) -> bool:
 
 
 @contextlib.contextmanager
-def translated(line: libvirt.virConnect, doing: str):
+def translate_errors(line: libvirt.virConnect, action_label: str):
     """Raises the contract's errors. `doing` completes "could not …"."""
     try:
         yield
     except libvirt.libvirtError as error:
-        raise meaning(error, doing, lost=not alive(line)) from error
+        raise to_node_error(error, action_label, lost=not is_alive(line)) from error
 
 
-def meaning(error: libvirt.libvirtError, doing: str, lost: bool) -> NodeError:
+def to_node_error(error: libvirt.libvirtError, action_label: str, lost: bool) -> NodeError:
     """When the line is lost it does not matter what was said last: nobody knows what became of the call."""
     code, detail = error.get_error_code(), str(error)
     if lost:
-        return Unreachable("The connection to the hypervisor was lost.", f"{doing}: {detail}")
-    if code in GONE:
-        return Missing(GONE[code], f"{doing}: {detail}")
-    if code in SILENT:
-        return AgentSilent("The guest agent does not answer.", f"{doing}: {detail}")
-    if full(error):
-        return Full(f"The hypervisor has not enough room to {doing}.", detail)
-    return Refused(f"The hypervisor could not {doing}.", detail)
+        return Unreachable("The connection to the hypervisor was lost.", f"{action_label}: {detail}")
+    if code in NOT_FOUND_MESSAGES:
+        return Missing(NOT_FOUND_MESSAGES[code], f"{action_label}: {detail}")
+    if code in AGENT_UNAVAILABLE_CODES:
+        return AgentSilent("The guest agent does not answer.", f"{action_label}: {detail}")
+    if is_full(error):
+        return Full(f"The hypervisor has not enough room to {action_label}.", detail)
+    return Refused(f"The hypervisor could not {action_label}.", detail)
 
 
-def full(error) -> bool:
+def is_full(error) -> bool:
     if error.get_error_code() == libvirt.VIR_ERR_SYSTEM_ERROR and error.get_int1() in (errno.ENOSPC, errno.EDQUOT):
         return True
-    return any(words in str(error) for words in NO_ROOM)
+    return any(words in str(error) for words in NO_CAPACITY_MESSAGES)

@@ -21,54 +21,54 @@ from lxml.builder import E
 
 from worker.nodes.base import Nic
 
-NAME = "panel-guard-2"
-UUID = "0d4c5ff2-6cf3-4e52-a4a5-2b8f4b9f2f6e"
+GUARD_NAME = "panel-guard-2"
+GUARD_UUID = "0d4c5ff2-6cf3-4e52-a4a5-2b8f4b9f2f6e"
 """Fixed, so that a later release can replace the rules while machines run. One that asks the cards for another
 parameter needs another name, because the cards that are in use do not have it."""
 
-EARLIER_NAME = "panel-guard"
+EARLIER_GUARD_NAME = "panel-guard"
 """The filter of earlier releases, which knew no `LINK_LOCAL`."""
 
 NO_ADDRESS = {4: "0.0.0.0", 6: "::"}
 """Fills a list that would be empty: libvirt would go and learn the guest's address from what it sends."""
 
 
-def rule(action: str, priority: int, *matches):
+def build_rule(action: str, priority: int, *matches):
     return E.rule(*matches, action=action, direction="out", priority=str(priority))
 
 
-def guard() -> str:
+def build_guard() -> str:
     discovery = {"protocol": "icmpv6", "srcipaddr": "$LINK_LOCAL"}
     # The numbers behind two lists in one rule let libvirt combine them; else it wants both to be of one length.
     rules = (
-        rule("drop", -900, E.mac(match="no", srcmacaddr="$MAC")),
-        rule("drop", -800, E.ip(protocol="udp", srcportstart="67")),
-        rule("drop", -800, E.ipv6(protocol="udp", srcportstart="547")),
-        rule("drop", -800, E.ipv6(protocol="icmpv6", type="134")),
-        rule("accept", -700, E.arp(arpsrcmacaddr="$MAC[@1]", arpsrcipaddr="$IPV4[@2]")),
-        rule("accept", -700, E.arp(arpsrcmacaddr="$MAC", arpsrcipaddr="0.0.0.0")),
-        rule("accept", -700, E.ip(srcipaddr="$IPV4")),
-        rule("accept", -700, E.ipv6(srcipaddr="$IPV6")),
-        rule("accept", -600, E.ipv6(discovery, type="131", typeend="136")),
-        rule("accept", -600, E.ipv6(discovery, type="143")),
-        rule("accept", -600, E.ipv6(protocol="icmpv6", srcipaddr="::", srcipmask="128")),
-        rule("accept", -600, E.mac(protocolid="rarp", srcmacaddr="$MAC")),
-        rule("drop", 900),
+        build_rule("drop", -900, E.mac(match="no", srcmacaddr="$MAC")),
+        build_rule("drop", -800, E.ip(protocol="udp", srcportstart="67")),
+        build_rule("drop", -800, E.ipv6(protocol="udp", srcportstart="547")),
+        build_rule("drop", -800, E.ipv6(protocol="icmpv6", type="134")),
+        build_rule("accept", -700, E.arp(arpsrcmacaddr="$MAC[@1]", arpsrcipaddr="$IPV4[@2]")),
+        build_rule("accept", -700, E.arp(arpsrcmacaddr="$MAC", arpsrcipaddr="0.0.0.0")),
+        build_rule("accept", -700, E.ip(srcipaddr="$IPV4")),
+        build_rule("accept", -700, E.ipv6(srcipaddr="$IPV6")),
+        build_rule("accept", -600, E.ipv6(discovery, type="131", typeend="136")),
+        build_rule("accept", -600, E.ipv6(discovery, type="143")),
+        build_rule("accept", -600, E.ipv6(protocol="icmpv6", srcipaddr="::", srcipmask="128")),
+        build_rule("accept", -600, E.mac(protocolid="rarp", srcmacaddr="$MAC")),
+        build_rule("drop", 900),
     )
-    return etree.tostring(E.filter(E.uuid(UUID), *rules, name=NAME, chain="root"), encoding="unicode")
+    return etree.tostring(E.filter(E.uuid(GUARD_UUID), *rules, name=GUARD_NAME, chain="root"), encoding="unicode")
 
 
-def reference(nic: Nic):
+def build_reference(nic: Nic):
     """Hangs the filter on a card, with the addresses that are the guest's."""
     listed = {4: [], 6: []}
     for address in nic.addresses:
         listed[ipaddress.ip_address(address).version].append(address)
     values = [(f"IPV{v}", address) for v, found in listed.items() for address in found or [NO_ADDRESS[v]]]
-    values.append(("LINK_LOCAL", link_local(nic.mac)))
-    return E.filterref(*(E.parameter(name=name, value=value) for name, value in values), filter=NAME)
+    values.append(("LINK_LOCAL", link_local_address(nic.mac)))
+    return E.filterref(*(E.parameter(name=name, value=value) for name, value in values), filter=GUARD_NAME)
 
 
-def link_local(mac: str) -> str:
+def link_local_address(mac: str) -> str:
     """The address that a guest makes of its MAC (RFC 4291, appendix A)."""
     octets = bytes.fromhex(mac.replace(":", ""))
     identifier = bytes([octets[0] ^ 2]) + octets[1:3] + b"\xff\xfe" + octets[3:]

@@ -21,13 +21,13 @@ import libvirt
 from lxml import etree
 from lxml.builder import E
 
-from worker.nodes.base import Allowed, Nic
+from worker.nodes.base import FirewallRule, Nic
 from worker.nodes.libvirt import filters
 
-OURS = uuid.UUID("5b1c7a52-41c7-4d1e-8f4f-0a3a6c1f2e90")
+FILTER_UUID_NAMESPACE = uuid.UUID("5b1c7a52-41c7-4d1e-8f4f-0a3a6c1f2e90")
 """A filter that is defined again keeps its UUID, or libvirt takes it for another one."""
 
-TAGS = {
+RULE_TAGS = {
     ("tcp", 4): "tcp",
     ("tcp", 6): "tcp-ipv6",
     ("udp", 4): "udp",
@@ -37,44 +37,47 @@ TAGS = {
     ("all", 4): "all",
     ("all", 6): "all-ipv6",
 }
-NEIGHBOURS = ("134", "135", "136")
+NEIGHBOUR_TYPES = ("134", "135", "136")
 """Router advertisements and neighbour discovery. Connections are not tracked for them."""
 
-SOLICITED = {"dstipaddr": "ff02::", "dstipmask": "16"}
+SOLICITED_MULTICAST = {"dstipaddr": "ff02::", "dstipmask": "16"}
 """Multicast on the link, which is how neighbours are asked for."""
 
-MAIL, PREFIX, DISCOVERY, LISTED, REST = -850, -700, 100, 500, 1000
+MAIL_PRIORITY, PREFIX_PRIORITY, DISCOVERY_PRIORITY, ALLOW_PRIORITY, DROP_PRIORITY = -850, -700, 100, 500, 1000
 
 
-def name_of(mac: str) -> str:
+def filter_name(mac: str) -> str:
     return f"panel-{mac.replace(':', '')}"
 
 
-def describe(nic: Nic) -> str:
+def build_filter(nic: Nic) -> str:
     """The whole filter of the card."""
-    parts = [E.uuid(str(uuid.uuid5(OURS, nic.mac))), filters.reference(nic)]
+    parts = [E.uuid(str(uuid.uuid5(FILTER_UUID_NAMESPACE, nic.mac))), filters.build_reference(nic)]
     for prefix in map(ipaddress.ip_network, nic.prefixes):
         source = {"srcipaddr": str(prefix.network_address), "srcipmask": str(prefix.prefixlen)}
-        parts.append(filters.rule("accept", PREFIX, E("ip" if prefix.version == 4 else "ipv6", source)))
+        parts.append(filters.build_rule("accept", PREFIX_PRIORITY, E("ip" if prefix.version == 4 else "ipv6", source)))
     if not nic.mail:
-        parts += [filters.rule("drop", MAIL, E(kind, protocol="tcp", dstportstart="25")) for kind in ("ip", "ipv6")]
+        parts += [
+            filters.build_rule("drop", MAIL_PRIORITY, E(kind, protocol="tcp", dstportstart="25"))
+            for kind in ("ip", "ipv6")
+        ]
     if nic.allowed is not None:
-        parts += [*discovery(), *(listed(each) for each in nic.allowed), *rest()]
-    return etree.tostring(E.filter(*parts, name=name_of(nic.mac), chain="root"), encoding="unicode")
+        parts += [*iter_discovery_rules(), *(build_allow_rule(each) for each in nic.allowed), *iter_final_rules()]
+    return etree.tostring(E.filter(*parts, name=filter_name(nic.mac), chain="root"), encoding="unicode")
 
 
-def rule(action: str, direction: str, priority: int, match):
+def build_rule(action: str, direction: str, priority: int, match):
     return E.rule(match, action=action, direction=direction, priority=str(priority))
 
 
-def discovery() -> Iterable:
+def iter_discovery_rules() -> Iterable:
     for direction in ("in", "out"):
-        for kind in NEIGHBOURS:
-            yield rule("accept", direction, DISCOVERY, E.icmpv6(type=kind, state="NONE"))
-        yield rule("accept", direction, DISCOVERY, E.icmpv6(SOLICITED, state="NONE"))
+        for kind in NEIGHBOUR_TYPES:
+            yield build_rule("accept", direction, DISCOVERY_PRIORITY, E.icmpv6(type=kind, state="NONE"))
+        yield build_rule("accept", direction, DISCOVERY_PRIORITY, E.icmpv6(SOLICITED_MULTICAST, state="NONE"))
 
 
-def listed(allowed: Allowed):
+def build_allow_rule(allowed: FirewallRule):
     facts = {}
     if allowed.network:
         network = ipaddress.ip_network(allowed.network)
@@ -82,46 +85,48 @@ def listed(allowed: Allowed):
         facts |= {f"{other}ipaddr": str(network.network_address), f"{other}ipmask": str(network.prefixlen)}
     if allowed.ports:
         facts |= {"dstportstart": str(allowed.ports[0]), "dstportend": str(allowed.ports[1])}
-    return rule("accept", allowed.direction, LISTED, E(TAGS[allowed.protocol, allowed.family], facts))
+    return build_rule(
+        "accept", allowed.direction, ALLOW_PRIORITY, E(RULE_TAGS[allowed.protocol, allowed.family], facts)
+    )
 
 
-def rest() -> Iterable:
+def iter_final_rules() -> Iterable:
     """Errors about what was allowed pass; what is left does not."""
     for kind in ("all", "all-ipv6"):
-        yield rule("accept", "inout", LISTED, E(kind, state="RELATED"))
+        yield build_rule("accept", "inout", ALLOW_PRIORITY, E(kind, state="RELATED"))
     for kind in ("all", "all-ipv6"):
-        yield rule("drop", "inout", REST, E(kind))
+        yield build_rule("drop", "inout", DROP_PRIORITY, E(kind))
 
 
-def define(connection, nics: Iterable[Nic]):
+def define_filters(connection, nics: Iterable[Nic]):
     """Brings the filters of the cards to what is wanted, also those in force."""
     for nic in nics:
-        connection.nwfilterDefineXML(describe(nic))
+        connection.nwfilterDefineXML(build_filter(nic))
 
 
-def renew(connection, macs: Iterable[str]):
+def upgrade_filters(connection, macs: Iterable[str]):
     """Hangs the present guard on cards whose filter an earlier release wrote."""
     for mac in macs:
-        found = lookup(connection, mac)
+        found = find_filter(connection, mac)
         tree = None if found is None else etree.fromstring(found.XMLDesc())
-        reference = None if tree is None else tree.find(f"filterref[@filter='{filters.EARLIER_NAME}']")
+        reference = None if tree is None else tree.find(f"filterref[@filter='{filters.EARLIER_GUARD_NAME}']")
         if reference is not None:
-            reference.set("filter", filters.NAME)
-            reference.append(E.parameter(name="LINK_LOCAL", value=filters.link_local(mac)))
-            connection.nwfilterDefineXML(filters.guard())
+            reference.set("filter", filters.GUARD_NAME)
+            reference.append(E.parameter(name="LINK_LOCAL", value=filters.link_local_address(mac)))
+            connection.nwfilterDefineXML(filters.build_guard())
             connection.nwfilterDefineXML(etree.tostring(tree, encoding="unicode"))
 
 
-def forget(connection, macs: Iterable[str]):
+def delete_filters(connection, macs: Iterable[str]):
     for mac in macs:
-        if (found := lookup(connection, mac)) is not None:
+        if (found := find_filter(connection, mac)) is not None:
             found.undefine()
 
 
-def lookup(connection, mac: str):
+def find_filter(connection, mac: str):
     """The filter of the card, or None."""
     try:
-        return connection.nwfilterLookupByName(name_of(mac))
+        return connection.nwfilterLookupByName(filter_name(mac))
     except libvirt.libvirtError as error:
         if error.get_error_code() != libvirt.VIR_ERR_NO_NWFILTER:
             raise

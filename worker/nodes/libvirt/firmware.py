@@ -13,9 +13,9 @@ from lxml.builder import E
 from worker.nodes.base import Machine, Refused
 from worker.nodes.libvirt import chipset
 
-SECURE = "enum[@name='firmware']/value/text() | loader[@supported='yes']/enum[@name='secure']/value/text()"
+SECURE_BOOT_XPATH = "enum[@name='firmware']/value/text() | loader[@supported='yes']/enum[@name='secure']/value/text()"
 
-FORGET = (
+UNDEFINE_FLAGS = (
     libvirt.VIR_DOMAIN_UNDEFINE_MANAGED_SAVE
     | libvirt.VIR_DOMAIN_UNDEFINE_SNAPSHOTS_METADATA
     | libvirt.VIR_DOMAIN_UNDEFINE_CHECKPOINTS_METADATA
@@ -24,48 +24,53 @@ FORGET = (
 """What goes with a definition. So does the state of a TPM, which libvirt removes when nothing says otherwise."""
 
 
-def offered(connection: libvirt.virConnect) -> bool:
+def is_supported(connection: libvirt.virConnect) -> bool:
     """Whether libvirt finds a firmware with secure boot."""
     try:
         told = connection.getDomainCapabilities(None, "x86_64", "q35", None)
     except libvirt.libvirtError:
         return False
     system = etree.fromstring(told).find("os[@supported='yes']")
-    found = [] if system is None else system.xpath(SECURE)
+    found = [] if system is None else system.xpath(SECURE_BOOT_XPATH)
     return "efi" in found and "yes" in found
 
 
-def check(machine: Machine, there: bool):
+def ensure_supported(machine: Machine, there: bool):
     if machine.secure_boot and not there:
         raise Refused("The hypervisor cannot give the machine secure boot.", f"no firmware for machine {machine.id}")
 
 
-def parts(machine: Machine, machine_type: str) -> list[etree._Element]:
+def build_elements(machine: Machine, machine_type: str) -> list[etree._Element]:
     """Its `os` and `features`."""
     if machine.secure_boot:
-        return secure_parts(machine_type)
+        return build_secure_elements(machine_type)
     return [E.os(E.type("hvm", arch="x86_64", machine=machine_type)), E.features(E.acpi(), E.apic())]
 
 
-def secure_parts(machine_type: str = chipset.Q35) -> list[etree._Element]:
+def build_secure_elements(machine_type: str = chipset.Q35) -> list[etree._Element]:
     wanted = [E.feature(enabled="yes", name=name) for name in ("enrolled-keys", "secure-boot")]
     system = E.os(E.type("hvm", arch="x86_64", machine=machine_type), E.firmware(*wanted), firmware="efi")
     return [system, E.features(E.acpi(), E.apic(), E.smm(state="on"))]
 
 
-def forget(connection: libvirt.virConnect, machine_id: str, name: str):
+def delete_state(connection: libvirt.virConnect, machine_id: str, name: str):
     """Removes what a TPM and secure boot left of a machine that the node does not know any more, also when they had
     been switched off: a definition of its id that has both takes it along."""
     kept = (E.tpm(E.backend(type="emulator", version="2.0"), model="tpm-tis"),)
     for devices in (kept, ()):
         with contextlib.suppress(libvirt.libvirtError):
-            connection.defineXML(shell(machine_id, name, devices)).undefineFlags(FORGET)
+            connection.defineXML(build_empty_machine(machine_id, name, devices)).undefineFlags(UNDEFINE_FLAGS)
             return
 
 
-def shell(machine_id: str, name: str, devices) -> str:
+def build_empty_machine(machine_id: str, name: str, devices) -> str:
     """A machine with secure boot and nothing else in it."""
     described = E.domain(
-        E.name(name), E.uuid(machine_id), E.memory("64", unit="MiB"), *secure_parts(), E.devices(*devices), type="qemu"
+        E.name(name),
+        E.uuid(machine_id),
+        E.memory("64", unit="MiB"),
+        *build_secure_elements(),
+        E.devices(*devices),
+        type="qemu",
     )
     return etree.tostring(described, encoding="unicode")

@@ -4,12 +4,12 @@ import contextlib
 
 import libvirt
 
-from worker.nodes.libvirt.machines import find
+from worker.nodes.libvirt.machines import get_domain
 
 
 def thaw(connection, machine_id: str):
     """Thawing what is not frozen changes nothing. A guest without an agent cannot have been frozen."""
-    domain = find(connection, machine_id)
+    domain = get_domain(connection, machine_id)
     if domain.isActive():
         with contextlib.suppress(libvirt.libvirtError):
             domain.fsThaw()

@@ -9,8 +9,8 @@ from collections.abc import Iterable
 import libvirt
 import libvirt_qemu
 
-from worker.nodes.base import AgentSilent, Finished
-from worker.nodes.libvirt.machines import find
+from worker.nodes.base import AgentSilent, CommandResult
+from worker.nodes.libvirt.machines import get_domain
 
 ANSWER_SECONDS = 5
 """Seconds the agent has for an answer of its own."""
@@ -18,56 +18,56 @@ ANSWER_SECONDS = 5
 PASSWORD_SECONDS = 15
 """Seconds the guest has to set a password: a slow machine takes a while to hash it."""
 
-NOBODY = (
+NO_ANSWER_CODES = (
     libvirt.VIR_ERR_OPERATION_INVALID,  # the machine just stopped
     libvirt.VIR_ERR_OPERATION_TIMEOUT,  # the agent is still busy with something else
     libvirt.VIR_ERR_ARGUMENT_UNSUPPORTED,  # the machine, somebody else's, has no agent's channel
 )
 
-LOOK = 0.05
+RUN_POLL_INTERVAL_SECONDS = 0.05
 """Seconds until the first look whether a program has ended; later looks are further apart."""
 
 
 def ping(connection, machine_id: str):
-    tell(running(connection, machine_id), "guest-ping")
+    send_command(get_running_domain(connection, machine_id), "guest-ping")
 
 
 def addresses(connection, machine_id: str) -> dict[str, list[str]]:
-    domain = running(connection, machine_id)
+    domain = get_running_domain(connection, machine_id)
     return {
         card["hardware-address"]: [address["ip-address"] for address in card.get("ip-addresses", ())]
-        for card in tell(domain, "guest-network-get-interfaces")
+        for card in send_command(domain, "guest-network-get-interfaces")
         if card.get("hardware-address") and card["name"] != "lo"
     }
 
 
 def set_password(connection, machine_id: str, user: str, password: str):
     """libvirt's own call for this waits without an end for an agent that hangs."""
-    domain = running(connection, machine_id)
+    domain = get_running_domain(connection, machine_id)
     arguments = {"username": user, "password": encode(password), "crypted": False}
-    tell(domain, "guest-set-user-password", seconds=PASSWORD_SECONDS, **arguments)
+    send_command(domain, "guest-set-user-password", seconds=PASSWORD_SECONDS, **arguments)
 
 
-def run(connection, machine_id: str, command: Iterable[str], stdin: str, deadline: float) -> Finished:
+def run(connection, machine_id: str, command: Iterable[str], stdin: str, deadline: float) -> CommandResult:
     limit = time.monotonic() + deadline
-    domain = running(connection, machine_id)
+    domain = get_running_domain(connection, machine_id)
     path, *arguments = command
-    started = tell(
+    started = send_command(
         domain,
         "guest-exec",
         **{"path": path, "arg": arguments, "input-data": encode(stdin), "capture-output": True},
     )
-    pause = LOOK
-    while not (status := tell(domain, "guest-exec-status", pid=started["pid"]))["exited"]:
+    pause = RUN_POLL_INTERVAL_SECONDS
+    while not (status := send_command(domain, "guest-exec-status", pid=started["pid"]))["exited"]:
         if time.monotonic() + pause > limit:
             detail = f"{path} in machine {machine_id} took more than {deadline:g} seconds"
             raise AgentSilent("The program in the guest did not finish in time.", detail)
         time.sleep(pause)
         pause = min(pause * 1.5, 1.0)
-    return Finished(status.get("exitcode", 128 + status.get("signal", 0)), output(status))
+    return CommandResult(status.get("exitcode", 128 + status.get("signal", 0)), command_output(status))
 
 
-def output(status: dict) -> str:
+def command_output(status: dict) -> str:
     return "".join(decode(status[stream]) for stream in ("out-data", "err-data") if stream in status)
 
 
@@ -79,25 +79,25 @@ def decode(data: str) -> str:
     return base64.b64decode(data).decode(errors="replace")
 
 
-def tell(domain, command: str, seconds: int = ANSWER_SECONDS, **arguments):
+def send_command(domain, command: str, seconds: int = ANSWER_SECONDS, **arguments):
     request = json.dumps({"execute": command, "arguments": arguments} if arguments else {"execute": command})
-    with answering():
+    with translate_errors():
         return json.loads(libvirt_qemu.qemuAgentCommand(domain, request, seconds, 0))["return"]
 
 
 @contextlib.contextmanager
-def answering():
+def translate_errors():
     try:
         yield
     except libvirt.libvirtError as error:
-        if error.get_error_code() in NOBODY:
+        if error.get_error_code() in NO_ANSWER_CODES:
             raise AgentSilent("The guest agent does not answer.", str(error)) from error
         raise
 
 
-def running(connection, machine_id: str):
+def get_running_domain(connection, machine_id: str):
     """The machine, when a guest can be in it."""
-    domain = find(connection, machine_id)
+    domain = get_domain(connection, machine_id)
     if domain.state()[0] != libvirt.VIR_DOMAIN_RUNNING:
         raise AgentSilent("The guest agent does not answer.", f"machine {machine_id} is not running")
     return domain

@@ -10,25 +10,25 @@ import libvirt
 import libvirt_qemu
 
 from worker.nodes.base import FileSystem
-from worker.nodes.libvirt.connection import Lines, alive
-from worker.nodes.libvirt.errors import SILENT
-from worker.nodes.libvirt.guest_agent import ANSWER_SECONDS, running, tell
-from worker.nodes.libvirt.machines import find
+from worker.nodes.libvirt.connection import ConnectionPool, is_alive
+from worker.nodes.libvirt.errors import AGENT_UNAVAILABLE_CODES
+from worker.nodes.libvirt.guest_agent import ANSWER_SECONDS, get_running_domain, send_command
+from worker.nodes.libvirt.machines import get_domain
 
 PINGS_AT_ONCE = 8
 """Pings under way on one node. An agent that hangs blocks one of the daemon's 20 workers for ANSWER_SECONDS, and other
 calls need workers, too."""
 
-PING = json.dumps({"execute": "guest-ping"})
+PING_COMMAND = json.dumps({"execute": "guest-ping"})
 
-NO_AGENT = (*SILENT, libvirt.VIR_ERR_ARGUMENT_UNSUPPORTED)
+NO_AGENT_CODES = (*AGENT_UNAVAILABLE_CODES, libvirt.VIR_ERR_ARGUMENT_UNSUPPORTED)
 """The agent is away or hangs, or the machine has no channel for one. Any other error says nothing of the agent."""
 
 
-class Pings:
+class AgentPinger:
     """Pings agents for one node. All callers in the process share the limit."""
 
-    def __init__(self, lines: Lines):
+    def __init__(self, lines: ConnectionPool):
         self.lines = lines
         self.slots = threading.BoundedSemaphore(PINGS_AT_ONCE)
         self.last_answer = time.monotonic()
@@ -61,16 +61,16 @@ class Pings:
 
     def ping(self, line: libvirt.virConnect, machine_id: str) -> bool | None:
         try:
-            libvirt_qemu.qemuAgentCommand(find(line, machine_id), PING, ANSWER_SECONDS, 0)
+            libvirt_qemu.qemuAgentCommand(get_domain(line, machine_id), PING_COMMAND, ANSWER_SECONDS, 0)
         except libvirt.libvirtError as error:
-            if not alive(line):
+            if not is_alive(line):
                 raise
-            return False if error.get_error_code() in NO_AGENT else None
+            return False if error.get_error_code() in NO_AGENT_CODES else None
         return True
 
 
 def filesystems(connection, machine_id: str) -> list[FileSystem]:
-    found = tell(running(connection, machine_id), "guest-get-fsinfo")
+    found = send_command(get_running_domain(connection, machine_id), "guest-get-fsinfo")
     return [
         FileSystem(each["mountpoint"], each["type"], each["total-bytes"], each.get("used-bytes", 0))
         for each in found

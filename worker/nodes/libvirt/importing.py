@@ -12,43 +12,43 @@ from lxml.builder import ElementMaker
 
 from worker.nodes.base import Machine, Refused
 from worker.nodes.libvirt import firewall, machines, nic_devices, unmanaged_machines
-from worker.nodes.libvirt.machines import find
+from worker.nodes.libvirt.machines import get_domain
 
-NAMESPACE = "urn:panel:before:1"
-NOTE = ElementMaker(namespace=NAMESPACE, nsmap={"before": NAMESPACE})
-LASTING = libvirt.VIR_DOMAIN_XML_SECURE | libvirt.VIR_DOMAIN_XML_INACTIVE
+NOTE_NAMESPACE = "urn:panel:before:1"
+NOTE_ELEMENT = ElementMaker(namespace=NOTE_NAMESPACE, nsmap={"before": NOTE_NAMESPACE})
+KEPT_XML_FLAGS = libvirt.VIR_DOMAIN_XML_SECURE | libvirt.VIR_DOMAIN_XML_INACTIVE
 
 
-def adopt(connection, machine: Machine, kvm: bool, limits: bool, guarded: bool):
-    domain = find(connection, machine.id)
+def import_machine(connection, machine: Machine, kvm: bool, limits: bool, has_filters: bool):
+    domain = get_domain(connection, machine.id)
     if domain.isActive():
         raise Refused("The machine is on.", f"machine {machine.id}")
-    unmanaged_machines.read_anew(connection)  # its disks may have been put there by hand
-    note = before(domain)
+    unmanaged_machines.refresh_pools(connection)  # its disks may have been put there by hand
+    note = find_note(domain)
     if note is None:
-        note = NOTE.definition(domain.XMLDesc(LASTING), autostart=str(domain.autostart()))
+        note = NOTE_ELEMENT.definition(domain.XMLDesc(KEPT_XML_FLAGS), autostart=str(domain.autostart()))
     try:
-        machines.define(connection, machine, kvm, limits, guarded, (note,))
+        machines.define(connection, machine, kvm, limits, has_filters, (note,))
         domain.setAutostart(0)
     except libvirt.libvirtError:
         with contextlib.suppress(libvirt.libvirtError):
-            give_back(connection, machine.id)
+            revert_import(connection, machine.id)
         raise
 
 
-def before(domain):
+def find_note(domain):
     """The note of what the machine was, or None."""
-    return etree.fromstring(domain.XMLDesc(LASTING)).find(f"metadata/{{{NAMESPACE}}}definition")
+    return etree.fromstring(domain.XMLDesc(KEPT_XML_FLAGS)).find(f"metadata/{{{NOTE_NAMESPACE}}}definition")
 
 
-def give_back(connection, machine_id: str):
-    domain = find(connection, machine_id)
-    note = before(domain)
+def revert_import(connection, machine_id: str):
+    domain = get_domain(connection, machine_id)
+    note = find_note(domain)
     if note is None:
         return
-    ours = nic_devices.macs(domain)
+    ours = nic_devices.list_macs(domain)
     name = etree.fromstring(note.text).findtext("name")
     if domain.name() != name:
         domain.rename(name)
     connection.defineXML(note.text).setAutostart(int(note.get("autostart")))
-    firewall.forget(connection, ours)
+    firewall.delete_filters(connection, ours)

@@ -16,7 +16,7 @@ import structlog
 
 log = structlog.get_logger()
 
-CODE = bytes.fromhex(
+PROBE_CODE = bytes.fromhex(
     "c70600100320"  # mov word [0x1000], 0x2003      the first entry of the top page table
     "c70600200330"  # mov word [0x2000], 0x3003
     "c70600308300"  # mov word [0x3000], 0x0083      one page of 2 MiB at address 0
@@ -28,14 +28,16 @@ CODE = bytes.fromhex(
     "66ea4c000f000800"  # jmp 0x08:0xf004c               from here on 64-bit code
     "b010e6f4f4"  # mov al, 0x10; out 0xf4, al; hlt
 )
-TABLE = bytes.fromhex(
+PROBE_DESCRIPTOR_TABLE = bytes.fromhex(
     "0000000000000000"  # the descriptor table: none, 64-bit code
     "00000000009a2000"
     "0f0058000f00"  # its size and address
 )
-RESET = bytes.fromhex("ea000000f0")  # jmp 0xf000:0, where a processor starts
-FIRMWARE = (CODE.ljust(0x58, b"\0") + TABLE).ljust(0xFFF0, b"\0") + RESET.ljust(16, b"\0")
-SPOKE = 0x10 << 1 | 1
+PROBE_RESET_VECTOR = bytes.fromhex("ea000000f0")  # jmp 0xf000:0, where a processor starts
+PROBE_FIRMWARE = (PROBE_CODE.ljust(0x58, b"\0") + PROBE_DESCRIPTOR_TABLE).ljust(
+    0xFFF0, b"\0"
+) + PROBE_RESET_VECTOR.ljust(16, b"\0")
+PROBE_SUCCESS_EXIT_CODE = 0x10 << 1 | 1
 """What QEMU exits with when the guest writes 0x10 to its exit port."""
 
 
@@ -51,7 +53,7 @@ def probe(device="/dev/kvm", qemu="qemu-system-x86_64", accelerator="kvm", cpu="
     if not Path(device).exists():
         return Verdict(False, f"This machine has no {device}: guests run in QEMU's own emulation.")
     with tempfile.NamedTemporaryFile(suffix=".rom") as firmware:
-        firmware.write(FIRMWARE)
+        firmware.write(PROBE_FIRMWARE)
         firmware.flush()
         command = [qemu, "-machine", "pc", "-accel", accelerator, "-cpu", cpu, "-m", "8", "-bios", firmware.name]
         command += ["-nodefaults", "-no-user-config", "-display", "none"]
@@ -60,30 +62,30 @@ def probe(device="/dev/kvm", qemu="qemu-system-x86_64", accelerator="kvm", cpu="
             run = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=deadline)
         except subprocess.TimeoutExpired:
             return Verdict(False, f"{device} is there, but a guest stood still under it: guests run in emulation.")
-    if run.returncode == SPOKE:
+    if run.returncode == PROBE_SUCCESS_EXIT_CODE:
         return Verdict(True, "KVM works: a probe guest ran 64-bit code under it.")
     said = (run.stderr.strip().splitlines() or [f"QEMU ended with code {run.returncode}"])[0]
     return Verdict(False, f"{device} is there, but QEMU cannot run a guest under it: guests run in emulation. ({said})")
 
 
-def boot_id() -> str:
+def read_boot_id() -> str:
     return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
 
 
-def remembered(file: Path) -> Verdict | None:
+def find_saved_verdict(file: Path) -> Verdict | None:
     """The verdict of this boot, if one was kept. Another boot may have another kernel or another machine below it."""
     with contextlib.suppress(OSError, ValueError, KeyError):
         kept = json.loads(file.read_text())
-        if kept.pop("boot_id") == boot_id():
+        if kept.pop("boot_id") == read_boot_id():
             return Verdict(**kept)
     return None
 
 
-def verdict(file: Path) -> Verdict:
+def get_verdict(file: Path) -> Verdict:
     """The verdict for this boot: probed once, then kept in the file."""
-    found = remembered(file)
+    found = find_saved_verdict(file)
     if found is None:
         found = probe()
         log.info("kvm_probed", works=found.works, sentence=found.sentence)
-        file.write_text(json.dumps({"boot_id": boot_id(), **asdict(found)}))
+        file.write_text(json.dumps({"boot_id": read_boot_id(), **asdict(found)}))
     return found

@@ -7,10 +7,10 @@ import libvirt
 import structlog
 from lxml import etree
 
-from worker.nodes.base import Machine, overlay_of
+from worker.nodes.base import Machine, overlay_name
 from worker.nodes.libvirt import domain_stats, firewall, firmware, nic_devices, xml
-from worker.nodes.libvirt.errors import absent_is_fine
-from worker.nodes.libvirt.pools import find_disk
+from worker.nodes.libvirt.errors import ignore_missing
+from worker.nodes.libvirt.pools import get_volume
 
 log = structlog.get_logger()
 
@@ -23,51 +23,53 @@ NO_DIRECT_IO = "O_DIRECT"
 """In QEMU's words when the file system of a disk cannot go past the host's page cache."""
 
 
-def find(connection: libvirt.virConnect, machine_id: str) -> libvirt.virDomain:
+def get_domain(connection: libvirt.virConnect, machine_id: str) -> libvirt.virDomain:
     return connection.lookupByUUIDString(machine_id)
 
 
-def define(connection, machine: Machine, kvm: bool, limits: bool, guarded: bool, notes=()):
+def define(connection, machine: Machine, kvm: bool, limits: bool, has_filters: bool, metadata=()):
     """`notes` are further elements of its metadata."""
-    paths = {disk: find_disk(connection, disk).path() for disk in (*machine.disks, *machine.media.values())}
-    paths |= overlaid(connection, machine.disks)
-    description = xml.domain(machine, paths, kvm, limits, guarded, notes, existing_type(connection, machine.id))
-    if guarded:
-        firewall.define(connection, machine.nics)
+    paths = {disk: get_volume(connection, disk).path() for disk in (*machine.disks, *machine.media.values())}
+    paths |= overlay_paths(connection, machine.disks)
+    description = xml.domain(
+        machine, paths, kvm, limits, has_filters, metadata, find_machine_type(connection, machine.id)
+    )
+    if has_filters:
+        firewall.define_filters(connection, machine.nics)
     try:
         connection.defineXML(description)
     except libvirt.libvirtError:
-        earlier = known_as(connection, machine.id)
+        earlier = current_name(connection, machine.id)
         if earlier in (None, machine.name):
             raise
         define_renamed(connection, machine, earlier, description)
 
 
-def existing_type(connection, machine_id: str) -> str:
+def find_machine_type(connection, machine_id: str) -> str:
     """The machine type of the present definition, its version included; nothing where there is none."""
-    with absent_is_fine():
-        described = find(connection, machine_id).XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE)
+    with ignore_missing():
+        described = get_domain(connection, machine_id).XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE)
         return etree.fromstring(described).find("os/type").get("machine", "")
     return ""
 
 
-def overlaid(connection, disks) -> dict:
+def overlay_paths(connection, disks) -> dict:
     """The disks that are used through an overlay, and where that is."""
     found = {}
     for disk in disks:
-        with absent_is_fine():
-            found[disk] = find_disk(connection, replace(disk, name=overlay_of(disk.name))).path()
+        with ignore_missing():
+            found[disk] = get_volume(connection, replace(disk, name=overlay_name(disk.name))).path()
     return found
 
 
-def known_as(connection, machine_id: str) -> str | None:
-    with absent_is_fine():
-        return find(connection, machine_id).name()
+def current_name(connection, machine_id: str) -> str | None:
+    with ignore_missing():
+        return get_domain(connection, machine_id).name()
 
 
 def define_renamed(connection, machine: Machine, earlier: str, description: str):
     """libvirt takes a new name only by a call of its own, and only while the machine is off."""
-    domain = find(connection, machine.id)
+    domain = get_domain(connection, machine.id)
     domain.rename(machine.name)
     try:
         connection.defineXML(description)
@@ -77,15 +79,15 @@ def define_renamed(connection, machine: Machine, earlier: str, description: str)
 
 
 def power(connection, machine_id: str):
-    return domain_stats.power(find(connection, machine_id).state()[0])
+    return domain_stats.to_power(get_domain(connection, machine_id).state()[0])
 
 
 def start(connection, machine_id: str):
-    domain = find(connection, machine_id)
-    firewall.renew(connection, nic_devices.macs(domain))
+    domain = get_domain(connection, machine_id)
+    firewall.upgrade_filters(connection, nic_devices.list_macs(domain))
     for attempt in range(1, FIREWALL_ATTEMPTS + 1):
         try:
-            with fine_when(domain.isActive):
+            with ignore_if(domain.isActive):
                 domain.create()
             return
         except libvirt.libvirtError as error:
@@ -105,63 +107,63 @@ def use_page_cache(connection, domain) -> bool:
         driver.attrib.update(xml.PAGE_CACHE)
     if drivers:
         log.info("page_cache_used", machine=domain.UUIDString())
-        connection.defineXML(xml.text(description))
+        connection.defineXML(xml.to_text(description))
     return bool(drivers)
 
 
 def is_on(connection, machine_id: str) -> bool:
-    return bool(find(connection, machine_id).isActive())
+    return bool(get_domain(connection, machine_id).isActive())
 
 
 def shutdown(connection, machine_id: str):
     """Through the agent or, when that does not answer, by the power button: libvirt tries one after the other."""
-    domain = find(connection, machine_id)
-    with fine_when(lambda: not domain.isActive()):
+    domain = get_domain(connection, machine_id)
+    with ignore_if(lambda: not domain.isActive()):
         domain.shutdown()
 
 
 def power_off(connection, machine_id: str):
-    domain = find(connection, machine_id)
-    with fine_when(lambda: not domain.isActive()):
+    domain = get_domain(connection, machine_id)
+    with ignore_if(lambda: not domain.isActive()):
         domain.destroy()
 
 
 def restart(connection, machine_id: str):
-    find(connection, machine_id).reboot()
+    get_domain(connection, machine_id).reboot()
 
 
 def reset(connection, machine_id: str):
-    find(connection, machine_id).reset()
+    get_domain(connection, machine_id).reset()
 
 
 def suspend(connection, machine_id: str):
-    find(connection, machine_id).suspend()
+    get_domain(connection, machine_id).suspend()
 
 
 def resume(connection, machine_id: str):
-    domain = find(connection, machine_id)
-    with fine_when(lambda: domain.state()[0] == libvirt.VIR_DOMAIN_RUNNING):
+    domain = get_domain(connection, machine_id)
+    with ignore_if(lambda: domain.state()[0] == libvirt.VIR_DOMAIN_RUNNING):
         domain.resume()
 
 
 def delete(connection, machine_id: str) -> set[str]:
     """Returns the hardware addresses of its cards."""
     macs: set[str] = set()
-    with absent_is_fine():
-        domain = find(connection, machine_id)
-        macs, name = nic_devices.macs(domain), domain.name()
+    with ignore_missing():
+        domain = get_domain(connection, machine_id)
+        macs, name = nic_devices.list_macs(domain), domain.name()
         power_off(connection, machine_id)
-        domain.undefineFlags(firmware.FORGET)
-        firmware.forget(connection, machine_id, name)
-        firewall.forget(connection, macs)
+        domain.undefineFlags(firmware.UNDEFINE_FLAGS)
+        firmware.delete_state(connection, machine_id, name)
+        firewall.delete_filters(connection, macs)
     return macs
 
 
 @contextlib.contextmanager
-def fine_when(so):
+def ignore_if(is_satisfied):
     """libvirt refuses to bring a machine into the state it is in. That is what was wanted, so it is no error."""
     try:
         yield
     except libvirt.libvirtError as error:
-        if error.get_error_code() != libvirt.VIR_ERR_OPERATION_INVALID or not so():
+        if error.get_error_code() != libvirt.VIR_ERR_OPERATION_INVALID or not is_satisfied():
             raise

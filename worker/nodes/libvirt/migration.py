@@ -14,32 +14,32 @@ from lxml import etree
 
 from worker.nodes.base import Machine
 from worker.nodes.libvirt import chipset, firewall, firmware, nic_devices, nvram, xml
-from worker.nodes.libvirt.machines import find
-from worker.nodes.libvirt.pools import create, delete_disk, find_disk
+from worker.nodes.libvirt.machines import get_domain
+from worker.nodes.libvirt.pools import create_volume, delete_disk, get_volume
 from worker.nodes.libvirt.xml import raw
 
-LOOK = 0.5
+MIGRATION_POLL_INTERVAL_SECONDS = 0.5
 """Seconds between two looks at how far it is."""
 
-OURS = libvirt.VIR_DOMAIN_XML_SECURE | libvirt.VIR_DOMAIN_XML_MIGRATABLE
-LASTING = libvirt.VIR_DOMAIN_XML_SECURE | libvirt.VIR_DOMAIN_XML_INACTIVE
+MIGRATABLE_XML_FLAGS = libvirt.VIR_DOMAIN_XML_SECURE | libvirt.VIR_DOMAIN_XML_MIGRATABLE
+KEPT_XML_FLAGS = libvirt.VIR_DOMAIN_XML_SECURE | libvirt.VIR_DOMAIN_XML_INACTIVE
 
 
-def move(connection, target, machine: Machine, limits: bool):
+def migrate(connection, target, machine: Machine, limits: bool):
     """Returns when the machine is there. One that is off is started without its guest's processors, moved, and off.
     `limits` says whether the target can limit speeds."""
-    domain = find(connection, machine.id)
+    domain = get_domain(connection, machine.id)
     running = bool(domain.isActive())
     if not running:
         domain.createWithFlags(libvirt.VIR_DOMAIN_START_PAUSED)
-    paths = [find_disk(target, disk).path() for disk in machine.disks]
+    paths = [get_volume(target, disk).path() for disk in machine.disks]
     media = {
-        drive: find_disk(target, medium).path()
+        drive: get_volume(target, medium).path()
         for slot, medium in machine.media.items()
         for drive in chipset.drive_names(slot)
     }
     devices = disk_devices(domain)
-    common = all(same_base(connection, target, device, path) for device, path in zip(devices, paths, strict=True))
+    common = all(has_same_base(connection, target, device, path) for device, path in zip(devices, paths, strict=True))
     flags = (
         libvirt.VIR_MIGRATE_PERSIST_DEST
         | libvirt.VIR_MIGRATE_UNDEFINE_SOURCE
@@ -47,31 +47,37 @@ def move(connection, target, machine: Machine, limits: bool):
         | (libvirt.VIR_MIGRATE_LIVE | libvirt.VIR_MIGRATE_AUTO_CONVERGE if running else 0)
     )
     parameters = {
-        libvirt.VIR_MIGRATE_PARAM_DEST_XML: elsewhere(domain.XMLDesc(OURS), machine, paths, media, limits),
-        libvirt.VIR_MIGRATE_PARAM_PERSIST_XML: elsewhere(domain.XMLDesc(LASTING), machine, paths, media, limits),
+        libvirt.VIR_MIGRATE_PARAM_DEST_XML: target_xml(
+            domain.XMLDesc(MIGRATABLE_XML_FLAGS), machine, paths, media, limits
+        ),
+        libvirt.VIR_MIGRATE_PARAM_PERSIST_XML: target_xml(
+            domain.XMLDesc(KEPT_XML_FLAGS), machine, paths, media, limits
+        ),
         libvirt.VIR_MIGRATE_PARAM_MIGRATE_DISKS: [device.find("target").get("dev") for device in devices],
     }
-    filtered = nic_devices.macs(domain) if etree.fromstring(domain.XMLDesc()).find(".//filterref") is not None else ()
+    filtered = (
+        nic_devices.list_macs(domain) if etree.fromstring(domain.XMLDesc()).find(".//filterref") is not None else ()
+    )
     if filtered:
-        firewall.define(target, machine.nics)
+        firewall.define_filters(target, machine.nics)
     try:
         if not running:
-            nvram.carry(connection, target, domain, carry_bytes)
+            nvram.copy_nvram(connection, target, domain, copy_volume_bytes)
         moved = domain.migrate3(target, parameters, flags)
     except BaseException:
         with contextlib.suppress(libvirt.libvirtError):
-            firewall.forget(target, filtered)
+            firewall.delete_filters(target, filtered)
         if not running:
             with contextlib.suppress(libvirt.libvirtError):
                 domain.destroy()
         with contextlib.suppress(libvirt.libvirtError):
-            forget_arrival(target, machine.id, machine.name)
+            delete_partial_state(target, machine.id, machine.name)
         raise
     if not running:
         moved.destroy()
     with contextlib.suppress(libvirt.libvirtError):
-        firewall.forget(connection, filtered)
-    firmware.forget(connection, machine.id, machine.name)
+        firewall.delete_filters(connection, filtered)
+    firmware.delete_state(connection, machine.id, machine.name)
 
 
 def disk_devices(domain):
@@ -79,19 +85,19 @@ def disk_devices(domain):
     return description.findall("devices/disk[@device='disk']")
 
 
-def same_base(connection, target, device, path) -> bool:
+def has_same_base(connection, target, device, path) -> bool:
     """Whether both disks lie over an image of the same name, which is the same bytes: then what lies in the image need
     not be moved."""
-    ours = base(connection.storageVolLookupByPath(device.find("source").get("file")))
-    return ours is not None and ours == base(target.storageVolLookupByPath(path))
+    ours = base_image_name(connection.storageVolLookupByPath(device.find("source").get("file")))
+    return ours is not None and ours == base_image_name(target.storageVolLookupByPath(path))
 
 
-def base(volume):
+def base_image_name(volume):
     found = etree.fromstring(volume.XMLDesc()).findtext("backingStore/path")
     return found and found.rpartition("/")[2]
 
 
-def elsewhere(description: str, machine: Machine, paths, media, limits: bool) -> str:
+def target_xml(description: str, machine: Machine, paths, media, limits: bool) -> str:
     """The definition with the other node's files and networks, and with the speeds that it can limit."""
     tree = etree.fromstring(description)
     for device, path in zip(tree.findall("devices/disk[@device='disk']"), paths, strict=True):
@@ -115,7 +121,7 @@ def elsewhere(description: str, machine: Machine, paths, media, limits: bool) ->
     return etree.tostring(tree).decode()
 
 
-class Watch:
+class MigrationMonitor:
     """Looks how far the move is, on a line of its own, and ends it when the one who wants to know raises."""
 
     def __init__(self, line, machine_id, progress):
@@ -134,9 +140,9 @@ class Watch:
         self.thread.join()
 
     def look(self):
-        while not self.over.wait(LOOK):
+        while not self.over.wait(MIGRATION_POLL_INTERVAL_SECONDS):
             with contextlib.suppress(libvirt.libvirtError):
-                domain = find(self.line, self.machine_id)
+                domain = get_domain(self.line, self.machine_id)
                 job = domain.jobStats()
                 self.heard = time.monotonic()
                 if job.get("data_total"):
@@ -151,21 +157,21 @@ class Watch:
             domain.abortJob()
 
 
-def copy_medium(connection, target, medium, onto):
+def copy_media(connection, target, medium, onto):
     """Copies a small read-only medium byte by byte, through this process."""
-    volume = find_disk(connection, medium)
+    volume = get_volume(connection, medium)
     size = volume.info()[1]
-    made = create(target.storagePoolLookupByName(onto.pool), onto.name, raw(onto.name, size))
-    carry_bytes(volume, made, size)
+    made = create_volume(target.storagePoolLookupByName(onto.pool), onto.name, raw(onto.name, size))
+    copy_volume_bytes(volume, made, size)
 
 
-def carry_bytes(volume, made, size):
+def copy_volume_bytes(volume, made, size):
     """From volume to volume, through this process. After failure the second is gone."""
     out, into = volume.connect().newStream(), made.connect().newStream()
     try:
         volume.download(out, 0, size)
         made.upload(into, 0, size)
-        out.recvAll(lambda _, data, __: send(into, data), None)
+        out.recvAll(lambda _, data, __: send_all(into, data), None)
         out.finish()
         into.finish()
     except BaseException:
@@ -177,27 +183,27 @@ def carry_bytes(volume, made, size):
         raise
 
 
-def send(stream, data):
+def send_all(stream, data):
     left = data
     while left:
         left = left[stream.send(left) :]
     return len(data)
 
 
-def drop_arrival(connection, machine_id: str, disks, name: str = ""):
+def clean_up_target(connection, machine_id: str, disks, name: str = ""):
     """The disks of a machine that did not come. When the node has the machine they are its own, and stay."""
-    if forget_arrival(connection, machine_id, name or machine_id):
+    if delete_partial_state(connection, machine_id, name or machine_id):
         for pool, disk in disks:
             delete_disk(connection, pool, disk)
 
 
-def forget_arrival(connection, machine_id: str, name: str) -> bool:
+def delete_partial_state(connection, machine_id: str, name: str) -> bool:
     """Removes what began to come of a machine's TPM and firmware, unless the node has it; says whether it has not."""
     try:
-        find(connection, machine_id)
+        get_domain(connection, machine_id)
     except libvirt.libvirtError as error:
         if error.get_error_code() != libvirt.VIR_ERR_NO_DOMAIN:
             raise
-        firmware.forget(connection, machine_id, name)
+        firmware.delete_state(connection, machine_id, name)
         return True
     return False

@@ -18,24 +18,24 @@ import structlog
 from lxml import etree
 
 from worker.nodes.base import Nic
-from worker.nodes.libvirt.filters import link_local
+from worker.nodes.libvirt.filters import link_local_address
 
 log = structlog.get_logger()
 
-TABLE = "bridge panel-neighbours"
+NFT_TABLE = "bridge panel-neighbours"
 
-BEFORE_LIBVIRT = -310
+CHAIN_PRIORITY = -310
 """Priority of the chain; libvirt's rules are at -300."""
 
-COMMON = f"""\
-add table {TABLE}
-add map {TABLE} cards {{ type ether_addr : verdict; }}
-add chain {TABLE} guests {{ type filter hook prerouting priority {BEFORE_LIBVIRT}; }}
-flush chain {TABLE} guests
-add rule {TABLE} guests icmpv6 type nd-neighbor-advert ether saddr vmap @cards
+COMMON_RULES = f"""\
+add table {NFT_TABLE}
+add map {NFT_TABLE} cards {{ type ether_addr : verdict; }}
+add chain {NFT_TABLE} guests {{ type filter hook prerouting priority {CHAIN_PRIORITY}; }}
+flush chain {NFT_TABLE} guests
+add rule {NFT_TABLE} guests icmpv6 type nd-neighbor-advert ether saddr vmap @cards
 """
 
-PATH = "/usr/local/sbin:/usr/sbin:/sbin:/usr/local/bin:/usr/bin:/bin"
+PROGRAM_PATH = "/usr/local/sbin:/usr/sbin:/sbin:/usr/local/bin:/usr/bin:/bin"
 
 FILTER_NAME = re.compile(r"panel-([0-9a-f]{12})")
 """Those of cards (`firewall.name_of`)."""
@@ -45,28 +45,28 @@ def is_possible(uri: str) -> bool:
     """Whether the node of that address is this machine, and its packet filter can be changed."""
     address = urlsplit(uri)
     here = address.scheme in ("qemu", "qemu+unix") and not address.hostname
-    return here and os.geteuid() == 0 and shutil.which("nft", path=PATH) is not None
+    return here and os.geteuid() == 0 and shutil.which("nft", path=PROGRAM_PATH) is not None
 
 
-def allow(nics: Iterable[Nic]):
+def allow_advertisements(nics: Iterable[Nic]):
     """After success the cards may advertise their own addresses and no others."""
     cards = {nic.mac: (*nic.addresses, *nic.prefixes) for nic in nics}
     if cards:
-        load(COMMON + "".join(card_rules(mac, addresses) for mac, addresses in cards.items()))
+        load_rules(COMMON_RULES + "".join(nic_rules(mac, addresses) for mac, addresses in cards.items()))
 
 
-def card_rules(mac: str, addresses: Iterable[str]) -> str:
+def nic_rules(mac: str, addresses: Iterable[str]) -> str:
     chain = chain_name(mac)
-    networks = map(ipaddress.ip_network, (*addresses, link_local(mac)))
-    rules = [f"add rule {TABLE} {chain} {target(each)} accept\n" for each in networks if each.version == 6]
+    networks = map(ipaddress.ip_network, (*addresses, link_local_address(mac)))
+    rules = [f"add rule {NFT_TABLE} {chain} {match_target(each)} accept\n" for each in networks if each.version == 6]
     return (
-        f"add chain {TABLE} {chain}\nflush chain {TABLE} {chain}\n"
+        f"add chain {NFT_TABLE} {chain}\nflush chain {NFT_TABLE} {chain}\n"
         + "".join(rules)
-        + f"add rule {TABLE} {chain} drop\nadd element {TABLE} cards {{ {mac} : goto {chain} }}\n"
+        + f"add rule {NFT_TABLE} {chain} drop\nadd element {NFT_TABLE} cards {{ {mac} : goto {chain} }}\n"
     )
 
 
-def target(network: ipaddress.IPv6Network) -> str:
+def match_target(network: ipaddress.IPv6Network) -> str:
     """Matches the address that an advertisement is about: 128 bits, 64 bits after the start of ICMPv6."""
     if not network.prefixlen:
         return ""
@@ -74,14 +74,16 @@ def target(network: ipaddress.IPv6Network) -> str:
     return f"@th,64,{network.prefixlen} {bits:#x}"
 
 
-def forget(macs: Iterable[str]):
+def delete_rules(macs: Iterable[str]):
     for mac in macs:
         chain = chain_name(mac)
-        present = card_rules(mac, ())  # what is not there cannot be deleted
-        load(f"{COMMON}{present}delete element {TABLE} cards {{ {mac} }}\ndelete chain {TABLE} {chain}\n")
+        present = nic_rules(mac, ())  # what is not there cannot be deleted
+        load_rules(
+            f"{COMMON_RULES}{present}delete element {NFT_TABLE} cards {{ {mac} }}\ndelete chain {NFT_TABLE} {chain}\n"
+        )
 
 
-def restore(connection):
+def restore_rules(connection):
     """Brings back the rules of all cards after a start of this machine. libvirt kept their addresses."""
     nics = []
     for mac, kept in filters_of_cards(connection):
@@ -90,12 +92,12 @@ def restore(connection):
         accepted = tree.xpath("rule[@action='accept'][@direction='out']/ipv6[@srcipaddr][@srcipmask]")
         prefixes = tuple(f"{each.get('srcipaddr')}/{each.get('srcipmask')}" for each in accepted)
         nics.append(Nic(mac, "", addresses, prefixes=prefixes))
-    allow(nics)
+    allow_advertisements(nics)
 
 
 def forget_all(connection):
-    """Takes away the rules of all cards of this hypervisor. `restore` brings them back."""
-    forget(mac for mac, _ in filters_of_cards(connection))
+    """Takes away the rules of all cards of this hypervisor. `restore_rules` brings them back."""
+    delete_rules(mac for mac, _ in filters_of_cards(connection))
 
 
 def filters_of_cards(connection):
@@ -109,10 +111,15 @@ def chain_name(mac: str) -> str:
     return f"card-{mac.replace(':', '').lower()}"
 
 
-def load(script: str):
+def load_rules(script: str):
     """All of it at once or nothing."""
     done = subprocess.run(
-        ["nft", "-f", "-"], env={"PATH": PATH, "LC_ALL": "C"}, input=script, capture_output=True, text=True, timeout=30
+        ["nft", "-f", "-"],
+        env={"PATH": PROGRAM_PATH, "LC_ALL": "C"},
+        input=script,
+        capture_output=True,
+        text=True,
+        timeout=30,
     )
     if done.returncode:
         log.warning("neighbour_rules_refused", detail=done.stderr.strip()[-500:])

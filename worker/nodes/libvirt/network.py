@@ -19,18 +19,18 @@ class PublicNetwork:
     name: str = "public"
 
 
-def ensure(connection: libvirt.virConnect, network: PublicNetwork):
+def ensure_network(connection: libvirt.virConnect, network: PublicNetwork):
     """After success the network is active. One that is there stays as it is: guests may be on it."""
     try:
         found = connection.networkLookupByName(network.name)
     except libvirt.libvirtError:
-        found = connection.networkDefineXML(describe(network))
+        found = connection.networkDefineXML(build_network_xml(network))
         found.setAutostart(1)
     if not found.isActive():
         found.create()
 
 
-def describe(network: PublicNetwork) -> str:
+def build_network_xml(network: PublicNetwork) -> str:
     four, six = ipaddress.ip_interface(network.gateway4), ipaddress.ip_interface(network.gateway6)
     return tostring(
         E.network(

@@ -11,29 +11,29 @@ import libvirt
 from lxml import etree
 
 from worker.nodes.libvirt import xml
-from worker.nodes.libvirt.pools import create, lookup
+from worker.nodes.libvirt.pools import create_volume, find_or_none
 
-POOL = "panel-firmware"
+NVRAM_POOL = "panel-firmware"
 
 
-def carry(connection, target, domain, copy):
+def copy_nvram(connection, target, domain, copy):
     """Copies the machine's variables, if it has some. `copy(volume, made, size)` moves the bytes."""
     path = etree.fromstring(domain.XMLDesc()).findtext("os/nvram")
     if not path:
         return
     folder, name = str(PurePosixPath(path).parent), PurePosixPath(path).name
-    volume = place(connection, folder).storageVolLookupByName(name)
+    volume = ensure_pool(connection, folder).storageVolLookupByName(name)
     size = volume.info()[1]
-    copy(volume, create(place(target, folder), name, xml.raw(name, size)), size)
+    copy(volume, create_volume(ensure_pool(target, folder), name, xml.raw(name, size)), size)
 
 
-def place(connection: libvirt.virConnect, folder: str):
+def ensure_pool(connection: libvirt.virConnect, folder: str):
     """The pool over the folder, with what lies there now."""
-    found = lookup(connection.storagePoolLookupByName, POOL)
+    found = find_or_none(connection.storagePoolLookupByName, NVRAM_POOL)
     if found is None:
         try:
-            found = connection.storagePoolCreateXML(xml.pool(POOL, folder))
+            found = connection.storagePoolCreateXML(xml.pool(NVRAM_POOL, folder))
         except libvirt.libvirtError:
-            found = connection.storagePoolLookupByName(POOL)  # somebody was faster
+            found = connection.storagePoolLookupByName(NVRAM_POOL)  # somebody was faster
     found.refresh()
     return found

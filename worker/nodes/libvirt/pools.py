@@ -14,103 +14,103 @@ from lxml import etree
 
 from worker.nodes.base import Disk, Image, Pool, Progress, Refused, Seed
 from worker.nodes.libvirt import xml
-from worker.nodes.libvirt.errors import absent_is_fine, repeat_when_off
-from worker.nodes.libvirt.seed_iso import iso
+from worker.nodes.libvirt.errors import ignore_missing, repeat_when_off
+from worker.nodes.libvirt.seed_iso import build_iso
 
-COMPLETE = ".complete"
+COMPLETE_SUFFIX = ".complete"
 
-CHUNK = 262_120
+UPLOAD_CHUNK_BYTES = 262_120
 """Bytes that every version of libvirt sends in one packet."""
 
-PATIENCE, LOOK = 20.0, 0.1
+POOL_START_TIMEOUT_SECONDS, POOL_POLL_INTERVAL_SECONDS = 20.0, 0.1
 """Seconds that another process has to start a pool, and between two looks at it."""
 
 
 def prepare_pool(connection: libvirt.virConnect, name: str, path: str) -> Pool:
-    found = lookup(connection.storagePoolLookupByName, name)
-    if found is not None and PurePosixPath(target(found)) != PurePosixPath(path):
+    found = find_or_none(connection.storagePoolLookupByName, name)
+    if found is not None and PurePosixPath(pool_path(found)) != PurePosixPath(path):
         if found.isActive():
             found.destroy()
         found = connection.storagePoolDefineXML(xml.pool(name, path, found.UUIDString()))
-    found = found or defined(connection, name, path)
-    activate(found)
+    found = found or define_pool(connection, name, path)
+    activate_pool(found)
     found.setAutostart(1)
-    return describe(found)
+    return describe_pool(found)
 
 
-def defined(connection, name, path):
+def define_pool(connection, name, path):
     try:
         return connection.storagePoolDefineXML(xml.pool(name, path))
     except libvirt.libvirtError:
-        quicker = lookup(connection.storagePoolLookupByName, name)  # another process prepares it, too
+        quicker = find_or_none(connection.storagePoolLookupByName, name)  # another process prepares it, too
         if quicker is None:
             raise
         return quicker
 
 
-def activate(found):
+def activate_pool(found):
     """Waits for another process that does it at this moment: libvirt refuses the second one."""
-    until = time.monotonic() + PATIENCE
+    until = time.monotonic() + POOL_START_TIMEOUT_SECONDS
     while not found.isActive():
         try:
             found.create(libvirt.VIR_STORAGE_POOL_CREATE_WITH_BUILD)
         except libvirt.libvirtError as error:
             if error.get_error_code() != libvirt.VIR_ERR_OPERATION_INVALID or time.monotonic() > until:
                 raise
-            time.sleep(LOOK)
+            time.sleep(POOL_POLL_INTERVAL_SECONDS)
 
 
-def pools(connection) -> tuple[Pool, ...]:
+def list_pools(connection) -> tuple[Pool, ...]:
     """The active pools, with the room they have at this moment."""
     found = connection.listAllStoragePools(libvirt.VIR_CONNECT_LIST_STORAGE_POOLS_ACTIVE)
     for pool in found:
         with contextlib.suppress(libvirt.libvirtError):  # a transfer goes on: the last figures have to do
             pool.refresh()
-    return tuple(describe(pool) for pool in found)
+    return tuple(describe_pool(pool) for pool in found)
 
 
-def describe(pool) -> Pool:
+def describe_pool(pool) -> Pool:
     _, capacity, _, free = pool.info()
-    return Pool(pool.name(), target(pool), capacity, free)
+    return Pool(pool.name(), pool_path(pool), capacity, free)
 
 
-def target(pool) -> str:
+def pool_path(pool) -> str:
     return etree.fromstring(pool.XMLDesc()).findtext("target/path") or ""
 
 
 def has_image(connection, pool: str, image: Image) -> bool:
     names = connection.storagePoolLookupByName(pool).listVolumes()
-    return image.name in names and image.name + COMPLETE in names
+    return image.name in names and image.name + COMPLETE_SUFFIX in names
 
 
 def put_image(connection, pool: str, image: Image, moved: Progress):
     place = connection.storagePoolLookupByName(pool)
-    if lookup(place.storageVolLookupByName, image.name + COMPLETE) is not None:
+    if find_or_none(place.storageVolLookupByName, image.name + COMPLETE_SUFFIX) is not None:
         return
     with image.path.open("rb") as source:
-        upload(create(place, image.name, xml.qcow2(image.name, 0)), source, image.size, moved)
-    if length(place, image.name) < image.size:
+        upload(create_volume(place, image.name, xml.qcow2(image.name, 0)), source, image.size, moved)
+    if volume_file_size(place, image.name) < image.size:
         detail = f"{image.name} is shorter than {image.size} bytes: its file is, or another transfer replaced it"
         raise Refused("The image did not arrive as a whole.", detail)
-    create(place, image.name + COMPLETE, xml.raw(image.name + COMPLETE, 0))
+    create_volume(place, image.name + COMPLETE_SUFFIX, xml.raw(image.name + COMPLETE_SUFFIX, 0))
 
 
-def length(place, name: str) -> int:
+def volume_file_size(place, name: str) -> int:
     """Bytes of the volume's file. A second transfer of the same image replaces the file of the first."""
     return int(etree.fromstring(place.storageVolLookupByName(name).XMLDesc()).findtext("physical") or 0)
 
 
 def delete_image(connection, pool: str, name: str):
     """The mark goes first: what is left when this is cut off does not count as an image."""
-    refuse_base(connection.storagePoolLookupByName(pool), name)
-    delete_disk(connection, pool, name + COMPLETE)
+    ensure_not_base(connection.storagePoolLookupByName(pool), name)
+    delete_disk(connection, pool, name + COMPLETE_SUFFIX)
     delete_disk(connection, pool, name)
 
 
-def refuse_base(place, name: str):
-    image = lookup(place.storageVolLookupByName, name)
+def ensure_not_base(place, name: str):
+    image = find_or_none(place.storageVolLookupByName, name)
     for volume in place.listAllVolumes() if image is not None else ():
-        with absent_is_fine():
+        with ignore_missing():
             if etree.fromstring(volume.XMLDesc()).findtext("backingStore/path") == image.path():
                 raise Refused("Disks are based on the image.", f"{volume.name()} is based on {name}")
 
@@ -119,12 +119,12 @@ def create_disk(connection, disk: Disk, image: Image | None):
     place = connection.storagePoolLookupByName(disk.pool)
     base = None
     if image:
-        place.storageVolLookupByName(image.name + COMPLETE)
+        place.storageVolLookupByName(image.name + COMPLETE_SUFFIX)
         base = place.storageVolLookupByName(image.name).path()
-    create(place, disk.name, xml.qcow2(disk.name, disk.size, base))
+    create_volume(place, disk.name, xml.qcow2(disk.name, disk.size, base))
 
 
-def create(place, name: str, description: str):
+def create_volume(place, name: str, description: str):
     """A new volume in the place of any that was there. The other is looked for only when it is in the way."""
     try:
         return place.createXML(description)
@@ -136,7 +136,7 @@ def create(place, name: str, description: str):
 
 
 def grow_disk(connection, disk: Disk, machine_id: str | None):
-    volume = find_disk(connection, disk)
+    volume = get_volume(connection, disk)
     _, size, _ = volume.info()
     if size >= disk.size:
         return
@@ -144,10 +144,10 @@ def grow_disk(connection, disk: Disk, machine_id: str | None):
         volume.resize(disk.size)
     else:
         machine = connection.lookupByUUIDString(machine_id)
-        repeat_when_off(machine, lambda: grow(machine, volume, disk))
+        repeat_when_off(machine, lambda: resize_volume(machine, volume, disk))
 
 
-def grow(machine, volume, disk: Disk):
+def resize_volume(machine, volume, disk: Disk):
     if machine.isActive():
         machine.blockResize(volume.path(), disk.size, libvirt.VIR_DOMAIN_BLOCK_RESIZE_BYTES)
     else:
@@ -155,29 +155,29 @@ def grow(machine, volume, disk: Disk):
 
 
 def delete_disk(connection, pool: str, name: str):
-    volume = lookup(connection.storagePoolLookupByName(pool).storageVolLookupByName, name)
+    volume = find_or_none(connection.storagePoolLookupByName(pool).storageVolLookupByName, name)
     if volume is not None:
-        with absent_is_fine():
+        with ignore_missing():
             volume.delete()
 
 
-def disks(connection, pool: str) -> list[Disk]:
+def list_disks(connection, pool: str) -> list[Disk]:
     found = []
     for volume in connection.storagePoolLookupByName(pool).listAllVolumes():
-        if not volume.name().endswith(COMPLETE):
-            with absent_is_fine():  # deleted by somebody since it was listed
+        if not volume.name().endswith(COMPLETE_SUFFIX):
+            with ignore_missing():  # deleted by somebody since it was listed
                 found.append(Disk(pool, volume.name(), volume.info()[1]))
     return found
 
 
-def find_disk(connection, disk: Disk):
+def get_volume(connection, disk: Disk):
     return connection.storagePoolLookupByName(disk.pool).storageVolLookupByName(disk.name)
 
 
-def write_seed(connection, pool: str, name: str, seed: Seed) -> Disk:
-    content = iso(seed)
+def create_seed(connection, pool: str, name: str, seed: Seed) -> Disk:
+    content = build_iso(seed)
     place = connection.storagePoolLookupByName(pool)
-    volume = create(place, name, xml.raw(name, len(content)))
+    volume = create_volume(place, name, xml.raw(name, len(content)))
     upload(volume, io.BytesIO(content), len(content), lambda done, total: None)
     return Disk(pool, name, len(content))
 
@@ -188,7 +188,7 @@ def upload(volume, source, size: int, moved: Progress):
     try:
         volume.upload(stream, 0, size)
         done = 0
-        while chunk := source.read(CHUNK):
+        while chunk := source.read(UPLOAD_CHUNK_BYTES):
             done += len(chunk)
             while chunk:
                 chunk = chunk[stream.send(chunk) :]
@@ -202,7 +202,7 @@ def upload(volume, source, size: int, moved: Progress):
         raise
 
 
-def lookup(find, name: str):
+def find_or_none(find, name: str):
     """What `find` finds, or None when there is nothing of that name."""
-    with absent_is_fine():
+    with ignore_missing():
         return find(name)

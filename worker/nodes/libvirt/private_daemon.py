@@ -21,12 +21,12 @@ import libvirt
 import structlog
 
 from worker.nodes.libvirt import bridge_filter, confinement, kvm, neighbours
-from worker.nodes.libvirt.daemon import end, processes
-from worker.nodes.libvirt.network import PublicNetwork, ensure
+from worker.nodes.libvirt.daemon import find_processes, terminate
+from worker.nodes.libvirt.network import PublicNetwork, ensure_network
 
 log = structlog.get_logger()
 
-NEEDED = {
+REQUIRED_PROGRAMS = {
     "libvirtd": "libvirt-daemon-system",
     "qemu-system-x86_64": "qemu-system-x86",
     "qemu-img": "qemu-utils",
@@ -41,15 +41,15 @@ NEEDED = {
 """What a local hypervisor runs, and the Debian package that brings it. (Nothing is asked of dnsmasq, but without
 it a daemon does not come up again beside an active network.)"""
 
-PACKAGES = tuple(dict.fromkeys(NEEDED.values()))
+PACKAGES = tuple(dict.fromkeys(REQUIRED_PROGRAMS.values()))
 
-PROGRAMS = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+PROGRAM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 """Where a daemon looks for the programs that it runs."""
 
-LONGEST = 90
+MAX_DIRECTORY_LENGTH = 90
 """Characters of the directory's path: the kernel limits the path of a socket to 107."""
 
-FOLDERS = {
+LIBVIRT_FOLDERS = {
     "run": "/run/libvirt",
     "lib": "/var/lib/libvirt",
     "log": "/var/log/libvirt",
@@ -71,7 +71,7 @@ remote_display_port_min = {first_screen}
 remote_display_port_max = {last_screen}
 """
 
-SCREENS = 100
+VNC_PORTS_PER_HYPERVISOR = 100
 """Ports for the guests' screens. Each hypervisor has a range of its own: two that look for a free one at the same
 moment would find the same."""
 
@@ -81,7 +81,7 @@ moment would find the same."""
 # Where KVM does not work libvirtd gets a /dev without it: binding something over /dev/kvm would make libvirt ask QEMU
 # for its capabilities again at every definition, which takes half a minute. Without systemd, libvirt makes control
 # groups by the guests' numbers and names, which two daemons may share, so each daemon gets a branch of its own.
-SPACE = """
+NAMESPACE_SCRIPT = """
 mount --make-rprivate /
 directory=$1 host=$2 kvm=$3
 shift 3
@@ -140,17 +140,21 @@ if [ ! -d /run/systemd/system ]; then
     done
 fi
 exec libvirtd -d -p /run/libvirt/libvirtd.pid
-""".format(folders=" ".join(f"{name}:{place}" for name, place in FOLDERS.items()))
+""".format(folders=" ".join(f"{name}:{place}" for name, place in LIBVIRT_FOLDERS.items()))
 
 
 class NoHypervisor(Exception):
     """A hypervisor could not be started here; the text says why."""
 
 
-def missing() -> list[str]:
+def list_missing() -> list[str]:
     """What keeps this machine from being a hypervisor, a sentence each. Nothing: `start` can be called."""
-    path = f"{os.environ.get('PATH', '')}:{PROGRAMS}"
-    lacking = [f"The program {p} is missing (package {NEEDED[p]})." for p in NEEDED if not shutil.which(p, path=path)]
+    path = f"{os.environ.get('PATH', '')}:{PROGRAM_PATH}"
+    lacking = [
+        f"The program {p} is missing (package {REQUIRED_PROGRAMS[p]})."
+        for p in REQUIRED_PROGRAMS
+        if not shutil.which(p, path=path)
+    ]
     if os.geteuid() != 0:
         lacking.append("Only root can run a hypervisor.")
     if not Path("/dev/net/tun").exists():
@@ -158,31 +162,31 @@ def missing() -> list[str]:
     return lacking
 
 
-def uri(directory: Path) -> str:
+def connection_uri(directory: Path) -> str:
     return f"qemu+unix:///system?socket={Path(directory).resolve() / 'run' / 'libvirt-sock'}"
 
 
-def verdict(directory: Path) -> kvm.Verdict:
+def get_kvm_verdict(directory: Path) -> kvm.Verdict:
     """Whether guests of this hypervisor run under KVM, and why: probed once a boot."""
     Path(directory).mkdir(parents=True, exist_ok=True)
-    return kvm.verdict(Path(directory).resolve() / "kvm.json")
+    return kvm.get_verdict(Path(directory).resolve() / "kvm.json")
 
 
-def start(directory: Path, network: PublicNetwork = PublicNetwork(), programs=PROGRAMS) -> str:  # noqa: B008  (frozen)
+def start(directory: Path, network: PublicNetwork = PublicNetwork(), programs=PROGRAM_PATH) -> str:  # noqa: B008  (frozen)
     """After success the hypervisor runs, its network `public` too, and the address to reach it is returned. When it ran
     already nothing is done. Raises `NoHypervisor`."""
     directory = Path(directory).resolve()
-    with alone(directory):
+    with lock_directory(directory):
         # A daemon of an earlier release knows no confinement. It is started anew; its guests go on meanwhile.
-        running = reach(directory) if confinement.remembered(directory) else None
-        with contextlib.closing(running or launch(directory, programs)) as connection:
+        running = try_connect(directory) if confinement.find_saved_confinement(directory) else None
+        with contextlib.closing(running or launch_daemon(directory, programs)) as connection:
             try:
-                ensure(connection, network)
-                neighbours.restore(connection)
+                ensure_network(connection, network)
+                neighbours.restore_rules(connection)
             except libvirt.libvirtError as error:
                 raise NoHypervisor(f"The network {network.name} could not be made: {error}") from error
-    bridge_filter.pass_to_filter()
-    return uri(directory)
+    bridge_filter.enable_bridge_filter()
+    return connection_uri(directory)
 
 
 def stop(directory: Path):
@@ -191,22 +195,22 @@ def stop(directory: Path):
     directory = Path(directory).resolve()
     if not directory.exists():
         return
-    with alone(directory):
-        connection = reach(directory)
-        if connection is None and outlived(directory):
-            connection = launch(directory)  # it finds again what the last one left, and can clear it away
+    with lock_directory(directory):
+        connection = try_connect(directory)
+        if connection is None and has_leftovers(directory):
+            connection = launch_daemon(directory)  # it finds again what the last one left, and can clear it away
         if connection is not None:
             with contextlib.closing(connection):
-                clear(connection)
+                stop_machines(connection)
                 neighbours.forget_all(connection)
-        end(processes(directory))
-        for branch in Path("/sys/fs/cgroup").glob(f"*/{host_uuid(directory)}"):
+        terminate(find_processes(directory))
+        for branch in Path("/sys/fs/cgroup").glob(f"*/{get_host_uuid(directory)}"):
             for group, _, _ in os.walk(branch, topdown=False):
                 with contextlib.suppress(OSError):
                     os.rmdir(group)
 
 
-def clear(connection: libvirt.virConnect):
+def stop_machines(connection: libvirt.virConnect):
     for domain in connection.listAllDomains(libvirt.VIR_CONNECT_LIST_DOMAINS_ACTIVE):
         with contextlib.suppress(libvirt.libvirtError):  # it just ended, or is ended with the daemon
             domain.destroy()
@@ -215,7 +219,7 @@ def clear(connection: libvirt.virConnect):
 
 
 @contextlib.contextmanager
-def alone(directory: Path) -> Iterator[None]:
+def lock_directory(directory: Path) -> Iterator[None]:
     """One process at a time starts or stops the hypervisor of a directory."""
     directory.mkdir(parents=True, exist_ok=True)
     with (directory / "lock").open("w") as lock:
@@ -223,32 +227,32 @@ def alone(directory: Path) -> Iterator[None]:
         yield
 
 
-def reach(directory: Path) -> libvirt.virConnect | None:
+def try_connect(directory: Path) -> libvirt.virConnect | None:
     """A line to the daemon, if it answers. That there is a socket says nothing: it may be a dying daemon's."""
     with contextlib.suppress(libvirt.libvirtError):
-        return libvirt.open(uri(directory))
+        return libvirt.open(connection_uri(directory))
     return None
 
 
-def outlived(directory: Path) -> bool:
+def has_leftovers(directory: Path) -> bool:
     """Whether guests or a bridge are noted as there."""
     return any(any((directory / "run" / kind).glob("*.xml")) for kind in ("qemu", "network"))
 
 
-def launch(directory: Path, programs=PROGRAMS) -> libvirt.virConnect:
+def launch_daemon(directory: Path, programs=PROGRAM_PATH) -> libvirt.virConnect:
     """Starts the daemon at the strictest level of confinement under which a machine starts."""
-    if lacking := missing():
+    if lacking := list_missing():
         raise NoHypervisor(" ".join(lacking))
-    if len(str(directory)) > LONGEST:
+    if len(str(directory)) > MAX_DIRECTORY_LENGTH:
         raise NoHypervisor(f"The path {directory} is too long for the address of a socket.")
-    works = verdict(directory).works
-    for level in confinement.levels():
-        end(processes(directory, guests=False))  # one that is about to end, or hangs
-        lay_out(directory, level)
+    works = get_kvm_verdict(directory).works
+    for level in confinement.list_levels():
+        terminate(find_processes(directory, guests=False))  # one that is about to end, or hangs
+        write_settings(directory, level)
         connection, refused = run_daemon(directory, level, works, programs)
         if connection is not None and not (refused := confinement.try_level(connection, directory, works)):
-            found = confinement.describe(connection, level)
-            confinement.remember(directory, found)
+            found = confinement.read_confinement(connection, level)
+            confinement.save_confinement(directory, found)
             log.info("local_hypervisor_started", directory=str(directory), kvm=works, **vars(found))
             return connection
         if connection is not None:
@@ -260,10 +264,20 @@ def launch(directory: Path, programs=PROGRAMS) -> libvirt.virConnect:
 def run_daemon(directory: Path, level: confinement.Level, works_with_kvm: bool, programs: str):
     """A connection to the daemon, or None and what it printed."""
     covers = []
-    for covered, kept in confinement.covered(confinement.storage_paths(directory), level.user).items():
+    for covered, kept in confinement.directories_to_cover(confinement.storage_paths(directory), level.user).items():
         covers += ["cover", str(covered), *(word for path in kept for word in ("keep", str(path)))]
     device = kvm_device(level.user) if works_with_kvm else "no"
-    command = ["unshare", "--mount", "sh", "-eufc", SPACE, "sh", str(directory), host_uuid(directory), device]
+    command = [
+        "unshare",
+        "--mount",
+        "sh",
+        "-eufc",
+        NAMESPACE_SCRIPT,
+        "sh",
+        str(directory),
+        get_host_uuid(directory),
+        device,
+    ]
     said = subprocess.run(
         [*command, *covers],
         env={"PATH": programs, "LC_ALL": "C"},
@@ -275,7 +289,7 @@ def run_daemon(directory: Path, level: confinement.Level, works_with_kvm: bool, 
         cwd="/",
         umask=0o022,
     )
-    return None if said.returncode else reach(directory), said.stdout.strip()
+    return None if said.returncode else try_connect(directory), said.stdout.strip()
 
 
 def kvm_device(user: confinement.QemuUser) -> str:
@@ -283,24 +297,29 @@ def kvm_device(user: confinement.QemuUser) -> str:
     return "yes" if user.can_open(Path("/dev/kvm")) else str(user.gid)
 
 
-def lay_out(directory: Path, level: confinement.Level):
+def write_settings(directory: Path, level: confinement.Level):
     """The folders and settings. What the daemon noted of running guests holds for one boot only."""
     booted = directory / "boot_id"
-    if not booted.exists() or booted.read_text() != kvm.boot_id():
+    if not booted.exists() or booted.read_text() != kvm.read_boot_id():
         shutil.rmtree(directory / "run", ignore_errors=True)
-        booted.write_text(kvm.boot_id())
+        booted.write_text(kvm.read_boot_id())
     directory.chmod(0o711)
-    for name in (*FOLDERS, "lib/dnsmasq"):  # the last is a folder of the package, where networks keep their state
+    for name in (
+        *LIBVIRT_FOLDERS,
+        "lib/dnsmasq",
+    ):  # the last is a folder of the package, where networks keep their state
         (directory / name).mkdir(mode=0o755, exist_ok=True)
         (directory / name).chmod(0o755)
-    identity = host_uuid(directory)
-    first = 10_000 + uuid.UUID(identity).int % 220 * SCREENS  # below the ports that the kernel hands out
-    ports = {"first_screen": first, "last_screen": first + SCREENS - 1}
+    identity = get_host_uuid(directory)
+    first = (
+        10_000 + uuid.UUID(identity).int % 220 * VNC_PORTS_PER_HYPERVISOR
+    )  # below the ports that the kernel hands out
+    ports = {"first_screen": first, "last_screen": first + VNC_PORTS_PER_HYPERVISOR - 1}
     (directory / "etc" / "libvirtd.conf").write_text(DAEMON_CONF.format(uuid=identity))
     (directory / "etc" / "qemu.conf").write_text(level.settings() + QEMU_CONF.format(**ports))
 
 
-def host_uuid(directory: Path) -> str:
+def get_host_uuid(directory: Path) -> str:
     """The host's identity, as other hypervisors see it: made once."""
     file = directory / "host_uuid"
     if not file.exists():

@@ -6,14 +6,14 @@ import pycdlib
 
 from worker.nodes.base import Seed
 
-LABEL = "cidata"
+VOLUME_LABEL = "cidata"
 
 
-def iso(seed: Seed) -> bytes:
+def build_iso(seed: Seed) -> bytes:
     """The medium's bytes. File names are as cloud-init asks for them, by Rock Ridge and by Joliet."""
     files = {"meta-data": seed.meta_data, "user-data": seed.user_data, "network-config": seed.network_config}
     disc = pycdlib.PyCdlib()
-    disc.new(vol_ident=LABEL, joliet=3, rock_ridge="1.09")
+    disc.new(vol_ident=VOLUME_LABEL, joliet=3, rock_ridge="1.09")
     for number, (name, text) in enumerate(files.items()):
         content = text.encode()
         disc.add_fp(io.BytesIO(content), len(content), f"/F{number}.;1", rr_name=name, joliet_path=f"/{name}")

@@ -15,47 +15,49 @@ from lxml.builder import E
 
 from worker.nodes.base import Missing, Refused
 from worker.nodes.libvirt import xml
-from worker.nodes.libvirt.errors import absent_is_fine
-from worker.nodes.libvirt.machines import find, power_off
+from worker.nodes.libvirt.errors import ignore_missing
+from worker.nodes.libvirt.machines import get_domain, power_off
 
-KEPT = libvirt.VIR_DOMAIN_XML_INACTIVE | libvirt.VIR_DOMAIN_XML_SECURE
-RUNNING, PAUSED = libvirt.VIR_DOMAIN_SNAPSHOT_REVERT_RUNNING, libvirt.VIR_DOMAIN_SNAPSHOT_REVERT_PAUSED
+DEFINITION_XML_FLAGS = libvirt.VIR_DOMAIN_XML_INACTIVE | libvirt.VIR_DOMAIN_XML_SECURE
+REVERT_RUNNING, REVERT_PAUSED = libvirt.VIR_DOMAIN_SNAPSHOT_REVERT_RUNNING, libvirt.VIR_DOMAIN_SNAPSHOT_REVERT_PAUSED
 
 
-def take(connection, machine_id: str, name: str, memory: bool):
-    domain = find(connection, machine_id)
+def create(connection, machine_id: str, name: str, memory: bool):
+    domain = get_domain(connection, machine_id)
     if (
         etree.fromstring(domain.XMLDesc()).find("os").get("firmware") == "efi"
     ):  # libvirt would notice it while it runs only
         raise Refused("A machine with secure boot cannot take snapshots.", f"machine {machine_id}")
-    if (earlier := lookup(domain, name)) is not None:
+    if (earlier := find_snapshot(domain, name)) is not None:
         earlier.delete()
     if memory or not domain.isActive():
-        domain.snapshotCreateXML(xml.text(E.domainsnapshot(E.name(name))))
+        domain.snapshotCreateXML(xml.to_text(E.domainsnapshot(E.name(name))))
     else:
-        take_disks(domain, name)
+        snapshot_disks(domain, name)
 
 
-def take_disks(domain, name: str):
+def snapshot_disks(domain, name: str):
     """All disks of a running machine at one moment, without its memory."""
-    with at_rest(domain):
+    with freeze_filesystems(domain):
         data = [{"device": node, "name": name} for node in disk_nodes(domain)]
-        monitor(domain, "transaction", actions=[{"type": "blockdev-snapshot-internal-sync", "data": d} for d in data])
+        run_monitor_command(
+            domain, "transaction", actions=[{"type": "blockdev-snapshot-internal-sync", "data": d} for d in data]
+        )
     try:
-        domain.snapshotCreateXML(described(domain, name), libvirt.VIR_DOMAIN_SNAPSHOT_CREATE_REDEFINE)
+        domain.snapshotCreateXML(build_snapshot_xml(domain, name), libvirt.VIR_DOMAIN_SNAPSHOT_CREATE_REDEFINE)
     except libvirt.libvirtError:
         for each in data:
-            monitor(domain, "blockdev-snapshot-delete-internal-sync", **each)
+            run_monitor_command(domain, "blockdev-snapshot-delete-internal-sync", **each)
         raise
 
 
 def disk_nodes(domain) -> list[str]:
     """QEMU's names of the machine's disks."""
-    inserted = [each.get("inserted") for each in monitor(domain, "query-block")]
+    inserted = [each.get("inserted") for each in run_monitor_command(domain, "query-block")]
     return [each["node-name"] for each in inserted if each and not each["ro"] and each["drv"] == "qcow2"]
 
 
-def monitor(domain, command: str, **arguments):
+def run_monitor_command(domain, command: str, **arguments):
     said = libvirt_qemu.qemuMonitorCommand(domain, json.dumps({"execute": command, "arguments": arguments}), 0)
     answer = json.loads(said)
     if "error" in answer:
@@ -63,10 +65,10 @@ def monitor(domain, command: str, **arguments):
     return answer["return"]
 
 
-def described(domain, name: str) -> str:
-    definition = etree.fromstring(domain.XMLDesc(KEPT))
+def build_snapshot_xml(domain, name: str) -> str:
+    definition = etree.fromstring(domain.XMLDesc(DEFINITION_XML_FLAGS))
     disks = definition.xpath("devices/disk[@device='disk']/target/@dev")
-    return xml.text(
+    return xml.to_text(
         E.domainsnapshot(
             E.name(name),
             E.state("shutoff"),
@@ -79,7 +81,7 @@ def described(domain, name: str) -> str:
 
 
 @contextlib.contextmanager
-def at_rest(domain):
+def freeze_filesystems(domain):
     """The guest's file systems are at rest meanwhile, where its agent can bring that about: without the memory they are
     all that will be left."""
     frozen = False
@@ -95,28 +97,28 @@ def at_rest(domain):
 
 
 def revert(connection, machine_id: str, name: str, memory: bool):
-    domain = find(connection, machine_id)
-    found = lookup(domain, name)
+    domain = get_domain(connection, machine_id)
+    found = find_snapshot(domain, name)
     if found is None:
         raise Missing("The hypervisor does not have this snapshot.", f"snapshot {name} of machine {machine_id}")
     power_off(connection, machine_id)
     if etree.fromstring(found.getXMLDesc()).findtext("state") == "shutoff":
         domain.revertToSnapshot(found, 0)
     elif memory:
-        domain.revertToSnapshot(found, RUNNING)
+        domain.revertToSnapshot(found, REVERT_RUNNING)
     else:
-        domain.revertToSnapshot(found, PAUSED)
+        domain.revertToSnapshot(found, REVERT_PAUSED)
         power_off(connection, machine_id)
 
 
 def delete(connection, machine_id: str, name: str):
-    with absent_is_fine():
-        found = lookup(find(connection, machine_id), name)
+    with ignore_missing():
+        found = find_snapshot(get_domain(connection, machine_id), name)
         if found is not None:
             found.delete()
 
 
-def lookup(domain, name: str):
+def find_snapshot(domain, name: str):
     try:
         return domain.snapshotLookupByName(name)
     except libvirt.libvirtError as error:

@@ -5,31 +5,31 @@ import contextlib
 import libvirt
 from lxml import etree
 
-from worker.nodes.base import Found, FoundDisk, Nic
+from worker.nodes.base import DiskDescription, MachineDescription, Nic
 from worker.nodes.libvirt import domain_stats
-from worker.nodes.libvirt.errors import absent_is_fine
-from worker.nodes.libvirt.machines import find
+from worker.nodes.libvirt.errors import ignore_missing
+from worker.nodes.libvirt.machines import get_domain
 
-PASSED_THROUGH = ("hostdev", "filesystem", "shmem", "lease", "interface[@type='hostdev']")
-QEMU = "{http://libvirt.org/schemas/domain/qemu/1.0}commandline"
+PASSTHROUGH_DEVICES = ("hostdev", "filesystem", "shmem", "lease", "interface[@type='hostdev']")
+QEMU_COMMANDLINE_TAG = "{http://libvirt.org/schemas/domain/qemu/1.0}commandline"
 
 
-def describe(connection, machine_id: str) -> Found:
-    domain = find(connection, machine_id)
+def inspect(connection, machine_id: str) -> MachineDescription:
+    domain = get_domain(connection, machine_id)
     tree = etree.fromstring(domain.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE))
     kinds = "devices/disk[not(@device) or @device='disk' or @device='lun']"
     disks = sorted(tree.xpath(kinds), key=boot_order)
-    return Found(
+    return MachineDescription(
         id=machine_id,
         name=domain.name(),
-        power=domain_stats.power(domain.state()[0]),
+        power=domain_stats.to_power(domain.state()[0]),
         cpu_cores=int(tree.findtext("vcpu")),
         memory_mb=-(-int(tree.findtext("memory")) // 1024),
-        disks=tuple(disk(connection, each) for each in disks),
-        nics=tuple(card(each) for each in tree.iterfind("devices/interface")),
+        disks=tuple(describe_disk(connection, each) for each in disks),
+        nics=tuple(describe_nic(each) for each in tree.iterfind("devices/interface")),
         tpm=tree.find("devices/tpm") is not None,
-        secure_boot=secure(tree),
-        faults=tuple((*unlike(tree), *kept(domain))),
+        secure_boot=has_secure_boot(tree),
+        faults=tuple((*iter_definition_errors(tree), *iter_host_state_errors(domain))),
     )
 
 
@@ -39,31 +39,31 @@ def boot_order(device) -> int:
     return int(boot.get("order")) if boot is not None else 1000
 
 
-def card(device) -> Nic:
+def describe_nic(device) -> Nic:
     source = device.find("source")
     network = "" if source is None else source.get("network") or source.get("bridge") or source.get("dev") or ""
     return Nic(device.find("mac").get("address"), network)
 
 
-def disk(connection, device) -> FoundDisk:
+def describe_disk(connection, device) -> DiskDescription:
     name, source = device.find("target").get("dev"), device.find("source")
     where = "" if source is None else next(iter(source.attrib.values()), "")
-    volume = volume_of(connection, device.get("type"), source)
+    volume = find_volume(connection, device.get("type"), source)
     if volume is None:
-        return FoundDisk(name, where, fault=fault(device, None))
+        return DiskDescription(name, where, fault=disk_import_error(device, None))
     described = etree.fromstring(volume.XMLDesc()).find("target/format")
     pool, size = volume.storagePoolLookupByVolume().name(), volume.info()[1]
-    return FoundDisk(name, volume.name(), pool, size, fault(device, described))
+    return DiskDescription(name, volume.name(), pool, size, disk_import_error(device, described))
 
 
-def volume_of(connection, kind, source):
+def find_volume(connection, kind, source):
     """The volume in one of the node's pools. Files that were put there by hand are found as well."""
     if source is None:
         return None
     for attempt in ("as it was last read", "now"):
         if attempt == "now":
-            read_anew(connection)
-        with absent_is_fine():
+            refresh_pools(connection)
+        with ignore_missing():
             if kind == "volume":
                 return connection.storagePoolLookupByName(source.get("pool")).storageVolLookupByName(
                     source.get("volume")
@@ -72,13 +72,13 @@ def volume_of(connection, kind, source):
     return None
 
 
-def read_anew(connection):
+def refresh_pools(connection):
     for pool in connection.listAllStoragePools(libvirt.VIR_CONNECT_LIST_STORAGE_POOLS_ACTIVE):
         with contextlib.suppress(libvirt.libvirtError):  # a transfer goes on
             pool.refresh()
 
 
-def fault(device, written) -> str | None:
+def disk_import_error(device, written) -> str | None:
     """Completes "the disk …". `written` is the format that the volume itself shows."""
     driver = device.find("driver")
     form = "raw" if driver is None else driver.get("type", "raw")
@@ -98,12 +98,12 @@ def fault(device, written) -> str | None:
     return None
 
 
-def secure(tree) -> bool:
+def has_secure_boot(tree) -> bool:
     on = tree.xpath("os/loader[@secure='yes'] | os/firmware/feature[@name='secure-boot'][@enabled='yes']")
     return bool(on)
 
 
-def unlike(tree):
+def iter_definition_errors(tree):
     """What its definition has that one of the panel's cannot have."""
     kind, system = tree.find("os/type"), tree.find("os")
     if kind.text != "hvm" or kind.get("arch") != "x86_64":
@@ -112,19 +112,19 @@ def unlike(tree):
         yield "Its firmware is UEFI, whose variables would be lost."
     if tree.find("os/kernel") is not None:
         yield "It boots a kernel that lies on its host."
-    for tag in PASSED_THROUGH:
+    for tag in PASSTHROUGH_DEVICES:
         if tree.find(f"devices/{tag}") is not None:
             yield f"It has a device of its host passed through ({tag.partition('[')[0]})."
     backend = tree.find("devices/tpm/backend")
     if backend is not None and (backend.get("type"), backend.get("version", "2.0")) != ("emulator", "2.0"):
         yield "Its TPM is not an emulated TPM 2.0."
-    if tree.find(QEMU) is not None:
+    if tree.find(QEMU_COMMANDLINE_TAG) is not None:
         yield "It is given options of QEMU's own."
     if tree.find("launchSecurity") is not None:
         yield "Its memory is encrypted by the host (launchSecurity)."
 
 
-def kept(domain):
+def iter_host_state_errors(domain):
     """What its host keeps beside the definition."""
     if not domain.isPersistent():
         yield "Its host does not keep it: it is gone once it stops."

@@ -8,14 +8,14 @@ from lxml.builder import E, ElementMaker
 from worker.nodes.base import Machine, Nic
 from worker.nodes.libvirt import chipset, firewall, firmware, tpm
 
-NAMESPACE = "urn:panel:machine:1"
-MARK = ElementMaker(namespace=NAMESPACE, nsmap={"panel": NAMESPACE})
+PANEL_NAMESPACE = "urn:panel:machine:1"
+MARK_ELEMENT = ElementMaker(namespace=PANEL_NAMESPACE, nsmap={"panel": PANEL_NAMESPACE})
 
 VNC_LENGTH = 8
 """VNC itself looks at no more of a password."""
 
 
-def text(element) -> str:
+def to_text(element) -> str:
     return etree.tostring(element, encoding="unicode")
 
 
@@ -25,51 +25,53 @@ def text(element) -> str:
 def pool(name: str, path: str, uuid: str = "") -> str:
     """QEMU may run as another user than libvirt: it has to get through the folder, but not to read it."""
     identity = [E.uuid(uuid)] if uuid else []
-    return text(E.pool(E.name(name), *identity, E.target(E.path(path), E.permissions(E.mode("0711"))), type="dir"))
+    return to_text(E.pool(E.name(name), *identity, E.target(E.path(path), E.permissions(E.mode("0711"))), type="dir"))
 
 
 def qcow2(name: str, size: int, base: str | None = None) -> str:
     """Version 3 of the format (compat 1.1): libvirt's own choice is older and cannot note what changed for a backup."""
     backing = [E.backingStore(E.path(base), E.format(type="qcow2"))] if base else []
     target = E.target(E.format(type="qcow2"), E.compat("1.1"))
-    return text(E.volume(E.name(name), E.capacity(str(size), unit="bytes"), target, *backing))
+    return to_text(E.volume(E.name(name), E.capacity(str(size), unit="bytes"), target, *backing))
 
 
 def raw(name: str, size: int) -> str:
-    return text(E.volume(E.name(name), E.capacity(str(size), unit="bytes"), E.target(E.format(type="raw"))))
+    return to_text(E.volume(E.name(name), E.capacity(str(size), unit="bytes"), E.target(E.format(type="raw"))))
 
 
 # --- machines
 
 
-def domain(machine: Machine, paths: Mapping, kvm: bool, limits: bool, guarded: bool, notes=(), existing="") -> str:
+def domain(
+    machine: Machine, paths: Mapping, kvm: bool, limits: bool, has_filters: bool, metadata=(), existing=""
+) -> str:
     """A machine. `paths` says where its disks and media lie, `notes` go into its metadata, `existing` is the machine
     type of its present definition; the rest is what the node can do."""
     memory = str(machine.memory_mb)
     kind = chipset.machine_type(machine, existing)
     drives = chipset.drives(kind)
     order = boot_order(machine, drives)
-    return text(
+    return to_text(
         E.domain(
             E.name(machine.name),
             E.uuid(machine.id),
-            E.metadata(MARK.machine(by="panel"), *notes),
+            E.metadata(MARK_ELEMENT.machine(by="panel"), *metadata),
             E.memory(memory, unit="MiB"),
             E.currentMemory(memory, unit="MiB"),
             E.vcpu(str(machine.cpu_cores)),
             E.iothreads("1"),
-            *firmware.parts(machine, kind),
+            *firmware.build_elements(machine, kind),
             E.cpu(*topology(machine), mode="host-passthrough" if kvm else "maximum"),
             clock(),
             E.on_reboot("restart"),
             E.devices(
-                *chipset.controllers(machine, kind),
+                *chipset.build_controllers(machine, kind),
                 *(disk(n, paths[d], order, d.name) for n, d in enumerate(machine.disks)),
                 *(
                     drive(name, chipset.drive_bus(slot, machine, kind), paths.get(machine.media.get(slot)), order)
                     for slot, name in drives.items()
                 ),
-                *(card(n, nic, order, limits, guarded) for n, nic in enumerate(machine.nics)),
+                *(nic_element(n, nic, order, limits, has_filters) for n, nic in enumerate(machine.nics)),
                 E.serial(E.target(port="0"), type="pty"),
                 E.console(E.target(type="serial", port="0"), type="pty"),
                 E.channel(E.target(type="virtio", name="org.qemu.guest_agent.0"), type="unix"),
@@ -77,8 +79,8 @@ def domain(machine: Machine, paths: Mapping, kvm: bool, limits: bool, guarded: b
                 E.memballoon(E.stats(period="10"), model="virtio"),
                 E.rng(E.backend("/dev/urandom", model="random"), model="virtio"),
                 E.video(E.model(type="vga", vram="16384")),
-                *screen(machine),
-                *tpm.device(machine),
+                *vnc_elements(machine),
+                *tpm.build_devices(machine),
             ),
             type="kvm" if kvm else "qemu",
         )
@@ -113,7 +115,7 @@ def boot_order(machine: Machine, drives: Mapping[str, str]) -> dict[str, int]:
     return {device: n for n, device in enumerate((d for kind in machine.boot for d in devices[kind]), start=1)}
 
 
-def booted(device: str, order: Mapping[str, int]) -> list:
+def boot_elements(device: str, order: Mapping[str, int]) -> list:
     return [E.boot(order=str(order[device]))] if device in order else []
 
 
@@ -139,7 +141,7 @@ def disk(number: int, path: str, order, name: str, iothread=True) -> etree._Elem
         E.source(file=path),
         E.target(dev=device, bus="virtio"),
         E.serial(name.partition(".")[0][:20]),
-        *booted(device, order),
+        *boot_elements(device, order),
         type="file",
         device="disk",
     )
@@ -159,7 +161,7 @@ def drive(device: str, bus: str, path: str | None, order) -> etree._Element:
         E.target(dev=device, bus=bus),
         *scsi_target(device, bus),
         E.readonly(),
-        *booted(device, order),
+        *boot_elements(device, order),
         type="file",
         device="cdrom",
     )
@@ -172,21 +174,21 @@ def scsi_target(device: str, bus: str) -> list:
     return [E.address(type="drive", controller="0", bus="0", target=str(ord(device[-1]) - ord("a")), unit="0")]
 
 
-def card(number: int, nic: Nic, order, limits: bool, guarded: bool) -> etree._Element:
+def nic_element(number: int, nic: Nic, order, limits: bool, has_filters: bool) -> etree._Element:
     return E.interface(
         E.mac(address=nic.mac),
         E.source(network=nic.network),
         E.model(type="virtio"),
-        *variable(nic, limits, guarded),
-        *booted(f"nic{number}", order),
+        *variable_nic_elements(nic, limits, has_filters),
+        *boot_elements(f"nic{number}", order),
         type="network",
     )
 
 
-def variable(nic: Nic, limits: bool, guarded: bool) -> list:
+def variable_nic_elements(nic: Nic, limits: bool, has_filters: bool) -> list:
     """The parts of a card that may change while the machine runs."""
     return [
-        *([E.filterref(filter=firewall.name_of(nic.mac))] if guarded else []),
+        *([E.filterref(filter=firewall.filter_name(nic.mac))] if has_filters else []),
         *(bandwidth(nic) if limits else []),
         E.link(state="up" if nic.connected else "down"),
     ]
@@ -199,7 +201,7 @@ def bandwidth(nic: Nic) -> list:
     return [E.bandwidth(*set_ones)] if set_ones else []
 
 
-def screen(machine: Machine) -> Iterable[etree._Element]:
+def vnc_elements(machine: Machine) -> Iterable[etree._Element]:
     """VNC where the node's own settings say (libvirt's default is 127.0.0.1). Without a password libvirt would let
     everybody in, so a machine without one has no screen."""
     if machine.vnc and machine.vnc_password:

@@ -4,30 +4,41 @@ It keeps every promise of the contract, between processes and across restarts. I
 use is worked out when somebody looks.
 """
 
-from worker.nodes.base import Capabilities, GiB, Node
-from worker.nodes.simulated.fault_injection import Counting, Faults, meets_faults
+from worker.nodes.base import Capabilities, GiB, NodeDriver
+from worker.nodes.simulated.fault_injection import Faults, InlineCircuitBreaker, inject_faults
 from worker.nodes.simulated.guests import Guests
 from worker.nodes.simulated.hotplug import Hotplug
-from worker.nodes.simulated.importing import Adopting
+from worker.nodes.simulated.importing import Importing
 from worker.nodes.simulated.machines import Machines
 from worker.nodes.simulated.media import Media
-from worker.nodes.simulated.migration import Moving
-from worker.nodes.simulated.options import options_of
+from worker.nodes.simulated.migration import Migration
+from worker.nodes.simulated.options import parse_options
 from worker.nodes.simulated.overlays import Overlays
 from worker.nodes.simulated.snapshots import Snapshots
 from worker.nodes.simulated.state import State
 from worker.nodes.simulated.storage import Storage
-from worker.nodes.simulated.test_hooks import Outside
+from worker.nodes.simulated.test_hooks import ExternalActions
 
 
-@meets_faults
+@inject_faults
 class SimulatedNode(
-    Storage, Media, Machines, Overlays, Snapshots, Hotplug, Moving, Adopting, Guests, Faults, Outside, Node
+    Storage,
+    Media,
+    Machines,
+    Overlays,
+    Snapshots,
+    Hotplug,
+    Migration,
+    Importing,
+    Guests,
+    Faults,
+    ExternalActions,
+    NodeDriver,
 ):
     def __init__(self, spec, data_dir):
         super().__init__(spec, data_dir)
-        self.options = options_of(spec.uri)
-        self.circuit = Counting(spec.name)
+        self.options = parse_options(spec.uri)
+        self.circuit = InlineCircuitBreaker(spec.name)
         self.state = State(data_dir / "simulated" / f"{spec.id}.db")
 
     def ping(self):
@@ -39,7 +50,7 @@ class SimulatedNode(
     def capabilities(self):
         with self.state.snapshot() as db:
             names = [row["name"] for row in db.execute("SELECT name FROM pools ORDER BY name")]
-            pools = tuple(self._pool(db, name) for name in names)
+            pools = tuple(self._describe_pool(db, name) for name in names)
         return Capabilities(
             version="simulated",
             cpu_cores=self.options.cores,

@@ -13,13 +13,13 @@ import yaml
 
 from panel.core import clock
 from worker.guest import background_job, docker, docker_detect
-from worker.nodes.base import Finished
+from worker.nodes.base import CommandResult
 from worker.nodes.simulated import overlays
 
-PROGRAM = "/usr/bin/docker"
+DOCKER_PROGRAM_PATH = "/usr/bin/docker"
 NO_PACKAGE_MANAGER = "/etc/no-package-manager"
 """A guest with such a file has no package manager."""
-PROJECTS = "/var/lib/docker/projects"
+PROJECTS_FOLDER = "/var/lib/docker/projects"
 
 
 class Docker:
@@ -31,47 +31,47 @@ class Docker:
 
     def read(self, path):
         """The text of a file; "" for one that is not there."""
-        return overlays.files(self.guest.state, self.disk).get(path, "")
+        return overlays.read_files(self.guest.state, self.disk).get(path, "")
 
     def write(self, path, text):
-        overlays.write(self.guest.state, self.disk, path, text)
+        overlays.write_file(self.guest.state, self.disk, path, text)
 
     @property
     def installed(self):
-        return bool(self.read(PROGRAM))
+        return bool(self.read(DOCKER_PROGRAM_PATH))
 
     def install(self):
-        self.write(PROGRAM, "simulated\n")
+        self.write(DOCKER_PROGRAM_PATH, "simulated\n")
 
     def uninstall(self):
-        self.write(PROGRAM, "")
+        self.write(DOCKER_PROGRAM_PATH, "")
 
     def project(self, name):
         """What there is of an app: `compose`, `environment`, `images` by service, whether it `runs`, its `logs`."""
-        found = self.read(f"{PROJECTS}/{name}")
+        found = self.read(f"{PROJECTS_FOLDER}/{name}")
         return json.loads(found) if found else None
 
     def keep(self, name, project):
-        self.write(f"{PROJECTS}/{name}", json.dumps(project) if project else "")
+        self.write(f"{PROJECTS_FOLDER}/{name}", json.dumps(project) if project else "")
 
     def up(self, name, compose, environment):
         images = {service: str(each.get("image")) for service, each in yaml.safe_load(compose)["services"].items()}
         for image in images.values():
             if image.startswith("missing"):
-                return Finished(1, f"Error response from daemon: pull access denied for {image}\n")
-        lines = [f"{moment()} {service} started from {image}" for service, image in images.items()]
+                return CommandResult(1, f"Error response from daemon: pull access denied for {image}\n")
+        lines = [f"{timestamp()} {service} started from {image}" for service, image in images.items()]
         facts = {"compose": compose, "environment": environment, "images": images}
         self.keep(name, {**facts, "runs": True, "logs": lines})
-        return Finished(0, "")
+        return CommandResult(0, "")
 
     def control(self, name, action):
         project = self.project(name)
         if project is None:
-            return Finished(1, "The files of this app are not in the machine any more. Deploy it again.\n")
+            return CommandResult(1, "The files of this app are not in the machine any more. Deploy it again.\n")
         project["runs"] = action != "stop"
-        project["logs"] += [f"{moment()} {service} told to {action}" for service in project["images"]]
+        project["logs"] += [f"{timestamp()} {service} told to {action}" for service in project["images"]]
         self.keep(name, project)
-        return Finished(0, "")
+        return CommandResult(0, "")
 
     def containers(self, name):
         """Its lines of `docker inspect`, as the panel's script has them written."""
@@ -79,80 +79,80 @@ class Docker:
         for service, image in project["images"].items() if project else ():
             crashed = image.startswith("crashing")
             state = "exited" if crashed or not project["runs"] else "running"
-            yield f"{service}|{state}|{int(crashed)}|false|0|{moment()}|"
+            yield f"{service}|{state}|{int(crashed)}|false|0|{timestamp()}|"
 
     def look(self, projects):
-        lines = [moment()] if self.installed else [moment(), "away"]
+        lines = [timestamp()] if self.installed else [timestamp(), "away"]
         for name in projects if self.installed else ():
             project = self.project(name)
             lines += [f"project {name} {'' if project is None or project['runs'] else 'stopped'}"]
             lines += self.containers(name)
-        return Finished(0, "\n".join(lines))
+        return CommandResult(0, "\n".join(lines))
 
     def logs(self, name):
         written = (line.split(" ", 2) for line in (self.project(name) or {"logs": ()})["logs"])
-        return Finished(0, "".join(f"{service} {time} {text}\n" for time, service, text in written))
+        return CommandResult(0, "".join(f"{service} {time} {text}\n" for time, service, text in written))
 
 
-def moment():
+def timestamp():
     return f"{clock.now():%Y-%m-%dT%H:%M:%SZ}"
 
 
-def answer(guest, script, words, stdin):
+def run_script(guest, script, words, stdin):
     """What a script of the panel's would do, or None when it is about something else."""
     engine, lines = Docker(guest), stdin.splitlines()
     match script, words:
-        case background_job.PREPARE, [_, name, number]:
-            engine.write(f"{place(guest, name)}/piece-{number}", stdin)
-            return Finished(0, "")
-        case background_job.BEGIN, [_, name, program, _]:
-            return begin(engine, name, program, prepared(engine, name, stdin))
-        case background_job.LOOK, [_, name, _]:
-            return Finished(0, engine.read(place(guest, name)) or "gone\n")
-        case background_job.STOP, _:
-            return Finished(0, "")
-        case docker.LOOK, _:
+        case background_job.PREPARE_SCRIPT, [_, name, number]:
+            engine.write(f"{job_path(guest, name)}/piece-{number}", stdin)
+            return CommandResult(0, "")
+        case background_job.START_SCRIPT, [_, name, program, _]:
+            return start_job(engine, name, program, read_job_input(engine, name, stdin))
+        case background_job.POLL_SCRIPT, [_, name, _]:
+            return CommandResult(0, engine.read(job_path(guest, name)) or "gone\n")
+        case background_job.STOP_SCRIPT, _:
+            return CommandResult(0, "")
+        case docker.STATUS_SCRIPT, _:
             return engine.look(lines)
-        case docker.LOGS, _:
+        case docker.LOGS_SCRIPT, _:
             return engine.logs(lines[0])
         case docker_detect.SUPPORT_SCRIPT, _:
-            return Finished(docker_detect.UNSUPPORTED_EXIT_CODE if engine.read(NO_PACKAGE_MANAGER) else 0, "")
-        case docker_detect.SCRIPT, _:
-            return Finished(0 if engine.installed else 1, "")
+            return CommandResult(docker_detect.UNSUPPORTED_EXIT_CODE if engine.read(NO_PACKAGE_MANAGER) else 0, "")
+        case docker_detect.DETECT_SCRIPT, _:
+            return CommandResult(0 if engine.installed else 1, "")
     return None
 
 
-def prepared(engine, name, last):
+def read_job_input(engine, name, last):
     """All lines of the input, whose earlier pieces came before."""
-    at = f"{place(engine.guest, name)}/piece-"
-    there = overlays.files(engine.guest.state, engine.disk)
+    at = f"{job_path(engine.guest, name)}/piece-"
+    there = overlays.read_files(engine.guest.state, engine.disk)
     return ("".join(there[path] for path in sorted(there) if path.startswith(at)) + last).splitlines()
 
 
-def place(guest, name):
+def job_path(guest, name):
     """Where a detached program leaves what became of it, until the guest boots anew."""
     return f"/run/panel/{guest.row['boots']}/{name}"
 
 
-def begin(engine, name, program, lines):
+def start_job(engine, name, program, lines):
     """A detached program has ended by the time somebody looks at it. Under the same name it does not run again."""
-    if not engine.read(place(engine.guest, name)):
-        done = install(engine) if program == docker.INSTALL else compose(engine, *lines)
-        engine.write(place(engine.guest, name), f"ended {done.exit_code}\n{done.output}")
-    return Finished(0, "")
+    if not engine.read(job_path(engine.guest, name)):
+        done = install(engine) if program == docker.INSTALL_SCRIPT else compose(engine, *lines)
+        engine.write(job_path(engine.guest, name), f"ended {done.exit_code}\n{done.output}")
+    return CommandResult(0, "")
 
 
 def install(engine):
     engine.install()
-    return Finished(0, "")
+    return CommandResult(0, "")
 
 
 def compose(engine, action, project, *given):
     if action == "remove":
         engine.keep(project, None)
-        return Finished(0, "")
+        return CommandResult(0, "")
     if not engine.installed:
-        return Finished(1, "Docker Compose is not installed in this machine.\n")
+        return CommandResult(1, "Docker Compose is not installed in this machine.\n")
     if action != "up":
         return engine.control(project, action)
     file, assignments = (base64.b64decode(each).decode() for each in given)

@@ -4,12 +4,14 @@ import functools
 import time
 from dataclasses import dataclass
 
-from worker.nodes.base import Full, Node, NoTicket, Refused, Unreachable
-from worker.nodes.circuit_breaker import Circuit
+from worker.nodes.base import Full, NodeDriver, NoTicket, Refused, Unreachable
+from worker.nodes.circuit_breaker import CircuitBreaker
 
-KINDS = ("slow", "refuse", "silent", "lost-answer", "full", "no-ticket")
-OPERATIONS = Node.__abstractmethods__ - {"close"}
-NEED_ROOM = frozenset({"put_image", "put_medium", "copy_disk", "create_disk", "grow_disk", "write_seed", "start"})
+FAULT_KINDS = ("slow", "refuse", "silent", "lost-answer", "full", "no-ticket")
+NODE_OPERATIONS = NodeDriver.__abstractmethods__ - {"close"}
+CAPACITY_OPERATIONS = frozenset(
+    {"put_image", "upload_media", "copy_disk", "create_disk", "grow_disk", "create_seed", "start"}
+)
 
 
 @dataclass(frozen=True)
@@ -27,12 +29,14 @@ class Fault:
 class Faults:
     def fault(self, operation, kind, count=None, seconds=None):
         """From now on calls of the operation meet the fault, in every process."""
-        if operation not in OPERATIONS | {"*"}:
-            raise ValueError(f"{operation} is no operation of a node. There are: *, {', '.join(sorted(OPERATIONS))}.")
-        if kind not in KINDS:
-            raise ValueError(f"{kind} is no kind of fault. There are: {', '.join(KINDS)}.")
-        if kind == "full" and operation not in NEED_ROOM | {"*"}:
-            raise ValueError(f"{operation} needs no room. These do: {', '.join(sorted(NEED_ROOM))}.")
+        if operation not in NODE_OPERATIONS | {"*"}:
+            raise ValueError(
+                f"{operation} is no operation of a node. There are: *, {', '.join(sorted(NODE_OPERATIONS))}."
+            )
+        if kind not in FAULT_KINDS:
+            raise ValueError(f"{kind} is no kind of fault. There are: {', '.join(FAULT_KINDS)}.")
+        if kind == "full" and operation not in CAPACITY_OPERATIONS | {"*"}:
+            raise ValueError(f"{operation} needs no room. These do: {', '.join(sorted(CAPACITY_OPERATIONS))}.")
         if kind == "no-ticket" and not (operation == "console" and self.options.tickets):
             raise ValueError("Only the operation console of a node with tickets=1 in its address needs a ticket.")
         if count is not None and count < 1:
@@ -48,11 +52,13 @@ class Faults:
     def faults(self):
         return [Fault(*row) for row in self.state.rows("SELECT operation, kind, remaining, seconds FROM faults")]
 
-    def _meet(self, operation):
+    def _apply_faults(self, operation):
         """Goes through the faults that await the operation, oldest first. Says whether the answer will be lost."""
         lost = False
-        for number, kind, seconds in self.state.rows(AWAITING, operation, operation, operation in NEED_ROOM):
-            if not self._spend(number):
+        for number, kind, seconds in self.state.rows(
+            MATCHING_FAULTS_QUERY, operation, operation, operation in CAPACITY_OPERATIONS
+        ):
+            if not self._consume(number):
                 continue
             detail = f"fault {kind} on {operation}"
             if kind == "slow":
@@ -70,7 +76,7 @@ class Faults:
                 lost = True
         return lost
 
-    def _spend(self, number):
+    def _consume(self, number):
         """Takes one of the times a fault is to be met. False: other calls were quicker."""
         with self.state.transaction() as db:
             met = db.execute("UPDATE faults SET remaining = remaining - 1 WHERE id = ?", (number,)).rowcount
@@ -78,30 +84,30 @@ class Faults:
         return met
 
 
-AWAITING = """
+MATCHING_FAULTS_QUERY = """
 SELECT id, kind, seconds FROM faults
 WHERE (operation = ? OR operation = '*' AND (remaining IS NULL OR ? <> 'watch')) AND (kind <> 'full' OR ?) ORDER BY id
 """
 """A watcher looks all the time: it would use up what was meant for the next call, so it leaves counted `*` alone."""
 
 
-class Counting(Circuit):
+class InlineCircuitBreaker(CircuitBreaker):
     """Opens after silences as that of any driver. Work on a simulated node always ends, so it needs no thread."""
 
-    def result(self, work, deadline, heard, taken=None):
+    def result(self, work, deadline, last_activity, acknowledged_after=None):
         return work()
 
 
-def meets_faults(driver):
+def inject_faults(driver):
     """Class decorator: every operation of the contract goes through the circuit and meets the node's faults. A watcher
     meets them with each look."""
-    for name in OPERATIONS - {"watch"}:
-        setattr(driver, name, guarded(name, faulty(name, getattr(driver, name))))
-    driver.changes = faulty("watch", driver.changes)
+    for name in NODE_OPERATIONS - {"watch"}:
+        setattr(driver, name, with_circuit_breaker(name, with_faults(name, getattr(driver, name))))
+    driver.changes = with_faults("watch", driver.changes)
     return driver
 
 
-def guarded(operation, method):
+def with_circuit_breaker(operation, method):
     @functools.wraps(method)
     def call(self, *args, **kwargs):
         work = functools.partial(method, self, *args, **kwargs)
@@ -110,10 +116,10 @@ def guarded(operation, method):
     return call
 
 
-def faulty(operation, method):
+def with_faults(operation, method):
     @functools.wraps(method)
     def call(self, *args, **kwargs):
-        lost = self._meet(operation)
+        lost = self._apply_faults(operation)
         result = method(self, *args, **kwargs)
         if lost:
             raise Unreachable("The hypervisor did not answer in time.", f"fault lost-answer on {operation}")

@@ -9,58 +9,60 @@ import yaml
 
 from panel.core import clock
 from worker.guest import ssh_keys
-from worker.nodes.base import AgentSilent, FileSystem, Finished, Refused
+from worker.nodes.base import AgentSilent, CommandResult, FileSystem, Refused
 from worker.nodes.simulated import docker, overlays
-from worker.nodes.simulated.counters import share
+from worker.nodes.simulated.counters import key_fraction
 from worker.nodes.simulated.machines import uptime
-from worker.nodes.simulated.storage import seed_on
+from worker.nodes.simulated.storage import find_seed
 
-ANSWERS, HANGS = 1, 2
+AGENT_ANSWERS, AGENT_HANGS = 1, 2
 """What a machine's agent does; 0 when it has none."""
 
-HASHER = argon2.PasswordHasher(time_cost=1, memory_cost=1024, parallelism=1)
+PASSWORD_HASHER = argon2.PasswordHasher(time_cost=1, memory_cost=1024, parallelism=1)
 
 
 class Guests:
     def agent_ping(self, machine_id):
-        self._guest(machine_id)
+        self._get_guest(machine_id)
 
-    def agents_answering(self, machine_ids, seconds=20.0):
+    def ping_agents(self, machine_ids, seconds=20.0):
         ids = orjson.dumps(list(machine_ids)).decode()
         named = "SELECT * FROM machines WHERE power = 'on' AND id IN (SELECT value FROM json_each(?))"
-        return {row["id"]: self._up(row) and row["agent"] == ANSWERS for row in self.state.rows(named, ids)}
+        return {
+            row["id"]: self._is_booted(row) and row["agent"] == AGENT_ANSWERS for row in self.state.rows(named, ids)
+        }
 
     def agent_filesystems(self, machine_id):
-        first = self._guest(machine_id).live["disks"][0]
+        first = self._get_guest(machine_id).live["disks"][0]
         found = self.state.rows("SELECT size FROM disks WHERE pool = ? AND name = ?", first["pool"], first["name"])
-        share_used = 0.1 + 0.7 * share(machine_id + "files")
+        share_used = 0.1 + 0.7 * key_fraction(machine_id + "files")
         return [FileSystem("/", "ext4", size, int(size * share_used)) for (size,) in found]
 
     def agent_addresses(self, machine_id):
-        return {nic["mac"]: nic["addresses"] for nic in self._guest(machine_id).nics}
+        return {nic["mac"]: nic["addresses"] for nic in self._get_guest(machine_id).nics}
 
     def agent_run(self, machine_id, command, stdin="", deadline=30):
         program, *arguments = command
-        guest = self._guest(machine_id)
+        guest = self._get_guest(machine_id)
         if program == "sleep":
             return sleep(float(arguments[0]), deadline)
-        if program not in PROGRAMS:
+        if program not in GUEST_PROGRAMS:
             raise Refused("The guest could not run the program.", f"{program} is not in machine {machine_id}")
-        return PROGRAMS[program](guest, arguments, stdin)
+        return GUEST_PROGRAMS[program](guest, arguments, stdin)
 
     def agent_set_password(self, machine_id, user, password):
         """An agent that hangs does it later, when nobody waits any more."""
         with self.state.transaction() as db:
-            machine = self._machine(db, machine_id)
-            if self._up(machine) and machine["agent"]:
-                row = (machine_id, user, HASHER.hash(password))
+            machine = self._get_machine(db, machine_id)
+            if self._is_booted(machine) and machine["agent"]:
+                row = (machine_id, user, PASSWORD_HASHER.hash(password))
                 db.execute("INSERT OR REPLACE INTO passwords VALUES (?, ?, ?)", row)
-        self._guest(machine_id)
+        self._get_guest(machine_id)
 
-    def _guest(self, machine_id):
+    def _get_guest(self, machine_id):
         with self.state.snapshot() as db:
-            row = self._machine(db, machine_id)
-        if not (self._up(row) and row["agent"] == ANSWERS):
+            row = self._get_machine(db, machine_id)
+        if not (self._is_booted(row) and row["agent"] == AGENT_ANSWERS):
             raise AgentSilent("The guest agent does not answer.", f"machine {machine_id} is {row['power']}")
         return Guest(self.state, row)
 
@@ -76,7 +78,7 @@ class Guest:
     def hostname(self):
         """What the seed says, as cloud-init would have it."""
         slot = self.live["media"].get("seed")
-        seed = slot and seed_on(self.state, slot["pool"], slot["name"])
+        seed = slot and find_seed(self.state, slot["pool"], slot["name"])
         meta_data = yaml.safe_load(seed.meta_data) if seed else {}
         return meta_data.get("local-hostname", self.live["name"])
 
@@ -96,48 +98,48 @@ class Guest:
         for letter, disk in zip("abcdefgh", self.live["disks"], strict=False):
             for (sectors,) in self.state.rows(size, disk["pool"], disk["name"]):
                 files[f"/sys/class/block/vd{letter}/size"] = f"{sectors}\n"
-        return files | overlays.files(self.state, self.live["disks"][0])
+        return files | overlays.read_files(self.state, self.live["disks"][0])
 
 
 def sleep(seconds, deadline):
     time.sleep(min(seconds, deadline))
     if seconds > deadline:
         raise AgentSilent("The program in the guest did not finish in time.", f"sleep {seconds}, deadline {deadline}")
-    return Finished(0, "")
+    return CommandResult(0, "")
 
 
 def cat(guest, paths, stdin):
     files = guest.files()
     try:
-        return Finished(0, "".join(files[path] for path in paths) if paths else stdin)
+        return CommandResult(0, "".join(files[path] for path in paths) if paths else stdin)
     except KeyError as missing:
-        return Finished(1, f"cat: can't open {missing}: No such file or directory\n")
+        return CommandResult(1, f"cat: can't open {missing}: No such file or directory\n")
 
 
 def tee(guest, paths, stdin):
     for path in paths:
-        overlays.write(guest.state, guest.live["disks"][0], path, stdin)
-    return Finished(0, stdin)
+        overlays.write_file(guest.state, guest.live["disks"][0], path, stdin)
+    return CommandResult(0, stdin)
 
 
 def sh(guest, arguments, stdin):
     """There is no shell; what the panel's own script would do is done."""
     match arguments:
-        case ["-c", ssh_keys.SCRIPT, _, what]:
+        case ["-c", ssh_keys.CHANGE_KEYS_SCRIPT, _, what]:
             guest.change_keys(what, stdin.strip())
-            return Finished(0, "")
-        case ["-c", script, *words] if (done := docker.answer(guest, script, words, stdin)) is not None:
+            return CommandResult(0, "")
+        case ["-c", script, *words] if (done := docker.run_script(guest, script, words, stdin)) is not None:
             return done
-    return Finished(127, "sh: a simulated guest runs no scripts\n")
+    return CommandResult(127, "sh: a simulated guest runs no scripts\n")
 
 
-PROGRAMS = {
-    "true": lambda guest, arguments, stdin: Finished(0, ""),
-    "false": lambda guest, arguments, stdin: Finished(1, ""),
-    "echo": lambda guest, arguments, stdin: Finished(0, " ".join(arguments) + "\n"),
-    "hostname": lambda guest, arguments, stdin: Finished(0, guest.hostname() + "\n"),
+GUEST_PROGRAMS = {
+    "true": lambda guest, arguments, stdin: CommandResult(0, ""),
+    "false": lambda guest, arguments, stdin: CommandResult(1, ""),
+    "echo": lambda guest, arguments, stdin: CommandResult(0, " ".join(arguments) + "\n"),
+    "hostname": lambda guest, arguments, stdin: CommandResult(0, guest.hostname() + "\n"),
     "cat": cat,
-    "sync": lambda guest, arguments, stdin: Finished(0, ""),
+    "sync": lambda guest, arguments, stdin: CommandResult(0, ""),
     "tee": tee,
     "sh": sh,
 }

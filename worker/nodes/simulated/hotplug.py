@@ -18,8 +18,8 @@ class Hotplug:
     def _change_disks(self, machine_id, pool, name, change):
         """`change` makes the new list of disks from the others and, in a list, the one that is meant."""
         with self.state.transaction() as db:
-            row = self._machine(db, machine_id)
-            self._need_disks(db, {"disks": [{"pool": pool, "name": name}], "media": {}})
+            row = self._get_machine(db, machine_id)
+            self._ensure_disks(db, {"disks": [{"pool": pool, "name": name}], "media": {}})
             for column in ("definition", "live") if row["power"] != Power.off else ("definition",):
                 machine = orjson.loads(row[column])
                 rest, found = [], []

@@ -2,9 +2,9 @@
 
 import orjson
 
-from worker.nodes.base import Found, FoundDisk, Nic, Power, Refused
+from worker.nodes.base import DiskDescription, MachineDescription, Nic, Power, Refused
 
-ADOPTED = """
+IMPORT_SCHEMA = """
 CREATE TABLE IF NOT EXISTS before (machine_id TEXT PRIMARY KEY, name TEXT NOT NULL, definition BLOB NOT NULL);
 CREATE TABLE IF NOT EXISTS oddities (machine_id TEXT NOT NULL, device TEXT, sentence TEXT NOT NULL);
 CREATE TRIGGER IF NOT EXISTS defined_anew AFTER UPDATE OF definition ON machines
@@ -15,15 +15,15 @@ CREATE TRIGGER IF NOT EXISTS gone AFTER DELETE ON machines
 """
 
 
-class Adopting:
+class Importing:
     def describe(self, machine_id):
         with self.state.snapshot() as db:
-            row = self._machine(db, machine_id)
+            row = self._get_machine(db, machine_id)
             odd = db.execute("SELECT device, sentence FROM oddities WHERE machine_id = ?", (machine_id,)).fetchall()
             machine = orjson.loads(row["definition"])
             faults = {each["device"]: each["sentence"] for each in odd if each["device"]}
-            disks = [self._found(db, n, disk, faults) for n, disk in enumerate(machine["disks"])]
-        return Found(
+            disks = [self._describe_disk(db, n, disk, faults) for n, disk in enumerate(machine["disks"])]
+        return MachineDescription(
             id=machine_id,
             name=row["name"],
             power=Power(row["power"]),
@@ -38,7 +38,7 @@ class Adopting:
 
     def adopt(self, machine):
         with self.state.transaction() as db:
-            row = self._machine(db, machine.id)
+            row = self._get_machine(db, machine.id)
             if row["power"] != Power.off:
                 raise Refused("The machine is on.", f"machine {machine.id}")
             kept = db.execute("SELECT * FROM before WHERE machine_id = ?", (machine.id,)).fetchone()
@@ -48,13 +48,13 @@ class Adopting:
 
     def give_back(self, machine_id):
         with self.state.transaction() as db:
-            self._machine(db, machine_id)
+            self._get_machine(db, machine_id)
             was = db.execute("SELECT * FROM before WHERE machine_id = ?", (machine_id,)).fetchone()
             if was:
                 self._change(db, machine_id, name=was["name"], definition=was["definition"])
 
-    def _found(self, db, number, disk, faults):
+    def _describe_disk(self, db, number, disk, faults):
         device = f"vd{chr(ord('a') + number)}"
         size = "SELECT size FROM disks WHERE pool = ? AND name = ?"
         row = db.execute(size, (disk["pool"], disk["name"])).fetchone()
-        return FoundDisk(device, disk["name"], disk["pool"], row["size"] if row else 0, faults.get(device))
+        return DiskDescription(device, disk["name"], disk["pool"], row["size"] if row else 0, faults.get(device))

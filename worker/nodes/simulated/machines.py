@@ -6,18 +6,21 @@ from dataclasses import asdict
 import orjson
 
 from panel.core import clock
-from worker.nodes.base import Endpoint, Full, Missing, Power, Refused, Seen
-from worker.nodes.simulated.counters import counters
-from worker.nodes.simulated.vnc import screen
+from worker.nodes.base import Endpoint, Full, MachineStatus, Missing, Power, Refused
+from worker.nodes.simulated.counters import compute_counters
+from worker.nodes.simulated.vnc import get_vnc_address
 
-POLL = 0.25
+EVENT_POLL_INTERVAL_SECONDS = 0.25
 """Seconds between two looks of a watcher: other processes change the node too."""
 
 
 class Machines:
     def machines(self):
         now = clock.now().timestamp()
-        return [seen(row, now) for row in self.state.rows("SELECT id, name, power, live, ran, since FROM machines")]
+        return [
+            machine_status(row, now)
+            for row in self.state.rows("SELECT id, name, power, live, ran, since FROM machines")
+        ]
 
     def watch(self, event, stop):
         last = self.state.rows("SELECT coalesce(max(id), 0) FROM events")[0][0]
@@ -25,7 +28,7 @@ class Machines:
             for change in self.changes(last):
                 last = change["id"]
                 event(change["machine_id"], change["power"] and Power(change["power"]))
-            time.sleep(POLL)
+            time.sleep(EVENT_POLL_INTERVAL_SECONDS)
 
     def changes(self, last):
         return self.state.rows("SELECT id, machine_id, power FROM events WHERE id > ? ORDER BY id", last)
@@ -46,13 +49,13 @@ class Machines:
                  ON CONFLICT (id) DO UPDATE SET name = excluded.name, definition = excluded.definition"""
         if db.execute("SELECT 1 FROM machines WHERE name = ? AND id <> ?", (machine.name, machine.id)).fetchone():
             raise Refused("Another machine on the hypervisor has that name.", f"name {machine.name}")
-        self._need_disks(db, asdict(machine))
+        self._ensure_disks(db, asdict(machine))
         db.execute(put, (machine.id, machine.name, orjson.dumps(machine)))
 
-    def set_cards(self, machine_id, nics):
+    def update_nics(self, machine_id, nics):
         wanted = {nic.mac: asdict(nic) for nic in nics}
         with self.state.transaction() as db:
-            row = self._machine(db, machine_id)
+            row = self._get_machine(db, machine_id)
             for part in ("definition", "live"):
                 if row[part]:
                     described = orjson.loads(row[part])
@@ -71,36 +74,36 @@ class Machines:
 
     def shutdown(self, machine_id):
         with self.state.transaction() as db:
-            row = self._machine(db, machine_id)
+            row = self._get_machine(db, machine_id)
             if row["power"] == Power.paused:
                 raise Refused("The machine is suspended, so its guest cannot be asked.", f"machine {machine_id}")
-            if self._up(row) and row["heeds_shutdown"]:
+            if self._is_booted(row) and row["heeds_shutdown"]:
                 self._turn_off(db, machine_id)
 
     def power_off(self, machine_id):
         with self.state.transaction() as db:
-            self._machine(db, machine_id)
+            self._get_machine(db, machine_id)
             self._turn_off(db, machine_id)
 
     def restart(self, machine_id):
         with self.state.transaction() as db:
-            row = self._running(db, machine_id)
-            if self._up(row) and row["heeds_shutdown"]:
-                self._boot_anew(db, row)
+            row = self._get_running(db, machine_id)
+            if self._is_booted(row) and row["heeds_shutdown"]:
+                self._reboot(db, row)
 
     def reset(self, machine_id):
         with self.state.transaction() as db:
-            self._boot_anew(db, self._running(db, machine_id))
+            self._reboot(db, self._get_running(db, machine_id))
 
     def suspend(self, machine_id):
         with self.state.transaction() as db:
-            row = self._running(db, machine_id)
+            row = self._get_running(db, machine_id)
             ran = uptime(row, clock.now().timestamp())
             self._change(db, machine_id, power="paused", ran=ran, since=None)
 
     def resume(self, machine_id):
         with self.state.transaction() as db:
-            if self._running(db, machine_id)["power"] == Power.paused:
+            if self._get_running(db, machine_id)["power"] == Power.paused:
                 self._change(db, machine_id, power="on", since=clock.now().timestamp())
 
     def delete(self, machine_id):
@@ -109,20 +112,20 @@ class Machines:
 
     def console(self, machine_id, password):
         with self.state.transaction() as db:
-            live = orjson.loads(self._running(db, machine_id)["live"])
+            live = orjson.loads(self._get_running(db, machine_id)["live"])
             if not (live["vnc"] and live["vnc_password"]):
                 raise Refused("The machine has no screen.", f"machine {machine_id} is defined without VNC or password")
             self._change(db, machine_id, live=orjson.dumps({**live, "vnc_password": password}))
-        return Endpoint(*screen(), password)
+        return Endpoint(*get_vnc_address(), password)
 
-    def _machine(self, db, machine_id):
+    def _get_machine(self, db, machine_id):
         row = db.execute("SELECT * FROM machines WHERE id = ?", (machine_id,)).fetchone()
         if row is None:
             raise Missing("The machine is not on the hypervisor.", f"machine {machine_id}")
         return row
 
-    def _running(self, db, machine_id):
-        row = self._machine(db, machine_id)
+    def _get_running(self, db, machine_id):
+        row = self._get_machine(db, machine_id)
         if row["power"] == Power.off:
             raise Refused("The machine is off.", f"machine {machine_id}")
         return row
@@ -132,12 +135,12 @@ class Machines:
         db.execute(f"UPDATE machines SET {columns} WHERE id = :id", {**values, "id": machine_id})
 
     def _start(self, db, machine_id):
-        row = self._machine(db, machine_id)
+        row = self._get_machine(db, machine_id)
         if row["power"] != Power.off:
             return
         machine = orjson.loads(row["definition"])
-        self._need_disks(db, machine)
-        self._need_memory(db, machine)
+        self._ensure_disks(db, machine)
+        self._ensure_memory(db, machine)
         begun = {"ran": 0, "since": clock.now().timestamp(), "boots": row["boots"] + 1, "booted_from": 0}
         held = {"live": row["definition"], "memory": machine["memory_mb"], "guest": self._has_system(db, machine)}
         self._change(db, machine_id, power="on", **begun, **held)
@@ -145,16 +148,16 @@ class Machines:
     def _turn_off(self, db, machine_id):
         self._change(db, machine_id, power="off", live=None, memory=0)
 
-    def _boot_anew(self, db, row):
+    def _reboot(self, db, row):
         booted_from = uptime(row, clock.now().timestamp())
         self._change(db, row["id"], boots=row["boots"] + 1, booted_from=booted_from)
 
-    def _up(self, row):
+    def _is_booted(self, row):
         """Whether a guest runs in the machine and has finished booting."""
         booted = uptime(row, clock.now().timestamp()) - row["booted_from"] >= self.options.boot_seconds
         return bool(row["power"] == Power.on and row["guest"] and booted)
 
-    def _need_disks(self, db, machine):
+    def _ensure_disks(self, db, machine):
         """Every disk and medium must be there, and the image that a disk is based on."""
         there = "SELECT parent FROM disks WHERE pool = ? AND name = ?"
         for disk in (*machine["disks"], *machine["media"].values()):
@@ -163,7 +166,7 @@ class Machines:
                 detail = f"disk {disk['name']} in pool {disk['pool']}, or the image it is based on"
                 raise Missing("A disk of the machine is not on the hypervisor.", detail)
 
-    def _need_memory(self, db, machine):
+    def _ensure_memory(self, db, machine):
         used = db.execute("SELECT coalesce(sum(memory), 0) FROM machines WHERE memory > 0").fetchone()[0]
         free = self.options.memory_gb * 1024 - used
         if machine["memory_mb"] > free:
@@ -181,7 +184,7 @@ def uptime(row, now):
     return row["ran"] + max(0, now - row["since"]) if row["power"] == Power.on else row["ran"]
 
 
-def seen(row, now):
+def machine_status(row, now):
     power = Power(row["power"])
-    used = {} if power == Power.off else counters(row["id"], orjson.loads(row["live"]), uptime(row, now))
-    return Seen(row["id"], row["name"], power, **used)
+    used = {} if power == Power.off else compute_counters(row["id"], orjson.loads(row["live"]), uptime(row, now))
+    return MachineStatus(row["id"], row["name"], power, **used)

@@ -4,32 +4,32 @@ import orjson
 
 from worker.nodes.base import Disk, Missing
 
-CHUNK = 2**18
+READ_CHUNK_BYTES = 2**18
 
 
 class Media:
-    def put_medium(self, pool, name, source, size, progress=None):
-        self._drop(pool, name)
+    def upload_media(self, pool, name, source, size, progress=None):
+        self._delete_stored(pool, name)
         done = 0
         with self.state.transaction() as db:
-            self._place(db, Disk(pool, name, size), "partial image", allocated=size)
+            self._store(db, Disk(pool, name, size), "partial image", allocated=size)
         try:
-            while portion := source.read(CHUNK):
+            while portion := source.read(READ_CHUNK_BYTES):
                 done += len(portion)
                 if progress:
                     progress(done, size)
         except BaseException:
-            self._drop(pool, name)
+            self._delete_stored(pool, name)
             raise
         with self.state.transaction() as db:
-            self._place(db, Disk(pool, name, size), "medium")
+            self._store(db, Disk(pool, name, size), "medium")
         return Disk(pool, name, size)
 
     def copy_disk(self, source, target, progress=None):
-        size = self._size(source)
-        self._drop(target.pool, target.name)
+        size = self._get_size(source)
+        self._delete_stored(target.pool, target.name)
         with self.state.transaction() as db:
-            self._place(db, Disk(target.pool, target.name, size), "disk")
+            self._store(db, Disk(target.pool, target.name, size), "disk")
             copied = "SELECT ?, ?, path, text FROM written WHERE pool = ? AND disk = ?"
             db.execute(f"INSERT INTO written {copied}", (target.pool, target.name, source.pool, source.name))
         if progress:
@@ -37,23 +37,23 @@ class Media:
 
     def read_disk(self, disk, target, progress=None):
         """A qcow2 file with nothing but its header, which says the size."""
-        target.write(b"QFI\xfb" + bytes(20) + self._size(disk).to_bytes(8, "big") + bytes(40))
+        target.write(b"QFI\xfb" + bytes(20) + self._get_size(disk).to_bytes(8, "big") + bytes(40))
         if progress:
             progress(72, 72)
 
     def set_media(self, machine_id, slot, disk):
         with self.state.transaction() as db:
-            row = self._machine(db, machine_id)
+            row = self._get_machine(db, machine_id)
             for column in ("definition", "live"):
                 if row[column]:
                     machine = orjson.loads(row[column])
                     machine["media"].pop(slot, None)
                     if disk:
                         machine["media"][slot] = {"pool": disk.pool, "name": disk.name, "size": disk.size}
-                    self._need_disks(db, machine)
+                    self._ensure_disks(db, machine)
                     self._change(db, machine_id, **{column: orjson.dumps(machine)})
 
-    def _size(self, disk):
+    def _get_size(self, disk):
         for (size,) in self.state.rows("SELECT size FROM disks WHERE pool = ? AND name = ?", disk.pool, disk.name):
             return size
         raise Missing("The disk is not on the hypervisor.", f"disk {disk.name} in pool {disk.pool}")

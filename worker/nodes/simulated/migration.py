@@ -6,30 +6,30 @@ import orjson
 
 from worker.nodes.base import Missing, Power, Refused
 
-KEPT = ("ran", "since", "boots", "booted_from", "guest", "agent", "heeds_shutdown")
+MIGRATED_COLUMNS = ("ran", "since", "boots", "booted_from", "guest", "agent", "heeds_shutdown")
 
 
-class Moving:
+class Migration:
     def move(self, machine, target, progress=None):
         if target is self:
             raise Refused("The machine is on that hypervisor already.", f"machine {machine.id}")
         with self.state.transaction() as db:
-            row = dict(self._machine(db, machine.id))
+            row = dict(self._get_machine(db, machine.id))
             of = "SELECT * FROM {} WHERE machine_id = ?"
             passwords = [tuple(each) for each in db.execute(of.format("passwords"), (machine.id,))]
             keys = [each["line"] for each in db.execute(of.format("keys"), (machine.id,))]
-        self._tell(machine, progress)
+        self._report_progress(machine, progress)
         target._receive(machine, row, passwords, keys)
         self.delete(machine.id)
         target._take_over(machine, row)
 
-    def copy_medium(self, medium, target, onto):
+    def copy_media(self, medium, target, onto):
         found = "SELECT kind, content FROM disks WHERE pool = ? AND name = ?"
         rows = self.state.rows(found, medium.pool, medium.name)
         if not rows:
             raise Missing("The medium is not on the hypervisor.", f"{medium.name} in pool {medium.pool}")
         with target.state.transaction() as db:
-            target._place(db, onto, rows[0]["kind"], content=rows[0]["content"])
+            target._store(db, onto, rows[0]["kind"], content=rows[0]["content"])
 
     def drop_arrival(self, machine_id, disks, name=""):
         with self.state.transaction() as db:
@@ -38,7 +38,7 @@ class Moving:
             for pool, disk in disks:
                 db.execute("DELETE FROM disks WHERE pool = ? AND name = ?", (pool, disk))
 
-    def _tell(self, machine, progress):
+    def _report_progress(self, machine, progress):
         total = sum(disk.size for disk in machine.disks) + machine.memory_mb * 1024**2
         for tenth in range(1, 11) if progress else ():
             progress(total * tenth // 10, total)
@@ -48,15 +48,15 @@ class Moving:
         with self.state.transaction() as db:
             if db.execute("SELECT 1 FROM machines WHERE name = ? AND id <> ?", (machine.name, machine.id)).fetchone():
                 raise Refused("Another machine on the hypervisor has that name.", f"name {machine.name}")
-            self._need_disks(db, asdict(machine))
+            self._ensure_disks(db, asdict(machine))
             on = row["power"] != Power.off
             if on:
-                self._need_memory(db, asdict(machine))
+                self._ensure_memory(db, asdict(machine))
             definition = orjson.dumps(machine)
             put = "INSERT OR REPLACE INTO machines (id, name, definition) VALUES (?, ?, ?)"
             db.execute(put, (machine.id, machine.name, definition))
             held = {"live": definition, "memory": machine.memory_mb, "power": "paused"} if on else {}
-            self._change(db, machine.id, **{name: row[name] for name in KEPT}, **held)
+            self._change(db, machine.id, **{name: row[name] for name in MIGRATED_COLUMNS}, **held)
             for line in keys:
                 db.execute("INSERT OR IGNORE INTO keys (machine_id, line) VALUES (?, ?)", (machine.id, line))
             for each in passwords:

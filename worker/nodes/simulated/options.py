@@ -24,7 +24,7 @@ class Options:
     """1: the node belongs to a cluster that issues a ticket for each opening of a screen; 0: there is no cluster."""
 
 
-def options_of(uri: str) -> Options:
+def parse_options(uri: str) -> Options:
     """A name that is not known is a typing mistake, so it is refused."""
     known = {option.name: type(option.default) for option in fields(Options)}
     values = {}

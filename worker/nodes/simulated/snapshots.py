@@ -4,7 +4,7 @@ import orjson
 
 from worker.nodes.base import Missing, Power, Refused
 
-TAKEN = """
+SNAPSHOT_SCHEMA = """
 CREATE TABLE IF NOT EXISTS snapshots (
     machine_id TEXT NOT NULL, name TEXT NOT NULL, power TEXT NOT NULL, files BLOB NOT NULL,
     PRIMARY KEY (machine_id, name)
@@ -15,24 +15,24 @@ CREATE TRIGGER IF NOT EXISTS snapshots_gone AFTER DELETE ON machines
 
 
 class Snapshots:
-    def take_snapshot(self, machine_id, name, memory=False):
+    def create_snapshot(self, machine_id, name, memory=False):
         with self.state.transaction() as db:
-            row = self._machine(db, machine_id)
+            row = self._get_machine(db, machine_id)
             if orjson.loads(row["definition"]).get("secure_boot"):
                 raise Refused("A machine with secure boot cannot take snapshots.", f"machine {machine_id}")
-            files = [list(file) for disk in places(row) for file in db.execute(FILES, disk)]
+            files = [list(file) for disk in list_disk_keys(row) for file in db.execute(DISK_FILES_QUERY, disk)]
             put = "INSERT OR REPLACE INTO snapshots VALUES (?, ?, ?, ?)"
             db.execute(put, (machine_id, name, row["power"], orjson.dumps(files)))
 
     def revert_snapshot(self, machine_id, name, memory=False):
         with self.state.transaction() as db:
-            row = self._machine(db, machine_id)
+            row = self._get_machine(db, machine_id)
             found = "SELECT power, files FROM snapshots WHERE machine_id = ? AND name = ?"
             taken = db.execute(found, (machine_id, name)).fetchone()
             if taken is None:
                 raise Missing("The snapshot is not on the hypervisor.", f"snapshot {name} of machine {machine_id}")
             self._turn_off(db, machine_id)
-            for disk in places(row):
+            for disk in list_disk_keys(row):
                 db.execute("DELETE FROM written WHERE pool = ? AND disk = ?", disk)
             db.executemany("INSERT INTO written VALUES (?, ?, ?, ?)", orjson.loads(taken["files"]))
             if memory and taken["power"] != Power.off:
@@ -43,8 +43,8 @@ class Snapshots:
             db.execute("DELETE FROM snapshots WHERE machine_id = ? AND name = ?", (machine_id, name))
 
 
-FILES = "SELECT pool, disk, path, text FROM written WHERE pool = ? AND disk = ?"
+DISK_FILES_QUERY = "SELECT pool, disk, path, text FROM written WHERE pool = ? AND disk = ?"
 
 
-def places(row):
+def list_disk_keys(row):
     return [(disk["pool"], disk["name"]) for disk in orjson.loads(row["definition"])["disks"]]

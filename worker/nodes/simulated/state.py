@@ -12,9 +12,9 @@ import weakref
 from contextlib import contextmanager
 
 from worker.nodes.base import Unreachable
-from worker.nodes.simulated.importing import ADOPTED
-from worker.nodes.simulated.overlays import LAYERS
-from worker.nodes.simulated.snapshots import TAKEN
+from worker.nodes.simulated.importing import IMPORT_SCHEMA
+from worker.nodes.simulated.overlays import OVERLAY_SCHEMA
+from worker.nodes.simulated.snapshots import SNAPSHOT_SCHEMA
 
 SCHEMA = """
 CREATE TABLE pools (name TEXT PRIMARY KEY, path TEXT NOT NULL);
@@ -54,34 +54,34 @@ class State:
         self.path = path
         self.lock = threading.RLock()
         self.connection = None
-        OPEN.add(self)
+        open_states.add(self)
 
     def rows(self, sql, *values):
-        with self.lock, answered(self.path):
+        with self.lock, translate_errors(self.path):
             return self.opened().execute(sql, values).fetchall()
 
     @contextmanager
     def transaction(self):
         """Everything inside happens, or nothing of it. Begins with the write lock, so that what was read stays true."""
-        with self.lock, answered(self.path), self.opened() as db:
+        with self.lock, translate_errors(self.path), self.opened() as db:
             db.execute("BEGIN IMMEDIATE")
             yield db
 
     @contextmanager
     def snapshot(self):
         """Several reads of one and the same moment."""
-        with self.lock, answered(self.path), self.opened() as db:
+        with self.lock, translate_errors(self.path), self.opened() as db:
             db.execute("BEGIN")
             yield db
 
     def opened(self):
         if self.connection is None:
             if not self.path.exists():
-                make(self.path)
+                create_database(self.path)
             db = sqlite3.connect(self.path, timeout=10, isolation_level=None, check_same_thread=False)
             db.row_factory = sqlite3.Row
             db.execute("PRAGMA synchronous = NORMAL")
-            db.executescript(LAYERS + TAKEN + ADOPTED)
+            db.executescript(OVERLAY_SCHEMA + SNAPSHOT_SCHEMA + IMPORT_SCHEMA)
             self.connection = db
         return self.connection
 
@@ -92,12 +92,12 @@ class State:
                 self.connection = None
 
 
-OPEN: "weakref.WeakSet[State]" = weakref.WeakSet()
-held: list[State] = []
-forking = threading.Lock()
+open_states: "weakref.WeakSet[State]" = weakref.WeakSet()
+locked_states: list[State] = []
+fork_lock = threading.Lock()
 
 
-def make(path):
+def create_database(path):
     """The file appears complete or not at all, whichever of several processes comes first. Only its owner may read it:
     seeds hold passwords."""
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -113,7 +113,7 @@ def make(path):
 
 
 @contextmanager
-def answered(path):
+def translate_errors(path):
     """A file that stays locked or cannot be opened is a node that does not answer."""
     try:
         yield
@@ -123,19 +123,19 @@ def answered(path):
         raise Unreachable("The hypervisor does not answer.", f"{path}: {error}") from error
 
 
-def let_go():
+def close_before_fork():
     """SQLite must not be carried across a fork, not even to be closed there: every file is closed before it."""
-    forking.acquire()
-    for state in list(OPEN):
+    fork_lock.acquire()
+    for state in list(open_states):
         state.lock.acquire()
         state.close()
-        held.append(state)
+        locked_states.append(state)
 
 
-def go_on():
-    while held:
-        held.pop().lock.release()
-    forking.release()
+def unlock_after_fork():
+    while locked_states:
+        locked_states.pop().lock.release()
+    fork_lock.release()
 
 
-os.register_at_fork(before=let_go, after_in_parent=go_on, after_in_child=go_on)
+os.register_at_fork(before=close_before_fork, after_in_parent=unlock_after_fork, after_in_child=unlock_after_fork)

@@ -9,25 +9,25 @@ import orjson
 
 from worker.nodes.base import Disk, Full, GiB, Missing, Pool, Refused, Seed
 
-BLOCK = 2048
+SEED_BLOCK_BYTES = 2048
 
 
 class Storage:
     def prepare_pool(self, name, path):
         with self.state.transaction() as db:
             db.execute("INSERT INTO pools VALUES (?, ?) ON CONFLICT DO UPDATE SET path = excluded.path", (name, path))
-            return self._pool(db, name)
+            return self._describe_pool(db, name)
 
     def has_image(self, pool, image):
-        self._need_pool(pool)
-        return self._holds(pool, image)
+        self._get_pool_path(pool)
+        return self._has_image(pool, image)
 
     def put_image(self, pool, image, progress=None):
-        if self._holds(pool, image):
+        if self._has_image(pool, image):
             return
-        virtual = virtual_size(image)
+        virtual = read_virtual_size(image)
         with self.state.transaction() as db:
-            self._place(db, Disk(pool, image.name, virtual), "partial image", allocated=image.size)
+            self._store(db, Disk(pool, image.name, virtual), "partial image", allocated=image.size)
         try:
             for tenth in range(1, 11) if progress else ():
                 progress(image.size * tenth // 10, image.size)
@@ -37,93 +37,93 @@ class Storage:
                 db.execute(half, (pool, image.name))
             raise
         with self.state.transaction() as db:
-            self._place(db, Disk(pool, image.name, virtual), "image", allocated=image.size)
+            self._store(db, Disk(pool, image.name, virtual), "image", allocated=image.size)
 
     def delete_image(self, pool, name):
         based = self.state.rows("SELECT name FROM disks WHERE pool = ? AND parent = ?", pool, name)
         if based:
             raise Refused("Disks are based on the image.", f"{based[0]['name']} is based on {name}")
-        self._drop(pool, name)
+        self._delete_stored(pool, name)
 
     def create_disk(self, disk, image=None, progress=None):
-        self._drop(disk.pool, disk.name)
+        self._delete_stored(disk.pool, disk.name)
         with self.state.transaction() as db:
-            if image and not self._holds(disk.pool, image):
+            if image and not self._has_image(disk.pool, image):
                 raise Missing("The image is not on the hypervisor.", f"image {image.name} in pool {disk.pool}")
-            self._place(db, disk, "disk", parent=image and image.name)
+            self._store(db, disk, "disk", parent=image and image.name)
 
     def grow_disk(self, disk, machine_id=None):
         with self.state.transaction() as db:
             if machine_id:
-                self._machine(db, machine_id)
+                self._get_machine(db, machine_id)
             row = db.execute("SELECT size FROM disks WHERE pool = ? AND name = ?", (disk.pool, disk.name)).fetchone()
             if row is None:
                 raise Missing("The disk is not on the hypervisor.", f"disk {disk.name} in pool {disk.pool}")
             if disk.size > row["size"]:
-                self._need_room(db, disk, disk.size)
+                self._ensure_capacity(db, disk, disk.size)
                 grown = "UPDATE disks SET size = :size, allocated = :size WHERE pool = :pool AND name = :name"
                 db.execute(grown, asdict(disk))
 
     def delete_disk(self, pool, name):
-        self._drop(pool, name)
+        self._delete_stored(pool, name)
 
     def disks(self, pool):
-        self._need_pool(pool)
+        self._get_pool_path(pool)
         listed = "SELECT pool, name, size FROM disks WHERE pool = ? AND kind <> 'partial image'"
         return [Disk(*row) for row in self.state.rows(listed, pool)]
 
-    def write_seed(self, pool, name, seed):
+    def create_seed(self, pool, name, seed):
         content = orjson.dumps(seed)
-        disk = Disk(pool, name, -(-len(content) // BLOCK) * BLOCK)
+        disk = Disk(pool, name, -(-len(content) // SEED_BLOCK_BYTES) * SEED_BLOCK_BYTES)
         with self.state.transaction() as db:
-            self._place(db, disk, "seed", content=content)
+            self._store(db, disk, "seed", content=content)
         return disk
 
-    def _holds(self, pool, image):
+    def _has_image(self, pool, image):
         found = "SELECT 1 FROM disks WHERE pool = ? AND name = ? AND kind = 'image'"
         return bool(self.state.rows(found, pool, image.name))
 
-    def _place(self, db, disk, kind, allocated=None, parent=None, content=None):
+    def _store(self, db, disk, kind, allocated=None, parent=None, content=None):
         """Puts the thing into the pool, or replaces the one of that name."""
         allocated = disk.size if allocated is None else allocated
-        self._need_room(db, disk, allocated)
+        self._ensure_capacity(db, disk, allocated)
         row = (disk.pool, disk.name, kind, disk.size, allocated, parent, content)
         db.execute("INSERT OR REPLACE INTO disks VALUES (?, ?, ?, ?, ?, ?, ?)", row)
 
-    def _need_room(self, db, disk, allocated):
+    def _ensure_capacity(self, db, disk, allocated):
         """What lies there under the same name makes room for its successor."""
-        free = self._pool(db, disk.pool).free
+        free = self._describe_pool(db, disk.pool).free
         own = "SELECT coalesce(sum(allocated), 0) FROM disks WHERE pool = ? AND name = ?"
         if allocated > free + db.execute(own, (disk.pool, disk.name)).fetchone()[0]:
             detail = f"{disk.name} needs {allocated} bytes in pool {disk.pool}, {free} are free"
             raise Full("There is not enough storage on the hypervisor.", detail)
 
-    def _drop(self, pool, name):
-        self._need_pool(pool)
+    def _delete_stored(self, pool, name):
+        self._get_pool_path(pool)
         with self.state.transaction() as db:
             db.execute("DELETE FROM disks WHERE pool = ? AND name = ?", (pool, name))
 
-    def _need_pool(self, name):
+    def _get_pool_path(self, name):
         """The path of the pool; there is nothing to be done in one that was never prepared."""
         for (path,) in self.state.rows("SELECT path FROM pools WHERE name = ?", name):
             return path
         raise Missing("The storage pool is not on the hypervisor.", f"pool {name}")
 
-    def _pool(self, db, name):
-        path = self._need_pool(name)
+    def _describe_pool(self, db, name):
+        path = self._get_pool_path(name)
         capacity = self.options.storage_gb * GiB
         used = db.execute("SELECT coalesce(sum(allocated), 0) FROM disks").fetchone()[0]
         return Pool(name, path, capacity, max(0, capacity - used))
 
 
-def seed_on(state, pool, name):
+def find_seed(state, pool, name):
     """The seed of that name as it was written, or None."""
     found = "SELECT content FROM disks WHERE pool = ? AND name = ? AND kind = 'seed'"
     for (content,) in state.rows(found, pool, name):
         return Seed(**orjson.loads(content))
 
 
-def virtual_size(image):
+def read_virtual_size(image):
     """The size a guest will see, which a qcow2 file says in its header."""
     try:
         with image.path.open("rb") as file:

@@ -6,32 +6,34 @@ import os
 import socketserver
 import threading
 
-REASON = b"This is a simulated machine: it has no picture."
+NO_PICTURE_MESSAGE = b"This is a simulated machine: it has no picture."
 
 
-class Greeting(socketserver.StreamRequestHandler):
+class VncGreeting(socketserver.StreamRequestHandler):
     timeout = 10
 
     def handle(self):
         with contextlib.suppress(OSError):  # the viewer may leave at any point
             self.wfile.write(b"RFB 003.008\n")
             self.rfile.read(12)  # the viewer's version
-            self.wfile.write(b"\0" + len(REASON).to_bytes(4, "big") + REASON)  # no way to sign in, because …
+            self.wfile.write(
+                b"\0" + len(NO_PICTURE_MESSAGE).to_bytes(4, "big") + NO_PICTURE_MESSAGE
+            )  # no way to sign in, because …
 
 
-class Listener(socketserver.ThreadingTCPServer):
+class VncListener(socketserver.ThreadingTCPServer):
     daemon_threads = True
     block_on_close = False
 
 
-def screen():
+def get_vnc_address():
     """Host and port. It lives as long as this process, as the screens of a node that went down go dark."""
-    return listener(os.getpid()).server_address
+    return get_listener(os.getpid()).server_address
 
 
 @functools.cache
-def listener(process):
+def get_listener(process):
     """One for each process: threads do not survive a fork."""
-    server = Listener(("127.0.0.1", 0), Greeting)
+    server = VncListener(("127.0.0.1", 0), VncGreeting)
     threading.Thread(target=server.serve_forever, name="simulated-screen", daemon=True).start()
     return server

@@ -5,6 +5,6 @@ from flask import Blueprint
 from panel.pages.shared import instances
 
 bp = Blueprint("instances", __name__, url_prefix="/instances")
-instances.stand(bp)
+instances.register(bp)
 
 from panel.pages.customer.instances import actions, bulk, listing, new  # noqa: E402, F401  (they add their pages to bp)

@@ -2,32 +2,32 @@
 
 from flask import abort, request, url_for
 
-from panel.auth.browser_session import actor, page_can
+from panel.auth.browser_session import actor, require_page_permission
 from panel.core.errors import Invalid
 from panel.pages.customer.instances import bp
-from panel.pages.shared.area import found
-from panel.pages.shared.instances.power_buttons import CONTROLS
+from panel.pages.shared.area import get_instance
+from panel.pages.shared.instances.power_buttons import POWER_CONTROLS
 from panel.services import instances
-from panel.web.htmx import did, go, say
+from panel.web.htmx import action_done, flash_message, redirect_to
 
 
 @bp.post("/<instance_id>/power/<action>")
-@page_can("instances.power")
+@require_page_permission("instances.power")
 def power(instance_id, action):
-    control = next((each for each in CONTROLS if each.action == action), None) or abort(404)
-    instance = found(instance_id)
-    task = instances.act(instance, action, actor=actor())
-    message = control.requested if task else f"{instance.display_name} is already {control.useless}."
-    return did(message, url_for(".show", instance_id=instance.id))
+    control = next((each for each in POWER_CONTROLS if each.action == action), None) or abort(404)
+    instance = get_instance(instance_id)
+    task = instances.run_power_action(instance, action, actor=actor())
+    message = control.requested_message if task else f"{instance.display_name} is already {control.noop_state}."
+    return action_done(message, url_for(".show", instance_id=instance.id))
 
 
 @bp.post("/<instance_id>/destroy")
-@page_can("instances.delete")
+@require_page_permission("instances.delete")
 def destroy(instance_id):
-    instance = found(instance_id, even_suspended=True)
+    instance = get_instance(instance_id, is_suspended_allowed=True)
     if request.form.get("typed", "").strip() != instance.display_name:
         wrong = "That is not the name of this instance. Nothing was destroyed."
         raise Invalid(wrong, typed=wrong)
     instances.destroy(instance, actor=actor())
-    say(f"{instance.display_name} is being destroyed.", "info")
-    return go(url_for(".show", instance_id=instance_id))
+    flash_message(f"{instance.display_name} is being destroyed.", "info")
+    return redirect_to(url_for(".show", instance_id=instance_id))

@@ -1,6 +1,6 @@
 """The pages of one instance. Each view is written once and stands twice: for its owner and for operators."""
 
-from panel.pages.shared.area import stand
+from panel.pages.shared.area import register
 from panel.pages.shared.instances import (  # noqa: F401  (they write the rows that `stand` reads)
     addresses,
     deploy,
@@ -18,4 +18,4 @@ from panel.pages.shared.instances import (  # noqa: F401  (they write the rows t
     tags,
 )
 
-__all__ = ["stand"]
+__all__ = ["register"]

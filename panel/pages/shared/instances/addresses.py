@@ -1,45 +1,47 @@
 """The addresses of an instance: adding, releasing, preferring, and the names wanted for them."""
 
 from panel.auth.browser_session import actor
-from panel.pages.shared.area import at, found, operating, page
+from panel.pages.shared.area import get_instance, is_operator_area, route, tab_url
 from panel.schemas.network import AddressesIn, ReverseNameIn
 from panel.services.instances import ips
 from panel.web.forms import Form
-from panel.web.htmx import did, go, render, say
+from panel.web.htmx import action_done, flash_message, redirect_to, render
 
-DONE = {
+ADDRESS_ACTION_MESSAGES = {
     "add": "Address added. The guest has to be configured for it.",
     "remove": "Address released.",
     "set-primary": "Primary address changed.",
 }
 
 
-@page("POST", "/<instance_id>/ips", can="instances.manage")
+@route("POST", "/<instance_id>/ips", can="instances.manage")
 def change_ips(instance_id):
-    instance, form = found(instance_id), Form(AddressesIn)
-    done = form.submit(lambda **data: ips.change(instance, actor=actor(), by_operator=operating(), **data))
-    words = DONE[form.value("action")] if done else " ".join(form.errors.values())
-    return did(words, at(instance, "network"), None if done else "danger")
+    instance, form = get_instance(instance_id), Form(AddressesIn)
+    done = form.submit(
+        lambda **data: ips.change_addresses(instance, actor=actor(), by_operator=is_operator_area(), **data)
+    )
+    words = ADDRESS_ACTION_MESSAGES[form.value("action")] if done else " ".join(form.errors.values())
+    return action_done(words, tab_url(instance, "network"), None if done else "danger")
 
 
-@page("GET", "/<instance_id>/ip/<address_id>", can="instances.view")
+@route("GET", "/<instance_id>/ip/<address_id>", can="instances.view")
 def address(instance_id, address_id):
     return address_page(instance_id, address_id)
 
 
 def address_page(instance_id, address_id, form=None, block=None):
-    instance = found(instance_id)
+    instance = get_instance(instance_id)
     held = ips.get(instance, address_id)
-    form = form or Form(ReverseNameIn, known=held)
+    form = form or Form(ReverseNameIn, initial=held)
     shown = {"instance": instance, "address": held, "form": form}
     return render("user/instances/network/address.html", block, status=form.status, **shown)
 
 
-@page("POST", "/<instance_id>/ip/<address_id>", can="instances.manage")
+@route("POST", "/<instance_id>/ip/<address_id>", can="instances.manage")
 def name_address(instance_id, address_id):
-    instance, form = found(instance_id), Form(ReverseNameIn)
+    instance, form = get_instance(instance_id), Form(ReverseNameIn)
     held = ips.get(instance, address_id)
-    if form.submit(lambda rdns=None: ips.name(held, rdns)):
-        say("The name is noted." if form.result.rdns else "The name is taken back.")
-        return go(at(instance, "network"))
+    if form.submit(lambda rdns=None: ips.set_reverse_name(held, rdns)):
+        flash_message("The name is noted." if form.result.rdns else "The name is taken back.")
+        return redirect_to(tab_url(instance, "network"))
     return address_page(instance_id, address_id, form, "form")

@@ -3,23 +3,23 @@
 from flask import abort
 
 from panel.auth.browser_session import actor
-from panel.pages.shared.area import at, found, operating, page
+from panel.pages.shared.area import get_instance, is_operator_area, route, tab_url
 from panel.services import disks
-from panel.web.htmx import did
+from panel.web.htmx import action_done
 
-DONE = {
+DISK_ACTION_MESSAGES = {
     "attach": "Attachment of the disk requested.",
     "detach": "Detachment of the disk requested.",
     "delete": "Deletion of the disk requested.",
 }
 
 
-@page("POST", "/<instance_id>/disk/<disk_id>/<action>", can="instances.manage")
+@route("POST", "/<instance_id>/disk/<disk_id>/<action>", can="instances.manage")
 def disk(instance_id, disk_id, action):
-    if action not in DONE:
+    if action not in DISK_ACTION_MESSAGES:
         abort(404)
-    instance = found(instance_id)
+    instance = get_instance(instance_id)
     wanted = disks.get(instance, disk_id)
-    task = getattr(disks, action)(wanted, actor=actor(), by_operator=operating())
-    message = DONE[action] if task else "It is so already."
-    return did(message, at(instance, "storage"))
+    task = getattr(disks, action)(wanted, actor=actor(), by_operator=is_operator_area())
+    message = DISK_ACTION_MESSAGES[action] if task else "It is so already."
+    return action_done(message, tab_url(instance, "storage"))

@@ -7,27 +7,27 @@ from marshmallow import ValidationError
 from panel.schemas.base import In, Int, Text
 from panel.schemas.docker_deployments import DeployComposeIn
 
-PORT = re.compile(r"(\d{1,5}):(\d{1,5})(?:/(tcp|udp))?")
-LINE = "Write it like 8080:80 or 5353:53/udp, the port of the machine first."
-ASSIGNMENT = "Write each as NAME=value."
+PORT_PATTERN = re.compile(r"(\d{1,5}):(\d{1,5})(?:/(tcp|udp))?")
+PORT_HINT = "Write it like 8080:80 or 5353:53/udp, the port of the machine first."
+ASSIGNMENT_HINT = "Write each as NAME=value."
 
 
-class Ports(Text):
+class PortsField(Text):
     """`8080:80/tcp` a line, as the API's port mappings."""
 
     def _deserialize(self, value, attr, data, **kwargs):
         found = []
         for line in super()._deserialize(value, attr, data, **kwargs).split("\n"):
             if words := line.strip():
-                port = PORT.fullmatch(words)
+                port = PORT_PATTERN.fullmatch(words)
                 if port is None:
-                    raise ValidationError(LINE)
+                    raise ValidationError(PORT_HINT)
                 outer, inner, protocol = port.groups()
                 found.append({"container_port": int(inner), "host_port": int(outer), "protocol": protocol or "tcp"})
         return DeployComposeIn().fields["port_mappings"].deserialize(found)
 
 
-class Variables(Text):
+class VariablesField(Text):
     """`NAME=value` a line, as the API's variables."""
 
     def _deserialize(self, value, attr, data, **kwargs):
@@ -36,7 +36,7 @@ class Variables(Text):
             if line.strip():
                 name, sign, text = line.strip().partition("=")
                 if not sign:
-                    raise ValidationError(ASSIGNMENT)
+                    raise ValidationError(ASSIGNMENT_HINT)
                 found[name.strip()] = text
         return DeployComposeIn().fields["env_variables"].deserialize(found)
 
@@ -44,24 +44,24 @@ class Variables(Text):
 class ComposeForm(In):
     app_name = Text(least=1, most=64, required=True)
     compose_url = Text(least=1, most=2048, required=True)
-    env_variables = Variables(most=65536, lines=True)
-    port_mappings = Ports(most=2048, lines=True)
+    env_variables = VariablesField(most=65536, lines=True)
+    port_mappings = PortsField(most=2048, lines=True)
 
 
-def form_of(app):
+def app_schema(app):
     """A schema with a field for each variable and each port of the app."""
     made = {f"variable_{each.name}": Text(most=4096, required=each.required) for each in app.variables}
     made |= {f"port_{number}": Int(1, 65535, required=True) for number, _ in enumerate(app.ports)}
     return type("AppForm", (In,), made)
 
 
-def known(app):
+def initial_values(app):
     """What an app's form begins with."""
     values = {f"variable_{each.name}": each.default for each in app.variables if each.default}
     return values | {f"port_{number}": port.host_port for number, port in enumerate(app.ports)}
 
 
-def wanted(app, data):
+def deploy_arguments(app, data):
     """What was filled in, in the words of the API. Ports that are as they come are not named."""
     variables = {each.name: data[f"variable_{each.name}"] for each in app.variables if f"variable_{each.name}" in data}
     ports = [

@@ -3,70 +3,72 @@
 import ipaddress
 from dataclasses import dataclass
 
-from panel.pages.shared.area import operating
-from panel.pages.shared.area import refusal as not_permitted
+from panel.pages.shared.area import is_operator_area
+from panel.pages.shared.area import permission_error as not_permitted
 from panel.services import docker_apps, docker_deployments
 from panel.services.docker_deployments import firewall_ports
 
 MANAGE = "instances.manage"
-TALKED_TO = (22, 25, 53, 3306, 5432, 6379, 27017)
+NON_HTTP_PORTS = (22, 25, 53, 3306, 5432, 6379, 27017)
 """Ports of containers that no browser understands."""
-ENCRYPTED = (443, 8443, 9443)
+TLS_PORTS = (443, 8443, 9443)
 
 
 @dataclass(frozen=True)
-class Door:
+class ExposedPort:
     """A port of the machine at which an app is reached. `url` is None where a browser is of no use."""
 
     words: str
     url: str | None
-    shut: bool
+    is_closed: bool
     """No security group lets anybody in there."""
 
 
-def why(reason, permission=MANAGE):
+def refusal_message(reason, permission=MANAGE):
     """A refusal as a sentence, or None."""
-    return not_permitted(permission) or docker_deployments.WORDS.get(reason)
+    return not_permitted(permission) or docker_deployments.DOCKER_REASONS.get(reason)
 
 
-def shown(instance):
+def build_context(instance):
     """What the tab reads."""
     rows = docker_deployments.listing(instance)
-    engine = docker_deployments.engine(instance)
-    by_operator = operating()
-    here = docker_deployments.refusal(instance, by_operator=by_operator)
+    engine = docker_deployments.find_engine(instance)
+    by_operator = is_operator_area()
+    here = docker_deployments.guest_error(instance, by_operator=by_operator)
     return {
-        "apps": [(row, doors(instance, row.ports)) for row in rows],
-        "docker_enabled": docker_deployments.enabled(instance),
+        "apps": [(row, exposed_ports(instance, row.ports)) for row in rows],
+        "docker_enabled": docker_deployments.is_engine_installed(instance),
         "engine": engine,
-        "installation": docker_deployments.installing(instance),
-        "no_install": why(docker_deployments.why_no_install(instance, by_operator=by_operator)),
-        "no_deploy": why(docker_deployments.why_no_deploy(instance, by_operator=by_operator)),
-        "no_control": why(docker_deployments.why_not(instance, by_operator=by_operator)),
-        "no_remove": why(here if here in docker_deployments.HELD else None),
+        "installation": docker_deployments.find_installation(instance),
+        "no_install": refusal_message(docker_deployments.install_error(instance, by_operator=by_operator)),
+        "no_deploy": refusal_message(docker_deployments.deploy_error(instance, by_operator=by_operator)),
+        "no_control": refusal_message(docker_deployments.engine_error(instance, by_operator=by_operator)),
+        "no_remove": refusal_message(here if here in docker_deployments.REMOVAL_BLOCKERS else None),
         "no_logs": not_permitted("instances.console"),
     }
 
 
-def doors(instance, ports):
+def exposed_ports(instance, ports):
     """How the ports are reached from outside."""
     address = instance.ipv4 or instance.ipv6 or instance.private_ipv4
-    shut = firewall_ports.shut(instance, ports) if ports else []
-    return [door(address, port, port in shut) for port in ports]
+    shut = firewall_ports.list_closed_ports(instance, ports) if ports else []
+    return [exposed_port(address, port, port in shut) for port in ports]
 
 
-def door(address, port, shut):
+def exposed_port(address, port, shut):
     inner, outer, protocol = port["container_port"], port["host_port"], port["protocol"]
     plain = f"port {outer}" if protocol == "tcp" else f"port {outer}/udp"
-    if address is None or protocol != "tcp" or inner in TALKED_TO:
-        return Door(plain, None, shut)
+    if address is None or protocol != "tcp" or inner in NON_HTTP_PORTS:
+        return ExposedPort(plain, None, shut)
     host = f"[{address}]" if ipaddress.ip_address(address).version == 6 else address
-    scheme = "https" if inner in ENCRYPTED else "http"
+    scheme = "https" if inner in TLS_PORTS else "http"
     usual = outer == {"http": 80, "https": 443}[scheme]
-    return Door(f"{host}{'' if usual else f':{outer}'}", f"{scheme}://{host}{'' if usual else f':{outer}'}", shut)
+    return ExposedPort(
+        f"{host}{'' if usual else f':{outer}'}", f"{scheme}://{host}{'' if usual else f':{outer}'}", shut
+    )
 
 
-def offered(instance, search):
+def list_apps(instance, search):
     """The catalog's apps with the words in their texts, each with what speaks against it here."""
     words = search.lower().split()
     found = []

@@ -1,9 +1,9 @@
 """Switching parts of an instance on and off."""
 
 from panel.auth.browser_session import actor
-from panel.pages.shared.area import at, found, page
+from panel.pages.shared.area import get_instance, route, tab_url
 from panel.services import instances
-from panel.web.htmx import did
+from panel.web.htmx import action_done
 
 
 def switch_mail(instance, on, *, actor):
@@ -18,14 +18,14 @@ SWITCHES = {
 }
 
 
-@page(
+@route(
     "POST",
     "/<instance_id>/<any(mail, vnc, tpm, 'secure-boot'):part>/<any(enable, disable):action>",
     can="instances.manage",
 )
 def switch(instance_id, part, action):
     label, change = SWITCHES[part]
-    instance = found(instance_id)
+    instance = get_instance(instance_id)
     change(instance, action == "enable", actor=actor())
     words = f"{label} is switched {'on' if action == 'enable' else 'off'}."
-    return did(words, at(instance, "settings"))
+    return action_done(words, tab_url(instance, "settings"))

@@ -1,37 +1,37 @@
 """Root's password and keys of a running guest."""
 
 from panel.auth.browser_session import actor
-from panel.pages.shared.area import area, asker, at, found, operating, page
-from panel.pages.shared.instances.show import TEMPLATES, shown
+from panel.pages.shared.area import endpoint_prefix, get_instance, is_operator_area, route, scope_account, tab_url
+from panel.pages.shared.instances.show import TEMPLATES, build_context
 from panel.schemas.guests import PushKeysIn
 from panel.services import instances
 from panel.web import flash_secrets
 from panel.web.forms import Form
-from panel.web.htmx import go, render, say
+from panel.web.htmx import flash_message, redirect_to, render
 from panel.workflows import reachability
 
 
-@page("POST", "/<instance_id>/reset-password", can="instances.manage")
+@route("POST", "/<instance_id>/reset-password", can="instances.manage")
 def reset_password(instance_id):
-    instance = found(instance_id)
-    asked = reachability.check_guest(instance, by_operator=operating())
-    _, password = instances.reset_password(instance, actor=actor(), since=asked, by_operator=operating())
-    flash_secrets.keep(instance.id, password)
-    say("New root password requested.", "info")
-    return go(at(instance, "overview"))
+    instance = get_instance(instance_id)
+    asked = reachability.check_guest(instance, by_operator=is_operator_area())
+    _, password = instances.reset_password(instance, actor=actor(), since=asked, by_operator=is_operator_area())
+    flash_secrets.store(instance.id, password)
+    flash_message("New root password requested.", "info")
+    return redirect_to(tab_url(instance, "overview"))
 
 
-@page("POST", "/<instance_id>/ssh-keys", can="instances.manage")
+@route("POST", "/<instance_id>/ssh-keys", can="instances.manage")
 def push_keys(instance_id):
-    instance = found(instance_id)
+    instance = get_instance(instance_id)
     form = Form(PushKeysIn)
 
     def push(**data):
-        reachability.check_guest(instance, by_operator=operating())
-        return instances.push_keys(instance, account=asker(), actor=actor(), **data)
+        reachability.check_guest(instance, by_operator=is_operator_area())
+        return instances.push_keys(instance, account=scope_account(), actor=actor(), **data)
 
     if form.submit(push):
-        say("Installation of the keys requested.", "info")
-        return go(at(instance, "overview"))
-    tab = shown(instance_id, "settings", pushing=form)
-    return render(TEMPLATES[area()], "settings", status=form.status, **tab)
+        flash_message("Installation of the keys requested.", "info")
+        return redirect_to(tab_url(instance, "overview"))
+    tab = build_context(instance_id, "settings", pushing=form)
+    return render(TEMPLATES[endpoint_prefix()], "settings", status=form.status, **tab)

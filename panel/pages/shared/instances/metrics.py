@@ -2,14 +2,14 @@
 
 from flask import request
 
-from panel.pages.shared.area import found, page
+from panel.pages.shared.area import get_instance, route
 from panel.services import metrics
 from panel.web import charts
 
 
-@page("GET", "/<instance_id>/metrics/data", can="instances.view")
+@route("GET", "/<instance_id>/metrics/data", can="instances.view")
 def figures(instance_id):
     """Asked for by the page's script."""
-    instance = found(instance_id)
-    series = metrics.series(instance, charts.wanted(request.args.get("range")))
-    return charts.lines(series, {"cpu_percent": 100, "memory_used": instance.ram})
+    instance = get_instance(instance_id)
+    series = metrics.get_series(instance, charts.requested_range(request.args.get("range")))
+    return charts.plot_data(series, {"cpu_percent": 100, "memory_used": instance.ram})

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from panel.pages.shared.area import refusal as not_permitted
+from panel.pages.shared.area import permission_error as not_permitted
 from panel.services import instances
 
 
@@ -11,18 +11,18 @@ class Control:
     action: str
     label: str
     symbol: str
-    useless: str
+    noop_state: str
     """The state in which it would change nothing."""
     question: str | None = None
-    danger: bool = False
+    is_dangerous: bool = False
 
     @property
-    def requested(self):
+    def requested_message(self):
         """What the person is told: the task is queued, nothing has happened yet."""
         return f"{self.label} requested."
 
 
-CONTROLS = (
+POWER_CONTROLS = (
     Control("start", "Start", "player-play", "running"),
     Control("restart", "Restart", "rotate-clockwise", "", "Restart {}? Its guest is asked to reboot."),
     Control(
@@ -38,23 +38,23 @@ CONTROLS = (
         "plug",
         "stopped",
         "Power {} off at once? It is like pulling the plug: what the guest has not saved is lost.",
-        danger=True,
+        is_dangerous=True,
     ),
 )
 
 
-def controls(instance):
+def iter_controls(instance):
     """Each control with its reason, or None, and with what is asked first."""
-    for control in CONTROLS:
+    for control in POWER_CONTROLS:
         question = control.question and control.question.format(instance.display_name)
-        yield control, why_not(instance, control), question
+        yield control, control_error(instance, control), question
 
 
-def why_not(instance, control):
+def control_error(instance, control):
     if not_permitted("instances.power"):
         return not_permitted("instances.power")
-    reason = instances.refusal(instance, control.action)
+    reason = instances.action_error(instance, control.action)
     if reason:
-        return instances.WORDS[reason]
-    useless = control.useless and instance.state == control.useless and not instance.frozen
-    return f"It is {control.useless} already." if useless else None
+        return instances.REASONS[reason]
+    useless = control.noop_state and instance.state == control.noop_state and not instance.frozen
+    return f"It is {control.noop_state} already." if useless else None

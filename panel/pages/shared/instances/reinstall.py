@@ -2,51 +2,51 @@
 
 from panel.auth.browser_session import actor
 from panel.core.errors import Conflict, Invalid
-from panel.pages.shared.area import asker, at, found, page
-from panel.pages.shared.instances.create_form import choices
-from panel.pages.shared.instances.deploy import NewKey, chosen_keys, tried
+from panel.pages.shared.area import get_instance, route, scope_account, tab_url
+from panel.pages.shared.instances.create_form import form_choices
+from panel.pages.shared.instances.deploy import NewKeyForm, last_deploy_values, with_new_key
 from panel.schemas.base import In, Text
 from panel.schemas.instances import ReinstallIn
 from panel.services import instances
 from panel.web import flash_secrets
 from panel.web.forms import Form
-from panel.web.htmx import go, render, say
+from panel.web.htmx import flash_message, redirect_to, render
 
 
-class Typed(In):
+class ConfirmNameForm(In):
     typed = Text(required=True)
 
 
-@page("GET", "/<instance_id>/reinstall", can="instances.manage")
+@route("GET", "/<instance_id>/reinstall", can="instances.manage")
 def reinstalling(instance_id):
-    instance = found(instance_id)
-    reason = instances.refusal(instance, "reinstall")
+    instance = get_instance(instance_id)
+    reason = instances.action_error(instance, "reinstall")
     if reason:
-        raise Conflict(instances.WORDS[reason], reason=reason)
-    known = {**tried(instance), "image_id": instance.image_id, "hostname": instance.hostname}
-    return form_page(instance, Form(ReinstallIn, NewKey, Typed, known=known))
+        raise Conflict(instances.REASONS[reason], reason=reason)
+    known = {**last_deploy_values(instance), "image_id": instance.image_id, "hostname": instance.hostname}
+    return form_page(instance, Form(ReinstallIn, NewKeyForm, ConfirmNameForm, initial=known))
 
 
-@page("POST", "/<instance_id>/reinstall", can="instances.manage")
+@route("POST", "/<instance_id>/reinstall", can="instances.manage")
 def reinstall(instance_id):
-    instance = found(instance_id)
-    form = Form(ReinstallIn, NewKey, Typed)
-    if form.submit(lambda **data: begin(instance, **data)):
+    instance = get_instance(instance_id)
+    form = Form(ReinstallIn, NewKeyForm, ConfirmNameForm)
+    if form.submit(lambda **data: start_reinstall(instance, **data)):
         if form.result:
-            flash_secrets.keep(instance.id, form.result)
-        say("Reinstall requested.", "info")
-        return go(at(instance, "overview"))
-    return form_page(found(instance_id), form, "form")
+            flash_secrets.store(instance.id, form.result)
+        flash_message("Reinstall requested.", "info")
+        return redirect_to(tab_url(instance, "overview"))
+    return form_page(get_instance(instance_id), form, "form")
 
 
 def form_page(instance, form, block=None):
-    offered = choices(form, instance)
+    offered = form_choices(form, instance)
     return render("user/instances/reinstall.html", block, status=form.status, form=form, instance=instance, **offered)
 
 
-def begin(instance, *, typed, **wanted):
+def start_reinstall(instance, *, typed, **wanted):
     """Begins the reinstall, with a key that is stored on the way; returns the password that was made up, if any."""
     if typed.strip() != instance.display_name:
         raise Invalid("Nothing was done.", typed="That is not the name of this instance.")
-    wanted = chosen_keys(instance, **wanted)
-    return instances.reinstall(instance, actor=actor(), account=asker(), **wanted)[1]
+    wanted = with_new_key(instance, **wanted)
+    return instances.reinstall(instance, actor=actor(), account=scope_account(), **wanted)[1]

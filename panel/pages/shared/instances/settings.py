@@ -4,29 +4,29 @@ from flask import request
 
 from panel.auth.browser_session import actor
 from panel.core.errors import Invalid
-from panel.pages.shared.area import area, at, found, page
-from panel.pages.shared.instances.show import TEMPLATES, shown
+from panel.pages.shared.area import endpoint_prefix, get_instance, route, tab_url
+from panel.pages.shared.instances.show import TEMPLATES, build_context
 from panel.schemas.instances import InstanceSettings, Rename
 from panel.services import instances
 from panel.web.forms import Form
-from panel.web.htmx import did, go, render, say
+from panel.web.htmx import action_done, flash_message, redirect_to, render
 
 
-@page("POST", "/<instance_id>/rename", can="instances.manage")
+@route("POST", "/<instance_id>/rename", can="instances.manage")
 def rename(instance_id):
-    instance = found(instance_id)
+    instance = get_instance(instance_id)
     form = Form(Rename)
     if not form.submit(lambda display_name: instances.update(instance, display_name=display_name)):
         raise Invalid(form.errors.get("display_name") or form.errors[""])
-    return did("The name is changed.", at(instance, "overview"))
+    return action_done("The name is changed.", tab_url(instance, "overview"))
 
 
-@page("POST", "/<instance_id>/settings", can="instances.manage")
+@route("POST", "/<instance_id>/settings", can="instances.manage")
 def change(instance_id):
-    instance = found(instance_id)
-    form = Form(InstanceSettings, known=instance)
+    instance = get_instance(instance_id)
+    form = Form(InstanceSettings, initial=instance)
     if form.submit(lambda **data: instances.update(instance, actor=actor(), **data)):
-        say("The settings are changed.")
-        return go(at(instance, "media" if request.args.get("tab") == "media" else "settings"))
-    tab = shown(instance_id, "settings", form=form)
-    return render(TEMPLATES[area()], "settings", status=form.status, **tab)
+        flash_message("The settings are changed.")
+        return redirect_to(tab_url(instance, "media" if request.args.get("tab") == "media" else "settings"))
+    tab = build_context(instance_id, "settings", form=form)
+    return render(TEMPLATES[endpoint_prefix()], "settings", status=form.status, **tab)

@@ -1,17 +1,17 @@
 """The tags of an instance."""
 
 from panel.core.errors import Invalid
-from panel.pages.shared.area import at, found, page
+from panel.pages.shared.area import get_instance, route, tab_url
 from panel.schemas.bulk import TagsText
 from panel.services import instances
 from panel.web.forms import Form
-from panel.web.htmx import did
+from panel.web.htmx import action_done
 
 
-@page("POST", "/<instance_id>/tags", can="instances.manage")
+@route("POST", "/<instance_id>/tags", can="instances.manage")
 def tag(instance_id):
-    instance = found(instance_id)
+    instance = get_instance(instance_id)
     form = Form(TagsText)
     if not form.submit(lambda tags: instances.set_tags(instance, tags or [])):
         raise Invalid(form.errors.get("tags") or form.errors[""])
-    return did("The tags are changed.", at(instance, "settings"))
+    return action_done("The tags are changed.", tab_url(instance, "settings"))
