@@ -35,8 +35,8 @@ CUSTOMER_MODULES = (
     "profile dashboard team tokens volumes certificates webhooks activity"
 )
 OPERATOR_MODULES = (
-    "hypervisor_groups group_grants hypervisors unmanaged_machines migrations hypervisor_storages locations plan_groups plans "
-    "images image_groups subnets ips accounts user_ssh_keys sessions impersonations credits billing "
+    "hypervisor_groups group_grants hypervisors unmanaged_machines migrations hypervisor_storages locations "
+    "plan_groups plans images image_groups subnets ips accounts user_ssh_keys sessions impersonations credits billing "
     "resource_packs settings failed_jobs audit"
 )
 RESOURCE_MODULES = (*CUSTOMER_MODULES.split(), *OPERATOR_MODULES.split())

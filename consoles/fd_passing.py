@@ -1,7 +1,7 @@
 """The web's side of a console: is this a WebSocket of ours, and the connection given away to the console process.
 
-The view works in this order: `ensure_websocket_handshake` (400, nothing is spent), `ensure_same_origin` (403), spend the session, then
-`pass_socket`; when that raises, the session is given back. The view's answer is `HandedOver()`.
+Order of the view: `ensure_websocket_handshake` (400, nothing is spent), `ensure_same_origin` (403), redeem the session,
+then `pass_socket`; when that raises, release the session. The view returns `SocketPassed()`.
 """
 
 import base64

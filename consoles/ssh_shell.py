@@ -9,8 +9,8 @@ messages are JSON objects with a `type`:
 * from the browser `resize` (`columns`, `rows`), `seen` (`bytes` of output that were drawn): nothing else holds back a
   guest that prints faster than the terminal draws, for WebSockets take whatever comes; and `ping`, which pages cannot
   do with WebSockets themselves;
-* from the panel `pong` (with all that was in the `ping`), `ready` (`host_key_fingerprint` of the guest's host key), `exit`
-  (`code`, or null) and `ended` (`reason`, `message`), after which the WebSocket is closed.
+* from the panel `pong` (with all that was in the `ping`), `ready` (`host_key_fingerprint` of the guest's host key),
+  `exit` (`code`, or null) and `ended` (`reason`, `message`), after which the WebSocket is closed.
 
 A client that offers no sub-protocol is a plain terminal: all it sends is typed, all it gets is output.
 """

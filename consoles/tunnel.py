@@ -92,7 +92,7 @@ class Tunnel:
 
 
 def build_command(via, host, port):
-    """The program and its arguments, or `TunnelError`. Whatever comes from outside can be nothing but what it is meant as."""
+    """Return the program and its arguments. Raises `TunnelError` for values that could be read as options."""
     try:
         target, port = urlsplit(via), int(port)
         node, node_port, user = target.hostname or "", target.port, unquote(target.username or "")

@@ -89,7 +89,7 @@ PAGE_MODULES = (
     sockets,
     *admin.pages(),
 )
-"""The table of contents of the pages: every module of panel.auth, panel.pages.customer and panel.pages.admin that has a blueprint."""
+"""Every module of panel.auth, panel.pages.customer and panel.pages.admin that has a blueprint."""
 
 log = structlog.get_logger()
 OUTAGE_RETRY_SECONDS = 10

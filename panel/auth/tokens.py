@@ -50,7 +50,8 @@ def requires_permission(
     """Lets the view run only for a caller who holds the permission; default deny.
 
     On the user API the token also needs the scope; tokens of `unscoped_kind` do not (an impersonation may always end
-    itself). `budget` is what the request is counted in (panel.ratelimit.api_budget). `writes`: also with a reading method.
+    itself). `budget` is what the request is counted in (panel.ratelimit.api_budget). `writes`: it writes although
+    its method is a reading one.
     """
     permissions.check(permission)
     door = RouteRequirement(permission, scope, unscoped_kind, is_writing)

@@ -14,7 +14,7 @@ COUNTED_MODELS: dict[str, type] = {
 
 
 def describe_limits(account_id):
-    """Each limit by name with its `value`, whether it is `unlimited`, and how many are `count_used` (None: not counted)."""
+    """Each limit by name: its `value`, whether it is `unlimited`, and how many are `used` (None: not counted)."""
     account = session.get(Account, account_id)
     return {name: describe_limit(account, name) for name in LIMIT_COLUMNS}
 
@@ -31,14 +31,14 @@ def count_used(account_id, name):
 
 
 def ensure_one_more(account_id, name):
-    """Raises when the account may not have one more of what `COUNTED_MODELS` has for the limit. The account stays locked until
-    the end of the transaction, so that of two at the same moment the second one counts the first."""
+    """Raise when the account may not have one more of what `COUNTED_MODELS` has for the limit. The account stays locked
+    until the end of the transaction, so of two concurrent calls the second one counts the first."""
     session.get(Account, account_id, with_for_update={"key_share": True}, populate_existing=True)
     ensure_below_limit(account_id, name, count_used(account_id, name))
 
 
 def ensure_below_limit(account_id, name, used):
-    """Raises when an account that has `count_used` may not have one more. Who has more than a lowered limit keeps it."""
+    """Raise when an account that has `used` may not have one more. What exceeds a lowered limit stays."""
     most = getattr(session.get(Account, account_id), name)
     if most and used >= most:
         what = name.removeprefix("max_").replace("_", " ")

@@ -35,7 +35,7 @@ WAITING_STATUSES = ("pending", "queued")
 
 @dataclass(frozen=True)
 class EffectiveRule:
-    """One rule with every name in it looked up. `resolve_networks` is None for everybody, and may be empty: then nobody."""
+    """One rule with its names resolved. `networks` is None for everybody; an empty list means nobody."""
 
     direction: str
     protocol: str

@@ -264,7 +264,7 @@ def post_month(account_id, month):
 
 
 def select_months(account=None):
-    """What the account, or everybody, used in each month, the latest first: `month`, `resources`, `hours`, `calculate_charge`."""
+    """What the account, or everybody, used in each month, the latest first: `month`, `resources`, `hours`, `charge`."""
     sums = func.sum(UsageMonth.hours).label("hours"), func.sum(UsageMonth.charge).label("charge")
     query = select(UsageMonth.month, func.count().label("resources"), *sums)
     query = query.where(account.visible_rows(UsageMonth)) if account else query

@@ -17,7 +17,7 @@ ACTION_LABELS = {
     "panel.token.admin": "Make an admin token",
     "panel.token.billing": "Make a billing token",
     "panel.token.user": "Make a token",
-    "panel.pages.customer.password": "Set a password",
+    "panel.user.password": "Set a password",
     "password_reset.start": "Ask for a link to a new password",
     "password_reset.finish": "Choose a new password",
     "security.end": "End a session",

@@ -1,6 +1,7 @@
 """Charts of figures over time, for both sides' pages: which there are, their numbers in words, and gaps that stay gaps.
 
-A page shows a chart as its legend, which needs no script, and as a picture that `static/metrics.js` draws from `plot_data`.
+A page shows a chart as its legend, which needs no script, and as a picture that `static/metrics.js` draws from
+`plot_data`.
 """
 
 from dataclasses import dataclass

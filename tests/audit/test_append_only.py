@@ -25,7 +25,7 @@ def test_tables_as_tests_make_them(rolled_back_app, statement):
     assert_statement_refused(statement)
 
 
-def test_tables_as_the_migration_makes_them(empty_database, tmp_path):  # noqa: F811
+def test_tables_as_the_migration_makes_them(empty_database, tmp_path):
     app = create_worker_app(Config(data_dir=tmp_path, database_url=empty_database, secret_key="test"))
     init_migrate(app)
     with app.app_context():

@@ -137,8 +137,8 @@ def test_a_crash_leaves_nothing(api_as, monkeypatch):
 
 
 @pytest.mark.parametrize("who", ["owner", "member", "viewer", "admin", "billing", "nobody"])
-def test_every_operation_that_succeeds_leaves_one_entry_and_others_none(api_as, cast, all_operations, who):  # noqa: F811
-    """Of both documents, without bodies and with unknown ids. tests/support/audit_assertions.py looks at those that other tests ask."""
+def test_every_operation_that_succeeds_leaves_one_entry_and_others_none(api_as, cast, all_operations, who):
+    """Of both documents, without bodies and with unknown ids. tests/support/audit_assertions.py checks the others."""
     for method, path, operation in all_operations["USER"] + all_operations["ADMIN"]:
         before = len(audit_entries())
         answer = api_as(who, method, fill_path(path))

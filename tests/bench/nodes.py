@@ -116,7 +116,7 @@ def starts(report, name, config, token):
         rate, busy = measure_starts(port, token)
         spent = (processor(one, other) - before) / STARTED
     print(
-        f"  {name}: {1000 * spent:.1f} ms of processor a start; the list took {format_times(idle)}, then {format_times(busy)}"
+        f"  {name}: {1000 * spent:.1f} ms of CPU a start; the list took {format_times(idle)}, then {format_times(busy)}"
     )
     report(f"starts a second with two workers, {name}", rate, least=200)
     report(f"a list of instances meanwhile, {name}, against idle, 99th", percentile(busy) / percentile(idle), 2)

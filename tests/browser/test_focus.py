@@ -12,7 +12,7 @@ def focused(page):
     return page.evaluate("document.activeElement.id || document.activeElement.tagName")
 
 
-def test_the_focus_stays(site, open_page):  # noqa: F811
+def test_the_focus_stays(site, open_page):
     page = open_page("screen")
     page.goto(f"{site.url}/instances")
     page.keyboard.press("Control+k")
@@ -60,7 +60,7 @@ CONTRAST = """element => {
 """The contrast ratio of WCAG 2.1 between an element's text and what is behind it."""
 
 
-def test_the_frame_is_called_what_it_shows(site, open_page):  # noqa: F811
+def test_the_frame_is_called_what_it_shows(site, open_page):
     """WCAG 2.5.3: the name of a control has the words that it shows. Contrast of the group titles: 4.5 to 1."""
     for who, theme in (("owner", "light"), ("admin", "dark")):
         page = open_page("screen", theme, who)
@@ -70,7 +70,7 @@ def test_the_frame_is_called_what_it_shows(site, open_page):  # noqa: F811
         assert page.locator(".nav-section-title").first.evaluate(CONTRAST) >= 4.5
 
 
-def test_every_entry_of_the_navigation_can_be_reached(site, open_page):  # noqa: F811
+def test_every_entry_of_the_navigation_can_be_reached(site, open_page):
     """The list is longer than many screens: it scrolls by itself, also beside a page that does not."""
     page = open_page("screen", who="admin")
     page.goto(f"{site.url}/admin/migrations")
@@ -82,7 +82,7 @@ def test_every_entry_of_the_navigation_can_be_reached(site, open_page):  # noqa:
 
 
 @pytest.mark.parametrize(("who", "path"), [("owner", "/webhooks/new"), ("owner", "media"), ("admin", "settings")])
-def test_links_within_sentences_are_told_from_the_words(site, open_page, who, path):  # noqa: F811
+def test_links_within_sentences_are_told_from_the_words(site, open_page, who, path):
     """WCAG 1.4.1: by more than their colour."""
     page = open_page("screen", who=who)
     instance = ("/admin" if who == "admin" else "") + site.thing["instance"]

@@ -16,14 +16,14 @@ OWNER, GRACE = "customer@example.com", "grace@example.com"
 
 
 @pytest.fixture
-def running(installation):  # noqa: F811
+def running(installation):
     installation.up()
     installation.run_panel("user", "password", "--email", OWNER, "--password", PASSWORD)
     return installation
 
 
 @pytest.fixture
-def machines(running, fresh_installation):  # noqa: F811
+def machines(running, fresh_installation):
     """Two instances of the owner, not deployed: their names."""
     owner = Customer(running, fresh_installation[1])
     location = owner.call("GET", "/api/cloud-service/locations")["data"][0]["id"]
@@ -43,7 +43,7 @@ def newcomer(browser):
     context.close()
 
 
-def test_somebody_is_invited_joins_and_sees_what_was_chosen(page, newcomer, running, machines, mail_server, screenshot):  # noqa: F811
+def test_somebody_is_invited_joins_and_sees_what_was_chosen(page, newcomer, running, machines, mail_server, screenshot):
     sign_in(page, running, OWNER)
     page.get_by_role("link", name="Team").first.click()
     page.get_by_role("link", name="Read only").click()

@@ -12,7 +12,7 @@ OPERATOR, CUSTOMER = "operator@example.com", "customer@example.com"
 
 
 @pytest.fixture
-def running(installation):  # noqa: F811
+def running(installation):
     installation.up()
     for email in (OPERATOR, CUSTOMER):
         installation.run_panel("user", "password", "--email", email, "--password", PASSWORD)

@@ -36,7 +36,7 @@ def installation_settings(authority, tmp_path_factory):
     return {"PANEL_WEBHOOK_ALLOWED_NETWORKS": "127.0.0.0/8", "PANEL_WEBHOOK_CA_FILE": str(path)}
 
 
-def test_a_webhook_is_made_tried_and_looked_at(page, running, receiver, fresh_installation, screenshot):  # noqa: F811
+def test_a_webhook_is_made_tried_and_looked_at(page, running, receiver, fresh_installation, screenshot):
     """WHK-04, WHK-56, DLV-01, DLV-08: with a secret that the form made up."""
     sign_in(page, running, CUSTOMER)
     page.get_by_role("link", name="Webhooks").first.click()

@@ -7,7 +7,7 @@ from worker.nodes.base import GiB
 
 
 @pytest.fixture
-def on_node(node, machine):  # noqa: F811
+def on_node(node, machine):
     """What the node has: the sizes of the disks by name in GiB, and the names of those that the running machine has."""
     import orjson
 

@@ -176,9 +176,9 @@ def test_the_instance_starts_and_has_its_files(lab, unmanaged_machine):
 
 
 def test_its_snapshots_and_its_screen_are_those_of_an_instance(lab, unmanaged_machine):
-    do = lambda path, **body: lab.finished(
-        lab.call("POST", f"/api/instance/{unmanaged_machine.id}/{path}", body)["task_id"]
-    )
+    def do(path, **body):
+        return lab.finished(lab.call("POST", f"/api/instance/{unmanaged_machine.id}/{path}", body)["task_id"])
+
     do("snapshot", snapname="one", vmstate=False)
     unmanaged_machine.says("rm /root/kept; sync")
     do("snapshot/rollback", snapname="one")

@@ -24,7 +24,7 @@ def unreachable_node(cast):
     return lost
 
 
-def test_a_hypervisor_with_volumes_is_not_removed(api_as, path, volume, run_tasks, call_storage_api):  # noqa: F811
+def test_a_hypervisor_with_volumes_is_not_removed(api_as, path, volume, run_tasks, call_storage_api):
     refused = api_as("admin", "DELETE", path)
     assert (refused.status_code, refused.json["message"]) == (409, "Volumes lie on this hypervisor. Delete them first.")
     call_storage_api("DELETE", f"volume/{volume.id}")
@@ -32,7 +32,7 @@ def test_a_hypervisor_with_volumes_is_not_removed(api_as, path, volume, run_task
     assert api_as("admin", "DELETE", path).status_code == 200
 
 
-def test_everything_on_it_goes_with_it(api_as, path, unreachable_node, machine, volume, call_storage_api, run_tasks):  # noqa: F811
+def test_everything_on_it_goes_with_it(api_as, path, unreachable_node, machine, volume, call_storage_api, run_tasks):
     ids = machine.id, volume.id
     assert call_storage_api("POST", f"volume/{volume.id}/attach", instance_id=machine.id).status_code == 200
     run_tasks()
@@ -54,7 +54,7 @@ def test_everything_on_it_goes_with_it(api_as, path, unreachable_node, machine, 
     run_tasks()
 
 
-def test_it_is_refused_while_there_is_hope(api_as, path, unreachable_node, cast, machine):  # noqa: F811
+def test_it_is_refused_while_there_is_hope(api_as, path, unreachable_node, cast, machine):
     def give_up(**body):
         return api_as("admin", "DELETE", f"{path}/force", json=body)
 
@@ -72,7 +72,7 @@ def test_it_is_refused_while_there_is_hope(api_as, path, unreachable_node, cast,
     assert session.get(Instance, machine.id)
 
 
-def test_by_page_its_name_is_typed(browser_as, unreachable_node, cast, machine):  # noqa: F811
+def test_by_page_its_name_is_typed(browser_as, unreachable_node, cast, machine):
     browser, address = browser_as("admin"), f"/admin/hypervisors/{cast.node.id}"
     assert "Give up" not in browser.get(f"{address}/edit").text
     name = unreachable_node().name

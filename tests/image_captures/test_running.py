@@ -1,4 +1,3 @@
-# ruff: noqa: F811  (fixtures are arguments)
 """Images of machines that run: the guest goes on, and the image has what was there at one moment (acceptance C4)."""
 
 import pytest

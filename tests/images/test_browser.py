@@ -13,7 +13,8 @@ from worker.sync import node_sync
 from worker.tasks import media_downloads
 
 QCOW2 = b"QFI\xfb" + bytes(20) + (3 * 1024**3).to_bytes(8, "big") + bytes(400)
-CATALOG_FIELDS = """name version publisher_version build_date label status size url filename distro release format purpose
+CATALOG_FIELDS = """
+    name version publisher_version build_date label status size url filename distro release format purpose
     public enabled cloudinit variant type interface cloud_config user_id download_error download_error_at
     download_reset_at"""
 BROWSER = "/api/v1/image-browser"

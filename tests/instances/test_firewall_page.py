@@ -48,7 +48,7 @@ def test_in_no_group_everything_passes_but_mail(cast, firewall_page):
         assert (rest[:2], rest[-1]) == (["Everything", "Outbound"], "Passes")
 
 
-def test_each_rule_names_its_groups_and_the_rest_has_its_row(api_as, deployed, group, firewall_page):  # noqa: F811
+def test_each_rule_names_its_groups_and_the_rest_has_its_row(api_as, deployed, group, firewall_page):
     instance = deployed()
     one, two = group(HTTP_RULE, instances=[instance]), group(HTTP_RULE, PING_RULE, instances=[instance])
     web, ping, rest, out = firewall_page(instance)
@@ -62,7 +62,7 @@ def test_each_rule_names_its_groups_and_the_rest_has_its_row(api_as, deployed, g
     assert sorted(map(sorted, found)) == sorted([sorted([one, two]), [two], [], []])
 
 
-def test_with_rules_for_going_out_the_rest_stays_in(cast, deployed, group, firewall_page):  # noqa: F811
+def test_with_rules_for_going_out_the_rest_stays_in(cast, deployed, group, firewall_page):
     networks = ip_sets.create(cast.owner, name="Offices", ip_version="ipv4")
     for number in range(6):
         ip_sets.add_entry(networks, cidr=f"10.{number * 2}.0.0/24", actor="test")
@@ -79,7 +79,7 @@ def test_with_rules_for_going_out_the_rest_stays_in(cast, deployed, group, firew
     assert found[1][3].startswith("10.0.0.0/24, 10.2.0.0/24, 10.4.0.0/24, 10.6.0.0/24 and 2 more 10.8.0.0/24")
 
 
-def test_who_may_not_see_security_groups_does_not_see_it(browser_as, cast, add_member):  # noqa: F811
+def test_who_may_not_see_security_groups_does_not_see_it(browser_as, cast, add_member):
     instance = cast.instance()
     add_member("sorter", [each for each in VIEW_PERMISSIONS if each != "security_groups.view"])
     page = browser_as("sorter").get(f"/instances/{instance.id}/network")

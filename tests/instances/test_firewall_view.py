@@ -26,7 +26,7 @@ def test_in_no_group_everything_passes(api_as, cast):
     assert get_firewall(api_as, instance, "outsider").status_code == 404
 
 
-def test_the_rules_of_all_groups_add_up(api_as, deployed, group, run_tasks, node):  # noqa: F811
+def test_the_rules_of_all_groups_add_up(api_as, deployed, group, run_tasks, node):
     instance = deployed()
     ids = [group(HTTP_RULE, instances=[instance]), group(HTTP_RULE, PING_RULE, instances=[instance])]
     run_tasks()
@@ -38,7 +38,7 @@ def test_the_rules_of_all_groups_add_up(api_as, deployed, group, run_tasks, node
     assert (web["direction"], web["port_range_min"]) == ("ingress", HTTP_RULE["port_range_min"])
 
 
-def test_a_group_that_is_referred_to_is_shown_by_its_addresses(api_as, deployed, group, run_tasks, queries):  # noqa: F811
+def test_a_group_that_is_referred_to_is_shown_by_its_addresses(api_as, deployed, group, run_tasks, queries):
     web, shop = deployed(), deployed()
     inside = group(instances=[shop])
     referring = {"direction": "ingress", "protocol": "all", "ip_version": "ipv4", "remote_group_id": inside}

@@ -33,7 +33,7 @@ def test_without_packs_it_says_what_they_are(browser_as, cast):
     assert "pack_id" not in browser.get(NEW_INSTANCE_PAGE).text
 
 
-def test_what_is_in_a_pack_and_what_is_used(browser_as, pack, create):  # noqa: F811
+def test_what_is_in_a_pack_and_what_is_used(browser_as, pack, create):
     made, empty = pack(name="Lab <1>", price=40, description="For the students", instances=3), pack(name="Spare")
     instance = create(pack_id=made["id"], display_name="Shop <front>").json["instance"]["id"]
     browser = browser_as("owner")
@@ -51,7 +51,7 @@ def test_what_is_in_a_pack_and_what_is_used(browser_as, pack, create):  # noqa: 
     )
 
 
-def test_others_packs_are_not_there(browser_as, pack, add_member):  # noqa: F811
+def test_others_packs_are_not_there(browser_as, pack, add_member):
     made = pack()
     assert browser_as("viewer").get(f"{PACKS}/{made['id']}").status_code == 200
     assert browser_as("outsider").get(f"{PACKS}/{made['id']}").status_code == 404
@@ -61,7 +61,7 @@ def test_others_packs_are_not_there(browser_as, pack, add_member):  # noqa: F811
     assert 'href="/resource-packs"' not in browser_as("sorter").get("/").text
 
 
-def test_the_list_costs_the_same_for_many(browser_as, pack, queries):  # noqa: F811
+def test_the_list_costs_the_same_for_many(browser_as, pack, queries):
     browser = browser_as("owner")
 
     def asked():
@@ -77,7 +77,7 @@ def test_the_list_costs_the_same_for_many(browser_as, pack, queries):  # noqa: F
     assert asked() == few
 
 
-def test_an_instance_is_made_from_the_pack_that_is_chosen(browser_as, cast, pack):  # noqa: F811
+def test_an_instance_is_made_from_the_pack_that_is_chosen(browser_as, cast, pack):
     first, second = pack(name="First"), pack(name="Second")
     browser = browser_as("owner")
     page = browser.get(NEW_INSTANCE_PAGE).text
@@ -95,7 +95,7 @@ def test_an_instance_is_made_from_the_pack_that_is_chosen(browser_as, cast, pack
     ]
 
 
-def test_a_pack_that_is_used_up_says_so(browser_as, cast, pack):  # noqa: F811
+def test_a_pack_that_is_used_up_says_so(browser_as, cast, pack):
     made = pack(instances=1)
     browser = browser_as("owner")
     assert browser.post(NEW_INSTANCE_PAGE, data=build_form(cast, pack_id=made["id"])).status_code == 303
@@ -110,7 +110,7 @@ def test_a_pack_that_is_used_up_says_so(browser_as, cast, pack):  # noqa: F811
     assert (refused.status_code, "No such resource pack." in refused.text) == (422, True)
 
 
-def test_the_overview_counts_no_price_for_what_a_pack_pays(browser_as, pack, create):  # noqa: F811
+def test_the_overview_counts_no_price_for_what_a_pack_pays(browser_as, pack, create):
     def price():
         return re.search(r">([^<]*\d)</span><span[^>]*>total per month", browser_as("owner").get("/").text).group(1)
 

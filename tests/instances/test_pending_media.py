@@ -12,7 +12,7 @@ from tests.instances.test_optical_drives import drive, instance  # noqa: F401  (
 from worker.tasks import media_downloads
 
 
-def test_who_waits_for_a_download_keeps_nobody_from_writing(drive, file_server, run_tasks, monkeypatch):  # noqa: F811
+def test_who_waits_for_a_download_keeps_nobody_from_writing(drive, file_server, run_tasks, monkeypatch):
     """On SQLite an open transaction of one shuts out all others, the download itself among them."""
     iso = isos.create(url=file_server.put(), actor="test")
     session.commit()

@@ -1,4 +1,3 @@
-# ruff: noqa: F811  (fixtures are arguments)
 """Workers that die and nodes that fail at every step of a live session: the guest keeps its disk or its changes."""
 
 import pytest

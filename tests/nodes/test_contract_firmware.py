@@ -16,7 +16,7 @@ from tests.nodes.test_contract import (  # noqa: F401  (fixtures)
 from worker.nodes.base import Power, Refused
 
 
-def test_a_node_gives_secure_boot_or_refuses(node, new_machine):  # noqa: F811
+def test_a_node_gives_secure_boot_or_refuses(node, new_machine):
     """One that says it can starts the machine with it, and with a BIOS again; one that cannot keeps the earlier
     definition."""
     machine = new_machine()
@@ -32,7 +32,7 @@ def test_a_node_gives_secure_boot_or_refuses(node, new_machine):  # noqa: F811
         node.power_off(machine.id)
 
 
-def test_a_machine_with_secure_boot_takes_no_snapshots(node, new_machine):  # noqa: F811
+def test_a_machine_with_secure_boot_takes_no_snapshots(node, new_machine):
     machine = new_machine()
     node.define(replace(machine, secure_boot=True))
     with pytest.raises(Refused):

@@ -40,7 +40,7 @@ class Bytes(io.BytesIO):
 
 
 @pytest.fixture
-def medium(lab):  # noqa: F811
+def medium(lab):
     """Puts media that no other test has."""
     made = []
 
@@ -54,7 +54,7 @@ def medium(lab):  # noqa: F811
         lab.node.delete_disk(POOL, name)
 
 
-def test_a_medium_is_put_as_it_is_and_replaced(lab, medium):  # noqa: F811
+def test_a_medium_is_put_as_it_is_and_replaced(lab, medium):
     moved = []
     disk = medium(progress=lambda *progress: moved.append(progress))
     assert disk == Disk(POOL, disk.name, MiB)
@@ -64,7 +64,7 @@ def test_a_medium_is_put_as_it_is_and_replaced(lab, medium):  # noqa: F811
     assert disk_sizes(lab.node)[disk.name] == 2 * MiB
 
 
-def test_of_a_medium_that_breaks_off_nothing_is_left(node):  # noqa: F811
+def test_of_a_medium_that_breaks_off_nothing_is_left(node):
     with pytest.raises(ConnectionError):
         node.upload_media(POOL, "broken.iso", Bytes(b"\0" * MiB, wrong=True), MiB)
     assert "broken.iso" not in disk_sizes(node)
@@ -72,7 +72,7 @@ def test_of_a_medium_that_breaks_off_nothing_is_left(node):  # noqa: F811
         node.upload_media("nowhere", "lost.iso", Bytes(b"\0" * MiB), MiB)
 
 
-def test_a_medium_is_changed_in_a_machine_that_is_off(node, new_machine, medium):  # noqa: F811
+def test_a_medium_is_changed_in_a_machine_that_is_off(node, new_machine, medium):
     machine, disk = new_machine(), medium()
     for wanted in (disk, disk, medium(), None, None):
         node.set_media(machine.id, "primary", wanted)
@@ -83,7 +83,7 @@ def test_a_medium_is_changed_in_a_machine_that_is_off(node, new_machine, medium)
         node.set_media("0199c0a8-0000-7000-8000-000000000000", "primary", disk)
 
 
-def test_a_guest_sees_the_medium_at_once_and_a_locked_tray_opens(lab, guest, medium):  # noqa: F811
+def test_a_guest_sees_the_medium_at_once_and_a_locked_tray_opens(lab, guest, medium):
     def inside(script):
         return lab.node.agent_run(guest.id, ["sh", "-c", script]).output
 
@@ -107,7 +107,7 @@ def test_a_guest_sees_the_medium_at_once_and_a_locked_tray_opens(lab, guest, med
         lab.node.set_media(guest.id, slot, None)
 
 
-def test_a_copy_of_a_disk_stands_alone_and_can_be_read(lab, new_disk, tmp_path):  # noqa: F811
+def test_a_copy_of_a_disk_stands_alone_and_can_be_read(lab, new_disk, tmp_path):
     disk = new_disk(2 * GiB, lab.image)
     copy = Disk(POOL, "copied.qcow2", 2 * GiB)
     lab.node.copy_disk(disk, copy)

@@ -1,4 +1,3 @@
-# ruff: noqa: F811  (fixtures are arguments)
 """What every driver promises about disks that come and go."""
 
 import pytest

@@ -19,7 +19,7 @@ from worker.nodes.base import Disk, Missing, Power, Refused
 
 
 @pytest.fixture
-def unmanaged_machine(lab, new_disk, new_machine):  # noqa: F811
+def unmanaged_machine(lab, new_disk, new_machine):
     """A machine, and how the panel would have it."""
     nic = build_nic(lab)
     made = new_machine(disks=(new_disk(), new_disk(2 * GiB)), nics=(nic,), memory_mb=96)
@@ -27,7 +27,7 @@ def unmanaged_machine(lab, new_disk, new_machine):  # noqa: F811
     return made, replace(ours, nics=(replace(nic, addresses=("10.96.0.7",)),))
 
 
-def test_a_machine_is_described(node, unmanaged_machine):  # noqa: F811
+def test_a_machine_is_described(node, unmanaged_machine):
     made, _ = unmanaged_machine
     found = node.describe(made.id)
     assert (found.id, found.name, found.power) == (made.id, made.name, Power.off)
@@ -42,7 +42,7 @@ def test_a_machine_is_described(node, unmanaged_machine):  # noqa: F811
     assert node.describe(made.id) == replace(found, power=Power.on)
 
 
-def test_an_adopted_machine_is_as_the_panel_has_it(node, unmanaged_machine):  # noqa: F811
+def test_an_adopted_machine_is_as_the_panel_has_it(node, unmanaged_machine):
     made, ours = unmanaged_machine
     before = node.describe(made.id)
     node.adopt(ours)
@@ -55,7 +55,7 @@ def test_an_adopted_machine_is_as_the_panel_has_it(node, unmanaged_machine):  # 
     assert node.power(made.id) is Power.on
 
 
-def test_what_was_adopted_can_be_given_back(node, unmanaged_machine):  # noqa: F811
+def test_what_was_adopted_can_be_given_back(node, unmanaged_machine):
     """However often the one or the other was asked for."""
     made, ours = unmanaged_machine
     before = node.describe(made.id)
@@ -69,7 +69,7 @@ def test_what_was_adopted_can_be_given_back(node, unmanaged_machine):  # noqa: F
         assert node.describe(made.id) == before
 
 
-def test_a_machine_that_is_on_is_not_adopted(node, unmanaged_machine):  # noqa: F811
+def test_a_machine_that_is_on_is_not_adopted(node, unmanaged_machine):
     made, ours = unmanaged_machine
     node.start(made.id)
     before = node.describe(made.id)
@@ -78,7 +78,7 @@ def test_a_machine_that_is_on_is_not_adopted(node, unmanaged_machine):  # noqa: 
     assert node.describe(made.id) == before
 
 
-def test_without_a_disk_it_stays_what_it_was(node, unmanaged_machine):  # noqa: F811
+def test_without_a_disk_it_stays_what_it_was(node, unmanaged_machine):
     made, ours = unmanaged_machine
     before = node.describe(made.id)
     with pytest.raises(Missing):
@@ -86,7 +86,7 @@ def test_without_a_disk_it_stays_what_it_was(node, unmanaged_machine):  # noqa: 
     assert node.describe(made.id) == before
 
 
-def test_what_is_not_there_is_missing(node, unmanaged_machine):  # noqa: F811
+def test_what_is_not_there_is_missing(node, unmanaged_machine):
     _, ours = unmanaged_machine
     stranger = replace(ours, id=str(uuid.uuid4()))
     for call in (

@@ -12,7 +12,7 @@ pytestmark = pytest.mark.guest
 MARK = b"written by a test"
 
 
-def test_a_machine_that_runs_takes_the_variables_of_its_firmware_with_it(pair, machine):  # noqa: F811
+def test_a_machine_that_runs_takes_the_variables_of_its_firmware_with_it(pair, machine):
     """The firmware goes on writing meanwhile: what it has is known by a mark that it does not touch."""
     here, there = pair
     switch_off(here, machine)

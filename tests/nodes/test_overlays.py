@@ -1,4 +1,3 @@
-# ruff: noqa: F811  (fixtures are arguments)
 """What every driver promises about overlays, inside a guest and on the node."""
 
 import pytest

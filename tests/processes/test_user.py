@@ -53,7 +53,7 @@ def test_what_is_done_there_stands_in_the_audit_log(installation, query_database
         " where action != 'panel.token.user'"  # the customer's, made with the installation
     )
     assert found == (
-        "panel.pages.customer.create account new@example.com, panel.pages.customer.reset_factors account customer@example.com,"
+        "panel.user.create account new@example.com, panel.user.reset_factors account customer@example.com,"
         " panel.token.billing token billing",
     )
 

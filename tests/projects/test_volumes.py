@@ -12,7 +12,7 @@ def assign(as_, project_id, found, who="owner"):
     return as_(who, "POST", ASSIGN, json=body)
 
 
-def test_a_volume_goes_into_a_project_and_out_of_it(api_as, volume, project):  # noqa: F811
+def test_a_volume_goes_into_a_project_and_out_of_it(api_as, volume, project):
     made = project()
     assert assign(api_as, made["id"], volume).status_code == 200
     assert session.get(Volume, volume.id).project_id == made["id"]
@@ -20,7 +20,7 @@ def test_a_volume_goes_into_a_project_and_out_of_it(api_as, volume, project):  #
     assert session.get(Volume, volume.id).project_id is None
 
 
-def test_what_can_be_put_there_is_listed_together(api_as, cast, volume, project):  # noqa: F811
+def test_what_can_be_put_there_is_listed_together(api_as, cast, volume, project):
     made, instance = project(), cast.instance()
     path = f"/api/project/{made['id']}/available-resources"
     rows = api_as("owner", "GET", path).json["data"]
@@ -33,18 +33,18 @@ def test_what_can_be_put_there_is_listed_together(api_as, cast, volume, project)
     assert [row["resource_type"] for row in api_as("owner", "GET", path).json["data"]] == ["instance"]
 
 
-def test_others_volumes_are_not_found(api_as, cast, volume, project):  # noqa: F811
+def test_others_volumes_are_not_found(api_as, cast, volume, project):
     answer = assign(api_as, project(who="outsider")["id"], volume, "outsider")
     assert (answer.status_code, list(answer.json["errors"])) == (422, ["resource_id"])
 
 
-def test_who_may_not_see_volumes_is_not_offered_them(api_as, volume, project, add_member):  # noqa: F811
+def test_who_may_not_see_volumes_is_not_offered_them(api_as, volume, project, add_member):
     made = project()
     add_member("sorter", [each for each in VIEW_PERMISSIONS if each != "volumes.view"] + ["projects.view"])
     assert api_as("sorter", "GET", f"/api/project/{made['id']}/available-resources").json["total"] == 0
 
 
-def test_a_volume_is_made_in_a_project_and_moved_on_its_page(browser_as, call_storage_api, place, project, run_tasks):  # noqa: F811
+def test_a_volume_is_made_in_a_project_and_moved_on_its_page(browser_as, call_storage_api, place, project, run_tasks):
     made, browser = project(), browser_as("owner")
     assert f'<option value="{made["id"]}" selected' in browser.get(f"/volumes/new?project={made['id']}").text
     answer = browser.post("/volumes/new", data={"name": "data", "project_id": made["id"], **place})
@@ -61,7 +61,7 @@ def test_a_volume_is_made_in_a_project_and_moved_on_its_page(browser_as, call_st
     assert (refused.status_code, 'id="wrong-project_id"' in refused.text) == (422, True)
 
 
-def test_the_list_is_filtered_by_project(api_as, browser_as, call_storage_api, place, volume, project, run_tasks):  # noqa: F811
+def test_the_list_is_filtered_by_project(api_as, browser_as, call_storage_api, place, volume, project, run_tasks):
     made = project()
     other = call_storage_api("POST", "volumes", name="elsewhere", **place).json["volume"]["id"]
     run_tasks()
@@ -76,7 +76,7 @@ def test_the_list_is_filtered_by_project(api_as, browser_as, call_storage_api, p
     assert [each["id"] for each in found["data"]] == [volume.id]
 
 
-def test_a_project_shows_its_volumes_and_adds_them(browser_as, cast, volume, project):  # noqa: F811
+def test_a_project_shows_its_volumes_and_adds_them(browser_as, cast, volume, project):
     made, browser, instance = project(), browser_as("owner"), cast.instance()
     path = f"/projects/{made['id']}"
     sent = {"resource_id": instance.id, "volume_id": volume.id}
@@ -87,7 +87,7 @@ def test_a_project_shows_its_volumes_and_adds_them(browser_as, cast, volume, pro
     assert 'data-label="Volumes" class="text-end figures">1<' in browser.get("/projects").text
 
 
-def test_members_without_volumes_are_told_so(browser_as, volume, project, add_member):  # noqa: F811
+def test_members_without_volumes_are_told_so(browser_as, volume, project, add_member):
     made = project()
     add_member("sorter", [each for each in VIEW_PERMISSIONS if each != "volumes.view"] + ["projects.view"])
     page = browser_as("sorter").get(f"/projects/{made['id']}").text

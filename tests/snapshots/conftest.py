@@ -7,7 +7,7 @@ from tests.worker.conftest import fault_at, kill_worker_at  # noqa: F401  (fixtu
 
 
 @pytest.fixture
-def call_snapshot_api(api_as, machine):  # noqa: F811
+def call_snapshot_api(api_as, machine):
     """Calls the routes: `call("POST", "/rollback", snapname="a")`."""
 
     def call(method="GET", action="", who="owner", **body):

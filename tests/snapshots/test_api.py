@@ -124,9 +124,10 @@ def test_when_it_cannot_be_done(call_snapshot_api, take_snapshot, run_tasks, api
     forge = f"/api/instance/{machine.id}/forge"
     tries = (("POST", "", "two"), ("POST", "/rollback", "one"), ("DELETE", "", "one"))
     api_as("owner", "POST", f"{forge}/enable")
-    reasons = lambda: {
-        call_snapshot_api(method, action, snapname=name).json["reason"] for method, action, name in tries
-    }
+
+    def reasons():
+        return {call_snapshot_api(method, action, snapname=name).json["reason"] for method, action, name in tries}
+
     assert reasons() == {"task_running"}
     run_tasks()
     assert reasons() == {"already_active"}

@@ -1,4 +1,7 @@
-"""Fetches what the tiny guest is made of, for tests in a network of their own: `python -m tests.support.prefetch_packages`."""
+"""Fetch the packages of the tiny guest for tests that run without a network.
+
+Run as `python -m tests.support.prefetch_packages`.
+"""
 
 from panel.core.config import ROOT
 from worker.images import packages, tiny, uefi

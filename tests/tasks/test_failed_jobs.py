@@ -115,8 +115,9 @@ def test_the_page_shows_them_and_leads_to_the_tasks(browser_as, fail_deploy, mon
 
 def test_tasks_are_filtered_by_kind_and_hypervisor(api_as, cast, fail_deploy):
     task = fail_deploy(Refused("no"))
-    found = lambda **query: [
-        row["id"] for row in api_as("admin", "GET", "/api/v1/tasks", query_string=query).json["data"]
-    ]
+
+    def found(**query):
+        return [row["id"] for row in api_as("admin", "GET", "/api/v1/tasks", query_string=query).json["data"]]
+
     assert found(kind="instance_deploy") == found(hypervisor_id=cast.node.id) == [task.id]
     assert found(kind="instance_start") == found(hypervisor_id="other") == []

@@ -54,7 +54,7 @@ def volume(call_storage_api, place, run_tasks):
 def volumes_on_node(node):
     """The sizes of the volumes on the node by name in GiB, and the names of those that a running machine has."""
 
-    def on_node(machine=None):  # noqa: F811
+    def on_node(machine=None):
         sizes = {disk.name: disk.size // GiB for disk in node.disks("default") if disk.name.startswith(("v", "0"))}
         if machine is None:
             return sizes

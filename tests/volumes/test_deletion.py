@@ -62,7 +62,7 @@ def test_a_delete_that_failed_is_tried_again(
     assert volumes_on_node(machine) == ({}, [])
 
 
-def test_attempts_become_rarer(call_storage_api, attached_volume, run_tasks, node):  # noqa: F811
+def test_attempts_become_rarer(call_storage_api, attached_volume, run_tasks, node):
     node.fault("delete_disk", "refuse", 12)
     call_storage_api("DELETE", f"volume/{attached_volume.id}")
     waits = []
@@ -77,7 +77,7 @@ def test_attempts_become_rarer(call_storage_api, attached_volume, run_tasks, nod
     assert session.get(Volume, attached_volume.id) is None
 
 
-def test_customers_see_one_task_of_a_deletion(call_storage_api, api_as, browser_as, attached_volume, run_tasks, node):  # noqa: F811
+def test_customers_see_one_task_of_a_deletion(call_storage_api, api_as, browser_as, attached_volume, run_tasks, node):
     """Operators see each attempt. The task that the request has named stays where it is."""
     node.fault("delete_disk", "refuse", 2)
     call_storage_api("DELETE", f"volume/{attached_volume.id}")
@@ -97,7 +97,7 @@ def test_customers_see_one_task_of_a_deletion(call_storage_api, api_as, browser_
     assert first not in browser_as("owner").get("/tasks").text
 
 
-def test_a_deletion_whose_task_was_lost_goes_on(call_storage_api, attached_volume, run_tasks, volumes_on_node):  # noqa: F811
+def test_a_deletion_whose_task_was_lost_goes_on(call_storage_api, attached_volume, run_tasks, volumes_on_node):
     """Also volumes that an earlier version left in `deleting`."""
     volume_id = attached_volume.id
     call_storage_api("DELETE", f"volume/{volume_id}")
@@ -150,14 +150,14 @@ def test_what_failed_before_it_does_not_bring_it_back(
     assert all(rental.ended_at for rental in session.query(MeteringRecord).filter_by(resource_id=volume_id))
 
 
-def test_volume_deletion_cannot_be_cancelled(call_storage_api, api_as, attached_volume):  # noqa: F811
+def test_volume_deletion_cannot_be_cancelled(call_storage_api, api_as, attached_volume):
     call_storage_api("DELETE", f"volume/{attached_volume.id}")
     for path in ("/api/task", "/api/v1/task"):
         answer = api_as("admin" if "v1" in path else "owner", "POST", f"{path}/{attached_volume.task_id}/cancel")
         assert answer.json["reason"] == "not_cancellable"
 
 
-def test_operators_see_what_cannot_be_deleted(call_storage_api, api_as, browser_as, attached_volume, run_tasks, node):  # noqa: F811
+def test_operators_see_what_cannot_be_deleted(call_storage_api, api_as, browser_as, attached_volume, run_tasks, node):
     """On the overview, among the volumes and among the failed jobs, and in what `panel doctor` looks at."""
     node.fault("delete_disk", "refuse", 1)
     call_storage_api("DELETE", f"volume/{attached_volume.id}")
@@ -176,7 +176,7 @@ def test_operators_see_what_cannot_be_deleted(call_storage_api, api_as, browser_
     assert browser_as("owner").get(f"/volumes/{attached_volume.id}").status_code == 404
 
 
-def test_a_worker_that_is_lost_three_times(call_storage_api, attached_volume, run_tasks):  # noqa: F811
+def test_a_worker_that_is_lost_three_times(call_storage_api, attached_volume, run_tasks):
     from worker.engine.reaper import requeue_or_fail
 
     call_storage_api("DELETE", f"volume/{attached_volume.id}")

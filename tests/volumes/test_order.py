@@ -51,7 +51,7 @@ def test_what_is_behind_a_failed_detach_is_not_begun(
     assert (shown["status"], shown["size"], shown["pending"], shown["error"]) == ("available", 20, None, None)
 
 
-def test_an_attach_behind_a_failed_detach(call_storage_api, attached_volume, run_tasks, node, machine, cast, api_as):  # noqa: F811
+def test_an_attach_behind_a_failed_detach(call_storage_api, attached_volume, run_tasks, node, machine, cast, api_as):
     """The volume is where it was, whatever the answers said meanwhile."""
     other = cast.instance()
     api_as("owner", "POST", f"/api/instance/{other.id}/deploy", json={"image_id": cast.image.id})
@@ -65,7 +65,7 @@ def test_an_attach_behind_a_failed_detach(call_storage_api, attached_volume, run
     assert (attached_volume.status, attached_volume.instance_id) == ("attached", machine.id)
 
 
-def test_a_restore_behind_a_failed_detach(call_storage_api, attached_volume, run_tasks, node, volumes_on_node):  # noqa: F811
+def test_a_restore_behind_a_failed_detach(call_storage_api, attached_volume, run_tasks, node, volumes_on_node):
     path = f"volume/{attached_volume.id}"
     call_storage_api("POST", f"{path}/snapshot", name="s")
     run_tasks()
@@ -79,7 +79,7 @@ def test_a_restore_behind_a_failed_detach(call_storage_api, attached_volume, run
 
 
 @pytest.mark.parametrize("failing", [1, 2])
-def test_two_resizes_in_a_row(call_storage_api, attached_volume, run_tasks, node, plans, failing):  # noqa: F811
+def test_two_resizes_in_a_row(call_storage_api, attached_volume, run_tasks, node, plans, failing):
     """The plan is the one of the last resize that succeeded."""
     if failing == 1:
         node.fault("grow_disk", "refuse", 1)
@@ -95,7 +95,7 @@ def test_two_resizes_in_a_row(call_storage_api, attached_volume, run_tasks, node
     assert rental.plan == expected[0]
 
 
-def test_a_resize_takes_its_room_at_once(call_storage_api, attached_volume, plans, run_tasks):  # noqa: F811
+def test_a_resize_takes_its_room_at_once(call_storage_api, attached_volume, plans, run_tasks):
     storage = session.query(Storage).join(Hypervisor).filter(Storage.id == attached_volume.storage_id).one()
     before = get_storage_allocations([storage.id])[storage.id]
     call_storage_api("PATCH", f"volume/{attached_volume.id}/resize", volume_plan_id=plans["large"].id)
@@ -104,7 +104,7 @@ def test_a_resize_takes_its_room_at_once(call_storage_api, attached_volume, plan
     assert get_storage_allocations([storage.id])[storage.id] == before + 10
 
 
-def test_one_that_is_cancelled_counts_as_failed(call_storage_api, api_as, attached_volume, run_tasks, plans):  # noqa: F811
+def test_one_that_is_cancelled_counts_as_failed(call_storage_api, api_as, attached_volume, run_tasks, plans):
     path = f"volume/{attached_volume.id}"
     call_storage_api("POST", f"{path}/detach")
     first = attached_volume.task_id

@@ -27,7 +27,7 @@ def count_import_rows():
 
 
 @pytest.fixture
-def assert_untouched(discovered_machine, node):  # noqa: F811
+def assert_untouched(discovered_machine, node):
     """Says that the machine, its disks and all rows are as they were."""
     before = node.definition_of(UNMANAGED_ID), sorted(map(str, node.disks("default"))), count_import_rows()
 
@@ -71,7 +71,7 @@ def test_a_call_that_fails_leaves_it_as_it_was(
     assert node.definition_of(UNMANAGED_ID)[0] == imported_instance().name
 
 
-def test_what_cannot_be_given_back_at_once_is_later(import_machine, assert_untouched, node, run_tasks, manual_reaper):  # noqa: F811
+def test_what_cannot_be_given_back_at_once_is_later(import_machine, assert_untouched, node, run_tasks, manual_reaper):
     before, asked = node.definition_of(UNMANAGED_ID), import_machine()
     node.fault("adopt", "lost-answer", count=1)
     node.fault("give_back", "refuse", count=1)
@@ -83,7 +83,7 @@ def test_what_cannot_be_given_back_at_once_is_later(import_machine, assert_untou
     assert_untouched()
 
 
-def test_the_next_adoption_begins_with_what_the_last_one_left(import_machine, discovered_machine, node, run_tasks):  # noqa: F811
+def test_the_next_adoption_begins_with_what_the_last_one_left(import_machine, discovered_machine, node, run_tasks):
     """And nothing of the last one happens after it."""
     asked = import_machine()
     node.fault("adopt", "lost-answer", count=1)
@@ -145,7 +145,7 @@ def test_a_worker_that_died_too_often_leaves_it_as_it_was(
     assert_untouched()
 
 
-def test_a_cancelled_adoption_leaves_it_as_it_was(import_machine, assert_untouched, api_as, fault_at, run_tasks):  # noqa: F811
+def test_a_cancelled_adoption_leaves_it_as_it_was(import_machine, assert_untouched, api_as, fault_at, run_tasks):
     asked = import_machine().json["data"]["task_id"]
 
     def cancel():

@@ -1,7 +1,7 @@
-"""What a worker process does with the bells it hears: a few threads carry the calls, one keeps their heartbeats fresh.
+"""A worker process's thread pool: a few threads run calls, one refreshes the heartbeats of their tasks.
 
-RQ delivers the bells (`on_message` is the function it calls). The main thread only passes them on, so one process carries
-many tasks that mostly wait for nodes. While all hands are full it stops listening, and other workers hear the next one.
+RQ calls `on_message` in the main thread, which only submits to the pool, so one process runs many tasks that mostly
+wait for nodes. When all threads are busy the process stops consuming, so other workers get the next message.
 """
 
 import threading

@@ -1,8 +1,8 @@
 """Docker in a guest, through its agent: the engine, and apps that Compose runs.
 
 An app's files lie in /opt/panel-apps/<project>, so that its owner can go on with them by hand. What takes long is a
-detached program (`worker.guest.background_job`). Sentences in refusals are for the customer; what Compose said is in them,
-without the values of secrets.
+background job (`worker.guest.background_job`). Messages of refusals are for the customer; they contain what Compose
+printed, without the values of secrets.
 """
 
 import base64

@@ -534,8 +534,8 @@ class NodeDriver(ABC):
     def create_overlays(self, machine_id: str, disks: Iterable[Disk]) -> None:
         """After success the running machine writes beside these disks, which stay as they are; the guest's file systems
         were at rest at that moment if its agent answers. From then on the machine uses them through their overlays
-        (`overlay_name`), also after a new start or definition, until they are merged or dropped. Disks that have one keep
-        it. After failure none was laid by this call. Raises `Refused` when the machine is off."""
+        (`overlay_name`), also after a new start or definition, until they are merged or dropped. Disks that have one
+        keep it. After failure none was laid by this call. Raises `Refused` when the machine is off."""
 
     @abstractmethod
     def thaw_guest(self, machine_id: str) -> None:

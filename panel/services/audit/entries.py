@@ -145,7 +145,7 @@ def get(entry_id, access=None):
 
 
 def iter_export(query):
-    """The rows of a listing one by one, at most `MAX_EXPORTED_ENTRIES`. They are read in pieces, so that few are held."""
+    """Yield the rows of a listing, at most `MAX_EXPORTED_ENTRIES`, read in batches to bound memory."""
     return (
         [format_cell(row, name) for name in EXPORT_COLUMNS] for row in islice(iter_batches(query), MAX_EXPORTED_ENTRIES)
     )

@@ -1,4 +1,4 @@
-"""What workers saw of an instance. They change rows that `lock_instances` gave them, so nothing is decided by an old value."""
+"""What workers report about instances. Rows are locked by `lock_instances` first, so no decision uses an old value."""
 
 from datetime import timedelta
 from functools import cache

@@ -18,7 +18,7 @@ pytestmark = pytest.mark.browser
 
 
 @pytest.fixture
-def running(installation):  # noqa: F811
+def running(installation):
     installation.up()
     installation.run_panel("user", "password", "--email", CUSTOMER, "--password", PASSWORD)
     return installation
@@ -27,7 +27,7 @@ def running(installation):  # noqa: F811
 class RedirectedConsoles:
     """A simulated machine has no SSH server, so each session is led to `guest`, which lets its key in."""
 
-    def __init__(self, installation, monkeypatch):  # noqa: F811
+    def __init__(self, installation, monkeypatch):
         self.database = installation.data_dir / "panel.db"
         self.guest, self.keys = guests.SshGuest(run_bash), set()
         monkeypatch.setattr(
@@ -59,7 +59,7 @@ class RedirectedConsoles:
 
 
 @pytest.mark.processes
-def test_the_panels_own_routes(page, running, fresh_installation, monkeypatch, console_errors, screenshot):  # noqa: F811
+def test_the_panels_own_routes(page, running, fresh_installation, monkeypatch, console_errors, screenshot):
     """SSH-15; ask 8: from signing in to a shell, a host key that changed, and a machine that is turned off."""
     customer, elsewhere = Customer(running, fresh_installation[1]), RedirectedConsoles(running, monkeypatch)
     instance, task = customer.deploy()

@@ -1,0 +1,1 @@
+"""Pages: customers' area, operators' area, and views that both share."""

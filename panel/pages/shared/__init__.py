@@ -1,0 +1,1 @@
+"""Views of both areas, written once."""

@@ -1,0 +1,1 @@
+"""Rate limits: sliding windows, the API's budgets, sign-in attempts."""

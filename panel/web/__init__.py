@@ -1,0 +1,1 @@
+"""What pages share: layout, forms, htmx answers, paging, formatting, charts, exports."""

@@ -1,0 +1,1 @@
+"""Use cases that commit, enqueue a job and wait for its outcome."""

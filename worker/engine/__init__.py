@@ -1,0 +1,1 @@
+"""Running tasks: claiming, running, rolling back, requeueing, scheduling."""

@@ -1,0 +1,1 @@
+"""Work inside running guests, through their guest agent."""

@@ -1,0 +1,1 @@
+"""Reconciling rows with what hypervisors and guests report."""

@@ -1,0 +1,1 @@
+"""Task handlers and periodic jobs, a module for each resource."""
