@@ -14,7 +14,7 @@ ROOT = Path(panel.__file__).parent.parent
 
 
 def test_every_setting_is_listed():
-    readme = (ROOT / "README.md").read_text()
+    readme = (ROOT / "docs" / "settings.md").read_text()
     for setting in fields(Config):
         (line,) = [line for line in readme.splitlines() if line.startswith(f"| `PANEL_{setting.name.upper()}` |")]
         assert setting.metadata["help"] in line
