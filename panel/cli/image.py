@@ -34,7 +34,7 @@ def build(kind):
 def build_image(kind, data_dir, log=click.echo):
     """Builds one of our images and registers it."""
     guest = import_module(f"worker.images.{kind}")
-    if lacking := guest.missing():
+    if lacking := guest.list_missing():
         raise Problem(" ".join(lacking))
     (data_dir / "images").mkdir(exist_ok=True)
     with umask(0o022):  # what is built is the guest's

@@ -127,7 +127,7 @@ class LibvirtNode(NodeDriver):
     def put_image(self, pool, image, progress=None):
         """An image takes as long as it takes: the deadline counts from the last byte that moved."""
         moved, last = media.track_progress(progress)
-        self.call("take the image", CHANGE_TIMEOUT_SECONDS, pools.put_image, pool, image, moved, heard=last)
+        self.call("take the image", CHANGE_TIMEOUT_SECONDS, pools.put_image, pool, image, moved, last_activity=last)
 
     def delete_image(self, pool, name):
         self.call("delete the image", CHANGE_TIMEOUT_SECONDS, pools.delete_image, pool, name)
@@ -152,18 +152,26 @@ class LibvirtNode(NodeDriver):
     def upload_media(self, pool, name, source, size, progress=None):
         moved, last = media.track_progress(progress)
         return self.call(
-            "take the medium", CHANGE_TIMEOUT_SECONDS, media.upload_media, pool, name, source, size, moved, heard=last
+            "take the medium",
+            CHANGE_TIMEOUT_SECONDS,
+            media.upload_media,
+            pool,
+            name,
+            source,
+            size,
+            moved,
+            last_activity=last,
         )
 
     def copy_disk(self, source, target, progress=None):
         grown = media.CopyProgress(
             lambda: self.call("look at the copy", QUERY_TIMEOUT_SECONDS, media.copied_bytes, target), progress
         )
-        self.call("copy the disk", CHANGE_TIMEOUT_SECONDS, media.copy_disk, source, target, heard=grown)
+        self.call("copy the disk", CHANGE_TIMEOUT_SECONDS, media.copy_disk, source, target, last_activity=grown)
 
     def read_disk(self, disk, target, progress=None):
         moved, last = media.track_progress(progress)
-        self.call("read the disk", CHANGE_TIMEOUT_SECONDS, media.read_disk, disk, target, moved, heard=last)
+        self.call("read the disk", CHANGE_TIMEOUT_SECONDS, media.read_disk, disk, target, moved, last_activity=last)
 
     # --- machines
 
@@ -206,7 +214,7 @@ class LibvirtNode(NodeDriver):
                 CHANGE_TIMEOUT_SECONDS,
                 machines.shutdown,
                 machine_id,
-                taken=AGENT_ACK_TIMEOUT_SECONDS,
+                acknowledged_after=AGENT_ACK_TIMEOUT_SECONDS,
             )
 
     def power_off(self, machine_id):
@@ -220,7 +228,7 @@ class LibvirtNode(NodeDriver):
             CHANGE_TIMEOUT_SECONDS,
             machines.restart,
             machine_id,
-            taken=AGENT_ACK_TIMEOUT_SECONDS,
+            acknowledged_after=AGENT_ACK_TIMEOUT_SECONDS,
         )
 
     def reset(self, machine_id):
@@ -262,7 +270,10 @@ class LibvirtNode(NodeDriver):
 
         try:
             self.call(
-                "move the machine", LONG_CHANGE_TIMEOUT_SECONDS, carry, heard=lambda: watch.heard if watch else 0.0
+                "move the machine",
+                LONG_CHANGE_TIMEOUT_SECONDS,
+                carry,
+                last_activity=lambda: watch.heard if watch else 0.0,
             )
         except Refused:
             if watch and watch.stopped_by:
@@ -326,7 +337,7 @@ class LibvirtNode(NodeDriver):
             pool,
             name,
             moved,
-            heard=last,
+            last_activity=last,
         )
 
     def drop_overlay(self, machine_id, pool, name):
@@ -352,7 +363,7 @@ class LibvirtNode(NodeDriver):
         def ping_all(_):
             return self.pings.ping_all(machine_ids, seconds)
 
-        return self.call("ping guest agents", CHANGE_TIMEOUT_SECONDS, ping_all, heard=self.pings.heard)
+        return self.call("ping guest agents", CHANGE_TIMEOUT_SECONDS, ping_all, last_activity=self.pings.heard)
 
     def agent_filesystems(self, machine_id):
         return self.call(
