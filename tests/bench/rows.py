@@ -1,7 +1,7 @@
 """The list of a hundred instances, against a bare handler that checks a token and answers the same rows.
 
 Both are served by the same kind of server on loopback and asked in turn, so that whatever else the machine does hits
-both. Targets: p50 at most 1.8 times the bare handler's; with a million rows of others at most 1.3 times the small table.
+both. p50 is at most 1.8 times the bare handler's; with a million rows of others at most 1.3 times the small table.
 """
 
 import contextlib
