@@ -54,7 +54,7 @@ def register(app: Flask):
     for kind, api, title in ((USER, UserApi, "User API"), (ADMIN, AdminApi, "Admin API")):
         app.config |= {
             f"{kind}_API_TITLE": title,
-            f"{kind}_API_VERSION": panel.__version__,
+            f"{kind}_API_VERSION": panel.INTERFACE_VERSION,
             f"{kind}_OPENAPI_VERSION": "3.1.0",
         }
         built[kind] = api(app, config_prefix=kind, spec_kwargs={"security": [{"bearer": []}]})

@@ -54,4 +54,4 @@ def admin_version():
 
 
 def platform_version():
-    return {"version": panel.__version__, "api_envelope": "v1"}
+    return {"version": panel.INTERFACE_VERSION, "api_envelope": "v1"}

@@ -37,7 +37,7 @@ def user_document():
 
 def document_response(surface):
     app = current_app._get_current_object()
-    text = render_document(app, surface, panel.__version__, app.extensions["config"].public_url)
+    text = render_document(app, surface, panel.INTERFACE_VERSION, app.extensions["config"].public_url)
     return Response(text, mimetype="application/yaml")
 
 

@@ -27,7 +27,7 @@ def openapi_document(app, surface):
     document = build_document(app, surface)
     return {
         "openapi": document["openapi"],
-        "info": {**document["info"], "version": panel.__version__},
+        "info": {**document["info"], "version": panel.INTERFACE_VERSION},
         "servers": [{"url": app.extensions["config"].public_url, "description": "This installation"}],
         **{part: document[part] for part in ("security", "tags", "paths", "components")},
     }

@@ -67,6 +67,6 @@ def find_outage_message(error):
 
 
 @click.group(cls=Commands)
-@click.version_option(panel.__version__)
+@click.version_option(panel.__version__, message=f"%(prog)s %(version)s (interface level {panel.INTERFACE_VERSION})")
 def main():
     """One panel for virtual infrastructure. Settings come from the environment: PANEL_<NAME>."""

@@ -11,6 +11,7 @@ from redis import RedisError
 from sqlalchemy import func, select
 from sqlalchemy.exc import SQLAlchemyError
 
+import panel
 from consoles import ipc
 from panel.cli.up import is_ready
 from panel.core import clock, jobs, schema_revision
@@ -34,6 +35,10 @@ MAX_CLOCK_DRIFT_SECONDS = 5
 
 class CheckFailed(Exception):
     """What is wrong, and in a second sentence how to mend it."""
+
+
+def check_version(config):
+    return f"{panel.__version__}, interface level {panel.INTERFACE_VERSION}"
 
 
 def check_python(config):
@@ -221,6 +226,7 @@ def check_local_hypervisor(config):
 
 
 CHECKS = {
+    "Panel": check_version,
     "Python": check_python,
     "Data": check_data_directory,
     "Files": check_data_files,

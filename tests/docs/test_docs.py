@@ -5,11 +5,13 @@ import re
 
 import pytest
 import yaml
+from click.testing import CliRunner
 from jsonschema import Draft202012Validator
 from openapi_spec_validator import validate
 
 import panel
 from api.docs import openapi_document
+from panel.cli import main
 from panel.core.config import ROOT
 from tests.test_architecture import SURFACES, find_operations
 
@@ -72,10 +74,17 @@ def test_anybody_may_read_the_documents(api_as, surface, path):
     assert document["info"]["title"] == f"{surface.title()} API"
 
 
+def test_the_product_has_a_version_of_its_own():
+    """VER-05: the interface's level is not the product's version."""
+    assert panel.__version__.startswith("0.")
+    answer = CliRunner().invoke(main, ["--version"])
+    assert answer.output == f"panel {panel.__version__} (interface level {panel.INTERFACE_VERSION})\n"
+
+
 def test_versions_agree(api_as, monkeypatch):
     """VER-01 to VER-04, OP-02, DOC-05"""
-    for version in (panel.__version__, "3.9.9"):
-        monkeypatch.setattr(panel, "__version__", version)
+    for version in (panel.INTERFACE_VERSION, "3.9.9"):
+        monkeypatch.setattr(panel, "INTERFACE_VERSION", version)
         told = [
             api_as("owner", "GET", "/version").json,
             api_as("owner", "GET", "/api/version").json,
