@@ -77,7 +77,7 @@ def test_anybody_may_read_the_documents(api_as, surface, path):
 def test_the_product_has_a_version_of_its_own():
     """VER-05: the interface's level is not the product's version."""
     assert panel.__version__.startswith("0.")
-    answer = CliRunner().invoke(main, ["--version"])
+    answer = CliRunner().invoke(main, ["--version"], prog_name="panel")
     assert answer.output == f"panel {panel.__version__} (interface level {panel.INTERFACE_VERSION})\n"
 
 
