@@ -128,15 +128,15 @@ def record_change(change):
 
 
 @event.listens_for(Session, "after_flush")
-def on_flush(flushed, _):
-    if "touched" not in flushed.info:
+def on_flush(current_session, _):
+    if "touched" not in current_session.info:
         return
-    for row in flushed.new:
+    for row in current_session.new:
         if not isinstance(row, AuditEntry):
             track(row, created=True)
-    for row in flushed.deleted:
+    for row in current_session.deleted:
         track(row, removed=True)
-    for row in flushed.dirty:
+    for row in current_session.dirty:
         if fields := list_changed_fields(row):
             track(row, fields=fields)
 
@@ -161,21 +161,21 @@ def on_execute(execute_state):
 
 
 @event.listens_for(Session, "after_transaction_create")
-def on_transaction_begin(tracked, transaction):
-    if transaction.nested and "touched" in tracked.info:
-        tracked.info[transaction] = dict(tracked.info["touched"])
+def on_transaction_begin(current_session, transaction):
+    if transaction.nested and "touched" in current_session.info:
+        current_session.info[transaction] = dict(current_session.info["touched"])
 
 
 @event.listens_for(Session, "after_soft_rollback")
-def on_rollback(tracked, transaction):
+def on_rollback(current_session, transaction):
     """Drop what was rolled back: everything, or the changes since the savepoint."""
-    if "touched" in tracked.info:
-        ended, before = tracked.info.pop("ended", (None, {}))
-        tracked.info["touched"] = before if ended is transaction else {}
+    if "touched" in current_session.info:
+        ended, before = current_session.info.pop("ended", (None, {}))
+        current_session.info["touched"] = before if ended is transaction else {}
 
 
 @event.listens_for(Session, "after_transaction_end")
-def on_transaction_end(tracked, transaction):
+def on_transaction_end(current_session, transaction):
     """Keep the savepoint's state for `on_rollback`: SQLAlchemy calls this hook before that one."""
-    if transaction in tracked.info:
-        tracked.info["ended"] = transaction, tracked.info.pop(transaction)
+    if transaction in current_session.info:
+        current_session.info["ended"] = transaction, current_session.info.pop(transaction)
