@@ -277,8 +277,8 @@ def with_allocation(hypervisors):
 def with_storage_allocation(storages):
     """Set `promised` on each storage: the allocated GiB (see `get_storage_allocations`)."""
     sums = get_storage_allocations([storage.id for storage in storages])
-    for found in storages:
-        found.promised = sums.get(found.id, 0)
+    for row in storages:
+        row.promised = sums.get(row.id, 0)
     return storages
 
 

@@ -80,9 +80,9 @@ def create(account=None, *, url, actor, name=None, filename=None, sha256=None, p
 def make_unique_name(filename, account):
     """Return a name that no other ISO of the account has, because API clients look them up by name."""
     is_similar = or_(Iso.name == filename, Iso.name.startswith(f"{filename} (", autoescape=True))
-    taken = set(session.scalars(select(Iso.name).where(is_similar, Iso.account_id == (account and account.id))))
-    numbered = (f"{filename[:240]} ({number})" for number in range(2, len(taken) + 3))
-    return next(name for name in (filename, *numbered) if name not in taken)
+    taken_names = set(session.scalars(select(Iso.name).where(is_similar, Iso.account_id == (account and account.id))))
+    numbered = (f"{filename[:240]} ({number})" for number in range(2, len(taken_names) + 3))
+    return next(name for name in (filename, *numbered) if name not in taken_names)
 
 
 def validate_filename(filename):

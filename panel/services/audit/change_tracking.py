@@ -62,7 +62,7 @@ class TrackedChange:
 
     @property
     def changes(self):
-        return {"did": self.did} | {name: found for name in ("fields", "task") if (found := getattr(self, name))}
+        return {"did": self.did} | {name: value for name in ("fields", "task") if (value := getattr(self, name))}
 
     def __str__(self):
         return f"{self.kind.replace('_', ' ')} {self.name or self.id}".strip()

@@ -53,8 +53,8 @@ def list_taken_ports(instance, exclude_id=None):
 
 
 def ensure_ports_free(instance, ports, exclude_id=None):
-    taken = list_taken_ports(instance, exclude_id)
+    taken_ports = list_taken_ports(instance, exclude_id)
     for port in ports:
-        if name := taken.get((port["host_port"], port["protocol"])):
+        if name := taken_ports.get((port["host_port"], port["protocol"])):
             sentence = f"Port {port['host_port']} of the machine is taken by {name}. Choose another one."
             raise Invalid(sentence, reason="port_taken", port_mappings=sentence)
