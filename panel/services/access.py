@@ -1,7 +1,7 @@
-"""Somebody who was let in: whose resources these are, which of them, and what may be done with them.
+"""Access: whose resources a person may touch, which of them, and with which permissions.
 
-Services take an `Access` wherever a customer asks; an `Account` does as well, and means all of its own resources. Both
-have `id`, the owner's, and `owns(Model)`, the rows that may be touched.
+Services take an `Access` as the customer. An `Account` works as well and means all of its own resources. Both have
+`id`, the owner's, and `visible_rows(Model)`, the condition for the rows that may be touched.
 """
 
 from dataclasses import dataclass
@@ -23,11 +23,11 @@ ACCESS_COLUMNS = (
     Member.reach,
     Role.permissions,
 )
-"""What `Access.of` needs to know of a person, to be selected along with the token or the session."""
+"""Columns that `Access.of` needs, to be selected along with the token or the session."""
 
 
 def join_membership(query):
-    """The select with the person's membership beside the account. A team is suspended with its owner."""
+    """Add the person's team membership to a select of accounts. A member is suspended with the team's owner."""
     query = query.outerjoin(Member, Member.account_id == Account.id)
     return query.outerjoin(Owner, Owner.id == Member.owner_id).outerjoin(Role, Role.id == Member.role_id)
 
@@ -35,10 +35,10 @@ def join_membership(query):
 @dataclass(frozen=True)
 class Access:
     id: str
-    """The account whose resources these are: for a member of a team its owner."""
+    """The account that owns the resources: for a team member the team's owner."""
     person_id: str
     email: str
-    """Who acts."""
+    """The acting person."""
     suspended: bool = False
     unbilled: bool = False
     member_id: str | None = None
@@ -46,11 +46,11 @@ class Access:
     permissions: frozenset[str] | None = None
     """None is everything: the owner."""
     impersonator: str | None = None
-    """The operator who acts as this person, in words."""
+    """Email address of the operator who acts as this person."""
 
     @classmethod
     def of(cls, row, impersonator=None):
-        """From a row with `ACCESS_COLUMNS`."""
+        """Make an access from a row with `ACCESS_COLUMNS`."""
         return cls(
             id=row.owner_id or row.person_id,
             person_id=row.person_id,
@@ -65,24 +65,24 @@ class Access:
 
     @property
     def actor(self):
-        """Who asked, for the history."""
+        """The acting person, for history and events."""
         return f"{self.impersonator} as {self.email}" if self.impersonator else self.email
 
     def has_permission(self, permission):
         return self.permissions is None or permission in self.permissions
 
     def visible_rows(self, model):
-        """The rows of a table that the person may touch. What belongs to no single resource is everybody's of the team
-        who has the permission."""
+        """Return the condition for the rows of a table that the person may touch. Rows that belong to no single
+        resource are visible to every member with the permission."""
         own = model.account_id == self.id
-        narrow = None if self.reach == "all" else REACH_RESTRICTIONS.get(model)
-        return and_(own, narrow(self)) if narrow else own
+        restrict = None if self.reach == "all" else REACH_RESTRICTIONS.get(model)
+        return and_(own, restrict(self)) if restrict else own
 
     def granted(self):
         return select(ResourceGrant.resource_id).where(ResourceGrant.member_id == self.member_id)
 
     def grant_on_create(self, resource):
-        """A member whose resources are chosen one by one keeps in sight what the member makes."""
+        """Grant the creator access to the new resource. Nothing happens for those who see all resources."""
         if self.reach != "all":
             session.add(
                 ResourceGrant(
@@ -102,7 +102,7 @@ def restrict_volumes(access):
 
 
 def restrict_history(model):
-    """Of rows that tell of a resource: those of the resources in reach, also when they are gone by now."""
+    """Return the condition for rows about a resource, such as tasks: the resource is or was visible to the member."""
     return lambda access: or_(
         model.resource_id.in_(access.granted()),
         model.resource_id.in_(select(Instance.id).where(access.visible_rows(Instance))),
@@ -120,10 +120,11 @@ REACH_RESTRICTIONS = {
     Task: restrict_history(Task),
     Event: restrict_history(Event),
 }
-"""How far a member with chosen resources or projects sees, for each kind of resource that can be chosen."""
+"""For each kind of resource that can be chosen, the condition for a member with chosen resources or projects."""
 
 
 def get_for_account(account, impersonator=None):
-    """The access that a person has by signing in; `impersonator` is the operator who signed in as this person."""
+    """Return the access that the person has by signing in. `impersonator` is the operator who signed in as this
+    person."""
     row = session.execute(join_membership(select(*ACCESS_COLUMNS)).where(Account.id == account.id)).one()
     return Access.of(row, impersonator and impersonator.email)

@@ -1,4 +1,4 @@
-"""How much of something one account may have (specification 2.9). 0 is unlimited."""
+"""Limits of an account (specification 2.9): how many of each kind it may have. 0 is unlimited."""
 
 from sqlalchemy import func, select
 
@@ -10,11 +10,11 @@ from panel.models.accounts import LIMIT_COLUMNS
 COUNTED_MODELS: dict[str, type] = {
     "max_certificates": Certificate,
 }
-"""The rows that a limit counts: a resource names its model here. Until it does, nothing of it can be had."""
+"""The model that each limit counts. A limit without a model here is not counted."""
 
 
 def describe_limits(account_id):
-    """Each limit by name: its `value`, whether it is `unlimited`, and how many are `used` (None: not counted)."""
+    """Return for each limit its `value`, whether it is `unlimited`, and how many are `used` (None: not counted)."""
     account = session.get(Account, account_id)
     return {name: describe_limit(account, name) for name in LIMIT_COLUMNS}
 
@@ -25,21 +25,21 @@ def describe_limit(account, name):
 
 
 def count_used(account_id, name):
-    """How many the account has of what the limit counts; None where nothing is counted."""
+    """Return how many rows the limit counts for the account; None when the limit is not counted."""
     model = COUNTED_MODELS.get(name)
     return model and session.scalar(select(func.count()).where(model.account_id == account_id))
 
 
 def ensure_one_more(account_id, name):
-    """Raise when the account may not have one more of what `COUNTED_MODELS` has for the limit. The account stays locked
-    until the end of the transaction, so of two concurrent calls the second one counts the first."""
+    """Raise when the account may not have one more of what the limit counts. The account stays locked until the
+    transaction ends, so concurrent calls are counted one after the other."""
     session.get(Account, account_id, with_for_update={"key_share": True}, populate_existing=True)
     ensure_below_limit(account_id, name, count_used(account_id, name))
 
 
 def ensure_below_limit(account_id, name, used):
     """Raise when an account that has `used` may not have one more. What exceeds a lowered limit stays."""
-    most = getattr(session.get(Account, account_id), name)
-    if most and used >= most:
-        what = name.removeprefix("max_").replace("_", " ")
-        raise Invalid(f"The account may have {most} {what} at most, and has {used}.", reason="limit_reached")
+    maximum = getattr(session.get(Account, account_id), name)
+    if maximum and used >= maximum:
+        label = name.removeprefix("max_").replace("_", " ")
+        raise Invalid(f"The account may have {maximum} {label} at most, and has {used}.", reason="limit_reached")

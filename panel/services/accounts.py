@@ -1,4 +1,4 @@
-"""People who sign in."""
+"""Accounts: people who sign in."""
 
 from collections import defaultdict
 
@@ -20,13 +20,13 @@ hasher = PasswordHasher()
 DUMMY_PASSWORD_HASH = "$argon2id$v=19$m={0.memory_cost},t={0.time_cost},p={0.parallelism}${1:A<22}${1:A<43}".format(
     hasher, ""
 )
-"""Checked when there is no such account, so that the answer takes as long: salt and hash are zeros. (No password is
-hashed for it: that would make every process start a fifth of a second later.)"""
+"""Verified when there is no such account, so that the response takes as long. Salt and hash are zeros: hashing a real
+password would delay the start of every process by a fifth of a second."""
 ACCOUNT_KINDS = ("customer", "member", "operator")
 
 
 def listing(search=None, *, kind=None, suspended=None):
-    """Everybody, newest first. `search` looks at names, companies and email addresses."""
+    """Select all accounts, newest first. `search` matches names, companies and email addresses."""
     query = select(Account).order_by(Account.id.desc())
     if search:
         names = (Account.email, Account.first_name, Account.last_name, Account.company_name)
@@ -46,21 +46,23 @@ def get(account_id, field=None):
 
 
 def with_counts(accounts):
-    """Notes on each row how many `instances` the person has, in whose team the person is, as `owner` and
-    `membership_id`, and the person's open `invitations`."""
+    """Set on each row the number of its `instances`, its open `invitations`, and the `owner` and `membership_id` of the
+    team that the person is in."""
     ids = [account.id for account in accounts]
     counts = select(Instance.account_id, func.count()).where(Instance.account_id.in_(ids))
-    found = dict(session.execute(counts.group_by(Instance.account_id)).all())
+    instance_counts = dict(session.execute(counts.group_by(Instance.account_id)).all())
     teams = select(Member.account_id, Member.id, Account).join(Account, Account.id == Member.owner_id)
     teams = {row[0]: row[1:] for row in session.execute(teams.where(Member.account_id.in_(ids)))}
-    invited = select(Member.owner_id, Member.id.label("membership_id"), Member.email, Member.invited_at)
-    invited = session.execute(invited.where(Member.owner_id.in_(ids), Member.account_id.is_(None)).order_by(Member.id))
+    invitation_rows = select(Member.owner_id, Member.id.label("membership_id"), Member.email, Member.invited_at)
+    invitation_rows = session.execute(
+        invitation_rows.where(Member.owner_id.in_(ids), Member.account_id.is_(None)).order_by(Member.id)
+    )
     invitations = defaultdict(list)
-    for row in invited:
+    for row in invitation_rows:
         invitations[row.owner_id].append(row)
     for account in accounts:
         account.invitations = invitations[account.id]
-        account.instances = found.get(account.id, 0)
+        account.instances = instance_counts.get(account.id, 0)
         account.membership_id, account.owner = teams.get(account.id, (None, None))
         account.owner_id = account.owner and account.owner.id
     return accounts
@@ -71,7 +73,7 @@ def find_by_email(email):
 
 
 def create(*, email, password=None, operator_role=None, **names):
-    """Makes an account. Without a password it cannot sign in on the pages until one is set."""
+    """Create an account. Without a password the person cannot sign in on the pages until one is set."""
     ensure_unique_email(email)
     account = Account(email=email.strip().lower(), operator_role=operator_role, **names)
     if password:
@@ -87,8 +89,8 @@ def ensure_unique_email(email, exclude=None):
 
 
 def update(account, **changes):
-    """Changes names and, by an operator, address and limits. A limit that is None stays as it is (spec 2.9). Links that
-    were mailed to another address open the account no more."""
+    """Change names and, for operators, email address and limits. A limit of None stays as it is (specification 2.9).
+    Mailed password links to an earlier address become invalid."""
     if "email" in changes:
         ensure_unique_email(changes["email"], exclude=account)
         changes["email"] = changes["email"].strip().lower()
@@ -101,15 +103,15 @@ def update(account, **changes):
 
 
 def update_member_email(account, email):
-    """Whose team the person is in knows the person by the new address too."""
+    """Copy a new email address to the person's team membership."""
     member = session.scalar(select(Member).where(Member.account_id == account.id))
     if member:
         member.email = email
 
 
 def suspend(account, reason=None):
-    """The person can sign in, read, and change their own profile and security. What the account owns goes on running:
-    an operator stops it thing by thing, so that an account suspended by mistake loses nothing."""
+    """Suspend the account. The person can still sign in, read, and change their own profile and security. The account's
+    resources keep running: an operator stops them one by one, so an account suspended by mistake loses nothing."""
     if account.suspended_at is None:
         operators.ensure_one_left(account)
         account.suspended_at = clock.now()
@@ -125,7 +127,8 @@ def unsuspend(account):
 
 
 def remove(account):
-    """Removes somebody who owns nothing, with tokens, sessions and keys. What was booked for the account stays."""
+    """Delete an account that owns nothing, with its tokens, sessions and keys. Its billing records stay. Raise
+    `owns_resources` otherwise."""
     owned = list_owned_resources(account)
     if owned:
         raise Conflict(f"{account.email} still has {', '.join(owned)}. Remove that first.", reason="owns_resources")
@@ -135,40 +138,40 @@ def remove(account):
 
 
 def list_owned_resources(account):
-    """What the account has that must not go with it, in words: every table that says so by not cascading, images, whose
-    files would stay, and people of its team, who would be left without one."""
-    kept = [
+    """Return the resources that must not be deleted with the account, as text with counts: rows of every table whose
+    foreign key does not cascade, images (their files would stay) and members of its team."""
+    tables = [
         (table.name.replace("_", " ").removesuffix("s"), key.parent)
         for table in Model.metadata.sorted_tables
         for key in table.foreign_keys
         if key.column.table is Account.__table__ and key.ondelete is None
     ]
-    found = []
-    joined = case((Member.account_id.is_not(None), Member.owner_id))  # an invitation alone holds nobody
-    for word, column in [*kept, ("image", Image.account_id), ("team member", joined)]:
+    descriptions = []
+    team_owner_id = case((Member.account_id.is_not(None), Member.owner_id))  # open invitations do not count
+    for label, column in [*tables, ("image", Image.account_id), ("team member", team_owner_id)]:
         count = session.scalar(select(func.count()).where(column == account.id))
         if count:
-            found.append(plural(count, word))
-    return found
+            descriptions.append(plural(count, label))
+    return descriptions
 
 
 def set_password(account, password, field="password"):
-    """Set a password that is long and hard to guess; another is refused under `field`."""
+    """Set a password. Raise under `field` when it is too short or too easy to guess."""
     ensure_strong_password(password, account.email, field)
     account.password_hash = hasher.hash(password)
 
 
 def authenticate(email, password):
-    """The account, if the password is right; None otherwise, after the same time."""
+    """Return the account if the password is right, else None. Both take the same time."""
     account = find_by_email(email)
     return account if is_password_correct(account, password) else None
 
 
 def is_password_correct(account, password):
-    """Whether this is the person's password. For no account, and for one without a password, it takes as long."""
-    kept = account and account.password_hash
+    """Return whether this is the account's password. Takes as long without an account or without a password."""
+    password_hash = account and account.password_hash
     try:
-        hasher.verify(kept or DUMMY_PASSWORD_HASH, password)
+        hasher.verify(password_hash or DUMMY_PASSWORD_HASH, password)
     except (VerificationError, InvalidHashError):
         return False
-    return kept is not None
+    return password_hash is not None

@@ -1,8 +1,9 @@
-"""The addresses that a plan promises (specification 7.2): public IPv4 and IPv6 addresses, prefixes, private IPv4 ones.
+"""The addresses that a plan includes (specification 7.2): public IPv4 and IPv6 addresses, prefixes, private IPv4
+addresses.
 
-All of an instance's addresses are on one card. A private one is a further address of it, from a subnet that only the
-location knows: no second network has to reach every hypervisor, and one that is added works without a new card. A
-location without public networking gives private addresses alone, on a card of the kind `private`.
+All addresses of an instance are on one interface. A private address is a further one on it, from a subnet of the
+location: no second network has to reach every hypervisor, and it needs no new interface. In a location without public
+networking there are only private addresses, on an interface of the kind `private`.
 """
 
 from dataclasses import dataclass
@@ -16,23 +17,23 @@ from panel.services.ids import generate_unique, random_mac
 
 @dataclass(frozen=True)
 class AddressEntitlement:
-    """One kind of address. It is called like the plan's field that says how many of it there are."""
+    """One kind of address. `field` is the plan's column with the number of such addresses."""
 
     field: str
     kind: str
-    """Of the subnets that it is taken from."""
+    """The kind of the subnets."""
     family: int
     word: str
-    """What it is called in reasons."""
+    """The name in reasons."""
     text: str
-    """What people call one of it."""
+    """The name in messages."""
     primary: str | None = None
-    """The instance's field that names the first one."""
+    """The instance's column with the first address of this kind."""
 
     def held(self, instance):
-        """Those that the instance has."""
-        found = instance.prefixes if self.kind == "routed" else instance.addresses
-        return [each for each in found if (each.family, each.kind) == (self.family, self.kind)]
+        """Return the addresses of this kind that the instance has."""
+        rows = instance.prefixes if self.kind == "routed" else instance.addresses
+        return [row for row in rows if (row.family, row.kind) == (self.family, self.kind)]
 
     def entitled(self, plan):
         return getattr(plan, self.field)
@@ -50,9 +51,11 @@ ADDRESS_INTERFACE_KINDS = ("public", "private")
 
 
 def get_entitlement(kind, family):
-    """The promise for this kind. Only of the public one there are two families."""
+    """Return the entitlement of this kind. The family matters for `public` only."""
     return next(
-        each for each in ADDRESS_ENTITLEMENTS if each.kind == kind and (kind != "public" or each.family == family)
+        entitlement
+        for entitlement in ADDRESS_ENTITLEMENTS
+        if entitlement.kind == kind and (kind != "public" or entitlement.family == family)
     )
 
 
@@ -61,22 +64,25 @@ def get_entitlement_of(address):
 
 
 def get_usage(instance):
-    """Each promise with how many the instance has, and how many its plan comes with."""
-    return [(each, len(each.held(instance)), each.entitled(instance.plan)) for each in ADDRESS_ENTITLEMENTS]
+    """Return for each entitlement how many addresses the instance has and how many its plan includes."""
+    return [
+        (entitlement, len(entitlement.held(instance)), entitlement.entitled(instance.plan))
+        for entitlement in ADDRESS_ENTITLEMENTS
+    ]
 
 
 def allocate(instance, entitlement, count, *, reason, field=None):
-    """Takes free ones and gives them to the instance; raises, with the reason, when there are fewer."""
-    taken = subnets.allocate(instance.group, entitlement.family, count, entitlement.kind)
-    if len(taken) < count:
+    """Take free addresses and assign them to the instance. Raise with the reason when there are too few."""
+    addresses = subnets.allocate(instance.group, entitlement.family, count, entitlement.kind)
+    if len(addresses) < count:
         sentence = f"The location has no free {entitlement.text} left."
         raise Invalid(sentence, reason=reason, **({field: sentence} if field else {}))
-    assign(instance, find_interface(instance), taken)
-    return taken
+    assign(instance, find_interface(instance), addresses)
+    return addresses
 
 
 def assign(instance, interface, addresses):
-    """Puts the addresses on the card. The first of a kind is what the instance is known by."""
+    """Put the addresses on the interface. The first of a kind becomes the instance's primary one."""
     if interface.kind != "public" and any(address.kind != "private" for address in addresses):
         raise Conflict("The instance has no public network card.")
     for address in addresses:
@@ -91,33 +97,33 @@ def assign(instance, interface, addresses):
 
 
 def allocate_missing(instance, plan, reason, field=None):
-    """Gives what the instance has fewer of than the plan promises; what it has more of it keeps. `reason` has a place
-    for the word of what ran out. Says whether anything was given."""
-    given = False
-    for promise in ADDRESS_ENTITLEMENTS:
-        if not promise.entitled(plan) or not (promise.kind == "private" or has_public_interface(instance)):
+    """Assign the addresses that the plan includes and the instance does not have. Surplus ones stay. `reason` is a
+    format with a place for the kind that ran out. Return whether anything was assigned."""
+    is_changed = False
+    for entitlement in ADDRESS_ENTITLEMENTS:
+        if not entitlement.entitled(plan) or not (entitlement.kind == "private" or has_public_interface(instance)):
             continue
         ensure_interface(instance, plan)
-        missing = promise.entitled(plan) - len(promise.held(instance))
+        missing = entitlement.entitled(plan) - len(entitlement.held(instance))
         if missing > 0:
-            allocate(instance, promise, missing, reason=reason.format(promise.word), field=field)
-            given = True
-    return given
+            allocate(instance, entitlement, missing, reason=reason.format(entitlement.word), field=field)
+            is_changed = True
+    return is_changed
 
 
 def find_interface(instance):
-    """The card that all of this is on, or None."""
-    return next((card for card in instance.interfaces if card.kind in ADDRESS_INTERFACE_KINDS), None)
+    """Return the interface for the addresses, or None."""
+    return next((interface for interface in instance.interfaces if interface.kind in ADDRESS_INTERFACE_KINDS), None)
 
 
 def has_public_interface(instance):
-    """Whether it has a public card, or gets one if it has none."""
-    card = find_interface(instance)
-    return card.kind == "public" if card else instance.group.public_networking_enabled
+    """Return whether the instance has a public interface, or will get one when it has none."""
+    interface = find_interface(instance)
+    return interface.kind == "public" if interface else instance.group.public_networking_enabled
 
 
 def ensure_interface(instance, plan):
-    """A machine that has no card gets one, at its next start if it is there already."""
+    """Add an interface to an instance that has none. A running machine gets it at its next start."""
     if find_interface(instance) is None:
         kind = "public" if has_public_interface(instance) else "private"
         mac = generate_unique(Interface.mac, random_mac)

@@ -1,4 +1,4 @@
-"""Customers as a billing system knows them: by an id of its own. Operators are not among them, whoever asks."""
+"""Customers as a billing system sees them, by its own id (`external_id`). Operators are never among them."""
 
 from sqlalchemy import select
 from sqlalchemy.exc import IntegrityError
@@ -10,7 +10,7 @@ from panel.services import accounts, passwords
 
 
 def listing(*, external_id=None, email=None):
-    """Newest first."""
+    """Select customers, newest first."""
     query = select(Account).where(Account.operator_role.is_(None)).order_by(Account.id.desc())
     if external_id is not None:
         query = query.where(Account.external_id == external_id)
@@ -18,38 +18,38 @@ def listing(*, external_id=None, email=None):
 
 
 def get(account_id, field=None):
-    found = session.scalar(listing().where(Account.id == account_id))
-    if found is None and field:
+    account = session.scalar(listing().where(Account.id == account_id))
+    if account is None and field:
         raise Invalid("No such user.", **{field: "No such user."})
-    if found is None:
+    if account is None:
         raise NotFound("No such user.")
-    return found
+    return account
 
 
 def provision(*, external_id, email, password=None, **facts):
-    """The customer with this external id, made if there is none yet: asked twice, there is one. A new one without a
-    password is mailed a link to choose one."""
+    """Return the customer with this external id, created if there is none yet; a repeated call returns the same one. A
+    new customer without a password is mailed a link to choose one."""
     try:
         with session.begin_nested():
-            made = find_by_external_id(external_id)
-            if made is None:
-                made = accounts.create(email=email, password=password, external_id=external_id, **facts)
+            account = find_by_external_id(external_id)
+            if account is None:
+                account = accounts.create(email=email, password=password, external_id=external_id, **facts)
                 if password is None:
-                    passwords.request_reset(made.email)
-            return made
+                    passwords.request_reset(account.email)
+            return account
     except IntegrityError:  # another request was faster
-        made = find_by_external_id(external_id)
-        if made is None:
+        account = find_by_external_id(external_id)
+        if account is None:
             raise Invalid("There is an account with this email address.", email="This address is taken.") from None
-        return made
+        return account
 
 
 def find_by_external_id(external_id):
-    """Of operators too: what belongs to one of them is taken, and shown to nobody."""
-    made = session.scalar(select(Account).where(Account.external_id == external_id))
-    if made and made.is_admin:
+    """Return the customer with this external id, or None. Raise when an operator has it, without showing who."""
+    account = session.scalar(select(Account).where(Account.external_id == external_id))
+    if account and account.is_admin:
         raise Invalid("This external id is taken.", external_id="This id is taken.")
-    return made
+    return account
 
 
 def update(account, **changes):

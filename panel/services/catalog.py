@@ -12,7 +12,7 @@ from panel.services.crud import ensure_unique_name, get_all_or_422, get_or_404, 
 
 
 def select_locations(account=None):
-    """Every open location, with whether a machine can be placed there now; with an account those it may choose."""
+    """Select the enabled locations, with their hypervisors; with an account, those that it may choose."""
     return (
         select(HypervisorGroup)
         .where(HypervisorGroup.enabled, group_grants.choosable_condition(account))
@@ -22,15 +22,16 @@ def select_locations(account=None):
 
 
 def get_location(location_id, account):
-    """One that the account may choose; any other is as good as unknown."""
-    found = session.get(HypervisorGroup, location_id)
-    if found is None or not found.enabled or not group_grants.can_choose(found, account):
+    """Return a location that the account may choose. Raise NotFound for any other, so that hidden ones cannot be
+    detected."""
+    location = session.get(HypervisorGroup, location_id)
+    if location is None or not location.enabled or not group_grants.can_choose(location, account):
         raise NotFound("No such location.")
-    return found
+    return location
 
 
 def select_plan_groups(group=None):
-    """Open plan groups, of one location if it is given."""
+    """Select the enabled plan groups, with a group only those of that location."""
     query = select(PlanGroup).where(PlanGroup.enabled).order_by(PlanGroup.position, PlanGroup.name)
     if group:
         query = query.join(group_plan_groups).where(group_plan_groups.c.group_id == group.id)
@@ -38,7 +39,7 @@ def select_plan_groups(group=None):
 
 
 def select_plans(group, plan_group_id=None):
-    """Plans that can be bought in a location."""
+    """Select the plans that can be ordered in a location."""
     query = (
         select(Plan)
         .join(PlanGroup)
@@ -50,24 +51,24 @@ def select_plans(group, plan_group_id=None):
 
 
 def list_plans_by_location(groups):
-    """The plans that can be bought in each of these locations, by the location's id."""
-    found = {group.id: [] for group in groups}
+    """Return the plans that can be ordered in each of these locations, by the location's id."""
+    plans_by_location = {group.id: [] for group in groups}
     query = (
         select(group_plan_groups.c.group_id, Plan)
         .join(PlanGroup, PlanGroup.id == group_plan_groups.c.plan_group_id)
         .join(Plan, Plan.plan_group_id == PlanGroup.id)
-        .where(group_plan_groups.c.group_id.in_(found), PlanGroup.enabled, Plan.enabled)
+        .where(group_plan_groups.c.group_id.in_(plans_by_location), PlanGroup.enabled, Plan.enabled)
     )
     for group_id, plan in session.execute(query):
-        found[group_id].append(plan)
-    return found
+        plans_by_location[group_id].append(plan)
+    return plans_by_location
 
 
 def get_offered_plan(group, plan_id, field="plan_id"):
-    found = session.scalar(select_plans(group).where(Plan.id == plan_id))
-    if found is None:
+    plan = session.scalar(select_plans(group).where(Plan.id == plan_id))
+    if plan is None:
         raise Invalid("The plan cannot be chosen here.", **{field: "No such plan is offered in this location."})
-    return found
+    return plan
 
 
 def list_all_plan_groups(search=None, *, group=None):
@@ -90,13 +91,13 @@ def list_all_plans(search=None, *, plan_group_id=None):
 
 
 def select_sold_plans():
-    """Plans that can be bought in some open location."""
-    open_somewhere = PlanGroup.groups.any(HypervisorGroup.enabled)
-    return list_all_plans().where(Plan.enabled, PlanGroup.enabled, open_somewhere)
+    """Select the plans that can be ordered in at least one enabled location."""
+    offered = PlanGroup.groups.any(HypervisorGroup.enabled)
+    return list_all_plans().where(Plan.enabled, PlanGroup.enabled, offered)
 
 
 def select_plan_group_names():
-    """Id and name of each, for a choice."""
+    """Select the id and name of each plan group, for a choice field."""
     return select(PlanGroup.id, PlanGroup.display_name).order_by(PlanGroup.position, PlanGroup.name)
 
 
@@ -109,16 +110,16 @@ def get_plan_group(plan_group_id, field=None):
 
 
 def get_plan_groups(ids, field="plan_groups"):
-    """The plan groups with these ids, as a body lists them."""
+    """Return the plan groups with these ids, which come from the body's `field`."""
     return get_all_or_422(PlanGroup, ids, "No such plan group.", field)
 
 
 def create_plan_group(*, name, display_name=None, hypervisor_groups=(), **values):
     ensure_unique_name(PlanGroup, name)
-    made = PlanGroup(name=name, display_name=display_name or name, groups=list(hypervisor_groups), **values)
-    session.add(made)
+    plan_group = PlanGroup(name=name, display_name=display_name or name, groups=list(hypervisor_groups), **values)
+    session.add(plan_group)
     session.flush()
-    return made
+    return plan_group
 
 
 def update_plan_group(plan_group, **changes):
@@ -138,21 +139,21 @@ def delete_plan_group(plan_group):
 
 def create_plan(group, *, name, **values):
     ensure_unique_name(Plan, name, plan_group_id=group.id)
-    made = Plan(group=group, name=name, **values)
-    session.add(made)
+    plan = Plan(group=group, name=name, **values)
+    session.add(plan)
     session.flush()
-    return made
+    return plan
 
 
 def update_plan(plan, **changes):
-    """Changes what new machines get. Machines keep the size that they were made with."""
+    """Change the plan for new instances. Existing instances keep the size that they were created with."""
     group = get_plan_group(changes.pop("plan_group_id", plan.plan_group_id), "plan_group_id")
     ensure_unique_name(Plan, changes.get("name", plan.name), exclude=plan, plan_group_id=group.id)
     return update_fields(plan, {**changes, "group": group})
 
 
 def count_plan_users(plans):
-    """How many instances have each plan, by its id."""
+    """Return how many instances have each plan, by plan id."""
     counts = select(Instance.plan_id, func.count()).where(Instance.plan_id.in_([plan.id for plan in plans]))
     return dict(session.execute(counts.group_by(Instance.plan_id)).all())
 
@@ -165,7 +166,7 @@ def delete_plan(plan):
 
 
 def select_images(account=None, *, search=None, purpose=None):
-    """The catalog as this customer sees it; every image for an operator (no account)."""
+    """Select the images that this customer may install; without an account, every image, for operators."""
     query = (
         select(Image)
         .options(selectinload(Image.copies), selectinload(Image.downloads))
@@ -190,15 +191,15 @@ def select_images(account=None, *, search=None, purpose=None):
 
 
 def select_public_images():
-    """What every customer may install."""
+    """Select the images that every customer may install."""
     return select_images(purpose="general").where(Image.enabled, Image.public)
 
 
 def get_available_image(image_id, account=None, field="image_id"):
-    found = session.scalar(select_images(account).where(Image.id == image_id, Image.status == "available"))
-    if found is None:
+    image = session.scalar(select_images(account).where(Image.id == image_id, Image.status == "available"))
+    if image is None:
         raise Invalid("The image cannot be chosen.", **{field: "No such image."})
-    return found
+    return image
 
 
 def get_image(image_id):
@@ -211,7 +212,8 @@ def update_image(image, **changes):
 
 
 def ensure_purpose_allowed(image, purpose):
-    """Images of customers are `user`, all others something else. Going back to that is possible."""
+    """Raise unless the purpose fits: `user` for images that customers captured, another one for all others. An image
+    whose purpose is wrong may be set right."""
     if purpose == image.purpose:
         return
     if image.account_id and purpose != "user":
@@ -222,26 +224,26 @@ def ensure_purpose_allowed(image, purpose):
 
 
 def list_image_holders(image):
-    """The hypervisors that have a copy of the image, by name."""
-    has = select(ImageCopy.storage_id).where(ImageCopy.image_id == image.id)
-    nodes = select(Hypervisor).where(Hypervisor.storages.any(Storage.id.in_(has)))
-    return session.scalars(nodes.order_by(Hypervisor.name)).all()
+    """Return the hypervisors that have a copy of the image, by name."""
+    storage_ids = select(ImageCopy.storage_id).where(ImageCopy.image_id == image.id)
+    query = select(Hypervisor).where(Hypervisor.storages.any(Storage.id.in_(storage_ids)))
+    return session.scalars(query.order_by(Hypervisor.name)).all()
 
 
 def register_image(*, name, **facts):
-    """Puts an image into the catalog, or replaces the facts of the one with this name."""
-    found = session.scalar(select(Image).where(Image.name == name, Image.account_id.is_(None))) or Image(name=name)
-    if found.sha256 and found.sha256 != facts["sha256"]:
-        found.copies.clear()  # the nodes hold the bytes of the earlier file
+    """Add an image to the catalog, or update the one with this name."""
+    image = session.scalar(select(Image).where(Image.name == name, Image.account_id.is_(None))) or Image(name=name)
+    if image.sha256 and image.sha256 != facts["sha256"]:
+        image.copies.clear()  # the nodes have copies of the earlier file
     for field, value in facts.items():
-        setattr(found, field, value)
-    session.add(found)
+        setattr(image, field, value)
+    session.add(image)
     session.flush()
-    return found
+    return image
 
 
 def select_open_hypervisors(*groups):
-    """Hypervisors of these locations on which a new machine may be placed."""
+    """Select the hypervisors of these locations on which a new machine may be placed."""
     return (
         select(Hypervisor)
         .where(

@@ -1,7 +1,8 @@
-"""The ledger of an account: credit that it was given, and what its usage took. Entries are only added.
+"""The credit ledger of an account: credit that was granted, and charges for usage. Entries are only added, never
+changed.
 
-The balance is kept on the account, changed by the same transaction that writes the entry, and may be less than nothing:
-usage is charged after it happened.
+The balance is stored on the account and updated in the transaction that writes the entry. It may be negative, because
+usage is charged afterwards.
 """
 
 from decimal import Decimal
@@ -15,12 +16,12 @@ from panel.core.errors import Conflict, Invalid, NotFound
 from panel.models import Account, CreditLedgerEntry
 
 GRANTED_KINDS = ("credit", "adjustment", "refund")
-"""Kinds that people and billing systems write; `usage` is the platform's own."""
+"""Kinds that people and billing systems write; `usage` entries are written by the platform."""
 ACCOUNT_GONE_MESSAGE = "The account is gone: its ledger is closed."
 
 
 def listing(account=None, *, kinds=None):
-    """Newest first. With an account, only its own."""
+    """Select entries, newest first; with an account only its own."""
     query = select(CreditLedgerEntry).order_by(CreditLedgerEntry.id.desc())
     if account:
         query = query.where(account.visible_rows(CreditLedgerEntry))
@@ -31,7 +32,7 @@ EXPORT_COLUMNS = ("id", "created_at", "email", "kind", "amount", "balance_after"
 
 
 def iter_export(account):
-    """The ledger as lines of a table."""
+    """Yield the ledger as rows of `EXPORT_COLUMNS`."""
     for entry in session.scalars(listing(account)):
         yield [getattr(entry, name) for name in EXPORT_COLUMNS]
 
@@ -44,39 +45,39 @@ def get(entry_id, account_id=None):
 
 
 def lock_account(account_id):
-    """The account, whose ledger nobody else writes until the transaction ends; or None."""
+    """Return the account, whose ledger is locked until the transaction ends; None when it is gone."""
     return session.get(Account, account_id, with_for_update=True, populate_existing=True)
 
 
 def grant(account, *, amount, actor, kind="credit", description="", reference=None, idempotency_key=None):
-    """Adds credit, pays something back, or adjusts the balance either way. The same `key` again, with the same request,
-    returns the entry that it made."""
+    """Add credit, refund something, or adjust the balance either way. A repeated request with the same
+    `idempotency_key` returns the entry of the first one; a different request with that key is refused."""
     if not amount or (amount < 0 and kind != "adjustment"):
         raise Invalid("The amount cannot be booked.", amount=f"Must be more than 0 for a {kind}, and not 0.")
     account = lock_account(account.id)
     if account is None:
         raise Conflict(ACCOUNT_GONE_MESSAGE)
-    asked = sha256(repr((kind, amount.normalize(), description, reference)).encode()).hexdigest()
-    made = idempotency_key and session.scalar(
+    request_hash = sha256(repr((kind, amount.normalize(), description, reference)).encode()).hexdigest()
+    existing = idempotency_key and session.scalar(
         select(CreditLedgerEntry).where(
             CreditLedgerEntry.account_id == account.id, CreditLedgerEntry.idempotency_key == idempotency_key
         )
     )
-    if made and made.request_hash != asked:
+    if existing and existing.request_hash != request_hash:
         raise Invalid("This Idempotency-Key was used for another request. Use a new key for each request.")
-    facts = {
+    columns = {
         "description": description,
         "reference": reference,
         "idempotency_key": idempotency_key,
-        "request_hash": asked,
+        "request_hash": request_hash,
     }
-    return made or post_entry(account, kind, amount, actor=actor, **facts)
+    return existing or post_entry(account, kind, amount, actor=actor, **columns)
 
 
 def post_entry(account, kind, amount, *, actor, **facts):
-    """One entry. The database adds to the balance, so entries that are written at once add up."""
-    added = update(Account).where(Account.id == account.id).values(balance=Account.balance + amount)
-    balance = session.scalar(added.returning(Account.balance))
+    """Add one entry and return it. The database adds to the balance, so concurrent entries add up."""
+    query = update(Account).where(Account.id == account.id).values(balance=Account.balance + amount)
+    balance = session.scalar(query.returning(Account.balance))
     entry = CreditLedgerEntry(
         account_id=account.id,
         email=account.email,
@@ -93,8 +94,8 @@ def post_entry(account, kind, amount, *, actor, **facts):
 
 
 def correct(entry, *, amount, actor, description=""):
-    """Makes an entry count as `amount`, 0 to take it back. The entry stays as it was and another one tells the
-    difference; returns that one, or the entry when there is none."""
+    """Make an entry count as `amount`; 0 cancels it. The entry stays, and an adjustment with the difference is added.
+    Return that one, or the entry when there is no difference."""
     if entry.kind not in GRANTED_KINDS or entry.corrects_id:
         raise Conflict("Only credit that somebody gave can be changed: write an adjustment instead.")
     account = lock_account(entry.account_id)
@@ -106,16 +107,16 @@ def correct(entry, *, amount, actor, description=""):
     difference = amount - entry.amount - session.scalar(corrections)
     if not difference:
         return entry
-    facts = {"description": description, "corrects_id": entry.id, "reference": entry.reference}
-    return post_entry(account, "adjustment", difference, actor=actor, **facts)
+    columns = {"description": description, "corrects_id": entry.id, "reference": entry.reference}
+    return post_entry(account, "adjustment", difference, actor=actor, **columns)
 
 
 def charged_total(account_id, month):
-    """What the ledger has of the usage of a month."""
+    """Return the amount that the ledger has charged for the usage of a month."""
     entries = CreditLedgerEntry.account_id == account_id, CreditLedgerEntry.month == month
     return -session.scalar(select(func.coalesce(func.sum(CreditLedgerEntry.amount), Decimal(0))).where(*entries))
 
 
 def get_balance(account):
-    """What an account, or the one that somebody acts for, has left."""
+    """Return the current balance of the account, or of an access's account."""
     return session.scalar(select(Account.balance).where(Account.id == account.id))

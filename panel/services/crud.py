@@ -1,4 +1,4 @@
-"""Finding one row by its id, and keeping names unique."""
+"""Finding rows by id, unique names, and updating fields."""
 
 from sqlalchemy import select
 
@@ -7,7 +7,7 @@ from panel.core.errors import Invalid, NotFound
 
 
 def get_or_404(model, row_id, sentence, field=None):
-    """The row. An unknown id from a body is the fault of its `field`; one from the path is simply not there."""
+    """Return the row. Raise Invalid for `field` when the id came from a body, NotFound when it came from the path."""
     row = session.get(model, row_id)
     if row is None:
         raise Invalid(sentence, **{field: sentence}) if field else NotFound(sentence)
@@ -15,15 +15,15 @@ def get_or_404(model, row_id, sentence, field=None):
 
 
 def get_all_or_422(model, ids, sentence, field):
-    """The rows of a list of ids, each of which must exist."""
-    found = session.scalars(select(model).where(model.id.in_(ids))).all()
-    if len(found) < len(set(ids)):
+    """Return the rows with these ids. Raise Invalid for `field` when one does not exist."""
+    rows = session.scalars(select(model).where(model.id.in_(ids))).all()
+    if len(rows) < len(set(ids)):
         raise Invalid(sentence, **{field: sentence})
-    return list(found)
+    return list(rows)
 
 
 def ensure_unique_name(model, name, *, exclude=None, **within):
-    """Raises when another row than `but` has the name; `within` says among which rows it must be unique."""
+    """Raise when another row than `exclude` has the name. `within` limits the rows among which it must be unique."""
     query = select(model.id).filter_by(name=name, **within)
     if session.scalar(query.where(model.id != exclude.id) if exclude else query):
         raise Invalid("This name is taken.", name="This name is taken.")

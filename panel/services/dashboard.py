@@ -1,4 +1,4 @@
-"""What somebody sees first, and what they find: of everything only what they may see."""
+"""The dashboard and the search: summaries and rows of everything that the person may see."""
 
 from sqlalchemy import func
 
@@ -14,28 +14,28 @@ SEARCHABLE_KINDS = {
     "ssh_key": ("ssh_keys.view", ssh_keys.listing),
     "member": ("account.view", team.listing),
 }
-"""What can be counted and found: who may see it, and the list that it is in."""
+"""Kinds that can be counted and searched: the permission that is needed, and the query."""
 
 
 def summarize_instances(access):
-    """How many instances there are, in which states, and what they cost a month. None to who may not see them."""
+    """Return how many instances there are, in which states, and what they cost a month; None without the permission."""
     if not access.has_permission("instances.view"):
         return None
-    counted = {state: (count, price) for state, count, price in session.execute(instances.select_state_counts(access))}
+    counts = {state: (count, price) for state, count, price in session.execute(instances.select_state_counts(access))}
     return {
-        "total": sum(count for count, _ in counted.values()),
-        "states": {state: counted[state][0] for state in INSTANCE_STATES if state in counted},
-        "price": sum(price for _, price in counted.values()),
+        "total": sum(count for count, _ in counts.values()),
+        "states": {state: counts[state][0] for state in INSTANCE_STATES if state in counts},
+        "price": sum(price for _, price in counts.values()),
     }
 
 
 def count_running_tasks(access):
-    """How many tasks are under way. None to who may not see them."""
+    """Return how many tasks are open; None without the permission."""
     return count_rows(tasks.listing(access, status="open")) if access.has_permission("instances.view") else None
 
 
 def count_resources(access):
-    """How many there are of each kind that the person may see."""
+    """Return the number of rows of each kind that the person may see."""
     return {
         kind: count_rows(listing(access))
         for kind, (needed, listing) in SEARCHABLE_KINDS.items()
@@ -48,18 +48,18 @@ def count_rows(query):
 
 
 def search(access, text, maximum):
-    """For each kind that the person may see the first rows with these words in their names."""
+    """Yield each kind that the person may see, with the first rows whose names match."""
     for kind, (needed, listing) in SEARCHABLE_KINDS.items():
         if access.has_permission(needed):
             try:
                 query = listing(access, search=text)
-            except Invalid:  # words that only look like the language of a list's search field
+            except Invalid:  # the text is not valid in the instance search language
                 continue
             yield kind, session.scalars(query.limit(maximum)).unique().all()
 
 
 def describe_row(row):
-    """A row's name and what stands beside it."""
+    """Return a row's name and its details."""
     if isinstance(row, SshKey):
         return row.name, row.fingerprint
     if isinstance(row, Project):

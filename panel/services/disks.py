@@ -1,4 +1,4 @@
-"""Further disks of an instance: added, grown, attached and detached while it runs, and removed for good."""
+"""Extra disks of an instance: added, resized, attached and detached while it runs, and deleted."""
 
 from sqlalchemy import select
 
@@ -12,28 +12,28 @@ from panel.services.instances.create import Capacity
 from panel.services.state_machine import REASONS, TASK_RUNNING, action_error
 
 MAX_DISKS_PER_INSTANCE = 16
-"""Disks that an instance may have."""
+"""Disks of one instance, the first one included."""
 
 PRIMARY_DISK_MESSAGE = "The operating system is on this disk: it stays."
 SHRINK_MESSAGE = "A disk cannot shrink: its storage may only grow."
 
 
 def get(instance, disk_id):
-    disk = next((each for each in instance.disks if each.id == disk_id), None)
+    disk = next((row for row in instance.disks if row.id == disk_id), None)
     if disk is None:
         raise NotFound("The instance has no such disk.")
     return disk
 
 
 def change_error(instance, *, by_operator=False):
-    """The reason word why the disks of the instance cannot be changed now, or None."""
+    """Return the reason why the disks of the instance cannot be changed now, or None."""
     reason = action_error(instance, "disk", by_operator=by_operator)
     if reason:
         return reason
-    alone = select(Task.id).where(
+    query = select(Task.id).where(
         Task.resource_id == instance.id, Task.status.in_(OPEN_STATUSES), Task.lock == "exclusive"
     )
-    return TASK_RUNNING if session.scalar(alone.limit(1)) else None
+    return TASK_RUNNING if session.scalar(query.limit(1)) else None
 
 
 def ensure_changeable(instance, *, by_operator=False):
@@ -45,36 +45,36 @@ def ensure_changeable(instance, *, by_operator=False):
 
 
 def choose_storage(instance, size, storage=None):
-    """The storage of its hypervisor where so many GiB more find room, by default the emptiest. Locked, so that two
-    requests at once do not both take the last of it."""
-    held = select(Hypervisor).where(Hypervisor.id == instance.hypervisor_id).with_for_update(of=Hypervisor)
-    room = Capacity([session.scalar(held.execution_options(populate_existing=True))]).disk
-    chosen = [storage] if storage else sorted((s for s in room if s.enabled), key=room.get, reverse=True)
-    if not chosen or room[chosen[0]] < size:
+    """Return the storage of the instance's hypervisor with space for `size` GiB more, by default the emptiest one. The
+    hypervisor is locked, so that concurrent requests cannot allocate the same space."""
+    query = select(Hypervisor).where(Hypervisor.id == instance.hypervisor_id).with_for_update(of=Hypervisor)
+    free = Capacity([session.scalar(query.execution_options(populate_existing=True))]).disk
+    candidates = [storage] if storage else sorted((s for s in free if s.enabled), key=free.get, reverse=True)
+    if not candidates or free[candidates[0]] < size:
         sentence = "Its hypervisor has not enough storage left."
         raise Invalid(sentence, reason="storage_not_sufficient", size=sentence)
-    return chosen[0]
+    return candidates[0]
 
 
 def add(instance, *, size, actor, storage_id=None, by_operator=True):
-    """A further, blank disk. Returns it with the task that makes and attaches it."""
+    """Add a blank disk. Return it with the task that creates and attaches it."""
     ensure_changeable(instance, by_operator=by_operator)
     if len(instance.disks) >= MAX_DISKS_PER_INSTANCE:
         raise Invalid(f"An instance has at most {MAX_DISKS_PER_INSTANCE} disks.")
-    on = None
+    chosen = None
     if storage_id:
-        on = session.scalar(
+        chosen = session.scalar(
             select(Storage).where(
                 Storage.id == storage_id, Storage.hypervisor_id == instance.hypervisor_id, Storage.enabled
             )
         )
-        if on is None:
+        if chosen is None:
             sentence = "Its hypervisor has no such storage."
             raise Invalid(sentence, storage_id=sentence)
-    on = choose_storage(instance, size, on)
+    chosen = choose_storage(instance, size, chosen)
     resource_packs.ensure_capacity(instance, storage=size)
     number = 1 + max(disk.position for disk in instance.disks)
-    disk = Disk(instance=instance, on=on, name=f"{instance.name}-{number}.qcow2", position=number, size=size)
+    disk = Disk(instance=instance, on=chosen, name=f"{instance.name}-{number}.qcow2", position=number, size=size)
     disk.attached = False
     session.add(disk)
     session.flush()
@@ -82,7 +82,7 @@ def add(instance, *, size, actor, storage_id=None, by_operator=True):
 
 
 def resize(disk, *, size, actor, by_operator=True):
-    """Grows the disk; a running guest sees it at once. Returns the task, or None when it has that size."""
+    """Grow the disk, also while the instance runs. Return the task, or None when it has this size already."""
     ensure_changeable(disk.instance, by_operator=by_operator)
     if size < disk.size:
         raise Invalid(SHRINK_MESSAGE, size=SHRINK_MESSAGE)
@@ -98,20 +98,20 @@ def resize(disk, *, size, actor, by_operator=True):
 
 
 def attach(disk, *, actor, by_operator=False):
-    """Returns the task, or None when it is attached already."""
+    """Attach the disk. Return the task, or None when it is attached already."""
     ensure_changeable(disk.instance, by_operator=by_operator)
     return None if disk.attached else enqueue(disk, "attach", actor)
 
 
 def detach(disk, *, actor, by_operator=False):
-    """The disk stays, with what is on it. Returns the task, or None when it is detached already."""
+    """Detach the disk, which keeps its data. Return the task, or None when it is detached already."""
     ensure_changeable(disk.instance, by_operator=by_operator)
     ensure_not_primary(disk)
     return enqueue(disk, "detach", actor) if disk.attached else None
 
 
 def delete(disk, *, actor, by_operator=False):
-    """The disk and everything on it is gone for good."""
+    """Delete the disk and its data. Return the task."""
     ensure_changeable(disk.instance, by_operator=by_operator)
     ensure_not_primary(disk)
     return enqueue(disk, "delete", actor)

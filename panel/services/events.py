@@ -1,4 +1,4 @@
-"""The history, as people read it."""
+"""The event history of resources."""
 
 from sqlalchemy import select
 
@@ -6,7 +6,7 @@ from panel.models import Event
 
 
 def listing(account=None, *, resource_id=None):
-    """Newest first. With an account, only what happened to its resources."""
+    """Select events, newest first; with an account, only those of its resources."""
     query = select(Event).order_by(Event.id.desc())
     if account:
         query = query.where(account.visible_rows(Event))

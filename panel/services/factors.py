@@ -1,4 +1,4 @@
-"""Second factors: codes of an authenticator (TOTP, RFC 6238) and the recovery codes that stand in for a lost one."""
+"""Second factors: codes of an authenticator (TOTP, RFC 6238), and recovery codes that replace a lost factor."""
 
 import hmac
 import secrets
@@ -15,17 +15,17 @@ from panel.services import security_notifications, settings
 from panel.services.tokens import hash_secret
 
 TOTP_STEP_SECONDS = 30
-"""Seconds that a code is shown."""
+"""Seconds for which a code is valid."""
 TOTP_DIGITS = 6
 RECOVERY_CODE_COUNT = 10
 RECOVERY_CODE_ALPHABET = "abcdefghjkmnpqrstuvwxyz23456789"
-"""Without what is mistaken for something else. Sixteen of them are 79 bits, which needs no slow hash."""
+"""Letters and digits that are not mistaken for others. Sixteen of them are 79 bits, so a slow hash is not needed."""
 TOTP_ISSUER = "Panel"
 WRONG_CODE_MESSAGE = "This code is wrong, or was used already. Wait for the next one."
 
 
 def has_second_factor(account):
-    """Whether a password alone does not open the account."""
+    """Return whether signing in needs more than the password."""
     return account.two_factor_at is not None or has_passkey(account)
 
 
@@ -34,15 +34,15 @@ def has_passkey(account):
 
 
 def is_second_factor_missing(account):
-    """Whether the operators of the platform want a second factor of this person, who has none."""
-    wanted = settings.get().require_second_factor
-    if wanted == "nobody" or (wanted == "operators" and not account.is_admin):
+    """Return whether the platform's settings require a second factor of this account and it has none."""
+    required_for = settings.get().require_second_factor
+    if required_for == "nobody" or (required_for == "operators" and not account.is_admin):
         return False
     return not has_second_factor(account)
 
 
 def start_setup(account):
-    """A new secret for an authenticator. It counts for nothing until a code has confirmed it."""
+    """Set and return a new secret for an authenticator. It has no effect until a code has confirmed it."""
     if account.two_factor_at:
         raise Conflict("Two-factor authentication is on already. Turn it off first.", reason="two_factor_enabled")
     account.totp_secret, account.totp_step = pyotp.random_base32(), None
@@ -51,19 +51,19 @@ def start_setup(account):
 
 
 def make_provisioning_uri(account):
-    """What authenticators read from the QR code."""
+    """Return the URI that authenticators read from the QR code."""
     return pyotp.TOTP(account.totp_secret, interval=TOTP_STEP_SECONDS).provisioning_uri(
         name=account.email, issuer_name=TOTP_ISSUER
     )
 
 
 def make_qr_code(account):
-    """The QR code, as the address of a picture."""
+    """Return the QR code as a data URI."""
     return segno.make(make_provisioning_uri(account), error="m").svg_data_uri(scale=5, border=2, light="white")
 
 
 def confirm(account, code, source):
-    """Turns two-factor authentication on and returns the recovery codes, if these are the first."""
+    """Turn on two-factor authentication. Return the recovery codes if these are the first, else None."""
     if account.two_factor_at:
         raise Conflict("Two-factor authentication is on already.", reason="two_factor_enabled")
     if not account.totp_secret:
@@ -86,25 +86,25 @@ def disable(account, source):
 
 
 def normalize_code(code):
-    """A code as it is meant, without what people put between its parts."""
+    """Return the code without separators, in lower case."""
     return "".join(code.replace("-", "").split()).lower()
 
 
 def is_totp_code(code):
-    """Whether it has the form of an authenticator's code; else it can only be a recovery code."""
+    """Return whether it has the form of an authenticator's code; otherwise it can only be a recovery code."""
     return len(normalize_code(code)) == TOTP_DIGITS and normalize_code(code).isdecimal()
 
 
 def verify_code(account, code):
-    """Whether the code lets the person in. It is used up by this."""
+    """Return whether the code is right, and use it up."""
     if is_totp_code(code):
         return account.two_factor_at is not None and verify_totp(account, normalize_code(code))
     return use_recovery_code(account, normalize_code(code))
 
 
 def verify_totp(account, code):
-    """Whether the code is right at this moment, with half a minute's difference of clocks. A code counts once, and then
-    neither it nor an older one does again."""
+    """Return whether the code is right now, with half a minute of tolerance for clocks. A code works once; afterwards
+    it and older ones are refused."""
     totp, current = (
         pyotp.TOTP(account.totp_secret, interval=TOTP_STEP_SECONDS),
         int(clock.now().timestamp()) // TOTP_STEP_SECONDS,
@@ -116,17 +116,17 @@ def verify_totp(account, code):
 
 
 def use_totp_step(account, step):
-    fresh = update(Account).where(Account.id == account.id, or_(Account.totp_step.is_(None), Account.totp_step < step))
-    return session.execute(fresh.values(totp_step=step)).rowcount == 1
+    query = update(Account).where(Account.id == account.id, or_(Account.totp_step.is_(None), Account.totp_step < step))
+    return session.execute(query.values(totp_step=step)).rowcount == 1
 
 
 def create_first_codes(account):
-    """New recovery codes when the person has none yet, else None."""
+    """Create recovery codes when the account has none yet, else return None."""
     return None if count_codes(account) else create_codes(account)
 
 
 def create_codes(account):
-    """Ten new recovery codes; older ones count no more. Only their hashes are kept."""
+    """Create ten new recovery codes and return them; older ones become invalid. Only hashes are stored."""
     session.execute(delete(RecoveryCode).where(RecoveryCode.account_id == account.id))
     codes = ["".join(secrets.choice(RECOVERY_CODE_ALPHABET) for _ in range(16)) for _ in range(RECOVERY_CODE_COUNT)]
     session.add_all(RecoveryCode(account_id=account.id, secret_hash=hash_secret(code)) for code in codes)
@@ -142,24 +142,24 @@ def renew_codes(account, source):
 
 
 def count_codes(account):
-    mine = select(func.count()).select_from(RecoveryCode)
-    return session.scalar(mine.where(RecoveryCode.account_id == account.id))
+    query = select(func.count()).select_from(RecoveryCode)
+    return session.scalar(query.where(RecoveryCode.account_id == account.id))
 
 
 def use_recovery_code(account, code):
-    """Whether it is one of the person's codes, written plainly; it is used up by this."""
-    spent = delete(RecoveryCode).where(RecoveryCode.account_id == account.id)
-    return session.execute(spent.where(RecoveryCode.secret_hash == hash_secret(code))).rowcount == 1
+    """Return whether this is a recovery code of the account, and use it up. The code is normalized."""
+    query = delete(RecoveryCode).where(RecoveryCode.account_id == account.id)
+    return session.execute(query.where(RecoveryCode.secret_hash == hash_secret(code))).rowcount == 1
 
 
 def remove_codes_without_factor(account):
-    """Recovery codes stand in for a factor: without any they go."""
+    """Delete the recovery codes of an account that has no second factor left."""
     if not has_second_factor(account):
         session.execute(delete(RecoveryCode).where(RecoveryCode.account_id == account.id))
 
 
 def reset(account, source):
-    """Removes every second factor of somebody who lost them all: the password alone opens the account again."""
+    """Remove every second factor of somebody who lost them all. Afterwards the password alone is enough."""
     account.totp_secret = account.two_factor_at = account.totp_step = None
     for model in (Passkey, RecoveryCode):
         session.execute(delete(model).where(model.account_id == account.id))

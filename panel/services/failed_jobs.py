@@ -1,4 +1,4 @@
-"""What failed in the background, grouped by kind of job and of failure."""
+"""Failed tasks, grouped by task kind and error class."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -10,9 +10,9 @@ from panel.models import Task
 
 QUEUE = "tasks"
 FAILED_CONDITION = text("tasks.status = 'failed'")
-"""In the words of the partial index."""
+"""Written like the condition of the partial index."""
 UNKNOWN_ERROR_CLASS = "Unknown"
-"""Of tasks that failed before the kind of a failure was written down."""
+"""The class of tasks that failed before the class was recorded."""
 
 
 @dataclass
@@ -26,12 +26,14 @@ class FailedJobGroup:
 
 
 def list_groups(since=None):
-    """The latest first, counted by the database: no row of a task is read."""
-    when, what = Task.finished_at, func.coalesce(Task.error_class, UNKNOWN_ERROR_CLASS)
-    last = func.max(when).label("last_failed_at")
+    """Return the groups, latest failure first. The database counts; no task rows are read."""
+    finished_at, error_class = Task.finished_at, func.coalesce(Task.error_class, UNKNOWN_ERROR_CLASS)
+    last_failed_at = func.max(finished_at).label("last_failed_at")
     query = (
-        select(Task.kind, what, func.count(), func.min(when), last).where(FAILED_CONDITION).group_by(Task.kind, what)
+        select(Task.kind, error_class, func.count(), func.min(finished_at), last_failed_at)
+        .where(FAILED_CONDITION)
+        .group_by(Task.kind, error_class)
     )
     if since:
-        query = query.where(when >= since)
-    return [FailedJobGroup(*row) for row in session.execute(query.order_by(last.desc(), Task.kind))]
+        query = query.where(finished_at >= since)
+    return [FailedJobGroup(*row) for row in session.execute(query.order_by(last_failed_at.desc(), Task.kind))]

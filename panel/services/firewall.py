@@ -1,12 +1,12 @@
-"""What the traffic of an instance must pass, and who has to be told when that changes.
+"""Which traffic an instance may receive and send, and which machines are updated when that changes.
 
 * An instance in no group is open: everything may come in and go out.
-* In at least one group, only what a rule allows may come in. Everything may go out, unless one of its groups has rules
-  for going out: then only what those allow.
-* The rules of all its groups add up. What was begun rightly is answered, whatever the rules say.
+* In at least one group, only what a rule allows may come in. Everything may go out, unless one of its groups has egress
+  rules: then only what those allow.
+* The rules of all its groups add up. Replies to allowed connections pass whatever the rules are.
 * A rule that refers to a group means the addresses of that group's instances that belong to the same account as the
   instance it protects: putting instances into one of the platform's groups opens nothing between customers.
-* Port 25 out is shut for instances without `enable_smtp`, in a group or not.
+* Outgoing port 25 is closed for instances without `enable_smtp`, in a group or not.
 """
 
 import ipaddress
@@ -35,7 +35,7 @@ WAITING_STATUSES = ("pending", "queued")
 
 @dataclass(frozen=True)
 class EffectiveRule:
-    """One rule with its names resolved. `networks` is None for everybody; an empty list means nobody."""
+    """One rule with its names resolved. `networks` None is everybody; an empty tuple is nobody."""
 
     direction: str
     protocol: str
@@ -45,41 +45,43 @@ class EffectiveRule:
 
 
 def select_groups(instance):
-    """The groups that an instance is in, by name."""
-    inside = select(SecurityGroup).join(SecurityGroupMember).where(SecurityGroupMember.instance_id == instance.id)
-    return inside.order_by(SecurityGroup.name, SecurityGroup.id)
+    """Select the groups of an instance, by name."""
+    query = select(SecurityGroup).join(SecurityGroupMember).where(SecurityGroupMember.instance_id == instance.id)
+    return query.order_by(SecurityGroup.name, SecurityGroup.id)
 
 
 def get_effective_rules(instance):
-    """Everything that is allowed, or None when the instance is in no group. A constant number of queries."""
-    found = get_groups_by_rule(instance)
-    return None if found is None else tuple(found)
+    """Return everything that is allowed, or None when the instance is in no group. A constant number of queries."""
+    rules = get_groups_by_rule(instance)
+    return None if rules is None else tuple(rules)
 
 
 def get_groups_by_rule(instance):
-    """The same, each with the groups whose rules allow it; with none what is allowed because no rule is about going
-    out."""
+    """Return each effective rule with the groups that it comes from, or None when the instance is in no group. The
+    default rule "everything may go out" has no groups."""
     if session.connection().scalar(select_membership(), {"instance_id": instance.id}) is None:
         return None
-    shown = selectinload(SecurityGroup.rules).joinedload(SecurityRule.ip_set).selectinload(IpSet.entries)
-    groups = session.scalars(select_groups(instance).options(shown).execution_options(populate_existing=True)).all()
+    load_options = selectinload(SecurityGroup.rules).joinedload(SecurityRule.ip_set).selectinload(IpSet.entries)
+    groups = session.scalars(
+        select_groups(instance).options(load_options).execution_options(populate_existing=True)
+    ).all()
     if not groups:
         return None
     rules = [(rule, group) for group in groups for rule in group.rules]
     members = get_group_addresses({rule.remote_group_id for rule, _ in rules if rule.remote_group_id}, instance)
-    found = {}
+    groups_by_rule = {}
     for rule, group in rules:
-        found.setdefault(resolve_rule(rule, members), []).append(group)
+        groups_by_rule.setdefault(resolve_rule(rule, members), []).append(group)
     if not any(rule.direction == "egress" for rule, _ in rules):
-        found |= {EffectiveRule("egress", "all", family, None, None): [] for family in (4, 6)}
-    return found
+        groups_by_rule |= {EffectiveRule("egress", "all", family, None, None): [] for family in (4, 6)}
+    return groups_by_rule
 
 
 @cache
 def select_membership():
-    """Most instances are in no group, and this is a cheap question."""
-    found = select(SecurityGroupMember.group_id).where(SecurityGroupMember.instance_id == bindparam("instance_id"))
-    return found.limit(1)
+    """Select one membership of an instance: a cheap query first, because most instances are in no group."""
+    query = select(SecurityGroupMember.group_id).where(SecurityGroupMember.instance_id == bindparam("instance_id"))
+    return query.limit(1)
 
 
 def resolve_rule(rule, members):
@@ -89,7 +91,7 @@ def resolve_rule(rule, members):
 
 
 def resolve_networks(rule, family, members):
-    """With whom, in as few networks as possible; None is everybody."""
+    """Return the rule's networks, as few as possible; None is everybody."""
     if rule.cidr:
         return (str(ipaddress.ip_network(rule.cidr, strict=False)),)
     if rule.ip_set:
@@ -99,49 +101,53 @@ def resolve_networks(rule, family, members):
     return None
 
 
-def collapse_networks(found):
-    return tuple(map(str, ipaddress.collapse_addresses(map(ipaddress.ip_network, found))))
+def collapse_networks(networks):
+    return tuple(map(str, ipaddress.collapse_addresses(map(ipaddress.ip_network, networks))))
 
 
 def get_group_addresses(group_ids, instance):
-    """By group: the addresses of its instances that are of the same account as this one."""
-    held = select(SecurityGroupMember.group_id, Address.ip).join(
+    """Return by group the addresses of its instances that belong to the same account as this instance."""
+    query = select(SecurityGroupMember.group_id, Address.ip).join(
         Interface, Interface.instance_id == SecurityGroupMember.instance_id
     )
-    held = held.join(Address, Address.interface_id == Interface.id).join(Instance, Instance.id == Interface.instance_id)
-    held = held.where(SecurityGroupMember.group_id.in_(group_ids), Instance.account_id == instance.account_id)
-    found = {}
-    for group_id, ip in session.execute(held):
-        found.setdefault(group_id, []).append(ip)
-    return found
+    query = query.join(Address, Address.interface_id == Interface.id).join(
+        Instance, Instance.id == Interface.instance_id
+    )
+    query = query.where(SecurityGroupMember.group_id.in_(group_ids), Instance.account_id == instance.account_id)
+    addresses = {}
+    for group_id, ip in session.execute(query):
+        addresses.setdefault(group_id, []).append(ip)
+    return addresses
 
 
 def apply_to_affected(*, groups=(), members_of=(), ip_sets=(), instances=(), actor="system"):
-    """Has the rules applied anew on every machine that they reach: those in `groups` whose rules changed, those whose
-    rules refer to a group of `members_of` (somebody came or went) or to one of `ip_sets`, and `instances` themselves.
-    A machine that has to be told already is not told twice; one that is being made is told once it is there, because
-    its making may have read the rules before."""
+    """Enqueue tasks that apply the rules again on every machine that a change affects: those in `groups`, whose rules
+    changed; those whose rules refer to a group of `members_of`, whose members changed, or to one of `ip_sets`; and
+    `instances` themselves. A machine with a waiting task gets no second one. One that is being created also gets a
+    task, because the deploy may have read the rules before the change."""
     referring = or_(
         SecurityRule.remote_group_id.in_(members_of), SecurityRule.ip_set_id.in_(ip_sets)
-    )  # nothing refers to what is empty
-    within = or_(
+    )  # an empty list matches nothing
+    memberships = or_(
         SecurityGroupMember.group_id.in_(groups),
         SecurityGroupMember.group_id.in_(select(SecurityRule.group_id).where(referring)),
     )
-    reached = or_(Instance.id.in_(instances), Instance.id.in_(select(SecurityGroupMember.instance_id).where(within)))
+    affected = or_(
+        Instance.id.in_(instances), Instance.id.in_(select(SecurityGroupMember.instance_id).where(memberships))
+    )
     session.flush()
-    rows = session.scalars(select(Instance).where(reached, or_(Instance.deployed, Instance.rebuilding))).all()
-    told = get_waiting_ids([row.id for row in rows])
-    return [enqueue_apply(row, actor) for row in rows if row.id not in told]
+    rows = session.scalars(select(Instance).where(affected, or_(Instance.deployed, Instance.rebuilding))).all()
+    waiting = get_waiting_ids([row.id for row in rows])
+    return [enqueue_apply(row, actor) for row in rows if row.id not in waiting]
 
 
 def get_waiting_ids(instance_ids):
-    """Those with a task that has not begun and will read what is true when it does. Locked, so that it does not begin
-    before this transaction has ended."""
-    open_ones = select(Task).where(
+    """Return the instances with a task that has not started and will therefore read the new rules. The tasks are
+    locked, so that none starts before this transaction ends."""
+    query = select(Task).where(
         Task.resource_id.in_(instance_ids), Task.kind == APPLY_TASK_KIND, Task.status.in_(WAITING_STATUSES)
     )
-    return {task.resource_id for task in session.scalars(open_ones.with_for_update())}
+    return {task.resource_id for task in session.scalars(query.with_for_update())}
 
 
 def enqueue_apply(instance, actor):
@@ -151,8 +157,9 @@ def enqueue_apply(instance, actor):
 
 
 def apply_after_address_change(instance, actor="system"):
-    """The instance got or lost addresses: its own filter changes, and those that let it in by its groups."""
-    inside = session.scalars(
+    """Apply the rules after the instance got or lost addresses: to itself, and to those whose rules refer to its
+    groups."""
+    group_ids = session.scalars(
         select(SecurityGroupMember.group_id).where(SecurityGroupMember.instance_id == instance.id)
     ).all()
-    return apply_to_affected(members_of=inside, instances=[instance.id], actor=actor)
+    return apply_to_affected(members_of=group_ids, instances=[instance.id], actor=actor)

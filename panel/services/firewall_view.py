@@ -1,29 +1,29 @@
-"""What the firewall of an instance comes to, to be shown."""
+"""The effective firewall of an instance, for display."""
 
 from panel.core.db import session
 from panel.services import firewall
 
 
 def describe(instance):
-    """Its groups and what they allow together, as the node is told, each with the groups that it comes from. A constant
+    """Return the instance's groups and their effective rules, each with the groups that it comes from. A constant
     number of queries."""
-    allowed = firewall.get_groups_by_rule(instance)
+    groups_by_rule = firewall.get_groups_by_rule(instance)
     return {
-        "restricted": allowed is not None,
+        "restricted": groups_by_rule is not None,
         "smtp_blocked": not instance.enable_smtp,
         "security_groups": session.scalars(firewall.select_groups(instance)).all(),
-        "rules": [describe_rule(each, groups) for each, groups in (allowed or {}).items()],
+        "rules": [describe_rule(rule, groups) for rule, groups in (groups_by_rule or {}).items()],
     }
 
 
-def describe_rule(allowed, groups):
-    low, high = allowed.ports or (None, None)
+def describe_rule(rule, groups):
+    low, high = rule.ports or (None, None)
     return {
-        "direction": allowed.direction,
-        "protocol": allowed.protocol,
-        "ip_version": f"ipv{allowed.family}",
+        "direction": rule.direction,
+        "protocol": rule.protocol,
+        "ip_version": f"ipv{rule.family}",
         "port_range_min": low,
         "port_range_max": high,
-        "networks": None if allowed.networks is None else list(allowed.networks),
+        "networks": None if rule.networks is None else list(rule.networks),
         "security_groups": groups,
     }

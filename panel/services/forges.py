@@ -1,4 +1,5 @@
-"""Live-snapshot sessions (specification 4.8): try something on a running machine, then keep the changes or not."""
+"""Live-snapshot sessions (specification 4.8): try something on a running machine, then commit or discard the
+changes."""
 
 from sqlalchemy import or_, select
 
@@ -9,7 +10,7 @@ from panel.models import Forge, Task
 from panel.models.tasks import OPEN_STATUSES
 
 MAX_REMEMBERED_SESSIONS = 10
-"""Sessions that an instance remembers (specification 2.3)."""
+"""Sessions of an instance that are stored (specification 2.3)."""
 
 LIVE_SESSION_REASONS = {
     "suspended": "The instance is suspended. It has to be unsuspended first.",
@@ -24,9 +25,9 @@ HALF_COMMITTED_MESSAGE = "Part of the changes is in the disks already. Commit th
 
 
 def find_latest(instance):
-    """The newest session of the instance, or None."""
-    newest = select(Forge).where(Forge.instance_id == instance.id).order_by(Forge.id.desc()).limit(1)
-    return session.scalar(newest)
+    """Return the newest session of the instance, or None."""
+    query = select(Forge).where(Forge.instance_id == instance.id).order_by(Forge.id.desc()).limit(1)
+    return session.scalar(query)
 
 
 def describe_state(instance):
@@ -35,20 +36,20 @@ def describe_state(instance):
 
 
 def is_active(instance):
-    """Whether a session lies, or may lie, over the disks."""
+    """Return whether overlays of a session are, or may be, on the disks."""
     newest = find_latest(instance)
     return newest is not None and (newest.active or newest.status == "creating")
 
 
 def ensure_not_active(instance):
-    """For what a session would be in the way of: its disks may not change under it."""
+    """Raise during a session, whose disks must not be changed otherwise."""
     if is_active(instance):
         raise Conflict("A live session is active. Commit or discard it first.", reason="already_active")
 
 
 def action_error(instance, action):
-    """The reason word why the action (`enable`, `commit`, `discard`) is refused now, or None. The first of several
-    reasons is the one that is told (decision OP-13)."""
+    """Return the reason why the action (`enable`, `commit`, `discard`) is refused now, or None. With several reasons
+    the first one counts (decision OP-13)."""
     newest = find_latest(instance)
     if instance.suspended_reason:
         return "suspended"
@@ -64,10 +65,10 @@ def action_error(instance, action):
 
 
 def is_busy(instance):
-    """Whether work on the machine is under way. The session's own creation has a reason of its own."""
-    under_way = select(Task.id).where(Task.resource_id == instance.id, Task.status.in_(OPEN_STATUSES))
-    weighty = or_(Task.lock != "light", Task.kind.like("instance_%"))
-    return session.scalar(under_way.where(weighty, Task.kind != "forge_enable").limit(1)) is not None
+    """Return whether other work on the machine is open. The creation of the session itself has its own reason."""
+    query = select(Task.id).where(Task.resource_id == instance.id, Task.status.in_(OPEN_STATUSES))
+    blocking = or_(Task.lock != "light", Task.kind.like("instance_%"))
+    return session.scalar(query.where(blocking, Task.kind != "forge_enable").limit(1)) is not None
 
 
 def ensure_allowed(instance, action):
@@ -77,7 +78,7 @@ def ensure_allowed(instance, action):
 
 
 def enable(instance, *, actor, disk_ids=None):
-    """Begins a session over the disks, by default the first. Returns it with its task."""
+    """Start a session on the disks, by default the first one. Return it with its task."""
     ensure_allowed(instance, "enable")
     disks = get_disks(instance, disk_ids)
     forge = Forge(instance=instance, disks=[{"id": disk.id, "name": disk.name, "size": disk.size} for disk in disks])
@@ -91,19 +92,20 @@ def enable(instance, *, actor, disk_ids=None):
 def get_disks(instance, disk_ids):
     if not disk_ids:
         return instance.disks[:1]
-    found = {disk.id: disk for disk in instance.disks if disk.attached}
-    if set(disk_ids) - found.keys():
+    attached = {disk.id: disk for disk in instance.disks if disk.attached}
+    if set(disk_ids) - attached.keys():
         raise Invalid("The instance has no such disk.", disk_ids="The instance has no such disk.")
-    return [found[disk_id] for disk_id in dict.fromkeys(disk_ids)]
+    return [attached[disk_id] for disk_id in dict.fromkeys(disk_ids)]
 
 
 def commit(instance, *, actor):
-    """Keeps the changes, while the guest goes on. Returns the session and the task."""
+    """Keep the changes while the guest continues to run. Return the session and the task."""
     return end_session(instance, "commit", "committing", actor)
 
 
 def discard(instance, *, actor):
-    """Gives the changes up: the guest is powered off and boots from what its disks were."""
+    """Discard the changes: the guest is powered off and boots from the disks as they were. Return the session and the
+    task."""
     return end_session(instance, "discard", "discarding", actor)
 
 
@@ -130,17 +132,17 @@ def enqueue(forge, action, actor):
 
 
 def purge_old(instance):
-    older = (
+    query = (
         select(Forge).where(Forge.instance_id == instance.id).order_by(Forge.id.desc()).offset(MAX_REMEMBERED_SESSIONS)
     )
-    for forge in session.scalars(older):
+    for forge in session.scalars(query):
         session.delete(forge)
     session.flush()
     session.expire(instance, ["forges"])
 
 
 def record_outcome(forge, status, error=None):
-    """What workers brought about."""
+    """Record the status that the worker reached."""
     forge.status, forge.error = status, error
     forge.ended_at = clock.now() if status in ("committed", "discarded", "failed") else None
     if forge.ended_at:

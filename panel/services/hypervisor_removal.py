@@ -1,4 +1,4 @@
-"""Giving up a hypervisor that will not come back, with everything that was on it: it cannot be asked to remove it."""
+"""Force-removing a hypervisor that will not come back, with everything on it. The node cannot be contacted any more."""
 
 from sqlalchemy import delete, func, or_, select, update
 
@@ -16,15 +16,15 @@ FORCE_REMOVED_MESSAGE = "The hypervisor was given up."
 
 
 def contents(hypervisor):
-    """How much is lost with it: `instances` and `volumes`."""
+    """Return how many `instances` and `volumes` would be lost with it."""
     machines = select(func.count()).where(Instance.hypervisor_id == hypervisor.id)
     disks = select(func.count()).select_from(Volume).join(Storage).where(Storage.hypervisor_id == hypervisor.id)
     return {"instances": session.scalar(machines), "volumes": session.scalar(disks)}
 
 
 def force_remove(hypervisor, *, name, actor):
-    """Removes the hypervisor and the rows of everything on it. Its name has to be said, because that cannot be undone.
-    Refused with `hypervisor_up` while it answers, with `task_running` while a machine moves from it or to it."""
+    """Delete the hypervisor and the rows of everything on it. `name` must be its name, as a confirmation. Raise
+    `hypervisor_up` while it answers, `task_running` while a machine migrates from it or to it."""
     session.refresh(hypervisor, with_for_update=True)
     if hypervisor.status == "up":
         raise Conflict(HYPERVISOR_UP_MESSAGE, reason="hypervisor_up")
@@ -32,8 +32,8 @@ def force_remove(hypervisor, *, name, actor):
         raise Invalid(
             "This is not the name of the hypervisor. Nothing was removed.", name="Type the hypervisor's name."
         )
-    ends = or_(Migration.source_id == hypervisor.id, Migration.target_id == hypervisor.id)
-    if session.scalar(select(Migration.id).where(ends, Migration.status == "active").limit(1)):
+    is_end = or_(Migration.source_id == hypervisor.id, Migration.target_id == hypervisor.id)
+    if session.scalar(select(Migration.id).where(is_end, Migration.status == "active").limit(1)):
         raise Conflict(MIGRATION_RUNNING_MESSAGE, reason="task_running")
     fail_tasks(hypervisor)
     for instance in session.scalars(select(Instance).where(Instance.hypervisor_id == hypervisor.id)):
@@ -49,10 +49,10 @@ def force_remove(hypervisor, *, name, actor):
 
 
 def fail_tasks(hypervisor):
-    """Whoever has one of them finds that it is not its any more. There is no node left to take anything back on."""
+    """Fail its open tasks. Their workers lose the lease and stop. Nothing is rolled back, because the node is gone."""
     now = clock.now()
-    ended = {"worker": None, "undo": [], "undo_left": False, "updated_at": now}
+    released = {"worker": None, "undo": [], "undo_left": False, "updated_at": now}
     failed = {"status": "failed", "error": FORCE_REMOVED_MESSAGE, "finished_at": now}
-    mine = update(Task).where(Task.hypervisor_id == hypervisor.id).execution_options(synchronize_session="fetch")
-    session.execute(mine.where(Task.status.in_(OPEN_STATUSES)).values(**ended, **failed))
-    session.execute(mine.where(Task.undo_left).values(**ended))
+    query = update(Task).where(Task.hypervisor_id == hypervisor.id).execution_options(synchronize_session="fetch")
+    session.execute(query.where(Task.status.in_(OPEN_STATUSES)).values(**released, **failed))
+    session.execute(query.where(Task.undo_left).values(**released))

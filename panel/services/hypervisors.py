@@ -1,4 +1,4 @@
-"""Hosts of machines, their groups and storages."""
+"""Hypervisors, their groups and storages."""
 
 from datetime import timedelta
 from types import SimpleNamespace
@@ -19,10 +19,10 @@ ALLOCATED_STORAGE = union_all(
     select(Volume.storage_id, func.coalesce(Volume.growing_to, Volume.size)),
     select(VolumeSnapshot.storage_id, VolumeSnapshot.size),
 ).subquery("held")
-"""Everything that takes room in storages: where, and how many GiB."""
+"""Everything that takes space in a storage: storage id and GiB."""
 
 HYPERVISOR_STALE_AFTER = timedelta(minutes=1)
-"""Workers look at a host every few seconds. One that nobody looked at for so long is not known to be up."""
+"""Workers poll a hypervisor every few seconds. After this time without an answer its condition is `stale`."""
 
 
 def select_groups(search=None):
@@ -36,7 +36,7 @@ def select_groups(search=None):
 
 
 def select_group_names():
-    """Id and name of each, for a choice."""
+    """Select the id and name of each group, for a choice field."""
     return select(HypervisorGroup.id, HypervisorGroup.display_name).order_by(HypervisorGroup.display_name)
 
 
@@ -45,17 +45,17 @@ def get_group(group_id, field=None):
 
 
 def get_groups(ids, field="hypervisor_groups"):
-    """The groups with these ids, as a body lists them."""
+    """Return the groups with these ids, which come from the body's `field`."""
     return get_all_or_422(HypervisorGroup, ids, "No such hypervisor group.", field)
 
 
 def create_group(*, name, display_name=None, plan_groups=(), **values):
     ensure_unique_name(HypervisorGroup, name)
     ensure_backup_policy(values.get("default_backup_policy_id"))
-    made = HypervisorGroup(name=name, display_name=display_name or name, plan_groups=list(plan_groups), **values)
-    session.add(made)
+    group = HypervisorGroup(name=name, display_name=display_name or name, plan_groups=list(plan_groups), **values)
+    session.add(group)
     session.flush()
-    return made
+    return group
 
 
 def update_group(group, **changes):
@@ -66,7 +66,7 @@ def update_group(group, **changes):
 
 
 def ensure_backup_policy(policy_id):
-    """There are no backup policies yet, so no id names one."""
+    """Raise for any id: there are no backup policies yet."""
     if policy_id:
         raise Invalid("No such backup policy.", default_backup_policy_id="No such backup policy.")
 
@@ -90,28 +90,28 @@ def listing(search=None, *, status=None, group_id=None):
 
 
 def select_names():
-    """Id and name of each, for a choice."""
+    """Select the id and name of each hypervisor, for a choice field."""
     return select(Hypervisor.id, Hypervisor.name).order_by(Hypervisor.name)
 
 
 def get_condition(hypervisor):
-    """`up`, `stale`, `unknown` or `down`."""
-    old = hypervisor.seen_at is None or hypervisor.seen_at < clock.now() - HYPERVISOR_STALE_AFTER
-    return "stale" if hypervisor.status == "up" and old else hypervisor.status
+    """Return `up`, `stale`, `unknown` or `down`."""
+    is_stale = hypervisor.seen_at is None or hypervisor.seen_at < clock.now() - HYPERVISOR_STALE_AFTER
+    return "stale" if hypervisor.status == "up" and is_stale else hypervisor.status
 
 
 def with_problems():
-    """Hosts that do not answer, or that nobody has looked at of late; those that are down come first."""
-    quiet = or_(
+    """Select hypervisors that are not up or have not answered lately; the down ones come first."""
+    unreachable = or_(
         Hypervisor.status != "up",
         Hypervisor.seen_at.is_(None),
         Hypervisor.seen_at < clock.now() - HYPERVISOR_STALE_AFTER,
     )
-    return listing().where(quiet).order_by(None).order_by(Hypervisor.status, Hypervisor.name)
+    return listing().where(unreachable).order_by(None).order_by(Hypervisor.status, Hypervisor.name)
 
 
 def with_unmanaged_machines():
-    """Hosts with machines that no instance knows."""
+    """Select hypervisors with machines that belong to no instance."""
     return listing().where(func.json_array_length(Hypervisor.strangers) > 0)
 
 
@@ -120,15 +120,16 @@ def get(hypervisor_id, field=None):
 
 
 def get_by_id_or_name(name, field):
-    """The hypervisor with this id or name, as a body has it."""
-    found = session.scalar(select(Hypervisor).where(or_(Hypervisor.id == name, Hypervisor.name == name)).limit(1))
-    if found is None:
+    """Return the hypervisor with this id or name, which comes from the body's `field`."""
+    hypervisor = session.scalar(select(Hypervisor).where(or_(Hypervisor.id == name, Hypervisor.name == name)).limit(1))
+    if hypervisor is None:
         raise Invalid("No such hypervisor.", **{field: "No such hypervisor."})
-    return found
+    return hypervisor
 
 
 def create(group, *, name, driver, uri, storage_path, **values):
-    """Adds a host with one storage. A worker looks at it at once: until then its status is `unknown`."""
+    """Add a hypervisor with one storage. Its status is `unknown` until a worker has probed it, which is requested
+    here."""
     ensure_unique_name(Hypervisor, name)
     ensure_usable_address(driver, uri)
     hypervisor = Hypervisor(group=group, name=name, driver=driver, uri=uri, **values)
@@ -140,17 +141,18 @@ def create(group, *, name, driver, uri, storage_path, **values):
 
 
 def ensure_usable_address(driver, uri, exclude=None):
-    """Raises when the address cannot be used, or is another hypervisor's: the same host twice would be filled twice."""
-    fault = uri_error(driver, uri)
-    if fault:
-        raise Invalid("The address cannot be used.", uri=fault)
-    same = session.scalar(select(Hypervisor).where(Hypervisor.uri == uri, Hypervisor.driver == "libvirt").limit(1))
-    if same and same is not exclude:
-        raise Invalid("There is a hypervisor with this address.", uri=f"This is the address of {same.name}.")
+    """Raise when the address is invalid or belongs to another hypervisor: one host under two rows would be filled
+    twice."""
+    error = uri_error(driver, uri)
+    if error:
+        raise Invalid("The address cannot be used.", uri=error)
+    other = session.scalar(select(Hypervisor).where(Hypervisor.uri == uri, Hypervisor.driver == "libvirt").limit(1))
+    if other and other is not exclude:
+        raise Invalid("There is a hypervisor with this address.", uri=f"This is the address of {other.name}.")
 
 
 def update(hypervisor, **changes):
-    """Changes what was sent. A new address has to prove itself: the status is `unknown` until a worker looked."""
+    """Change the given fields. After a change of the address the status is `unknown` until a worker has probed it."""
     if "name" in changes:
         ensure_unique_name(Hypervisor, changes["name"], exclude=hypervisor)
     if "hypervisor_group_id" in changes:
@@ -159,12 +161,12 @@ def update(hypervisor, **changes):
             raise Conflict(
                 "Instances of its group run on this hypervisor. Move or destroy them before it changes group."
             )
-    moved = "uri" in changes and changes["uri"] != hypervisor.uri
-    if moved:
+    address_changed = "uri" in changes and changes["uri"] != hypervisor.uri
+    if address_changed:
         ensure_usable_address(hypervisor.driver, changes["uri"], exclude=hypervisor)
         changes |= {"status": "unknown", "status_detail": None}
     update_fields(hypervisor, changes)
-    if moved:
+    if address_changed:
         probe(hypervisor)
     return hypervisor
 
@@ -174,31 +176,31 @@ def is_occupied(hypervisor):
 
 
 def has_volumes(hypervisor):
-    """Volumes and their snapshots, once there is no instance with disks any more."""
-    lying = select(ALLOCATED_STORAGE.c.storage_id).join(Storage, Storage.id == ALLOCATED_STORAGE.c.storage_id)
-    return session.scalar(lying.where(Storage.hypervisor_id == hypervisor.id).limit(1)) is not None
+    """Return whether volumes or snapshots of volumes are here. Only meaningful when no instance with disks is left."""
+    query = select(ALLOCATED_STORAGE.c.storage_id).join(Storage, Storage.id == ALLOCATED_STORAGE.c.storage_id)
+    return session.scalar(query.where(Storage.hypervisor_id == hypervisor.id).limit(1)) is not None
 
 
 def delete(hypervisor):
-    session.refresh(hypervisor, with_for_update=True)  # a create that is choosing this host goes first
+    session.refresh(hypervisor, with_for_update=True)  # wait for a create that is choosing this host
     if is_occupied(hypervisor):
         raise Conflict("Instances run on this hypervisor. Destroy or move them first.")
     if has_volumes(hypervisor):
         raise Conflict("Volumes lie on this hypervisor. Delete them first.")
-    for found in hypervisor.storages:
-        session.delete(found)
+    for storage in hypervisor.storages:
+        session.delete(storage)
     session.delete(hypervisor)
     session.flush()
 
 
 def probe(hypervisor):
-    """Asks a worker to look at the host: reachable, capabilities, capacity."""
+    """Ask a worker to probe the hypervisor: reachability, capabilities, capacity."""
     on_commit(lambda: jobs.enqueue_call("worker.sync.node_sync.probe", hypervisor.id))
 
 
 def test(hypervisor):
-    """The same, asked for by a person. A host that was down is `unknown` until the answer is there; one that is up
-    stays open for new machines meanwhile."""
+    """Probe on a person's request. A hypervisor that was down becomes `unknown` until the answer arrives; one that is
+    up stays available for new machines."""
     if hypervisor.status == "down":
         hypervisor.status, hypervisor.status_detail = "unknown", None
     probe(hypervisor)
@@ -216,11 +218,11 @@ def create_storage(hypervisor, *, name, path, **values):
     ensure_unique_name(Storage, name, hypervisor_id=hypervisor.id)
     if path in [other.path for other in hypervisor.storages]:
         raise Invalid("The hypervisor has a storage in this folder.", path="Another storage of it is there.")
-    made = Storage(hypervisor=hypervisor, name=name, path=path, **values)
-    session.add(made)
+    storage = Storage(hypervisor=hypervisor, name=name, path=path, **values)
+    session.add(storage)
     session.flush()
     probe(hypervisor)
-    return made
+    return storage
 
 
 def update_storage(storage, **changes):
@@ -236,8 +238,8 @@ def delete_storage(storage):
 
 
 def get_allocations(hypervisor_ids):
-    """What instances have been promised, by hypervisor id: machines, cores, MiB of memory, GiB of disk. Those that are
-    on their way to it have been promised cores and memory, too."""
+    """Return what is allocated to instances, by hypervisor id: `instances`, `cpu_cores`, `ram` in MiB, `storage` in
+    GiB. Cores and memory include instances that are migrating to the hypervisor."""
     machines = (
         select(Instance.hypervisor_id, func.count(), func.sum(Instance.cpu_cores), func.sum(Instance.ram))
         .where(Instance.hypervisor_id.in_(hypervisor_ids))
@@ -247,50 +249,50 @@ def get_allocations(hypervisor_ids):
         ALLOCATED_STORAGE, ALLOCATED_STORAGE.c.storage_id == Storage.id
     )
     disks = disks.where(Storage.hypervisor_id.in_(hypervisor_ids)).group_by(Storage.hypervisor_id)
-    arriving = (
+    incoming = (
         select(Migration.target_id, func.sum(Instance.cpu_cores), func.sum(Instance.ram))
         .join(Instance, Instance.id == Migration.instance_id)
         .where(Migration.target_id.in_(hypervisor_ids), Migration.status == "active")
         .group_by(Migration.target_id)
     )
-    used = {i: {"instances": 0, "cpu_cores": 0, "ram": 0, "storage": 0} for i in hypervisor_ids}
+    allocations = {i: {"instances": 0, "cpu_cores": 0, "ram": 0, "storage": 0} for i in hypervisor_ids}
     for i, count, cores, ram in session.execute(machines):
-        used[i].update(instances=count, cpu_cores=cores, ram=ram)
+        allocations[i].update(instances=count, cpu_cores=cores, ram=ram)
     for i, size in session.execute(disks):
-        used[i]["storage"] = size
-    for i, cores, ram in session.execute(arriving):
-        used[i]["cpu_cores"] += cores
-        used[i]["ram"] += ram
-    return used
+        allocations[i]["storage"] = size
+    for i, cores, ram in session.execute(incoming):
+        allocations[i]["cpu_cores"] += cores
+        allocations[i]["ram"] += ram
+    return allocations
 
 
 def with_allocation(hypervisors):
-    """Notes on each row as `get_storage_allocations` what its instances have been promised."""
-    used = get_allocations([hypervisor.id for hypervisor in hypervisors])
+    """Set `promised` on each row: what is allocated to its instances (see `get_allocations`)."""
+    allocations = get_allocations([hypervisor.id for hypervisor in hypervisors])
     for hypervisor in hypervisors:
-        hypervisor.promised = SimpleNamespace(**used[hypervisor.id])
+        hypervisor.promised = SimpleNamespace(**allocations[hypervisor.id])
     return hypervisors
 
 
 def with_storage_allocation(storages):
-    """Notes on each storage as `get_storage_allocations` the GiB of the disks that are there."""
+    """Set `promised` on each storage: the allocated GiB (see `get_storage_allocations`)."""
     sums = get_storage_allocations([storage.id for storage in storages])
-    for found in storages:
-        found.promised = sums.get(found.id, 0)
+    for row in storages:
+        row.promised = sums.get(row.id, 0)
     return storages
 
 
 def get_storage_allocations(storage_ids):
-    """GiB of disks and volumes by storage id, those that are on their way to it included."""
+    """Return the GiB of disks, volumes and volume snapshots by storage id, including disks that are migrating to it."""
     sums = select(ALLOCATED_STORAGE.c.storage_id, func.sum(ALLOCATED_STORAGE.c.size)).where(
         ALLOCATED_STORAGE.c.storage_id.in_(storage_ids)
     )
-    found = dict(session.execute(sums.group_by(ALLOCATED_STORAGE.c.storage_id)).all())
-    arriving = select(Migration.storage_id, func.sum(Disk.size)).join(Disk, Disk.instance_id == Migration.instance_id)
-    arriving = arriving.where(Migration.storage_id.in_(storage_ids), Migration.status == "active")
-    for i, size in session.execute(arriving.group_by(Migration.storage_id)):
-        found[i] = found.get(i, 0) + size
-    return found
+    allocations = dict(session.execute(sums.group_by(ALLOCATED_STORAGE.c.storage_id)).all())
+    incoming = select(Migration.storage_id, func.sum(Disk.size)).join(Disk, Disk.instance_id == Migration.instance_id)
+    incoming = incoming.where(Migration.storage_id.in_(storage_ids), Migration.status == "active")
+    for i, size in session.execute(incoming.group_by(Migration.storage_id)):
+        allocations[i] = allocations.get(i, 0) + size
+    return allocations
 
 
 REPORTED_CAPABILITIES = (
@@ -304,22 +306,22 @@ REPORTED_CAPABILITIES = (
     "tpm",
     "secure_boot",
 )
-"""What a node says of itself and the row keeps."""
+"""Capabilities that the node reports and the row stores."""
 
 
 def mark_up(hypervisor, capabilities=None, pools=()):
-    """Notes that the host answered, and what it said."""
+    """Record that the node answered, with its capabilities and the space in its pools."""
     hypervisor.status, hypervisor.status_detail, hypervisor.seen_at = "up", None, clock.now()
     if capabilities:
         for field in REPORTED_CAPABILITIES:
             setattr(hypervisor, field, getattr(capabilities, field))
         hypervisor.memory_mb = capabilities.memory // 1024**2
     for pool in pools:
-        for found in hypervisor.storages:
-            if found.name == pool.name:
-                found.capacity, found.free = pool.capacity, pool.free
+        for storage in hypervisor.storages:
+            if storage.name == pool.name:
+                storage.capacity, storage.free = pool.capacity, pool.free
 
 
 def mark_down(hypervisor, error):
-    """Notes that the host does not answer. What is known of its machines stays as it was."""
+    """Record that the node does not answer. The state of its machines stays as it was."""
     hypervisor.status, hypervisor.status_detail = "down", error

@@ -1,4 +1,4 @@
-"""Requests that are sent twice and carried out once: the `Idempotency-Key` of the API."""
+"""Idempotency keys: requests that are sent twice are carried out once (`Idempotency-Key` of the API)."""
 
 from datetime import timedelta
 
@@ -14,9 +14,9 @@ IDEMPOTENCY_KEY_RETENTION = timedelta(hours=24)
 
 
 def get_or_create(token_id, key, request_hash):
-    """The row of this token's request with the key. Its `status` is 0 when the request is new: whoever carries it out
-    writes the answer there, in the same transaction. A second one waits until that is committed, or takes its place
-    when it failed. The same key with another request is refused."""
+    """Return the row of this token's request with the key. Its `status` is 0 when the request is new: the caller writes
+    the answer there in the same transaction. A concurrent request waits for that commit, or is carried out itself when
+    the first one failed. Raise when the key was used for a different request."""
     session.execute(
         delete(IdempotencyKey).where(
             IdempotencyKey.token_id == token_id, IdempotencyKey.key == key, expired_condition()

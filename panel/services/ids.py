@@ -1,4 +1,4 @@
-"""Values that nothing has yet."""
+"""Random values that are not used yet."""
 
 import secrets
 
@@ -8,12 +8,13 @@ from panel.core.db import session
 
 
 def generate_unique(column, make):
-    """A random value that the column does not hold yet; its unique index has the last word."""
+    """Return a random value that the column does not have yet. Its unique index still decides between concurrent
+    calls."""
     while session.scalar(select(column).where(column == (value := make()))):
         pass
     return value
 
 
 def random_mac():
-    """An address of the locally administered range that libvirt's own machines also use."""
+    """Return a MAC address of the locally administered range that libvirt also uses for its machines."""
     return "52:54:" + ":".join(f"{byte:02x}" for byte in secrets.token_bytes(4))

@@ -1,4 +1,4 @@
-"""Images that customers make of their instances."""
+"""Images that customers capture from their instances."""
 
 from sqlalchemy import func, select
 from sqlalchemy.orm import selectinload
@@ -15,25 +15,25 @@ MAX_CAPTURED_IMAGES = 10
 
 
 def listing(account, *, search=None):
-    """The account's own, newest first."""
+    """Select the images that the account captured, newest first."""
     query = select(Image).where(account.visible_rows(Image), Image.purpose == "user").order_by(Image.id.desc())
     query = query.options(selectinload(Image.downloads))
     return query.where(Image.label.icontains(search, autoescape=True)) if search else query
 
 
 def get(image_id, account):
-    found = session.scalar(listing(account).where(Image.id == image_id))
-    if found is None:
+    image = session.scalar(listing(account).where(Image.id == image_id))
+    if image is None:
         raise NotFound("No such image.")
-    return found
+    return image
 
 
 def capture(instance, *, name, actor, cloudinit=None, type=None):
-    """A new image of the instance's first disk as it is when the copy begins, also while it runs. Returns its row,
-    `creating`."""
+    """Create an image of the instance's first disk as it is when the copy begins, also while it runs. Return its row,
+    with the status `creating`."""
     ensure_capturable(instance)
-    have = session.scalar(select(func.count()).where(Image.account_id == instance.account_id, Image.purpose == "user"))
-    if have >= MAX_CAPTURED_IMAGES:
+    count = session.scalar(select(func.count()).where(Image.account_id == instance.account_id, Image.purpose == "user"))
+    if count >= MAX_CAPTURED_IMAGES:
         raise Invalid(
             f"An account may have {MAX_CAPTURED_IMAGES} images of its own. Remove one first.", reason="limit_reached"
         )
@@ -62,11 +62,11 @@ def capture(instance, *, name, actor, cloudinit=None, type=None):
 
 
 def retry(image, account, *, actor):
-    """Copy the instance of a failed image again."""
+    """Capture the instance of a failed image again."""
     if image.status != "error":
         raise Conflict("The image did not fail.", reason="not_failed")
-    owned = select(Instance).where(account.visible_rows(Instance), Instance.id == image.instance_id)
-    instance = session.scalar(owned)
+    query = select(Instance).where(account.visible_rows(Instance), Instance.id == image.instance_id)
+    instance = session.scalar(query)
     if instance is None:
         raise Conflict("The instance of this image is gone. Make an image of another one.", reason="instance_gone")
     ensure_capturable(instance)
@@ -79,8 +79,8 @@ def retry(image, account, *, actor):
 def ensure_capturable(instance):
     if instance.state == "migrating" or instance.rebuilding:
         raise Conflict(REASONS[TASK_RUNNING], reason=TASK_RUNNING)
-    for reason, so in (("suspended", instance.suspended_reason), ("not_deployed", not instance.deployed)):
-        if so:
+    for reason, is_true in (("suspended", instance.suspended_reason), ("not_deployed", not instance.deployed)):
+        if is_true:
             raise Conflict(REASONS[reason], reason=reason)
     forges.ensure_not_active(instance)
     if not instance.group.allows("image"):
@@ -88,11 +88,11 @@ def ensure_capturable(instance):
 
 
 def ensure_no_open_capture(instance):
-    """For what takes the disk elsewhere."""
-    copying = select(Task.id).where(
+    """Raise while an image of the instance is being captured, which reads the disk where it is."""
+    query = select(Task.id).where(
         Task.resource_id == instance.id, Task.kind == "image_capture", Task.status.in_(OPEN_STATUSES)
     )
-    if session.scalar(copying.limit(1)):
+    if session.scalar(query.limit(1)):
         raise Conflict(REASONS[TASK_RUNNING], reason=TASK_RUNNING)
 
 
@@ -116,17 +116,17 @@ def rename(image, name):
 
 
 def delete(image, *, actor):
-    """Takes the image away, at once for whoever asks. Its file and the copies on nodes go afterwards; a copy that disks
-    are based on stays."""
+    """Delete the image's row now. Its file and the copies on nodes are deleted by tasks; a copy that disks are based on
+    stays."""
     for task in session.scalars(select(Task).where(Task.kind == "image_capture", Task.status.in_(OPEN_STATUSES))):
         if task.arguments["image_id"] == image.id and task.cancellable:
             tasks.cancel(task)
     copies = select(ImageCopy).join(Storage).where(ImageCopy.image_id == image.id)
-    same = select(Image.id).where(Image.sha256 == image.sha256, Image.id != image.id).limit(1)
-    shared = image.sha256 and session.scalar(same)
-    for copy in () if shared else session.scalars(copies):
-        place = {"pool": copy.storage.name, "name": f"{image.sha256[:32]}.{image.format}"}
-        enqueue_file_deletion(image, actor, copy.storage.hypervisor_id, place)
+    others = select(Image.id).where(Image.sha256 == image.sha256, Image.id != image.id).limit(1)
+    is_file_shared = image.sha256 and session.scalar(others)
+    for copy in () if is_file_shared else session.scalars(copies):
+        copy_location = {"pool": copy.storage.name, "name": f"{image.sha256[:32]}.{image.format}"}
+        enqueue_file_deletion(image, actor, copy.storage.hypervisor_id, copy_location)
     if image.filename and not session.scalar(
         select(Image.id).where(Image.filename == image.filename, Image.id != image.id)
     ):

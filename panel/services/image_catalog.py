@@ -1,8 +1,8 @@
-"""The image browser: a catalog of publishers' images, and taking one over.
+"""The image browser: a catalog of publishers' images, from which operators add images to the panel.
 
-The catalog that comes with the panel names addresses that publishers keep for their latest image. Operators may set the
-address of one of their own (`image_catalog_url`), a JSON list of the same form; its rows can also name sizes, checksums
-and exact versions, and are fetched every hour.
+The bundled catalog has addresses at which publishers keep their latest image. Operators may set the address of their
+own catalog (`image_catalog_url`), a JSON list of the same form. Its rows can also have sizes, checksums and exact
+versions. It is fetched every hour.
 """
 
 import json
@@ -39,15 +39,15 @@ TEXT_PATTERN = re.compile(r"[^\x00-\x1f\x7f]{1,500}")
 
 
 def list_entries(search=None, distro=None):
-    """Rows by distribution and version, newest first."""
-    found = session.scalars(select(CatalogImage)).all() or parse_catalog(BUNDLED_CATALOG_PATH.read_text())
+    """Return the rows by distribution, then version, newest first."""
+    rows = session.scalars(select(CatalogImage)).all() or parse_catalog(BUNDLED_CATALOG_PATH.read_text())
     if search:
-        words = search.lower()
-        found = [row for row in found if words in f"{row.key} {row.label} {row.distro} {row.release}".lower()]
+        needle = search.lower()
+        rows = [row for row in rows if needle in f"{row.key} {row.label} {row.distro} {row.release}".lower()]
     if distro:
-        found = [row for row in found if row.distro.lower() == distro.lower()]
+        rows = [row for row in rows if row.distro.lower() == distro.lower()]
     return sorted(
-        found, key=lambda row: (row.distro.lower(), [-part for part in parse_version_numbers(row.version)], row.key)
+        rows, key=lambda row: (row.distro.lower(), [-part for part in parse_version_numbers(row.version)], row.key)
     )
 
 
@@ -56,16 +56,16 @@ def parse_version_numbers(version):
 
 
 def get_entry(key):
-    found = next((row for row in list_entries() if row.key == key), None)
-    if found is None:
+    entry = next((row for row in list_entries() if row.key == key), None)
+    if entry is None:
         raise NotFound("The catalog has no such image.")
-    return found
+    return entry
 
 
 def parse_catalog(text):
-    """The rows of a catalog's text. Raises Invalid when it is none."""
+    """Return the rows of a catalog's text. Raise Invalid when the text is not a catalog."""
     try:
-        rows = [parse_row(each) for each in json.loads(text)[:MAX_CATALOG_ROWS]]
+        rows = [parse_row(item) for item in json.loads(text)[:MAX_CATALOG_ROWS]]
     except (ValueError, TypeError, KeyError) as error:
         raise Invalid(f"This is no catalog: {error}.") from None
     if len({row.key for row in rows}) < len(rows):
@@ -73,20 +73,20 @@ def parse_catalog(text):
     return rows
 
 
-def parse_row(found):
+def parse_row(item):
     for name in REQUIRED_FIELDS:
-        if not isinstance(found[name], str) or not TEXT_PATTERN.fullmatch(found[name]):
+        if not isinstance(item[name], str) or not TEXT_PATTERN.fullmatch(item[name]):
             raise ValueError(f"{name} is not a line of text")
-    values = {name: found.get(name) for name in CATALOG_FIELDS}
+    values = {name: item.get(name) for name in CATALOG_FIELDS}
     if values["build_date"]:
         values["build_date"] = date.fromisoformat(values["build_date"])
     if values["size"] is not None and not (isinstance(values["size"], int) and values["size"] > 0):
         raise ValueError("size is not a number of bytes")
-    return CatalogImage(key=found["key"], **values)
+    return CatalogImage(key=item["key"], **values)
 
 
 def replace(text):
-    """Takes over what the operators' own catalog says now."""
+    """Replace the rows of the operators' own catalog by those of the text."""
     rows = parse_catalog(text)
     session.execute(delete(CatalogImage))
     session.add_all(rows)
@@ -94,8 +94,8 @@ def replace(text):
 
 
 def add(*, actor, catalog_id=None, url=None, size=None, **values):
-    """An image of the panel's own from the catalog's row or from any address. Its size must be known: from the catalog
-    when the address is the catalog's, else from the request, else from the server."""
+    """Add an image from a catalog row or from any address. The size is required: from the catalog when the address is
+    the row's, else from the request, else from the server."""
     row = get_entry(catalog_id) if catalog_id else next((row for row in list_entries() if row.url == url), None)
     url = url or (row and row.url)
     if not url:
@@ -104,8 +104,8 @@ def add(*, actor, catalog_id=None, url=None, size=None, **values):
     facts = {name: getattr(row, name) for name in CATALOG_FIELDS if name != "size"} if row else {}
     if row and row.url != url:
         facts["sha256"] = None
-    known = row.size if row and row.url == url else None
-    size = known or size or find_remote_size(url)
+    catalog_size = row.size if row and row.url == url else None
+    size = catalog_size or size or find_remote_size(url)
     if not size:
         raise Problem("The size of the image is not known.", reason="size_unknown", status=400)
     facts |= {"url": url, "secure_boot": bool(row and row.url == url and row.distro in SECURE_BOOT_DISTROS), **values}
@@ -133,19 +133,19 @@ def get_major_version(version):
 
 HOME_MADE_MESSAGE = "This image was made here: the catalog has no release of it."
 BUILT_IMAGE_NAMES = ("tiny", "rescue")
-"""Names of small systems of the panel's own, which the rescue boots, too."""
+"""Names of the small systems that are built with the panel, which rescue also boots."""
 
 
 def update_to_release(image, *, actor, catalog_id=None):
-    """Brings the image to what the catalog has of it now: of the same distribution and major version, or not at all.
-    One that was built here or made of an instance is something else, whatever its distribution."""
+    """Update the image to the catalog's current release of the same distribution and major version. Raise
+    `catalog_mismatch` for another one, and for images that were built here or captured from an instance."""
     if image.purpose == "user" or image.name in BUILT_IMAGE_NAMES:
         raise Problem(HOME_MADE_MESSAGE, reason="catalog_mismatch", status=400)
     row = get_entry(catalog_id or image.catalog_key or find_matching_key(image))
-    same = row.distro.lower() == image.distro.lower() and get_major_version(row.version) == get_major_version(
+    is_same_series = row.distro.lower() == image.distro.lower() and get_major_version(row.version) == get_major_version(
         image.version
     )
-    if not same:
+    if not is_same_series:
         raise Problem(
             f"The catalog's row is {row.distro} {row.version}, the image {image.distro} {image.version}.",
             reason="catalog_mismatch",
@@ -167,13 +167,13 @@ def update_to_release(image, *, actor, catalog_id=None):
 
 
 def find_matching_key(image):
-    found = [row.key for row in list_entries() if row.distro.lower() == image.distro.lower()]
+    keys = [row.key for row in list_entries() if row.distro.lower() == image.distro.lower()]
     return next(
-        (key for key in found if get_major_version(get_entry(key).version) == get_major_version(image.version)),
-        found[0] if found else "",
+        (key for key in keys if get_major_version(get_entry(key).version) == get_major_version(image.version)),
+        keys[0] if keys else "",
     )
 
 
 def get_taken_keys():
-    """The keys of the catalog's rows that the panel has already."""
+    """Return the catalog keys that images of the panel already have."""
     return set(session.scalars(select(Image.catalog_key).where(Image.catalog_key.is_not(None))))

@@ -1,4 +1,4 @@
-"""The platform's own images: added by address, fetched into the panel's folder, removed."""
+"""The platform's own images: added by URL, downloaded to the panel's folder, deleted."""
 
 from panel.core import clock
 from panel.core.db import session
@@ -10,7 +10,7 @@ from panel.services.media import downloads, remote_file
 
 
 def create(*, name, url, actor, sha256=None, label=None, size=0, **facts):
-    """A new image of the catalog, `downloading` until its file is here."""
+    """Add an image to the catalog. It is `downloading` until its file is complete."""
     remote_file.ensure_allowed_url(url)
     ensure_unique_name(Image, name, account_id=None)
     image = Image(name=name, label=label or name, url=url, expected_sha256=sha256, size=size or 0, **facts)
@@ -23,7 +23,7 @@ def create(*, name, url, actor, sha256=None, label=None, size=0, **facts):
 
 
 def fetch_again(image, *, actor):
-    """Fetches the file anew, whatever is here. What is here counts until then."""
+    """Download the file again, in any state. The current file stays in use until then."""
     if image.url is None:
         raise Conflict("The image has no address that it could be fetched from.", reason="no_url")
     download = downloads.get_or_create(image)
@@ -36,7 +36,7 @@ def fetch_again(image, *, actor):
 
 
 def retry(image, *, actor):
-    """Resets the back-off of a download that fails, and begins at once."""
+    """Reset the back-off of a failing download and start it now."""
     if image.url is None:
         raise Conflict("The image has no address that it could be fetched from.", reason="no_url")
     if image.status == "error":
@@ -47,7 +47,7 @@ def retry(image, *, actor):
 
 
 def delete(image, *, actor):
-    """Takes the image out of the catalog. Instances that were made from it go on."""
+    """Remove the image from the catalog. Instances that were made from it continue."""
     if image.status == "creating":
         raise Conflict("The image is being made. Wait until that has ended.", reason="task_running")
     image_captures.delete(image, actor=actor)

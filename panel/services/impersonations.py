@@ -1,4 +1,4 @@
-"""Acting as a customer: by a token (specification 5.9), or by looking at the panel with the customer's eyes."""
+"""Impersonation of a customer by an operator: with a token (specification 5.9) or in the browser."""
 
 from datetime import timedelta
 
@@ -9,7 +9,8 @@ from panel.services import accounts, settings, tokens
 
 
 def get_customer(account_id):
-    """The person, if it is one that may be acted for: nobody gains an operator's rights this way."""
+    """Return the account, if it may be impersonated. Raise for operators, so that nobody gains their rights this
+    way."""
     account = accounts.get(account_id)
     if account.is_admin:
         raise Forbidden("This person runs the platform. Only customers can be impersonated.")
@@ -17,13 +18,13 @@ def get_customer(account_id):
 
 
 def get_lifetime(seconds=None):
-    """How long an impersonation lasts: so many seconds, else what is set for the platform."""
+    """Return how long an impersonation lasts: these seconds, else the platform's setting."""
     return timedelta(seconds=seconds or settings.get().impersonation_expires_in)
 
 
 def create_token(account, *, issued_by, scopes=None, allowed_ips=None, expires_in=None):
-    """A token that acts as the person, and its value. Without scopes it may do all that the person may, without
-    addresses it may do so from everywhere."""
+    """Create a token that acts as the person; return it with its value. Without scopes it may do everything that the
+    person may, without `allowed_ips` from everywhere."""
     return tokens.issue(
         "impersonation",
         name=f"Impersonation by {issued_by}"[:255],
@@ -36,7 +37,7 @@ def create_token(account, *, issued_by, scopes=None, allowed_ips=None, expires_i
 
 
 def stop(token_id):
-    """Ends the impersonation that goes on by this token."""
+    """End the impersonation by revoking its token."""
     token = tokens.get_any_owner(token_id)
     if token.kind != "impersonation":
         raise Invalid("This token is the person's own: there is no impersonation to stop.")

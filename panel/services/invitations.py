@@ -1,7 +1,7 @@
-"""Inviting somebody into a team. The link in the mail works once, for seven days.
+"""Invitations to a team. The link in the mail works once, for seven days.
 
-Whoever invites does not learn whether the address has an account here: the answer is the same, and the page behind the
-link says what to do.
+The inviter does not learn whether the address has an account: the response is the same, and the page of the link
+explains what to do.
 """
 
 import secrets
@@ -19,20 +19,20 @@ from panel.services import accounts, team
 from panel.services.tokens import hash_secret
 
 MAX_OPEN_INVITATIONS = 100
-"""Invitations of one team that may wait to be accepted."""
+"""Open invitations of one team."""
 INVITATION_MAILS_PER_MINUTE = 10
-"""Of one team: the panel is no means to fill other people's mailboxes."""
+"""Mails of one team, so that the panel cannot be used to fill other people's mailboxes."""
 INVITATION_CLOSED_MESSAGE = "This invitation was accepted, has expired, or is not complete. Ask for a new one."
 
 
 def invite(access, *, email, role_id, reach="all", project_ids=(), resource_ids=()):
-    """A member who is to be, and a mail with the link."""
+    """Create an invited member and mail the link."""
     email = email.strip().lower()
     owner = session.get(Account, access.id)
     if email == owner.email or session.scalar(team.listing(access).where(Member.email == email)):
         raise Invalid("This person is in the team already.", email="This person is in the team already.")
-    waiting = select(func.count()).where(Member.owner_id == access.id, Member.account_id.is_(None))
-    if session.scalar(waiting) >= MAX_OPEN_INVITATIONS:
+    open_count = select(func.count()).where(Member.owner_id == access.id, Member.account_id.is_(None))
+    if session.scalar(open_count) >= MAX_OPEN_INVITATIONS:
         raise Invalid(f"{MAX_OPEN_INVITATIONS} invitations wait to be accepted. Take some of them back first.")
     member = Member(
         owner_id=access.id,
@@ -48,7 +48,7 @@ def invite(access, *, email, role_id, reach="all", project_ids=(), resource_ids=
 
 
 def resend(access, member):
-    """A new link, by a new mail. The old one ends."""
+    """Mail a new link. The old one becomes invalid."""
     if member.account_id:
         raise Conflict("The invitation was accepted already.", reason="already_accepted")
     member.invited_at = clock.now()
@@ -74,44 +74,44 @@ def send_mail(access, member):
 
 
 def get_open(secret):
-    """The invitation behind a link that may still be accepted."""
-    found = session.scalar(select(Member).where(Member.invitation_hash == hash_secret(secret)))
-    if found is None or found.status != "invited":
+    """Return the invitation of a link that can still be accepted."""
+    member = session.scalar(select(Member).where(Member.invitation_hash == hash_secret(secret)))
+    if member is None or member.status != "invited":
         raise NotFound(INVITATION_CLOSED_MESSAGE)
-    return found
+    return member
 
 
 def accept(secret, **facts):
-    """Makes the invited person's account, with the name and password that the person chose, and lets it in."""
+    """Create the invited person's account, with the chosen name and password, and add it to the team."""
     member = get_open(secret)
     try:
         with session.begin_nested():
             return complete(member, accounts.create(email=member.email, **facts))
-    except IntegrityError:  # the link was opened twice, and the other one was faster
+    except IntegrityError:  # a concurrent request used the link first
         raise NotFound(INVITATION_CLOSED_MESSAGE) from None
 
 
 def join(secret, account):
-    """Lets in somebody who has an account already: the one with the invited address, and nobody else."""
+    """Add an existing account to the team. Only the account with the invited email address may join."""
     member = get_open(secret)
-    why = join_error(member, account)
-    if why:
-        raise Conflict(why, reason="cannot_join")
+    error = join_error(member, account)
+    if error:
+        raise Conflict(error, reason="cannot_join")
     return complete(member, account)
 
 
 def complete(member, account):
-    """Of two who use the link at once one gets it."""
-    mine = update(Member).where(Member.id == member.id, Member.account_id.is_(None))
-    taken = session.execute(mine.values(account_id=account.id, invitation_hash=None))
-    if not taken.rowcount:
+    """Use the invitation up. Of two concurrent requests one succeeds."""
+    query = update(Member).where(Member.id == member.id, Member.account_id.is_(None))
+    result = session.execute(query.values(account_id=account.id, invitation_hash=None))
+    if not result.rowcount:
         raise NotFound(INVITATION_CLOSED_MESSAGE)
     session.expire(member)
     return account
 
 
 def join_error(member, account):
-    """Why the person with this account cannot join, as a sentence; or None."""
+    """Return why the account cannot join, as a sentence, or None."""
     if account.email != member.email:
         return f"The invitation is for {member.email}, and you are signed in as {account.email}. Sign out first."
     if account.is_admin:

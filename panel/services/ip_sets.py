@@ -1,6 +1,6 @@
-"""Named lists of networks. A change reaches every machine whose rules refer to the list.
+"""Named lists of networks. A change is applied on every machine whose rules refer to the list.
 
-Callers have been authorised; with an account only its own and the platform's sets are found, and only its own may be
+Callers have been authorised. With an account only its own and the platform's sets are found, and only its own may be
 changed.
 """
 
@@ -15,11 +15,11 @@ from panel.services import firewall
 from panel.services.crud import update_fields
 
 MAX_ENTRIES_PER_SET = 250
-"""Entries of a set: each becomes a rule of its own on the nodes."""
+"""Entries of a set. Each becomes a rule on the nodes."""
 
 
 def visible_condition(model, account):
-    """The account's own rows and the platform's; every row to operators."""
+    """Return the condition for the account's own rows and the platform's; every row for operators."""
     return or_(model.account_id == account.id, model.account_id.is_(None)) if account else True
 
 
@@ -29,40 +29,40 @@ def listing(account=None, *, search=None):
 
 
 def get(set_id, account=None, *, field=None):
-    """The set. An unknown id from a body is the fault of its `field`."""
-    found = session.scalar(listing(account).where(IpSet.id == set_id))
-    if found is None and field:
+    """Return the set. Raise Invalid for `field` when the id came from a body, else NotFound."""
+    ip_set = session.scalar(listing(account).where(IpSet.id == set_id))
+    if ip_set is None and field:
         raise Invalid("No such IP set.", **{field: "No such IP set."})
-    if found is None:
+    if ip_set is None:
         raise NotFound("No such IP set.")
-    return found
+    return ip_set
 
 
 def get_own(set_id, account=None):
-    """The set, to be changed. The platform's are changed by operators alone."""
-    found = get(set_id, account)
-    if account and found.is_global:
+    """Return the set for a change. Raise Forbidden for the platform's sets, which only operators change."""
+    ip_set = get(set_id, account)
+    if account and ip_set.is_global:
         raise Forbidden("This set belongs to the platform, so it cannot be changed here.")
-    return found
+    return ip_set
 
 
 def with_counts(sets):
-    """Notes on each how many entries it has and how many rules refer to it."""
-    ids = [each.id for each in sets]
+    """Set `entries_count` and `rules_count` on each set: its entries and the rules that refer to it."""
+    ids = [ip_set.id for ip_set in sets]
     for model, name in ((IpSetEntry, "entries_count"), (SecurityRule, "rules_count")):
         counts = select(model.ip_set_id, func.count()).where(model.ip_set_id.in_(ids)).group_by(model.ip_set_id)
-        found = dict(session.execute(counts).all())
-        for each in sets:
-            setattr(each, name, found.get(each.id, 0))
+        count_by_id = dict(session.execute(counts).all())
+        for ip_set in sets:
+            setattr(ip_set, name, count_by_id.get(ip_set.id, 0))
     return sets
 
 
 def create(account, *, name, ip_version, description=None):
-    """A new empty set; without an account the platform's."""
-    made = IpSet(account_id=account and account.id, name=name, ip_version=ip_version, description=description)
-    session.add(made)
+    """Create an empty set; without an account it belongs to the platform."""
+    ip_set = IpSet(account_id=account and account.id, name=name, ip_version=ip_version, description=description)
+    session.add(ip_set)
     session.flush()
-    return made
+    return ip_set
 
 
 def update(ip_set, **changes):
@@ -84,37 +84,37 @@ def delete(ip_set):
 
 
 def add_entry(ip_set, *, cidr, actor, description=None):
-    """Adds a network. A bare address becomes a network of one."""
+    """Add a network. A single address becomes a network of one."""
     [entry] = create_entries(ip_set, [(cidr, description)])
     firewall.apply_to_affected(ip_sets=[ip_set.id], actor=actor)
     return entry
 
 
 def add_entries(ip_set, cidrs, *, actor):
-    """Adds those that can be added. Returns the entries that were made, and pairs of the others and what is wrong."""
-    made, wrong = [], []
+    """Add the valid networks. Return the new entries, and a pair of text and error for each of the others."""
+    entries, errors = [], []
     for cidr in cidrs:
         try:
-            made += create_entries(ip_set, [(cidr, None)])
+            entries += create_entries(ip_set, [(cidr, None)])
         except Invalid as error:
-            wrong.append((cidr, " ".join(error.fields["cidr"])))
-    if made:
+            errors.append((cidr, " ".join(error.fields["cidr"])))
+    if entries:
         firewall.apply_to_affected(ip_sets=[ip_set.id], actor=actor)
-    return made, wrong
+    return entries, errors
 
 
-def create_entries(ip_set, wanted):
-    made = []
-    for text, description in wanted:
+def create_entries(ip_set, networks):
+    entries = []
+    for text, description in networks:
         network = parse_network(ip_set, text)
         if any(entry.cidr == network for entry in ip_set.entries):
             raise Invalid("This network is in the set already.", cidr="It is in the set already.")
         if len(ip_set.entries) >= MAX_ENTRIES_PER_SET:
             raise Invalid("The set is full.", cidr=f"A set has at most {MAX_ENTRIES_PER_SET} entries.")
-        made.append(IpSetEntry(cidr=network, description=description))
-        ip_set.entries.append(made[-1])
+        entries.append(IpSetEntry(cidr=network, description=description))
+        ip_set.entries.append(entries[-1])
     session.flush()
-    return made
+    return entries
 
 
 def parse_network(ip_set, text):
@@ -128,7 +128,7 @@ def parse_network(ip_set, text):
 
 
 def remove_entry(ip_set, entry_id, *, actor):
-    entry = next((each for each in ip_set.entries if each.id == entry_id), None)
+    entry = next((row for row in ip_set.entries if row.id == entry_id), None)
     if entry is None:
         raise NotFound("No such entry.")
     session.delete(entry)

@@ -1,9 +1,9 @@
-"""The kinds of subnets. A `public` one gives single addresses, a `private` one IPv4 addresses that are known only
-within the location, and a `routed` one whole IPv6 networks: a /48, say, as /64s.
+"""Kinds of subnets. A `public` one gives single addresses, a `private` one IPv4 addresses that are valid only within
+the location, and a `routed` one whole IPv6 prefixes, for example a /48 as /64s.
 
-Nodes let a guest send from every address of its prefixes. That packets find the way to it is up to the operator's
-router: either it has a route for each prefix to the instance's primary IPv6 address, or the whole range is on its wire
-and the guest answers for the addresses that it uses.
+Nodes let a guest send from every address of its prefixes. Routing to them is configured by the operator: either the
+router has a route for each prefix to the instance's primary IPv6 address, or the whole range is on-link and the guest
+answers for the addresses that it uses.
 """
 
 from panel.core.errors import Invalid
@@ -12,17 +12,17 @@ DEFAULT_PREFIX_LENGTH = 64
 
 
 def get_prefix_length(network, kind, requested_length=None):
-    """The length of the prefixes that a new subnet is handed out as; None for one of single addresses."""
+    """Return the length of the prefixes that a new subnet gives out; None for one with single addresses."""
     if kind != "routed":
         ensure_kind_matches(network, kind, requested_length)
         return None
     if network.version == 4:
         raise Invalid("Only IPv6 networks are routed as prefixes.", kind="Must be `public` or `private` for IPv4.")
-    found = requested_length or max(DEFAULT_PREFIX_LENGTH, network.prefixlen)
-    if found < network.prefixlen:
-        sentence = f"The range is a /{network.prefixlen}, which holds no /{found}."
+    length = requested_length or max(DEFAULT_PREFIX_LENGTH, network.prefixlen)
+    if length < network.prefixlen:
+        sentence = f"The range is a /{network.prefixlen}, which holds no /{length}."
         raise Invalid(sentence, delegated_length=sentence)
-    return found
+    return length
 
 
 def ensure_kind_matches(network, kind, requested_length):

@@ -1,4 +1,4 @@
-"""The library of ISOs: the platform's, and customers' own."""
+"""The ISO library: the platform's ISOs, and customers' own."""
 
 import re
 from urllib.parse import urlsplit
@@ -21,7 +21,7 @@ DOWNLOADS_LOAD_OPTION = selectinload(Iso.downloads).joinedload(MediaDownload.sto
 
 
 def listing(account=None, *, search=None, own=False):
-    """By name. A customer sees the public ones and those of the account."""
+    """Select ISOs by name. A customer sees the public ones and the account's own."""
     query = select(Iso).options(DOWNLOADS_LOAD_OPTION).order_by(Iso.name, Iso.id)
     if account:
         offered = Iso.public & Iso.enabled
@@ -32,30 +32,31 @@ def listing(account=None, *, search=None, own=False):
 
 
 def get(iso_id, account=None, *, own=False):
-    found = session.scalar(listing(account, own=own).where(Iso.id == iso_id))
-    if found is None:
+    iso = session.scalar(listing(account, own=own).where(Iso.id == iso_id))
+    if iso is None:
         raise NotFound("No such ISO.")
-    return found
+    return iso
 
 
 def get_chosen(iso_id, account=None, field="iso_id"):
-    """The ISO that a body names."""
-    found = session.scalar(listing(account).where(Iso.id == iso_id))
-    if found is None:
+    """Return the ISO whose id came from the body's `field`."""
+    iso = session.scalar(listing(account).where(Iso.id == iso_id))
+    if iso is None:
         raise Invalid("The ISO cannot be chosen.", **{field: "No such ISO."})
-    return found
+    return iso
 
 
 def create(account=None, *, url, actor, name=None, filename=None, sha256=None, public=True):
-    """Adds an ISO to the library, the platform's when there is no account, and has nodes fetch it: all of them a public
-    one, those of the account's instances an own one (others fetch it when it is mounted)."""
+    """Add an ISO to the library; without an account it is the platform's. Downloads are started: of a public one on all
+    nodes, of a customer's own one on the nodes of the account's instances. Other nodes download it when it is
+    mounted."""
     remote_file.ensure_allowed_url(url)
     filename = validate_filename(filename or urlsplit(url).path.rpartition("/")[2])
     if account:
         ensure_one_more(account)
     if name:
         ensure_unique_name(Iso, name, account_id=account and account.id)
-    made = Iso(
+    iso = Iso(
         account_id=account and account.id,
         name=name or make_unique_name(filename, account),
         filename=filename,
@@ -63,44 +64,44 @@ def create(account=None, *, url, actor, name=None, filename=None, sha256=None, p
         sha256=sha256,
         public=public and account is None,
     )
-    session.add(made)
+    session.add(iso)
     session.flush()
     for hypervisor_id in session.scalars(
-        select_home_hypervisors(account) if account else select_all_hypervisors(made)
+        select_home_hypervisors(account) if account else select_all_hypervisors(iso)
     ).all():
         storage = downloads.find_library_storage(hypervisor_id)
         if storage:
-            downloads.start(downloads.get_or_create(made, storage), actor=actor)
+            downloads.start(downloads.get_or_create(iso, storage), actor=actor)
     session.flush()
-    session.refresh(made, ["downloads"])
-    return made
+    session.refresh(iso, ["downloads"])
+    return iso
 
 
 def make_unique_name(filename, account):
-    """A name that no other of the account's ISOs has: programs look them up by it."""
-    alike = or_(Iso.name == filename, Iso.name.startswith(f"{filename} (", autoescape=True))
-    taken = set(session.scalars(select(Iso.name).where(alike, Iso.account_id == (account and account.id))))
-    numbered = (f"{filename[:240]} ({number})" for number in range(2, len(taken) + 3))
-    return next(name for name in (filename, *numbered) if name not in taken)
+    """Return a name that no other ISO of the account has, because API clients look them up by name."""
+    is_similar = or_(Iso.name == filename, Iso.name.startswith(f"{filename} (", autoescape=True))
+    taken_names = set(session.scalars(select(Iso.name).where(is_similar, Iso.account_id == (account and account.id))))
+    numbered = (f"{filename[:240]} ({number})" for number in range(2, len(taken_names) + 3))
+    return next(name for name in (filename, *numbered) if name not in taken_names)
 
 
 def validate_filename(filename):
     if not FILENAME_PATTERN.fullmatch(filename):
-        words = "May only have letters, digits, dots, underscores and hyphens."
-        raise Invalid("The file name of the ISO cannot be used.", reason="iso_filename_invalid", filename=words)
+        message = "May only have letters, digits, dots, underscores and hyphens."
+        raise Invalid("The file name of the ISO cannot be used.", reason="iso_filename_invalid", filename=message)
     return filename
 
 
 def ensure_one_more(account):
-    have = session.scalar(select(func.count()).where(Iso.account_id == account.id))
-    if have >= MAX_OWN_ISOS:
+    count = session.scalar(select(func.count()).where(Iso.account_id == account.id))
+    if count >= MAX_OWN_ISOS:
         raise Invalid(f"An account may have {MAX_OWN_ISOS} ISOs of its own. Remove one first.", reason="limit_reached")
 
 
 def select_home_hypervisors(account):
-    """The nodes of the account's instances that answer."""
-    lived_on = select(Instance.hypervisor_id).where(Instance.account_id == account.id)
-    return select(Hypervisor.id).where(Hypervisor.id.in_(lived_on), Hypervisor.status == "up")
+    """Select the reachable hypervisors of the account's instances."""
+    hypervisor_ids = select(Instance.hypervisor_id).where(Instance.account_id == account.id)
+    return select(Hypervisor.id).where(Hypervisor.id.in_(hypervisor_ids), Hypervisor.status == "up")
 
 
 def select_all_hypervisors(iso):
@@ -109,13 +110,13 @@ def select_all_hypervisors(iso):
         .where(Hypervisor.status == "up", iso.public)
         .order_by(Hypervisor.name)
         .limit(downloads.MAX_BACKGROUND_DOWNLOADS)
-    )  # the sweep goes on with the others
+    )  # the periodic job continues with the others
 
 
 def get_or_create_by_url(url, account, *, actor):
-    """The ISO from that address: one that can be chosen already, else a new one of the account's own."""
-    found = session.scalar(listing(account).where(Iso.url == url).limit(1))
-    return found or create(account, url=url, actor=actor)
+    """Return the ISO with this URL: one that the account may choose, else a new one of its own."""
+    iso = session.scalar(listing(account).where(Iso.url == url).limit(1))
+    return iso or create(account, url=url, actor=actor)
 
 
 def update(iso, **changes):
@@ -127,9 +128,9 @@ def update(iso, **changes):
 
 
 def delete(iso, *, actor):
-    """Takes the ISO out of the library. Nodes remove their files afterwards."""
-    inside = or_(Instance.iso_id == iso.id, Instance.secondary_iso_id == iso.id)
-    if session.scalar(select(Instance.id).where(inside).limit(1)):
+    """Remove the ISO from the library. Nodes delete their files afterwards."""
+    is_mounted = or_(Instance.iso_id == iso.id, Instance.secondary_iso_id == iso.id)
+    if session.scalar(select(Instance.id).where(is_mounted).limit(1)):
         raise Conflict("The ISO lies in a drive. Eject it first.", reason="iso_mounted")
     for download in iso.downloads:
         if download.volume:

@@ -1,7 +1,7 @@
-"""Browsers in which somebody has signed in before. They are known by a cookie of their own, which outlives sessions.
+"""Known devices: browsers in which somebody signed in before. They have a cookie of their own, which outlives sessions.
 
-One that is known has its own budget of attempts, so nobody can shut it out by guessing; one that is not known is
-reported to the account's owner.
+A known device has its own budget of sign-in attempts, so nobody can lock its user out by guessing. A sign-in from an
+unknown one is reported to the account's owner.
 """
 
 import secrets
@@ -15,7 +15,7 @@ from panel.models import Account, KnownDevice
 from panel.services.tokens import hash_secret
 
 DEVICE_RETENTION = timedelta(days=365)
-"""After its last sign-in."""
+"""Time after the last sign-in."""
 
 BROWSER_MARKS = (
     ("Edg/", "Edge"),
@@ -32,28 +32,28 @@ SYSTEM_MARKS = (
     ("Mac OS", "macOS"),
     ("Linux", "Linux"),
 )
-"""Marks in what browsers call themselves; the first that is there counts."""
+"""Parts of user-agent strings, with the name to show; the first match counts."""
 
 
 def describe_user_agent(user_agent):
-    """What people call it: `Firefox on Linux`."""
-    name = next((word for mark, word in BROWSER_MARKS if mark in user_agent), "Another program")
-    system = next((word for mark, word in SYSTEM_MARKS if mark in user_agent), None)
+    """Return a readable name such as `Firefox on Linux`."""
+    name = next((label for mark, label in BROWSER_MARKS if mark in user_agent), "Another program")
+    system = next((label for mark, label in SYSTEM_MARKS if mark in user_agent), None)
     return f"{name} on {system}" if system else name
 
 
 def find(email, secret):
-    """The browser with this cookie, if the person with this address has signed in there."""
+    """Return the device with this cookie, if the account with this email address has signed in there."""
     if not secret:
         return None
-    found = select(KnownDevice).join(Account, Account.id == KnownDevice.account_id)
+    query = select(KnownDevice).join(Account, Account.id == KnownDevice.account_id)
     return session.scalar(
-        found.where(Account.email == email.strip().lower(), KnownDevice.secret_hash == hash_secret(secret))
+        query.where(Account.email == email.strip().lower(), KnownDevice.secret_hash == hash_secret(secret))
     )
 
 
 def remember(account, secret, source):
-    """Notes the sign-in of a browser. Returns the device, the secret for its cookie and whether it was unknown."""
+    """Record a sign-in. Return the device, the secret for its cookie and whether it is new."""
     device = find(account.email, secret)
     if device:
         device.user_agent, device.ip, device.last_seen_at = source.user_agent, source.ip, clock.now()
@@ -72,7 +72,7 @@ def remember(account, secret, source):
 
 
 def forget(account):
-    """No browser is known any more: whoever had the password may have made his own known."""
+    """Delete all known devices of the account: somebody with a stolen password may have added one."""
     session.execute(delete(KnownDevice).where(KnownDevice.account_id == account.id))
 
 

@@ -1,11 +1,11 @@
-"""Which action is allowed in which state, and what the refusal says (API reference: actions by state)."""
+"""Which action is allowed in which state of an instance, and the reason otherwise (API reference: actions by state)."""
 
 from panel.core.errors import Conflict
 
 TASK_RUNNING = "task_running"
 
 BLOCKED_IN_STATE = {
-    # action: {state: refusal reason}; states that are not named allow it, `pending` is decided in refusal()
+    # action: {state: reason}; other states allow it, `pending` is handled in action_error()
     "start": {"suspended": "suspended", "migrating": TASK_RUNNING},
     "stop": {"suspended": "suspended", "migrating": TASK_RUNNING},
     "shutdown": {"suspended": "suspended", "migrating": TASK_RUNNING},
@@ -32,10 +32,10 @@ BLOCKED_IN_STATE = {
 }
 
 PROTECTED_ACTIONS = ("destroy", "reinstall")
-"""What protection stops."""
+"""Actions that are refused while protection is on."""
 
 ALLOWED_WHILE_PENDING = ("destroy", "suspend", "unsuspend")
-"""Allowed while the machine is being made."""
+"""Actions that are allowed before the instance is deployed."""
 
 REASONS = {
     TASK_RUNNING: "Another task is working on this instance. Wait until it has ended.",
@@ -51,17 +51,17 @@ REASONS = {
 
 
 def ensure_not_suspended(instance):
-    """Raises `suspended` for what its owner may not do meanwhile: any change, whatever it changes."""
+    """Raise `suspended` for changes by the owner, which are all refused during a suspension."""
     if instance.suspended_reason:
         raise Conflict(REASONS["suspended"], reason="suspended")
 
 
 def action_error(instance, action, *, by_operator=False):
-    """The reason word why the action is refused now, or None."""
+    """Return the reason why the action is refused now, or None."""
     if action in PROTECTED_ACTIONS and instance.protection_enabled:
         return "protection_enabled"
-    closed = instance.state == "suspended" and instance.suspended_reason != "user" and not by_operator
-    if action == "destroy" and closed:
+    suspended_by_platform = instance.state == "suspended" and instance.suspended_reason != "user" and not by_operator
+    if action == "destroy" and suspended_by_platform:
         return "suspended"
     if instance.state == "pending" and action not in ALLOWED_WHILE_PENDING:
         if instance.rebuilding:
@@ -71,7 +71,7 @@ def action_error(instance, action, *, by_operator=False):
 
 
 def ensure_allowed(instance, action, *, by_operator=False):
-    """Raises the refusal, if there is one."""
+    """Raise when the action is refused now."""
     reason = action_error(instance, action, by_operator=by_operator)
     if reason:
         raise Conflict(REASONS[reason], reason=reason)

@@ -1,8 +1,8 @@
-"""The audit log: who did what to which object, from where. Written in the transaction of what it tells of.
+"""The audit log: who did what to which object, from where. Entries are written in the transaction that they describe.
 
-A request begins with `follow()`. From then on whatever its session makes, changes or removes is gathered, in rows and
-in bulk, and `write()` makes one entry of it before the commit. So no service has to think of the log, and none can
-forget.
+A request begins with `start_tracking()`. From then on all rows that its session creates, changes or removes are
+recorded, single ones and bulk statements, and `write()` makes one entry of them before the commit. Services need no
+code for the audit log, so none can forget it.
 """
 
 from panel.services.audit.change_tracking import start_tracking, track

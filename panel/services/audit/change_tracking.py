@@ -1,4 +1,4 @@
-"""What a transaction made, changed and removed, gathered while the session writes it."""
+"""What a transaction created, changed and removed, recorded while the session flushes."""
 
 import re
 from dataclasses import dataclass, replace
@@ -10,7 +10,7 @@ from panel.core.db import session
 from panel.models import Account, AuditEntry, Setting, Task
 
 LABEL_ATTRIBUTES = ("display_name", "label", "email", "name", "ip")
-"""The attribute by which people know a row: the first that it has."""
+"""Attributes that name a row for people; the first one that is set is used."""
 
 SECONDARY_TABLES = {
     "addresses",
@@ -35,58 +35,60 @@ SECONDARY_TABLES = {
     "usage_hours",
     "usage_months",
 }
-"""Parts of other things, and what tells of them: the object of an entry only if nothing else was touched."""
+"""Tables of parts and by-products of other objects. Such a row is the object of an entry only if nothing else was
+changed."""
 
 IGNORED_COLUMNS = ("created_at", "updated_at")
 RANK_CREATED, RANK_CHANGED, RANK_SECONDARY, RANK_BULK = range(4)
-"""How near a row is to what the request was about."""
+"""How likely a row is the object of the request: the lowest rank comes first."""
 
 
 @dataclass(frozen=True)
 class TrackedChange:
-    """A row that was made, changed or removed."""
+    """A row that was created, changed or removed."""
 
     kind: str
     id: str
     name: str = ""
     account_id: str | None = None
-    """Whose it is."""
+    """The owner."""
     rank: int = RANK_BULK
     did: str = "changed"
     """`made`, `changed` or `removed`."""
     fields: tuple[str, ...] = ()
-    """The names of the fields that changed, never what they hold."""
+    """Names of the changed fields, never their values."""
     task: str | None = None
-    """The kind of work that was asked for."""
+    """The kind of the requested task."""
 
     @property
     def changes(self):
-        return {"did": self.did} | {name: found for name in ("fields", "task") if (found := getattr(self, name))}
+        return {"did": self.did} | {name: value for name in ("fields", "task") if (value := getattr(self, name))}
 
     def __str__(self):
         return f"{self.kind.replace('_', ' ')} {self.name or self.id}".strip()
 
 
 def start_tracking():
-    """Begins to gather what this session does. Without it nothing is: workers are not audited."""
+    """Start recording the changes of this session. Workers do not call it: their changes are not audited."""
     session.info["touched"] = {}
 
 
 def track(row, *, created=False, removed=False, fields=()):
-    """Notes a row. Who writes past the session's rows may say with it what exactly was written."""
+    """Record a change of the row. Call it explicitly after a bulk UPDATE, with the changed fields: the flush hook
+    cannot see them."""
     did = "made" if created else "removed" if removed else "changed"
-    if isinstance(row, Task):  # who asks for work does something to its resource
-        owner, asked = row.account_id, row.kind if created else None
+    if isinstance(row, Task):  # requesting a task is a change of the task's resource
+        owner, task_kind = row.account_id, row.kind if created else None
         record_change(
-            TrackedChange(row.resource_type, row.resource_id, row.resource_name, owner, RANK_CHANGED, task=asked)
+            TrackedChange(row.resource_type, row.resource_id, row.resource_name, owner, RANK_CHANGED, task=task_kind)
         )
         return
-    if isinstance(row, Setting):  # many rows, but one object
+    if isinstance(row, Setting):  # many rows, one object
         record_change(TrackedChange("settings", "", rank=RANK_CHANGED, fields=(row.name,)))
         return
     mapper = inspect(type(row))
     ids = mapper.primary_key_from_instance(row)
-    name = next((str(getattr(row, each)) for each in LABEL_ATTRIBUTES if getattr(row, each, None)), "")
+    name = next((str(getattr(row, attribute)) for attribute in LABEL_ATTRIBUTES if getattr(row, attribute, None)), "")
     rank = (
         RANK_SECONDARY
         if mapper.local_table.name in SECONDARY_TABLES or len(ids) > 1
@@ -106,51 +108,51 @@ def get_owner_id(row):
 
 
 def snake_case_name(kind):
-    """A class as people write it: `SshKey` is `ssh_key`."""
+    """Return the class name in snake case: `SshKey` is `ssh_key`."""
     return re.sub(r"(?<!^)(?=[A-Z])", "_", kind.__name__).lower()
 
 
 def record_change(change):
-    seen = session.info.get("touched")
-    if seen is None:
+    changes = session.info.get("touched")
+    if changes is None:
         return
-    known = seen.get((change.kind, change.id), change)
-    seen[change.kind, change.id] = replace(
-        known,
-        name=known.name or change.name,
-        rank=min(known.rank, change.rank),
-        did=change.did if known.did == "changed" or change.did == "removed" else known.did,
-        fields=tuple(dict.fromkeys(known.fields + change.fields)),
-        task=known.task or change.task,
+    previous = changes.get((change.kind, change.id), change)
+    changes[change.kind, change.id] = replace(
+        previous,
+        name=previous.name or change.name,
+        rank=min(previous.rank, change.rank),
+        did=change.did if previous.did == "changed" or change.did == "removed" else previous.did,
+        fields=tuple(dict.fromkeys(previous.fields + change.fields)),
+        task=previous.task or change.task,
     )
 
 
 @event.listens_for(Session, "after_flush")
-def on_flush(current, _):
-    if "touched" not in current.info:
+def on_flush(current_session, _):
+    if "touched" not in current_session.info:
         return
-    for row in current.new:
+    for row in current_session.new:
         if not isinstance(row, AuditEntry):
             track(row, created=True)
-    for row in current.deleted:
+    for row in current_session.deleted:
         track(row, removed=True)
-    for row in current.dirty:
+    for row in current_session.dirty:
         if fields := list_changed_fields(row):
             track(row, fields=fields)
 
 
 def list_changed_fields(row):
-    """The names of what is new in the row itself, or in what it is linked to. Rows that hang on it speak for
-    themselves."""
+    """Return the names of the changed columns and many-to-many relations of the row. Rows of other relations are
+    tracked by themselves."""
     state = inspect(row)
-    links = (each.key for each in state.mapper.relationships if each.secondary is not None)
-    columns = (each.key for each in state.mapper.column_attrs if each.key not in IGNORED_COLUMNS)
-    return [name for name in (*columns, *links) if state.attrs[name].history.has_changes()]
+    relations = (attribute.key for attribute in state.mapper.relationships if attribute.secondary is not None)
+    columns = (attribute.key for attribute in state.mapper.column_attrs if attribute.key not in IGNORED_COLUMNS)
+    return [name for name in (*columns, *relations) if state.attrs[name].history.has_changes()]
 
 
 @event.listens_for(Session, "do_orm_execute")
 def on_execute(execute_state):
-    """Statements that write past the rows of the session."""
+    """Record bulk INSERT, UPDATE and DELETE statements, which change rows without a flush."""
     if "touched" not in execute_state.session.info:
         return
     if execute_state.bind_mapper and (execute_state.is_insert or execute_state.is_update or execute_state.is_delete):
@@ -159,21 +161,21 @@ def on_execute(execute_state):
 
 
 @event.listens_for(Session, "after_transaction_create")
-def on_transaction_begin(current, transaction):
-    if transaction.nested and "touched" in current.info:
-        current.info[transaction] = dict(current.info["touched"])
+def on_transaction_begin(current_session, transaction):
+    if transaction.nested and "touched" in current_session.info:
+        current_session.info[transaction] = dict(current_session.info["touched"])
 
 
 @event.listens_for(Session, "after_soft_rollback")
-def on_rollback(current, transaction):
-    """What is rolled back did not happen: all of it, or what came after the savepoint."""
-    if "touched" in current.info:
-        left, before = current.info.pop("ended", (None, {}))
-        current.info["touched"] = before if left is transaction else {}
+def on_rollback(current_session, transaction):
+    """Drop what was rolled back: everything, or the changes since the savepoint."""
+    if "touched" in current_session.info:
+        ended, before = current_session.info.pop("ended", (None, {}))
+        current_session.info["touched"] = before if ended is transaction else {}
 
 
 @event.listens_for(Session, "after_transaction_end")
-def on_transaction_end(current, transaction):
-    """SQLAlchemy tells of the end before it tells that it was a rollback."""
-    if transaction in current.info:
-        current.info["ended"] = transaction, current.info.pop(transaction)
+def on_transaction_end(current_session, transaction):
+    """Keep the savepoint's state for `on_rollback`: SQLAlchemy calls this hook before that one."""
+    if transaction in current_session.info:
+        current_session.info["ended"] = transaction, current_session.info.pop(transaction)

@@ -1,4 +1,4 @@
-"""Adding, renaming, replacing and removing certificates."""
+"""Creating, renaming, replacing and deleting certificates."""
 
 from panel.core.db import session
 from panel.core.errors import Invalid
@@ -12,44 +12,44 @@ PEM_FIELDS = ("certificate", "chain", "private_key")
 MANUAL_ONLY_MESSAGE = "Only an uploaded certificate can be replaced. This one is renewed by itself."
 
 
-def create(account, *, actor, type="manual", **wanted):
-    """A new certificate of the account: uploaded, or ordered from the authority."""
+def create(account, *, actor, type="manual", **values):
+    """Create a certificate of the account: uploaded, or ordered from the authority."""
     return (
-        orders.order_certificate(account, actor=actor, **wanted) if type == "letsencrypt" else upload(account, **wanted)
+        orders.order_certificate(account, actor=actor, **values) if type == "letsencrypt" else upload(account, **values)
     )
 
 
 def upload(account, *, certificate, private_key, chain=None, name=None):
-    """A new certificate of the account, if its limit allows one more."""
-    found = pem.parse_certificate(certificate, chain, private_key)
+    """Create an uploaded certificate, if the account's limit allows one more."""
+    columns = pem.parse_certificate(certificate, chain, private_key)
     account_limits.ensure_one_more(account.id, "max_certificates")
-    called = name or (found["domains"] or ["Certificate"])[0]
-    made = Certificate(account_id=account.id, type="manual", name=called, **found)
-    session.add(made)
+    display_name = name or (columns["domains"] or ["Certificate"])[0]
+    row = Certificate(account_id=account.id, type="manual", name=display_name, **columns)
+    session.add(row)
     session.flush()
-    return made
+    return row
 
 
 def update(row, **changes):
-    """Renames it, or puts another certificate with its key in its place. What uses it gets the new one."""
-    sent = {field: changes.pop(field) for field in PEM_FIELDS if field in changes}
-    if sent:
-        changes |= get_replacement_columns(row, sent)
+    """Rename the certificate, or replace certificate and key in place, so that whatever uses it gets the new one."""
+    pem_texts = {field: changes.pop(field) for field in PEM_FIELDS if field in changes}
+    if pem_texts:
+        changes |= get_replacement_columns(row, pem_texts)
     return update_fields(row, changes)
 
 
-def get_replacement_columns(row, sent):
-    """The columns of another certificate for the row. The old chain goes with the old certificate."""
+def get_replacement_columns(row, pem_texts):
+    """Return the columns of a replacement. Without a new chain the old one is removed."""
     if row.type != "manual":
-        raise Invalid(MANUAL_ONLY_MESSAGE, **{field: MANUAL_ONLY_MESSAGE for field in sent})
+        raise Invalid(MANUAL_ONLY_MESSAGE, **{field: MANUAL_ONLY_MESSAGE for field in pem_texts})
     missing = {field: "Send certificate and private_key together." for field in ("certificate", "private_key")}
-    if missing := {field: words for field, words in missing.items() if not sent.get(field)}:
+    if missing := {field: message for field, message in missing.items() if not pem_texts.get(field)}:
         raise Invalid("A certificate is replaced together with its key.", **missing)
-    return pem.parse_certificate(sent["certificate"], sent.get("chain"), sent["private_key"])
+    return pem.parse_certificate(pem_texts["certificate"], pem_texts.get("chain"), pem_texts["private_key"])
 
 
 def delete(row):
-    """Removes it with its key. An order that is under way is ended first."""
+    """Delete the certificate with its key. An open order is cancelled first."""
     order = find_latest_order(row)
     if order and order.cancellable:
         tasks.cancel(order)

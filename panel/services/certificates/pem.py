@@ -1,6 +1,7 @@
-"""What is in a certificate, its chain and its key, and whether the three belong together.
+"""Parsing a certificate, its chain and its key, and checking that they belong together.
 
-Every fault is an Invalid that names the field. What somebody sent is never repeated in a message: it may be a key.
+Every error is an Invalid that names the field. The text that was sent is never part of a message, because it may be a
+key.
 """
 
 import re
@@ -18,12 +19,12 @@ PEM_HEADER_PATTERN = re.compile(r"-----BEGIN ([A-Z0-9 ]{1,40})-----")
 CURVE_NAMES = {"secp256r1": "P-256", "secp384r1": "P-384", "secp521r1": "P-521"}
 MIN_RSA_BITS, MAX_RSA_BITS = 2048, 8192
 MAX_CHAIN_CERTIFICATES = 10
-"""Of a certificate with its chain. Three is usual."""
+"""Maximum number of certificates, the first one included. Three is usual."""
 
 HOST_NAME_PATTERN = re.compile(r"[\x21-\x7e]{1,253}")
 NON_PRINTABLE_PATTERN = re.compile(r"[^\x20-\x7e\xa1-\ud7ff\ue000-\ufffd]")
 MIN_SHOWN_TIME, MAX_SHOWN_TIME = datetime(1950, 1, 1, tzinfo=UTC), datetime(9999, 1, 1, tzinfo=UTC)
-"""Moments outside cannot be shown in every time zone. A device's certificate "without an end" is one."""
+"""Times outside this range cannot be shown in every time zone. Certificates of devices "without an end" have one."""
 
 NO_CERTIFICATE_MESSAGE = "This is no certificate in PEM format. It begins with -----BEGIN CERTIFICATE-----."
 NO_KEY_MESSAGE = "This is no private key in PEM format. It begins with -----BEGIN PRIVATE KEY-----."
@@ -37,21 +38,21 @@ UNSUPPORTED_KEY_MESSAGE = (
 
 
 def parse_certificate(certificate, chain, private_key):
-    """The columns of a certificate from its PEM texts, once all three were looked at."""
-    leaf, *above = load_certificates(certificate, "certificate")
+    """Return the columns of a certificate from its PEM texts, after checking all three."""
+    leaf, *issuers = load_certificates(certificate, "certificate")
     if chain:
-        above += load_certificates(chain, "chain")
-    if len(above) >= MAX_CHAIN_CERTIFICATES:
+        issuers += load_certificates(chain, "chain")
+    if len(issuers) >= MAX_CHAIN_CERTIFICATES:
         raise_invalid(
             "chain" if chain else "certificate", f"There are more than {MAX_CHAIN_CERTIFICATES} certificates in it."
         )
     try:
-        found = describe_certificate(leaf)
+        facts = describe_certificate(leaf)
     except (ValueError, UnsupportedAlgorithm):
         raise_invalid("certificate", "The certificate cannot be understood: something in it is malformed.")
     ensure_key_matches(private_key, leaf)
-    ensure_chain_signed(leaf, above, "chain" if chain else "certificate")
-    return {"certificate": certificate, "chain": chain or None, "private_key": private_key, **found}
+    ensure_chain_signed(leaf, issuers, "chain" if chain else "certificate")
+    return {"certificate": certificate, "chain": chain or None, "private_key": private_key, **facts}
 
 
 def raise_invalid(field, sentence):
@@ -59,24 +60,24 @@ def raise_invalid(field, sentence):
 
 
 def load_certificates(text, field):
-    """The certificates in the text, in its order. Anything else does not belong there, least of all a key: what is
-    stored here is shown again."""
+    """Return the certificates in the text, in its order. Anything else is refused, above all a private key, because the
+    text is shown again."""
     kinds = PEM_HEADER_PATTERN.findall(text)
     if any("PRIVATE KEY" in kind for kind in kinds):
         raise_invalid(field, "There is a private key in it. Send that as private_key only.")
     if any(kind != "CERTIFICATE" for kind in kinds):
         raise_invalid(field, NO_CERTIFICATE_MESSAGE)
     try:
-        found = x509.load_pem_x509_certificates(text.encode())
+        certificates = x509.load_pem_x509_certificates(text.encode())
     except (ValueError, UnsupportedAlgorithm):
         raise_invalid(field, NO_CERTIFICATE_MESSAGE)
-    if len(found) != len(kinds):
+    if len(certificates) != len(kinds):
         raise_invalid(field, NO_CERTIFICATE_MESSAGE)
-    return found
+    return certificates
 
 
 def describe_certificate(leaf):
-    """What the certificate says of itself."""
+    """Return the facts that are in the certificate."""
     domains = list_host_names(leaf)
     if not all(HOST_NAME_PATTERN.fullmatch(name) for name in domains):
         raise ValueError
@@ -92,14 +93,14 @@ def describe_certificate(leaf):
 
 
 def list_host_names(leaf):
-    """The hosts that it is for: its alternative names, or of an old one the common name."""
+    """Return the hosts of the certificate: its alternative names, or the common name of an old one."""
     try:
-        found = leaf.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+        alternative_names = leaf.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     except x509.ExtensionNotFound:
         common = leaf.subject.get_attributes_for_oid(NameOID.COMMON_NAME)
-        return [str(each.value) for each in common if HOST_NAME_PATTERN.fullmatch(str(each.value))]
-    hosts = found.get_values_for_type(x509.DNSName)
-    return list(dict.fromkeys([*hosts, *map(str, found.get_values_for_type(x509.IPAddress))]))
+        return [str(attribute.value) for attribute in common if HOST_NAME_PATTERN.fullmatch(str(attribute.value))]
+    hosts = alternative_names.get_values_for_type(x509.DNSName)
+    return list(dict.fromkeys([*hosts, *map(str, alternative_names.get_values_for_type(x509.IPAddress))]))
 
 
 def clamp_time(moment):
@@ -107,7 +108,7 @@ def clamp_time(moment):
 
 
 def get_key_type(leaf):
-    """Like `RSA 2048` or `EC P-256`: what web servers and load balancers can use."""
+    """Return a name such as `RSA 2048` or `EC P-256`. Raise for keys that web servers and load balancers cannot use."""
     key = leaf.public_key()
     if isinstance(key, rsa.RSAPublicKey) and MIN_RSA_BITS <= key.key_size <= MAX_RSA_BITS:
         return f"RSA {key.key_size}"
@@ -117,7 +118,7 @@ def get_key_type(leaf):
 
 
 def ensure_key_matches(text, leaf):
-    """Raises unless the text is the certificate's own private key, open."""
+    """Raise unless the text is the certificate's own private key, without a passphrase."""
     try:
         key = serialization.load_pem_private_key(text.encode(), None)
     except TypeError:
@@ -128,9 +129,9 @@ def ensure_key_matches(text, leaf):
         raise_invalid("private_key", KEY_MISMATCH_MESSAGE)
 
 
-def ensure_chain_signed(leaf, above, field):
-    """Raises unless each certificate was signed by the one after it."""
-    for number, (below, issuer) in enumerate(zip([leaf, *above], above, strict=False), 1):
+def ensure_chain_signed(leaf, issuers, field):
+    """Raise unless each certificate was signed by the next one."""
+    for number, (below, issuer) in enumerate(zip([leaf, *issuers], issuers, strict=False), 1):
         try:
             below.verify_directly_issued_by(issuer)
             authority = issuer.extensions.get_extension_for_class(x509.BasicConstraints).value.ca

@@ -1,4 +1,4 @@
-"""Finding certificates. What a status means is said in the model, and here once more in the database's words."""
+"""Finding certificates. The conditions of the statuses repeat those of the model, in SQL."""
 
 from sqlalchemy import String, and_, cast, or_, select
 
@@ -12,21 +12,21 @@ SORT_COLUMNS = {"created_at": Certificate.id, "name": Certificate.name, "not_aft
 
 
 def listing(account, *, search=None, status=None, type=None, sort="created_at", dir="desc"):
-    """The account's certificates, newest first unless another order is asked for. What has no end yet comes last."""
+    """Select the account's certificates, newest first by default. Those without an end date come last."""
     query = select(Certificate).where(account.visible_rows(Certificate))
     if search:
-        words = (Certificate.name, cast(Certificate.domains, String))
-        query = query.where(or_(*(each.icontains(search, autoescape=True) for each in words)))
+        columns = (Certificate.name, cast(Certificate.domains, String))
+        query = query.where(or_(*(column.icontains(search, autoescape=True) for column in columns)))
     if status:
         query = query.where(status_condition(status))
     if type:
         query = query.where(Certificate.type == type)
-    ordered = SORT_COLUMNS[sort].desc() if dir == "desc" else SORT_COLUMNS[sort].asc()
-    return query.order_by(ordered.nulls_last(), Certificate.id.desc())
+    order = SORT_COLUMNS[sort].desc() if dir == "desc" else SORT_COLUMNS[sort].asc()
+    return query.order_by(order.nulls_last(), Certificate.id.desc())
 
 
 def status_condition(status):
-    """The condition that a certificate has this status now."""
+    """Return the condition that a certificate has this status now."""
     now, end = clock.now(), Certificate.not_after
     return {
         "pending": and_(end.is_(None), Certificate.error.is_(None)),
@@ -38,14 +38,12 @@ def status_condition(status):
 
 
 def get(certificate_id, account):
-    found = session.scalar(
-        select(Certificate).where(Certificate.id == certificate_id, account.visible_rows(Certificate))
-    )
-    if found is None:
+    row = session.scalar(select(Certificate).where(Certificate.id == certificate_id, account.visible_rows(Certificate)))
+    if row is None:
         raise NotFound("No such certificate.")
-    return found
+    return row
 
 
 def find_latest_order(row):
-    """The task of the latest order, or None."""
+    """Return the task of the latest order, or None."""
     return session.get(Task, row.task_id) if row.task_id else None

@@ -1,7 +1,7 @@
-"""Screens and shells of instances: who may open one, once, and until when it may stay open.
+"""Screens and shells of instances: who may open one, once, and how long it may stay open.
 
-A session is minted (mint.py), spent by the first connection that shows its secret (spend.py), told of by the console
-process (told.py) and closed when it is no longer allowed (watch.py).
+A console session is created (session_create.py), redeemed by the first connection with its secret (session_redeem.py),
+reported on by the console server (session_events.py) and closed when it is no longer permitted (session_revocation.py).
 """
 
 from panel.services.consoles.read import close, close_all, find, find_current, get, listing, select_open

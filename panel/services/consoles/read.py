@@ -1,4 +1,4 @@
-"""Finding sessions, and closing those that are open."""
+"""Finding console sessions, and closing open ones."""
 
 from datetime import timedelta
 
@@ -13,16 +13,16 @@ from panel.models.consoles import OPEN_SESSION_SQL
 from panel.services.tokens import hash_secret
 
 CONSOLE_LOST_AFTER = timedelta(seconds=45)
-"""A console that its process has not named for so long is gone, and the process with it."""
+"""A console that its server has not reported for this time is lost, and the server with it."""
 
 
 def is_connected():
-    """Whether a console process has the connection, in words that the partial index knows."""
+    """Return the condition that a console server has the connection, written so that the partial index is used."""
     return and_(text(OPEN_SESSION_SQL), ConsoleSession.seen_at > clock.now() - CONSOLE_LOST_AFTER)
 
 
 def find(kind, secret):
-    """The session with this secret, whatever became of it; or None."""
+    """Return the session with this secret, in any state, or None."""
     return session.scalar(
         select(ConsoleSession)
         .where(ConsoleSession.secret_hash == hash_secret(secret), ConsoleSession.kind == kind)
@@ -39,35 +39,35 @@ def get(session_id):
 
 
 def select_open(instance=None, kind=None):
-    """Those that are open now, newest first; of one instance if it is given."""
-    found = select(ConsoleSession).where(is_connected()).order_by(ConsoleSession.id.desc())
+    """Select the sessions that are open now, newest first; with an instance only its own."""
+    query = select(ConsoleSession).where(is_connected()).order_by(ConsoleSession.id.desc())
     if kind:
-        found = found.where(ConsoleSession.kind == kind)
-    return found.where(ConsoleSession.instance_id == instance.id) if instance else found
+        query = query.where(ConsoleSession.kind == kind)
+    return query.where(ConsoleSession.instance_id == instance.id) if instance else query
 
 
 def listing(search=None):
-    """Every open console of the platform, with what operators see of it."""
-    shown = joinedload(ConsoleSession.instance)
-    found = select_open().join(ConsoleSession.instance).options(shown.joinedload(Instance.hypervisor))
+    """Select every open console of the platform, with what operators see of it."""
+    load_instance = joinedload(ConsoleSession.instance)
+    query = select_open().join(ConsoleSession.instance).options(load_instance.joinedload(Instance.hypervisor))
     if search:
         names = (Instance.display_name, Instance.name)
-        found = found.where(or_(ConsoleSession.ip == search, *(n.icontains(search, autoescape=True) for n in names)))
-    return found
+        query = query.where(or_(ConsoleSession.ip == search, *(n.icontains(search, autoescape=True) for n in names)))
+    return query
 
 
 def find_current(instance, kind):
-    """The open one or, if there is none, the one that can still be used; or None."""
-    rows = select(ConsoleSession).where(ConsoleSession.instance_id == instance.id, ConsoleSession.kind == kind)
+    """Return the open session or, if there is none, one that can still be redeemed; or None."""
+    query = select(ConsoleSession).where(ConsoleSession.instance_id == instance.id, ConsoleSession.kind == kind)
     usable = and_(ConsoleSession.spent_at.is_(None), ConsoleSession.expires_at > clock.now())
-    newest = rows.where(or_(is_connected(), usable)).order_by(
+    newest = query.where(or_(is_connected(), usable)).order_by(
         ConsoleSession.spent_at.is_(None), ConsoleSession.id.desc()
     )
     return session.scalar(newest.limit(1))
 
 
 def close(row, reason):
-    """Closes it: one that is open within seconds, and one that is not can no longer be used."""
+    """Close the session: an open one ends within seconds, another one can no longer be redeemed."""
     row.close_because = reason
     if row.spent_at is None:
         row.expires_at = min(row.expires_at, clock.now())
@@ -75,12 +75,14 @@ def close(row, reason):
 
 
 def close_all(instance, kind, reason):
-    """Closes all of an instance; returns how many were open or could have been used."""
-    alive = or_(
+    """Close all sessions of an instance. Return how many were open or could have been redeemed."""
+    not_over = or_(
         text(OPEN_SESSION_SQL), and_(ConsoleSession.spent_at.is_(None), ConsoleSession.expires_at > clock.now())
     )
-    mine = update(ConsoleSession).where(ConsoleSession.instance_id == instance.id, ConsoleSession.kind == kind, alive)
-    closed = session.execute(
-        mine.values(close_because=reason, expires_at=clock.now()), execution_options={"synchronize_session": False}
+    query = update(ConsoleSession).where(
+        ConsoleSession.instance_id == instance.id, ConsoleSession.kind == kind, not_over
     )
-    return closed.rowcount
+    result = session.execute(
+        query.values(close_because=reason, expires_at=clock.now()), execution_options={"synchronize_session": False}
+    )
+    return result.rowcount

@@ -1,4 +1,4 @@
-"""Minting sessions. What has to happen on the node or in the guest is done by a worker meanwhile."""
+"""Creating console sessions. Workers prepare the node or the guest meanwhile."""
 
 import secrets
 from datetime import timedelta
@@ -15,10 +15,10 @@ from panel.services.tokens import hash_secret
 
 VNC_SESSION_TTL_SECONDS = 60
 SHELL_SESSION_TTL_SECONDS = 900
-"""Seconds until an unused session is void (specification 8)."""
+"""Seconds until an unused session expires (specification 8)."""
 
 VNC_PASSWORD_LENGTH = 8
-"""All that VNC looks at."""
+"""Characters of a password that VNC uses."""
 
 SHELL_PORT = 22
 SHELL_USER = "root"
@@ -31,7 +31,7 @@ VNC_REASONS = {
 
 
 def create_vnc_session(instance, actor, *, by_operator=False, expires_in=VNC_SESSION_TTL_SECONDS):
-    """Lets whoever shows the secret first see the instance's screen. Returns the row and the secret."""
+    """Create a session for the instance's screen. Return the row and the secret that redeems it."""
     if reason := vnc_error(instance, by_operator):
         raise Conflict(VNC_REASONS[reason], reason=reason)
     row, secret = create_session("screen", instance, actor, expires_in)
@@ -42,12 +42,12 @@ def create_vnc_session(instance, actor, *, by_operator=False, expires_in=VNC_SES
 
 
 def enqueue_vnc_preparation(session_id):
-    """Asks the workers to prepare the machine's side of a screen."""
+    """Ask the workers to prepare the connection to the machine's screen."""
     jobs.enqueue_call("worker.tasks.consoles.open_vnc", session_id)
 
 
 def vnc_error(instance, by_operator=False):
-    """The reason word, or None. A screen can be watched while the machine is being installed."""
+    """Return the reason why the screen cannot be opened, or None. It is available during an installation."""
     if instance.suspended_reason and not by_operator:
         return "suspended"
     if instance.power != "on":
@@ -56,10 +56,10 @@ def vnc_error(instance, by_operator=False):
 
 
 def create_shell_session(instance, actor):
-    """The same for a shell. Also returns the task that puts the session's key into the guest, without which the session
-    is of no use."""
-    if refused := shell_error(instance):
-        raise refused
+    """Create a session for a shell. Return the row, the secret, and the task that puts the session's key into the
+    guest. The session does not work before that task is done."""
+    if error := shell_error(instance):
+        raise error
     row, secret = create_session("shell", instance, actor, SHELL_SESSION_TTL_SECONDS)
     row.host, row.port, row.user = instance.ipv4 or instance.ipv6, SHELL_PORT, SHELL_USER
     row.private_key, row.public_key = generate_key_pair(row.id)
@@ -77,7 +77,7 @@ def create_shell_session(instance, actor):
 
 
 def shell_error(instance):
-    """What is raised instead of a shell (specification 7.2), or None."""
+    """Return the exception to raise instead of opening a shell (specification 7.2), or None."""
     if instance.suspended_reason:
         return Conflict(REASONS["suspended"], reason="suspended")
     if instance.hypervisor_id is None:
@@ -107,7 +107,7 @@ def create_session(kind, instance, actor, expires_in):
 
 
 def generate_key_pair(session_id):
-    """A key for this session alone: private as OpenSSH writes it, and the public line."""
+    """Return a key for this session alone: the private key in OpenSSH format and the public line."""
     key = ed25519.Ed25519PrivateKey.generate()
     private = key.private_bytes(
         serialization.Encoding.PEM, serialization.PrivateFormat.OpenSSH, serialization.NoEncryption()

@@ -1,4 +1,4 @@
-"""What the console process asks and tells: the machine's side, openings, endings, host keys."""
+"""Console sessions as the console server sees them: the machine's side, start, end, host keys."""
 
 import base64
 import hashlib
@@ -14,7 +14,7 @@ from panel.services import audit
 from panel.services.consoles.read import CONSOLE_LOST_AFTER
 
 SESSION_RETENTION = timedelta(days=30)
-"""How long sessions stay in the books; the audit log keeps their story."""
+"""How long rows of sessions are stored. The audit log keeps its entries longer."""
 
 STALE_KEYS_BATCH_SIZE = 200
 
@@ -22,13 +22,14 @@ PROCESS_LOST_MESSAGE = "The console process ended without a word."
 
 
 def find_target(session_id):
-    """The machine's side of a session, or None while a worker prepares it. Raises `Unavailable` when that failed."""
+    """Return the host, port and credentials of the machine's side, or None while a worker prepares it. Raise
+    `Unavailable` when that failed."""
     row = session.get(ConsoleSession, session_id, populate_existing=True)
     if row is None or row.problem:
         raise Unavailable((row and row.problem) or "The machine was destroyed.")
     if row.kind == "shell":
-        facts = {"user": row.user, "private_key": row.private_key, "host_key": row.instance.ssh_host_key}
-        return {"host": row.host, "port": row.port, **facts}
+        credentials = {"user": row.user, "private_key": row.private_key, "host_key": row.instance.ssh_host_key}
+        return {"host": row.host, "port": row.port, **credentials}
     if row.port is None:
         return None
     return {
@@ -41,7 +42,8 @@ def find_target(session_id):
 
 
 def record_opened(session_id, host_key=None):
-    """The machine is seen. The first host key that an instance shows is kept."""
+    """Record that the console is connected to the machine. The first host key of an instance is stored as the known
+    one."""
     row = session.get(ConsoleSession, session_id)
     if row is None:
         return
@@ -66,10 +68,10 @@ def record_ended(session_id, *, reason, message, bytes_in=0, bytes_out=0, host_k
 
 
 def add_audit_entry(row, operation, **facts):
-    """In the audit log, as the doing of who minted the session."""
-    who = {name: value for name, value in row.who.items() if name != "sign_in_id"}
+    """Add an audit entry in the name of the person who created the session."""
+    opened_by = {name: value for name, value in row.who.items() if name != "sign_in_id"}
     audit.add(
-        **who | {"account_id": row.account_id},
+        **opened_by | {"account_id": row.account_id},
         ip=row.ip or "",
         action=f"console.{operation}",
         object_type="instance",
@@ -80,38 +82,39 @@ def add_audit_entry(row, operation, **facts):
 
 
 def record_alive(session_ids):
-    """The process still carries these."""
-    rows = update(ConsoleSession).where(ConsoleSession.id.in_(session_ids))
-    session.execute(rows.values(seen_at=clock.now()), execution_options={"synchronize_session": False})
+    """Record that the console server still has these sessions."""
+    query = update(ConsoleSession).where(ConsoleSession.id.in_(session_ids))
+    session.execute(query.values(seen_at=clock.now()), execution_options={"synchronize_session": False})
 
 
 def sweep_lost():
-    """Ends in the books what a process that died had open."""
-    lost = select(ConsoleSession.id).where(ConsoleSession.spent_at.is_not(None), ConsoleSession.ended_at.is_(None))
-    for session_id in session.scalars(lost.where(ConsoleSession.seen_at < clock.now() - CONSOLE_LOST_AFTER)).all():
+    """End the sessions of a console server that died."""
+    query = select(ConsoleSession.id).where(ConsoleSession.spent_at.is_not(None), ConsoleSession.ended_at.is_(None))
+    for session_id in session.scalars(query.where(ConsoleSession.seen_at < clock.now() - CONSOLE_LOST_AFTER)).all():
         record_ended(session_id, reason="lost", message=PROCESS_LOST_MESSAGE)
 
 
 def stale_keys():
-    """Sessions that are over, or were never used, and whose key is still in the guest."""
+    """Return the sessions that have ended or expired and whose key is still in the guest."""
     row = ConsoleSession
-    over = or_(row.ended_at.is_not(None), and_(row.spent_at.is_(None), row.expires_at < clock.now()))
-    left = select(row.id).where(row.key_put_at.is_not(None), row.key_removed_at.is_(None), over)
-    return session.scalars(left.order_by(row.id).limit(STALE_KEYS_BATCH_SIZE)).all()
+    is_over = or_(row.ended_at.is_not(None), and_(row.spent_at.is_(None), row.expires_at < clock.now()))
+    query = select(row.id).where(row.key_put_at.is_not(None), row.key_removed_at.is_(None), is_over)
+    return session.scalars(query.order_by(row.id).limit(STALE_KEYS_BATCH_SIZE)).all()
 
 
 def purge_expired():
-    old = ConsoleSession.created_at < clock.now() - SESSION_RETENTION
-    session.execute(delete(ConsoleSession).where(old), execution_options={"synchronize_session": False})
+    is_expired = ConsoleSession.created_at < clock.now() - SESSION_RETENTION
+    session.execute(delete(ConsoleSession).where(is_expired), execution_options={"synchronize_session": False})
 
 
 def describe_host_keys(instance):
-    """The fingerprints of the host key that is known and of the other one that was shown; None where there is none."""
+    """Return the fingerprints of the known host key and of a different one that the instance presented; None where
+    there is none."""
     return {"known": fingerprint(instance.ssh_host_key), "shown": fingerprint(instance.shown_host_key)}
 
 
 def fingerprint(host_key):
-    """As `ssh-keygen -l` writes it."""
+    """Return the fingerprint in the format of `ssh-keygen -l`."""
     if not host_key:
         return None
     digest = hashlib.sha256(base64.b64decode(host_key.split()[1])).digest()
@@ -119,7 +122,7 @@ def fingerprint(host_key):
 
 
 def accept_host_key(instance, fingerprint_shown):
-    """Accepts the key that the instance showed last, if that is the one with this fingerprint."""
+    """Accept the host key that the instance presented last, if it has this fingerprint."""
     if not instance.shown_host_key or fingerprint(instance.shown_host_key) != fingerprint_shown:
         raise Conflict("The machine has shown another key meanwhile. Look at its fingerprint again.")
     instance.ssh_host_key, instance.shown_host_key = instance.shown_host_key, None

@@ -1,4 +1,4 @@
-"""Spending a session: of all connections that show its secret exactly one gets it."""
+"""Redeeming a session: of all connections with its secret exactly one gets it."""
 
 import ipaddress
 from datetime import timedelta
@@ -18,10 +18,11 @@ SESSION_USED_MESSAGE = "This address was used already, or is too old. Open the c
 
 
 def redeem(kind, secret, address, operator_may):
-    """Return the id of the session that this connection gets, and refuse one whose right has ended meanwhile.
+    """Return the id of the session that this connection gets. Raise when it is used, expired or no longer permitted.
 
-    The caller commits before anything else happens, and gives the session back when the connection cannot be carried
-    after all. `operator_may` is that of `unwelcome`."""
+    The caller commits before anything else happens, and calls `release` when the connection fails after all.
+    `operator_may` is that of `sessions_to_close`.
+    """
     now, digest = clock.now(), hash_secret(secret)
     usable = (
         ConsoleSession.kind == kind,
@@ -29,50 +30,50 @@ def redeem(kind, secret, address, operator_may):
         ConsoleSession.spent_at.is_(None),
         ConsoleSession.expires_at > now,
     )
-    fresh = session.scalar(select(ConsoleSession).where(*usable))
-    if fresh is None:
+    row = session.scalar(select(ConsoleSession).where(*usable))
+    if row is None:
         raise Forbidden(SESSION_USED_MESSAGE)
-    if because := sessions_to_close([fresh.id], operator_may).get(fresh.id):
-        raise Forbidden(because)
-    if refused := redeem_error(fresh, address):
-        raise refused
+    if close_reason := sessions_to_close([row.id], operator_may).get(row.id):
+        raise Forbidden(close_reason)
+    if error := redeem_error(row, address):
+        raise error
     claim = update(ConsoleSession).where(*usable).values(spent_at=now, seen_at=now, ip=str(address))
     if session.execute(claim, execution_options={"synchronize_session": False}).rowcount != 1:
         raise Forbidden(SESSION_USED_MESSAGE)
-    return fresh.id
+    return row.id
 
 
 def release(session_id):
-    """The connection was not taken: the session may be used by another one."""
-    row = update(ConsoleSession).where(ConsoleSession.id == session_id, ConsoleSession.opened_at.is_(None))
-    session.execute(row.values(spent_at=None, seen_at=None, ip=None))
+    """Make a session that was not opened usable by another connection."""
+    query = update(ConsoleSession).where(ConsoleSession.id == session_id, ConsoleSession.opened_at.is_(None))
+    session.execute(query.values(spent_at=None, seen_at=None, ip=None))
 
 
 def redeem_error(row, address):
-    """What is raised instead of opening a session that could be used, or None."""
-    rules = settings.get()
-    allowed = rules.vnc_allowed_sources  # decision OP-08
+    """Return the exception to raise instead of opening a usable session, or None."""
+    config = settings.get()
+    allowed = config.vnc_allowed_sources  # decision OP-08
     if allowed and not any(address in ipaddress.ip_network(net) for net in allowed.split(",")):
         return Forbidden("Consoles may not be opened from this address.")
-    place = select(Instance.hypervisor_id).where(Instance.id == row.instance_id).scalar_subquery()
-    for most, whose, what in (
-        (rules.consoles_per_account, ConsoleSession.account_id == row.account_id, "account"),
-        (rules.consoles_per_node, Instance.hypervisor_id == place, "hypervisor"),
+    hypervisor_id = select(Instance.hypervisor_id).where(Instance.id == row.instance_id).scalar_subquery()
+    for maximum, same_scope, scope in (
+        (config.consoles_per_account, ConsoleSession.account_id == row.account_id, "account"),
+        (config.consoles_per_node, Instance.hypervisor_id == hypervisor_id, "hypervisor"),
     ):
-        carried = select(func.count()).select_from(ConsoleSession).join(Instance).where(is_connected(), whose)
-        if session.scalar(carried) >= most:
-            sentence = f"{most} consoles of this {what} are open already. Close one of them."
+        query = select(func.count()).select_from(ConsoleSession).join(Instance).where(is_connected(), same_scope)
+        if session.scalar(query) >= maximum:
+            sentence = f"{maximum} consoles of this {scope} are open already. Close one of them."
             return TooMany(sentence, seconds=30, reason="console_limit")
     return None
 
 
 def describe_session(row):
-    """What the console process is told of a session: nothing secret, it looks that up."""
-    rules = settings.get()
+    """Return what the console server needs of a session: no secrets, which it fetches with `find_target`."""
+    config = settings.get()
     return {
         "kind": row.kind,
         "id": row.id,
         "labels": {"instance": row.instance_id, "account": row.account_id},
-        "idle": rules.console_idle_minutes * 60,
-        "longest": int(timedelta(hours=rules.console_longest_hours).total_seconds()),
+        "idle": config.console_idle_minutes * 60,
+        "longest": int(timedelta(hours=config.console_longest_hours).total_seconds()),
     }

@@ -1,7 +1,7 @@
-"""Which consoles must be closed or must not open, because what allowed them is no longer so.
+"""Which consoles must be closed or must not open, because the permission for them has ended.
 
-The console process asks this every few seconds for all that it carries, for some at a time, each time in the same few
-queries; the same is asked when a session is spent. So nothing that ends a right has to think of consoles.
+The console server checks all its sessions every few seconds, in batches with a constant number of queries. The same
+check runs when a session is redeemed. So code that ends a permission need not handle consoles.
 """
 
 from sqlalchemy import and_, exists, func, select
@@ -37,30 +37,30 @@ LOAD_OPTIONS = (
     load_only(ConsoleSession.kind, ConsoleSession.who, ConsoleSession.close_because, ConsoleSession.instance_id),
     joinedload(ConsoleSession.instance).load_only(Instance.suspended_reason, Instance.power, Instance.enable_vnc),
 )
-"""What is looked at. The rest, and the secrets among it, would be decrypted each time."""
+"""Only the columns that the check reads: the others include secrets, which would be decrypted each time."""
 
 
 def sessions_to_close(session_ids, operator_may):
-    """Of these consoles those to be closed or refused now: id → the sentence for the person. `operator_may(role)` says
-    whether an operator with that role may open consoles."""
-    found = select(ConsoleSession, rebuilt_condition).where(ConsoleSession.id.in_(session_ids))
-    found = found.options(*LOAD_OPTIONS).execution_options(populate_existing=True)
-    rows = {row.id: (row, anew) for row, anew in session.execute(found)}
-    held = make_right_check([row for row, _ in rows.values()], operator_may)
-    told = {}
+    """Return those of the sessions that must be closed or refused now: id → message for the person.
+    `operator_may(role)` tells whether an operator with that role may open consoles."""
+    query = select(ConsoleSession, rebuilt_condition).where(ConsoleSession.id.in_(session_ids))
+    query = query.options(*LOAD_OPTIONS).execution_options(populate_existing=True)
+    rows = {row.id: (row, is_rebuilt) for row, is_rebuilt in session.execute(query)}
+    right_error = make_right_check([row for row, _ in rows.values()], operator_may)
+    messages = {}
     for session_id in session_ids:
-        row, anew = rows.get(session_id, (None, False))
+        row, is_rebuilt = rows.get(session_id, (None, False))
         if (
-            because := MACHINE_DESTROYED_MESSAGE
+            message := MACHINE_DESTROYED_MESSAGE
             if row is None
-            else row.close_because or machine_error(row, anew) or held(row)
+            else row.close_because or machine_error(row, is_rebuilt) or right_error(row)
         ):
-            told[session_id] = because
-    return told
+            messages[session_id] = message
+    return messages
 
 
 def machine_error(row, is_rebuilt):
-    """Why the machine's state ends the console, or None."""
+    """Return why the machine's state ends the console, or None."""
     instance = row.instance
     if is_rebuilt:
         return MACHINE_REBUILT_MESSAGE
@@ -72,27 +72,27 @@ def machine_error(row, is_rebuilt):
 
 
 def make_right_check(rows, operator_may):
-    """A function that says why the person or program may no longer have the console, or None."""
-    here = get_live_session_ids(collect_ids(rows, "sign_in_id"))
-    valid = get_usable_token_ids(collect_ids(rows, "token_id"))
-    people = {row.person_id: row for row in session.execute(select_persons(collect_ids(rows, "person_id")))}
-    reachable = get_reachable_pairs(rows, people)
+    """Return a function that returns why the person or token may no longer have the console, or None."""
+    live_sessions = get_live_session_ids(collect_ids(rows, "sign_in_id"))
+    usable_tokens = get_usable_token_ids(collect_ids(rows, "token_id"))
+    persons = {row.person_id: row for row in session.execute(select_persons(collect_ids(rows, "person_id")))}
+    reachable = get_reachable_pairs(rows, persons)
 
     def why(row):
-        who = row.who
-        if who.get("sign_in_id") and who["sign_in_id"] not in here:
+        opened_by = row.who
+        if opened_by.get("sign_in_id") and opened_by["sign_in_id"] not in live_sessions:
             return SIGNED_OUT_MESSAGE
-        if who.get("token_id") and who["token_id"] not in valid:
+        if opened_by.get("token_id") and opened_by["token_id"] not in usable_tokens:
             return TOKEN_REVOKED_MESSAGE
-        if who["person_kind"] == "operator":
-            person = people.get(who["person_id"])
+        if opened_by["person_kind"] == "operator":
+            person = persons.get(opened_by["person_id"])
             return (
                 None
                 if person and not person.suspended_at and operator_may(person.operator_role)
                 else NOT_PERMITTED_MESSAGE
             )
-        if who["person_kind"] in ("owner", "member"):
-            return None if (who["person_id"], row.instance_id) in reachable else NOT_PERMITTED_MESSAGE
+        if opened_by["person_kind"] in ("owner", "member"):
+            return None if (opened_by["person_id"], row.instance_id) in reachable else NOT_PERMITTED_MESSAGE
         return None
 
     return why
@@ -116,16 +116,16 @@ def select_persons(ids):
     return join_membership(select(*ACCESS_COLUMNS, Account.operator_role)).where(Account.id.in_(ids))
 
 
-def get_reachable_pairs(rows, people):
-    """The pairs of person and instance that still go together."""
-    wanted = {}
+def get_reachable_pairs(rows, persons):
+    """Return the pairs of person and instance for which the person still has the permission."""
+    ids_by_person = {}
     for row in rows:
         if row.who["person_kind"] in ("owner", "member"):
-            wanted.setdefault(row.who["person_id"], set()).add(row.instance_id)
+            ids_by_person.setdefault(row.who["person_id"], set()).add(row.instance_id)
     pairs = set()
-    for person_id, instance_ids in wanted.items():
-        access = people.get(person_id) and Access.of(people[person_id])
+    for person_id, instance_ids in ids_by_person.items():
+        access = persons.get(person_id) and Access.of(persons[person_id])
         if access and not access.suspended and access.has_permission(CONSOLE_PERMISSION):
-            mine = select(Instance.id).where(and_(Instance.id.in_(instance_ids), access.visible_rows(Instance)))
-            pairs |= {(person_id, instance_id) for instance_id in session.scalars(mine)}
+            visible = select(Instance.id).where(and_(Instance.id.in_(instance_ids), access.visible_rows(Instance)))
+            pairs |= {(person_id, instance_id) for instance_id in session.scalars(visible)}
     return pairs

@@ -1,6 +1,6 @@
-"""The catalog of container apps: one compose file each, with a mapping `x-app` that says what people are told.
+"""The catalog of container apps: one compose file each, with a mapping `x-app` that describes the app.
 
-The files are checked once, when this module is imported. Whoever adds one adds a file and nothing else.
+The files are validated once, when this module is imported. A new app is a new file, nothing else.
 """
 
 import re
@@ -18,15 +18,15 @@ from panel.services.docker_apps.ports import Port, parse_ports, remap_ports
 __all__ = ["App", "Variable", "compose", "get", "listing", "remap_ports"]
 
 VARIABLE_NAME_PATTERN = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
-"""What a variable may be called."""
+"""Names that a variable may have."""
 GENERATED_VALUE_ALPHABET = string.ascii_letters + string.digits
 MAX_VALUE_LENGTH = 4096
-"""Characters of a value."""
+"""Maximum length of a value, in characters."""
 
 
 @dataclass(frozen=True)
 class Variable:
-    """A value that an app is told. `generate` is how many letters and digits are made when nobody gives one."""
+    """A variable of an app. `generate` is the length of the random value that is used when none is given."""
 
     name: str
     label: str
@@ -47,12 +47,12 @@ class App:
     min_memory_mb: int
     variables: tuple[Variable, ...]
     service: str
-    """The one whose ports are mapped."""
+    """The service whose ports are mapped."""
     ports: tuple[Port, ...]
-    """What it publishes when nobody says otherwise."""
+    """The ports that it publishes by default."""
     images: tuple[str, ...]
     template: str
-    """The compose file, without `x-app`."""
+    """The compose file without `x-app`."""
 
 
 class VariableFile(Schema):
@@ -81,12 +81,12 @@ class AppFile(Schema):
 
 def load_app(path):
     content = yaml.safe_load(path.read_text())
-    facts = AppFile().load(content.pop("x-app"))
+    values = AppFile().load(content.pop("x-app"))
     services = content["services"]
     return App(
-        **facts | {"variables": tuple(facts["variables"])},
+        **values | {"variables": tuple(values["variables"])},
         slug=path.stem,
-        ports=parse_ports(services[facts["service"]].get("ports", ())),
+        ports=parse_ports(services[values["service"]].get("ports", ())),
         images=tuple(service["image"] for service in services.values()),
         template=yaml.safe_dump(content, sort_keys=False, allow_unicode=True, width=120),
     )
@@ -96,26 +96,26 @@ APPS = {path.stem: load_app(path) for path in sorted(Path(__file__).parent.glob(
 
 
 def listing() -> list[App]:
-    """All apps, by their names."""
+    """Return all apps, by name."""
     return sorted(APPS.values(), key=lambda app: app.name.lower())
 
 
 def get(slug) -> App:
-    """Raises NotFound for one that the catalog does not have."""
+    """Return the app. Raise NotFound when the catalog does not have it."""
     if slug not in APPS:
         raise NotFound("The catalog has no such app.")
     return APPS[slug]
 
 
 def compose(app: App, environment: dict, port_mappings: list) -> tuple[str, dict[str, str]]:
-    """The compose file and every variable's value: as given, else its default, else made up. Keep the values: another
-    call makes others up. `port_mappings` as for `remapped`. Raises Invalid, naming `env_variables` or
-    `port_mappings`."""
+    """Return the compose file and the value of every variable: as given, else its default, else generated. Store the
+    values, because another call generates different ones. `port_mappings` as for `remap_ports`. Raise Invalid, naming
+    `env_variables` or `port_mappings`."""
     return remap_ports(app.template, port_mappings, app.service), complete_values(app, environment or {})
 
 
 def complete_values(app, given):
-    """The values of all of the app's variables."""
+    """Return the values of all variables of the app. Raise Invalid for unknown or missing ones."""
     validate_variables(given)
     declared = {variable.name for variable in app.variables}
     if unknown := sorted(given.keys() - declared):
@@ -129,25 +129,25 @@ def complete_values(app, given):
 
 
 def default_value(variable):
-    """What a variable is that nobody gave."""
+    """Return the default, a generated value, or an empty string."""
     if variable.default is None and variable.generate:
         return "".join(secrets.choice(GENERATED_VALUE_ALPHABET) for _ in range(variable.generate))
     return variable.default or ""
 
 
 def validate_variables(environment: dict) -> dict[str, str]:
-    """The variables of an app or of a compose file, if all of them are names and lines of text. Raises Invalid."""
-    wrong = []
+    """Return the variables if all have valid names and one-line values. Raise Invalid otherwise."""
+    errors = []
     for name, value in environment.items():
         if not isinstance(name, str) or not VARIABLE_NAME_PATTERN.fullmatch(name):
-            wrong.append(f"{str(name)[:80]}: a name has letters, digits and _, and does not begin with a digit.")
+            errors.append(f"{str(name)[:80]}: a name has letters, digits and _, and does not begin with a digit.")
         elif not isinstance(value, str) or len(value) > MAX_VALUE_LENGTH or not is_printable(value):
-            wrong.append(f"{name}: must be a line of text of at most {MAX_VALUE_LENGTH} characters.")
-    if wrong:
-        raise Invalid("The variables are not right.", env_variables=wrong)
+            errors.append(f"{name}: must be a line of text of at most {MAX_VALUE_LENGTH} characters.")
+    if errors:
+        raise Invalid("The variables are not right.", env_variables=errors)
     return environment
 
 
 def is_printable(value):
-    """Whether it is one line that can be written down."""
+    """Return whether the text is one line without control characters."""
     return not re.search(r"[\x00-\x1f\x7f\ud800-\udfff]", value)

@@ -1,7 +1,7 @@
-"""The ports that a compose file publishes, and others in their place.
+"""The ports that a compose file publishes, and how to replace them.
 
-The file is taken apart as a tree of YAML nodes and written down from it, word for word: Compose reads some words in
-another way than Python does (`22:22`, `on`). And a few aliases that stand for gigabytes stay a few aliases.
+The file is parsed to a tree of YAML nodes and serialized from it without interpreting scalars, because Compose and
+Python read some of them differently (`22:22`, `on`). Aliases stay aliases, so a small file cannot expand to gigabytes.
 """
 
 import re
@@ -12,7 +12,7 @@ import yaml
 from panel.core.errors import Invalid
 
 MAX_COMPOSE_FILE_BYTES = 256 * 1024
-"""Bytes of a compose file."""
+"""Maximum size of a compose file."""
 MAP_TAG = "tag:yaml.org,2002:map"
 SEQUENCE_TAG = "tag:yaml.org,2002:seq"
 STRING_TAG = "tag:yaml.org,2002:str"
@@ -21,7 +21,7 @@ DEFAULT_VALUE_PATTERN = re.compile(r"\$\{\w+:?-([^}]*)\}")
 
 
 class Reader(yaml.SafeLoader):
-    """Takes no plain word for a number, a date or anything else."""
+    """A loader that does not turn plain scalars into numbers, dates or anything else."""
 
     yaml_implicit_resolvers = {}
 
@@ -29,14 +29,14 @@ class Reader(yaml.SafeLoader):
         plain, tagged = self.peek_event().implicit[0], self.peek_event().tag
         node = super().compose_scalar_node(anchor)
         if plain and not node.value:
-            node.value = "null"  # what an empty place means, which not every place may be
+            node.value = "null"  # an empty value means null, which is not valid everywhere
         if tagged and node.tag == STRING_TAG and not node.style:
             node.style = '"'
         return node
 
 
 class Writer(yaml.SafeDumper):
-    """Writes plain words as they were."""
+    """A dumper that writes plain scalars as they were."""
 
     yaml_implicit_resolvers = {}
 
@@ -49,42 +49,42 @@ class Port:
 
 
 def parse_ports(entries) -> tuple[Port, ...]:
-    """Of a list of short entries, `8080:80` and `53:53/udp`."""
-    found = [re.fullmatch(r"(\d+):(\d+)(?:/(tcp|udp))?", entry) for entry in entries]
-    return tuple(Port(int(each[2]), int(each[1]), each[3] or "tcp") for each in found)
+    """Return the ports of a list of short entries, such as `8080:80` and `53:53/udp`."""
+    matches = [re.fullmatch(r"(\d+):(\d+)(?:/(tcp|udp))?", entry) for entry in entries]
+    return tuple(Port(int(match[2]), int(match[1]), match[3] or "tcp") for match in matches)
 
 
 def remap_ports(text: str, port_mappings: list, service: str | None = None) -> str:
-    """The compose file with these ports: each mapping (a dict of `container_port`, `host_port`, perhaps `protocol`)
-    goes to the service that publishes or exposes that container port, else to `service`, else to the first one; and
-    the services that get some publish those and no others. Without mappings the file stays as it is. Raises Invalid,
-    naming `compose_url` for a file that is none and `port_mappings`."""
+    """Return the compose file with these ports. Each mapping (a dict of `container_port`, `host_port`, optionally
+    `protocol`) goes to the service that publishes or exposes that container port, else to `service`, else to the first
+    one. Services with mappings publish those ports and no others. Without mappings the file stays as it is. Raise
+    Invalid, naming `compose_url` for an invalid file, or `port_mappings`."""
     root = parse_compose_file(text)
     services = find_node(root, "services")
     if not isinstance(services, yaml.MappingNode) or not services.value:
         raise Invalid("This is no compose file: it has no services.", compose_url="The file has no services.")
-    for name, found in services.value:
-        if not isinstance(found, yaml.MappingNode):
+    for name, node in services.value:
+        if not isinstance(node, yaml.MappingNode):
             problem = f"The service {name.value!s} is no mapping."
             raise Invalid(f"This is no compose file. {problem}", compose_url=problem)
-    mappings = [parse_mapping(each) for each in port_mappings or ()]
+    mappings = [parse_mapping(mapping) for mapping in port_mappings or ()]
     if not mappings:
         return text
-    taken = [(port.host_port, port.protocol) for port in mappings]
-    if len(set(taken)) < len(taken):
+    host_ports = [(port.host_port, port.protocol) for port in mappings]
+    if len(set(host_ports)) < len(host_ports):
         raise Invalid("Two mappings have the same host port.", port_mappings="A host port can be used once.")
-    wanted = {}
+    ports_by_service = {}
     for port in mappings:
-        wanted.setdefault(get_service_name(services, port, service), []).append(port)
+        ports_by_service.setdefault(get_service_name(services, port, service), []).append(port)
     services.value = [
-        (name, replace_ports(found, wanted[name.value]) if name.value in wanted else found)
-        for name, found in services.value
+        (name, replace_ports(node, ports_by_service[name.value]) if name.value in ports_by_service else node)
+        for name, node in services.value
     ]
     return yaml.serialize(root, Dumper=Writer, allow_unicode=True, width=120)
 
 
 def parse_compose_file(text):
-    """The file's tree of nodes. Raises Invalid."""
+    """Return the root node of the file. Raise Invalid when it is too large or not a YAML mapping."""
     if len(text.encode()) > MAX_COMPOSE_FILE_BYTES:
         problem = f"The file is larger than {MAX_COMPOSE_FILE_BYTES // 1024} KiB."
     else:
@@ -116,54 +116,55 @@ def parse_mapping(mapping):
 
 
 def get_service_name(services, port, otherwise):
-    """The name of the service that this port is of."""
+    """Return the name of the service that uses this container port, else `otherwise` if it is a service, else the first
+    one."""
     names = [name.value for name, _ in services.value]
     for key in ("ports", "expose"):
-        for name, found in services.value:
-            entries = find_node(found, key)
-            if isinstance(entries, yaml.SequenceNode) and any(is_entry_of_port(each, port) for each in entries.value):
+        for name, node in services.value:
+            entries = find_node(node, key)
+            if isinstance(entries, yaml.SequenceNode) and any(is_entry_of_port(entry, port) for entry in entries.value):
                 return name.value
     return otherwise if otherwise in names else names[0]
 
 
 def is_entry_of_port(entry, port):
-    """Whether an entry of `ports` or `expose` is of this container port."""
+    """Return whether an entry of `ports` or `expose` is for this container port."""
     if isinstance(entry, yaml.MappingNode):
         target, protocol = find_node(entry, "target"), find_node(entry, "protocol")
-        words = f"{target.value if target else ''}/{protocol.value if protocol else 'tcp'}"
+        text = f"{target.value if target else ''}/{protocol.value if protocol else 'tcp'}"
     else:
-        words = DEFAULT_VALUE_PATTERN.sub(r"\1", str(entry.value))
-    inside, _, protocol = words.rpartition(":")[2].partition("/")
-    first, _, last = inside.partition("-")
+        text = DEFAULT_VALUE_PATTERN.sub(r"\1", str(entry.value))
+    container_ports, _, protocol = text.rpartition(":")[2].partition("/")
+    first, _, last = container_ports.partition("-")
     if not first.isdecimal() or (last and not last.isdecimal()):
         return False
     return (protocol or "tcp") == port.protocol and int(first) <= port.container_port <= int(last or first)
 
 
 def find_node(mapping, key):
-    """The node of that key, also of a mapping that is merged in (`<<`); None without one."""
-    seen, waiting = set(), [mapping]
-    while waiting:
-        node = waiting.pop(0)
+    """Return the value node of the key, also from merged mappings (`<<`); None when there is none."""
+    seen, queue = set(), [mapping]
+    while queue:
+        node = queue.pop(0)
         if id(node) in seen or not isinstance(node, yaml.CollectionNode):
             continue
         seen.add(id(node))
         if isinstance(node, yaml.SequenceNode):
-            waiting[:0] = node.value
+            queue[:0] = node.value
             continue
-        for name, found in node.value:
+        for name, value in node.value:
             if name.value == key:
-                return found
-        waiting[:0] = [found for name, found in node.value if name.value == MERGE_KEY]
+                return value
+        queue[:0] = [value for name, value in node.value if name.value == MERGE_KEY]
     return None
 
 
 def replace_ports(service, ports):
-    """The service, publishing these ports; others that share its node stay as they are."""
+    """Return the service with these published ports. Other services that share its node stay as they are."""
     entries = [f"{port.host_port}:{port.container_port}/{port.protocol}" for port in ports]
     nodes = [yaml.ScalarNode(STRING_TAG, entry, style='"') for entry in entries]
-    kept = [(name, found) for name, found in service.value if name.value != "ports"]
+    others = [(name, value) for name, value in service.value if name.value != "ports"]
     key = yaml.ScalarNode(STRING_TAG, "ports")
     return yaml.MappingNode(
-        MAP_TAG, [*kept, (key, yaml.SequenceNode(SEQUENCE_TAG, nodes))], flow_style=service.flow_style
+        MAP_TAG, [*others, (key, yaml.SequenceNode(SEQUENCE_TAG, nodes))], flow_style=service.flow_style
     )

@@ -1,4 +1,4 @@
-"""A compose file at an address of the customer's: fetched as webhooks are sent, to public addresses only."""
+"""Fetching a customer's compose file: like webhooks, from public addresses only."""
 
 import time
 from http.client import HTTPException
@@ -10,29 +10,29 @@ from panel.services.media.remote_file import Unfetched
 
 MAX_COMPOSE_FILE_BYTES = 256 * 1024
 FETCH_TIMEOUT_SECONDS = 60.0
-"""Seconds that the server may take to send it."""
+"""Seconds that the server may take to send the file."""
 
 
 def fetch_text(url):
-    """Its text. Raises `Unfetched` with a sentence when it cannot be had. Each address that the server sends us on to
-    is looked at as the first one is."""
-    until = time.monotonic() + FETCH_TIMEOUT_SECONDS
-    connection, answer = remote_file.open_url(url, "GET")
+    """Return the text at the URL. Raise `Unfetched` with a message when it cannot be fetched. Addresses of redirects
+    are checked like the first one."""
+    deadline = time.monotonic() + FETCH_TIMEOUT_SECONDS
+    connection, response = remote_file.open_url(url, "GET")
     content = b""
     try:
-        while portion := answer.read1(65536, decode_content=False):
-            content += portion
+        while chunk := response.read1(65536, decode_content=False):
+            content += chunk
             if len(content) > MAX_COMPOSE_FILE_BYTES:
                 raise Unfetched(f"The compose file is larger than {MAX_COMPOSE_FILE_BYTES // 1024} KiB.")
-            if time.monotonic() > until:
+            if time.monotonic() > deadline:
                 raise Unfetched("The server is too slow.")
     except (OSError, HTTPError, HTTPException, ValueError) as error:
         raise Unfetched(f"The connection broke after {len(content)} bytes.") from error
     finally:
         connection.close()
-    promised = remote_file.parse_content_length(answer)
-    if promised is not None and len(content) < promised:
-        raise Unfetched(f"The connection broke after {len(content)} of {promised} bytes.")
+    content_length = remote_file.parse_content_length(response)
+    if content_length is not None and len(content) < content_length:
+        raise Unfetched(f"The connection broke after {len(content)} of {content_length} bytes.")
     try:
         text = content.decode()
     except UnicodeDecodeError:

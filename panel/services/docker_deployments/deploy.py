@@ -1,4 +1,4 @@
-"""Deploying apps: from the catalog, and from a compose file of the customer's own."""
+"""Deploying apps: from the catalog, or from a customer's compose file."""
 
 import json
 import secrets
@@ -15,20 +15,20 @@ from panel.services.media import remote_file
 
 
 def deploy_app(instance, *, app_slug, actor, env_variables=None, port_mappings=None, by_operator=False):
-    """Deploys an app of the catalog. Returns it, its task, and by name the secrets that were made up for it: they are
-    shown this once."""
+    """Deploy an app of the catalog. Return its row, its task, and the generated secrets by name, which are shown only
+    now."""
     app = get_app(app_slug)
     refusals.lock_instance(instance)
     refusals.ensure_not_refused(refusals.deploy_error(instance, by_operator=by_operator))
-    given, mappings = env_variables or {}, port_mappings or []
-    compose, environment = docker_apps.compose(app, given, mappings)
+    variables, mappings = env_variables or {}, port_mappings or []
+    compose, environment = docker_apps.compose(app, variables, mappings)
     ports = list_published_ports(compose)
     ensure_ports_free(instance, ports)
-    made = create_deployment(instance, app_slug, app.name, environment, mappings)
-    made.ports = ports
-    made_up = {each.name for each in app.variables if each.generate and not given.get(each.name)}
-    shown = {name: value for name, value in environment.items() if name in made_up}
-    return made, start_deploy(made, actor), shown
+    deployment = create_deployment(instance, app_slug, app.name, environment, mappings)
+    deployment.ports = ports
+    generated = {variable.name for variable in app.variables if variable.generate and not variables.get(variable.name)}
+    generated_secrets = {name: value for name, value in environment.items() if name in generated}
+    return deployment, start_deploy(deployment, actor), generated_secrets
 
 
 def get_app(slug):
@@ -41,17 +41,17 @@ def get_app(slug):
 def deploy_compose(
     instance, *, app_name, compose_url, actor, env_variables=None, port_mappings=None, by_operator=False
 ):
-    """Deploys what a compose file says, which workers fetch. Returns it and its task."""
+    """Deploy a compose file, which workers fetch. Return the row and its task."""
     remote_file.ensure_allowed_url(compose_url, "compose_url")
     refusals.lock_instance(instance)
     refusals.ensure_not_refused(refusals.deploy_error(instance, by_operator=by_operator))
-    made = create_deployment(instance, CUSTOM_APP_SLUG, app_name, env_variables or {}, port_mappings or [])
-    made.compose_url = compose_url
-    return made, start_deploy(made, actor)
+    deployment = create_deployment(instance, CUSTOM_APP_SLUG, app_name, env_variables or {}, port_mappings or [])
+    deployment.compose_url = compose_url
+    return deployment, start_deploy(deployment, actor)
 
 
 def create_deployment(instance, slug, name, environment, mappings):
-    made = DockerDeployment(
+    deployment = DockerDeployment(
         instance=instance,
         app_slug=slug,
         app_name=name,
@@ -59,13 +59,14 @@ def create_deployment(instance, slug, name, environment, mappings):
         environment=json.dumps(environment),
         port_mappings=mappings,
     )
-    session.add(made)
+    session.add(deployment)
     session.flush()
-    return made
+    return deployment
 
 
 def retry(row, *, actor, by_operator=False):
-    """Deploys it once more: what failed, what does not do well, or what changed at its address. Returns the task."""
+    """Deploy the app again: after a failure, because its containers have errors, or because its compose file changed.
+    Return the task."""
     refusals.lock_instance(row.instance)
     refusals.ensure_not_refused(refusals.engine_error(row.instance, by_operator=by_operator))
     ensure_ports_free(row.instance, row.ports, exclude_id=row.id)

@@ -1,15 +1,16 @@
-"""From where the ports of apps can be reached."""
+"""Which ports of apps the firewall lets through."""
 
 from panel.services import firewall
 
 
 def list_closed_ports(instance, ports):
-    """Those of the ports (as in `ports`) that no rule of the machine's security groups lets anybody reach."""
+    """Return those of the ports (dicts as in `DockerDeployment.ports`) that no rule of the instance's security groups
+    opens."""
     allowed = firewall.get_effective_rules(instance)
     if allowed is None:
         return []
-    inward = [each for each in allowed if each.direction == "in" and each.networks != ()]
-    return [port for port in ports if not any(is_port_allowed(each, port) for each in inward)]
+    ingress = [rule for rule in allowed if rule.direction == "in" and rule.networks != ()]
+    return [port for port in ports if not any(is_port_allowed(rule, port) for rule in ingress)]
 
 
 def is_port_allowed(rule, port):

@@ -15,25 +15,25 @@ SHORT_SYNTAX_PATTERN = re.compile(
     r"(?:(?P<host>[0-9.]+|\[[0-9a-f:]+\]):)?(?P<outer>\d{1,5}):(?P<inner>\d{1,5})(?:/(?P<protocol>tcp|udp))?"
 )
 MAX_PORT_ENTRIES = 128
-"""Entries of a compose file that are looked at."""
+"""Entries of a compose file that are read."""
 
 
 def list_published_ports(compose):
-    """`{container_port, host_port, protocol}` for each single port that a compose file publishes, in its order, once.
-    What is published on the guest's loopback only, as a range, or at a port that is not written there, is left out."""
+    """Return `{container_port, host_port, protocol}` for each single port that a compose file publishes, in its order,
+    without duplicates. Ports on the guest's loopback, ranges, and entries without a host port are left out."""
     services = find_node(parse_compose_file(compose), "services")
-    listed = (find_node(service, "ports") for _, service in services.value)
-    entries = (entry for ports in listed if isinstance(ports, yaml.SequenceNode) for entry in ports.value)
-    found = [parse_entry(entry) for entry in islice(entries, MAX_PORT_ENTRIES)]
-    return [port for number, port in enumerate(found) if port and port not in found[:number]]
+    nodes = (find_node(service, "ports") for _, service in services.value)
+    entries = (entry for ports in nodes if isinstance(ports, yaml.SequenceNode) for entry in ports.value)
+    parsed = [parse_entry(entry) for entry in islice(entries, MAX_PORT_ENTRIES)]
+    return [port for number, port in enumerate(parsed) if port and port not in parsed[:number]]
 
 
 def parse_entry(entry):
-    words = {key: find_node(entry, key) for key in ("target", "published", "protocol", "host_ip")}
+    nodes = {key: find_node(entry, key) for key in ("target", "published", "protocol", "host_ip")}
     if isinstance(entry, yaml.MappingNode):
-        inner, outer, protocol, host = (str(node.value) if node else "" for node in words.values())
-    elif found := SHORT_SYNTAX_PATTERN.fullmatch(str(entry.value)):
-        inner, outer, protocol, host = found["inner"], found["outer"], found["protocol"], found["host"] or ""
+        inner, outer, protocol, host = (str(node.value) if node else "" for node in nodes.values())
+    elif match := SHORT_SYNTAX_PATTERN.fullmatch(str(entry.value)):
+        inner, outer, protocol, host = match["inner"], match["outer"], match["protocol"], match["host"] or ""
     else:
         return None
     protocol = protocol or "tcp"
@@ -43,7 +43,7 @@ def parse_entry(entry):
 
 
 def list_taken_ports(instance, exclude_id=None):
-    """The ports of the machine at which its other apps are reached, with the names of those."""
+    """Return the ports of the machine that its other apps use, with the names of those apps."""
     others = select(DockerDeployment.app_name, DockerDeployment.ports).where(
         DockerDeployment.instance_id == instance.id,
         DockerDeployment.status != "failed",
@@ -53,8 +53,8 @@ def list_taken_ports(instance, exclude_id=None):
 
 
 def ensure_ports_free(instance, ports, exclude_id=None):
-    there = list_taken_ports(instance, exclude_id)
+    taken_ports = list_taken_ports(instance, exclude_id)
     for port in ports:
-        if name := there.get((port["host_port"], port["protocol"])):
+        if name := taken_ports.get((port["host_port"], port["protocol"])):
             sentence = f"Port {port['host_port']} of the machine is taken by {name}. Choose another one."
             raise Invalid(sentence, reason="port_taken", port_mappings=sentence)

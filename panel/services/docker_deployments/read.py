@@ -1,4 +1,4 @@
-"""Finding the apps of an instance, and what is known of its engine."""
+"""Finding the apps of an instance, and its Docker engine."""
 
 from sqlalchemy import select
 
@@ -8,37 +8,37 @@ from panel.models import DockerDeployment, DockerEngine, Task
 
 
 def listing(instance):
-    """Oldest first."""
-    mine = select(DockerDeployment).where(DockerDeployment.instance_id == instance.id)
-    return session.scalars(mine.order_by(DockerDeployment.id)).all()
+    """Return the apps, oldest first."""
+    query = select(DockerDeployment).where(DockerDeployment.instance_id == instance.id)
+    return session.scalars(query.order_by(DockerDeployment.id)).all()
 
 
 def get(instance, deployment_id):
-    wanted = DockerDeployment.instance_id == instance.id, DockerDeployment.id == deployment_id
-    found = session.scalar(select(DockerDeployment).where(*wanted))
-    if found is None:
+    conditions = DockerDeployment.instance_id == instance.id, DockerDeployment.id == deployment_id
+    row = session.scalar(select(DockerDeployment).where(*conditions))
+    if row is None:
         raise NotFound("The instance has no such app.")
-    return found
+    return row
 
 
 def find_engine(instance):
-    """What is known of its container engine, or None when nobody ever asked for one."""
+    """Return the row of its Docker engine, or None when nobody ever requested one."""
     return session.get(DockerEngine, instance.id)
 
 
 def is_engine_installed(instance):
-    found = find_engine(instance)
-    return found is not None and found.installed_at is not None
+    engine = find_engine(instance)
+    return engine is not None and engine.installed_at is not None
 
 
 def find_installation(instance):
-    """The installation under way, or None."""
-    found = find_engine(instance)
-    task = found and found.task_id and session.get(Task, found.task_id)
+    """Return the open task that installs the engine, or None."""
+    engine = find_engine(instance)
+    task = engine and engine.task_id and session.get(Task, engine.task_id)
     return task if task and task.open else None
 
 
 def get_logs(row):
-    """What its containers wrote when somebody last asked; "" when nobody did."""
+    """Return the output of its containers at the last request; "" when there was none."""
     text = session.scalar(select(DockerDeployment.logs).where(DockerDeployment.id == row.id))
     return text or ""

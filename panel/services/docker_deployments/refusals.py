@@ -1,7 +1,7 @@
-"""When something can be done with the apps in a guest, and what the refusal says.
+"""When actions on apps in a guest are refused, and the reasons.
 
-What is refused for the machine's sake is refused as other work inside guests is; what is refused for Docker's sake is a
-422 (API reference: docker).
+Reasons that concern the machine are answered like those of other work in guests; reasons that concern Docker are a 422
+(API reference: docker).
 """
 
 from sqlalchemy import select
@@ -16,12 +16,12 @@ from panel.services.instances.blockers import RESCUE_ACTIVE_MESSAGE
 from panel.services.instances.guest import guest_access_error
 
 EXCLUSIVE_TASK_KINDS = ("docker_install", "docker_deploy", "docker_control")
-"""One of these at a time works on an instance."""
+"""Only one of these runs on an instance at a time."""
 
 DOCKER_TASK_KINDS = (*EXCLUSIVE_TASK_KINDS, "docker_remove", "docker_probe")
 
 MAX_APPS_PER_INSTANCE = 32
-"""Apps of one instance: each is looked at every few minutes."""
+"""Apps of one instance. Each is polled every few minutes."""
 
 DOCKER_TASK_RUNNING, DOCKER_NOT_INSTALLED, ALREADY_INSTALLED = (
     "docker_task_running",
@@ -49,7 +49,7 @@ REASON_EXCEPTIONS["hypervisor_unreachable"] = Unavailable
 
 
 def guest_error(instance, *, by_operator=False):
-    """The reason word why nothing can be done inside the guest now, or None."""
+    """Return the reason why no work in the guest is possible now, or None."""
     reason = guest_access_error(instance, "docker", by_operator=by_operator)
     return reason or ("rescue_active" if session.get(Rescue, instance.id) else None)
 
@@ -61,7 +61,7 @@ def install_error(instance, *, by_operator=False):
 
 
 def engine_error(instance, *, by_operator=False):
-    """The same for what needs the engine."""
+    """Return the reason why no work that needs the engine is possible now, or None."""
     reason = guest_error(instance, by_operator=by_operator) or (
         None if read.is_engine_installed(instance) else DOCKER_NOT_INSTALLED
     )
@@ -74,19 +74,19 @@ def deploy_error(instance, *, by_operator=False):
 
 
 def task_running_error(instance):
-    going_on = select(Task.id).where(
+    query = select(Task.id).where(
         Task.resource_id == instance.id, Task.kind.in_(EXCLUSIVE_TASK_KINDS), Task.status.in_(OPEN_STATUSES)
     )
-    return DOCKER_TASK_RUNNING if session.scalar(going_on.limit(1)) else None
+    return DOCKER_TASK_RUNNING if session.scalar(query.limit(1)) else None
 
 
 def ensure_not_refused(reason):
-    """Raises the refusal, if there is one."""
+    """Raise for a reason; do nothing for None."""
     if reason:
         raise REASON_EXCEPTIONS.get(reason, Conflict)(DOCKER_REASONS[reason], reason=reason)
 
 
 def lock_instance(instance):
-    """Keeps others from asking for work on Docker in the instance until the end of the transaction: of two at the same
-    moment the second one is refused for the first."""
+    """Lock the instance until the transaction ends, so that concurrent requests for Docker work are checked one after
+    the other."""
     session.execute(select(Instance.id).where(Instance.id == instance.id).with_for_update(key_share=True))

@@ -1,7 +1,7 @@
-"""Taking over machines that are on a hypervisor and that the panel did not make.
+"""Importing unmanaged machines: making instances of machines on a hypervisor that the panel did not create.
 
-A machine is known as the dictionary that a discovery made of it: its id, name, power, `cpu_cores`, `memory_mb`, `disks`
-(device, storage, name, size in GiB, fault), `nics` (mac, network, addresses that its guest told), tpm, secure_boot,
+A machine is the dictionary that a discovery stored: `id`, `name`, `power`, `cpu_cores`, `memory_mb`, `disks` (device,
+storage, name, size in GiB, fault), `nics` (mac, network, addresses that its guest reported), `tpm`, `secure_boot`,
 `faults` and `obstacles`.
 """
 

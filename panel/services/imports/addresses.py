@@ -1,4 +1,4 @@
-"""The addresses of a machine that is adopted: those that its guest uses, when they are the location's and free."""
+"""The addresses of an imported machine: those that its guest uses, when they belong to the location and are free."""
 
 import ipaddress
 
@@ -13,22 +13,25 @@ UNKNOWN_GUEST_ADDRESS_MESSAGE = "It is not known which address the guest uses. N
 
 
 def list_reported_ips(hypervisor, machine, plan):
-    """Those that the guest told of and that lie in subnets of the location. A plan with an address needs one."""
-    known = [ip for nic in machine["nics"] for ip in nic["addresses"] if find_subnet(hypervisor, ip)]
-    if not known and plan.ipv4 and hypervisor.group.public_networking_enabled:
+    """Return the addresses that the guest reported and that are in subnets of the location. Raise when there are none
+    and the plan includes a public IPv4 address."""
+    ips = [ip for nic in machine["nics"] for ip in nic["addresses"] if find_subnet(hypervisor, ip)]
+    if not ips and plan.ipv4 and hypervisor.group.public_networking_enabled:
         raise Invalid(UNKNOWN_GUEST_ADDRESS_MESSAGE, ips=UNKNOWN_GUEST_ADDRESS_MESSAGE)
-    return known
+    return ips
 
 
 def find_subnet(hypervisor, ip):
-    """The subnet of the location that the address lies in; none of prefixes."""
+    """Return the location's subnet that contains the address, or None. Subnets of prefixes are left out."""
     address = ipaddress.ip_address(ip)
-    mine = Subnet.group_id == hypervisor.group_id, Subnet.family == address.version, Subnet.kind != "routed"
-    return next((subnet for subnet in session.scalars(select(Subnet).where(*mine)) if address in subnet.network), None)
+    conditions = Subnet.group_id == hypervisor.group_id, Subnet.family == address.version, Subnet.kind != "routed"
+    return next(
+        (subnet for subnet in session.scalars(select(Subnet).where(*conditions)) if address in subnet.network), None
+    )
 
 
 def get_free_addresses(hypervisor, ips):
-    """The rows of these addresses, locked; raises which one cannot be had, and why."""
+    """Return the rows of these addresses, locked. Raise with the reason when one cannot be used."""
     return [get_free_address(hypervisor, str(ipaddress.ip_address(ip))) for ip in ips]
 
 
@@ -38,26 +41,27 @@ def get_free_address(hypervisor, ip):
         raise invalid_address(ip, "lies in no subnet of the location")
     if not hypervisor.group.public_networking_enabled and subnet.kind != "private":
         raise invalid_address(ip, "is public, and the location gives private addresses only")
-    locked = select(Address).where(Address.ip == ip).with_for_update(of=Address)
-    found = session.scalar(locked.execution_options(populate_existing=True))
-    if found is None:
+    query = select(Address).where(Address.ip == ip).with_for_update(of=Address)
+    row = session.scalar(query.execution_options(populate_existing=True))
+    if row is None:
         return create_address(subnet, ip)
-    if found.interface_id:
-        raise invalid_address(ip, f"is in use by {found.interface.instance.name}")
-    if found.reserved:
+    if row.interface_id:
+        raise invalid_address(ip, f"is in use by {row.interface.instance.name}")
+    if row.reserved:
         raise invalid_address(ip, "is reserved. Let it go first")
-    return found
+    return row
 
 
 def create_address(subnet, ip):
-    """An IPv6 address has no row before it is first used. The network's own and the router's are nobody's."""
+    """Create the row of an IPv6 address, which has none before its first use. Raise for the addresses of the network
+    and of the router."""
     address = ipaddress.ip_address(ip)
     if subnet.family == 4 or ip == subnet.gateway or address == subnet.network.network_address:
         raise invalid_address(ip, "is never given out")
-    made = Address(**subnets.make_address_row(subnet, address))
-    session.add(made)
+    row = Address(**subnets.make_address_row(subnet, address))
+    session.add(row)
     session.flush()
-    return made
+    return row
 
 
 def invalid_address(ip, reason):

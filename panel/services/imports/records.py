@@ -1,5 +1,5 @@
-"""The rows of a machine that was adopted. Before that there are none: nobody can deploy to the machine, or destroy it,
-and with it what is on its disks."""
+"""The rows of an imported machine. They are created at the end of the import task, so that nobody can deploy to the
+machine, or destroy it and its data, before that."""
 
 import secrets
 
@@ -12,8 +12,8 @@ from panel.services.imports import addresses, validate
 
 
 def create_instance(hypervisor_id, machine, chosen):
-    """The instance with its disks, card and addresses; raises what speaks against it by now. `chosen` is what the task
-    was given."""
+    """Create the instance with its disks, interface and addresses; raise when the import is not possible any more.
+    `chosen` are the arguments of the task."""
     hypervisor = session.get(Hypervisor, hypervisor_id)
     owner, plan = session.get(Account, chosen["account_id"]), session.get(Plan, chosen["plan_id"])
     if owner is None or plan is None:
@@ -58,8 +58,8 @@ def create_instance(hypervisor_id, machine, chosen):
 
 
 def on_imported(instance, *, actor):
-    """From now on the instance is its owner's, and costs what its plan does."""
+    """Give the instance to its owner and start metering."""
     instance.account.grant_on_create(instance)
-    what = {"name": instance.display_name, "plan": instance.plan.name, "price": instance.plan.price}
-    usage.start_metering("instance", instance, billing_mode=instance.billing_mode, **what)
+    facts = {"name": instance.display_name, "plan": instance.plan.name, "price": instance.plan.price}
+    usage.start_metering("instance", instance, billing_mode=instance.billing_mode, **facts)
     events.record("instance.created", "instance", instance, actor=actor)

@@ -1,4 +1,4 @@
-"""Asking for an adoption: what may be chosen from is what the latest discovery found."""
+"""Requesting an import of a machine that the latest discovery found."""
 
 import secrets
 
@@ -18,27 +18,26 @@ IMPORT_TASK_KIND = "hypervisor_adopt"
 
 
 def get_discovered_machines(hypervisor):
-    """What the latest discovery that ended well found of each unknown machine, by its id."""
+    """Return the unmanaged machines of the latest completed discovery, by id."""
     query = select(Task).where(Task.resource_id == hypervisor.id, Task.kind == unmanaged_machines.DISCOVER_TASK_KIND)
-    found = session.scalar(query.where(Task.status == "completed").order_by(Task.id.desc()).limit(1))
-    return {machine["id"]: machine for machine in found.arguments.get("unknown", ())} if found else {}
+    task = session.scalar(query.where(Task.status == "completed").order_by(Task.id.desc()).limit(1))
+    return {machine["id"]: machine for machine in task.arguments.get("unknown", ())} if task else {}
 
 
 def get_machine(hypervisor, name):
-    """What is known of the unknown machine of that name."""
-    stranger = next((each for each in hypervisor.strangers if each["name"] == name), None)
-    if stranger is None:
+    """Return the unmanaged machine of that name, as the latest discovery stored it."""
+    entry = next((row for row in hypervisor.strangers if row["name"] == name), None)
+    if entry is None:
         raise NotFound("The hypervisor has no unknown machine of that name.")
-    machine = get_discovered_machines(hypervisor).get(stranger["id"])
+    machine = get_discovered_machines(hypervisor).get(entry["id"])
     if machine is None or "power" not in machine:
         raise Conflict("Nobody has looked at this machine yet. Look at the hypervisor first.", reason="not_discovered")
     return machine
 
 
 def import_machine(hypervisor, name, *, owner, plan_id, actor, display_name=None, hostname=None, ips=None):
-    """Has a worker make the machine of that name an instance of the account `owner`. `ips` are the addresses that its
-    guest uses: by default those that it told of, as far as they are the location's. Returns the task and the id that
-    the instance will have."""
+    """Have a worker import the machine of that name for the account `owner`. `ips` are the addresses that its guest
+    uses, by default the reported ones of the location. Return the task and the id that the instance will have."""
     machine = get_machine(hypervisor, name)
     if hypervisor.status != "up":
         raise Unavailable(REASONS["hypervisor_unreachable"], reason="hypervisor_unreachable")
@@ -48,16 +47,16 @@ def import_machine(hypervisor, name, *, owner, plan_id, actor, display_name=None
     validate.ensure_compatible(hypervisor, machine, plan)
     ips = addresses.list_reported_ips(hypervisor, machine, plan) if ips is None else list(dict.fromkeys(ips))
     addresses.get_free_addresses(hypervisor, ips)
-    given = generate_unique(Instance.name, lambda: f"h{secrets.randbelow(9 * 10**7) + 10**7}")
+    instance_name = generate_unique(Instance.name, lambda: f"h{secrets.randbelow(9 * 10**7) + 10**7}")
     chosen = {
         "machine_id": machine["id"],
         "machine_name": machine["name"],
-        "name": given,
+        "name": instance_name,
         "mac": machine["nics"][0]["mac"] if machine["nics"] else generate_unique(Interface.mac, random_mac),
         "account_id": owner.id,
         "plan_id": plan.id,
         "display_name": display_name or machine["name"],
-        "hostname": hostname or given,
+        "hostname": hostname or instance_name,
         "ips": ips,
     }
     task = jobs.enqueue(
@@ -73,5 +72,5 @@ def import_machine(hypervisor, name, *, owner, plan_id, actor, display_name=None
 
 
 def is_import_running(hypervisor, machine_id):
-    mine = Task.resource_id == hypervisor.id, Task.kind == IMPORT_TASK_KIND, Task.status.in_(OPEN_STATUSES)
-    return any(task.arguments["machine_id"] == machine_id for task in session.scalars(select(Task).where(*mine)))
+    conditions = Task.resource_id == hypervisor.id, Task.kind == IMPORT_TASK_KIND, Task.status.in_(OPEN_STATUSES)
+    return any(task.arguments["machine_id"] == machine_id for task in session.scalars(select(Task).where(*conditions)))

@@ -1,4 +1,4 @@
-"""Whether the panel can have a machine as it is, and whether a plan is large enough for it."""
+"""Whether a machine can be imported as it is, and whether a plan is large enough for it."""
 
 from sqlalchemy import select
 
@@ -15,7 +15,7 @@ MACHINE_RUNS_MESSAGE = (
 
 
 def blocking_issues(hypervisor, machine):
-    """Everything that keeps the machine from being adopted, whatever is chosen for it, in sentences."""
+    """Yield everything that prevents an import, whatever account and plan are chosen, as sentences."""
     yield from machine["faults"]
     if session.scalar(select(Instance.id).where(Instance.id == machine["id"])):
         yield "An instance has its id: this may be a copy of it."
@@ -24,9 +24,9 @@ def blocking_issues(hypervisor, machine):
     if len(machine["disks"]) > MAX_DISKS_PER_INSTANCE:
         yield f"It has {len(machine['disks'])} disks, and an instance at most {MAX_DISKS_PER_INSTANCE}."
     for disk in machine["disks"]:
-        why = disk_error(hypervisor, disk)
-        if why:
-            yield f"Its disk {disk['device']} ({disk['name']}) {why}."
+        error = disk_error(hypervisor, disk)
+        if error:
+            yield f"Its disk {disk['device']} ({disk['name']}) {error}."
     if len(machine["nics"]) > 1:
         yield f"It has {len(machine['nics'])} network cards, and an instance has one."
     for nic in machine["nics"]:
@@ -35,7 +35,7 @@ def blocking_issues(hypervisor, machine):
 
 
 def disk_error(hypervisor, disk):
-    """Why the disk cannot be an instance's, completing "Its disk …"; or None."""
+    """Return why the disk cannot be an instance's, completing "Its disk …"; or None."""
     if disk["fault"]:
         return disk["fault"]
     if disk["storage"] not in [storage.name for storage in hypervisor.storages]:
@@ -48,21 +48,21 @@ def disk_error(hypervisor, disk):
 
 
 def ensure_compatible(hypervisor, machine, plan):
-    """Raises why the machine cannot be adopted with that plan now. Locks the hypervisor, so that what is left there is
-    not promised twice."""
+    """Raise when the machine cannot be imported with that plan now. Locks the hypervisor, so that its remaining
+    capacity is not allocated twice."""
     if machine["power"] != "off":
         raise Conflict(MACHINE_RUNS_MESSAGE, reason="not_stopped")
-    found = list(blocking_issues(hypervisor, machine))
-    if found:
-        raise Conflict(" ".join(found), reason="not_adoptable")
-    why = plan_error(machine, plan)
-    if why:
-        raise Invalid("The plan is too small for the machine.", plan_id=why)
+    issues = list(blocking_issues(hypervisor, machine))
+    if issues:
+        raise Conflict(" ".join(issues), reason="not_adoptable")
+    error = plan_error(machine, plan)
+    if error:
+        raise Invalid("The plan is too small for the machine.", plan_id=error)
     ensure_capacity(hypervisor, machine, plan)
 
 
 def plan_error(machine, plan):
-    """What the plan lacks for the machine, in a sentence, or None."""
+    """Return why the plan is too small for the machine, in a sentence, or None."""
     for needed, offered, unit in (
         (machine["cpu_cores"], plan.cpu_cores, "processors"),
         (machine["memory_mb"], plan.ram, "MiB of memory"),
@@ -74,12 +74,12 @@ def plan_error(machine, plan):
 
 
 def ensure_capacity(hypervisor, machine, plan):
-    held = select(Hypervisor).where(Hypervisor.id == hypervisor.id).with_for_update(of=Hypervisor)
-    host = session.scalar(held.execution_options(populate_existing=True))
-    room = Capacity([host])
-    if room.ram[host] < plan.ram or room.cores[host] < plan.cpu_cores:
+    query = select(Hypervisor).where(Hypervisor.id == hypervisor.id).with_for_update(of=Hypervisor)
+    host = session.scalar(query.execution_options(populate_existing=True))
+    capacity = Capacity([host])
+    if capacity.ram[host] < plan.ram or capacity.cores[host] < plan.cpu_cores:
         raise Invalid("The hypervisor has not enough memory or processors left.", reason="resources_not_sufficient")
     for storage in host.storages:
-        if room.disk[storage] < sum(disk["size"] for disk in machine["disks"] if disk["storage"] == storage.name):
+        if capacity.disk[storage] < sum(disk["size"] for disk in machine["disks"] if disk["storage"] == storage.name):
             sentence = f"The storage {storage.name} has not enough room left to promise these disks."
             raise Invalid(sentence, reason="storage_not_sufficient")

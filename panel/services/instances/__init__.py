@@ -1,4 +1,5 @@
-"""What can be done with an instance, and when. Callers have been authorised; ids were fetched through their owner."""
+"""Instances: which actions there are, and when they are allowed. Callers have been authorised and found the instance
+through its owner."""
 
 from panel.services.instances import rescue
 from panel.services.instances.actions import deploy, destroy, find_last_deploy, run_power_action

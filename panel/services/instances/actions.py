@@ -1,4 +1,4 @@
-"""Handing work on an instance to the workers."""
+"""Enqueuing work on instances."""
 
 from sqlalchemy import select
 
@@ -13,11 +13,11 @@ from panel.services.state_machine import ensure_allowed
 INSTALL_TASK_KINDS = ("instance_deploy", "instance_reinstall")
 
 NOOP_POWER_STATE = {"start": "on", "stop": "off", "shutdown": "off", "poweroff": "off"}
-"""The power that makes the action unnecessary."""
+"""The power with which the action is not needed."""
 
 
 def run_power_action(instance, action, *, actor, by_operator=False):
-    """Starts, stops, shuts down, restarts or powers off. Returns the task, or None when it is so already."""
+    """Start, stop, shut down, restart or power off. Return the task, or None when the power is already as requested."""
     ensure_allowed(instance, action, by_operator=by_operator)
     if (
         instance.power == NOOP_POWER_STATE.get(action)
@@ -25,30 +25,35 @@ def run_power_action(instance, action, *, actor, by_operator=False):
         and not find_open_task(instance, "instance_%")
     ):
         return None
-    same = find_open_task(instance, f"instance_{action}")
-    return same or enqueue(instance, action, "light", actor=actor)
+    existing = find_open_task(instance, f"instance_{action}")
+    return existing or enqueue(instance, action, "light", actor=actor)
 
 
-def deploy(instance, *, image_id, actor, account=None, **chosen):
-    """Makes the machine from an image. Without keys and password one is made up. Returns the task and that password.
+def deploy(instance, *, image_id, actor, account=None, **options):
+    """Install the instance from an image. A password is generated when neither keys nor a password are given. Return
+    the task and the generated password or None.
 
-    `account` limits which images, keys and scripts may be named; operators pass none.
+    `account` limits which images, keys and scripts may be used; operators pass none.
     """
     ensure_allowed(instance, "deploy", by_operator=account is None)
-    image, arguments, secret, made = first_boot.prepare_first_boot(instance, image_id, account=account, **chosen)
+    image, arguments, secret, generated_password = first_boot.prepare_first_boot(
+        instance, image_id, account=account, **options
+    )
     instance.image, instance.timezone, instance.last_error = image, arguments["timezone"], None
     instance.hostname = arguments["hostname"]
-    return enqueue(instance, "deploy", "exclusive", actor=actor, arguments=arguments, secret=secret), made
+    return enqueue(instance, "deploy", "exclusive", actor=actor, arguments=arguments, secret=secret), generated_password
 
 
 def destroy(instance, *, actor, by_operator=False, delete_backups=False):
-    """Removes the machine and everything it had. Work that is making it is cancelled first. It costs nothing any more.
+    """Destroy the machine and all its resources. Open tasks that can be cancelled are cancelled first, and metering
+    stops.
 
-    `delete_backups` is noted on the task: backups that are not protected go with the machine."""
+    `delete_backups` is passed to the task: unprotected backups are deleted with the machine.
+    """
     ensure_allowed(instance, "destroy", by_operator=by_operator)
-    same = find_open_task(instance, "instance_destroy")
-    if same:
-        return same
+    existing = find_open_task(instance, "instance_destroy")
+    if existing:
+        return existing
     for task in session.scalars(select(Task).where(Task.resource_id == instance.id, Task.status.in_(OPEN_STATUSES))):
         if task.cancellable:
             tasks.cancel(task)
@@ -56,7 +61,7 @@ def destroy(instance, *, actor, by_operator=False, delete_backups=False):
     return enqueue(instance, "destroy", "final", actor=actor, arguments={"delete_backups": delete_backups})
 
 
-def enqueue(instance, action, lock, *, actor, **more):
+def enqueue(instance, action, lock, *, actor, **options):
     task = jobs.enqueue(
         f"instance_{action}",
         "instance",
@@ -64,16 +69,16 @@ def enqueue(instance, action, lock, *, actor, **more):
         lock=lock,
         actor=actor,
         hypervisor_id=instance.hypervisor_id,
-        **more,
+        **options,
     )
     session.expire(instance, ["rebuilding", "task_running"])
     return task
 
 
 def find_last_deploy(instance):
-    """The latest task that installed, or tried to install, an operating system; or None."""
-    deploys = select(Task).where(Task.resource_id == instance.id, Task.kind.in_(INSTALL_TASK_KINDS))
-    return session.scalar(deploys.order_by(Task.id.desc()).limit(1))
+    """Return the latest task that installed, or tried to install, an operating system; or None."""
+    query = select(Task).where(Task.resource_id == instance.id, Task.kind.in_(INSTALL_TASK_KINDS))
+    return session.scalar(query.order_by(Task.id.desc()).limit(1))
 
 
 def find_open_task(instance, kind):

@@ -1,4 +1,4 @@
-"""What holds the disks of an instance as they are: it has to be ended before they are replaced, copied or moved."""
+"""What uses the disks of an instance: it has to be ended before they are replaced, copied or moved."""
 
 from panel.core.db import session
 from panel.core.errors import Conflict
@@ -15,7 +15,8 @@ PLAN_CHANGE_PENDING_MESSAGE = "A change of plan waits for the next start. Restar
 
 
 def ensure_disks_free(instance):
-    """For what replaces the disks, or reads them as a whole: live sessions, snapshots and the rescue system."""
+    """Raise during live sessions and rescue, and when there are snapshots: for actions that replace or read whole
+    disks."""
     forges.ensure_not_active(instance)
     snapshots.ensure_no_snapshots(instance)
     if session.get(Rescue, instance.id):
@@ -23,7 +24,8 @@ def ensure_disks_free(instance):
 
 
 def ensure_movable(instance):
-    """For what takes the machine to another hypervisor: also what would be left behind."""
+    """Raise when the machine cannot go to another hypervisor: in addition, when it uses something that would stay
+    behind."""
     ensure_disks_free(instance)
     image_captures.ensure_no_open_capture(instance)
     if instance.volumes or not all(disk.attached for disk in instance.disks):

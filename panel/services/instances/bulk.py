@@ -1,4 +1,4 @@
-"""One action on many instances: each by itself, with a line that says what became of it (decision OP-12)."""
+"""One action on many instances: each is independent and has its own result row (decision OP-12)."""
 
 from collections import Counter
 
@@ -18,7 +18,7 @@ REQUIRED_PERMISSION = {
     "add_tag": "instances.manage",
     "remove_tag": "instances.manage",
 }
-"""What customers may ask for, and the permission that each action needs."""
+"""Actions for customers, and the permission that each needs."""
 
 OPERATOR_ACTIONS = (*REQUIRED_PERMISSION, "suspend", "unsuspend")
 
@@ -38,34 +38,44 @@ NOOP_MESSAGE = "It is so already."
 
 
 def run_bulk(ids, action, *, actor, access=None, tag=None):
-    """Does the action to each of these instances and returns the lines, in the order of the ids, each of which counts
-    once. With an access foreign ids are dropped; an operator's unknown ids are lines that say so. What is refused
-    leaves nothing and holds up no other."""
-    wanted = list(dict.fromkeys(ids))
-    query = select(Instance).where(Instance.id.in_(wanted))
-    found = {row.id: row for row in session.scalars(query.where(access.visible_rows(Instance)) if access else query)}
+    """Run the action on each of these instances and return the result rows in the order of the ids, without duplicates.
+    With an access, foreign ids are dropped; without (operators) an unknown id is a refused row. A refused instance is
+    left unchanged and does not affect the others."""
+    requested = list(dict.fromkeys(ids))
+    query = select(Instance).where(Instance.id.in_(requested))
+    instances = {
+        row.id: row for row in session.scalars(query.where(access.visible_rows(Instance)) if access else query)
+    }
     if access:
-        wanted = [id_ for id_ in wanted if id_ in found]
-    return [result_row(id_, found.get(id_), action, actor=actor, by_operator=access is None, tag=tag) for id_ in wanted]
+        requested = [id_ for id_ in requested if id_ in instances]
+    return [
+        result_row(id_, instances.get(id_), action, actor=actor, by_operator=access is None, tag=tag)
+        for id_ in requested
+    ]
 
 
 def select_instances(ids, access=None):
-    """Those of the instances that are there, to be shown before they are destroyed."""
+    """Return the existing instances with these ids, for the confirmation of a bulk destroy."""
     query = select(Instance).where(Instance.id.in_(ids)).order_by(Instance.display_name)
     return session.scalars(query.where(access.visible_rows(Instance)) if access else query).all()
 
 
-def result_row(id_, instance, action, **how):
-    told = {"id": id_, "name": instance.display_name if instance else None}
+def result_row(id_, instance, action, **options):
+    subject = {"id": id_, "name": instance.display_name if instance else None}
     try:
         if instance is None:
             raise NotFound("No such instance.", reason="instance_not_found")
         with session.begin_nested():
-            done = run_one(instance, action, **how)
-        return {**told, "status": 200, "success": True, "message": DONE_MESSAGES[action] if done else NOOP_MESSAGE}
+            is_changed = run_one(instance, action, **options)
+        return {
+            **subject,
+            "status": 200,
+            "success": True,
+            "message": DONE_MESSAGES[action] if is_changed else NOOP_MESSAGE,
+        }
     except Problem as error:
-        refused = {"status": error.status, "success": False, "message": error.message}
-        return {**told, **refused, **({"reason": error.reason} if error.reason else {})}
+        failure = {"status": error.status, "success": False, "message": error.message}
+        return {**subject, **failure, **({"reason": error.reason} if error.reason else {})}
 
 
 def run_one(instance, action, *, actor, by_operator, tag):
@@ -85,13 +95,14 @@ def run_one(instance, action, *, actor, by_operator, tag):
     return run_power_action(instance, action, actor=actor, by_operator=by_operator)
 
 
-def result_status(lines):
-    """200 when nothing was refused; else the first refusal's, unless a later one is a 503 (specification 4.9)."""
-    refused = [line["status"] for line in lines if not line["success"]]
+def result_status(rows):
+    """Return 200 when nothing was refused; else the status of the first refusal, or 503 if there is one (specification
+    4.9)."""
+    refused = [row["status"] for row in rows if not row["success"]]
     return 503 if 503 in refused else refused[0] if refused else 200
 
 
-def count_results(lines):
-    """How many were `queued` and how many `refused`."""
-    found = Counter("queued" if line["success"] else "refused" for line in lines)
-    return {"queued": found["queued"], "refused": found["refused"]}
+def count_results(rows):
+    """Return how many are `queued` and how many `refused`."""
+    counts = Counter("queued" if row["success"] else "refused" for row in rows)
+    return {"queued": counts["queued"], "refused": counts["refused"]}

@@ -1,4 +1,4 @@
-"""Making the row of an instance: a place, a disk, an interface and addresses are promised, or nothing is."""
+"""Creating instances: the row and its host, disk, interface and addresses are allocated in one transaction."""
 
 import secrets
 from copy import copy
@@ -12,7 +12,7 @@ from panel.services.ids import generate_unique, random_mac
 
 
 def create(account, *, location_id, plan_id, actor, hostname=None, display_name=None, node=None, **settings):
-    """A new instance of the account, not deployed yet. Refusals name the field; `reason` says what ran out."""
+    """Create an instance of the account, not deployed yet. Errors name the field; their `reason` tells what ran out."""
     group = session.get(hypervisors.HypervisorGroup, location_id)
     if group is None or not ((group.enabled and group_grants.can_choose(group, account)) or node):
         raise Invalid("The location cannot be chosen.", location_id="No such location is open.")
@@ -42,8 +42,8 @@ def create(account, *, location_id, plan_id, actor, hostname=None, display_name=
     session.flush()
     account.grant_on_create(instance)
     address_allocation.allocate_missing(instance, plan, "{}_not_available")
-    what = {"name": instance.display_name, "plan": plan.name, "price": 0 if instance.pack_id else plan.price}
-    usage.start_metering("instance", instance, billing_mode=instance.billing_mode, **what)
+    facts = {"name": instance.display_name, "plan": plan.name, "price": 0 if instance.pack_id else plan.price}
+    usage.start_metering("instance", instance, billing_mode=instance.billing_mode, **facts)
     events.record("instance.created", "instance", instance, actor=actor)
     session.flush()
     session.refresh(instance)
@@ -51,8 +51,8 @@ def create(account, *, location_id, plan_id, actor, hostname=None, display_name=
 
 
 def select_host(group, plan, node=None):
-    """The hypervisor and storage for a machine of this size. The candidates are locked, so that two requests at once do
-    not both take the last room."""
+    """Return the hypervisor and storage for a machine of this size. The candidates are locked, so that concurrent
+    requests cannot allocate the same capacity."""
     candidates = catalog.select_open_hypervisors(group).with_for_update(of=Hypervisor)
     if node:
         candidates = candidates.where(Hypervisor.id == node.id)
@@ -61,46 +61,49 @@ def select_host(group, plan, node=None):
 
 
 def capacity_errors(group, plans):
-    """For each plan why no machine of that size can be placed in the location now, or None."""
-    room = Capacity(session.scalars(catalog.select_open_hypervisors(group)).all())
+    """Return for each plan why no machine of that size can be placed in the location now, or None."""
+    capacity = Capacity(session.scalars(catalog.select_open_hypervisors(group)).all())
     reasons = {}
     for plan in plans:
         try:
-            reasons[plan] = best_host(room, plan) and None
+            reasons[plan] = best_host(capacity, plan) and None
         except Invalid as error:
             reasons[plan] = error.message
     return reasons
 
 
 def find_full_locations(groups):
-    """The ids of the locations that offer plans none of which fits any more. However many there are, the number of
-    queries is the same."""
-    room = Capacity(session.scalars(catalog.select_open_hypervisors(*groups)).all())
+    """Return the ids of the locations that offer plans, none of which fits any more. The number of queries is
+    constant."""
+    capacity = Capacity(session.scalars(catalog.select_open_hypervisors(*groups)).all())
     full = set()
     for group_id, plans in catalog.list_plans_by_location(groups).items():
-        here = room.within(group_id)
-        if here.hosts and plans and not any(here.has_space(plan) for plan in plans):
+        local_capacity = capacity.within(group_id)
+        if local_capacity.hosts and plans and not any(local_capacity.has_space(plan) for plan in plans):
             full.add(group_id)
     return full
 
 
 class Capacity:
-    """What is left on hypervisors."""
+    """Free capacity of hypervisors: `ram` in MiB and `cores` by hypervisor, `disk` in GiB by storage."""
 
     def __init__(self, hosts):
-        used = hypervisors.get_allocations([host.id for host in hosts])
-        promised = hypervisors.get_storage_allocations([storage.id for host in hosts for storage in host.storages])
+        allocations = hypervisors.get_allocations([host.id for host in hosts])
+        storage_allocations = hypervisors.get_storage_allocations(
+            [storage.id for host in hosts for storage in host.storages]
+        )
         self.hosts = hosts
-        self.ram = {host: host.memory_mb * host.memory_overcommit - used[host.id]["ram"] for host in hosts}
-        self.cores = {host: host.cpu_cores * host.cpu_overcommit - used[host.id]["cpu_cores"] for host in hosts}
+        self.ram = {host: host.memory_mb * host.memory_overcommit - allocations[host.id]["ram"] for host in hosts}
+        self.cores = {host: host.cpu_cores * host.cpu_overcommit - allocations[host.id]["cpu_cores"] for host in hosts}
         self.disk = {
-            storage: storage.capacity / hypervisors.BYTES_PER_GIB * storage.overcommit - promised.get(storage.id, 0)
+            storage: storage.capacity / hypervisors.BYTES_PER_GIB * storage.overcommit
+            - storage_allocations.get(storage.id, 0)
             for host in hosts
             for storage in host.storages
         }
 
     def within(self, group_id):
-        """The part of it that one location has."""
+        """Return the capacity of one location."""
         part = copy(self)
         part.hosts = [host for host in self.hosts if host.group_id == group_id]
         return part
@@ -112,15 +115,18 @@ class Capacity:
             return False
 
 
-def best_host(room, plan):
-    """The fitting hypervisor with the most memory left, and its storage."""
-    if not room.hosts:
+def best_host(capacity, plan):
+    """Return the hypervisor with the most free memory on which the plan fits, and its storage. Raise when there is
+    none."""
+    if not capacity.hosts:
         raise Invalid("No machine can be placed in this location at the moment.", reason="hypervisor_not_available")
-    fits = [host for host in room.hosts if room.ram[host] >= plan.ram and room.cores[host] >= plan.cpu_cores]
-    if not fits:
+    suitable = [
+        host for host in capacity.hosts if capacity.ram[host] >= plan.ram and capacity.cores[host] >= plan.cpu_cores
+    ]
+    if not suitable:
         raise Invalid("The location has not enough memory or processors left.", reason="resources_not_sufficient")
-    for host in sorted(fits, key=room.ram.get, reverse=True):
+    for host in sorted(suitable, key=capacity.ram.get, reverse=True):
         for storage in host.storages:
-            if storage.enabled and room.disk[storage] >= plan.storage:
+            if storage.enabled and capacity.disk[storage] >= plan.storage:
                 return host, storage
     raise Invalid("The location has not enough storage left.", reason="storage_not_sufficient")

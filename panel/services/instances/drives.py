@@ -1,4 +1,4 @@
-"""The two optical drives of an instance: what lies in them."""
+"""The two optical drives of an instance and the ISOs in them."""
 
 from sqlalchemy import select
 
@@ -9,16 +9,16 @@ from panel.models import Instance, Iso, Task
 from panel.services.state_machine import REASONS, TASK_RUNNING
 
 DRIVE_COLUMNS = {"primary": "iso_id", "secondary": "secondary_iso_id"}
-"""The column that names what is to lie in each drive."""
+"""The column with the ISO of each drive."""
 
 DRIVE_TASK_KINDS = ("iso_mount", "iso_unmount")
 MAX_OVERLAPPING_CHANGES = 50
-"""Changes that may overlap before one that fails."""
+"""How many overlapping changes of a drive are considered when one fails."""
 
 
 def mount(instance, slot, iso, *, actor, by_operator=False):
-    """Puts the ISO into the drive: at once when the machine runs, else for its next start. A node that lacks the file
-    fetches it first. Returns the task."""
+    """Put the ISO into the drive: now when the machine runs, else for its next start. A node without the file downloads
+    it first. Return the task."""
     column = get_drive_column(slot)
     ensure_changeable(instance, by_operator)
     if not iso.url.startswith("https://"):
@@ -27,7 +27,7 @@ def mount(instance, slot, iso, *, actor, by_operator=False):
 
 
 def unmount(instance, slot, *, actor, by_operator=False):
-    """Empties the drive. Returns the task, or None when it is empty already."""
+    """Empty the drive. Return the task, or None when it is empty already."""
     column = get_drive_column(slot)
     ensure_changeable(instance, by_operator)
     if getattr(instance, column) is None:
@@ -68,7 +68,7 @@ def enqueue_change(instance, slot, column, iso, kind, actor):
 
 
 def restore_drive(task):
-    """A change failed: the drive holds what it held before, unless somebody has wanted something else meanwhile."""
+    """Undo a failed change of the drive, unless it was changed again meanwhile."""
     column = DRIVE_COLUMNS[task.arguments["slot"]]
     instance = session.get(Instance, task.resource_id, with_for_update={"key_share": True}, populate_existing=True)
     if instance and getattr(instance, column) == task.arguments["iso_id"]:
@@ -77,11 +77,9 @@ def restore_drive(task):
 
 
 def get_previous_iso_id(task):
-    """What the drive held when the change was asked for: others that were under way then count if they came true."""
-    earlier = select(Task).where(
-        Task.resource_id == task.resource_id, Task.kind.in_(DRIVE_TASK_KINDS), Task.id < task.id
-    )
-    for other in session.scalars(earlier.order_by(Task.id.desc()).limit(MAX_OVERLAPPING_CHANGES)):
+    """Return the ISO in the drive before this change. Overlapping earlier changes count only if they succeeded."""
+    query = select(Task).where(Task.resource_id == task.resource_id, Task.kind.in_(DRIVE_TASK_KINDS), Task.id < task.id)
+    for other in session.scalars(query.order_by(Task.id.desc()).limit(MAX_OVERLAPPING_CHANGES)):
         if other.arguments["slot"] != task.arguments["slot"]:
             continue
         if other.finished_at and other.finished_at <= task.created_at:
@@ -93,5 +91,5 @@ def get_previous_iso_id(task):
 
 
 def record_success(task):
-    """The drive holds by now what the task was for."""
+    """Record that the drive has what the task requested."""
     task.arguments = {**task.arguments, "came_true": True}

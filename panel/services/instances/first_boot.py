@@ -1,4 +1,4 @@
-"""What a machine is told at its first boot: the same for a deploy and a reinstall, and from that request alone."""
+"""The configuration for a machine's first boot. Deploy and reinstall use the same, made only from that request."""
 
 import secrets
 
@@ -20,14 +20,15 @@ def prepare_first_boot(
     timezone=None,
     key_field="ssh_keys",
 ):
-    """The image, the arguments of the task, its secret, and the password when one was made up: only without keys and
-    without password. `account` limits which images, keys and scripts may be named; operators pass none."""
+    """Return the image, the task's arguments, its secret (the password), and the password if it was generated: when
+    neither keys nor a password are given. `account` limits which images, keys and scripts may be used; operators pass
+    none."""
     image = catalog.get_available_image(image_id, account)
     if image_error(instance, image):
         raise Invalid("The image does not fit the instance.", image_id=image_error(instance, image))
     keys = ssh_keys.get_chosen(key_ids, account, key_field)
     scripts = chosen_scripts(user_scripts, account)
-    made = None if keys or password else secrets.token_urlsafe(12)
+    generated_password = None if keys or password else secrets.token_urlsafe(12)
     arguments = {
         "image_id": image.id,
         "hostname": hostname or instance.hostname,
@@ -36,11 +37,11 @@ def prepare_first_boot(
         "timezone": timezone,
         "cloudcfg": cloudcfg,
     }
-    return image, arguments, password or made, made
+    return image, arguments, password or generated_password, generated_password
 
 
 def image_error(instance, image):
-    """Why the image cannot be installed on this machine, or on one of this plan, or None."""
+    """Return why the image cannot be installed on this instance (or on one of this plan), or None."""
     if getattr(instance, "secure_boot_enabled", False) and not image.secure_boot:
         return "The image does not start with secure boot. Switch that off first."
     if image.min_disk > instance.storage:

@@ -1,4 +1,4 @@
-"""What is done inside a running guest by its agent, and what that agent said last."""
+"""Work inside a running guest through its agent, and what the agent reported last."""
 
 import secrets
 
@@ -14,19 +14,19 @@ from panel.services.state_machine import REASONS, TASK_RUNNING, action_error
 
 
 def reset_password(instance, *, actor, since, password=None, by_operator=False):
-    """Sets root's password, a made-up one when none is given. Returns the task and the password. Refused with
-    `task_running` beside another one that is under way, or that was asked for after this one (`since`)."""
+    """Set root's password, a generated one when none is given. Return the task and the password. Raise `task_running`
+    while another reset is open, or when one was requested since `since`."""
     ensure_reachable(instance, "reset_password", by_operator=by_operator)
     session.execute(select(Instance.id).where(Instance.id == instance.id).with_for_update(key_share=True))
-    other = select(Task.id).where(Task.resource_id == instance.id, Task.kind == "instance_reset_password")
-    if session.scalar(other.where(or_(is_open(Task.status), Task.created_at >= since)).limit(1)):
+    query = select(Task.id).where(Task.resource_id == instance.id, Task.kind == "instance_reset_password")
+    if session.scalar(query.where(or_(is_open(Task.status), Task.created_at >= since)).limit(1)):
         raise Conflict(REASONS[TASK_RUNNING], reason=TASK_RUNNING)
     password = password or secrets.token_urlsafe(12)
     return enqueue(instance, "reset_password", "light", actor=actor, secret=password), password
 
 
 def push_keys(instance, *, key_ids, actor, account=None, key_field="ssh_keys"):
-    """Puts keys among those that let people in as root. Returns the task."""
+    """Add keys to root's authorized keys. Return the task."""
     if not key_ids:
         raise Invalid("No key was chosen.", ssh_keys="Choose at least one.")
     ensure_reachable(instance, "ssh_key_inject", by_operator=account is None)
@@ -35,8 +35,8 @@ def push_keys(instance, *, key_ids, actor, account=None, key_field="ssh_keys"):
 
 
 def guest_access_error(instance, action="reset_password", *, by_operator=False):
-    """The reason word why nothing can be done inside the guest now, or None. In rescue it is not the instance's own
-    system that answers."""
+    """Return the reason why no work in the guest is possible now, or None. During rescue another system runs than the
+    instance's own."""
     reason = action_error(instance, action, by_operator=by_operator)
     if reason is None and session.get(Rescue, instance.id):
         return "rescue_active"
@@ -46,12 +46,12 @@ def guest_access_error(instance, action="reset_password", *, by_operator=False):
 
 
 def ensure_reachable(instance, action, *, by_operator):
-    """Raises the refusal, if there is one: 503 when nobody can know, because the node does not answer."""
+    """Raise when no work in the guest is possible: 503 when the node does not answer, so that the state is unknown."""
     reason = guest_access_error(instance, action, by_operator=by_operator)
     if reason:
         raise (Unavailable if reason == "hypervisor_unreachable" else Conflict)(REASONS[reason], reason=reason)
 
 
 def find_guest_report(instance):
-    """What the guest said last, or None. What the system before a reinstall said is gone with it."""
+    """Return what the guest agent reported last, or None. A reinstall deletes it."""
     return session.get(GuestInfo, instance.id)

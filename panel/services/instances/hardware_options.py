@@ -1,7 +1,7 @@
-"""What of a machine can be switched on and off: its screen, its TPM, secure boot.
+"""Hardware options of a machine: screen (VNC), TPM, secure boot.
 
-The node learns of it at once, by a task that defines the machine anew; a guest that runs keeps the devices it has until
-its next start. A screen that is switched off is closed to everybody at once all the same.
+A task defines the machine on the node again. A running guest keeps its devices until its next start, but a screen that
+is turned off is closed at once.
 """
 
 from panel.core.db import session
@@ -16,7 +16,7 @@ FIRMWARE_STOP_FIRST_MESSAGE = (
 )
 NO_SECURE_BOOT_MESSAGE = "The hypervisor of this instance has no secure boot. The operator has to install ovmf on it."
 SECURE_BOOT_MIN_RAM_MB = 384
-"""Memory with which Debian's kernels start by UEFI: with 256 MiB they reset the machine over and over."""
+"""Memory that Debian's kernels need to start by UEFI: with 256 MiB they reset the machine again and again."""
 
 TOO_LITTLE_RAM_MESSAGE = (
     f"A system needs {SECURE_BOOT_MIN_RAM_MB} MiB of memory to start with secure boot. Choose a larger plan first."
@@ -25,15 +25,15 @@ UNSIGNED_IMAGE_MESSAGE = "The image of this instance does not start with secure 
 
 
 def set_vnc(instance, enabled, *, actor):
-    """Opens or closes the screen. Returns the task, or None for a machine that is not made yet."""
+    """Turn the screen on or off. Return the task, or None before the deploy."""
     instance.enable_vnc = enabled
     session.flush()
     return configure(instance, actor=actor)
 
 
 def set_tpm(instance, enabled, *, actor):
-    """Gives the machine a TPM at its next start, or takes it away. Enabling it is refused with
-    `tpm_unsupported_on_node` and, for a running machine, `not_stopped`; disabling never (specification 7.2, 9.5)."""
+    """Add or remove a TPM with the next start. Enabling is refused with `tpm_unsupported_on_node` and, for a running
+    machine, `not_stopped`; disabling never (specification 7.2, 9.5)."""
     reason = tpm_error(instance) if enabled and not instance.tpm_enabled else None
     if reason:
         raise Conflict(reason[1], reason=reason[0])
@@ -43,16 +43,16 @@ def set_tpm(instance, enabled, *, actor):
 
 
 def tpm_error(instance):
-    """Why the machine cannot be given a TPM now, as the reason word and a sentence, or None."""
+    """Return why the machine cannot get a TPM now, as reason and sentence, or None."""
     if not instance.hypervisor.tpm:
         return "tpm_unsupported_on_node", NO_TPM_MESSAGE
     return ("not_stopped", TPM_STOP_FIRST_MESSAGE) if instance.power == "on" else None
 
 
 def set_secure_boot(instance, enabled, *, actor):
-    """Gives the machine UEFI with secure boot instead of its BIOS, or takes it away. Another firmware is another
-    machine, so either needs it off (`not_stopped`). Enabling is refused with `secure_boot_unsupported_on_node`, with
-    `secure_boot_unsupported_by_image`, and while there are snapshots, which belong to the machine as it was."""
+    """Switch the machine to UEFI with secure boot, or back to BIOS. The firmware can only change while the machine is
+    off (`not_stopped`). Enabling is refused with `secure_boot_unsupported_on_node`, with
+    `secure_boot_unsupported_by_image`, and while there are snapshots, which belong to the former firmware."""
     if enabled != instance.secure_boot_enabled:
         reason = secure_boot_error(instance) if enabled else not_stopped_error(instance)
         if reason:
@@ -65,7 +65,7 @@ def set_secure_boot(instance, enabled, *, actor):
 
 
 def secure_boot_error(instance):
-    """Why the machine cannot be given secure boot now, as the reason word and a sentence, or None."""
+    """Return why the machine cannot get secure boot now, as reason and sentence, or None."""
     if not instance.hypervisor.secure_boot:
         return "secure_boot_unsupported_on_node", NO_SECURE_BOOT_MESSAGE
     if instance.image and not instance.image.secure_boot:
@@ -80,9 +80,10 @@ def not_stopped_error(instance):
 
 
 def configure(instance, *, actor):
-    """Brings the row's settings to the node. One task for several that are changed in a row."""
+    """Enqueue a task that applies the row's settings on the node. A waiting one is reused. Return it, or None before
+    the deploy."""
     if not instance.deployed:
         return None
     waiting = find_open_task(instance, "instance_configure")
-    same = waiting if waiting and waiting.status != "running" else None
-    return same or enqueue(instance, "configure", "light", actor=actor)
+    reusable = waiting if waiting and waiting.status != "running" else None
+    return reusable or enqueue(instance, "configure", "light", actor=actor)

@@ -1,9 +1,8 @@
-"""Giving an instance to another account.
+"""Transferring an instance to another account.
 
-Along go the machine with its disks, addresses, snapshots, notes and tags, and the platform's security groups. Left
-behind are the project, what members of the earlier owner's team were let in to, and what was told of it until now:
-tasks and events stay the earlier owner's. What cannot go along has to be taken off first, since taking it off by itself
-could lose data or open the machine.
+The machine goes with its disks, addresses, snapshots, notes and tags, and the platform's security groups. The project
+and the resource grants of the earlier owner's team end; tasks and events until now stay with the earlier owner. What
+cannot be transferred must be detached first: detaching it automatically could lose data or open the machine.
 """
 
 from sqlalchemy import delete, select
@@ -22,18 +21,20 @@ OWNER_CHANGED_MESSAGE = "The machine has another owner now."
 
 
 def assign(instance, account, *, field="user_id"):
-    """Returns whether it changed: nothing does when the account has it already. The hour under way is still the earlier
-    owner's to pay."""
+    """Transfer the instance. Return False when the account has it already. The current hour is still charged to the
+    earlier owner."""
     if account.id == instance.account_id:
         return False
     ensure_valid_owner(account, field)
     ensure_transferable(instance)
-    earlier = instance.account_id
+    previous_owner_id = instance.account_id
     detach_from_owner(instance)
     instance.account, instance.project_id = account, None
     session.flush()
     usage.transfer(instance)
-    for image in session.scalars(select(Image).where(Image.instance_id == instance.id, Image.account_id == earlier)):
+    for image in session.scalars(
+        select(Image).where(Image.instance_id == instance.id, Image.account_id == previous_owner_id)
+    ):
         image.instance_id = None
     for kind in ("screen", "shell"):
         consoles.close_all(instance, kind, OWNER_CHANGED_MESSAGE)
@@ -63,14 +64,14 @@ def ensure_transferable(instance):
         raise Conflict(RESCUE_ACTIVE_MESSAGE, reason="rescue_active")
     if any(iso and iso.account_id for iso in (instance.iso, instance.secondary_iso)):
         raise Conflict(MEDIA_MOUNTED_MESSAGE, reason="has_media")
-    inside = select(SecurityGroup.name).join(SecurityGroupMember).where(SecurityGroupMember.instance_id == instance.id)
-    names = session.scalars(inside.where(SecurityGroup.account_id.is_not(None)).order_by(SecurityGroup.name)).all()
+    query = select(SecurityGroup.name).join(SecurityGroupMember).where(SecurityGroupMember.instance_id == instance.id)
+    names = session.scalars(query.where(SecurityGroup.account_id.is_not(None)).order_by(SecurityGroup.name)).all()
     if names:
         raise Conflict(SECURITY_GROUPS_MESSAGE.format(", ".join(names)), reason="has_security_groups")
 
 
 def detach_from_owner(instance):
-    """What the new owner has no business with: whom the earlier one let in, and an image that is not the platform's."""
+    """Remove what must not go to the new owner: resource grants, and the reference to an image of the earlier owner."""
     session.execute(delete(ResourceGrant).where(ResourceGrant.resource_id == instance.id))
     if instance.image and instance.image.account_id:
         instance.image = None

@@ -1,5 +1,5 @@
-"""Moving an instance to another plan (specification 4.11): its disk grows and its speed changes at once, processors
-and memory follow at the next start. Everything that the plan promises is given, or nothing is."""
+"""Changing the plan of an instance (specification 4.11): disk and port speed change at once, cores and memory at the
+next start. Everything that the plan includes is allocated, or nothing is changed."""
 
 from sqlalchemy import select
 
@@ -13,31 +13,32 @@ from panel.services.state_machine import REASONS, action_error
 
 
 def list_offered(instance):
-    """The other plans of its location: each with the reason why it cannot be moved there, or None."""
-    room = Capacity([instance.hypervisor])
+    """Return the other plans of its location, each with the reason why the instance cannot have it, or None."""
+    capacity = Capacity([instance.hypervisor])
     return [
-        (plan, plan_error(instance, plan, room))
+        (plan, plan_error(instance, plan, capacity))
         for plan in session.scalars(catalog.select_plans(instance.group))
         if plan.id != instance.plan_id
     ]
 
 
-def plan_error(instance, plan, room):
-    """Why the machine cannot have the plan where it is, or None. Addresses are only known when they are taken."""
+def plan_error(instance, plan, capacity):
+    """Return why the plan does not fit on the instance's hypervisor, as reason and sentence, or None. Addresses are
+    checked only when they are allocated."""
     first = instance.disks[0]
     if plan.storage < first.size:
         return None, "Its disk is smaller. A disk cannot shrink."
     host = instance.hypervisor
     cores, ram = plan.cpu_cores - instance.cpu_cores, plan.ram - instance.ram
-    if (ram > 0 and room.ram[host] < ram) or (cores > 0 and room.cores[host] < cores):
+    if (ram > 0 and capacity.ram[host] < ram) or (cores > 0 and capacity.cores[host] < cores):
         return "resources_not_sufficient", "Its hypervisor has not enough memory or processors left."
-    if plan.storage > first.size and room.disk[first.on] < plan.storage - first.size:
+    if plan.storage > first.size and capacity.disk[first.on] < plan.storage - first.size:
         return "storage_not_sufficient", "Its hypervisor has not enough storage left."
     return None
 
 
 def owner_change_error(instance):
-    """Why its owner may not do it, or None."""
+    """Return why its owner may not change the plan, or None."""
     if instance.billing_mode == "external":
         return "This instance is sold by another system. Change its plan there."
     if not settings.get().customers_change_plans:
@@ -46,7 +47,7 @@ def owner_change_error(instance):
 
 
 def change_plan(instance, *, plan_id, actor, by_operator=False):
-    """Returns the task that grows the disk."""
+    """Change the plan. Return the task that grows the disk."""
     reason = action_error(instance, "change_plan", by_operator=by_operator)
     if reason and not (by_operator and reason == "suspended"):
         raise Conflict(REASONS[reason], reason=reason)
@@ -55,10 +56,10 @@ def change_plan(instance, *, plan_id, actor, by_operator=False):
     plan = catalog.get_offered_plan(instance.group, plan_id)
     if plan.id == instance.plan_id and plan.storage == instance.disks[0].size:
         raise Invalid("It has this plan already.", plan_id="It has this plan already.")
-    held = select(Hypervisor).where(Hypervisor.id == instance.hypervisor_id).with_for_update(of=Hypervisor)
-    host = session.scalar(held.execution_options(populate_existing=True))
-    if found := plan_error(instance, plan, Capacity([host])):
-        raise Invalid(found[1], reason=found[0], plan_id=found[1])
+    query = select(Hypervisor).where(Hypervisor.id == instance.hypervisor_id).with_for_update(of=Hypervisor)
+    host = session.scalar(query.execution_options(populate_existing=True))
+    if error := plan_error(instance, plan, Capacity([host])):
+        raise Invalid(error[1], reason=error[0], plan_id=error[1])
     if plan.storage > instance.disks[0].size:
         forges.ensure_not_active(instance)
         snapshots.ensure_no_snapshots(instance)
@@ -66,10 +67,10 @@ def change_plan(instance, *, plan_id, actor, by_operator=False):
     resource_packs.ensure_capacity(
         instance, cpu_cores=plan.cpu_cores - instance.cpu_cores, ram=plan.ram - instance.ram, storage=growth
     )
-    given = address_allocation.allocate_missing(instance, plan, "plan_{}_unavailable", "plan_id")
+    addresses_added = address_allocation.allocate_missing(instance, plan, "plan_{}_unavailable", "plan_id")
     speed = get_port_speed(instance)
     task = apply_plan(instance, plan, actor)
-    if given:
+    if addresses_added:
         firewall.apply_after_address_change(instance, actor)
     elif get_port_speed(instance) != speed:
         firewall.apply_to_affected(instances=[instance.id], actor=actor)

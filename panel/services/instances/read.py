@@ -36,22 +36,22 @@ DISPLAY_LOAD_OPTIONS = (
     selectinload(Instance.interfaces).selectinload(Interface.prefixes).joinedload(Address.subnet),
     selectinload(Instance.disks),
 )
-"""What a page or payload of an instance reads: fetched with the list, in a constant number of queries."""
+"""What a page or payload of an instance reads, loaded with the list in a constant number of queries."""
 
 
-def listing(account=None, **wanted):
-    """Newest first, as objects with everything a page shows of them. With an account, only its own."""
-    return apply_filters(select(Instance).options(*DISPLAY_LOAD_OPTIONS), account, **wanted)
+def listing(account=None, **filters):
+    """Select instances, newest first, as objects with everything that a page shows; with an account only its own."""
+    return apply_filters(select(Instance).options(*DISPLAY_LOAD_OPTIONS), account, **filters)
 
 
-def select_rows(columns, account=None, **wanted):
-    """The same list as plain rows of these columns: many times faster than objects, for lists of a hundred."""
-    return apply_filters(select_columns(columns), account, **wanted)
+def select_rows(columns, account=None, **filters):
+    """Select the same list as plain rows of these columns: many times faster than objects."""
+    return apply_filters(select_columns(columns), account, **filters)
 
 
-def lookup_column(column, row):
-    """A column of another table, looked up for each instance: a join would also burden the counting."""
-    return select(column).where(row).scalar_subquery()
+def lookup_column(column, condition):
+    """Return a subquery for a column of another table. A join would also slow down counting."""
+    return select(column).where(condition).scalar_subquery()
 
 
 LOOKED_UP_COLUMNS = {
@@ -63,15 +63,15 @@ LOOKED_UP_COLUMNS = {
 
 @cache
 def select_columns(columns):
-    found = (
+    selected = (
         (LOOKED_UP_COLUMNS[name] if name in LOOKED_UP_COLUMNS else getattr(Instance, name)).label(name)
         for name in columns
     )
-    return select(*found).select_from(Instance)
+    return select(*selected).select_from(Instance)
 
 
 def apply_filters(query, account, *, search=None, state=None, hypervisor_id=None, project_id=None, pack_id=None):
-    """`search` is in the language of panel.services.instances.search."""
+    """Add order and conditions. `search` is in the language of panel.services.instances.search."""
     query = query.order_by(Instance.id.desc())
     if account:
         query = query.where(account.visible_rows(Instance))
@@ -87,28 +87,29 @@ def apply_filters(query, account, *, search=None, state=None, hypervisor_id=None
 
 
 def select_state_counts(account):
-    """For each state, how many instances of the account are in it and what they cost a month. What is made from a
-    resource pack costs nothing beside it."""
+    """Select each state with the number of the account's instances and their monthly price. Instances from a resource
+    pack have no price of their own."""
     price = func.coalesce(func.sum(Plan.price).filter(Instance.pack_id.is_(None)), 0)
-    mine = select(Instance.state.label("state"), func.count(), price).join(Plan, Instance.plan)
-    return mine.where(account.visible_rows(Instance)).group_by("state")
+    query = select(Instance.state.label("state"), func.count(), price).join(Plan, Instance.plan)
+    return query.where(account.visible_rows(Instance)).group_by("state")
 
 
 def with_problems(account):
-    """Instances that need somebody: the last deploy failed, the node misses them, or the platform suspended them."""
-    closed = Instance.suspended_reason.is_not(None) & (Instance.suspended_reason != "user")
-    return listing(account).where(or_(Instance.last_error.is_not(None), Instance.lost, closed))
+    """Select instances that need attention: the last deploy failed, they are missing on the node, or the platform
+    suspended them."""
+    suspended_by_platform = Instance.suspended_reason.is_not(None) & (Instance.suspended_reason != "user")
+    return listing(account).where(or_(Instance.last_error.is_not(None), Instance.lost, suspended_by_platform))
 
 
 def get_self_provisioned_totals(account):
-    """How many instances the account made by self-provisioning, and what they use in all."""
+    """Return how many instances the account created by self-provisioning, and the sums of their sizes."""
     sums = {name: func.coalesce(func.sum(getattr(Instance, name)), 0).label(name) for name in SIZE_COLUMNS}
-    mine = select(func.count().label("instances"), *sums.values()).where(account.visible_rows(Instance))
-    return dict(session.execute(mine.where(Instance.billing_mode == "self_provisioned")).one()._mapping)
+    query = select(func.count().label("instances"), *sums.values()).where(account.visible_rows(Instance))
+    return dict(session.execute(query.where(Instance.billing_mode == "self_provisioned")).one()._mapping)
 
 
 def get(instance_id, account=None):
-    """The instance, if it is there and (with an account) belongs to it."""
+    """Return the instance, if it exists and (with an account) the account may see it."""
     instance = session.scalar(listing(account).where(Instance.id == instance_id))
     if instance is None:
         raise NotFound("No such instance.")
@@ -123,40 +124,42 @@ WORKER_LOAD_OPTIONS = (
     joinedload(Instance.disks).joinedload(Disk.on),
     joinedload(Instance.volumes).joinedload(Volume.on),
 )
-"""What the definition of its machine is made of."""
+"""What the machine spec is built from."""
 
 
 @cache
 def fresh_options():
-    found = select(Instance).where(Instance.id == bindparam("instance_id")).options(*WORKER_LOAD_OPTIONS)
-    return found.execution_options(populate_existing=True)
+    query = select(Instance).where(Instance.id == bindparam("instance_id")).options(*WORKER_LOAD_OPTIONS)
+    return query.execution_options(populate_existing=True)
 
 
 @cache
 def select_simple():
-    """Nothing of these has to be asked for: they are not suspended, not in rescue, in no group, with empty drives."""
-    grouped = exists().where(SecurityGroupMember.instance_id == Instance.id)
-    rescued = exists().where(Rescue.instance_id == Instance.id)
-    empty = Instance.iso_id.is_(None), Instance.secondary_iso_id.is_(None)
-    found = select(Instance).where(Instance.id.in_(bindparam("instance_ids", expanding=True)), *empty)
-    found = found.where(Instance.suspended_reason.is_(None), ~grouped, ~rescued).options(*WORKER_LOAD_OPTIONS)
-    return found.execution_options(populate_existing=True)
+    """Select those of the instances that need no further queries: not suspended, not in rescue, in no security group,
+    with empty drives."""
+    in_group = exists().where(SecurityGroupMember.instance_id == Instance.id)
+    in_rescue = exists().where(Rescue.instance_id == Instance.id)
+    drives_empty = Instance.iso_id.is_(None), Instance.secondary_iso_id.is_(None)
+    query = select(Instance).where(Instance.id.in_(bindparam("instance_ids", expanding=True)), *drives_empty)
+    query = query.where(Instance.suspended_reason.is_(None), ~in_group, ~in_rescue).options(*WORKER_LOAD_OPTIONS)
+    return query.execution_options(populate_existing=True)
 
 
 def simple_instances(instance_ids):
-    """Those of the instances whose machine is what their own rows say and no more, by id, read anew in one query."""
+    """Return those of the instances whose machine spec depends on their own rows alone, by id, read again in one
+    query."""
     return {row.id: row for row in session.scalars(select_simple(), {"instance_ids": instance_ids}).unique()}
 
 
 def find_by_id(instance_id):
-    """The instance or None, read anew: for workers, whose rows may have been changed by others."""
+    """Return the instance, read again, or None. For workers, because another process may have changed the row."""
     return session.scalars(fresh_options(), {"instance_id": instance_id}).unique().one_or_none()
 
 
 def select_addresses(instance):
-    """Its addresses, without prefixes, in the order of its interfaces."""
-    held = select(Address).join(Interface).where(Interface.instance_id == instance.id, Address.length.is_(None))
-    return held.options(joinedload(Address.subnet)).order_by(Interface.position, Address.sort_key)
+    """Select its addresses, without prefixes, in the order of its interfaces."""
+    query = select(Address).join(Interface).where(Interface.instance_id == instance.id, Address.length.is_(None))
+    return query.options(joinedload(Address.subnet)).order_by(Interface.position, Address.sort_key)
 
 
 def select_disks(instance):

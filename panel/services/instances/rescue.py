@@ -1,4 +1,4 @@
-"""Rescue: an instance that is off boots a small system of its own, with its disks attached behind that one's."""
+"""Rescue: an instance that is off boots a small system, with its own disks attached behind that system's disk."""
 
 import secrets
 
@@ -12,36 +12,36 @@ from panel.services.instances.actions import enqueue
 from panel.services.state_machine import REASONS, TASK_RUNNING
 
 RESCUE_IMAGE_NAMES = ("rescue", "tiny", "simulated-linux")
-"""Names of images that can mend others, the best one first."""
+"""Names of images that can be used for rescue, the preferred one first."""
 
 RESCUE_TASK_KINDS = ("instance_rescue_enable", "instance_rescue_disable")
 NOT_STOPPED_MESSAGE = "The instance runs. Shut it down first."
 
 
 def describe_state(instance):
-    """What programs are told: `active`, and while it is, `since` when and who may sign in with what."""
-    found = session.get(Rescue, instance.id)
-    if found is None:
+    """Return `active` and, while it is, `since`, `username` and `password`."""
+    row = session.get(Rescue, instance.id)
+    if row is None:
         return {"active": False, "since": None}
-    return {"active": True, "since": found.since, "username": found.username, "password": found.password}
+    return {"active": True, "since": row.since, "username": row.username, "password": row.password}
 
 
 def find_rescue_image():
-    """The image that rescues, or None when there is none."""
-    usable = select(Image).where(Image.name.in_(RESCUE_IMAGE_NAMES), Image.status == "available")
-    found = {image.name: image for image in session.scalars(usable)}
-    return next((found[name] for name in RESCUE_IMAGE_NAMES if name in found), None)
+    """Return the image for rescue, or None when there is none."""
+    query = select(Image).where(Image.name.in_(RESCUE_IMAGE_NAMES), Image.status == "available")
+    images = {image.name: image for image in session.scalars(query)}
+    return next((images[name] for name in RESCUE_IMAGE_NAMES if name in images), None)
 
 
 def switch(instance, enable, *, actor, by_operator=False):
-    """Starts the instance into rescue, or ends that; it then runs its own system again if it was on. Returns the task,
-    or None when it is so already."""
+    """Start rescue, or end it; then the instance runs its own system again if it was on. Return the task, or None when
+    nothing has to change."""
     active = session.get(Rescue, instance.id) is not None
-    wanted = RESCUE_TASK_KINDS[0] if enable else RESCUE_TASK_KINDS[1]
-    going_on = select(Task).where(
+    task_kind = RESCUE_TASK_KINDS[0] if enable else RESCUE_TASK_KINDS[1]
+    query = select(Task).where(
         Task.resource_id == instance.id, Task.kind.in_(RESCUE_TASK_KINDS), Task.status.in_(OPEN_STATUSES)
     )
-    if (task := session.scalar(going_on)) and task.kind == wanted:
+    if (task := session.scalar(query)) and task.kind == task_kind:
         return task
     ensure_switchable(instance, enable, by_operator, task)
     if active == enable:
@@ -59,8 +59,8 @@ def switch(instance, enable, *, actor, by_operator=False):
     )
 
 
-def ensure_switchable(instance, enable, by_operator, going_on):
-    if going_on or instance.state == "migrating" or instance.rebuilding:
+def ensure_switchable(instance, enable, by_operator, open_task):
+    if open_task or instance.state == "migrating" or instance.rebuilding:
         raise Conflict(REASONS[TASK_RUNNING], reason=TASK_RUNNING)
     if not instance.deployed:
         raise Conflict(REASONS["not_deployed"], reason="not_deployed")
@@ -69,12 +69,12 @@ def ensure_switchable(instance, enable, by_operator, going_on):
 
 
 def record_entered(instance, password, at):
-    """It runs the rescue system since then."""
+    """Record that the instance is in rescue since `at`."""
     session.add(Rescue(instance_id=instance.id, since=at, password=password))
 
 
 def record_left(instance):
-    """Nothing of it is left, the password neither."""
-    found = session.get(Rescue, instance.id)
-    if found:
-        session.delete(found)
+    """Delete the row of the rescue, with its password."""
+    row = session.get(Rescue, instance.id)
+    if row:
+        session.delete(row)

@@ -7,8 +7,8 @@
     image:debian        in the image's name                   project:"big one" in the project's name
     owner:ada           in the owner's email address          node:node-1       in the hypervisor's name (operators)
 
-All of it must be true. A minus turns one around (`-tag:prod`), quotes keep spaces together. What has no value yet is no
-condition, so that a list can be narrowed while one types.
+All terms must match. A minus negates a term (`-tag:prod`), quotes keep spaces together. A key without a value is
+ignored, so that a list can be filtered while one types.
 """
 
 import re
@@ -22,7 +22,7 @@ from panel.schemas.constants import INSTANCE_STATES
 
 TERM_PATTERN = re.compile(r'(?P<minus>-?)(?:(?P<key>[A-Za-z_]+):(?!:))?(?:"(?P<quoted>[^"]*)"?|(?P<plain>\S*))')
 ADDRESS_PATTERN = re.compile(r"-?[0-9A-Fa-f]*(:[0-9A-Fa-f]*){2,}\Z")
-"""An IPv6 or hardware address, or a part of one: its colons do not follow a key."""
+"""An IPv6 or MAC address, or a part of one: its colons do not follow a key."""
 
 NAME_COLUMNS = (Instance.display_name, Instance.hostname, Instance.name)
 
@@ -30,27 +30,27 @@ NAME_COLUMNS = (Instance.display_name, Instance.hostname, Instance.name)
 @dataclass(frozen=True)
 class Term:
     key: str
-    """Empty for a word without one."""
+    """Empty for a term without a key."""
     value: str
     negated: bool = False
 
 
 def parse(text):
-    """The terms of a search, in their order."""
+    """Return the terms of a search, in their order."""
     terms = []
     for word in split_words(text):
         if ADDRESS_PATTERN.match(word):
             terms.append(Term("", word.removeprefix("-"), word.startswith("-")))
             continue
-        found = TERM_PATTERN.match(word)
-        value = found["plain"] if found["quoted"] is None else found["quoted"]
+        match = TERM_PATTERN.match(word)
+        value = match["plain"] if match["quoted"] is None else match["quoted"]
         if value:
-            terms.append(Term((found["key"] or "").lower(), value, bool(found["minus"])))
+            terms.append(Term((match["key"] or "").lower(), value, bool(match["minus"])))
     return terms
 
 
 def split_words(text):
-    """Words, where quotes keep spaces together; a quote that is not closed reaches to the end."""
+    """Return the words. Quotes keep spaces together; an unclosed quote reaches to the end."""
     return [word.group() for word in re.finditer(r'(?:[^\s"]|"[^"]*"?)+', text)]
 
 
@@ -59,15 +59,15 @@ def contains_text(column, value):
 
 
 def address_condition(value):
-    begins = Address.ip.startswith(value, autoescape=True)
-    return Instance.interfaces.any(Interface.addresses.any(begins) | Interface.prefixes.any(begins))
+    starts_with = Address.ip.startswith(value, autoescape=True)
+    return Instance.interfaces.any(Interface.addresses.any(starts_with) | Interface.prefixes.any(starts_with))
 
 
 def state_condition(value):
-    meant = [word for word in INSTANCE_STATES if word.startswith(value.lower())]
-    if not meant:
+    states = [state for state in INSTANCE_STATES if state.startswith(value.lower())]
+    if not states:
         raise invalid_search(f"There is no state {value}. There are: {', '.join(INSTANCE_STATES)}.")
-    return or_(*(Instance.state == word for word in meant))
+    return or_(*(Instance.state == state for state in states))
 
 
 def tag_condition(value):
@@ -79,8 +79,8 @@ def relation_condition(relation, *columns):
 
 
 def project_condition(value):
-    named = Project.__table__.select().with_only_columns(Project.id).where(contains_text(Project.name, value))
-    return and_(Instance.project_id.is_not(None), Instance.project_id.in_(named))
+    project_ids = Project.__table__.select().with_only_columns(Project.id).where(contains_text(Project.name, value))
+    return and_(Instance.project_id.is_not(None), Instance.project_id.in_(project_ids))
 
 
 SEARCH_KEYS = {
@@ -98,17 +98,17 @@ OPERATOR_SEARCH_KEYS = {
     "owner": relation_condition(Instance.account, Account.email),
     "node": relation_condition(Instance.hypervisor, Hypervisor.name),
 }
-"""What only operators may ask for."""
+"""Keys for operators only."""
 
 
 def build_conditions(text, *, by_operator=False):
-    """What the search asks for, as conditions of SQL. An unknown key is refused, with those that there are."""
-    known = SEARCH_KEYS | OPERATOR_SEARCH_KEYS if by_operator else SEARCH_KEYS
+    """Yield the SQL conditions of the search. Raise Invalid for an unknown key, naming the known ones."""
+    search_keys = SEARCH_KEYS | OPERATOR_SEARCH_KEYS if by_operator else SEARCH_KEYS
     for term in parse(text):
-        if term.key not in known:
-            keys = ", ".join(key for key in known if key)
+        if term.key not in search_keys:
+            keys = ", ".join(key for key in search_keys if key)
             raise invalid_search(f"There is no key {term.key}. There are: {keys}. Put a word with a colon into quotes.")
-        condition = known[term.key](term.value)
+        condition = search_keys[term.key](term.value)
         yield ~condition if term.negated else condition
 
 

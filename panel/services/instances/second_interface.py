@@ -1,4 +1,4 @@
-"""The second network card of an instance: an interface of its own for a private address of the location."""
+"""The second interface of an instance, for a private address of the location."""
 
 from panel.core.db import session
 from panel.core.errors import Conflict, Invalid
@@ -12,45 +12,45 @@ NO_FREE_ADDRESS_MESSAGE = "The location has no free private IPv4 address left."
 
 
 def find_second_interface(instance):
-    """Return the card after the first one, or None."""
+    """Return the interface after the first one, or None."""
     return instance.interfaces[1] if len(instance.interfaces) > 1 else None
 
 
 def enable(instance):
-    """Add a second card with the next free private IPv4 address. Return the card, which may have been there."""
+    """Add a second interface with the next free private IPv4 address. Return it, also when it existed already."""
     ensure_changeable(instance)
-    if found := find_second_interface(instance):
-        return found
+    if existing := find_second_interface(instance):
+        return existing
     if instance.primary_interface is None:
         raise Conflict("The instance has no network card.")
-    taken = subnets.allocate(instance.group, 4, 1, "private")
-    if not taken:
+    addresses = subnets.allocate(instance.group, 4, 1, "private")
+    if not addresses:
         raise Invalid(NO_FREE_ADDRESS_MESSAGE, reason="private_ipv4_not_available")
-    card = Interface(
+    interface = Interface(
         mac=generate_unique(Interface.mac, random_mac),
         kind="private",
         position=1,
         port_speed=instance.primary_interface.port_speed,
     )
-    instance.interfaces.append(card)
+    instance.interfaces.append(interface)
     session.flush()
-    address_allocation.assign(instance, card, taken)
+    address_allocation.assign(instance, interface, addresses)
     audit.track(instance, fields=("interfaces", "addresses"))
-    return card
+    return interface
 
 
 def disable(instance):
-    """Remove the second card and release its addresses. Do nothing without one."""
+    """Remove the second interface and release its addresses. Do nothing without one."""
     ensure_changeable(instance)
-    card = find_second_interface(instance)
-    if card is None:
+    interface = find_second_interface(instance)
+    if interface is None:
         return
-    if any(address.ip == instance.private_ipv4 for address in card.addresses):
-        rest = [address for address in instance.primary_interface.addresses if address.kind == "private"]
-        instance.private_ipv4 = rest[0].ip if rest else None
-    for address in card.addresses:
+    if any(address.ip == instance.private_ipv4 for address in interface.addresses):
+        remaining = [address for address in instance.primary_interface.addresses if address.kind == "private"]
+        instance.private_ipv4 = remaining[0].ip if remaining else None
+    for address in interface.addresses:
         address.rdns = None
-    instance.interfaces.remove(card)
+    instance.interfaces.remove(interface)
     session.flush()
     session.expire(instance, ["interfaces"])
     audit.track(instance, fields=("interfaces", "addresses"))

@@ -1,4 +1,4 @@
-"""Installing by oneself: a blank disk, and an ISO to boot from."""
+"""Installation by the customer: a blank disk, and an ISO to boot from."""
 
 from panel.core.errors import Conflict, Invalid
 from panel.services import isos
@@ -8,8 +8,8 @@ from panel.services.state_machine import REASONS, TASK_RUNNING
 
 
 def self_deploy(instance, *, iso_id, actor, account=None, hostname=None, field="iso_id"):
-    """Empties the instance's disk and boots the ISO, whatever was there. Returns the task. `account` limits which ISOs
-    may be named; operators pass none."""
+    """Replace the instance's disk by a blank one and boot the ISO. Return the task. `account` limits which ISOs may be
+    used; operators pass none."""
     ensure_self_deployable(instance)
     iso = isos.get_chosen(iso_id, account, field)
     if not iso.url.startswith("https://"):

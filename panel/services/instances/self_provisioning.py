@@ -1,4 +1,4 @@
-"""Making an instance by self-provisioning: from a resource pack, where the account has one."""
+"""Creating instances by self-provisioning, from a resource pack where the account has one."""
 
 from panel.core.db import session
 from panel.core.errors import Invalid

@@ -1,4 +1,5 @@
-"""What workers report about instances. Rows are locked by `lock_instances` first, so no decision uses an old value."""
+"""What workers report about instances. Rows are locked with `lock_instances` first, so that no decision uses an old
+value."""
 
 from datetime import timedelta
 from functools import cache
@@ -18,21 +19,21 @@ MISSING_MESSAGE = "The machine is missing on its node. Its disks may still be th
 
 
 def lock_instances(*instance_ids):
-    """The instances as they are now, those that are left, locked until the transaction ends."""
+    """Return the instances that still exist, read again and locked until the transaction ends."""
     return session.scalars(select_locked(), {"instance_ids": instance_ids}).all()
 
 
 @cache
 def select_locked():
-    found = select(Instance).where(Instance.id.in_(bindparam("instance_ids", expanding=True))).order_by(Instance.id)
-    found = found.options(joinedload(Instance.group)).with_for_update(key_share=True, of=Instance)
-    return found.execution_options(populate_existing=True)
+    query = select(Instance).where(Instance.id.in_(bindparam("instance_ids", expanding=True))).order_by(Instance.id)
+    query = query.options(joinedload(Instance.group)).with_for_update(key_share=True, of=Instance)
+    return query.execution_options(populate_existing=True)
 
 
 def report_power(instance, state, *, at, actor="system"):
-    """Notes the machine's power as the node had it at `at`, and says whether that was news. A report older than the
-    last one is not, so a slow poll never overwrites what an event said after it. (A time in the future is from a clock
-    that was set back, and does not count.) A change is an event."""
+    """Record the machine's power as observed on the node at `at`. Return False for a report older than the last one, so
+    a slow poll cannot overwrite a newer event. (A last report in the future comes from a clock that was set back and is
+    ignored.) A change is recorded as an event."""
     if instance.power_at and at < instance.power_at <= clock.now():
         return False
     before, instance.power, instance.power_at = instance.power, state, at
@@ -43,19 +44,19 @@ def report_power(instance, state, *, at, actor="system"):
     if instance.lost:
         instance.lost, instance.last_error = False, None
     if before != state and instance.deployed:
-        words = {"status": events.POWER_STATUS[state], "previous": events.POWER_STATUS[before]}
-        events.record("instance.status_changed", "instance", instance, actor=actor, **words)
+        statuses = {"status": events.POWER_STATUS[state], "previous": events.POWER_STATUS[before]}
+        events.record("instance.status_changed", "instance", instance, actor=actor, **statuses)
     return True
 
 
 def report_missing(instance, *, at):
-    """Notes that the node does not have the machine, which one that is deployed should have."""
+    """Record that a deployed machine is missing on its node."""
     if report_power(instance, "off", at=at) and instance.deployed:
         instance.lost, instance.last_error = True, MISSING_MESSAGE
 
 
 def report_paused(instance, is_paused):
-    """Notes that the node has paused a machine that counts as on, or that it runs again."""
+    """Record that the node has paused a machine that counts as on, or that it runs again."""
     instance.frozen = is_paused
     if is_paused:
         instance.last_error = PAUSED_MESSAGE
@@ -64,19 +65,20 @@ def report_paused(instance, is_paused):
 
 
 def on_deployed(instance, *, actor):
-    """The machine was made and is on. It was reinstalled when its history knows of another time (specification 6.1)."""
+    """Record that the machine was created and is on. The event is `instance.reinstalled` when the history has an
+    earlier deploy (specification 6.1)."""
     instance.deployed, instance.last_error, instance.lost, instance.frozen = True, None, False, False
     kind = "instance.reinstalled" if was_deployed_lately(instance) else "instance.deployed"
     events.record(kind, "instance", instance, actor=actor)
 
 
 def was_deployed_lately(instance):
-    known = (
+    conditions = (
         Event.resource_id == instance.id,
         Event.kind.in_(DEPLOY_EVENT_KINDS),
         Event.created_at > clock.now() - REDEPLOY_WINDOW,
     )
-    return session.scalar(select(exists().where(*known)))
+    return session.scalar(select(exists().where(*conditions)))
 
 
 def record_failure(instance, error):
@@ -84,7 +86,7 @@ def record_failure(instance, error):
 
 
 def on_destroyed(instance, *, actor):
-    """The machine is gone. With its row go its disks and interfaces, and the database frees their addresses."""
+    """Delete the row of a machine that is gone, with its disks and interfaces; the database releases its addresses."""
     events.record("instance.deleted", "instance", instance, actor=actor)
     usage.stop_metering(instance)
     security_groups.on_instance_removed(instance)

@@ -1,4 +1,4 @@
-"""Closing an instance for a while: it is off and its owner cannot start it. Afterwards its power is as before."""
+"""Suspending an instance: it is off and its owner cannot start it. Afterwards its power is restored."""
 
 from sqlalchemy import select
 
@@ -18,8 +18,8 @@ POWER_ON_TASK_KINDS = (
 
 
 def suspend(instance, *, reason, actor):
-    """Suspends for a `reason`: `user`, `admin` or `network`. Returns the task, or None when it is suspended already.
-    The platform's reason takes the place of the owner's, so that the owner cannot undo it."""
+    """Suspend for a `reason`: `user`, `admin` or `network`. Return the task, or None when it is suspended already. A
+    reason of the platform replaces the owner's, so that the owner cannot unsuspend it."""
     ensure_allowed(instance, "suspend", by_operator=True)
     current = lock_instance(instance)
     if current.suspended_reason:
@@ -34,7 +34,7 @@ def suspend(instance, *, reason, actor):
 
 
 def unsuspend(instance, *, actor):
-    """Ends the suspension. Returns the task that gives back the power, or None when it is not suspended."""
+    """End the suspension. Return the task that restores the power, or None when it is not suspended."""
     ensure_allowed(instance, "unsuspend", by_operator=True)
     current = lock_instance(instance)
     if not current.suspended_reason:
@@ -46,6 +46,6 @@ def unsuspend(instance, *, actor):
 
 
 def lock_instance(instance):
-    """The instance as it is now; nobody else suspends it until the transaction ends."""
-    found = select(Instance).where(Instance.id == instance.id).with_for_update(key_share=True, of=Instance)
-    return session.scalar(found.execution_options(populate_existing=True))
+    """Return the instance, read again and locked, so that concurrent suspensions wait."""
+    query = select(Instance).where(Instance.id == instance.id).with_for_update(key_share=True, of=Instance)
+    return session.scalar(query.execution_options(populate_existing=True))

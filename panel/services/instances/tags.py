@@ -8,7 +8,7 @@ MAX_TAGS_PER_INSTANCE = 20
 
 
 def set_tags(instance, tags):
-    """Replaces the tags of the instance."""
+    """Replace the tags of the instance."""
     if len(tags) > MAX_TAGS_PER_INSTANCE:
         raise Invalid(
             f"An instance has at most {MAX_TAGS_PER_INSTANCE} tags.", tags=f"At most {MAX_TAGS_PER_INSTANCE} tags."
@@ -20,7 +20,7 @@ def set_tags(instance, tags):
 
 
 def add_tag(instance, tag):
-    """Says whether that changed anything."""
+    """Add the tag. Return whether that changed anything."""
     if tag in instance.tags:
         return False
     set_tags(instance, sorted([*instance.tags, tag]))
@@ -28,7 +28,8 @@ def add_tag(instance, tag):
 
 
 def remove_tag(instance, tag):
+    """Remove the tag. Return whether that changed anything."""
     if tag not in instance.tags:
         return False
-    set_tags(instance, [each for each in instance.tags if each != tag])
+    set_tags(instance, [other for other in instance.tags if other != tag])
     return True

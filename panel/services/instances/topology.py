@@ -1,5 +1,5 @@
-"""How the processors of an instance look to its guest: sockets, cores and threads. Some systems and licences count
-them. It counts from the next start on."""
+"""The CPU topology that the guest sees: sockets, cores and threads. Some systems and licences count them. A change is
+effective from the next start."""
 
 from panel.core.db import session
 from panel.core.errors import Conflict, Invalid
@@ -10,8 +10,8 @@ TOPOLOGY_PARTS = ("sockets", "cores", "threads")
 
 
 def get_effective(instance):
-    """What its next start is told, as three numbers, or None: each core a processor of its own. One that was chosen for
-    another plan's cores does not count."""
+    """Return the topology of its next start as three numbers, or None: each core is a socket. A topology that does not
+    match the current number of cores is ignored."""
     chosen = instance.topology
     return (
         tuple(chosen[part] for part in TOPOLOGY_PARTS) if chosen and count_cores(chosen) == instance.cpu_cores else None
@@ -23,7 +23,7 @@ def count_cores(chosen):
 
 
 def change_error(instance):
-    """The reason word why it cannot be changed now, or None."""
+    """Return the reason why it cannot be changed now, or None."""
     return (
         state_machine.TASK_RUNNING
         if instance.state == "migrating" or (instance.deployed and instance.rebuilding)
@@ -32,8 +32,8 @@ def change_error(instance):
 
 
 def modify(instance, chosen, *, actor):
-    """Sets the topology, which must make up the instance's cores. Returns the task, or None for a machine that is not
-    made yet."""
+    """Set the topology, whose product must be the instance's cores. Return the task, or None when nothing changes or
+    before the deploy."""
     reason = change_error(instance)
     if reason:
         raise Conflict(state_machine.REASONS[reason], reason=reason)

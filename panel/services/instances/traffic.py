@@ -1,15 +1,14 @@
-"""The traffic allowance of instances: what passed in a billing period, and what happens when it is used up.
+"""The traffic allowance of instances: the bytes of a billing period, and what happens when the allowance is used up.
 
-A billing period is a calendar month (UTC). Both directions count, as the guest sees them. The policy of the plan says
+A billing period is a calendar month (UTC). Both directions count, as the guest sees them. The plan's policy decides
 what happens at the end of the allowance:
 
 * `none`: nothing.
-* `network`: its public cards are cut off (the cable is out). The machine goes on running and its state stays; this is
-  no suspension, so no `instance.suspended` is told.
+* `network`: its public interfaces are disconnected (link down). The machine keeps running and its state stays. This is
+  no suspension, so there is no `instance.suspended` event.
 * `instance`: it is suspended with the reason `network` (specification 6.1): it is off.
 
-Both end by themselves with the next month, a larger allowance, another policy, or when an operator sets the counter
-to zero.
+Both end with the next month, a larger allowance, another policy, or when an operator resets the counter.
 """
 
 from sqlalchemy import BigInteger, cast, func, select
@@ -27,24 +26,26 @@ OFF_BY_TRAFFIC, OFF_BY_OPERATOR = "traffic", "operator"
 
 
 def reset_month():
-    """Begins the new month for some of the cards that are still in an earlier one: what they counted becomes history.
-    Says how many there were; it may run at once with another."""
+    """Start the new month for a batch of interfaces that still count an earlier one, whose bytes are added to the
+    history. Return how many there were. Concurrent calls are safe."""
     month = usage.make_month_key(clock.now())
-    late = select(Interface).where(Interface.period < month).limit(TRAFFIC_BATCH_SIZE).with_for_update(skip_locked=True)
-    cards = session.scalars(late.execution_options(populate_existing=True)).all()
-    for card in cards:
-        record_month(card)
-        card.received = card.sent = 0
-        card.period = month
+    query = (
+        select(Interface).where(Interface.period < month).limit(TRAFFIC_BATCH_SIZE).with_for_update(skip_locked=True)
+    )
+    interfaces = session.scalars(query.execution_options(populate_existing=True)).all()
+    for interface in interfaces:
+        record_month(interface)
+        interface.received = interface.sent = 0
+        interface.period = month
     session.flush()
-    return len(cards)
+    return len(interfaces)
 
 
 def record_month(interface):
-    known = select(MonthlyTraffic).where(
+    query = select(MonthlyTraffic).where(
         MonthlyTraffic.instance_id == interface.instance_id, MonthlyTraffic.month == interface.period
     )
-    row = session.scalar(known) or MonthlyTraffic(
+    row = session.scalar(query) or MonthlyTraffic(
         instance_id=interface.instance_id, month=interface.period, received=0, sent=0
     )
     row.received, row.sent = row.received + interface.received, row.sent + interface.sent
@@ -53,18 +54,18 @@ def record_month(interface):
 
 
 def describe_traffic(instance):
-    """What passed in this period and before, and what it means."""
+    """Return the traffic of this month and of earlier ones, with the allowance and its policy."""
     month = usage.make_month_key(clock.now())
-    cards = [card for card in instance.interfaces if card.kind == "public"]
-    mine = [card for card in cards if card.period == month]
-    past = (
+    interfaces = [interface for interface in instance.interfaces if interface.kind == "public"]
+    current = [interface for interface in interfaces if interface.period == month]
+    query = (
         select(MonthlyTraffic)
         .where(MonthlyTraffic.instance_id == instance.id)
         .order_by(MonthlyTraffic.month.desc())
         .limit(24)
     )
     starts = clock.now().replace(day=1, hour=0, minute=0, second=0, microsecond=0)
-    received, sent = sum(card.received for card in mine), sum(card.sent for card in mine)
+    received, sent = sum(interface.received for interface in current), sum(interface.sent for interface in current)
     return {
         "month": month,
         "starts_at": starts,
@@ -74,16 +75,16 @@ def describe_traffic(instance):
         "used_bandwidth": round((received + sent) / BYTES_PER_GB, 2),
         "bandwidth": instance.bandwidth,
         "overage": instance.plan.overage,
-        "off": next((card.off for card in cards if card.off), None),
-        "history": session.scalars(past).all(),
+        "off": next((interface.off for interface in interfaces if interface.off), None),
+        "history": session.scalars(query).all(),
     }
 
 
 def select_used_bytes():
-    """Bytes of an instance in this period, for the database."""
-    cards = select(func.coalesce(func.sum(Interface.received + Interface.sent), 0))
-    this = Interface.period == usage.make_month_key(clock.now())
-    return cards.where(Interface.instance_id == Instance.id, Interface.kind == "public", this).scalar_subquery()
+    """Return a subquery with an instance's bytes of this month."""
+    query = select(func.coalesce(func.sum(Interface.received + Interface.sent), 0))
+    this_month = Interface.period == usage.make_month_key(clock.now())
+    return query.where(Interface.instance_id == Instance.id, Interface.kind == "public", this_month).scalar_subquery()
 
 
 def exceeded_condition():
@@ -92,15 +93,16 @@ def exceeded_condition():
 
 
 def enforce_quota(*instance_ids):
-    """Cuts off who has used up the allowance, and lets back in who has not any more. Without ids everybody."""
-    every = select(Instance).join(Plan, Instance.plan).limit(TRAFFIC_BATCH_SIZE)
+    """Disconnect instances that have used up their allowance, and reconnect those that have not any more. Without ids
+    all instances are checked, in batches."""
+    query = select(Instance).join(Plan, Instance.plan).limit(TRAFFIC_BATCH_SIZE)
     if instance_ids:
-        every = every.where(Instance.id.in_(instance_ids))
-    out = Instance.interfaces.any(Interface.off == OFF_BY_TRAFFIC)
-    open_ones = Instance.interfaces.any((Interface.kind == "public") & Interface.off.is_(None))
-    for instance in session.scalars(every.where(exceeded_condition(), open_ones, ~Instance.migrating)).all():
+        query = query.where(Instance.id.in_(instance_ids))
+    is_disconnected = Instance.interfaces.any(Interface.off == OFF_BY_TRAFFIC)
+    is_connected = Instance.interfaces.any((Interface.kind == "public") & Interface.off.is_(None))
+    for instance in session.scalars(query.where(exceeded_condition(), is_connected, ~Instance.migrating)).all():
         disconnect_over_quota(instance)
-    for instance in session.scalars(every.where(out, ~exceeded_condition(), ~Instance.migrating)).all():
+    for instance in session.scalars(query.where(is_disconnected, ~exceeded_condition(), ~Instance.migrating)).all():
         reconnect(instance)
 
 
@@ -119,30 +121,32 @@ def reconnect(instance):
 
 
 def set_disconnected(instance, before, after):
-    """Changes the word of the public cards that have this one. Returns whether there were any."""
-    cards = [card for card in instance.interfaces if card.kind == "public" and card.off == before]
-    for card in cards:
-        card.off = after
+    """Change the disconnect reason of public interfaces from `before` to `after`. Return whether there were any."""
+    interfaces = [
+        interface for interface in instance.interfaces if interface.kind == "public" and interface.off == before
+    ]
+    for interface in interfaces:
+        interface.off = after
     session.flush()
-    return bool(cards)
+    return bool(interfaces)
 
 
 def reset(instance):
-    """Sets the counters of this period to zero; who was cut off for them is let back in."""
-    for card in instance.interfaces:
-        session.refresh(card, with_for_update=True)
-        card.received = card.sent = 0
+    """Reset the counters of this month; an instance that was disconnected for them is reconnected."""
+    for interface in instance.interfaces:
+        session.refresh(interface, with_for_update=True)
+        interface.received = interface.sent = 0
     session.flush()
     enforce_quota(instance.id)
 
 
 def set_allowance(instance, *, actor, bandwidth=None, port_speed=None):
-    """Changes the allowance (GB a month) and the speed (Mbit/s each way) of one instance; 0 is unlimited."""
+    """Change the allowance (GB a month) and the speed (Mbit/s in each direction) of one instance; 0 is unlimited."""
     if bandwidth is not None:
         instance.bandwidth = bandwidth
     if port_speed is not None:
-        for card in instance.interfaces:
-            card.port_speed = port_speed
+        for interface in instance.interfaces:
+            interface.port_speed = port_speed
     session.flush()
     if port_speed is not None:
         firewall.apply_to_affected(instances=[instance.id], actor=actor)
@@ -150,21 +154,21 @@ def set_allowance(instance, *, actor, bandwidth=None, port_speed=None):
 
 
 def connect(instance, *, actor, by_operator=False):
-    """Puts in the cable of the public card, which may be in already. Returns the card. What an operator took out only
-    an operator puts in, and what the allowance took out comes back with it."""
-    card = next((card for card in instance.interfaces if card.kind == "public"), None)
-    if card is None:
+    """Connect the public interface, if it is not. Return it. Only an operator may reconnect what an operator
+    disconnected. After a used-up allowance it reconnects with the next month."""
+    interface = next((interface for interface in instance.interfaces if interface.kind == "public"), None)
+    if interface is None:
         raise Conflict("The instance has no public network card.")
-    if card.off == OFF_BY_TRAFFIC:
+    if interface.off == OFF_BY_TRAFFIC:
         raise Conflict("The traffic of this month is used up. The network comes back with the next month.")
-    if card.off == OFF_BY_OPERATOR and not by_operator:
+    if interface.off == OFF_BY_OPERATOR and not by_operator:
         raise Conflict("An operator has cut off the network of this instance. Ask support.")
     if set_disconnected(instance, OFF_BY_OPERATOR, None):
         firewall.apply_to_affected(instances=[instance.id], actor=actor)
-    return card
+    return interface
 
 
 def disconnect(instance, *, actor):
-    """Takes out the cable of the public cards, until an operator puts it in again."""
+    """Disconnect the public interfaces until an operator connects them again."""
     if set_disconnected(instance, None, OFF_BY_OPERATOR) | set_disconnected(instance, OFF_BY_TRAFFIC, OFF_BY_OPERATOR):
         firewall.apply_to_affected(instances=[instance.id], actor=actor)

@@ -1,15 +1,16 @@
-"""Changing what people may edit."""
+"""Updating the editable fields of an instance."""
 
 from panel.core.db import session
 from panel.services import firewall
 
 
 def update(instance, *, actor="system", **changes):
-    """Sets labels, notes and switches. What the guest reads at its first boot (its host name) is not pushed into it."""
-    mail = instance.enable_smtp
+    """Set labels, notes and switches. Values that the guest reads at its first boot, such as the host name, are not
+    changed in the guest."""
+    smtp_before = instance.enable_smtp
     for field, value in changes.items():
         setattr(instance, field, value)
     session.flush()
-    if instance.enable_smtp != mail:
+    if instance.enable_smtp != smtp_before:
         firewall.apply_to_affected(instances=[instance.id], actor=actor)
     return instance
