@@ -133,6 +133,11 @@ def test_ports_that_nobody_may_reach_are_told(pages, docker_ready, cast):
     assert "No security group lets anybody reach port 80" in person.get(f"{path}/new/nginx").text
     docker_ready.deploy()
     assert "No security group lets anybody in here" in person.get(path).text
+    rule = {"direction": "ingress", "ip_version": "ipv4", "protocol": "tcp", "port_range_min": 80, "port_range_max": 80}
+    security_groups.add_rule(group, actor="owner@example.com", **rule)
+    session.commit()
+    assert "No security group lets anybody in here" not in person.get(path).text
+    assert "No security group lets anybody reach" not in person.get(f"{path}/new/nginx").text
 
 
 def test_databases_are_no_links(browser_as, docker_ready):

@@ -9,7 +9,7 @@ def list_closed_ports(instance, ports):
     allowed = firewall.get_effective_rules(instance)
     if allowed is None:
         return []
-    ingress = [rule for rule in allowed if rule.direction == "in" and rule.networks != ()]
+    ingress = [rule for rule in allowed if rule.direction == "ingress" and rule.networks != ()]
     return [port for port in ports if not any(is_port_allowed(rule, port) for rule in ingress)]
 
 
