@@ -98,7 +98,8 @@ def complete_batch(works):
     times = {"heartbeat_at": now, "updated_at": now, "finished_at": now}
     if session.execute(update(Task.__table__).where(owned).values(**values, **times)).rowcount != len(works):
         raise LeaseLost
-    # Queried while the rows are locked, so that a claim sees the tasks as ended or is seen here.
+    # Query before the commit, while the rows are locked: a claim that found these tasks running is over by then, so its
+    # task is found here, and a later claim waits for the commit.
     query = select(Task.resource_id).where(Task.resource_id.in_([work.task.resource_id for work in works]))
     waited_for = set(session.scalars(query.where(Task.status == "queued")))
     session.commit()

@@ -184,7 +184,8 @@ def execute(work):
 def finish(work, status, **values):
     """End the task and commit what the handler changed since its last step. Raise LeaseLost when the lease is lost."""
     work.update(status=status, worker=None, finished_at=clock.now(), secret=None, **values)
-    # Queried while the row is locked, so that a claim sees the task as ended or is seen here.
+    # Query before the commit, while the row is locked: a claim that found this task running is over by then, so its
+    # task is found here, and a later claim waits for the commit.
     work.nothing_queued = work.task.lock == "light" and claiming.has_no_queued(work.task)
     session.commit()
     log.info("task_ended", status=status)

@@ -1,8 +1,8 @@
 """Guest agents: whether they answer, what they report of their guests, and tasks that they carry out.
 
-Every agent is pinged about once a minute; that of an instance that somebody has open in the browser every few seconds.
-A changed answer is written at once, an unchanged one now and then. Guests whose agent answers are asked for addresses
-and file systems every few minutes, a limited number at a time.
+Every agent is pinged about once a minute, and every few seconds while its instance is open in a browser. A changed
+answer is written at once, an unchanged one now and then. Guests whose agent answers are asked for addresses and file
+systems every few minutes, a limited number at a time.
 """
 
 import ipaddress
@@ -58,7 +58,7 @@ def poll_all():
 
 
 def poll_all_watched():
-    """Enqueue pings of the agents of all instances that somebody has open in the browser."""
+    """Enqueue pings of the agents of all instances that are open in a browser."""
     if watched := watched_instances.list_watched_ids():
         begin_read_only()
         query = select(Instance.hypervisor_id).where(Instance.id.in_(watched), Instance.power == "on")
@@ -76,7 +76,7 @@ def poll(hypervisor_id):
 
 
 def ping_watched(hypervisor_id):
-    """Ping the agents of the node's instances that somebody has open in the browser."""
+    """Ping the agents of the node's instances that are open in a browser."""
     watched = select_running(hypervisor_id, *PING_COLUMNS).where(Instance.id.in_(watched_instances.list_watched_ids()))
     ping(hypervisor_id, session.execute(watched).all(), PING_WATCHED_SECONDS)
 

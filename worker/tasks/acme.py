@@ -72,14 +72,14 @@ def describe_error(error):
 
 def connect_client():
     """Return a client for the authority in the settings, registered with the panel's account."""
-    chosen = settings.load()
-    row = ensure_account(chosen.acme_directory_url)
+    config = settings.load()
+    row = ensure_account(config.acme_directory_url)
     key = jose.JWKEC(key=serialization.load_pem_private_key(row.key.encode(), None))
     session.commit()
     net = ClientNetwork(key, alg=jose.ES256, user_agent="panel", timeout=ACME_TIMEOUT_SECONDS)
     net.session.mount("https://", CustomCAAdapter())
     client = ClientV2(ClientV2.get_directory(row.directory_url, net), net)
-    body = messages.NewRegistration.from_data(email=chosen.acme_contact or None, terms_of_service_agreed=True)
+    body = messages.NewRegistration.from_data(email=config.acme_contact or None, terms_of_service_agreed=True)
     if row.uri is None:
         row.uri = register(client, body)
         session.commit()

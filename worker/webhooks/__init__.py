@@ -13,6 +13,6 @@ def fan_out():
 
 
 def wake_dispatcher():
-    """Make the dispatcher look for due deliveries now."""
+    """Wake the dispatcher, so that it sends due deliveries now."""
     if dispatcher.dispatcher:
         dispatcher.dispatcher.woken.set()
