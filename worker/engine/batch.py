@@ -1,9 +1,8 @@
-"""Several tasks of one kind in one go: one transaction takes them, one reads what they are about, and one ends them.
-A command on a thousand machines costs less than half of what it would one by one.
+"""Run several simple tasks of one kind together, which costs less than half of running them one by one.
 
-Only what goes smoothly goes together. The rest is given back, with a bell for each, and is carried alone: a task whose
-resource has anything else under way, a second attempt, what its kind leaves aside, and everything that met a fault or
-came after one. So `worker.engine.runner` alone knows what to do when something goes wrong.
+One transaction claims the tasks, one reads their resources and one ends them. The batch handles only the simple case:
+first attempts of tasks whose resource has no other task. Everything else, and everything from the first error on, is
+re-queued and run alone by `worker.engine.runner`, which is the only module that handles failures.
 """
 
 import time
@@ -24,28 +23,28 @@ from worker.engine.runner import DATABASE_AWAY_ERRORS, LeaseLost, TaskContext
 log = structlog.get_logger()
 
 BATCH_DEADLINE_SECONDS = 2.0
-"""Seconds after which the rest of a batch is given back: other hands, and other workers, may be free by then."""
+"""Seconds after which the rest of a batch is re-queued, because other threads and workers may be free by then."""
 
 task_columns = Task.__table__.c
 
 
 def run(task_ids, worker):
-    """Carries the tasks that may go together. `worker` must be a new name."""
+    """Run the tasks that can be batched and notify again for the others. `worker` is a new, unique name."""
     works = claim(task_ids, worker)
     done = run_batch(works) if works else []
-    rest = [work.task.id for work in works if work not in done]
-    requeue(rest, worker)
-    taken = {work.task.id for work in works}
-    for task_id in (*rest, *(task_id for task_id in task_ids if task_id not in taken)):
+    requeued = [work.task.id for work in works if work not in done]
+    requeue(requeued, worker)
+    claimed_ids = {work.task.id for work in works}
+    for task_id in (*requeued, *(task_id for task_id in task_ids if task_id not in claimed_ids)):
         jobs.notify(task_id)
 
 
 def claim(task_ids, worker):
-    """Takes those of the first one's kind that nothing holds up."""
+    """Claim the batchable tasks that have the same kind as the first of them."""
     rows = session.scalars(select_under_way(), {"task_ids": task_ids}).all()
-    mates = Counter(row.resource_id for row in rows)
-    free = [row for row in rows if row.id in task_ids and mates[row.resource_id] == 1 and is_batchable(row)]
-    rows = [row for row in free if row.kind == free[0].kind]
+    task_counts = Counter(row.resource_id for row in rows)
+    batchable = [row for row in rows if row.id in task_ids and task_counts[row.resource_id] == 1 and is_batchable(row)]
+    rows = [row for row in batchable if row.kind == batchable[0].kind]
     now = clock.now()
     for row in rows:
         row.status, row.attempt, row.started_at, row.heartbeat_at = "running", 1, now, now
@@ -58,18 +57,18 @@ def claim(task_ids, worker):
 @cache
 def select_under_way():
     resources = select(Task.resource_id).where(Task.id.in_(bindparam("task_ids", expanding=True)))
-    mates = select(Task).where(Task.resource_id.in_(resources), claiming.TASK_IS_UNDER_WAY).order_by(Task.id)
-    return mates.with_for_update(key_share=True).execution_options(populate_existing=True)
+    query = select(Task).where(Task.resource_id.in_(resources), claiming.TASK_IS_UNDER_WAY).order_by(Task.id)
+    return query.with_for_update(key_share=True).execution_options(populate_existing=True)
 
 
 def is_batchable(row):
-    fresh = row.status == "queued" and not row.attempt and not row.worker and not row.undo
-    known = row.kind in TASK_TYPES and TASK_TYPES[row.kind].batch is not None
-    return known and fresh and row.lock == "light" and row.cancel_requested_at is None
+    is_first_attempt = row.status == "queued" and not row.attempt and not row.worker and not row.undo
+    has_batch_handler = row.kind in TASK_TYPES and TASK_TYPES[row.kind].batch is not None
+    return has_batch_handler and is_first_attempt and row.lock == "light" and row.cancel_requested_at is None
 
 
 def run_batch(works):
-    """Gives those that are done."""
+    """Return the tasks that were completed."""
     kind = works[0].task.kind
     log.info("tasks_started", kind=kind, count=len(works), worker=works[0].worker)
     try:
@@ -87,29 +86,33 @@ def run_batch(works):
 
 
 def complete_batch(works):
-    """Ends the tasks, if all are still ours, with what the body changed. Gives the resources for which others wait."""
-    now, ours = (
+    """End the tasks and commit what the handler changed. Return the resources that other tasks wait for.
+
+    Raises LeaseLost, and ends none, when one of the tasks belongs to another worker.
+    """
+    now, owned = (
         clock.now(),
         task_columns.id.in_([work.task.id for work in works]) & (task_columns.worker == works[0].worker),
     )
-    ended = {"status": "completed", "stage": "Done", "progress": 100, "worker": None, "secret": None}
+    values = {"status": "completed", "stage": "Done", "progress": 100, "worker": None, "secret": None}
     times = {"heartbeat_at": now, "updated_at": now, "finished_at": now}
-    if session.execute(update(Task.__table__).where(ours).values(**ended, **times)).rowcount != len(works):
+    if session.execute(update(Task.__table__).where(owned).values(**values, **times)).rowcount != len(works):
         raise LeaseLost
-    # Asked while the rows are locked: a claim that did not see them end yet comes before that, or waits for it.
-    queued = select(Task.resource_id).where(Task.resource_id.in_([work.task.resource_id for work in works]))
-    waited_for = set(session.scalars(queued.where(Task.status == "queued")))
+    # Query before the commit, while the rows are locked: a claim that found these tasks running is over by then, so its
+    # task is found here, and a later claim waits for the commit.
+    query = select(Task.resource_id).where(Task.resource_id.in_([work.task.resource_id for work in works]))
+    waited_for = set(session.scalars(query.where(Task.status == "queued")))
     session.commit()
     return waited_for
 
 
 def requeue(task_ids, worker):
-    """As if they had never been taken. Should the database be away, the sweep finds that their worker went silent."""
+    """Put claimed tasks back as if they had never been claimed. If the database is away, the reaper does it."""
     if not task_ids:
         return
-    ours = update(Task.__table__).where(task_columns.id.in_(task_ids), task_columns.worker == worker)
+    statement = update(Task.__table__).where(task_columns.id.in_(task_ids), task_columns.worker == worker)
     try:
-        session.execute(ours.values(status="queued", attempt=0, worker=None, started_at=None, stage="Waiting"))
+        session.execute(statement.values(status="queued", attempt=0, worker=None, started_at=None, stage="Waiting"))
         session.commit()
     except DATABASE_AWAY_ERRORS as error:
         session.rollback()

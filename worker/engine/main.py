@@ -71,14 +71,14 @@ TASK_MODULES = (
     certificates,
     migrations,
 )
-"""The modules whose tasks a worker knows."""
+"""Modules that register task handlers when they are imported."""
 
 LISTENER_REDIS_TIMEOUT_SECONDS = 30
-"""Seconds after which a listener hangs up on a Redis that went silent, and calls again."""
+"""Seconds without an answer after which a listener reconnects to Redis."""
 
 
 def prepare_app(config: Config):
-    """What every process that talks to nodes needs: database, queue, a place for drivers' own files."""
+    """Set up what every process that talks to nodes needs: logging, queue, mail, data directory, database."""
     setup_logging(config.json_logs)
     jobs.connect(config.redis_url)
     mail.configure(config)
@@ -88,26 +88,29 @@ def prepare_app(config: Config):
 
 
 def run_worker(config: Config, check=lambda app: app):
-    """Hears bells until a signal, then finishes what is in hand. A second one drops it: another worker begins anew.
-    `check` raises ConfigError when the process must not use the database."""
+    """Run tasks until a signal, then finish the running ones. A second signal ends the process at once.
+
+    Another worker runs an interrupted task again. `check` raises ConfigError when the process must not use the
+    database.
+    """
     app = check(prepare_app(config))
-    mine = pool.pool = pool.TaskPool(app, config.worker_threads)
+    task_pool = pool.pool = pool.TaskPool(app, config.worker_threads)
     dispatcher.dispatcher = dispatcher.Dispatcher(app).start()
-    ended = threading.Event()
-    alive = threading.Thread(target=publish_liveness, args=(mine.worker, ended), name="alive", daemon=True)
-    alive.start()
+    stopped = threading.Event()
+    liveness = threading.Thread(target=publish_liveness, args=(task_pool.worker, stopped), name="alive", daemon=True)
+    liveness.start()
     log.info("worker_started", bodies=len(TASK_MODULES), threads=config.worker_threads)
     listen(config.redis_url)
     install_signal_handlers(lambda *_: os._exit(1))  # threads that wait for a node cannot be interrupted
-    log.info("worker_finishes", tasks=len(mine.active_claims))
+    log.info("worker_finishes", tasks=len(task_pool.active_claims))
     dispatcher.dispatcher.shutdown()
-    mine.shutdown()
-    ended.set()
-    alive.join()
+    task_pool.shutdown()
+    stopped.set()
+    liveness.join()
 
 
 class Listener(SimpleWorker):
-    """RQ's worker, patient with Redis."""
+    """RQ's worker with a short pause between attempts to reconnect to Redis."""
 
     max_connection_wait_time = 2.0
 
@@ -124,8 +127,11 @@ def request_stop(*_):
 
 
 def listen(redis_url):
-    """Passes bells on until a signal. RQ gives up when it loses Redis at a wrong moment; a new listener takes over.
-    Their connection is their own, because RQ lets it wait longer than others may."""
+    """Submit notifications to the pool until a signal.
+
+    RQ's worker may end when the connection to Redis breaks, so a new listener replaces it. The listener has its own
+    connection because RQ sets a longer timeout on it.
+    """
     connection = Redis.from_url(redis_url, socket_connect_timeout=2, retry=Retry(NoBackoff(), 0))
     options = {"connection": connection, "serializer": "json", "worker_ttl": LISTENER_REDIS_TIMEOUT_SECONDS}
     while not stop_requested:
@@ -143,26 +149,28 @@ def install_signal_handlers(call):
         signal.signal(name, call)
 
 
-def publish_liveness(name, ended):
-    while not ended.is_set():
-        with suppress(RedisError, OSError):  # the listener tells people
+def publish_liveness(name, stopped):
+    while not stopped.is_set():
+        with suppress(RedisError, OSError):  # the listener logs it
             workers.record_heartbeat(name)
-        ended.wait(workers.HEARTBEAT_INTERVAL.total_seconds())
+        stopped.wait(workers.HEARTBEAT_INTERVAL.total_seconds())
     with suppress(RedisError, OSError):
         workers.remove(name)
 
 
 def run_scheduler(config: Config, check=lambda app: app):
-    """Rings what is due and listens to nodes until SIGTERM."""
+    """Run periodic jobs and node watchers until SIGTERM."""
     Scheduler(check(prepare_app(config))).run()
 
 
-def run_and_exit(part, *given):
-    """Runs a part to its end and leaves at once. Python's own end would wait for locks that threads held when they were
-    stopped, for a node or for Redis, and so for ever."""
+def run_and_exit(function, *args):
+    """Run a process's main function and end the process with `os._exit`.
+
+    Python's own shutdown could block for ever on locks of threads that wait for a node or for Redis.
+    """
     status = 1
     try:
-        part(*given)
+        function(*args)
         status = 0
     except ConfigError as error:
         print(f"Error: {error}", file=sys.stderr, flush=True)

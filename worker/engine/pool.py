@@ -21,7 +21,7 @@ from worker.engine import batch, claiming, runner
 log = structlog.get_logger()
 
 HEARTBEAT_INTERVAL_SECONDS = 8.0
-"""Seconds between two heartbeats of a task in hand."""
+"""Seconds between two heartbeats of a claimed task."""
 
 
 class TaskPool:
@@ -30,13 +30,13 @@ class TaskPool:
         self.free = threading.Semaphore(size)
         self.threads = ThreadPoolExecutor(size, thread_name_prefix="hand")
         self.active_claims: set[str] = set()
-        """The names under which tasks were claimed: one for each claim, never used again."""
+        """The worker names of the current claims. Each claim has its own name, which is never used again."""
         self.claim_numbers = numbers(1)
         self.stopped = threading.Event()
         threading.Thread(target=self.heartbeat_loop, args=(heartbeat_interval,), name="heartbeat", daemon=True).start()
 
     def give(self, function, *args):
-        """Starts the call on a free hand; waits for one when all are full."""
+        """Run the call on a free thread. Block while all threads are busy."""
         self.free.acquire()
         self.threads.submit(self.carry, function, *args).add_done_callback(lambda _: self.free.release())
 
@@ -57,25 +57,24 @@ class TaskPool:
         try:
             runner.run(*task_ids, name) if len(task_ids) == 1 else batch.run(task_ids, name)
         finally:
-            self.active_claims.discard(name)  # whatever happened: a row that is still running then has lost its worker
+            self.active_claims.discard(name)  # without a heartbeat, the reaper re-queues a row that is still running
 
     def heartbeat_loop(self, interval):
-        """Says that the tasks in hand are alive. A thread that hangs for ever in a node call cannot happen: every call
-        of a driver ends."""
+        """Refresh `heartbeat_at` of all active tasks. No thread blocks for ever: every driver call has a timeout."""
         while not self.stopped.wait(interval):
             names = list(self.active_claims)
             if not names:
                 continue
             try:
                 with self.app.app_context():
-                    mine = update(Task).where(claiming.TASK_IS_UNDER_WAY, Task.worker.in_(names))
-                    session.execute(mine.values(heartbeat_at=clock.now()))
+                    statement = update(Task).where(claiming.TASK_IS_UNDER_WAY, Task.worker.in_(names))
+                    session.execute(statement.values(heartbeat_at=clock.now()))
                     session.commit()
             except Exception as error:
                 log_failure(log, "heartbeat_failed", error)
 
     def shutdown(self):
-        """Takes no more and finishes what is in hand; heartbeats go on meanwhile."""
+        """Accept no more calls and wait for the running ones. Heartbeats continue until they end."""
         self.threads.shutdown()
         self.stopped.set()
 
@@ -84,5 +83,5 @@ pool: TaskPool | None = None
 
 
 def on_message(function, *args):
-    """Called by RQ for each bell."""
+    """Submit a notification to the pool. Called by RQ."""
     pool.give(function, *args)

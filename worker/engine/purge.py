@@ -1,4 +1,4 @@
-"""What has had its day: sessions and links that ended, browsers and events that nobody needs any more."""
+"""Deleting expired rows: sessions, one-time tokens, known devices, events and others."""
 
 from datetime import timedelta
 
@@ -10,14 +10,14 @@ from panel.models import Event, LoginSession, WebhookDelivery
 from panel.services import consoles, idempotency, known_devices, one_time_tokens, tokens, usage
 
 EVENT_RETENTION = timedelta(days=7)
-"""How long the history of what happened reaches back (specification, section 8)."""
+"""How long events are stored (specification, section 8)."""
 
 
 def purge_expired():
     now = clock.now()
     session.execute(delete(LoginSession).where(LoginSession.expires_at < now))
     session.execute(delete(Event).where(Event.created_at < now - EVENT_RETENTION))
-    tests = WebhookDelivery.event_id.is_(None)  # the others go with their events
+    tests = WebhookDelivery.event_id.is_(None)  # other deliveries are deleted together with their events
     session.execute(delete(WebhookDelivery).where(tests, WebhookDelivery.created_at < now - EVENT_RETENTION))
     for service in (consoles, known_devices, one_time_tokens, idempotency, tokens, usage):
         service.purge_expired()

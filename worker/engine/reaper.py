@@ -1,9 +1,9 @@
-"""Mending what was lost: workers that died, bells that nobody heard, undo steps that the node did not answer.
+"""Repairing what was lost: tasks of lost workers, lost notifications, rollback steps that failed.
 
-A dead worker is known by its heartbeat: a value in the row that does not change any more. How long it has not changed
-is measured by this process's own monotonic clock, so a clock that is set forward or back takes no task from a living
-worker, and after a pause of this process itself everybody gets a whole lease again. Any number of processes may sweep:
-each repair is one conditional change of a row.
+A worker is lost when the heartbeat of its task does not change for a lease. The time is measured with this process's
+monotonic clock, so a change of the system clock cannot take a task from a living worker. After a pause of this process
+itself, every task gets a whole lease again. Any number of reapers may run: each repair is one conditional change of a
+row.
 """
 
 from time import monotonic
@@ -23,14 +23,14 @@ log = structlog.get_logger()
 MAX_TASK_ATTEMPTS = 3
 
 TASK_LEASE_SECONDS = 40.0
-"""Seconds without a heartbeat after which a task has lost its worker."""
+"""Seconds without a heartbeat after which a task's worker counts as lost."""
 
 MAX_BACKLOG = 100
-"""Bells that wait to be heard; while there are more, further ones would be noise."""
+"""Notifications in the queue above which no more are sent."""
 
 
 class Reaper:
-    """Runs every few seconds and remembers what it saw before."""
+    """Runs every few seconds. Remembers the heartbeats and the waiting tasks of its last run."""
 
     def __init__(self, lease=TASK_LEASE_SECONDS):
         self.lease = lease
@@ -48,8 +48,8 @@ class Reaper:
         if now - self.last_run_at > self.lease / 2:
             self.last_heartbeats = {}
         self.last_run_at = now
-        held = select(Task.id, Task.worker, Task.heartbeat_at).where(TASK_IS_UNDER_WAY)
-        rows = [tuple(row) for row in session.execute(held.where(Task.worker.is_not(None)))]
+        claimed = select(Task.id, Task.worker, Task.heartbeat_at).where(TASK_IS_UNDER_WAY)
+        rows = [tuple(row) for row in session.execute(claimed.where(Task.worker.is_not(None)))]
         session.commit()
         self.last_heartbeats = {row: self.last_heartbeats.get(row, now) for row in rows}
         for row, since in self.last_heartbeats.items():
@@ -57,7 +57,7 @@ class Reaper:
                 requeue_or_fail(*row)
 
     def renotify_stale(self):
-        """Rings for rows that have been waiting since the last look: their bell was lost."""
+        """Notify again for tasks that were already waiting at the last run: their notification was lost."""
         waiting = session.scalars(select_runnable().limit(5 * MAX_BACKLOG)).all()
         session.commit()
         for task_id in waiting:
@@ -66,19 +66,21 @@ class Reaper:
         self.waiting = set(waiting)
 
     def retry_rollbacks(self):
-        """Once a lease, rings for what ended tasks left on nodes that answer by now."""
+        """Once a lease, notify for ended tasks with rollback steps on nodes that are up."""
         if monotonic() < self.next_rollback_retry_at:
             return
         self.next_rollback_retry_at = monotonic() + self.lease
-        left = select(Task.id).join(Hypervisor, Hypervisor.id == Task.hypervisor_id).where(ROLLBACK_IS_PENDING)
-        found = session.scalars(left.where(Hypervisor.status == "up", Task.worker.is_(None)).limit(MAX_BACKLOG)).all()
+        pending = select(Task.id).join(Hypervisor, Hypervisor.id == Task.hypervisor_id).where(ROLLBACK_IS_PENDING)
+        task_ids = session.scalars(
+            pending.where(Hypervisor.status == "up", Task.worker.is_(None)).limit(MAX_BACKLOG)
+        ).all()
         session.commit()
-        for task_id in found:
+        for task_id in task_ids:
             jobs.notify(task_id)
 
 
 def queue_length():
-    """How many wait to be heard; more than any when nobody can say."""
+    """Return how many notifications wait in the queue; MAX_BACKLOG when Redis does not answer."""
     try:
         return jobs.queue().count
     except (RedisError, OSError):
@@ -86,9 +88,9 @@ def queue_length():
 
 
 def requeue_or_fail(task_id, worker, heartbeat):
-    """Hands a task whose worker went silent to another one; gives up one that lost too many workers."""
-    same = select(Task).where(Task.id == task_id, Task.worker == worker, Task.heartbeat_at == heartbeat)
-    row = session.scalar(same.with_for_update(key_share=True).execution_options(populate_existing=True))
+    """Re-queue a task whose worker was lost. Fail one that lost too many workers."""
+    query = select(Task).where(Task.id == task_id, Task.worker == worker, Task.heartbeat_at == heartbeat)
+    row = session.scalar(query.with_for_update(key_share=True).execution_options(populate_existing=True))
     if row is None:
         return session.rollback()
     log.warning("worker_lost", task_id=row.id, kind=row.kind, attempt=row.attempt, worker=worker)

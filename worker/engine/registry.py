@@ -1,4 +1,4 @@
-"""The kinds of tasks that a worker knows, and what carries each."""
+"""The registry of task types: which handler runs which task kind."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -6,9 +6,11 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class BatchHandler:
-    """How several tasks of a kind are carried in one go: what they all say at first, and `body(works, until=...)`. It
-    leaves aside what is not quite ordinary, stops at the first fault and when `time.monotonic()` passes `until`, and
-    returns what it carried, with changes of rows that are not committed yet."""
+    """How several tasks of a kind run together: their common first stage, and `body(works, until=...)`.
+
+    The body leaves out tasks that are not simple, and stops at the first error or when `time.monotonic()` passes
+    `until`. It returns the tasks that it completed, with changes of rows that are not committed yet.
+    """
 
     stage: str
     body: Callable
@@ -26,8 +28,11 @@ TASK_TYPES: dict[str, TaskType] = {}
 
 
 def task_handler(kind, *, on_failure=None, conflicts_with=(), batch=None):
-    """Registers the body of a task kind. `ended_badly(task, error)` runs when the task failed or was cancelled. A task
-    waits while one of the kinds `after` runs on the same resource."""
+    """Register the handler of a task kind.
+
+    `on_failure(task, error)` runs when the task failed or was cancelled. A task waits while a task of one of the kinds
+    `conflicts_with` runs on the same resource.
+    """
 
     def register(body):
         TASK_TYPES[kind] = TaskType(body, on_failure, conflicts_with, batch)

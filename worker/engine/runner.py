@@ -1,12 +1,10 @@
-"""Running tasks: take the row, do the work step by step, and leave a true ending whatever happens.
+"""Running one task: claim it, run its handler step by step, and record how it ended.
 
-A task may run more than once: when its worker died another one gets it. So each step that leaves something behind is
-preceded by `work.undo(...)`, which is in the row before the step begins, and whoever takes a task first takes back what
-is written there. When the work fails for good the undo steps run, newest first; those that the node did not answer stay
-in the row, and the sweep has them tried again.
+A task may run more than once, because another worker gets it when its worker was lost. So `work.undo(...)` stores the
+rollback step of each step in the row before the step begins, and a new attempt first runs the stored rollback steps.
+When the task fails they run, newest first. Those that fail stay in the row, and the reaper has them retried.
 
-A row with a `worker` is in somebody's hands. Each claim writes a name of its own there, so one that was declared dead
-and wakes up, even in the same process, finds the row no longer its own and touches nothing more.
+`task.worker` holds the lease. Each claim uses a unique name, so a worker that lost its lease detects that and stops.
 """
 
 import time
@@ -32,21 +30,21 @@ from worker.sync.node_sync import connect_node
 log = structlog.get_logger()
 
 TASK_WAIT_INTERVAL_SECONDS = 0.5
-"""Seconds between two looks of a task that waits."""
+"""Seconds between two checks of a task that waits."""
 
 DATABASE_AWAY_ERRORS = (OperationalError, InterfaceError, TimeoutError)
 
 
 class Cancelled(Exception):
-    """Somebody asked for the task to stop."""
+    """The task was cancelled."""
 
 
 class LeaseLost(Exception):
-    """The row belongs to another worker by now: this one must not touch anything more."""
+    """The row belongs to another worker: this one must not change anything more."""
 
 
 class TaskContext:
-    """What a body is given: its task row, the node, and ways to report, to undo and to be interrupted."""
+    """What a handler receives: the task's row, its node, and methods for steps, rollback and progress."""
 
     def __init__(self, row: Task, worker: str):
         self.task, self.worker = row, worker
@@ -58,48 +56,51 @@ class TaskContext:
         return connect_node(self.task.hypervisor_id)
 
     def step(self, stage, progress):
-        """Begins a step: what was done so far is committed, and people see the new stage. Raises when the task was
-        taken away or cancelled."""
+        """Begin a step: commit what came before and record the new stage.
+
+        Raises Cancelled, or LeaseLost when another worker has the task.
+        """
         session.connection().execute(INSERT_LOG, {"task_id": self.task.id, "message": stage})
-        self.highest_progress = max(
-            self.highest_progress, progress
-        )  # steps that several kinds share know only where they begin
+        # Steps that several kinds share do not know the progress of the task so far.
+        self.highest_progress = max(self.highest_progress, progress)
         cancelled = self.update(stage=stage, progress=self.highest_progress, bytes_done=None, bytes_total=None)
         session.commit()
         if cancelled:
             raise Cancelled
 
     def step_exclusive(self, stage, progress):
-        """The same, but only one task of the node at a time is in this stage: the others wait for it to go on."""
-        if not self.turn(stage):
+        """Begin a step that only one task of the node may be in at a time. Waits for the others."""
+        if not self.is_turn(stage):
             self.step(f"Waiting for another task: {stage}", progress)
-            while not self.turn(stage):
+            while not self.is_turn(stage):
                 self.check()
                 time.sleep(TASK_WAIT_INTERVAL_SECONDS)
         self.step(stage, progress)
 
-    def turn(self, stage):
+    def is_turn(self, stage):
         claiming.lock_hypervisor(self.task.hypervisor_id)
-        there = select(Task.id).where(Task.hypervisor_id == self.task.hypervisor_id, Task.status == "running")
-        return session.scalar(there.where(Task.stage == stage, Task.id != self.task.id).limit(1)) is None
+        others = select(Task.id).where(Task.hypervisor_id == self.task.hypervisor_id, Task.status == "running")
+        return session.scalar(others.where(Task.stage == stage, Task.id != self.task.id).limit(1)) is None
 
     def check(self):
-        """Raises when the task was taken away or cancelled: a cheap look for a step that waits."""
-        mine = select(Task.cancel_requested_at).where(Task.id == self.task.id, Task.worker == self.worker)
-        self.check_lease(session.execute(mine).one_or_none())
+        """Raise when the task was cancelled or its lease is lost. Ends the transaction."""
+        owned_row = select(Task.cancel_requested_at).where(Task.id == self.task.id, Task.worker == self.worker)
+        self.check_lease(session.execute(owned_row).one_or_none())
         session.commit()
 
     def report_progress(self, done, total):
-        """Notes the bytes of a transfer, at most once a second, and stops it as `check` does. A driver may call this
-        from a thread of its own, so it has a session of its own."""
+        """Record the bytes of a transfer, at most once a second, and raise like `check`.
+
+        Uses its own database session, because a driver may call it from another thread.
+        """
         if done < total and time.monotonic() < self.next_progress_write_at:
             return
         self.next_progress_write_at = time.monotonic() + 1
-        with Session(self.database, join_transaction_mode="create_savepoint") as apart:
-            mine = update(Task).where(Task.id == self.task.id, Task.worker == self.worker)
-            noted = mine.values(bytes_done=done, bytes_total=total).returning(Task.cancel_requested_at)
-            row = apart.execute(noted).one_or_none()
-            apart.commit()
+        with Session(self.database, join_transaction_mode="create_savepoint") as own_session:
+            owned_row = update(Task).where(Task.id == self.task.id, Task.worker == self.worker)
+            statement = owned_row.values(bytes_done=done, bytes_total=total).returning(Task.cancel_requested_at)
+            row = own_session.execute(statement).one_or_none()
+            own_session.commit()
         self.check_lease(row)
 
     def check_lease(self, row):
@@ -109,16 +110,16 @@ class TaskContext:
             raise Cancelled
 
     def undo(self, call, *args):
-        """Writes down how to take the next step back: a method of the node, and its arguments."""
+        """Store a rollback step for the next step: a method of the node driver and its arguments."""
         self.update(undo=[*self.task.undo, [call, *args]])
         session.commit()
 
     def update(self, **values):
-        """Writes into the row, if it is still ours. Returns the time of a request to stop, if there is one."""
+        """Write values into the row and return `cancel_requested_at`. Raise LeaseLost when the lease is lost."""
         now = clock.now()
         values |= {"heartbeat_at": now, "updated_at": now}
-        mine = {"mine": self.task.id, "held_by": self.worker}
-        row = session.connection().execute(UPDATE_IF_OWNED, mine | values).one_or_none()
+        owned_row = {"mine": self.task.id, "held_by": self.worker}
+        row = session.connection().execute(UPDATE_IF_OWNED, owned_row | values).one_or_none()
         if row is None:
             raise LeaseLost
         for name, value in values.items():
@@ -133,11 +134,11 @@ UPDATE_IF_OWNED = (
     .returning(task_columns.cancel_requested_at)
 )
 INSERT_LOG = insert(TaskLog.__table__)
-"""What every task does several times is told to the database without the session's bookkeeping."""
+"""Compiled once and executed without the ORM, because every task does it several times."""
 
 
 def run(task_id, worker):
-    """Carries one task to its end. Returns at once when the row is not ours to take. `worker` must be a new name."""
+    """Run one task to its end. Return at once when it cannot be claimed. `worker` is a new, unique name."""
     row = claiming.claim(task_id, worker)
     if row is None:
         return
@@ -152,7 +153,7 @@ def run(task_id, worker):
             return
         except DATABASE_AWAY_ERRORS as error:
             session.rollback()
-            log_failure(log, "task_dropped", error)  # nothing can be written: the sweep hands it to another worker
+            log_failure(log, "task_dropped", error)  # nothing can be written: the reaper re-queues it
             return
     if not work.nothing_queued:
         claiming.notify_waiting(row)
@@ -166,47 +167,53 @@ def execute(work):
         TASK_TYPES[work.task.kind].body(work)
         finish(work, "completed", stage="Done", progress=100, undo=[])
     except Cancelled:
-        closed = work.task.error  # an operator gave the task up: that is a failure, and has its words already
-        fail(work, "failed" if closed else "cancelled", closed or "It was cancelled.")
+        operator_error = work.task.error  # an operator gave the task up: that is a failure, with their reason
+        fail(work, "failed" if operator_error else "cancelled", operator_error or "It was cancelled.")
     except (NodeError, Problem) as error:
-        detail, unsure = getattr(error, "detail", None), isinstance(error, Unreachable)
-        fail(work, "failed", str(error), detail, unsure, error_class=type(error).__name__)
+        detail, outcome_unknown = getattr(error, "detail", None), isinstance(error, Unreachable)
+        fail(work, "failed", str(error), detail, outcome_unknown, error_class=type(error).__name__)
     except (LeaseLost, *DATABASE_AWAY_ERRORS):
         raise
     except Exception as error:
         session.rollback()
         log.exception("task_crashed")
-        what = type(error).__name__[:64]
-        fail(work, "failed", "Something went wrong inside the panel.", traceback.format_exc(), error_class=what)
+        class_name = type(error).__name__[:64]
+        fail(work, "failed", "Something went wrong inside the panel.", traceback.format_exc(), error_class=class_name)
 
 
 def finish(work, status, **values):
-    """Ends the task, if it is still ours, with what the body changed since its last step."""
+    """End the task and commit what the handler changed since its last step. Raise LeaseLost when the lease is lost."""
     work.update(status=status, worker=None, finished_at=clock.now(), secret=None, **values)
-    # Asked while the row is locked: a claim that did not see it end yet comes before that, or waits for it.
+    # Query before the commit, while the row is locked: a claim that found this task running is over by then, so its
+    # task is found here, and a later claim waits for the commit.
     work.nothing_queued = work.task.lock == "light" and claiming.has_no_queued(work.task)
     session.commit()
     log.info("task_ended", status=status)
 
 
 def fail(work, status, error, detail=None, outcome_unknown=False, error_class=None):
-    """Takes back what was begun, then ends the task with the reason. When it is unsure what the node did, the steps are
-    kept and taken once more later: a call that was given up may still have had its effect after they ran."""
+    """Roll back, then end the task with the reason.
+
+    If the outcome on the node is unknown (timeout), keep the rollback steps for a second run, because the call may take
+    effect after the first one.
+    """
     session.rollback()
     log.warning("task_given_up", error=error, detail=detail)
-    begun = work.task.undo
+    rollback_steps = work.task.undo
     try_roll_back(work)
-    left = begun if outcome_unknown else work.task.undo
-    finish_failed(work, status, error, detail, undo=left, undo_left=bool(left), error_class=error_class)
+    remaining_steps = rollback_steps if outcome_unknown else work.task.undo
+    finish_failed(
+        work, status, error, detail, undo=remaining_steps, undo_left=bool(remaining_steps), error_class=error_class
+    )
 
 
 def finish_failed(work, status, error, detail=None, **values):
-    """Ends the task with the reason, and tells its resource. A fault in the telling does not keep it from ending."""
-    kind = TASK_TYPES.get(work.task.kind)
-    if kind and kind.on_failure:
+    """End the task with the reason and run its failure handler. An error in that handler is only logged."""
+    task_type = TASK_TYPES.get(work.task.kind)
+    if task_type and task_type.on_failure:
         try:
             with session.begin_nested():
-                kind.on_failure(work.task, error)
+                task_type.on_failure(work.task, error)
         except Exception:
             log.exception("ending_not_told")
     session.add(TaskLog(task_id=work.task.id, message=error))
@@ -214,7 +221,7 @@ def finish_failed(work, status, error, detail=None, **values):
 
 
 def roll_back(work):
-    """Runs the undo steps, newest first. Each is struck out when it is done; what is not there any more is as good."""
+    """Run the rollback steps, newest first, and remove each when it is done. A missing object counts as done."""
     while work.task.undo:
         work.update()
         call, *args = work.task.undo[-1]
@@ -225,7 +232,7 @@ def roll_back(work):
 
 
 def try_roll_back(work):
-    """What cannot be taken back now stays in the row."""
+    """Run the rollback steps. A step that fails stays in the row, and so do those stored before it."""
     try:
         roll_back(work)
     except (LeaseLost, *DATABASE_AWAY_ERRORS):
@@ -236,7 +243,7 @@ def try_roll_back(work):
 
 
 def retry_rollback(work):
-    """Once more what could not be taken back when the task ended."""
+    """Run the rollback steps that an ended task has left."""
     try_roll_back(work)
     work.update(worker=None, undo_left=bool(work.task.undo))
     session.commit()

@@ -1,7 +1,10 @@
-"""What runs when, and the eyes that are kept on the nodes. Any number may run: one at a time leads, by a lock in Redis.
-Should two lead for a moment, nothing is done twice: every change they make is conditional.
+"""Periodic jobs and one watcher for each node.
 
-RQ's own cron is not used: it has no leader (two of them ring everything twice) and ignores the JSON serializer.
+Any number of schedulers may run. The one that holds a lock in Redis is the leader and does the work. If two lead for a
+moment, nothing is done twice: every change that they make is conditional.
+
+RQ's own cron is not used: it has no leader election (two of them enqueue everything twice) and ignores the JSON
+serializer.
 """
 
 import signal
@@ -26,13 +29,13 @@ log = structlog.get_logger()
 LEADER_LOCK_KEY = "panel:schedule"
 
 NODE_POLL_INTERVAL_SECONDS = 10.0
-"""Seconds between two looks at all machines of a node."""
+"""Seconds between two polls of all machines of a node."""
 
 EVENT_FANOUT_INTERVAL_SECONDS = 60.0
-"""Seconds between two looks for events that webhooks were not told of (specification 6.1)."""
+"""Seconds between two searches for events without deliveries (specification 6.1)."""
 
 NODE_PROBE_INTERVAL_SECONDS = 600.0
-"""Seconds between two looks at what a node can do and how much room it has."""
+"""Seconds between two probes of a node's capabilities and capacity."""
 
 
 class Scheduler:
@@ -60,13 +63,13 @@ class Scheduler:
             lambda: jobs.enqueue_call("worker.sync.traffic.enforce_quotas"): 60,
             lambda: jobs.enqueue_call("worker.engine.purge.purge_expired"): 3600,
         }
-        """Seconds between two calls. Each is quick: what takes longer is rung for, or has a thread of its own."""
+        """Seconds between two calls. Each call is quick: longer work is enqueued or has its own thread."""
         self.due = dict.fromkeys(self.calls, 0.0)
 
     def run(self):
         for name in (signal.SIGTERM, signal.SIGINT):
             signal.signal(name, lambda *_: self.stopped.set())
-        while not self.stopped.is_set():  # not `wait`: a signal handler must not meet its lock
+        while not self.stopped.is_set():  # not `wait`: the signal handler would need the lock that it holds
             time.sleep(0.5)
             self.tick()
         self.close_watchers()
@@ -83,14 +86,14 @@ class Scheduler:
         for call, seconds in self.calls.items():
             if time.monotonic() >= self.due[call]:
                 self.due[call] = time.monotonic() + seconds
-                self.make(call)
+                self.run_call(call)
 
-    def make(self, call):
+    def run_call(self, call):
         try:
             with self.app.app_context():
                 call()
         except Exception as error:
-            log_failure(log, "schedule_failed", error)  # the database may be away for a moment: the next time comes
+            log_failure(log, "schedule_failed", error)  # the database may be away: the call comes again
 
     def is_leader(self):
         if self.lead.owned():
@@ -103,14 +106,14 @@ class Scheduler:
             if self.lead.owned():
                 self.lead.release()
         except RedisError:
-            pass  # the lock ends by itself
+            pass  # the lock expires
 
     def update_watchers(self):
-        """An eye for each node. One whose node was removed, or is reached in another way by now, is closed."""
-        wanted = {tuple(row) for row in session.execute(select(Hypervisor.id, Hypervisor.driver, Hypervisor.uri))}
-        for key in self.watchers.keys() - wanted:
+        """Start a watcher for each node. Close those whose node was removed or has another address."""
+        current = {tuple(row) for row in session.execute(select(Hypervisor.id, Hypervisor.driver, Hypervisor.uri))}
+        for key in self.watchers.keys() - current:
             self.watchers.pop(key).close()
-        for key in wanted - self.watchers.keys():
+        for key in current - self.watchers.keys():
             self.watchers[key] = NodeWatcher(self.app, key[0])
 
     def close_watchers(self):
@@ -119,26 +122,30 @@ class Scheduler:
 
 
 class NodeWatcher:
-    """Watches one node from two threads: one hears its events, the other looks at all its machines, every few seconds
-    and whenever hearing begins anew. A node that is silent holds up nobody but them, and not the end of the process."""
+    """Watches one node with two threads: one listens to its events, the other polls its machines.
+
+    It polls every few seconds and whenever listening begins again. The threads are daemons, so a silent node delays
+    neither other nodes nor the end of the process.
+    """
 
     def __init__(self, app, hypervisor_id):
         self.app, self.hypervisor_id = app, hypervisor_id
         self.closed, self.due = threading.Event(), threading.Event()
-        for part in (self.listen, self.look):
-            threading.Thread(target=self.keep, args=(part,), name=f"eye {hypervisor_id}", daemon=True).start()
+        for loop in (self.listen, self.poll):
+            threading.Thread(target=self.run_forever, args=(loop,), name=f"eye {hypervisor_id}", daemon=True).start()
 
     def close(self):
         self.closed.set()
         self.due.set()
 
-    def keep(self, part):
+    def run_forever(self, loop):
         while not self.closed.is_set():
             try:
                 with self.app.app_context():
-                    part()
+                    loop()
             except NodeError as error:
-                log.debug("watch_ended", node=self.hypervisor_id, detail=error.detail)  # looking tells people
+                # Only for debugging: polling records that the node is down.
+                log.debug("watch_ended", node=self.hypervisor_id, detail=error.detail)
             except Exception as error:
                 log_failure(log, "watch_failed", error, node=self.hypervisor_id)
             self.closed.wait(5)
@@ -146,18 +153,18 @@ class NodeWatcher:
     def listen(self):
         node = node_sync.connect_node(self.hypervisor_id)
         self.due.set()
-        node.watch(self.heard, self.closed.is_set)
+        node.watch(self.on_power_event, self.closed.is_set)
 
-    def heard(self, instance_id, power):
+    def on_power_event(self, instance_id, power):
         with self.app.app_context():
             node_sync.on_power_event(self.hypervisor_id, instance_id, power)
 
-    def look(self):
-        closer = 0.0
+    def poll(self):
+        next_probe_at = 0.0
         while not self.closed.is_set():
             self.due.clear()
-            if time.monotonic() >= closer:
-                closer = time.monotonic() + NODE_PROBE_INTERVAL_SECONDS
+            if time.monotonic() >= next_probe_at:
+                next_probe_at = time.monotonic() + NODE_PROBE_INTERVAL_SECONDS
                 node_sync.probe(self.hypervisor_id)
             else:
                 node_sync.reconcile(self.hypervisor_id)

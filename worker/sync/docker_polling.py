@@ -1,4 +1,4 @@
-"""Looking at Docker in guests: every few minutes how apps do, and at any time what they wrote."""
+"""Polling Docker in guests: the state of engines and apps every few minutes, and logs on request."""
 
 import random
 import time
@@ -19,89 +19,97 @@ from worker.sync.node_sync import connect_node
 log = structlog.get_logger()
 
 APP_STATE_MAX_AGE = timedelta(minutes=3)
-"""How old what is known of an app may be."""
+"""Age of a stored state above which an engine or app is polled again."""
 
 MAX_GUESTS_PER_POLL, DOCKER_POLL_SECONDS = 100, 20.0
-"""How many guests of a node are looked into in one go, and for how many seconds at most."""
+"""Guests of a node that one poll asks, and the seconds after which it stops."""
 
 LONG_AGO = datetime(2000, 1, 1, tzinfo=UTC)
 
 AGENT_SEEN_MAX_AGE = timedelta(minutes=3)
-"""How long ago a guest's agent may have been seen there."""
+"""How long ago a guest's agent may have answered last."""
 
 DOCKER_START_GRACE = timedelta(minutes=2)
-"""How long a machine has to be on: Docker starts after the agent, and then its containers."""
+"""How long a machine has to be on before it is polled: Docker starts after the agent, and then its containers."""
 
 POLLED_STATUSES = ("running", "stopped", "error")
 
 
 def poll_all():
-    there = exists().where(Instance.hypervisor_id == Hypervisor.id, DockerEngine.instance_id == Instance.id)
-    for hypervisor_id in session.scalars(select(Hypervisor.id).where(Hypervisor.status == "up", there)).all():
+    has_engine = exists().where(Instance.hypervisor_id == Hypervisor.id, DockerEngine.instance_id == Instance.id)
+    for hypervisor_id in session.scalars(select(Hypervisor.id).where(Hypervisor.status == "up", has_engine)).all():
         jobs.enqueue_call("worker.tasks.docker_deployments.poll", hypervisor_id)
 
 
 def select_reachable(hypervisor_id, *columns):
-    """Of guests whose own system runs with its agent there, and in which nobody works on Docker at the moment."""
-    found = select(*columns).join(Instance).where(Instance.hypervisor_id == hypervisor_id, Instance.power == "on")
-    found = found.where(Instance.deployed, Instance.suspended_reason.is_(None), ~Instance.migrating)
-    there = Instance.agent_seen_at > clock.now() - AGENT_SEEN_MAX_AGE, Instance.agent_seen_at >= Instance.power_at
-    rescued = exists().where(Rescue.instance_id == Instance.id)
-    worked_in = exists().where(
+    """Select guests that run their own system, whose agent answers, and on whose Docker no task works."""
+    query = select(*columns).join(Instance).where(Instance.hypervisor_id == hypervisor_id, Instance.power == "on")
+    query = query.where(Instance.deployed, Instance.suspended_reason.is_(None), ~Instance.migrating)
+    agent_conditions = (
+        Instance.agent_seen_at > clock.now() - AGENT_SEEN_MAX_AGE,
+        Instance.agent_seen_at >= Instance.power_at,
+    )
+    in_rescue = exists().where(Rescue.instance_id == Instance.id)
+    has_task = exists().where(
         Task.resource_id == Instance.id, Task.status.in_(OPEN_STATUSES), Task.kind.in_(refusals.DOCKER_TASK_KINDS)
     )
-    return found.where(*there, ~rescued, ~worked_in)
+    return query.where(*agent_conditions, ~in_rescue, ~has_task)
 
 
 def poll(hypervisor_id):
-    """Looks at the engines and apps of the node that nobody looked at lately, and has removed what could not be."""
+    """Poll the node's engines and apps with an old state, and request removals that could not be done before."""
     until = time.monotonic() + DOCKER_POLL_SECONDS
-    old = clock.now() - APP_STATE_MAX_AGE
+    oldest_allowed = clock.now() - APP_STATE_MAX_AGE
     reconcile_leftovers(hypervisor_id)
-    warm = Instance.power_at < clock.now() - DOCKER_START_GRACE
+    is_warm = Instance.power_at < clock.now() - DOCKER_START_GRACE
     due = select_reachable(hypervisor_id, DockerEngine.instance_id).where(
-        warm,
+        is_warm,
         DockerEngine.installed_at.is_not(None),
-        or_(DockerEngine.checked_at.is_(None), DockerEngine.checked_at < old),
+        or_(DockerEngine.checked_at.is_(None), DockerEngine.checked_at < oldest_allowed),
     )
     due = session.scalars(due.order_by(DockerEngine.checked_at.nulls_first()).limit(MAX_GUESTS_PER_POLL)).all()
     poll_each(hypervisor_id, due, poll_engine, until)
     due = select_reachable(hypervisor_id, DockerDeployment.instance_id).join(
         DockerEngine, DockerEngine.instance_id == DockerDeployment.instance_id
     )
-    stale = or_(DockerDeployment.checked_at.is_(None), DockerDeployment.checked_at < old)
-    due = due.where(warm, DockerEngine.installed_at.is_not(None), DockerDeployment.status.in_(POLLED_STATUSES), stale)
+    is_stale = or_(DockerDeployment.checked_at.is_(None), DockerDeployment.checked_at < oldest_allowed)
+    due = due.where(
+        is_warm, DockerEngine.installed_at.is_not(None), DockerDeployment.status.in_(POLLED_STATUSES), is_stale
+    )
     oldest = func.min(func.coalesce(DockerDeployment.checked_at, LONG_AGO))
     due = due.group_by(DockerDeployment.instance_id).order_by(oldest).limit(MAX_GUESTS_PER_POLL)
     poll_each(hypervisor_id, session.scalars(due).all(), poll_apps, until)
 
 
 def poll_each(hypervisor_id, due, call, until):
-    """In any order, so that a guest that hangs does not keep the others from their turn for ever."""
+    """Call `call(node, instance_id)` for each guest, until `until`.
+
+    The order is random, so that a guest that hangs cannot always delay the same others.
+    """
     session.commit()
-    for each in random.sample(due, len(due)):
+    for instance_id in random.sample(due, len(due)):
         if time.monotonic() > until:
             break
         try:
-            call(connect_node(hypervisor_id), each)
+            call(connect_node(hypervisor_id), instance_id)
         except NodeError as error:
-            log.info("docker_not_seen", of=each, detail=error.detail)
+            log.info("docker_not_seen", of=instance_id, detail=error.detail)
         session.rollback()
 
 
 def poll_engine(node, instance_id):
-    asked = clock.now()
-    there = docker_detect.is_installed(node, instance_id)
-    found = state_reports.lock_engine(instance_id)
-    if found and (found.checked_at is None or found.checked_at < asked):
-        found.checked_at = asked
-        if not there:
+    asked_at = clock.now()
+    is_installed = docker_detect.is_installed(node, instance_id)
+    engine = state_reports.lock_engine(instance_id)
+    if engine and (engine.checked_at is None or engine.checked_at < asked_at):
+        engine.checked_at = asked_at
+        if not is_installed:
             state_reports.record_engine_gone(instance_id)
         session.commit()
 
 
 def check_support(instance_id):
-    """What a request rings for that waits: whether Docker can be installed in the guest."""
+    """Record whether Docker can be installed in the guest. Called for a request that waits for the answer."""
     hypervisor_id = session.scalar(select(Instance.hypervisor_id).where(Instance.id == instance_id))
     session.commit()
     try:
@@ -114,21 +122,21 @@ def check_support(instance_id):
 
 
 def poll_apps(node, instance_id):
-    """What somebody did with an app meanwhile counts for more."""
-    mine = select(DockerDeployment).where(DockerDeployment.instance_id == instance_id)
+    """Record the states of a guest's apps. An app that somebody changed since the start of the poll is left alone."""
+    query = select(DockerDeployment).where(DockerDeployment.instance_id == instance_id)
     rows = session.scalars(
-        mine.where(DockerDeployment.status.in_(POLLED_STATUSES)).execution_options(populate_existing=True)
+        query.where(DockerDeployment.status.in_(POLLED_STATUSES)).execution_options(populate_existing=True)
     )
-    before = {row.id: (row.project_name, state_key(row)) for row in rows}
+    previous = {row.id: (row.project_name, state_key(row)) for row in rows}
     session.commit()
     try:
-        found = docker.statuses(node, instance_id, [project for project, _ in before.values()])
+        statuses = docker.statuses(node, instance_id, [project for project, _ in previous.values()])
     except Refused as refused:
-        found = {project: docker.AppStatus("error", str(refused)) for project, _ in before.values()}
-    for deployment_id, (project, known) in before.items():
+        statuses = {project: docker.AppStatus("error", str(refused)) for project, _ in previous.values()}
+    for deployment_id, (project, previous_state) in previous.items():
         row = state_reports.lock_deployment(deployment_id)
-        if row and state_key(row) == known:
-            state_reports.record_state(row, found[project].status, found[project].sentence)
+        if row and state_key(row) == previous_state:
+            state_reports.record_state(row, statuses[project].status, statuses[project].sentence)
     session.commit()
 
 
@@ -137,15 +145,15 @@ def state_key(row):
 
 
 def reconcile_leftovers(hypervisor_id):
-    """Asks for the removals that found nobody in the guest."""
-    found = select_reachable(hypervisor_id, DockerEngine.instance_id).where(DockerEngine.installed_at.is_not(None))
-    for instance_id in session.scalars(found.where(DockerEngine.has_leftover).limit(MAX_GUESTS_PER_POLL)).all():
+    """Request the removals that could not be done because the guest was not reachable."""
+    query = select_reachable(hypervisor_id, DockerEngine.instance_id).where(DockerEngine.installed_at.is_not(None))
+    for instance_id in session.scalars(query.where(DockerEngine.has_leftover).limit(MAX_GUESTS_PER_POLL)).all():
         actions.reconcile(session.get(Instance, instance_id))
     session.commit()
 
 
 def read_logs(deployment_id):
-    """What a request rings for that waits for the logs."""
+    """Record the app's logs, or why they cannot be read. Called for a request that waits for the answer."""
     row = session.get(DockerDeployment, deployment_id, populate_existing=True)
     if row is None:
         return

@@ -1,8 +1,8 @@
-"""Guest agents: whether they answer, what they say of their guests, and what they are asked to do.
+"""Guest agents: whether they answer, what they report of their guests, and tasks that they carry out.
 
-Every agent is pinged about once a minute, that of an instance which somebody looks at every few seconds. What changed
-is written at once, what did not now and then. Those that answer are asked for addresses and file systems every few
-minutes, some at a time.
+Every agent is pinged about once a minute, and every few seconds while its instance is open in a browser. A changed
+answer is written at once, an unchanged one now and then. Guests whose agent answers are asked for addresses and file
+systems every few minutes, a limited number at a time.
 """
 
 import ipaddress
@@ -25,26 +25,31 @@ from worker.tasks.instances import get_instance
 log = structlog.get_logger()
 
 AGENT_WRITE_INTERVAL = timedelta(seconds=60)
-"""How old what is known of an agent may be before the same is written again."""
+"""Age of a stored answer above which the same answer is written again."""
 
 PING_AGAIN_AFTER = timedelta(seconds=70)
-"""How old what is known of an agent may be before it is pinged again. With the schedule's steps, and one ping that is
-not answered, an agent that hangs is noticed within two minutes."""
+"""Age of a stored answer above which the agent is pinged again.
+
+With the schedule's intervals and one unanswered ping, an agent that hangs is noticed within two minutes.
+"""
 
 AGENT_BOOT_GRACE = timedelta(minutes=5)
-"""How long after its start a machine's agent is looked for at every look: it may come at any moment."""
+"""How long after a machine's start every poll pings its agent, which may start at any moment."""
 
 PING_SHARE, MIN_PINGS_PER_POLL = 4, 200
-"""A look pings a fourth of the node's machines, or this many: so the pings of a large node are spread over a minute."""
+"""One poll pings a fourth of the node's machines, but at least this many.
+
+So the pings of a large node are spread over a minute.
+"""
 
 PING_SECONDS, PING_WATCHED_SECONDS = 10.0, 4.0
-"""How long a look begins further pings: shorter than the time until the next look, so that looks do not pile up."""
+"""Seconds in which a poll begins pings. Shorter than the interval between polls, so that polls do not pile up."""
 
 GUEST_REPORT_MAX_AGE = timedelta(minutes=5)
-"""How old a guest's report may be."""
+"""Age above which a guest's report is renewed."""
 
 MAX_GUESTS_PER_POLL, GUEST_POLL_SECONDS = 200, 10.0
-"""How many guests are asked in one look, and for how many seconds at most."""
+"""Guests that one poll asks for a report, and the seconds after which it stops."""
 
 
 def poll_all():
@@ -53,17 +58,17 @@ def poll_all():
 
 
 def poll_all_watched():
-    """Has the agents pinged of the instances that somebody looks at."""
+    """Enqueue pings of the agents of all instances that are open in a browser."""
     if watched := watched_instances.list_watched_ids():
         begin_read_only()
-        found = select(Instance.hypervisor_id).where(Instance.id.in_(watched), Instance.power == "on")
-        for hypervisor_id in session.scalars(found.distinct()).all():
+        query = select(Instance.hypervisor_id).where(Instance.id.in_(watched), Instance.power == "on")
+        for hypervisor_id in session.scalars(query.distinct()).all():
             jobs.enqueue_call("worker.sync.guest_agents.ping_watched", hypervisor_id)
         session.rollback()
 
 
 def poll(hypervisor_id):
-    """Pings the agents of the node that were not pinged lately, and asks guests that were not asked lately."""
+    """Ping the node's agents whose last ping is old, and renew old guest reports."""
     rows = session.execute(select_running(hypervisor_id, *PING_COLUMNS)).all()
     due = [row for row in rows if is_due(row, clock.now())]
     answers = ping(hypervisor_id, due[: max(MIN_PINGS_PER_POLL, len(rows) // PING_SHARE)], PING_SECONDS)
@@ -71,7 +76,7 @@ def poll(hypervisor_id):
 
 
 def ping_watched(hypervisor_id):
-    """Pings the agents of the node's instances that somebody looks at."""
+    """Ping the agents of the node's instances that are open in a browser."""
     watched = select_running(hypervisor_id, *PING_COLUMNS).where(Instance.id.in_(watched_instances.list_watched_ids()))
     ping(hypervisor_id, session.execute(watched).all(), PING_WATCHED_SECONDS)
 
@@ -81,24 +86,27 @@ LONG_AGO = datetime(2000, 1, 1, tzinfo=UTC)
 
 
 def select_running(hypervisor_id, *columns):
-    """The running instances of the node, those first whose agent answered and was pinged the longest ago: agents that
-    hang take their time, and keep no others waiting."""
-    found = select(Instance.id, *columns).select_from(Instance)
-    found = found.where(Instance.hypervisor_id == hypervisor_id, Instance.power == "on", Instance.deployed)
+    """Select the running instances of the node, in the order in which to ping them.
+
+    First come agents that answered their last ping, ordered by its time, so that agents that hang do not delay the
+    others.
+    """
+    query = select(Instance.id, *columns).select_from(Instance)
+    query = query.where(Instance.hypervisor_id == hypervisor_id, Instance.power == "on", Instance.deployed)
     is_silent = Instance.agent_seen_at < Instance.agent_checked_at
-    return found.order_by(case((is_silent, 1), else_=0), func.coalesce(Instance.agent_checked_at, LONG_AGO))
+    return query.order_by(case((is_silent, 1), else_=0), func.coalesce(Instance.agent_checked_at, LONG_AGO))
 
 
 def is_due(row, now):
-    looked, on_since = row.agent_checked_at, row.power_at or LONG_AGO
-    if looked is None or looked < on_since or now - looked >= PING_AGAIN_AFTER:
+    checked_at, on_since = row.agent_checked_at, row.power_at or LONG_AGO
+    if checked_at is None or checked_at < on_since or now - checked_at >= PING_AGAIN_AFTER:
         return True
     return now - on_since < AGENT_BOOT_GRACE and (row.agent_seen_at is None or row.agent_seen_at < on_since)
 
 
 def ping(hypervisor_id, rows, seconds):
-    """Pings the agents of these instances and notes which of them answer. Returns that by id."""
-    asked = clock.now()
+    """Ping the agents of these instances and record the answers. Return by id whether each answered."""
+    asked_at = clock.now()
     if not rows:
         session.rollback()
         return {}
@@ -106,52 +114,59 @@ def ping(hypervisor_id, rows, seconds):
         answers = connect_node(hypervisor_id).ping_agents([row.id for row in rows], seconds)
     except NodeError as error:
         session.rollback()
-        log.info("agents_not_pinged", node=hypervisor_id, detail=error.detail)  # looking at machines tells people
+        # Only for information: reconciling records that the node is down.
+        log.info("agents_not_pinged", node=hypervisor_id, detail=error.detail)
         return {}
-    news = [row for row in rows if row.id in answers and is_news(row, answers[row.id], asked)]
+    news = [row for row in rows if row.id in answers and is_news(row, answers[row.id], asked_at)]
     for answered in (True, False):
-        record_ping([row.id for row in news if answers[row.id] is answered], answered, asked)
+        record_ping([row.id for row in news if answers[row.id] is answered], answered, asked_at)
     return answers
 
 
-def record_ping(instance_ids, answered, asked):
-    """Writes down whether these agents answered when they were asked, unless somebody asked later. (A time in the
-    future is from a clock set back.)"""
-    looked = Instance.agent_checked_at
-    earlier = or_(looked.is_(None), looked < asked, looked > clock.now())
-    seen = {"agent_seen_at": asked} if answered else {}
-    values = {"agent_checked_at": asked, "updated_at": Instance.updated_at, **seen}
-    for some in iter_batches(instance_ids):
-        written = update(Instance).where(Instance.id.in_(some), earlier).values(**values)
-        session.execute(written, execution_options={"synchronize_session": False})
+def record_ping(instance_ids, answered, asked_at):
+    """Record whether these agents answered at `asked_at`, unless a later ping is recorded.
+
+    A recorded time in the future is ignored: the clock was set back.
+    """
+    checked_at = Instance.agent_checked_at
+    is_older = or_(checked_at.is_(None), checked_at < asked_at, checked_at > clock.now())
+    seen = {"agent_seen_at": asked_at} if answered else {}
+    values = {"agent_checked_at": asked_at, "updated_at": Instance.updated_at, **seen}
+    for batch in iter_batches(instance_ids):
+        statement = update(Instance).where(Instance.id.in_(batch), is_older).values(**values)
+        session.execute(statement, execution_options={"synchronize_session": False})
         session.commit()
 
 
-def is_news(row, answered, asked):
-    looked = row.agent_checked_at
-    if looked is None or asked - looked > AGENT_WRITE_INTERVAL or (row.power_at and looked < row.power_at):
+def is_news(row, answered, asked_at):
+    checked_at = row.agent_checked_at
+    if (
+        checked_at is None
+        or asked_at - checked_at > AGENT_WRITE_INTERVAL
+        or (row.power_at and checked_at < row.power_at)
+    ):
         return True
-    return answered != (row.agent_seen_at is not None and row.agent_seen_at >= looked)
+    return answered != (row.agent_seen_at is not None and row.agent_seen_at >= checked_at)
 
 
-def poll_guests(hypervisor_id, present):
-    """The guests whose report is the oldest, or from before they were turned on."""
-    if not present:
+def poll_guests(hypervisor_id, answering_ids):
+    """Renew the reports of guests: missing ones, old ones, and those from before the machine was turned on."""
+    if not answering_ids:
         return
     due = select_running(hypervisor_id).order_by(None).outerjoin(GuestInfo, GuestInfo.instance_id == Instance.id)
-    stale = or_(
+    is_stale = or_(
         GuestInfo.at.is_(None), GuestInfo.at < clock.now() - GUEST_REPORT_MAX_AGE, GuestInfo.at < Instance.power_at
     )
-    due = session.scalars(due.where(stale).order_by(GuestInfo.at.nulls_first(), Instance.id)).all()
+    due = session.scalars(due.where(is_stale).order_by(GuestInfo.at.nulls_first(), Instance.id)).all()
     until = time.monotonic() + GUEST_POLL_SECONDS
-    for instance_id in [each for each in due if each in present][:MAX_GUESTS_PER_POLL]:
+    for instance_id in [guest_id for guest_id in due if guest_id in answering_ids][:MAX_GUESTS_PER_POLL]:
         if time.monotonic() > until:
             break
         poll_report(hypervisor_id, instance_id)
 
 
 def poll_report(hypervisor_id, instance_id):
-    """Writes down what the guest says. One that does not answer keeps what it said last."""
+    """Record what the guest's agent reports. If it does not answer, the last report stays."""
     node, at = connect_node(hypervisor_id), clock.now()
     try:
         addresses = node.agent_addresses(instance_id)
@@ -172,14 +187,14 @@ def poll_report(hypervisor_id, instance_id):
 
 
 def read_filesystems(node, instance_id):
-    """Some guests forbid their agent to tell of file systems, or cannot."""
+    """Return the guest's file systems; none when its agent may not or cannot list them."""
     try:
-        found = node.agent_filesystems(instance_id)
+        filesystems = node.agent_filesystems(instance_id)
     except Missing:
         raise
     except Refused:
         return []
-    return [vars(each) for each in sorted(found, key=lambda each: each.mountpoint)]
+    return [vars(filesystem) for filesystem in sorted(filesystems, key=lambda filesystem: filesystem.mountpoint)]
 
 
 PASSWORD_OUTCOME_UNKNOWN_MESSAGE = "The outcome is unknown: the old or the new password is valid."
@@ -187,7 +202,7 @@ PASSWORD_OUTCOME_UNKNOWN_MESSAGE = "The outcome is unknown: the old or the new p
 
 @task_handler("instance_reset_password", conflicts_with=("instance_reset_password",))
 def reset_password(work):
-    """Nothing is sent to an agent that does not answer a ping: it could set the password whenever it goes on."""
+    """Set the root password. Ping the agent first: one that hangs could set it much later."""
     instance = get_instance(work)
     work.step("Asking the guest agent", 10)
     work.node.agent_ping(instance.id)
@@ -202,5 +217,5 @@ def reset_password(work):
 def push_keys(work):
     instance = get_instance(work)
     work.step("Putting the keys into the guest", 30)
-    for line in work.task.arguments["ssh_keys"]:
-        ssh_keys.put(work.node, instance.id, line)
+    for key in work.task.arguments["ssh_keys"]:
+        ssh_keys.put(work.node, instance.id, key)

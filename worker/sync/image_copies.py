@@ -1,5 +1,7 @@
-"""Copies of images on nodes that nobody needs any more: their image was removed while the node was away or while disks
-were based on them, or has other bytes by now. A look now and then finds them by their names, which carry the checksum.
+"""Removing copies of images from nodes when no image needs them any more.
+
+A copy is left over when its image was deleted or changed while the node was away or while disks were based on the copy.
+Copies are recognised by their names, which contain the checksum.
 """
 
 import re
@@ -16,11 +18,14 @@ from worker.sync.node_sync import connect_node
 log = structlog.get_logger()
 
 IMAGE_COPY_NAME = re.compile(r"([0-9a-f]{32})\.(qcow2|raw)")
-"""What nodes call an image (worker.tasks.machine_spec.on_node). Nothing else of the panel's has such a name."""
+"""File name of an image on nodes (`worker.tasks.machine_spec.node_image`).
+
+No other file of the panel has such a name.
+"""
 
 
 def sweep_all_nodes():
-    """Rings for a look at each node that answers."""
+    """Enqueue a sweep of each node that is up."""
     up = session.scalars(select(Hypervisor.id).where(Hypervisor.status == "up")).all()
     session.commit()
     for hypervisor_id in up:
@@ -28,7 +33,7 @@ def sweep_all_nodes():
 
 
 def sweep_node(hypervisor_id):
-    """Removes what no image needs from every storage of the node. A copy that disks are based on stays until then."""
+    """Remove unneeded copies from every storage of the node. A copy that disks are based on stays."""
     pools = session.scalars(select(Storage.name).where(Storage.hypervisor_id == hypervisor_id)).all()
     session.commit()
     for pool in pools:
@@ -41,15 +46,18 @@ def sweep_node(hypervisor_id):
 
 
 def sweep_pool(node, pool):
-    """The images are asked for after the node: a copy that came meanwhile is of one of them."""
-    there = [disk.name for disk in node.disks(pool) if IMAGE_COPY_NAME.fullmatch(disk.name)]
-    wanted = {sha256[:32] for sha256 in session.scalars(select(Image.sha256)) if sha256} if there else set()
+    """Remove unneeded copies from one storage.
+
+    The images are queried after the node, so that the image of a new copy is among them.
+    """
+    copies = [disk.name for disk in node.disks(pool) if IMAGE_COPY_NAME.fullmatch(disk.name)]
+    needed_prefixes = {sha256[:32] for sha256 in session.scalars(select(Image.sha256)) if sha256} if copies else set()
     session.commit()
-    for name in there:
-        if IMAGE_COPY_NAME.fullmatch(name)[1] in wanted:
+    for name in copies:
+        if IMAGE_COPY_NAME.fullmatch(name)[1] in needed_prefixes:
             continue
         try:
             node.delete_image(pool, name)
             log.info("image_copy_removed", pool=pool, name=name)
-        except Refused as refusal:
-            log.info("image_copy_kept", pool=pool, name=name, detail=refusal.detail)
+        except Refused as error:
+            log.info("image_copy_kept", pool=pool, name=name, detail=error.detail)

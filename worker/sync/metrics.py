@@ -1,7 +1,7 @@
-"""Measuring what machines use: the looks at a node that are made anyway, compared with each other.
+"""Measuring what machines use: the difference between the counters of two polls of a node.
 
-Nodes count from each machine's start; what was used between two looks is their difference. The look before is kept in
-memory: a process that begins, or takes over, measures from its second look on.
+Nodes count from each machine's start. The previous poll is stored in memory only, so a process that begins, or becomes
+leader, measures from its second poll on.
 """
 
 from dataclasses import dataclass, field
@@ -23,10 +23,10 @@ SAMPLE_INTERVAL_SECONDS = 15
 """Seconds between two samples."""
 
 MAX_SAMPLE_GAP_SECONDS = 60
-"""Seconds between two looks beyond which nothing is said about the time between them."""
+"""Seconds between two polls above which nothing is recorded for the time between them."""
 
 ROLLUP_INTERVAL_SECONDS = 60
-"""Seconds between two times that the longer spans are worked out."""
+"""Seconds between two rollups into the longer spans."""
 
 MiB = 1024**2
 BYTES_PER_MEGABIT = 125_000
@@ -34,7 +34,7 @@ BYTES_PER_MEGABIT = 125_000
 
 @dataclass(frozen=True)
 class NodeSample:
-    """All machines of a node, by id, at a time. Spans are measured by a clock that nobody sets."""
+    """All machines of a node, by id, at one time. `clock` is monotonic and is used to measure durations."""
 
     asked: datetime
     machines: dict[str, MachineStatus]
@@ -49,25 +49,27 @@ last_samples: dict[str, NodeSample] = {}
 """The last sample of each node."""
 
 
-def record_sample(hypervisor_id, look):
-    """Writes down what each machine used since the last sample, once for every 15 seconds of the clock. Two processes
-    that do the same write the same."""
-    last = last_samples.get(hypervisor_id)
-    if last and last.at // SAMPLE_INTERVAL_SECONDS == look.at // SAMPLE_INTERVAL_SECONDS:
+def record_sample(hypervisor_id, sample):
+    """Record what each machine used since the last sample, once in every 15 seconds.
+
+    Two processes that do so at the same time write the same values.
+    """
+    previous = last_samples.get(hypervisor_id)
+    if previous and previous.at // SAMPLE_INTERVAL_SECONDS == sample.at // SAMPLE_INTERVAL_SECONDS:
         return
-    last_samples[hypervisor_id] = look
-    if last is None or not 0 < look.clock - last.clock <= MAX_SAMPLE_GAP_SECONDS:
+    last_samples[hypervisor_id] = sample
+    if previous is None or not 0 < sample.clock - previous.clock <= MAX_SAMPLE_GAP_SECONDS:
         return
-    known = select(Instance.id, Instance.cpu_cores, Instance.ram).where(Instance.hypervisor_id == hypervisor_id)
-    figures = {}
-    for instance_id, cores, ram in session.execute(known):
-        pair = last.machines.get(instance_id), look.machines.get(instance_id)
+    query = select(Instance.id, Instance.cpu_cores, Instance.ram).where(Instance.hypervisor_id == hypervisor_id)
+    usages = {}
+    for instance_id, cores, ram in session.execute(query):
+        pair = previous.machines.get(instance_id), sample.machines.get(instance_id)
         if all(pair) and is_measurable(*pair):
-            figures[instance_id] = compute_usage(*pair, look.clock - last.clock, cores, ram)
+            usages[instance_id] = compute_usage(*pair, sample.clock - previous.clock, cores, ram)
     try:
-        metrics.write(figures, look.at)
-        if figures and last.at // ROLLUP_INTERVAL_SECONDS != look.at // ROLLUP_INTERVAL_SECONDS:
-            metrics.rollup(hypervisor_id, look.at - ROLLUP_INTERVAL_SECONDS - SAMPLE_INTERVAL_SECONDS, look.at)
+        metrics.write(usages, sample.at)
+        if usages and previous.at // ROLLUP_INTERVAL_SECONDS != sample.at // ROLLUP_INTERVAL_SECONDS:
+            metrics.rollup(hypervisor_id, sample.at - ROLLUP_INTERVAL_SECONDS - SAMPLE_INTERVAL_SECONDS, sample.at)
         session.commit()
     except IntegrityError:  # an instance was destroyed meanwhile: the next sample is without it
         session.rollback()
@@ -75,8 +77,11 @@ def record_sample(hypervisor_id, look):
 
 
 def is_measurable(earlier, later):
-    """Whether the machine ran all the time. A counter that went back began anew, and one that stands at nothing was not
-    told: a node that is busy with a machine leaves its counters out."""
+    """Return whether the machine ran all the time between two samples.
+
+    A counter that decreased was restarted. A counter of 0 is missing: a node that is busy with a machine leaves its
+    counters out.
+    """
     on = Power.off not in (earlier.power, later.power)
     return on and 0 < earlier.cpu_seconds <= later.cpu_seconds
 
@@ -106,6 +111,6 @@ def compute_usage(earlier, later, seconds, cores, ram):
     }
 
 
-def counter_delta_or_zero(was, is_):
-    """What came to a counter. Nothing is said about one that began anew, or was not told before."""
-    return is_ - was if is_ >= was > 0 else 0
+def counter_delta_or_zero(before, now):
+    """Return the growth of a counter; 0 when it was restarted or was missing before."""
+    return now - before if now >= before > 0 else 0

@@ -1,4 +1,4 @@
-"""Looking at nodes: reachable, what they can do, what runs on them."""
+"""Polling nodes: whether they are reachable, what they can do, and which machines run on them."""
 
 from functools import wraps
 
@@ -17,14 +17,17 @@ from worker.sync import metrics
 
 log = structlog.get_logger()
 data_dir = None
-"""Where drivers may keep files of their own; set when the process starts."""
+"""Directory in which drivers may store files; set when the process starts."""
 
 MAX_ROWS_PER_TRANSACTION = 500
 """Rows changed in one transaction."""
 
 
 class CommittingNode:
-    """A node whose every call first ends the open transaction: nothing in the database stays locked while it thinks."""
+    """Proxy that commits the session before every node call, so that no row locks are held during slow I/O.
+
+    Changes that the caller has pending are committed, too.
+    """
 
     def __init__(self, node):
         self.node = node
@@ -41,6 +44,7 @@ class CommittingNode:
 
 
 def connect_node(hypervisor_id) -> nodes.NodeDriver:
+    """Return the node's driver, as a CommittingNode. Raise NodeError when the row is gone."""
     row = session.get(Hypervisor, hypervisor_id)
     if row is None:
         raise NodeError("The hypervisor was removed.")
@@ -48,19 +52,21 @@ def connect_node(hypervisor_id) -> nodes.NodeDriver:
 
 
 def probe(hypervisor_id):
-    """Looks closely: capabilities, storages. Runs when a node was added or changed, before one that was silent counts
-    as up again, and now and then."""
+    """Update the node's capabilities and storages, then reconcile it.
+
+    Runs when a node was added or changed, before a node that was down counts as up again, and every few minutes.
+    """
     row = session.get(Hypervisor, hypervisor_id)
     if row is None:
         return
-    asked, storages = clock.now(), [(storage.name, storage.path) for storage in row.storages]
+    asked_at, storages = clock.now(), [(storage.name, storage.path) for storage in row.storages]
     try:
         node = connect_node(hypervisor_id)
         node.ping()
         capabilities = node.capabilities()
         pools, faults = prepare_pools(node, storages)
     except NodeError as error:
-        return mark_unreachable(hypervisor_id, asked, error)
+        return mark_unreachable(hypervisor_id, asked_at, error)
     row = lock_hypervisor(hypervisor_id)
     if row is not None:
         log.info("node_checked", node=row.name, accelerated=capabilities.accelerated, faults=faults)
@@ -71,7 +77,10 @@ def probe(hypervisor_id):
 
 
 def prepare_pools(node, storages):
-    """The pools of the storages, and what is wrong with some. One that cannot be used has no room; the others go on."""
+    """Return the pools of the storages, and an error sentence for each that cannot be used.
+
+    Such a pool has no capacity.
+    """
     pools, faults = [], []
     for name, path in storages:
         try:
@@ -85,46 +94,53 @@ def prepare_pools(node, storages):
 
 
 def reconcile(hypervisor_id):
-    """Compares every machine of the node with its row: one call to the node, and queries whose number does not grow
-    with the machines. A node that was not up has to prove itself first."""
+    """Compare all machines of the node with their rows and correct the rows.
+
+    Makes one call to the node, and a number of queries that does not grow with the machines. A node that is not up is
+    probed instead.
+    """
     row = session.get(Hypervisor, hypervisor_id, populate_existing=True)
     if row is None:
         return session.rollback()
     if row.status != "up":
         return probe(hypervisor_id)
-    asked = clock.now()
+    asked_at = clock.now()
     try:
         machines = {machine.id: machine for machine in connect_node(hypervisor_id).machines()}
     except NodeError as error:
-        return mark_unreachable(hypervisor_id, asked, error)
-    look = metrics.NodeSample(asked, machines)
+        return mark_unreachable(hypervisor_id, asked_at, error)
+    sample = metrics.NodeSample(asked_at, machines)
     row = lock_hypervisor(hypervisor_id)
-    if row is None or is_outdated(row, asked):
+    if row is None or is_outdated(row, asked_at):
         return session.rollback()
     if row.status != "up":
         hypervisors.mark_up(row)
     row.seen_at = clock.now()
-    known = select(Instance.id, Instance.power, Instance.deployed, Instance.lost, Instance.migrating, Instance.frozen)
-    known = session.execute(known.where(Instance.hypervisor_id == hypervisor_id)).all()
-    strangers = sorted(machines.keys() - {instance.id for instance in known} - find_arriving_machines(hypervisor_id))
-    row.strangers = [{"id": i, "name": machines[i].name} for i in strangers]
-    cards = interface_counters(hypervisor_id)
+    instances = select(
+        Instance.id, Instance.power, Instance.deployed, Instance.lost, Instance.migrating, Instance.frozen
+    )
+    instances = session.execute(instances.where(Instance.hypervisor_id == hypervisor_id)).all()
+    unmanaged_ids = sorted(
+        machines.keys() - {instance.id for instance in instances} - find_arriving_machines(hypervisor_id)
+    )
+    row.strangers = [{"id": machine_id, "name": machines[machine_id].name} for machine_id in unmanaged_ids]
+    interfaces = interface_counters(hypervisor_id)
     session.commit()
-    reconcile_power(hypervisor_id, known, machines, asked)
-    add_traffic(cards, machines)
-    metrics.record_sample(hypervisor_id, look)
+    reconcile_power(hypervisor_id, instances, machines, asked_at)
+    add_traffic(interfaces, machines)
+    metrics.record_sample(hypervisor_id, sample)
 
 
 def find_arriving_machines(hypervisor_id):
-    """The machines that are moving to the node. They may be there already, and it is the move that says so."""
-    moving = select(Migration.instance_id).where(Migration.target_id == hypervisor_id, Migration.status == "active")
-    return set(session.scalars(moving))
+    """Return the ids of machines that are migrating to the node. They may exist there already."""
+    query = select(Migration.instance_id).where(Migration.target_id == hypervisor_id, Migration.status == "active")
+    return set(session.scalars(query))
 
 
-def mark_unreachable(hypervisor_id, asked, error):
-    """Notes that the node did not answer, unless it did so for somebody who asked later."""
+def mark_unreachable(hypervisor_id, asked_at, error):
+    """Record that the node did not answer, unless it has answered a later call."""
     row = lock_hypervisor(hypervisor_id)
-    if row is not None and not is_outdated(row, asked):
+    if row is not None and not is_outdated(row, asked_at):
         if row.status != "down":
             log.warning("node_unreachable", node=row.name, detail=error.detail)
         hypervisors.mark_down(row, error.detail)
@@ -135,35 +151,36 @@ def lock_hypervisor(hypervisor_id):
     return session.get(Hypervisor, hypervisor_id, with_for_update={"key_share": True}, populate_existing=True)
 
 
-def is_outdated(row, asked):
-    """Whether somebody heard from the node after it was asked. (A time in the future is from a clock set back.)"""
-    return row.seen_at is not None and asked < row.seen_at <= clock.now()
+def is_outdated(row, asked_at):
+    """Return whether the node has answered a call made after `asked_at`.
+
+    A `seen_at` in the future is ignored: the clock was set back.
+    """
+    return row.seen_at is not None and asked_at < row.seen_at <= clock.now()
 
 
-def reconcile_power(hypervisor_id, known, machines, asked):
-    """Writes the power that is different. A row that did not change is not touched."""
-    at_work = find_busy_instances(Task.hypervisor_id == hypervisor_id)
-    news = {}
-    for instance in known:
+def reconcile_power(hypervisor_id, instances, machines, asked_at):
+    """Write the power states that differ. Rows that did not change are not written."""
+    busy = find_busy_instances(Task.hypervisor_id == hypervisor_id)
+    changes = {}
+    for instance in instances:
         machine = machines.get(instance.id)
-        power = machine and effective_power(instance, machine.power, at_work)
+        power = machine and effective_power(instance, machine.power, busy)
         if not instance.migrating and (
-            is_power_different(instance, power) or has_pause_changed(instance, machine, at_work)
+            is_power_different(instance, power) or has_pause_changed(instance, machine, busy)
         ):
-            news[instance.id] = power
+            changes[instance.id] = power
     session.commit()
-    for some in iter_batches(list(news)):
-        for instance in state_reports.lock_instances(*some):
+    for batch in iter_batches(list(changes)):
+        for instance in state_reports.lock_instances(*batch):
             if instance.hypervisor_id == hypervisor_id and not instance.migrating:
-                apply_power(instance, news[instance.id], asked, at_work)
-                state_reports.report_paused(
-                    instance, is_paused(machines.get(instance.id)) and instance.id not in at_work
-                )
+                apply_power(instance, changes[instance.id], asked_at, busy)
+                state_reports.report_paused(instance, is_paused(machines.get(instance.id)) and instance.id not in busy)
         session.commit()
 
 
 def is_power_different(instance, power):
-    """Whether the row says something else than this power; None for a machine that is not there."""
+    """Return whether the row differs from this power; None stands for a machine that the node does not have."""
     if power:
         return power != instance.power or instance.lost
     return instance.power == "on" or (instance.deployed and not instance.lost)
@@ -173,66 +190,74 @@ def is_paused(machine):
     return machine is not None and machine.power is Power.paused
 
 
-def has_pause_changed(instance, machine, at_work):
-    """Whether the row is wrong about its being paused. Tasks pause machines for a moment, which is no news."""
-    return instance.id not in at_work and is_paused(machine) != instance.frozen
+def has_pause_changed(instance, machine, busy):
+    """Return whether the row's `frozen` is wrong.
+
+    A machine that a task works on may be paused for a moment and is ignored.
+    """
+    return instance.id not in busy and is_paused(machine) != instance.frozen
 
 
 def power_state(power):
-    """A machine that is paused counts as on."""
+    """Return "on" or "off". A paused machine counts as on."""
     return "off" if power is Power.off else "on"
 
 
-def effective_power(instance, power, at_work):
-    """What a machine counts as for its row. Tasks start a machine that is off paused, to merge its overlays: no guest
-    runs in it."""
-    if power is Power.paused and instance.power == "off" and instance.id in at_work:
+def effective_power(instance, power, busy):
+    """Return the power state to record for a machine.
+
+    Tasks start a machine that is off in paused state to merge its overlays. No guest runs then, so it counts as off.
+    """
+    if power is Power.paused and instance.power == "off" and instance.id in busy:
         return "off"
     return power_state(power)
 
 
-def apply_power(instance, power, at, at_work):
-    """What the node showed of the instance at that time; no power when it does not have the machine."""
+def apply_power(instance, power, at, busy):
+    """Record the power that the node reported at time `at`; None when the node does not have the machine."""
     if power:
-        state_reports.report_power(instance, power, at=at, actor=at_work.get(instance.id) or "system")
-    elif instance.id not in at_work:
+        state_reports.report_power(instance, power, at=at, actor=busy.get(instance.id) or "system")
+    elif instance.id not in busy:
         state_reports.report_missing(instance, at=at)
 
 
-def find_busy_instances(*of_tasks):
-    """The instances that a task works on, so that what the node shows may be half-way, with who asked for it."""
-    found = select(Task.resource_id, Task.actor).where(*of_tasks, Task.status.in_(OPEN_STATUSES)).order_by(Task.id)
-    return {row.resource_id: row.actor for row in session.execute(found)}
+def find_busy_instances(*conditions):
+    """Return the instances that open tasks work on, with the actor of the task.
+
+    Their state on the node may be temporary.
+    """
+    query = select(Task.resource_id, Task.actor).where(*conditions, Task.status.in_(OPEN_STATUSES)).order_by(Task.id)
+    return {row.resource_id: row.actor for row in session.execute(query)}
 
 
 def interface_counters(hypervisor_id):
-    """The network cards of the node's machines, with the counters as they were last read."""
+    """Return the interfaces of the node's machines with the traffic counters as last read."""
     columns = (Interface.id, Interface.instance_id, Interface.mac, Interface.counted_received, Interface.counted_sent)
     return session.execute(select(*columns).join(Instance).where(Instance.hypervisor_id == hypervisor_id)).all()
 
 
-def add_traffic(cards, machines):
-    """Adds what passed since the last look. Each row is only changed if nobody else counted meanwhile."""
-    moved = []
-    for card in cards:
-        machine = machines.get(card.instance_id)
-        if machine is None or card.mac not in machine.received:
+def add_traffic(interfaces, machines):
+    """Add the traffic since the last poll. A row changes only if no other process has counted meanwhile."""
+    changes = []
+    for interface in interfaces:
+        machine = machines.get(interface.instance_id)
+        if machine is None or interface.mac not in machine.received:
             continue
-        received, sent = machine.received[card.mac], machine.sent.get(card.mac, 0)
-        if (received, sent) != (card.counted_received, card.counted_sent):
-            moved.append(
+        received, sent = machine.received[interface.mac], machine.sent.get(interface.mac, 0)
+        if (received, sent) != (interface.counted_received, interface.counted_sent):
+            changes.append(
                 {
-                    "card": card.id,
-                    "before_received": card.counted_received,
-                    "before_sent": card.counted_sent,
+                    "card": interface.id,
+                    "before_received": interface.counted_received,
+                    "before_sent": interface.counted_sent,
                     "now_received": received,
                     "now_sent": sent,
-                    "more_received": counter_delta(received, card.counted_received),
-                    "more_sent": counter_delta(sent, card.counted_sent),
+                    "more_received": counter_delta(received, interface.counted_received),
+                    "more_sent": counter_delta(sent, interface.counted_sent),
                 }
             )
-    for some in iter_batches(moved):
-        session.connection().execute(ADD_TRAFFIC, some)
+    for batch in iter_batches(changes):
+        session.connection().execute(ADD_TRAFFIC, batch)
         session.commit()
 
 
@@ -254,7 +279,7 @@ ADD_TRAFFIC = (
 
 
 def counter_delta(now, before):
-    """A counter that went back began anew with the machine."""
+    """Return the growth of a counter. A counter that decreased was restarted with the machine."""
     return now - before if now >= before else now
 
 
@@ -263,23 +288,25 @@ def iter_batches(rows):
 
 
 def on_power_event(hypervisor_id, instance_id, power):
-    """A node's event: one machine's power, or (None) that it was removed. Events are late at times and bear no date, so
-    one that is news is not believed: the node is asked what is true now."""
-    known = select(Instance.power, Instance.deployed, Instance.lost)
-    here = Instance.id == instance_id, Instance.hypervisor_id == hypervisor_id, ~Instance.migrating
-    known = session.execute(known.where(*here)).first()
-    if known is None or not is_power_different(known, power and power_state(power)):
+    """Handle a node's event: the new power of a machine, or None when it was removed.
+
+    Events may be delayed and carry no timestamp, so an event that would change the row triggers a fresh query.
+    """
+    row = select(Instance.power, Instance.deployed, Instance.lost)
+    conditions = Instance.id == instance_id, Instance.hypervisor_id == hypervisor_id, ~Instance.migrating
+    row = session.execute(row.where(*conditions)).first()
+    if row is None or not is_power_different(row, power and power_state(power)):
         return session.rollback()
-    asked, at_work = clock.now(), find_busy_instances(Task.resource_id == instance_id)
+    asked_at, busy = clock.now(), find_busy_instances(Task.resource_id == instance_id)
     power = find_power(connect_node(hypervisor_id), instance_id)
     for instance in state_reports.lock_instances(instance_id):
         if instance.hypervisor_id == hypervisor_id and not instance.migrating:
-            apply_power(instance, power and effective_power(instance, power, at_work), asked, at_work)
+            apply_power(instance, power and effective_power(instance, power, busy), asked_at, busy)
     session.commit()
 
 
 def find_power(node, machine_id):
-    """The machine's power; None when the node does not have it."""
+    """Return the machine's power; None when the node does not have it."""
     try:
         return node.power(machine_id)
     except Missing:

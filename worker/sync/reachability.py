@@ -1,4 +1,4 @@
-"""Looks at a node and a guest agent for a request that waits (panel.workflows.reachability)."""
+"""Polling a node and a guest agent for a request that waits (`panel.workflows.reachability`)."""
 
 from panel.core import clock
 from panel.core.db import session
@@ -8,26 +8,26 @@ from worker.sync import guest_agents, node_sync
 
 
 def poll(hypervisor_id, instance_id=None):
-    """Writes down whether the node answers and, with an instance of it, whether that one's guest agent does."""
+    """Record whether the node answers and, if an instance is given, whether its guest agent does."""
     if session.get(Hypervisor, hypervisor_id) is None:
         return session.rollback()
-    node, asked = node_sync.connect_node(hypervisor_id), clock.now()
+    node, asked_at = node_sync.connect_node(hypervisor_id), clock.now()
     try:
         node.ping()
     except NodeError as error:
-        return node_sync.mark_unreachable(hypervisor_id, asked, error)
+        return node_sync.mark_unreachable(hypervisor_id, asked_at, error)
     record_node_answer(hypervisor_id)
     if instance_id is None:
         return None
-    asked, answered = clock.now(), False
+    asked_at, answered = clock.now(), False
     try:
         node.agent_ping(instance_id)
         answered = True
     except Unreachable as error:
-        return node_sync.mark_unreachable(hypervisor_id, asked, error)
+        return node_sync.mark_unreachable(hypervisor_id, asked_at, error)
     except NodeError:
         session.rollback()
-    return guest_agents.record_ping([instance_id], answered, asked)
+    return guest_agents.record_ping([instance_id], answered, asked_at)
 
 
 def record_node_answer(hypervisor_id):

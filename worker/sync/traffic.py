@@ -1,11 +1,14 @@
-"""Looking after the traffic allowances: the turn of the month, and who has used up what was allowed."""
+"""Enforcing traffic quotas, and resetting the counters when a month begins."""
 
 from panel.core.db import session
 from panel.services.instances import traffic
 
 
 def enforce_quotas():
-    """May run twice at once, late or after days: each card remembers the month that it counts in."""
+    """Reset counters of past months and enforce the quotas.
+
+    Harmless when it runs twice at once or days late: each interface records the month that it counts in.
+    """
     while traffic.reset_month():
         session.commit()
     session.commit()

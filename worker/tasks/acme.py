@@ -1,5 +1,4 @@
-"""Talking to a certificate authority in ACME (RFC 8555), by certbot's library. Its address is the operators' choice;
-the panel asks nobody else."""
+"""ACME (RFC 8555) client, based on certbot's library. Operators choose the certificate authority."""
 
 from contextlib import contextmanager
 
@@ -26,17 +25,17 @@ from panel.services.webhooks.pinned_connection import create_ssl_context
 log = structlog.get_logger()
 
 ACME_TIMEOUT_SECONDS = 20
-"""Seconds that the authority may take to answer a question."""
+"""Seconds that the authority may take to answer a request."""
 
 ACCOUNT_UNKNOWN_CODE = "accountDoesNotExist"
 
 
 class Refused(Problem):
-    """The authority does not issue the certificate, or cannot be asked. The message is its own words."""
+    """The authority does not issue the certificate, or cannot be asked. The message is for the customer."""
 
 
 class CustomCAAdapter(HTTPAdapter):
-    """HTTPS to authorities of a laboratory too (PANEL_WEBHOOK_CA)."""
+    """HTTPS that also trusts the CA certificates of PANEL_WEBHOOK_CA, for authorities in test installations."""
 
     def init_poolmanager(self, *args, **options):
         super().init_poolmanager(*args, ssl_context=create_ssl_context(url_policy.extra_ca_certificates), **options)
@@ -44,7 +43,7 @@ class CustomCAAdapter(HTTPAdapter):
 
 @contextmanager
 def translate_errors():
-    """Faults of the conversation, in words for the customer."""
+    """Translate errors of the ACME library into Refused with a message for the customer."""
     try:
         yield
     except messages.Error as error:
@@ -62,21 +61,25 @@ def translate_errors():
 
 
 def describe_error(error):
-    """What the authority said: its sentence, and one for each domain that it has something to say of."""
-    parts = [f"{each.identifier.value}: {each.detail}" for each in error.subproblems or () if each.identifier]
+    """Return the authority's error text, followed by one text for each domain with an error of its own."""
+    parts = [
+        f"{subproblem.identifier.value}: {subproblem.detail}"
+        for subproblem in error.subproblems or ()
+        if subproblem.identifier
+    ]
     return " ".join([error.detail or error.typ, *parts])
 
 
 def connect_client():
-    """A client of the authority that operators chose, as the account that the panel has there."""
-    chosen = settings.load()
-    row = ensure_account(chosen.acme_directory_url)
+    """Return a client for the authority in the settings, registered with the panel's account."""
+    config = settings.load()
+    row = ensure_account(config.acme_directory_url)
     key = jose.JWKEC(key=serialization.load_pem_private_key(row.key.encode(), None))
     session.commit()
     net = ClientNetwork(key, alg=jose.ES256, user_agent="panel", timeout=ACME_TIMEOUT_SECONDS)
     net.session.mount("https://", CustomCAAdapter())
     client = ClientV2(ClientV2.get_directory(row.directory_url, net), net)
-    body = messages.NewRegistration.from_data(email=chosen.acme_contact or None, terms_of_service_agreed=True)
+    body = messages.NewRegistration.from_data(email=config.acme_contact or None, terms_of_service_agreed=True)
     if row.uri is None:
         row.uri = register(client, body)
         session.commit()
@@ -85,29 +88,29 @@ def connect_client():
 
 
 def ensure_account(directory_url):
-    """The panel's account there. The key is made once, whoever comes first."""
-    mine = select(AcmeAccount).where(AcmeAccount.directory_url == directory_url)
-    found = session.scalar(mine)
-    if found is None:
+    """Return the row of the panel's account at the authority. Its key is generated once."""
+    query = select(AcmeAccount).where(AcmeAccount.directory_url == directory_url)
+    row = session.scalar(query)
+    if row is None:
         try:
             with session.begin_nested():
                 session.add(AcmeAccount(directory_url=directory_url, key=generate_key()))
         except IntegrityError:
             pass  # another worker was first
-        found = session.scalar(mine)
-    return found
+        row = session.scalar(query)
+    return row
 
 
 def register(client, body):
-    """The name of the account at the authority, which is the same however often it is asked for."""
+    """Return the account's URI at the authority. Repeating the request returns the same one."""
     try:
         return client.new_account(body).uri
-    except errors.ConflictError as known:
-        return known.location
+    except errors.ConflictError as conflict:
+        return conflict.location
 
 
 def forget_account():
-    """The authority does not know the account any more: the next order registers it anew."""
+    """Forget the account's URI, so that the next order registers it again."""
     session.rollback()
     ensure_account(settings.load().acme_directory_url).uri = None
     session.commit()
@@ -120,48 +123,51 @@ def generate_key():
 
 
 def build_csr(domains, key):
-    """What the authority is asked to sign, PEM."""
-    names = x509.SubjectAlternativeName([x509.DNSName(each) for each in domains])
-    asked = x509.CertificateSigningRequestBuilder().subject_name(x509.Name([])).add_extension(names, critical=False)
-    private = serialization.load_pem_private_key(key.encode(), None)
-    return asked.sign(private, hashes.SHA256()).public_bytes(serialization.Encoding.PEM)
+    """Return the certificate signing request, PEM."""
+    names = x509.SubjectAlternativeName([x509.DNSName(domain) for domain in domains])
+    builder = x509.CertificateSigningRequestBuilder().subject_name(x509.Name([])).add_extension(names, critical=False)
+    private_key = serialization.load_pem_private_key(key.encode(), None)
+    return builder.sign(private_key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM)
 
 
 def create_order(client, request):
-    """A new order: its addresses at the authority, to be kept."""
-    made = client.new_order(request)
-    return {"uri": made.uri, "finalize": made.body.finalize, "authorizations": list(made.body.authorizations)}
+    """Create an order and return its URLs at the authority, as stored in the certificate's row."""
+    order = client.new_order(request)
+    return {"uri": order.uri, "finalize": order.body.finalize, "authorizations": list(order.body.authorizations)}
 
 
 def fetch_authorization(client, url):
-    """How far the proof for one domain is."""
+    """Return the authorization of one domain, with its current status."""
     return client.poll(messages.AuthorizationResource(uri=url, body=messages.Authorization()))[0].body
 
 
 def get_http_challenge(client, proof):
-    """Of a proof that is awaited: the part to be answered by HTTP, its token, and what is to be answered there."""
-    found = next((each for each in proof.challenges if isinstance(each.chall, HTTP01)), None)
-    if found is None:
+    """Return the pending authorization's HTTP challenge, its token and the expected answer.
+
+    Raises Refused when the authority offers no HTTP challenge.
+    """
+    challenge = next((offered for offered in proof.challenges if isinstance(offered.chall, HTTP01)), None)
+    if challenge is None:
         raise Refused(f"The certificate authority does not check {proof.identifier.value} by HTTP.")
-    return found, found.chall.encode("token"), found.chall.key_authorization(client.net.key)
+    return challenge, challenge.chall.encode("token"), challenge.chall.key_authorization(client.net.key)
 
 
-def answer_challenge(client, found):
-    """Tells the authority that the answer is there."""
-    if found.status == messages.STATUS_PENDING:
-        client.answer_challenge(found, found.chall.response(client.net.key))
+def answer_challenge(client, challenge):
+    """Tell the authority that the answer can be fetched."""
+    if challenge.status == messages.STATUS_PENDING:
+        client.answer_challenge(challenge, challenge.chall.response(client.net.key))
 
 
 def challenge_error(proof):
-    """Why the authority does not believe in the domain, or None. While it is still looking there is no answer."""
+    """Return why the authority rejects the domain, or None when it is valid or still being checked."""
     if proof.status in (messages.STATUS_VALID, messages.STATUS_PENDING):
         return None
-    told = [describe_error(each.error) for each in proof.challenges if each.error]
-    return f"{proof.identifier.value}: {' '.join(told) or f'The proof is {proof.status.name}.'}"
+    details = [describe_error(challenge.error) for challenge in proof.challenges if challenge.error]
+    return f"{proof.identifier.value}: {' '.join(details) or f'The proof is {proof.status.name}.'}"
 
 
 def wait_for_certificate(client, order, request, until):
-    """The certificate with its chain, PEM, once there is one. None when there is none until then."""
+    """Return the certificate with its chain, PEM; None when it is not issued by `until`."""
     body = messages.Order(authorizations=order["authorizations"], finalize=order["finalize"])
     row = messages.OrderResource(uri=order["uri"], body=body, csr_pem=request)
     try:

@@ -1,5 +1,8 @@
-"""Ordering certificates. A worker that takes an order over goes on where the other one was: the authority's addresses
-and the new key are in the row before anything else happens."""
+"""Tasks that order certificates.
+
+The authority's URLs and the new key are stored in the row before the next step, so another worker can continue an
+order.
+"""
 
 import time
 from contextlib import suppress
@@ -16,19 +19,19 @@ from worker.engine.runner import Cancelled
 from worker.tasks import acme
 
 ACME_POLL_INTERVAL_SECONDS = 1.0
-"""Seconds between two looks."""
+"""Seconds between two polls of the authority."""
 
 ACME_ORDER_TIMEOUT_SECONDS = 300.0
 """Seconds that the authority may take to check the domains, and again to sign."""
 
 MAX_RENEWALS_PER_RUN = 20
-"""Renewals that one look begins: authorities count orders."""
+"""Renewals that one run starts, because authorities limit the number of orders."""
 
 ACME_TIMEOUT_MESSAGE = "The certificate authority did not finish in time. Try again later."
 
 
 def on_order_failed(row, error):
-    """Tells the certificate, if the order is the one that counts."""
+    """Record the failure in the certificate, if this order is its current one."""
     if certificate := orders.lock_certificate(row):
         orders.record_failure(certificate, error)
 
@@ -47,7 +50,7 @@ def order(work):
 
 
 def lock_certificate(work) -> Certificate:
-    """The row, locked. One that is gone, or that another order counts for, ends this one."""
+    """Lock and return the certificate. Raise Cancelled when it is deleted or has a newer order."""
     row = orders.lock_certificate(work.task)
     if row is None:
         raise Cancelled
@@ -55,28 +58,28 @@ def lock_certificate(work) -> Certificate:
 
 
 def start_order(work, client):
-    """The order under way with what is to be signed. Both are in the row when this returns."""
+    """Return the order and the signing request. Both are stored in the row by then."""
     row = lock_certificate(work)
     if row.order is None:
         key, domains = acme.generate_key(), row.domains
         session.commit()
-        made = acme.create_order(client, acme.build_csr(domains, key))
+        new_order = acme.create_order(client, acme.build_csr(domains, key))
         row = lock_certificate(work)
-        row.order, row.order_key = made, key
-    found = row.order, acme.build_csr(row.domains, row.order_key)
+        row.order, row.order_key = new_order, key
+    result = row.order, acme.build_csr(row.domains, row.order_key)
     session.commit()
-    return found
+    return result
 
 
 def prove_domains(work, client, urls):
-    """Returns when the authority believes that every domain leads here. Raises what it says against one."""
+    """Answer the challenges and wait until every domain is validated. Raise `acme.Refused` when one is rejected."""
     for url in urls:
         proof = acme.fetch_authorization(client, url)
         if proof.status == messages.STATUS_PENDING:
-            found, token, answer = acme.get_http_challenge(client, proof)
+            challenge, token, answer = acme.get_http_challenge(client, proof)
             orders.add_challenge(lock_certificate(work), token, answer)
             session.commit()
-            acme.answer_challenge(client, found)
+            acme.answer_challenge(client, challenge)
     until = time.monotonic() + ACME_ORDER_TIMEOUT_SECONDS
     while urls := [url for url in urls if is_pending(client, url)]:
         if time.monotonic() > until:
@@ -86,17 +89,17 @@ def prove_domains(work, client, urls):
 
 
 def is_pending(client, url):
-    """Whether the authority is still looking at the domain."""
+    """Return whether the authority is still checking the domain. Raise `acme.Refused` when it rejects it."""
     proof = acme.fetch_authorization(client, url)
-    if why := acme.challenge_error(proof):
-        raise acme.Refused(why)
+    if reason := acme.challenge_error(proof):
+        raise acme.Refused(reason)
     return proof.status == messages.STATUS_PENDING
 
 
 def finalize(work, client, under_way, request):
     until = time.monotonic() + ACME_ORDER_TIMEOUT_SECONDS
     while time.monotonic() < until:
-        # The library measures by the wall clock, without a zone.
+        # The library expects a naive local time.
         issued = acme.wait_for_certificate(client, under_way, request, datetime.now() + timedelta(seconds=5))
         if issued:
             return issued
@@ -105,8 +108,8 @@ def finalize(work, client, under_way, request):
 
 
 def renew_due():
-    """What the schedule rings for: certificates whose time to be renewed has come."""
+    """Start due renewals. Called by the scheduler."""
     for row in session.scalars(orders.select_due().limit(MAX_RENEWALS_PER_RUN)).all():
-        with suppress(Conflict):  # somebody asks for it at this moment
+        with suppress(Conflict):  # an order was started at this moment
             orders.start_order(row)
     session.commit()

@@ -1,5 +1,7 @@
-"""First-boot configuration (cloud-init's NoCloud). Written as JSON, which is YAML too, so that small guests can read it
-with a small parser."""
+"""First-boot configuration in cloud-init's NoCloud format.
+
+Written as JSON, which is also YAML, so that small guests can read it with a small parser.
+"""
 
 import ipaddress
 import json
@@ -10,7 +12,7 @@ from worker.tasks import user_scripts
 
 
 def build_seed(instance, arguments, password, task_id, scripts=(), image=None):
-    """The three files for this deploy. Each has an instance-id of its own, so that nothing of an earlier one counts."""
+    """Return the three files of the seed. A new instance-id makes cloud-init ignore its state from earlier deploys."""
     return Seed(
         meta_data=to_yaml({"instance-id": task_id, "local-hostname": arguments["hostname"]}),
         user_data="#cloud-config\n"
@@ -20,15 +22,16 @@ def build_seed(instance, arguments, password, task_id, scripts=(), image=None):
 
 
 def to_yaml(document):
-    """As YAML reads it: characters as themselves, because YAML knows no surrogate pairs."""
+    """Return the document as JSON with unescaped characters, because YAML has no surrogate pairs."""
     return json.dumps(document, ensure_ascii=False)
 
 
 def build_user_data(arguments, password, scripts=(), image_config=None):
-    """The platform's settings with the customer's own on top: what the customer wrote always wins, and in what the
-    customer wrote `cloudcfg` wins over `scripts`. The image's own configuration lies between the two: what it says of
-    an account or a setting gives way to the customer's, and commands, packages and files of both count."""
-    ours = {
+    """Merge the settings of the platform, the image, the customer's scripts and the customer's `cloudcfg`.
+
+    Later ones win. Of the image and the customer, commands, packages and files of both are used.
+    """
+    platform = {
         "hostname": arguments["hostname"].split(".")[0],
         "fqdn": arguments["hostname"],
         "disable_root": False,
@@ -36,15 +39,17 @@ def build_user_data(arguments, password, scripts=(), image_config=None):
         "users": [{"name": "root", "lock_passwd": not password, "ssh_authorized_keys": arguments["ssh_keys"]}],
     }
     if password:
-        ours["chpasswd"] = {"expire": False, "users": [{"name": "root", "password": password, "type": "text"}]}
+        platform["chpasswd"] = {"expire": False, "users": [{"name": "root", "password": password, "type": "text"}]}
     if arguments["timezone"]:
-        ours["timezone"] = arguments["timezone"]
-    images = cloudcfg.parse(image_config)
-    theirs = user_scripts.merge_scripts(cloudcfg.parse(arguments["cloudcfg"]), scripts)
-    theirs = merge_image_config(theirs, {name: images[name] for name in images.keys() - DEPLOY_OWNED_SETTINGS})
-    merged = merge_user_data(ours, theirs)
+        platform["timezone"] = arguments["timezone"]
+    image_settings = cloudcfg.parse(image_config)
+    customer = user_scripts.merge_scripts(cloudcfg.parse(arguments["cloudcfg"]), scripts)
+    customer = merge_image_config(
+        customer, {name: image_settings[name] for name in image_settings.keys() - DEPLOY_OWNED_SETTINGS}
+    )
+    merged = merge_user_data(platform, customer)
     root = merged["users"][0]
-    if password and "chpasswd" not in theirs and root["lock_passwd"]:
+    if password and "chpasswd" not in customer and root["lock_passwd"]:
         del merged["chpasswd"]  # setting a password would unlock it
     return merged
 
@@ -52,48 +57,48 @@ def build_user_data(arguments, password, scripts=(), image_config=None):
 DEPLOY_OWNED_SETTINGS = frozenset(
     ("hostname", "fqdn", "users", "chpasswd", "password", "ssh_pwauth", "disable_root", "timezone")
 )
-"""What a deploy decides anew each time: an image that came with a password or a key would let in whoever knows it."""
+"""Settings that an image cannot bring: a password or key in an image would give access to anybody who knows it."""
 
 
-def merge_image_config(theirs, images):
-    """The customer's configuration over the image's. Of lists the image's comes first: it prepares the system."""
-    both = {**images, **theirs}
+def merge_image_config(customer, image_settings):
+    """Merge the customer's configuration over the image's. In joined lists the image's items come first."""
+    merged = {**image_settings, **customer}
     for name in user_scripts.LIST_SETTINGS:
-        if isinstance(images.get(name), list) and isinstance(theirs.get(name), list):
-            both[name] = images[name] + theirs[name]
-    return both
+        if isinstance(image_settings.get(name), list) and isinstance(customer.get(name), list):
+            merged[name] = image_settings[name] + customer[name]
+    return merged
 
 
-def merge_user_data(ours, theirs):
-    """The customer's settings replace ours; a user of the same name is merged field by field, theirs on top."""
-    merged = {**ours, **theirs}
-    if "users" in theirs:
-        named = {user["name"]: user for user in ours["users"]}
-        rest = []
-        for user in theirs["users"] or []:
-            if isinstance(user, dict) and user.get("name") in named:
-                named[user["name"]] = {**named[user["name"]], **user}
+def merge_user_data(platform, customer):
+    """Merge the customer's settings over the platform's. Users with the same name are merged field by field."""
+    merged = {**platform, **customer}
+    if "users" in customer:
+        by_name = {user["name"]: user for user in platform["users"]}
+        added = []
+        for user in customer["users"] or []:
+            if isinstance(user, dict) and user.get("name") in by_name:
+                by_name[user["name"]] = {**by_name[user["name"]], **user}
             else:
-                rest.append(user)
-        merged["users"] = [*named.values(), *rest]
+                added.append(user)
+        merged["users"] = [*by_name.values(), *added]
     return merged
 
 
 def build_network_config(instance):
-    """Netplan's version 2, one entry an interface, matched by its hardware address."""
+    """Return a netplan version 2 configuration with one entry for each interface, matched by MAC address."""
     return {
         "version": 2,
-        "ethernets": {f"nic{i.position}": build_ethernet(i) for i in instance.interfaces},
+        "ethernets": {f"nic{interface.position}": build_ethernet(interface) for interface in instance.interfaces},
     }
 
 
 def build_ethernet(interface):
-    """Of each prefix the guest gets the first address; the others are its own to use."""
-    held = sorted((*interface.addresses, *interface.prefixes), key=lambda address: address.kind != "public")
-    subnets = {address.subnet.id: address.subnet for address in held}.values()
+    """Return the entry of one interface. From each prefix it gets the first address; the guest may use the rest."""
+    addresses = sorted((*interface.addresses, *interface.prefixes), key=lambda address: address.kind != "public")
+    subnets = {address.subnet.id: address.subnet for address in addresses}.values()
     return {
         "match": {"macaddress": interface.mac},
-        "addresses": [format_cidr(address) for address in held],
+        "addresses": [format_cidr(address) for address in addresses],
         "routes": list(default_routes(subnets)),
         "nameservers": {"addresses": [server for subnet in subnets for server in subnet.nameservers]},
     }
@@ -106,9 +111,12 @@ def format_cidr(address):
 
 
 def default_routes(subnets):
-    """One a family, by the first subnet that has a router. That of a routed subnet lies outside the guest's prefix."""
-    for family, everywhere in ((4, "0.0.0.0/0"), (6, "::/0")):
-        subnet = next((each for each in subnets if each.family == family and each.gateway), None)
+    """Yield one default route for each family, by the first subnet with a gateway.
+
+    The gateway of a routed subnet is on-link.
+    """
+    for family, destination in ((4, "0.0.0.0/0"), (6, "::/0")):
+        subnet = next((candidate for candidate in subnets if candidate.family == family and candidate.gateway), None)
         if subnet:
-            outside = {"on-link": True} if subnet.kind == "routed" else {}
-            yield {"to": everywhere, "via": subnet.gateway, **outside}
+            options = {"on-link": True} if subnet.kind == "routed" else {}
+            yield {"to": destination, "via": subnet.gateway, **options}

@@ -1,4 +1,4 @@
-"""What workers do for consoles: the screen's password on the node, the shell's key in the guest."""
+"""Work for consoles: the VNC password on the node, and the SSH key in the guest."""
 
 import secrets
 from datetime import timedelta
@@ -21,38 +21,36 @@ from worker.tasks.instances import get_instance
 log = structlog.get_logger()
 
 CONNECT_GRACE = timedelta(seconds=15)
-"""How long after a session was spent its connection may not have reached the node yet."""
+"""How long after a session was redeemed its connection may still not have reached the node."""
 
 KEY_REMOVAL_MAX_AGE = timedelta(days=2)
-"""After that long a key in a guest that does not answer is no longer looked for."""
+"""Age after which the panel stops trying to remove a key from a guest that does not answer."""
 
 
 def open_vnc(session_id):
-    """Makes the node's VNC server ask for a new password, and writes down where it listens. The bell may ring again
-    when nobody seems to have heard it."""
+    """Set a password on the node's VNC server and record where it listens. May be called again for the same session."""
     row = session.get(ConsoleSession, session_id)
     if row is None:
         return
-    [instance] = state_reports.lock_instances(
-        row.instance_id
-    )  # locked: two workers agree about the password of one machine
+    # Locked, so that two workers use the same password for one machine.
+    [instance] = state_reports.lock_instances(row.instance_id)
     session.refresh(row)
     if row.port or row.problem:
         return session.rollback()
     password = row.node_password = row.node_password or find_pending_password(row) or secrets.token_urlsafe(6)[:8]
-    instance_id, mine = instance.id, update(ConsoleSession).where(ConsoleSession.id == session_id)
+    instance_id, statement = instance.id, update(ConsoleSession).where(ConsoleSession.id == session_id)
     try:
-        found = connect_node(instance.hypervisor_id).console(instance_id, password)
+        endpoint = connect_node(instance.hypervisor_id).console(instance_id, password)
     except NodeError as error:
         log.warning("screen_not_opened", instance=instance_id, detail=error.detail)
-        session.execute(mine.where(ConsoleSession.port.is_(None)).values(problem=str(error)))
+        session.execute(statement.where(ConsoleSession.port.is_(None)).values(problem=str(error)))
     else:
-        session.execute(mine.values(host=found.host, port=found.port, via=found.via, problem=None))
+        session.execute(statement.values(host=endpoint.host, port=endpoint.port, via=endpoint.via, problem=None))
     session.commit()
 
 
 def find_pending_password(row):
-    """The password that another session of the machine has yet to use: a screen knows one at a time."""
+    """Return the password that another session of the machine has yet to use: a VNC server has only one."""
     now = clock.now()
     others = select(ConsoleSession.node_password).where(
         ConsoleSession.instance_id == row.instance_id,
@@ -71,32 +69,32 @@ def find_pending_password(row):
 
 
 def on_ssh_session_failed(row, error):
-    """A shell without its key."""
-    if found := session.get(ConsoleSession, row.arguments["console_session_id"]):
-        consoles.close(found, error)
-        found.private_key = None
+    """Close the console session, which has no key in the guest."""
+    if console_session := session.get(ConsoleSession, row.arguments["console_session_id"]):
+        consoles.close(console_session, error)
+        console_session.private_key = None
 
 
 @task_handler("instance_ssh_session", on_failure=on_ssh_session_failed)
 def prepare_shell(work):
-    """Puts the session's public key into the guest."""
+    """Put the session's public key into the guest."""
     instance = get_instance(work)
     row = session.get(ConsoleSession, work.task.arguments["console_session_id"])
     if row is None:
         raise NotFound("The session was closed meanwhile.")
     public_key = row.public_key
     work.step("Putting a key into the guest", 20)
-    row.key_put_at = clock.now()  # before it is there, so that it is taken out whatever happens
+    row.key_put_at = clock.now()  # before it is there, so that it is removed even if this worker is lost
     try:
         ssh_keys.put(work.node, instance.id, public_key)
     except (AgentSilent, Refused) as error:
-        row.problem = str(error)  # of the guest; that the node did not answer is another story
+        row.problem = str(error)  # only the guest's errors; that the node did not answer is the task's error
         session.commit()
         raise
 
 
 def remove_key(session_id):
-    """Takes the session's key out of the guest. One that does not answer is asked again later."""
+    """Remove the session's key from the guest. If the guest does not answer, the next sweep tries again."""
     row = session.get(ConsoleSession, session_id)
     if row is None or row.key_put_at is None or row.key_removed_at:
         return
@@ -117,7 +115,7 @@ def remove_key(session_id):
 
 
 def sweep_sessions():
-    """Ends what died with its process, and takes out the keys of shells that ended or were never opened."""
+    """End sessions whose process was lost, and remove the keys of shells that ended or were never opened."""
     consoles.sweep_lost()
     session.commit()
     for session_id in consoles.stale_keys():

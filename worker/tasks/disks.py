@@ -1,4 +1,4 @@
-"""What the tasks of single disks do on the node. Each may run twice: what is attached or gone already is as good."""
+"""Tasks of single disks. Each may run twice: what is already attached or gone counts as done."""
 
 from panel.core.db import session
 from panel.core.errors import NotFound
@@ -68,7 +68,7 @@ def detach(work):
 
 @task_handler("disk_delete")
 def delete(work):
-    """A guest that does not let it go keeps it. From the deletion on there is no way back."""
+    """Detach and delete the disk. A guest that does not release it keeps it. The deletion itself cannot be undone."""
     if find_disk(work.task) is None:
         return
     instance, row, disk = get_instance_disk(work)

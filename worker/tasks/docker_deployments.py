@@ -1,7 +1,7 @@
-"""Docker in guests: installing it, deploying apps, and what is done with them. All of it by the guest's agent.
+"""Docker in guests: installing it, deploying and controlling apps. Everything goes through the guest agent.
 
-What takes long runs in the guest by itself, under the name of the task: a worker that takes a task over finds it
-running, or done, and only looks.
+Long commands run in the guest as background jobs, named after the task. A worker that takes a task over finds the job
+running or done, and only waits for it.
 """
 
 import json
@@ -20,7 +20,7 @@ from worker.engine.registry import task_handler
 from worker.engine.runner import Cancelled
 from worker.guest import background_job, docker
 from worker.nodes.base import AgentSilent, NodeError, Refused
-from worker.sync.docker_polling import (  # noqa: F401  (the schedule and requests ring for them)
+from worker.sync.docker_polling import (  # noqa: F401  (called by these names in queue messages)
     check_support,
     poll,
     poll_all,
@@ -33,7 +33,7 @@ APP_REMOVED_MESSAGE = "The app was removed meanwhile."
 
 
 def get_instance_outside_rescue(work):
-    """The instance, whose own system has to run for its guest to be worked in."""
+    """Return the instance. Raise Conflict in rescue, because its own system does not run then."""
     instance = get_instance(work)
     if is_in_rescue(instance):
         raise Conflict(RESCUE_ACTIVE_MESSAGE)
@@ -41,7 +41,7 @@ def get_instance_outside_rescue(work):
 
 
 def get_instance_and_deployment(work):
-    """The instance and the app that this task is the latest work on."""
+    """Return the instance and the app, if this task is the app's latest. Raise NotFound otherwise."""
     row = state_reports.lock_deployment_of(work.task)
     if row is None:
         session.rollback()
@@ -64,7 +64,7 @@ def on_remove_failed(row, error):
 
 @contextmanager
 def stop_job_on_cancel(work, instance_id):
-    """Around what runs in the guest by itself: when the task is cancelled it is stopped there, too."""
+    """Stop the task's background job in the guest when the task is cancelled."""
     try:
         yield
     except Cancelled:
@@ -93,17 +93,19 @@ def deploy(work):
     with stop_job_on_cancel(work, instance.id):
         docker.up(work.node, instance.id, work.task.id, row.project_name, compose, environment, work.check)
     work.step("Looking at the containers", 90)
-    found = docker.AppStatus("running", "")
-    with suppress(AgentSilent, Refused):  # they were started: somebody looks at them again soon
-        found = docker.status(work.node, instance.id, row.project_name)
+    state = docker.AppStatus("running", "")
+    with suppress(AgentSilent, Refused):  # they were started: the next poll comes soon
+        state = docker.status(work.node, instance.id, row.project_name)
     instance, row = get_instance_and_deployment(work)
     row.compose = None
-    state_reports.record_state(row, found.status, found.sentence)
+    state_reports.record_state(row, state.status, state.sentence)
 
 
 def prepare_compose(work, deployment_id, environment):
-    """The compose file, with the ports that were asked for. One that was fetched already by a worker that died is not
-    fetched again: what runs in the guest since then was made from it."""
+    """Return the compose file, with the requested ports.
+
+    A file that an earlier attempt fetched is not fetched again, because the guest may already run it.
+    """
     row = session.get(DockerDeployment, deployment_id)
     if row.compose:
         return row.compose
@@ -132,12 +134,12 @@ def control(work):
     work.step(CONTROL_STAGES[action].format(f"{row.app_name:.100}"), 20)
     try:
         docker.control(work.node, instance.id, project, action, name=work.task.id, check=work.check)
-        found = docker.status(work.node, instance.id, project)
+        state = docker.status(work.node, instance.id, project)
     except Refused as refused:
         state_reports.record_state(get_instance_and_deployment(work)[1], "error", str(refused))
         session.commit()
         raise
-    state_reports.record_state(get_instance_and_deployment(work)[1], found.status, found.sentence)
+    state_reports.record_state(get_instance_and_deployment(work)[1], state.status, state.sentence)
 
 
 @task_handler("docker_probe", conflicts_with=refusals.DOCKER_TASK_KINDS)
@@ -147,9 +149,9 @@ def probe(work):
     if row is None:
         raise NotFound(APP_REMOVED_MESSAGE)
     work.step(f"Looking at {row.app_name:.100}", 20)
-    found = docker.status(work.node, instance.id, row.project_name)
+    state = docker.status(work.node, instance.id, row.project_name)
     if row := state_reports.lock_deployment(row.id):
-        state_reports.record_state(row, found.status, found.sentence)
+        state_reports.record_state(row, state.status, state.sentence)
 
 
 @task_handler("docker_remove", on_failure=on_remove_failed, conflicts_with=refusals.DOCKER_TASK_KINDS)

@@ -1,4 +1,4 @@
-"""What passes on the cards of instances: rules, addresses, speed and cable, brought to what the rows say."""
+"""Applying rules, addresses, port speed and link state of interfaces to the node."""
 
 from contextlib import suppress
 
@@ -10,27 +10,26 @@ from worker.nodes.base import FirewallRule, Missing, Nic
 
 DIRECTIONS = {"ingress": "in", "egress": "out"}
 MAX_RULES_PER_MACHINE = 1000
-"""Rules of a machine: a node takes some hundredths of a second for each."""
+"""Rules of one machine. A node needs some hundredths of a second for each."""
 
 DEFINING_TASKS = ("instance_start", "instance_unsuspend")
-"""Tasks that bring the cards up to date themselves, from rows that they may have read before the last change."""
+"""Tasks that update the interfaces themselves, possibly from rows that they read before the last change."""
 
 
 @task_handler(APPLY_TASK_KIND, conflicts_with=(APPLY_TASK_KIND, *DEFINING_TASKS))
 def apply(work):
-    """Brings the cards of the machine to what its rows say now. One that is not there has nothing to be changed: it
-    gets all of it when it is defined."""
+    """Update the machine's interfaces from its rows. A machine that does not exist gets them when it is defined."""
     instance = instances.find_by_id(work.task.resource_id)
     if instance is None or not instance.deployed:
         return
     work.step("Changing what passes", 20)
-    wanted = build_nics(instance)
+    nics = build_nics(instance)
     with suppress(Missing):
-        work.node.update_nics(instance.id, wanted)
+        work.node.update_nics(instance.id, nics)
 
 
 def build_nics(instance):
-    """The network cards as the instance's rows describe them."""
+    """Return the NICs as the instance's rows describe them."""
     return build_nics_with(build_rules(instance), instance)
 
 
@@ -53,11 +52,11 @@ def build_nic(interface, instance, allowed):
 
 
 def build_rules(instance):
-    """What is allowed, as nodes know it; None for everything. Raises when it is more than a node can be asked for."""
-    found = firewall.get_effective_rules(instance)
-    if found is None:
+    """Return the allowed traffic as rules for the node; None for everything. Raise Conflict when there are too many."""
+    rules = firewall.get_effective_rules(instance)
+    if rules is None:
         return None
-    every = tuple(each for rule in found for each in expand_rule(rule))
+    every = tuple(node_rule for rule in rules for node_rule in expand_rule(rule))
     if len(every) > MAX_RULES_PER_MACHINE:
         raise Conflict(
             f"The rules of its groups name {len(every)} networks, but {MAX_RULES_PER_MACHINE} are the most. Merge some."
@@ -66,7 +65,7 @@ def build_rules(instance):
 
 
 def expand_rule(rule):
-    """The rule once for each network, as nodes know them."""
+    """Yield the rule once for each network, as rules for the node."""
     protocol = "icmp" if rule.protocol == "icmpv6" else rule.protocol
     for network in (None,) if rule.networks is None else rule.networks:
         yield FirewallRule(DIRECTIONS[rule.direction], rule.family, protocol, rule.ports, network)

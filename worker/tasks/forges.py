@@ -1,5 +1,8 @@
-"""What the tasks of live-snapshot sessions do. The changes lie in overlays that the node itself knows of, so whoever
-starts or defines the machine between two steps, or after a worker died, keeps them."""
+"""Tasks of live-snapshot sessions.
+
+The changes are in overlays that the node finds by their names, so any start or definition of the machine between two
+steps, or after a lost worker, uses them.
+"""
 
 from panel.core import clock
 from panel.core.db import session
@@ -12,7 +15,7 @@ from worker.tasks.instances import get_instance, record_power_after_call
 from worker.tasks.machine_spec import build_disk, build_spec
 
 DISCARD_POINT_OF_NO_RETURN_PERCENT = 80
-"""Percent of a discard after which the overlays are gone."""
+"""Progress of a discard from which on the overlays are gone."""
 
 
 def on_enable_failed(row, error):
@@ -20,7 +23,7 @@ def on_enable_failed(row, error):
 
 
 def on_commit_failed(row, error):
-    """Nothing is lost: it can be tried again."""
+    """Record the failure. No data is lost: the commit can be repeated."""
     record_failure(row, "active", error)
 
 
@@ -56,12 +59,12 @@ def commit(work):
 
 @task_handler("forge_discard", on_failure=on_discard_failed)
 def discard(work):
-    """Each step may be taken again: what is off, dropped or on already stays so."""
+    """Power off, delete the overlays and start again. Each step may run twice."""
     instance, forge, disks = get_session(work)
     work.step("Powering off", 10)
-    asked = clock.now()
+    asked_at = clock.now()
     work.node.power_off(instance.id)
-    record_power_after_call(work, "off", asked)
+    record_power_after_call(work, "off", asked_at)
     work.step("Dropping the changes", 40)
     for disk in disks:
         work.node.drop_overlay(instance.id, disk.pool, disk.name)
@@ -69,15 +72,15 @@ def discard(work):
     instance = get_instance(work)
     if not instance.suspended_reason:
         work.node.define(build_spec(instance))
-        asked = clock.now()
+        asked_at = clock.now()
         work.node.start(instance.id)
-        record_power_after_call(work, "on", asked)
+        record_power_after_call(work, "on", asked_at)
     forges.record_outcome(forge, "discarded")
     docker_deployments.invalidate(instance)
 
 
 def get_session(work):
-    """The instance, the session, and its disks that are still there."""
+    """Return the instance, its session, and those disks of the session that still exist."""
     instance = get_instance(work)
     forge = session.get(Forge, work.task.arguments["forge_id"], populate_existing=True)
     if forge is None:

@@ -1,4 +1,4 @@
-"""Bringing changed settings of a machine to its node."""
+"""Applying changed hardware options to the node."""
 
 from worker.engine.registry import task_handler
 from worker.tasks.instances import get_instance
@@ -9,7 +9,7 @@ BUILDING_TASKS = ("instance_deploy", "instance_start", "instance_restart")
 
 @task_handler("instance_configure", conflicts_with=BUILDING_TASKS)
 def configure(work):
-    """Defines the machine anew, as its row is now. A guest that runs goes on with what it has until its next start."""
+    """Define the machine again from its row. A running guest gets the change at its next start."""
     instance = get_instance(work)
     if instance.deployed:
         work.step("Changing the definition", 50)

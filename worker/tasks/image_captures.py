@@ -1,4 +1,4 @@
-"""Making images of disks, and removing images."""
+"""Tasks that make images of disks, and that delete images."""
 
 import hashlib
 import os
@@ -24,20 +24,20 @@ def on_capture_failed(row, error):
 
 
 class HashingWriter:
-    """A file that knows the checksum of what was written to it."""
+    """Writes to a file and computes the checksum and size of what was written."""
 
     def __init__(self, file):
         self.file, self.hash, self.size = file, hashlib.sha256(), 0
 
-    def write(self, portion):
-        self.file.write(portion)
-        self.hash.update(portion)
-        self.size += len(portion)
+    def write(self, chunk):
+        self.file.write(chunk)
+        self.hash.update(chunk)
+        self.size += len(chunk)
 
 
 @task_handler("image_capture", on_failure=on_capture_failed, conflicts_with=(*POWER_TASKS, *SUSPENSION_TASKS))
 def capture(work):
-    """The node copies the disk, with all that it is based on, into one file; that comes to the panel's folder."""
+    """Copy the disk and its backing files into one file on the node, then move that to the panel's data directory."""
     instance = get_instance(work)
     disk = build_disk(instance.disks[0])
     copy = replace(disk, name=f"capture-{work.task.id}.qcow2")
@@ -54,9 +54,12 @@ def capture(work):
 
 
 def overlay_if_running(work, instance, disk):
-    """Lets a machine that runs write into an overlay of the disk, which then is as it was at one moment: with the file
-    systems frozen for that moment if the guest agent answers, else as after a power failure. Returns whether it did. A
-    machine that is off, or turns off meanwhile, needs none: it is not started during the task."""
+    """Redirect the writes of a running machine to an overlay and return True; return False when it is off.
+
+    The disk then stays as it was at one moment: with frozen file systems if the guest agent answers, else as after a
+    power failure. A machine that is off, or turns off meanwhile, cannot be started during the task and needs no
+    overlay.
+    """
     if work.node.power(instance.id) is Power.off:
         return False
     work.undo("merge_overlay", instance.id, disk.pool, disk.name)
@@ -72,7 +75,7 @@ def overlay_if_running(work, instance, disk):
 
 
 def store_image(work, copy):
-    """Brings the copy into the panel's folder, as the image's file."""
+    """Read the copy from the node into the panel's data directory, as the image's file."""
     folder = node_sync.data_dir / "images"
     folder.mkdir(parents=True, exist_ok=True)
     with temporary_file(folder) as (path, file):
@@ -97,14 +100,14 @@ def get_image(work):
 
 @task_handler("image_delete")
 def delete(work):
-    """Removes a copy from a node, unless disks are based on it, or the file from the panel's folder."""
-    found = work.task.arguments
-    if "filename" in found:
+    """Delete a copy from a node, unless disks are based on it, or the file from the data directory."""
+    arguments = work.task.arguments
+    if "filename" in arguments:
         work.step("Removing the file", 50)
-        (node_sync.data_dir / "images" / PurePosixPath(found["filename"]).name).unlink(missing_ok=True)
+        (node_sync.data_dir / "images" / PurePosixPath(arguments["filename"]).name).unlink(missing_ok=True)
         return
     work.step("Removing the copy", 50)
     try:
-        work.node.delete_image(found["pool"], found["name"])
+        work.node.delete_image(arguments["pool"], arguments["name"])
     except Refused as refusal:
         work.step(f"It stays there: {refusal}", 90)

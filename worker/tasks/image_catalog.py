@@ -1,4 +1,4 @@
-"""The operators' own catalog of images, read anew every hour."""
+"""Refreshing the image catalog, every hour."""
 
 import structlog
 
@@ -13,8 +13,10 @@ MAX_CATALOG_BYTES = 8 * 1024**2
 
 
 def refresh():
-    """Takes over what is at the address that operators set; without one the panel's own catalog counts. What cannot be
-    read changes nothing."""
+    """Replace the catalog by the one at the operators' URL; without a URL, use the panel's own.
+
+    A catalog that cannot be read changes nothing.
+    """
     url = settings.get().image_catalog_url
     session.commit()
     try:
@@ -27,7 +29,7 @@ def refresh():
 
 def fetch_catalog(url):
     with RemoteFile(url, max_bytes=MAX_CATALOG_BYTES) as source:
-        found = bytearray()
-        while portion := source.read(2**20):
-            found += portion
-    return found.decode(errors="replace")
+        content = bytearray()
+        while chunk := source.read(2**20):
+            content += chunk
+    return content.decode(errors="replace")

@@ -1,4 +1,4 @@
-"""Looking at machines that the panel did not make, and taking them over."""
+"""Describing and importing machines that the panel did not create."""
 
 from contextlib import suppress
 
@@ -12,16 +12,16 @@ from worker.sync import node_sync
 from worker.tasks.machine_spec import build_spec
 
 
-def iter_described(node, strangers, earlier):
-    """What each of the strangers is. A guest that is off tells no addresses: those that it told last are kept."""
-    answering = node.ping_agents([each["id"] for each in strangers]) if strangers else {}
-    for stranger in strangers:
+def iter_described(node, machines, previous):
+    """Yield a description of each unmanaged machine. Without an answer from its agent, earlier addresses are used."""
+    answering = node.ping_agents([item["id"] for item in machines]) if machines else {}
+    for machine in machines:
         with suppress(Missing):
-            found = node.describe(stranger["id"])
-            told = find_addresses(node, found.id) if answering.get(found.id) else None
-            if told is None:
-                told = {nic["mac"]: nic["addresses"] for nic in earlier.get(found.id, {}).get("nics", ())}
-            yield to_dict(found, told)
+            description = node.describe(machine["id"])
+            addresses = find_addresses(node, description.id) if answering.get(description.id) else None
+            if addresses is None:
+                addresses = {nic["mac"]: nic["addresses"] for nic in previous.get(description.id, {}).get("nics", ())}
+            yield to_dict(description, addresses)
 
 
 def find_addresses(node, machine_id):
@@ -31,14 +31,14 @@ def find_addresses(node, machine_id):
         return None
 
 
-def to_dict(found, told):
-    """The machine as it lies in a task and is checked by services."""
+def to_dict(description, addresses):
+    """Return the description as stored in a task and checked by services."""
     return {
-        "id": found.id,
-        "name": found.name,
-        "power": str(found.power),
-        "cpu_cores": found.cpu_cores,
-        "memory_mb": found.memory_mb,
+        "id": description.id,
+        "name": description.name,
+        "power": str(description.power),
+        "cpu_cores": description.cpu_cores,
+        "memory_mb": description.memory_mb,
         "disks": [
             {
                 "device": disk.device,
@@ -47,43 +47,47 @@ def to_dict(found, told):
                 "size": -(-disk.size // GiB),
                 "fault": disk.fault,
             }
-            for disk in found.disks
+            for disk in description.disks
         ],
         "nics": [
-            {"mac": nic.mac, "network": nic.network, "addresses": list(told.get(nic.mac, ()))} for nic in found.nics
+            {"mac": nic.mac, "network": nic.network, "addresses": list(addresses.get(nic.mac, ()))}
+            for nic in description.nics
         ],
-        "tpm": found.tpm,
-        "secure_boot": found.secure_boot,
-        "faults": list(found.faults),
+        "tpm": description.tpm,
+        "secure_boot": description.secure_boot,
+        "faults": list(description.faults),
     }
 
 
 @task_handler(imports.IMPORT_TASK_KIND)
 def import_machine(work):
-    """The rows are made twice: first to see whether they can be and what they define, then, after the node has the
-    machine as they say, to stay. Whatever fails in between, the node gives the machine back as it was."""
-    chosen, hypervisor_id = work.task.arguments, work.task.resource_id
+    """Import the machine: define it as its new rows describe it, then create the rows.
+
+    The rows are first created on trial, to check them and to build the definition. After a failure the rollback step
+    restores the machine's own definition.
+    """
+    arguments, hypervisor_id = work.task.arguments, work.task.resource_id
     work.step("Looking at the machine", 10)
-    found = work.node.describe(chosen["machine_id"])
-    if found.name != chosen["machine_name"]:
-        raise Refused("The machine has another name by now. Look at the hypervisor again.", f"it is {found.name}")
-    known = to_dict(found, {})
-    wanted = plan_spec(hypervisor_id, known, chosen)
-    work.undo("give_back", found.id)
+    description = work.node.describe(arguments["machine_id"])
+    if description.name != arguments["machine_name"]:
+        raise Refused("The machine has another name by now. Look at the hypervisor again.", f"it is {description.name}")
+    machine = to_dict(description, {})
+    spec = plan_spec(hypervisor_id, machine, arguments)
+    work.undo("give_back", description.id)
     work.step("Defining the machine", 50)
-    work.node.adopt(wanted)
+    work.node.adopt(spec)
     work.step("Making its rows", 90)
     row = node_sync.lock_hypervisor(hypervisor_id)
-    instance = imports.create_instance(hypervisor_id, known, chosen)
-    row.strangers = [stranger for stranger in row.strangers if stranger["id"] != found.id]
+    instance = imports.create_instance(hypervisor_id, machine, arguments)
+    row.strangers = [unmanaged for unmanaged in row.strangers if unmanaged["id"] != description.id]
     state_reports.report_power(instance, "off", at=clock.now(), actor=work.task.actor)
     imports.on_imported(instance, actor=work.task.actor)
 
 
-def plan_spec(hypervisor_id, known, chosen):
-    """The definition that the rows will stand for. Nothing of them stays."""
+def plan_spec(hypervisor_id, machine, arguments):
+    """Return the definition that the rows will describe. The rows are rolled back."""
     with session.begin_nested() as trial:
-        definition = build_spec(imports.create_instance(hypervisor_id, known, chosen))
+        definition = build_spec(imports.create_instance(hypervisor_id, machine, arguments))
         trial.rollback()
     session.expire_all()
     return definition

@@ -1,4 +1,4 @@
-"""What the tasks of an instance do on its node."""
+"""Tasks of instances: deploy, start, stop, suspend, destroy."""
 
 import time
 from contextlib import suppress
@@ -22,7 +22,7 @@ from worker.tasks.spec_rescue import disable_rescue, rescue_disk_names
 SHUTDOWN_TIMEOUT_SECONDS = 120
 """Seconds that a guest may take to turn itself off."""
 SHUTDOWN_REMINDER_SECONDS = 15
-"""Seconds until it is asked again: a guest that was still starting did not hear it."""
+"""Seconds after which the guest is asked again, because a guest that still boots ignores the first request."""
 
 
 def on_deploy_failed(row, error):
@@ -32,7 +32,7 @@ def on_deploy_failed(row, error):
 
 @task_handler("instance_deploy", on_failure=on_deploy_failed)
 def deploy(work):
-    """Makes the machine: image on the node, disk from it, seed, definition, power."""
+    """Create the machine: copy the image, create disk and seed, define and start it."""
     instance = get_instance(work)
     work.step("Preparing", 2)
     image, scripts = get_image(work), user_scripts.get_scripts(work)
@@ -53,9 +53,9 @@ def deploy(work):
     work.node.define(build_spec(instance, medium))
 
     work.step("Starting", 90)
-    asked = clock.now()
+    asked_at = clock.now()
     work.node.start(instance.id)
-    record_power_after_call(work, "on", asked)
+    record_power_after_call(work, "on", asked_at)
     state_reports.on_deployed(instance, actor=work.task.actor)
 
 
@@ -67,36 +67,37 @@ def get_image(work):
 
 
 def ensure_image(work, image, storage):
-    """The first machine of an image on a node waits for its copy; the others find it there."""
-    wanted = storage.name, node_image(image)
-    if not work.node.has_image(*wanted):
+    """Copy the image to the storage unless it is there. Tasks that need the same copy wait for it."""
+    image_args = storage.name, node_image(image)
+    if not work.node.has_image(*image_args):
         work.step_exclusive(f"Copying the image {image.label:.100}", 10)
-        work.node.put_image(*wanted, work.report_progress)
+        work.node.put_image(*image_args, work.report_progress)
         session.merge(ImageCopy(image_id=image.id, storage_id=storage.id))
 
 
-def record_power_after_call(work, power, asked):
-    """Record the power that a call to the node brought about; `asked` is the time just before the call."""
-    record_power_after_calls(power, {work: asked})
+def record_power_after_call(work, power, asked_at):
+    """Record the power that a call to the node brought about. `asked_at` is the time just before the call."""
+    record_power_after_calls(power, {work: asked_at})
 
 
-def record_power_after_calls(power, asked):
-    """Record the power that finished calls brought about; `asked` maps each work to the time just before its call.
+def record_power_after_calls(power, asked_at):
+    """Record the power that finished calls brought about.
 
-    A report that began before its call finished may describe the machine as it was before, so the finished call is
-    newer. If such a report contradicts the call, the guest may also have changed by itself: the node is asked again.
+    `asked_at` maps each task context to the time just before its call. A report that began before its call finished may
+    describe the machine as it was before, so the finished call is newer. If such a report contradicts the call, the
+    guest may also have changed by itself: the node is asked again.
     """
-    works, finished_at = {work.task.resource_id: work for work in asked}, clock.now()
+    works, finished_at = {work.task.resource_id: work for work in asked_at}, clock.now()
     contradicted = []
     for instance in state_reports.lock_instances(*works):
         work = works[instance.id]
-        reported = instance.power_at and asked[work] <= instance.power_at <= finished_at
+        reported = instance.power_at and asked_at[work] <= instance.power_at <= finished_at
         if reported and instance.power != power:
             contradicted.append(work)
         else:
             record_power(work, instance, Power(power), finished_at)
     for work in contradicted:
-        with suppress(NodeError):  # the periodic comparison with the node comes soon
+        with suppress(NodeError):  # the next reconciliation comes soon
             observe_power(work)
 
 
@@ -109,7 +110,7 @@ def observe_power(work):
 
 
 def record_power(work, instance, power, at):
-    """Write the power into a row that is locked. A paused machine counts as on."""
+    """Write the power into a locked row. A paused machine counts as on."""
     state_reports.report_power(instance, "off" if power is Power.off else "on", at=at, actor=work.task.actor)
     if power is Power.on:
         instance.last_error, instance.frozen = None, False
@@ -120,20 +121,20 @@ SUSPENSION_TASKS = ("instance_suspend", "instance_unsuspend")
 
 
 def start_batch(works, until):
-    """Starts those that are plain: what their rows say is all there is to know about them."""
+    """Start the instances that need nothing but their own rows, and return their task contexts."""
     begin_read_only()
-    plain = instances.simple_instances([work.task.resource_id for work in works])
-    asked = {}
+    simple = instances.simple_instances([work.task.resource_id for work in works])
+    asked_at = {}
     with suppress(NodeError):
         for work in works:
-            instance = plain.get(work.task.resource_id)
+            instance = simple.get(work.task.resource_id)
             if instance and not instance.frozen and time.monotonic() < until:
                 work.node.define(base_spec(instance, firewall.build_nics_with(None, instance)))
-                begun = clock.now()
+                called_at = clock.now()
                 work.node.start(instance.id)
-                asked[work] = begun
-    record_power_after_calls("on", asked)
-    return list(asked)
+                asked_at[work] = called_at
+    record_power_after_calls("on", asked_at)
+    return list(asked_at)
 
 
 @task_handler(
@@ -165,17 +166,17 @@ def power_on(work, instance):
 
 
 def resume_paused(work):
-    """Wakes a guest that its hypervisor had paused. It stops again at once when there is no room yet."""
-    asked = clock.now()
+    """Resume a guest that its hypervisor has paused. It is paused again at once if the cause persists."""
+    asked_at = clock.now()
     work.node.resume(work.task.resource_id)
-    record_power_after_call(work, "on", asked)
+    record_power_after_call(work, "on", asked_at)
 
 
 def define_and_start(work, instance):
     work.node.define(build_spec(instance))
-    asked = clock.now()
+    asked_at = clock.now()
     work.node.start(instance.id)
-    record_power_after_call(work, "on", asked)
+    record_power_after_call(work, "on", asked_at)
 
 
 @task_handler("instance_poweroff")
@@ -185,14 +186,14 @@ def poweroff(work):
 
 def power_off(work, stage, progress):
     work.step(stage, progress)
-    asked = clock.now()
+    asked_at = clock.now()
     work.node.power_off(work.task.resource_id)
-    record_power_after_call(work, "off", asked)
+    record_power_after_call(work, "off", asked_at)
 
 
 @task_handler("instance_shutdown")
 def shutdown(work):
-    """Asks the guest, and says so when it ignores that."""
+    """Ask the guest to shut down. Raise NodeError when it does not."""
     if not request_shutdown(work):
         if work.node.power(work.task.resource_id) is Power.paused:
             raise NodeError("The hypervisor has paused the guest, so it cannot turn itself off. Power it off instead.")
@@ -201,16 +202,19 @@ def shutdown(work):
 
 @task_handler("instance_stop")
 def stop(work):
-    """Asks the guest, and pulls the plug when it does not obey."""
+    """Ask the guest to shut down, and power it off when it does not."""
     if not request_shutdown(work):
         power_off(work, "The guest does not obey: powering off", 90)
 
 
 def request_shutdown(work):
-    """Says whether the guest turned itself off. That is written in its row when the node tells of it; now and then the
-    node is asked, too, because events can be lost. One that the hypervisor has paused cannot."""
+    """Ask the guest to shut down and return whether it did within the timeout.
+
+    Reports of the node set the row's power. The node is also polled now and then, because events can be lost. A guest
+    that the hypervisor has paused cannot shut down.
+    """
     work.step("Asking the guest to shut down", 20)
-    asked = clock.now()
+    asked_at = clock.now()
     try:
         work.node.shutdown(work.task.resource_id)
     except Refused:
@@ -218,13 +222,13 @@ def request_shutdown(work):
             return False
         raise
     work.step("Waiting for the guest", 50)
-    begun = look_at = time.monotonic()
-    remind_at = begun + SHUTDOWN_REMINDER_SECONDS
-    while (waited := time.monotonic() - begun) < SHUTDOWN_TIMEOUT_SECONDS:
-        if was_reported_off(work, asked):
+    started_at = poll_at = time.monotonic()
+    remind_at = started_at + SHUTDOWN_REMINDER_SECONDS
+    while (elapsed := time.monotonic() - started_at) < SHUTDOWN_TIMEOUT_SECONDS:
+        if was_reported_off(work, asked_at):
             return True
-        if time.monotonic() >= look_at:
-            look_at += max(1, waited)
+        if time.monotonic() >= poll_at:
+            poll_at += max(1, elapsed)
             if observe_power(work) is Power.off:
                 return True
         if time.monotonic() >= remind_at:
@@ -237,13 +241,13 @@ def request_shutdown(work):
 
 
 def was_reported_off(work, since):
-    off = select(Instance.id).where(Instance.id == work.task.resource_id, Instance.power == "off")
-    return session.scalar(off.where(Instance.power_at >= since)) is not None
+    query = select(Instance.id).where(Instance.id == work.task.resource_id, Instance.power == "off")
+    return session.scalar(query.where(Instance.power_at >= since)) is not None
 
 
 @task_handler("instance_suspend", conflicts_with=(*POWER_TASKS, *SUSPENSION_TASKS))
 def suspend(work):
-    """Whatever was asked for meanwhile, the row says how it is to be: a suspended machine is off."""
+    """Turn the machine off if its row is still suspended. The row may have changed after the request."""
     instance = get_instance(work)
     if instance.suspended_reason and instance.deployed and not request_shutdown(work):
         power_off(work, "The guest does not obey: powering off", 90)
@@ -253,7 +257,7 @@ def suspend(work):
 
 @task_handler("instance_unsuspend", conflicts_with=(*POWER_TASKS, "image_capture", *SUSPENSION_TASKS))
 def unsuspend(work):
-    """Gives back the power that the machine had when it was suspended."""
+    """Start the machine again if it was on when it was suspended."""
     instance = get_instance(work)
     if not instance.suspended_reason and instance.deployed and work.task.arguments["power"] == "on":
         power_on(work, instance)
@@ -263,7 +267,7 @@ def unsuspend(work):
     "instance_restart", conflicts_with=("instance_start", "instance_stop", "instance_shutdown", "instance_poweroff")
 )
 def restart(work):
-    """Asks the guest to restart. That cannot be done again without being noticed, so a cut-off attempt is not."""
+    """Ask the guest to restart. An interrupted attempt is not repeated, because the guest could restart twice."""
     instance = get_instance(work)
     if instance.pending_ram is not None or instance.topology_pending:
         return cold_restart(work)
@@ -274,20 +278,20 @@ def restart(work):
 
 
 def cold_restart(work):
-    """A restart that brings what waits for it: only a machine that is powered on anew has other processors."""
+    """Stop and start the machine, because pending memory and CPU topology need a new start."""
     if not request_shutdown(work):
         power_off(work, "The guest does not obey: powering off", 80)
     power_on(work, get_instance(work))
 
 
 def on_destroy_failed(row, error):
-    """It was not destroyed, so it costs what it did."""
+    """Resume metering, because the instance still exists."""
     usage.resume_metering(row.resource_id)
 
 
 @task_handler("instance_destroy", on_failure=on_destroy_failed)
 def destroy(work):
-    """Removes the machine and its disks from the node, then its row. A node without the machine is as good."""
+    """Delete the machine and its disks from the node, then its row. What is missing on the node counts as deleted."""
     instance = instances.find_by_id(work.task.resource_id)
     if instance is None:
         return
@@ -297,7 +301,7 @@ def destroy(work):
     work.node.delete(instance.id)
     work.step("Removing its disks", 60)
     for pool, name in (*overlays, *disks, (disks[0][0], seed_name(instance)), *rescue_disk_names(instance)):
-        with suppress(Missing):  # a node that was installed anew does not even have the pool
+        with suppress(Missing):  # the node may have been reinstalled and not even have the pool
             work.node.delete_disk(pool, name)
     work.step("Releasing its addresses", 90)
     state_reports.on_destroyed(instance, actor=work.task.actor)

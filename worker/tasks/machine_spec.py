@@ -1,4 +1,4 @@
-"""What a machine is to be on its node, from the row of its instance and from what else is known of it."""
+"""Building a machine spec, the definition for the node, from an instance's rows."""
 
 from pathlib import Path
 
@@ -12,14 +12,14 @@ from worker.tasks.spec_rescue import with_rescue_disk
 
 
 def build_spec(instance, medium=None):
-    """The definition of the machine, from its row and from what else is known of it."""
+    """Return the machine spec of the instance with rules, media and, in rescue, the rescue disk."""
     return with_rescue_disk(instance, with_media(instance, base_spec(instance, firewall.build_nics(instance), medium)))
 
 
 def base_spec(instance, nics, medium=None):
-    first = instance.disks[0]
+    first_disk = instance.disks[0]
     if is_panel_built(instance):
-        medium = medium or base.Disk(first.on.name, seed_name(instance), 0)
+        medium = medium or base.Disk(first_disk.on.name, seed_name(instance), 0)
     return Machine(
         id=instance.id,
         name=instance.name,
@@ -28,7 +28,7 @@ def base_spec(instance, nics, medium=None):
         disks=tuple(build_disk(disk) for disk in (*instance.disks, *instance.volumes) if is_disk_included(disk)),
         nics=nics,
         media={"seed": medium} if medium else {},
-        boot=tuple(part.strip() for part in instance.boot.split(",")),
+        boot=tuple(device.strip() for device in instance.boot.split(",")),
         vnc=instance.enable_vnc,
         vnc_password=instance.vnc_password or "",
         tpm=instance.tpm_enabled,
@@ -38,33 +38,38 @@ def base_spec(instance, nics, medium=None):
 
 
 def build_disk(disk):
-    """Of a disk's row or a volume's."""
+    """Return the disk of a disk's row or a volume's."""
     return base.Disk(disk.on.name, getattr(disk, "disk_name", disk.name), disk.size * GiB)
 
 
 def is_disk_included(disk):
-    """Whether the machine is to have it. A volume that was never used is made when it is attached."""
+    """Return whether the spec has the disk. A volume that was never used is created when it is attached."""
     return getattr(disk, "attached", True) and getattr(disk, "used", True)
 
 
 def is_panel_built(instance):
-    """Whether the system on its first disk was made here. One that was adopted is called as it always was, and has no
-    seed: its first boot was long ago."""
+    """Return whether the panel created the system on the first disk.
+
+    An imported disk keeps its name and has no seed, because its first boot was before the import.
+    """
     return instance.disks[0].name.startswith(f"{instance.name}-0")
 
 
 def seed_name(instance):
-    """What is called like an adopted disk's seed is not the panel's: it must not be removed with it."""
+    """Return the name of the instance's seed.
+
+    For an imported disk it is not derived from the disk's name, so that no foreign file is deleted with it.
+    """
     return seed_name_for(instance.disks[0].name if is_panel_built(instance) else f"{instance.name}-0.qcow2")
 
 
 def seed_name_for(disk):
-    """A seed belongs to the system on a first disk: `h1-0.qcow2` has `h1-seed.iso`, `h1-0-a.qcow2` `h1-seed-a.iso`."""
+    """Return the seed's name for a first disk: `h1-seed.iso` for `h1-0.qcow2`, `h1-seed-a.iso` for `h1-0-a.qcow2`."""
     return f"{disk.removesuffix('.qcow2').replace('-0', '-seed', 1)}.iso"
 
 
 def node_image(image):
-    """The image under the name that nodes know it by: these very bytes."""
+    """Return the image under its name on nodes, which contains the checksum."""
     return base.Image(f"{image.sha256[:32]}.{image.format}", image_path(image), image.size)
 
 

@@ -1,4 +1,4 @@
-"""Fetching files: ISOs from their addresses straight into the storages of nodes, images into the panel's own folder."""
+"""Downloading files: ISOs into the storages of nodes, images into the panel's data directory."""
 
 import hashlib
 import os
@@ -20,13 +20,13 @@ from worker.sync import node_sync
 
 
 class Superseded(Problem):
-    """Somebody asked for another attempt, which counts in place of this one."""
+    """Another attempt of the download replaces this one."""
 
 
 def on_download_failed(row, error):
-    """Notes why the attempt that this task made failed, if it is the one that counts."""
-    mine = select(MediaDownload).where(MediaDownload.task_id == row.id, MediaDownload.status == "running")
-    for download in session.scalars(mine):
+    """Record the error in the task's download, unless another attempt replaces it."""
+    query = select(MediaDownload).where(MediaDownload.task_id == row.id, MediaDownload.status == "running")
+    for download in session.scalars(query):
         downloads.record_failure(download, error)
         image_files.mark_failed(download.image, error)
 
@@ -45,7 +45,7 @@ def find_download(download_id):
 
 
 def fetch(work, row):
-    """The file is there when this returns. `row` is this task's."""
+    """Download the file and record it. `row` belongs to this task."""
     work.step(f"Downloading {row.file.name:.100}", 5)
     arrive = store_on_node if row.storage else store_in_folder
     volume, size, *facts = arrive(work, row)
@@ -59,29 +59,29 @@ def fetch(work, row):
 
 
 def store_on_node(work, row):
-    """Puts the bytes into the node's storage as they come. They are the right ones, or nothing of them stays."""
+    """Stream the bytes into the node's storage. If the checksum is wrong, nothing stays."""
     volume, pool, file = f"iso-{work.task.id}.iso", row.storage.name, row.iso
-    node, moved = work.node, progress_reporter(work, row.id)
+    node, report = work.node, progress_reporter(work, row.id)
     session.commit()
     with RemoteFile(file.url, file.sha256) as source:
         work.undo("delete_disk", pool, volume)
-        node.upload_media(pool, volume, source, source.size, moved)
+        node.upload_media(pool, volume, source, source.size, report)
         return volume, source.size
 
 
 def store_in_folder(work, row):
-    """Writes the file beside its place and moves it there when it is complete."""
+    """Write the file under a temporary name and move it to its place when it is complete."""
     folder = node_sync.data_dir / "images"
     folder.mkdir(parents=True, exist_ok=True)
-    image, moved = row.image, progress_reporter(work, row.id)
+    image, report = row.image, progress_reporter(work, row.id)
     session.commit()
     with RemoteFile(image.url, image.expected_sha256) as source, temporary_file(folder) as (path, file):
         digest, done = hashlib.sha256(), 0
-        while portion := source.read(2**20):
-            file.write(portion)
-            digest.update(portion)
-            done += len(portion)
-            moved(done, source.size)
+        while chunk := source.read(2**20):
+            file.write(chunk)
+            digest.update(chunk)
+            done += len(chunk)
+            report(done, source.size)
         file.close()
         facts = image_files.read_virtual_size(path)
         os.replace(path, folder / f"{image.id}-{digest.hexdigest()[:16]}.qcow2")
@@ -90,7 +90,7 @@ def store_in_folder(work, row):
 
 @contextmanager
 def temporary_file(folder):
-    """A new file of a name of its own, which is removed unless it was moved to its place."""
+    """Yield a new file with a unique name, which is deleted at the end unless it was moved."""
     path = folder / f".{os.getpid()}-{time.monotonic_ns()}.part"
     try:
         with path.open("wb") as file:
@@ -100,39 +100,41 @@ def temporary_file(folder):
 
 
 def progress_reporter(work, download_id):
-    """A `progress` that tells people how far it is, and gives up when another attempt took this one's place."""
-    next_note = 0.0
+    """Return a callback that records progress, and raises Superseded when another attempt replaces this one."""
+    next_write_at = 0.0
 
     def moved(done, total):
-        nonlocal next_note
+        nonlocal next_write_at
         work.report_progress(done, total)
-        if done < total and time.monotonic() < next_note:
+        if done < total and time.monotonic() < next_write_at:
             return
-        next_note = time.monotonic() + 1
-        with Session(work.database, join_transaction_mode="create_savepoint") as apart:
-            mine = update(MediaDownload).where(MediaDownload.id == download_id, MediaDownload.task_id == work.task.id)
-            noted = mine.values(bytes_done=done, bytes_total=total, updated_at=clock.now())
-            counts = apart.execute(noted.execution_options(synchronize_session=False)).rowcount
-            apart.commit()
-        if not counts:
+        next_write_at = time.monotonic() + 1
+        with Session(work.database, join_transaction_mode="create_savepoint") as own_session:
+            owned = update(MediaDownload).where(MediaDownload.id == download_id, MediaDownload.task_id == work.task.id)
+            statement = owned.values(bytes_done=done, bytes_total=total, updated_at=clock.now())
+            is_current = own_session.execute(statement.execution_options(synchronize_session=False)).rowcount
+            own_session.commit()
+        if not is_current:
             raise Superseded("Another attempt took its place.")
 
     return moved
 
 
 def wait_for_file(work, iso, storage, is_needed=lambda: True):
-    """The file of the ISO in that storage, on whose way this task waits, or which it fetches itself. Raises why not.
-    None when `still` says that it need not wait any longer."""
+    """Return the ISO's complete download in the storage. Waits for one in progress, or downloads the file itself.
+
+    Raises Problem when the download fails. Returns None when `is_needed` returns False.
+    """
     row = downloads.get_or_create(iso, storage)
     session.commit()
-    told = False
+    is_announced = False
     while downloads.is_in_flight(row) and row.task_id != work.task.id:
-        if not told:
+        if not is_announced:
             work.step(f"Waiting for the download of {iso.name:.100}", 5)
-            told = True
+            is_announced = True
         if not is_needed():
             return None
-        work.check()  # ends the transaction: one that is open while this sleeps shuts others out of SQLite
+        work.check()  # ends the transaction: an open one would lock out other writers of SQLite
         time.sleep(TASK_WAIT_INTERVAL_SECONDS)
         row = find_download(row.id)
         if row.status == "waiting":
@@ -151,6 +153,6 @@ def delete(work):
 
 
 def start_due():
-    """What the schedule rings for: downloads whose time has come."""
+    """Start due downloads. Called by the scheduler."""
     downloads.start_due()
     session.commit()

@@ -1,4 +1,4 @@
-"""Optical drives: putting ISOs into machines and taking them out."""
+"""Tasks of optical drives: inserting and ejecting ISOs."""
 
 from sqlalchemy import select
 
@@ -43,7 +43,7 @@ def unmount(work):
 
 
 def wanted_iso_id(work):
-    """What the row says by now: somebody may have wanted something else since."""
+    """Return the ISO that the row has for the drive now, which may have changed since the request."""
     return getattr(get_instance(work), drives.DRIVE_COLUMNS[work.task.arguments["slot"]])
 
 
@@ -52,10 +52,12 @@ def storage_for(instance):
 
 
 def ensure_iso_on_node(work, iso, storage, is_needed=lambda: True):
-    """The download of the ISO, complete. A node that lost the file fetches it again. None when nobody waits for it any
-    more, which `still` says."""
-    here = select(MediaDownload).join(Storage).where(Storage.hypervisor_id == storage.hypervisor_id)
-    download = session.scalar(here.where(MediaDownload.iso_id == iso.id, MediaDownload.status == "ready"))
+    """Return the ISO's complete download. A file that the node has lost is downloaded again.
+
+    Returns None when `is_needed` returns False.
+    """
+    query = select(MediaDownload).join(Storage).where(Storage.hypervisor_id == storage.hypervisor_id)
+    download = session.scalar(query.where(MediaDownload.iso_id == iso.id, MediaDownload.status == "ready"))
     if download:
         names = {disk.name for disk in work.node.disks(download.storage.name)}
         if download.volume in names:

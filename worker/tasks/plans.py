@@ -1,5 +1,7 @@
-"""What the task of a change of plan does on the node: the disk grows while the guest goes on. The rest is in the row
-already, and in the machine at its next start."""
+"""The task of a change of plan: grow the disk of the running guest.
+
+The rows already have the other changes, which the machine gets at its next start.
+"""
 
 from contextlib import suppress
 
@@ -14,7 +16,7 @@ GROW_TIMEOUT_SECONDS = 60
 
 
 def on_plan_change_failed(row, error):
-    """The rows say again what is on the node. The plan may be chosen once more: then only the disk is grown."""
+    """Set the rows to the disk size on the node. When the plan is chosen again, only the disk is grown."""
     for instance in state_reports.lock_instances(row.resource_id):
         if instance.disks:
             instance.disks[0].size = instance.storage = row.arguments["size"]
@@ -27,5 +29,5 @@ def change_plan(work):
     work.node.grow_disk(build_disk(instance.disks[0]), instance.id)
     if instance.power == "on":
         work.step("Growing the file system", 70)
-        with suppress(NodeError):  # without its agent the guest does it at its next boot
+        with suppress(NodeError):  # without an agent the guest grows it at its next boot
             work.node.agent_run(instance.id, ["grow-root"], deadline=GROW_TIMEOUT_SECONDS)

@@ -1,9 +1,8 @@
-"""Making a machine anew (API reference: reinstall).
+"""Reinstalling an instance (API reference: reinstall).
 
-The new system gets a disk and a seed of its own beside the old ones. Until they are complete nothing of the old system
-is touched, and a failure gives it back with its power. Then the row changes over: from there on it tells of the new
-system whatever happens, an attempt after a lost worker begins behind that point, and what there is to take back is the
-old system's disk.
+The new system gets its own disk and seed. Until both are complete the old system is not changed, and a failure restores
+it with its power state. Then the row switches over to the new system, and the rollback steps become the deletion of the
+old disk and seed. An attempt after a lost worker continues behind that point.
 """
 
 from contextlib import suppress
@@ -24,11 +23,11 @@ from worker.tasks.instances import ensure_image, get_image, get_instance, record
 from worker.tasks.machine_spec import build_disk, build_spec, node_image, seed_name, seed_name_for
 
 REMOVING_OLD_SYSTEM_PROGRESS = 95
-"""The progress of a task whose new system runs: only the old one's disk is left to remove."""
+"""Progress at which the new system runs and only the old disk is left to delete."""
 
 
 def new_disk_name(instance, row):
-    """The same for each attempt of the task, and no other task's."""
+    """Return the new disk's name, which is the same for each attempt of the task and unique to the task."""
     return f"{instance.name}-0-{row.id[-12:]}.qcow2"
 
 
@@ -37,7 +36,7 @@ def is_switched_over(instance, row):
 
 
 def on_reinstall_failed(row, error):
-    """Before the row changed over, and when the new system runs, a failure is the task's alone."""
+    """Record the failure in the instance, but only after the switch-over and before the new system runs."""
     for instance in state_reports.lock_instances(row.resource_id):
         if is_switched_over(instance, row) and row.progress < REMOVING_OLD_SYSTEM_PROGRESS:
             state_reports.record_failure(instance, error)
@@ -46,7 +45,7 @@ def on_reinstall_failed(row, error):
 @task_handler("instance_reinstall", on_failure=on_reinstall_failed)
 def reinstall(work):
     if work.task.progress >= REMOVING_OLD_SYSTEM_PROGRESS:
-        return  # the old disk went with what a new attempt takes back first
+        return  # a new attempt runs the rollback steps first, which deleted the old disk
     instance = get_instance(work)
     if not is_switched_over(instance, work.task):
         prepare_new_system(work, instance)
@@ -55,21 +54,21 @@ def reinstall(work):
     work.step("Defining the machine", 85)
     work.node.define(build_spec(instance))
     work.step("Starting", 90)
-    asked = clock.now()
+    asked_at = clock.now()
     work.node.start(instance.id)
-    record_power_after_call(work, "on", asked)
+    record_power_after_call(work, "on", asked_at)
     state_reports.on_deployed(get_instance(work), actor=work.task.actor)
     work.step("Removing the old system", REMOVING_OLD_SYSTEM_PROGRESS)
     roll_back(work)
 
 
 def prepare_new_system(work, instance):
-    """The new system's disk and seed, complete, beside the old ones; then the old machine is turned off."""
+    """Create the new system's disk and seed, then power off the old system."""
     work.step("Preparing", 2)
     image, scripts = get_image(work), user_scripts.get_scripts(work)
-    first = instance.disks[0]
-    disk = base.Disk(first.on.name, new_disk_name(instance, work.task), first.size * GiB)
-    ensure_image(work, image, first.on)
+    first_disk = instance.disks[0]
+    disk = base.Disk(first_disk.on.name, new_disk_name(instance, work.task), first_disk.size * GiB)
+    ensure_image(work, image, first_disk.on)
 
     work.step("Creating the new disk", 50)
     work.undo("delete_disk", disk.pool, disk.name)
@@ -81,7 +80,7 @@ def prepare_new_system(work, instance):
     work.node.create_seed(disk.pool, seed_name_for(disk.name), seed)
 
     work.step("Turning the old system off", 80)
-    with suppress(Missing):  # a machine that the node lost is made anew all the same
+    with suppress(Missing):  # a machine that is missing on the node can be reinstalled, too
         if work.node.power(instance.id) is not Power.off:
             work.undo("start", instance.id)
             work.node.power_off(instance.id)
@@ -89,14 +88,20 @@ def prepare_new_system(work, instance):
 
 
 def switch_over(work):
-    """From here on the row tells of the new system. What is taken back now is the old one: in the same transaction, so
-    that a lost worker leaves one or the other."""
+    """Make the row describe the new system, and make the deletion of the old one the rollback steps.
+
+    Both in one transaction, so that a lost worker leaves either the old or the new state.
+    """
     [instance] = state_reports.lock_instances(work.task.resource_id)
-    old, old_seed, chosen = build_disk(instance.disks[0]), seed_name(instance), work.task.arguments
+    old_disk, old_seed, arguments = build_disk(instance.disks[0]), seed_name(instance), work.task.arguments
     instance.disks[0].name = new_disk_name(instance, work.task)
-    instance.image_id, instance.hostname, instance.timezone = chosen["image_id"], chosen["hostname"], chosen["timezone"]
+    instance.image_id, instance.hostname, instance.timezone = (
+        arguments["image_id"],
+        arguments["hostname"],
+        arguments["timezone"],
+    )
     instance.ssh_host_key = instance.shown_host_key = None
     session.execute(delete(GuestInfo).where(GuestInfo.instance_id == instance.id))
     docker_deployments.forget(instance)
-    work.update(undo=[["delete_disk", old.pool, old_seed], ["delete_disk", old.pool, old.name]])
+    work.update(undo=[["delete_disk", old_disk.pool, old_seed], ["delete_disk", old_disk.pool, old_disk.name]])
     session.commit()

@@ -1,4 +1,4 @@
-"""Taking machines into rescue and out of it."""
+"""Tasks that start and end the rescue of a machine."""
 
 from dataclasses import replace
 
@@ -24,8 +24,10 @@ from worker.tasks.spec_rescue import add_rescue_disk, disable_rescue, is_in_resc
 
 @task_handler("instance_rescue_enable")
 def enable(work):
-    """Makes the disk and the seed of the rescue system and boots it. The seed has the instance's own network, and
-    nobody's keys: who is shown the password may sign in."""
+    """Create the rescue system's disk and seed and boot it.
+
+    The seed has the instance's network and no SSH keys: sign-in is with the password that the panel shows.
+    """
     instance = get_instance(work)
     image = session.get(Image, work.task.arguments["image_id"])
     if image is None:
@@ -35,7 +37,7 @@ def enable(work):
     if is_in_rescue(instance):
         return
     disk, seed = rescue_disks(instance)
-    plain = build_spec(instance)
+    spec = build_spec(instance)
     work.step("Preparing the rescue system", 5)
     ensure_image(work, image, instance.disks[0].on)
     if work.node.power(instance.id) is not Power.off:
@@ -44,20 +46,22 @@ def enable(work):
     work.undo("delete_disk", disk.pool, disk.name)
     work.node.create_disk(replace(disk, size=max(disk.size, image.min_disk * GiB)), node_image(image))
     work.undo("delete_disk", seed.pool, seed.name)
-    words = {"hostname": "rescue", "ssh_keys": [], "timezone": None, "cloudcfg": None}
-    work.node.create_seed(seed.pool, seed.name, cloud_init.build_seed(instance, words, work.task.secret, work.task.id))
+    arguments = {"hostname": "rescue", "ssh_keys": [], "timezone": None, "cloudcfg": None}
+    work.node.create_seed(
+        seed.pool, seed.name, cloud_init.build_seed(instance, arguments, work.task.secret, work.task.id)
+    )
     work.step("Starting the rescue system", 70)
     work.undo("power_off", instance.id)
-    work.node.define(add_rescue_disk(instance, plain))
-    asked = clock.now()
+    work.node.define(add_rescue_disk(instance, spec))
+    asked_at = clock.now()
     work.node.start(instance.id)
-    record_power_after_call(work, "on", asked)
-    rescue.record_entered(instance, work.task.secret, asked)
+    record_power_after_call(work, "on", asked_at)
+    rescue.record_entered(instance, work.task.secret, asked_at)
 
 
 @task_handler("instance_rescue_disable")
 def disable(work):
-    """Turns the rescue system off, takes away what it had, and starts the instance's own if it was on."""
+    """Turn the rescue system off, delete its disk and seed, and start the instance's own system if it was on."""
     instance = get_instance(work)
     if is_in_rescue(instance):
         if work.node.power(instance.id) is not Power.off and not request_shutdown(work):

@@ -1,4 +1,4 @@
-"""Machines that their owners install by themselves, from an ISO."""
+"""The task of instances that their owners install from an ISO."""
 
 from panel.core import clock
 from panel.core.db import session
@@ -21,7 +21,7 @@ def on_self_deploy_failed(row, error):
 
 @task_handler("instance_self_deploy", on_failure=on_self_deploy_failed)
 def self_deploy(work):
-    """The old disk is given up only when the ISO lies on the node. From then on the machine has no system."""
+    """Boot the machine from an ISO with a blank disk. The old disk is replaced only when the ISO is on the node."""
     instance = get_instance(work)
     iso = session.get(Iso, work.task.arguments["iso_id"])
     if iso is None:
@@ -40,16 +40,16 @@ def self_deploy(work):
     work.step("Creating a blank disk", 60)
     work.undo("delete_disk", disk.pool, disk.name)
     work.node.create_disk(disk)
-    words = {**work.task.arguments, "ssh_keys": [], "timezone": None, "cloudcfg": None}
+    arguments = {**work.task.arguments, "ssh_keys": [], "timezone": None, "cloudcfg": None}
     work.undo("delete_disk", disk.pool, seed_name(instance))
     medium = work.node.create_seed(
-        disk.pool, seed_name(instance), cloud_init.build_seed(instance, words, None, work.task.id)
+        disk.pool, seed_name(instance), cloud_init.build_seed(instance, arguments, None, work.task.id)
     )
 
     work.step("Booting the ISO", 80)
     work.undo("delete", instance.id)
     work.node.define(build_spec(instance, medium))
-    asked = clock.now()
+    asked_at = clock.now()
     work.node.start(instance.id)
-    record_power_after_call(work, "on", asked)
+    record_power_after_call(work, "on", asked_at)
     state_reports.on_deployed(instance, actor=work.task.actor)

@@ -1,4 +1,4 @@
-"""Keeping sessions' rows up to date."""
+"""Writing the sessions' last use to their rows."""
 
 from panel.core.db import session
 from panel.services import sessions

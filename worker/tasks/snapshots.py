@@ -1,4 +1,4 @@
-"""What the tasks of snapshots do on the node."""
+"""Tasks of snapshots."""
 
 from panel.core.db import session
 from panel.core.errors import NotFound
@@ -43,7 +43,7 @@ def create(work):
 
 @task_handler("snapshot_rollback", on_failure=on_change_failed)
 def rollback(work):
-    """Returning twice is as good as once: nothing of what came after the snapshot is to be kept."""
+    """Revert the machine to the snapshot. May run twice, because changes after the snapshot are lost anyway."""
     instance, snapshot = get_instance_snapshot(work)
     memory = work.task.arguments["memory"]
     work.step("Returning to the snapshot", 20)
@@ -51,7 +51,7 @@ def rollback(work):
     work.node.define(build_spec(instance))
     power = observe_power(work)
     instance = get_instance(work)
-    # The row may say otherwise: reverting turns the machine off and on, and reports of that come when they come.
+    # Use the node's answer: reverting turns the machine off and on, and reports of that may reach the row late.
     if work.task.arguments["start"] and power is Power.off and not instance.suspended_reason:
         power_on(work, instance)
     snapshots.on_rolled_back(snapshot)

@@ -1,4 +1,4 @@
-"""What lies in a machine's optical drives when it is defined: those of its ISOs that its node has."""
+"""The media in a machine spec: ISOs in its optical drives whose files are on the node."""
 
 from dataclasses import replace
 
@@ -11,14 +11,14 @@ from worker.nodes import base
 
 
 def with_media(instance, machine):
-    """The machine with its media. What is still on its way is inserted when it arrives."""
+    """Return the spec with its media. An ISO that is still downloading is inserted when it is complete."""
     media = {}
     for slot, column in DRIVE_COLUMNS.items():
         if iso_id := getattr(instance, column):
-            here = select(MediaDownload).join(Storage).where(Storage.hypervisor_id == instance.hypervisor_id)
-            found = session.scalar(here.where(MediaDownload.iso_id == iso_id, MediaDownload.status == "ready"))
-            if found:
-                media[slot] = build_media_disk(found)
+            query = select(MediaDownload).join(Storage).where(Storage.hypervisor_id == instance.hypervisor_id)
+            download = session.scalar(query.where(MediaDownload.iso_id == iso_id, MediaDownload.status == "ready"))
+            if download:
+                media[slot] = build_media_disk(download)
     return replace(machine, media={**machine.media, **media}) if media else machine
 
 

@@ -1,4 +1,4 @@
-"""What a machine in rescue is: the same machine with another first disk and another seed. Its own disks come behind."""
+"""The machine spec in rescue: the rescue disk comes first, with its own seed, and the machine's own disks follow."""
 
 from contextlib import suppress
 from dataclasses import replace
@@ -16,7 +16,7 @@ RESCUE_DISK_BYTES = GiB
 
 
 def is_in_rescue(instance):
-    """Whether it is in rescue, read anew: others may have changed that."""
+    """Return whether the instance is in rescue. Always queries the database, because others may have changed it."""
     return session.connection().scalar(select_rescue(), {"instance_id": instance.id}) is not None
 
 
@@ -26,18 +26,18 @@ def select_rescue():
 
 
 def with_rescue_disk(instance, machine):
-    """The machine as it is defined now: in rescue when its row says so."""
+    """Return the spec with the rescue disk if the instance is in rescue, else unchanged."""
     return add_rescue_disk(instance, machine) if is_in_rescue(instance) else machine
 
 
 def add_rescue_disk(instance, machine):
     disk, seed = rescue_disks(instance)
-    ours = {"disks": (disk, *machine.disks), "media": {**machine.media, "seed": seed}, "boot": ("disk",)}
-    return replace(machine, **ours, secure_boot=False)  # a rescue system need not be signed
+    changes = {"disks": (disk, *machine.disks), "media": {**machine.media, "seed": seed}, "boot": ("disk",)}
+    return replace(machine, **changes, secure_boot=False)  # a rescue system need not be signed
 
 
 def rescue_disks(instance):
-    """The disk of the rescue system, and its seed."""
+    """Return the rescue system's disk and its seed."""
     pool = instance.disks[0].on.name
     return base.Disk(pool, f"{instance.name}-rescue.qcow2", RESCUE_DISK_BYTES), base.Disk(
         pool, f"{instance.name}-rescue.iso", 0
@@ -45,12 +45,12 @@ def rescue_disks(instance):
 
 
 def rescue_disk_names(instance):
-    """What a destroy removes, too: it does no harm when it is not there."""
-    return [(thing.pool, thing.name) for thing in rescue_disks(instance)] if instance.disks else []
+    """Return pool and name of the rescue disk and seed, whether or not they exist."""
+    return [(disk.pool, disk.name) for disk in rescue_disks(instance)] if instance.disks else []
 
 
 def disable_rescue(work, instance):
-    """Ends the rescue of a machine that is off: the password is gone, and the next start boots its own system."""
+    """End the rescue of a machine that is off: delete disk, seed and password. The next start boots its own system."""
     if is_in_rescue(instance):
         for pool, name in rescue_disk_names(instance):
             with suppress(Missing):

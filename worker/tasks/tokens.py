@@ -1,4 +1,4 @@
-"""Keeping tokens' rows up to date."""
+"""Writing the tokens' last use to their rows."""
 
 from panel.core.db import session
 from panel.services import tokens

@@ -1,11 +1,11 @@
-"""Counting what resources cost and charging for it. A worker that dies loses nothing: the next run goes on."""
+"""Metering and posting of charges. If a worker is lost, the next run continues."""
 
 from panel.core.db import session
 from panel.services import usage
 
 
 def meter_and_post():
-    """Records every hour that is over, then writes the charges into the ledgers, some at a time."""
+    """Meter every complete hour, then post the charges to the ledgers, in batches."""
     for step in (usage.meter_hours, usage.post_charges):
         while step():
             session.commit()

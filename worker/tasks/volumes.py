@@ -1,4 +1,4 @@
-"""What the tasks of volumes do on their node. Each waits for the one before it, and may run twice."""
+"""Tasks of volumes. Each waits for the volume's task before it, and may run twice."""
 
 import time
 from contextlib import suppress
@@ -19,7 +19,7 @@ from worker.nodes import base
 from worker.nodes.base import GiB, Missing, NodeError
 
 FIRST_DELETE_RETRY_SECONDS, MAX_DELETE_RETRY_SECONDS = 10, 3600
-"""Seconds until a failed deletion is tried again: the first time, and at most. They double each time."""
+"""Seconds until a failed deletion is retried: the first pause, which doubles each time, and the longest."""
 MAX_DELETES_PER_RUN = 100
 
 
@@ -32,7 +32,7 @@ class NotBegun(Problem):
 
 
 def get_volume_in_turn(work):
-    """The volume, once the task before this one has succeeded."""
+    """Return the volume once the tasks before this one have ended. Raise NotBegun when they failed."""
     wait_for_earlier(work)
     if earlier := find_failed_predecessors(work.task):
         raise NotBegun(f"It was not begun, because an earlier operation on the volume failed: {earlier[-1].error}")
@@ -50,14 +50,14 @@ def wait_for_earlier(work):
 
 
 def find_failed_predecessors(row):
-    """The tasks before this one that did not succeed, the nearest first. The last of them is the cause."""
-    found = []
+    """Return the failed tasks just before this one, the nearest first. The last one is the cause."""
+    failed = []
     while earlier := session.get(Task, row.arguments.get("after") or "", populate_existing=True):
         if earlier.status not in ("failed", "cancelled"):
             break
-        found.append(earlier)
+        failed.append(earlier)
         row = earlier
-    return found
+    return failed
 
 
 def get_volume(work):
@@ -68,14 +68,14 @@ def get_volume(work):
 
 
 def get_snapshot(work):
-    found = find_snapshot_by_id(work.task.arguments["snapshot_id"])
-    if found is None:
+    snapshot = find_snapshot_by_id(work.task.arguments["snapshot_id"])
+    if snapshot is None:
         raise NotFound("The snapshot was deleted meanwhile.")
-    return found
+    return snapshot
 
 
 def find_undeleted_volume(row):
-    """The volume of a task that failed, unless it is being deleted."""
+    """Return the volume of a failed task; None when it is being deleted or gone."""
     volume = find_by_id(row.resource_id)
     return volume if volume and volume.status != "deleting" else None
 
@@ -88,7 +88,7 @@ def on_create_failed(row, error):
 
 
 def on_attach_failed(row, error):
-    """It could not be attached."""
+    """Record the error and make the volume available again."""
     if volume := find_undeleted_volume(row):
         volume.error = error
         if volume.status == "attached" and not find_failed_predecessors(row):
@@ -96,7 +96,10 @@ def on_attach_failed(row, error):
 
 
 def on_detach_failed(row, error):
-    """The guest did not let it go. Behind a failed task the row says already where the volume is."""
+    """Record the error and that the volume is still attached.
+
+    If an earlier task failed, its own failure handler has corrected the row already.
+    """
     if volume := find_undeleted_volume(row):
         volume.error = error
         if not find_failed_predecessors(row):
@@ -105,24 +108,27 @@ def on_detach_failed(row, error):
 
 
 def on_resize_failed(row, error):
-    """It did not grow. Behind a failed resize the row has the earlier plan already."""
+    """Record the error and return to the earlier plan and price.
+
+    If an earlier resize failed, too, the row already has the plan from before both.
+    """
     if volume := find_undeleted_volume(row):
         volume.error, volume.growing_to = error, None
-        if not any(each.kind == "volume_resize" for each in find_failed_predecessors(row)):
+        if not any(task.kind == "volume_resize" for task in find_failed_predecessors(row)):
             volume.plan = session.get(VolumePlan, row.arguments["before"]["plan_id"])
             usage.change_price(volume, plan=volume.plan.name, price=volume.plan.price)
 
 
 def on_delete_failed(row, error):
-    """A volume that was reported as deleted stays so: the next attempt is scheduled."""
+    """Schedule the next attempt. A volume that was reported as deleted stays so for its owner."""
     if volume := find_by_id(row.resource_id):
-        wait = min(FIRST_DELETE_RETRY_SECONDS * 2**volume.delete_attempts, MAX_DELETE_RETRY_SECONDS)
+        delay = min(FIRST_DELETE_RETRY_SECONDS * 2**volume.delete_attempts, MAX_DELETE_RETRY_SECONDS)
         volume.delete_attempts, volume.error = volume.delete_attempts + 1, error
-        volume.next_delete_at = clock.now() + timedelta(seconds=wait)
+        volume.next_delete_at = clock.now() + timedelta(seconds=delay)
 
 
 def retry_deletes():
-    """Requests due deletions again. Also finds volumes whose task was lost."""
+    """Request due deletions again. Also finds volumes whose task was lost."""
     due = volumes.select_undeleted().where(or_(Volume.next_delete_at.is_(None), Volume.next_delete_at <= clock.now()))
     for volume in session.scalars(due.limit(MAX_DELETES_PER_RUN).with_for_update(of=Volume, skip_locked=True)):
         volumes.retry_delete(volume)
@@ -130,18 +136,18 @@ def retry_deletes():
 
 
 def on_snapshot_failed(row, error):
-    if found := find_snapshot_by_id(row.arguments["snapshot_id"]):
-        found.status, found.error = "failed", error
+    if snapshot := find_snapshot_by_id(row.arguments["snapshot_id"]):
+        snapshot.status, snapshot.error = "failed", error
 
 
 def on_snapshot_change_failed(row, error):
-    if found := find_snapshot_by_id(row.arguments["snapshot_id"]):
-        found.status, found.error = "available", error
+    if snapshot := find_snapshot_by_id(row.arguments["snapshot_id"]):
+        snapshot.status, snapshot.error = "available", error
 
 
 @task_handler("volume_create", on_failure=on_create_failed)
 def create(work):
-    """Blank, or from a snapshot."""
+    """Create the volume's disk, blank or from a snapshot."""
     volume = get_volume_in_turn(work)
     work.step("Creating the disk", 20)
     work.undo("delete_disk", volume.on.name, volume.disk_name)
@@ -156,7 +162,7 @@ def create(work):
 
 @task_handler("volume_forget")
 def delete_old_disk(work):
-    """A volume that never was used moved to another node."""
+    """Delete the disk that an unused volume left when it moved to another node."""
     work.step("Removing the disk", 20)
     work.node.delete_disk(work.task.arguments["pool"], work.task.arguments["name"])
 
@@ -165,7 +171,7 @@ def delete_old_disk(work):
 def attach(work):
     volume, instance_id = get_volume_in_turn(work), work.task.arguments["instance_id"]
     if volume.instance_id != instance_id:
-        return  # asked otherwise meanwhile
+        return  # a later request has detached or moved it
     disk = build_volume_disk(volume)
     if not volume.used:
         work.step("Creating the disk", 20)
@@ -184,7 +190,7 @@ def detach(work):
 
 
 def detach_from_guest(work, volume, instance_id=None):
-    """From an instance that is gone there is nothing to be taken."""
+    """Detach the disk from the machine. Does nothing when the instance or the machine is gone."""
     instance = session.get(Instance, instance_id or work.task.arguments.get("instance_id") or "")
     if instance is not None and instance.deployed:
         with suppress(Missing):
@@ -204,7 +210,7 @@ def resize(work):
 
 @task_handler("volume_delete", on_failure=on_delete_failed)
 def delete(work):
-    """Carried out whatever became of the tasks before it."""
+    """Delete the volume and its snapshots, even when the tasks before this one failed."""
     wait_for_earlier(work)
     volume = find_by_id(work.task.resource_id)
     if volume is None:
@@ -215,8 +221,8 @@ def delete(work):
         for instance_id in arguments.get("instance_ids") or [arguments.get("instance_id")]:
             detach_from_guest(work, volume, instance_id)
         work.step("Deleting the disk", 60)
-        for copy in volume.snapshots:
-            work.node.delete_disk(copy.on.name, copy.disk_name)
+        for snapshot in volume.snapshots:
+            work.node.delete_disk(snapshot.on.name, snapshot.disk_name)
         work.node.delete_disk(volume.on.name, volume.disk_name)
     except NodeError as error:
         raise type(error)(f"{error} It is tried again.", error.detail) from error
@@ -225,45 +231,45 @@ def delete(work):
 
 @task_handler("volume_snapshot", on_failure=on_snapshot_failed)
 def create_snapshot(work):
-    """While it is in use its changes lie beside it for as long as the copy takes."""
-    volume, found, instance_id = get_volume_in_turn(work), get_snapshot(work), work.task.arguments["instance_id"]
+    """Copy the volume's disk. While a running guest uses it, its writes go to an overlay during the copy."""
+    volume, snapshot, instance_id = get_volume_in_turn(work), get_snapshot(work), work.task.arguments["instance_id"]
     disk = build_volume_disk(volume)
     running = instance_id and work.node.power(instance_id) is not base.Power.off
-    work.undo("delete_disk", disk.pool, found.disk_name)
+    work.undo("delete_disk", disk.pool, snapshot.disk_name)
     if running:
         work.undo("merge_overlay", instance_id, disk.pool, disk.name)
         work.step("Holding the volume", 10)
         work.node.create_overlays(instance_id, [disk])
     work.step("Copying the volume", 30)
-    work.node.copy_disk(disk, build_volume_disk(found))
+    work.node.copy_disk(disk, build_volume_disk(snapshot))
     if running:
         work.step("Letting the volume go on", 90)
         work.node.merge_overlay(instance_id, disk.pool, disk.name)
-    found.status, found.error, found.taken_at = "available", None, clock.now()
+    snapshot.status, snapshot.error, snapshot.taken_at = "available", None, clock.now()
 
 
 @task_handler("volume_snapshot_delete", on_failure=on_snapshot_change_failed)
 def delete_snapshot(work):
     get_volume_in_turn(work)
-    found = get_snapshot(work)
+    snapshot = get_snapshot(work)
     work.step("Deleting the copy", 20)
-    work.node.delete_disk(found.on.name, found.disk_name)
-    session.delete(found)
+    work.node.delete_disk(snapshot.on.name, snapshot.disk_name)
+    session.delete(snapshot)
 
 
 @task_handler("volume_restore", on_failure=on_snapshot_change_failed)
 def restore(work):
-    """The volume keeps what it has until the copy of the snapshot is complete."""
-    volume, found, name = get_volume_in_turn(work), get_snapshot(work), work.task.arguments["copy_name"]
-    old = volume.disk_name
-    if old != name:
+    """Copy the snapshot to a new disk and switch the volume to it when the copy is complete."""
+    volume, snapshot, name = get_volume_in_turn(work), get_snapshot(work), work.task.arguments["copy_name"]
+    old_name = volume.disk_name
+    if old_name != name:
         work.undo("delete_disk", volume.on.name, name)
         work.step("Copying the snapshot", 20)
-        work.node.copy_disk(build_volume_disk(found), build_volume_disk(volume, name))
+        work.node.copy_disk(build_volume_disk(snapshot), build_volume_disk(volume, name))
         work.node.grow_disk(build_volume_disk(volume, name))
         volume.disk_name, volume.used = name, True
-    found.status, found.error = "available", None
-    if old != name:
-        work.update(undo=[["delete_disk", volume.on.name, old]])
+    snapshot.status, snapshot.error = "available", None
+    if old_name != name:
+        work.update(undo=[["delete_disk", volume.on.name, old_name]])
         work.step("Removing what was there", 90)
-        work.node.delete_disk(volume.on.name, old)
+        work.node.delete_disk(volume.on.name, old_name)

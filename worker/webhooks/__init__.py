@@ -1,4 +1,4 @@
-"""Webhooks: deliveries are made of events, and senders in every worker process send them."""
+"""Webhooks: the fan-out of events into deliveries, and the dispatcher that sends them."""
 
 from panel.core.db import session
 from panel.services.webhooks import fanout
@@ -6,13 +6,13 @@ from worker.webhooks import dispatcher
 
 
 def fan_out():
-    """Makes deliveries of what happened."""
+    """Make deliveries of new events and wake this process's dispatcher."""
     fanout.fan_out()
     session.commit()
     wake_dispatcher()
 
 
 def wake_dispatcher():
-    """There is something to send."""
+    """Wake the dispatcher, so that it sends due deliveries now."""
     if dispatcher.dispatcher:
         dispatcher.dispatcher.woken.set()

@@ -1,5 +1,7 @@
-"""The connection to one receiver, kept between deliveries. TLS is urllib3's, answers are read by http.client; where it
-goes and how long it may take is ours."""
+"""The connection to one receiver, reused for several deliveries.
+
+urllib3 does TLS and http.client reads answers. This module checks the address (`url_policy`) and enforces time limits.
+"""
 
 import ssl
 import time
@@ -14,20 +16,20 @@ from panel.services.webhooks.url_policy import UrlRefused, resolve_target
 __all__ = ["ReceiverConnection", "create_ssl_context"]
 
 ANSWER_TIMEOUT_SECONDS, ATTEMPT_TIMEOUT_SECONDS = 20.0, 30.0
-"""Seconds: for an answer, for an attempt with everything (specification, section 8)."""
+"""Seconds for one answer, and for an attempt as a whole (specification, section 8)."""
 
 MAX_ANSWER_BYTES = 65536
-"""Bytes that are read of an answer."""
+"""Bytes of an answer that are read."""
 
 ATTEMPT_TIMEOUT_MESSAGE = f"The attempt was cut off because it took longer than {ATTEMPT_TIMEOUT_SECONDS:.0f} seconds."
 
 
 class AttemptFailed(Exception):
-    """There was no answer. The message is a sentence that the customer reads."""
+    """The receiver did not answer. The message is a sentence for the customer."""
 
 
 class ReceiverConnection:
-    """Posts to one address. One thread uses it; another one calls `cut_late` now and then."""
+    """Posts to one URL. One thread uses it; the dispatcher's thread calls `enforce_deadline`."""
 
     def __init__(self, url, context):
         self.url, self.context = url, context
@@ -35,32 +37,34 @@ class ReceiverConnection:
         self.began_at = self.deadline_at = float("inf")
 
     def post(self, payload, headers):
-        """Returns the status and how the answer begins. Raises Failed. The status decides: what is wrong with the body
-        of an answer does not matter."""
+        """Return the status and the beginning of the answer's body. Raise AttemptFailed when there is no answer.
+
+        Errors while the body is read are ignored, because only the status decides.
+        """
         self.began_at = time.monotonic()
         self.deadline_at = self.began_at + ATTEMPT_TIMEOUT_SECONDS
         try:
-            self.reach()
-            answer = self.ask(payload, headers)
-            return answer.status, self.read(answer)
+            self.connect()
+            answer = self.send(payload, headers)
+            return answer.status, self.read_body(answer)
         except AttemptFailed:
             self.close()
             raise
         finally:
             self.began_at = self.deadline_at = float("inf")
 
-    def reach(self):
-        """Connects, unless it is still connected. It goes to an address that was just found to be public."""
+    def connect(self):
+        """Connect, unless still connected, to an address that the URL policy has just permitted."""
         if self.connection and self.connection.is_connected:
             return
         self.close()
         try:
-            target, found = resolve_target(self.url)
-            self.path, self.connection = target.path, PinnedConnection(target, found, self.context)
+            target, addresses = resolve_target(self.url)
+            self.path, self.connection = target.path, PinnedConnection(target, addresses, self.context)
             self.connection.connect()
             self.connection.sock.settimeout(ANSWER_TIMEOUT_SECONDS)
-        except UrlRefused as refused:
-            raise AttemptFailed(str(refused)) from None
+        except UrlRefused as refusal:
+            raise AttemptFailed(str(refusal)) from None
         except (OSError, HTTPError, ValueError) as error:
             raise AttemptFailed(
                 self.describe_error(
@@ -68,7 +72,7 @@ class ReceiverConnection:
                 )
             ) from error
 
-    def ask(self, payload, headers):
+    def send(self, payload, headers):
         try:
             answer = self.connection.post(self.path, headers, payload)
         except (OSError, HTTPError, HTTPException, ValueError) as error:
@@ -79,25 +83,25 @@ class ReceiverConnection:
             raise AttemptFailed(ATTEMPT_TIMEOUT_MESSAGE)
         return answer
 
-    def read(self, answer):
-        """The connection is only used again when the whole body was read and the receiver keeps it."""
-        body, part, is_whole = b"", b"", False
+    def read_body(self, answer):
+        """Return the beginning of the body. Close the connection unless it can be used again."""
+        body, chunk, is_whole = b"", b"", False
         with suppress(OSError, HTTPException, ValueError):
-            while len(body) < MAX_ANSWER_BYTES and (part := answer.read1(MAX_ANSWER_BYTES - len(body))):
-                body += part
-            is_whole = not part and not answer.length
+            while len(body) < MAX_ANSWER_BYTES and (chunk := answer.read1(MAX_ANSWER_BYTES - len(body))):
+                body += chunk
+            is_whole = not chunk and not answer.length
         answer.close()
         if answer.will_close or not is_whole:
             self.close()
         return body
 
-    def describe_error(self, error, silent):
-        """What went wrong, as a sentence."""
+    def describe_error(self, error, timeout_message):
+        """Return a sentence for the customer. `timeout_message` is the one for a timeout."""
         cause = error.__context__ if isinstance(error, HTTPError) and error.__context__ else error
         if time.monotonic() >= self.deadline_at:
             return ATTEMPT_TIMEOUT_MESSAGE
         if isinstance(cause, TimeoutError):
-            return silent
+            return timeout_message
         if isinstance(cause, ssl.SSLCertVerificationError):
             return f"The receiver's certificate is not valid: {cause.verify_message}."
         if isinstance(cause, ssl.SSLError):
@@ -111,7 +115,7 @@ class ReceiverConnection:
         return "What the receiver answered is not HTTP."
 
     def enforce_deadline(self):
-        """Ends an attempt that takes too long, whatever it waits for."""
+        """Cut the connection when the current attempt has exceeded its time."""
         connection = self.connection
         if time.monotonic() >= self.deadline_at and connection:
             connection.cut()

@@ -1,4 +1,4 @@
-"""One turn of a subscription: what is due is sent, one after another, over one connection."""
+"""One run of a leased subscription: send its due deliveries, one after another, over one connection."""
 
 import time
 from functools import partial
@@ -9,31 +9,31 @@ from panel.services.webhooks import delivery_queue, signing
 from worker.webhooks.connection import AttemptFailed, ReceiverConnection
 
 MAX_RUN_TIME_SECONDS = 10.0
-"""Seconds after which a turn ends, so that others have theirs."""
+"""Seconds after which a run ends, so that other subscriptions are served."""
 
 OUTCOME_WRITE_INTERVAL_SECONDS = 0.5
-"""Seconds between two writings. After each it is looked whether the subscription is still there and still ours."""
+"""Seconds between two writes of outcomes. Each is followed by a check that the lease still holds."""
 
 MAX_DELIVERIES_FAST, MAX_DELIVERIES_SLOW = 200, 20
-"""Deliveries that are read at once: few when the first may be the last."""
+"""Deliveries that are read at once. Few for slow receivers, because the first attempt may be the last."""
 
 READ_ON_SECONDS = 1.0
-"""A turn that is younger than this reads the next ones, which spares a claim and a TLS handshake."""
+"""Age up to which a run reads the next batch itself, which saves a claim and a TLS handshake."""
 
 STALLED_AFTER_SECONDS = 0.4
-"""An attempt that takes longer waits for its receiver. Others get their turn meanwhile."""
+"""Seconds after which an attempt counts as stalled and its thread as one for slow receivers."""
 
 STORED_ANSWER_BYTES = 2048
-"""Bytes of an answer that are kept."""
+"""Bytes of an answer that are stored."""
 
 
 class DeliveryRun:
     def __init__(self, subscription, holder, context, is_fast=False):
-        """`subscription` is a row that `sending.claim` returned."""
+        """`subscription` is a row that `delivery_queue.claim_subscriptions` returned."""
         self.subscription_id, self.account_id, self.host = subscription
         self.holder, self.quick = holder, is_fast
         self.line = ReceiverConnection("", context)
-        self.held, self.outcomes, self.written = None, [], 0.0
+        self.subscription, self.outcomes, self.last_written_at = None, [], 0.0
 
     @property
     def is_stalled(self):
@@ -41,22 +41,26 @@ class DeliveryRun:
         return time.monotonic() > self.line.began_at + STALLED_AFTER_SECONDS
 
     def serve(self, stopping=lambda: False):
-        """Ends with the first attempt that fails: what comes after it may wait for its turn. A receiver that took
-        nothing at all has a rest until then."""
-        began, reached = time.monotonic(), True
-        for number, (delivery, event) in enumerate(self.waiting(began + READ_ON_SECONDS)):
-            if stopping() or time.monotonic() - began > MAX_RUN_TIME_SECONDS or not self.renew_lease():
+        """Send until nothing is due, the time is over or an attempt fails.
+
+        If the first attempt fails, the subscription is not served again before a back-off.
+        """
+        started_at, is_receiving = time.monotonic(), True
+        for number, (delivery, event) in enumerate(self.iter_due(started_at + READ_ON_SECONDS)):
+            if stopping() or time.monotonic() - started_at > MAX_RUN_TIME_SECONDS or not self.renew_lease():
                 break
-            self.outcomes.append(attempt_delivery(self.line, self.held, delivery, event))
+            self.outcomes.append(attempt_delivery(self.line, self.subscription, delivery, event))
             if not self.outcomes[-1].arrived:
-                reached = number > 0
+                is_receiving = number > 0
                 break
         self.line.close()
         self.write(
-            partial(delivery_queue.release if reached else delivery_queue.back_off, self.subscription_id, self.holder)
+            partial(
+                delivery_queue.release if is_receiving else delivery_queue.back_off, self.subscription_id, self.holder
+            )
         )
 
-    def waiting(self, until):
+    def iter_due(self, until):
         """Yield the deliveries that are due, each with its event."""
         size = MAX_DELIVERIES_FAST if self.quick else MAX_DELIVERIES_SLOW
         while batch := delivery_queue.load_batch(self.subscription_id, size):
@@ -64,43 +68,43 @@ class DeliveryRun:
             yield from batch
             if len(batch) < size or time.monotonic() > until:
                 break
-            self.write_and_look()
+            self.write_and_reload()
 
     def renew_lease(self):
-        if time.monotonic() - self.written > OUTCOME_WRITE_INTERVAL_SECONDS:
-            self.write_and_look()
-        return self.held is not None
+        if time.monotonic() - self.last_written_at > OUTCOME_WRITE_INTERVAL_SECONDS:
+            self.write_and_reload()
+        return self.subscription is not None
 
-    def write_and_look(self):
+    def write_and_reload(self):
         self.write()
-        self.held = delivery_queue.load_leased(self.subscription_id, self.holder)
+        self.subscription = delivery_queue.load_leased(self.subscription_id, self.holder)
         session.commit()
-        if self.held and self.held.url != self.line.url:
+        if self.subscription and self.subscription.url != self.line.url:
             self.line.close()
-            self.line.url = self.held.url
+            self.line.url = self.subscription.url
 
-    def write(self, further=lambda: None):
+    def write(self, end_lease=lambda: None):
         if self.outcomes:
             delivery_queue.record_outcomes(self.subscription_id, self.outcomes)
-        further()
+        end_lease()
         session.commit()
-        self.outcomes, self.written = [], time.monotonic()
+        self.outcomes, self.last_written_at = [], time.monotonic()
 
 
-def attempt_delivery(line, subscription, delivery, event):
-    """Sends once. What the receiver does is part of the outcome and raises nothing."""
-    attempt_id, at, began = new_id(), clock.now(), time.monotonic()
+def attempt_delivery(connection, subscription, delivery, event):
+    """Send the delivery once and return the outcome. Raises nothing for what the receiver does."""
+    attempt_id, started_at, start = new_id(), clock.now(), time.monotonic()
     payload = signing.make_body(event)
     headers = signing.make_headers(
         event, payload, attempt_id=attempt_id, subscription_id=subscription.id, secret=subscription.secret
     )
     code = error = body = None
     try:
-        code, answer = line.post(payload, headers)
+        code, answer = connection.post(payload, headers)
         body = answer[:STORED_ANSWER_BYTES].decode("utf-8", "replace").replace("\0", "\ufffd")
         if not 200 <= code < 300:
             error = f"The receiver answered {code} and not with a status from 200 to 299."
-    except AttemptFailed as failed:
-        error = str(failed)
-    duration = round((time.monotonic() - began) * 1000)
-    return delivery_queue.AttemptOutcome(delivery, attempt_id, at, duration, code, error, body)
+    except AttemptFailed as failure:
+        error = str(failure)
+    duration = round((time.monotonic() - start) * 1000)
+    return delivery_queue.AttemptOutcome(delivery, attempt_id, started_at, duration, code, error, body)

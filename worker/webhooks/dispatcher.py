@@ -1,7 +1,7 @@
-"""Send what is due to webhooks, from every worker process.
+"""Send due deliveries to webhooks, from every worker process.
 
-There are threads for receivers that answer at once, and more for those that do not, or have not been tried so far. No
-account gets more than a share of the latter. A run whose receiver stalls counts as one of the latter, whatever it was.
+Fast receivers have threads of their own; slow and new ones share a larger number, of which one account gets only a
+share. A run whose receiver stalls counts as slow.
 """
 
 import threading
@@ -20,11 +20,11 @@ from worker.webhooks.delivery_run import DeliveryRun
 log = structlog.get_logger()
 
 FAST_THREADS, SLOW_THREADS = 16, 128
-"""For receivers that answer at once, and for others. They are started when they are needed."""
+"""Threads for receivers that answer at once, and for others. They are started when they are needed."""
 
 DISPATCH_INTERVAL_SECONDS = 0.5
 LEASE_RENEW_INTERVAL_SECONDS = 10.0
-"""Seconds between two looks for what is due, and between two signs of life to the leases."""
+"""Seconds between two searches for due deliveries, and between two renewals of the leases."""
 
 
 class Dispatcher:
@@ -36,20 +36,20 @@ class Dispatcher:
         self.runs = set()
         self.woken, self.stopped = threading.Event(), threading.Event()
         self.last_renewed_at = time.monotonic()
-        self.thread = threading.Thread(target=self.keep, name="webhooks", daemon=True)
+        self.thread = threading.Thread(target=self.run_loop, name="webhooks", daemon=True)
 
     def start(self):
         self.thread.start()
         return self
 
     def shutdown(self):
-        """Begins no more attempts; those that are under way end and are written down."""
+        """Begin no more attempts. Those under way end and their outcomes are recorded."""
         self.stopped.set()
         self.pool.shutdown()
         self.woken.set()
         self.thread.join()
 
-    def keep(self):
+    def run_loop(self):
         while not self.stopped.is_set() or self.runs:
             self.woken.wait(DISPATCH_INTERVAL_SECONDS)
             self.woken.clear()
@@ -57,12 +57,12 @@ class Dispatcher:
                 run.line.enforce_deadline()
             try:
                 with self.app.app_context():
-                    self.look()
+                    self.dispatch_due()
             except Exception as error:
                 log_failure(log, "webhooks_wait", error)  # the database may be away for a moment
                 self.stopped.wait(2)
 
-    def look(self):
+    def dispatch_due(self):
         if time.monotonic() - self.last_renewed_at > LEASE_RENEW_INTERVAL_SECONDS:
             self.last_renewed_at = time.monotonic()
             delivery_queue.renew_leases([run.holder for run in self.current_runs()])
@@ -70,7 +70,7 @@ class Dispatcher:
         for quick in (True, False):
             free = self.free_threads(quick)
             if free > 0 and not self.stopped.is_set():
-                self.begin(quick, free)
+                self.start_runs(quick, free)
 
     def free_threads(self, is_fast):
         """Return how many runs of this kind may begin."""
@@ -80,21 +80,21 @@ class Dispatcher:
             return self.slow_threads - slow
         return min(self.fast_threads + slow, self.fast_threads + self.slow_threads) - len(running)
 
-    def begin(self, is_fast, free):
+    def start_runs(self, is_fast, free):
         holder = f"{self.name}-{next(self.holder_numbers)}"  # never used again: a lease that was lost stays lost
         claimed = delivery_queue.claim_subscriptions(holder, is_fast=is_fast, maximum=free, running=self.current_runs())
         session.commit()
         for subscription in claimed:
             run = DeliveryRun(subscription, holder, self.context, is_fast)
             self.runs.add(run)
-            self.pool.submit(self.carry, run)
+            self.pool.submit(self.serve_run, run)
 
-    def carry(self, run):
+    def serve_run(self, run):
         try:
             with self.app.app_context():
                 run.serve(self.stopped.is_set)
         except Exception as error:
-            log_failure(log, "webhook_failed", error, subscription_id=run.subscription_id)  # its lease ends by itself
+            log_failure(log, "webhook_failed", error, subscription_id=run.subscription_id)  # its lease expires
         finally:
             run.line.close()
             self.runs.discard(run)
