@@ -1,8 +1,8 @@
-"""The only clock. Everything that needs the time asks here, so that a test can move it."""
+"""The only source of the time in rows, so that tests can move it."""
 
 from datetime import UTC, datetime
 
 
 def now() -> datetime:
-    """The current moment, aware, in UTC."""
+    """Return the current time, aware, in UTC."""
     return datetime.now(UTC)

@@ -1,4 +1,4 @@
-"""Every setting, from the environment: PANEL_<NAME>, or PANEL_<NAME>_FILE naming a file that holds the value."""
+"""The settings, read from the environment: PANEL_<NAME>, or PANEL_<NAME>_FILE with the path of a file."""
 
 import ipaddress
 import os
@@ -12,7 +12,7 @@ MAIL_SERVER = re.compile(r"(smtp|smtps|smtp\+starttls)://([^/@\s]+@)?([\w.-]+|\[
 
 
 RESTORE_MARKER = "restore-in-progress"
-"""The file in the data directory that exists while a backup takes the place of an installation."""
+"""Name of a file in the data directory that exists while a backup is being restored."""
 
 DATABASE_ADDRESS = re.compile(r"sqlite:///.+|postgresql\+psycopg://.*")
 REDIS_ADDRESS = re.compile(r"(redis|rediss)://.*|unix:///.+")
@@ -21,11 +21,11 @@ BIND_ADDRESS = re.compile(r"unix:.+|([\w.-]*|\[[0-9a-fA-F:.]*\]):([0-9]{1,5})")
 
 
 class ConfigError(Exception):
-    """A setting is unknown or unusable; the message says which and what is expected."""
+    """A setting is unknown or invalid; the message names it and the expected form."""
 
 
 def is_public_url(url):
-    """Return whether paths can be added to the address: scheme, host and perhaps a port, nothing behind them."""
+    """Return whether the URL has only a scheme, a host and optionally a port, so that paths can be appended."""
     try:
         parts = urlsplit(url)
         has_port = parts.port is None or parts.port > 0
@@ -36,8 +36,8 @@ def is_public_url(url):
 
 
 def is_bind_address(bind):
-    found = BIND_ADDRESS.fullmatch(bind)
-    return bool(found) and (found[2] is None or 0 < int(found[2]) < 65536)
+    match = BIND_ADDRESS.fullmatch(bind)
+    return bool(match) and (match[2] is None or 0 < int(match[2]) < 65536)
 
 
 def is_secret_key(keys):
@@ -62,7 +62,7 @@ SETTING_RULES = (
     ),
     ("mail_from", "an e-mail address, like panel@example.com", MAIL_SENDER.fullmatch),
 )
-"""What each setting must look like, checked before any process uses it."""
+"""Validation rules: setting, expected form for the error message, predicate. Checked when the Config is made."""
 
 
 @dataclass(frozen=True)
@@ -103,25 +103,25 @@ class Config:
     )
 
     def __post_init__(self):
-        put = lambda name, value: object.__setattr__(self, name, value)  # noqa: E731  (the dataclass is frozen)
-        put("data_dir", Path(self.data_dir).resolve())
+        set_value = lambda name, value: object.__setattr__(self, name, value)  # noqa: E731  (the dataclass is frozen)
+        set_value("data_dir", Path(self.data_dir).resolve())
         if not self.database_url:
-            put("database_url", f"sqlite:///{self.data_dir / 'panel.db'}")
+            set_value("database_url", f"sqlite:///{self.data_dir / 'panel.db'}")
         for scheme in ("postgresql://", "postgres://"):
             if self.database_url.startswith(scheme):
-                put("database_url", self.database_url.replace(scheme, "postgresql+psycopg://", 1))
+                set_value("database_url", self.database_url.replace(scheme, "postgresql+psycopg://", 1))
         if not self.redis_url:
-            put("redis_url", f"unix://{self.data_dir / 'redis.sock'}")
-            put("embedded_redis", True)
+            set_value("redis_url", f"unix://{self.data_dir / 'redis.sock'}")
+            set_value("embedded_redis", True)
         if not self.mail_from:
             host = urlsplit(self.public_url).hostname if is_public_url(self.public_url) else "localhost"
-            put("mail_from", f"panel@{mail_domain(host)}")
+            set_value("mail_from", f"panel@{mail_domain(host)}")
         for name, expected, is_valid in SETTING_RULES:
             if not is_valid(getattr(self, name)):
                 raise ConfigError(f"PANEL_{name.upper()} must be {expected}.")
         check_certificates(self.webhook_ca)
-        put("proxies", parse_networks("PANEL_TRUSTED_PROXIES", self.trusted_proxies))
-        put("webhook_networks", parse_networks("PANEL_WEBHOOK_ALLOWED_NETWORKS", self.webhook_allowed_networks))
+        set_value("proxies", parse_networks("PANEL_TRUSTED_PROXIES", self.trusted_proxies))
+        set_value("webhook_networks", parse_networks("PANEL_WEBHOOK_ALLOWED_NETWORKS", self.webhook_allowed_networks))
 
     embedded_redis = False
     proxies = ()
@@ -133,7 +133,7 @@ class Config:
 
     @property
     def console_socket(self):
-        """Where the web processes of a machine find its console process."""
+        """Return the path of the console server's Unix socket."""
         return self.data_dir / "consoles.sock"
 
     @property
@@ -142,7 +142,7 @@ class Config:
 
 
 def load(environ=os.environ) -> Config:
-    """The configuration of this process, with the installation's secret key."""
+    """Return the configuration of this process, with the installation's secret key."""
     values = read_environment(environ)
     config = Config(**values)
     if (config.data_dir / RESTORE_MARKER).exists():
@@ -152,26 +152,27 @@ def load(environ=os.environ) -> Config:
         )
     if config.secret_key:
         return config
-    from panel.core import secret_keys  # it needs what is above
+    from panel.core import secret_keys  # imports Config from this module
 
     return Config(**values | {"secret_key": secret_keys.read_or_create(config)})
 
 
 def read_environment(environ=os.environ) -> dict:
-    """The settings as they are given. An unknown PANEL_ name stops the start: it is a typing mistake."""
-    known = {f"PANEL_{f.name.upper()}": f for f in fields(Config)}
+    """Return the settings that the environment gives, parsed, by field name. Raise ConfigError for an unknown PANEL_
+    name, because it is probably a typing mistake."""
+    settings = {f"PANEL_{f.name.upper()}": f for f in fields(Config)}
     values = {}
     for name, text in environ.items():
         if not name.startswith("PANEL_"):
             continue
-        plain = name.removesuffix("_FILE")
-        if name not in known and plain not in known:
-            raise ConfigError(f"{name} is not a setting. Known: {', '.join(sorted(known))} (each also as …_FILE).")
-        if name not in known:
-            if plain in environ:
-                raise ConfigError(f"Both {plain} and {name} are set. Remove one of them.")
+        base_name = name.removesuffix("_FILE")
+        if name not in settings and base_name not in settings:
+            raise ConfigError(f"{name} is not a setting. Known: {', '.join(sorted(settings))} (each also as …_FILE).")
+        if name not in settings:
+            if base_name in environ:
+                raise ConfigError(f"Both {base_name} and {name} are set. Remove one of them.")
             text = read_setting_file(name, text)
-        values[known[plain if name not in known else name].name] = parse_value(name, text)
+        values[settings[base_name if name not in settings else name].name] = parse_value(name, text)
     return values
 
 
@@ -183,7 +184,7 @@ def read_setting_file(name, path):
 
 
 def check_certificates(pem):
-    """Refuse what no TLS connection could use as certificates, with a hint when it is the path of a file."""
+    """Raise ConfigError when the text is not usable as CA certificates, with a hint when it is the path of a file."""
     if not pem:
         return
     if len(pem) < 4096 and "\n" not in pem and Path(pem).exists():
@@ -191,7 +192,7 @@ def check_certificates(pem):
             "PANEL_WEBHOOK_CA must hold the certificates themselves (PEM). To name a file, set"
             f" PANEL_WEBHOOK_CA_FILE={pem}"
         )
-    import ssl  # only for who sets this
+    import ssl  # imported here, because few installations set this
 
     try:
         ssl.create_default_context(cadata=pem)
@@ -216,7 +217,7 @@ def parse_value(name, text):
 
 
 def mail_domain(host):
-    """The host as it stands behind the @ of a mail address: IP addresses stand in brackets (RFC 5321, 4.1.3)."""
+    """Return the host as the domain of a mail address: IP addresses are in brackets (RFC 5321, 4.1.3)."""
     try:
         address = ipaddress.ip_address(host)
     except ValueError:
@@ -226,6 +227,6 @@ def mail_domain(host):
 
 def parse_networks(name, text):
     try:
-        return tuple(ipaddress.ip_network(each.strip()) for each in text.split(",") if each.strip())
+        return tuple(ipaddress.ip_network(network.strip()) for network in text.split(",") if network.strip())
     except ValueError as error:
         raise ConfigError(f"{name}: {error}") from None

@@ -1,4 +1,4 @@
-"""The modes of the panel's own files: only its user may read them, because they hold secrets and personal data."""
+"""The file modes of the panel's own files: only its user may read them, because they hold secrets and personal data."""
 
 import os
 import stat
@@ -8,12 +8,12 @@ from pathlib import Path
 UMASK = 0o077
 OTHERS_RIGHTS = 0o077
 SHARED_FOLDERS = ("hypervisor", "disks", "cache")
-"""Folders of a local hypervisor and of image builds. Their modes are their own business: nobody else passes the data
-directory above them."""
+"""Folders of a local hypervisor and of image builds. Their modes are not checked: the data directory above them keeps
+other users out."""
 
 
 def own_files(data_dir: Path):
-    """Yield the data directory and everything in it that is the panel's own, without following links."""
+    """Yield the data directory and the panel's own files and folders in it, without following links."""
     yield data_dir
     for directory, folders, files in os.walk(data_dir):
         if Path(directory) == data_dir:
@@ -25,12 +25,12 @@ def own_files(data_dir: Path):
 
 
 def find_exposed(data_dir: Path):
-    """Return the files that others than their owner have rights to."""
+    """Return the files and folders that other users have rights to."""
     return [path for path, mode in iter_modes(data_dir) if mode & OTHERS_RIGHTS]
 
 
 def protect(data_dir: Path):
-    """Take from others what rights they have to files of this user, as earlier versions left them."""
+    """Set the umask, and remove other users' rights to files of this user (earlier versions left such rights)."""
     os.umask(UMASK)
     for path, mode in iter_modes(data_dir):
         if mode & OTHERS_RIGHTS and path.stat().st_uid == os.geteuid():
@@ -41,15 +41,16 @@ def iter_modes(data_dir):
     for path in own_files(data_dir):
         try:
             yield path, stat.S_IMODE(path.stat().st_mode)
-        except FileNotFoundError:  # a file that ended meanwhile
+        except FileNotFoundError:  # deleted in the meantime
             continue
 
 
 @contextmanager
 def umask(mask):
-    """Use another mask inside the block, for files that are not the panel's own. Only where no other thread works."""
-    before = os.umask(mask)
+    """Use another umask inside the block, for files of others. The umask is the process's, so use this only while no
+    other thread writes files."""
+    previous = os.umask(mask)
     try:
         yield
     finally:
-        os.umask(before)
+        os.umask(previous)

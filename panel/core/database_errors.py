@@ -1,4 +1,5 @@
-"""Which database errors are an outage: the database or its disk is away, full or busy, and no code is at fault."""
+"""Classification of database errors. An outage is an error whose cause is outside the program: the database or its disk
+is unavailable, full or busy."""
 
 from typing import NamedTuple
 
@@ -19,11 +20,11 @@ POSTGRESQL_PROBLEMS = {
     "57P": "shutting down",
     "58": "disk error",
 }
-"""By SQLSTATE, or by how it begins."""
+"""By SQLSTATE or a prefix of it."""
 
 REFUSED_COMMITS = {"busy", "read-only", "disk full", "too many connections", "overloaded"}
-"""Problems that a database reports after it has rolled a commit back, or not begun it. After any other one nobody knows
-whether the commit was done."""
+"""Problems that mean that a commit was rolled back or not begun. After any other problem it is unknown whether the
+commit was done."""
 
 LOST_CONNECTION_CODE = "8s2b"
 """SQLAlchemy's code for a transaction that cannot go on because its connection was lost."""
@@ -39,7 +40,7 @@ class Outage(NamedTuple):
 
 
 def find_outage(error):
-    """Return what kind of outage the error, or one that it was raised from, reports; None for every other error."""
+    """Return the outage that the error, or one of its causes, reports; None for every other error."""
     while error is not None:
         if problem := classify(error):
             return Outage(problem, " ".join(str(getattr(error, "orig", error)).split())[:300])
@@ -58,7 +59,8 @@ def classify(error):
 
 
 def classify_driver_error(error):
-    """Name the problem that SQLite's or PostgreSQL's driver reports, also where it was asked without SQLAlchemy."""
+    """Return the problem for an error of the SQLite or PostgreSQL driver, or None. Also for errors that were raised
+    without SQLAlchemy."""
     if (code := getattr(error, "sqlite_errorcode", None)) is not None:
         return SQLITE_PROBLEMS.get(code & 0xFF)
     if not type(error).__module__.startswith("psycopg"):
@@ -67,12 +69,12 @@ def classify_driver_error(error):
         return next(
             (POSTGRESQL_PROBLEMS[state[:size]] for size in (5, 3, 2) if state[:size] in POSTGRESQL_PROBLEMS), None
         )
-    # Without a state the server did not answer: it refused the connection, or closed it.
+    # Without a SQLSTATE the server did not answer: it refused or closed the connection.
     return "away" if type(error).__name__ in ("OperationalError", "ConnectionTimeout") else None
 
 
 def log_failure(log, event, error, **facts):
-    """Log an outage in one line, and every other error, which is a fault of the program, with its traceback."""
+    """Log an outage as one warning, and any other error with its traceback."""
     if outage := find_outage(error):
         log.warning(event, database=outage.problem, detail=outage.detail, **facts)
     else:

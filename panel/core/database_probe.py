@@ -1,4 +1,4 @@
-"""Whether this process can write to the database: a thread tries it every few seconds, so no request waits for it."""
+"""The write probe: a thread writes a row every few seconds, so readiness checks do not wait for the database."""
 
 import os
 import shutil
@@ -21,17 +21,17 @@ log = structlog.get_logger()
 
 PROBE_INTERVAL_SECONDS = 10
 PROBE_STALE_SECONDS = 40
-"""Age from which a result says that the thread hangs in the database: it waits 15 s for SQLite's lock at most."""
+"""Age from which the last result means that the thread hangs. Waiting for SQLite's lock takes at most 15 s."""
 
 MIN_FREE_BYTES = 256 * 1024
-"""A row would still fit into less, but not what requests write."""
+"""With less free space the probe's row may still fit, but not the writes of requests."""
 
 PROBE_ROW = "write_probe"
 OK = "ok"
 
 
 class DatabaseProbe:
-    """The last result of one process."""
+    """The probe of one process and its last result: `ok`, a problem, or None before the first attempt."""
 
     def __init__(self, app):
         self.app, self.result, self.tried_at = app, None, 0.0
@@ -39,7 +39,7 @@ class DatabaseProbe:
         self.stopped = threading.Event()
 
     def start(self, *, is_checked=True):
-        """Try in the background from now on. `is_checked`: the process has compared keys and tables at its start."""
+        """Start the thread. `is_checked`: the process has already passed the startup checks."""
         self.is_checked = is_checked
         threading.Thread(target=self.run, name="database-probe", daemon=True).start()
         return self
@@ -50,9 +50,9 @@ class DatabaseProbe:
             self.stopped.wait(PROBE_INTERVAL_SECONDS)
 
     def state(self):
-        """Return `ok`, or what is wrong."""
+        """Return `ok` or the problem."""
         if self.result is None:
-            self.try_write()  # nobody has asked before, and no thread runs
+            self.try_write()  # first call, and no thread runs
         if self.result == OK and time.monotonic() - self.tried_at > PROBE_STALE_SECONDS and self.is_running():
             return "does not answer"
         return self.result
@@ -61,12 +61,12 @@ class DatabaseProbe:
         return any(thread.name == "database-probe" for thread in threading.enumerate())
 
     def try_write(self):
-        before = self.result
+        previous = self.result
         result = self.write()
         self.result, self.tried_at = result, time.monotonic()
-        if result != OK and result != before:
+        if result != OK and result != previous:
             log.error("database_unavailable", problem=result)
-        elif result == OK and before not in (OK, None):
+        elif result == OK and previous not in (OK, None):
             log.info("database_available")
         if result == OK and not self.is_checked:
             self.check_late()
@@ -83,7 +83,7 @@ class DatabaseProbe:
             return f"cannot be written ({outage.problem})" if outage else "cannot be written"
 
     def check_late(self):
-        """End a process that should not have started: at its start the database was away."""
+        """Run the startup checks that were postponed because the database was unavailable. Exit when they fail."""
         try:
             self.is_checked = check_installation(self.app)
         except ConfigError as error:
@@ -92,20 +92,21 @@ class DatabaseProbe:
 
 
 def write_probe_row(bind):
-    """Commit a row in a transaction of its own."""
-    with Session(bind, join_transaction_mode="create_savepoint") as apart:
-        row = update(InstallationValue).where(InstallationValue.name == PROBE_ROW)
+    """Write and commit the probe row in a separate transaction."""
+    with Session(bind, join_transaction_mode="create_savepoint") as probe_session:
+        statement = update(InstallationValue).where(InstallationValue.name == PROBE_ROW)
         now = clock.now().isoformat()
-        if not apart.execute(row.values(value=now)).rowcount:
-            apart.execute(insert(InstallationValue).values(name=PROBE_ROW, value=now))
+        if not probe_session.execute(statement.values(value=now)).rowcount:
+            probe_session.execute(insert(InstallationValue).values(name=PROBE_ROW, value=now))
         try:
-            apart.commit()
+            probe_session.commit()
         except IntegrityError:
-            apart.rollback()  # another process made the row at the same moment
+            probe_session.rollback()  # another process inserted the row at the same time
 
 
 def disk_problem(config):
-    """Return what is wrong with the disk of a SQLite database: a small row may fit into a full one."""
+    """Return the problem when a SQLite database's disk is nearly full, else None. The probe's small row may still fit
+    then."""
     if not config.is_sqlite:
         return None
     directory = os.path.dirname(make_url(config.database_url).database or "") or "."

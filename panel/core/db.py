@@ -1,4 +1,4 @@
-"""The database: one session a request or task step, typed models, and what must wait for the commit."""
+"""The database: the session (one per request or task step), column types, model bases, and callbacks after commit."""
 
 import json
 from base64 import urlsafe_b64encode
@@ -31,7 +31,7 @@ NAMING_CONVENTION = {
 
 
 class UtcTime(TypeDecorator):
-    """Aware UTC in Python on every database. SQLite keeps no zone, so it is put back on the way out."""
+    """A time that is aware and UTC in Python on every database. SQLite stores no zone, so it is added when reading."""
 
     impl = DateTime(timezone=True)
     cache_ok = True
@@ -46,7 +46,7 @@ class UtcTime(TypeDecorator):
 
 
 class Money(TypeDecorator):
-    """An amount in the installation's currency, kept as whole millionths, so that every database adds exactly."""
+    """An amount in the installation's currency, stored as whole millionths, so that every database sums exactly."""
 
     impl = BigInteger
     cache_ok = True
@@ -73,23 +73,23 @@ class EncryptedText(TypeDecorator):
 
 
 def append_only(table):
-    """Makes the database refuse to change or remove rows of the table: what is written there stays."""
-    sentence = f"Rows of {table.name} are only added."
+    """Add triggers to the table that refuse updates and deletes of its rows."""
+    message = f"Rows of {table.name} are only added."
     for verb in ("update", "delete"):
-        body = f"before {verb} on {table.name} begin select raise(abort, '{sentence}'); end"
-        made = DDL(f"create trigger {table.name}_{verb} {body}")
-        event.listen(table, "after_create", made.execute_if(dialect="sqlite"))
-    made = DDL(
+        body = f"before {verb} on {table.name} begin select raise(abort, '{message}'); end"
+        trigger = DDL(f"create trigger {table.name}_{verb} {body}")
+        event.listen(table, "after_create", trigger.execute_if(dialect="sqlite"))
+    trigger = DDL(
         f"create or replace function {table.name}_only_added() returns trigger language plpgsql as"
-        f" $$ begin raise exception '{sentence}'; end $$;"
+        f" $$ begin raise exception '{message}'; end $$;"
         f" create trigger {table.name}_only_added before update or delete or truncate on {table.name}"
         f" execute function {table.name}_only_added()"
     )
-    event.listen(table, "after_create", made.execute_if(dialect="postgresql"))
+    event.listen(table, "after_create", trigger.execute_if(dialect="postgresql"))
 
 
 def new_id() -> str:
-    """A UUIDv7: ids sort by age, so an index over them stays in order."""
+    """Return a UUIDv7. Such ids sort by age, so new rows go to the end of an index."""
     return str(uuid7())
 
 
@@ -101,7 +101,7 @@ class Base(DeclarativeBase):
 
 
 class TimestampMixin:
-    """A row with an id that knows when it was made and last changed."""
+    """The columns id, created_at and updated_at."""
 
     id: Mapped[str] = mapped_column(String(36), primary_key=True, default=new_id, sort_order=-10)
     created_at: Mapped[datetime] = mapped_column(default=clock.now, sort_order=90)
@@ -109,12 +109,13 @@ class TimestampMixin:
 
 
 class RequestSession(BoundSession):
-    """A request that only reads asks PostgreSQL without a transaction around its few questions: two trips less."""
+    """A session that uses autocommit on PostgreSQL for read-only requests, which saves the round trips of BEGIN and
+    COMMIT."""
 
     def get_bind(self, *args, **kwargs):
         bind = super().get_bind(*args, **kwargs)
-        plain = isinstance(bind, Engine) and bind.dialect.name == "postgresql" and is_read_only_request()
-        return without_transaction(bind) if plain else bind
+        is_autocommit = isinstance(bind, Engine) and bind.dialect.name == "postgresql" and is_read_only_request()
+        return without_transaction(bind) if is_autocommit else bind
 
 
 @cache
@@ -138,12 +139,13 @@ Model = db.Model
 POSTGRESQL_OPTIONS = {
     "pool_size": 20,
     "pool_recycle": 600,
-    "connect_args": {"connect_timeout": 5, "tcp_user_timeout": 20_000},  # a host that is gone says nothing
+    "connect_args": {"connect_timeout": 5, "tcp_user_timeout": 20_000},  # ms; a lost host sends no reset
 }
 
 
 def parse_json(text):
-    """Read a JSON column. What only Python's own reader takes (NaN, half of a surrogate pair) may have been saved."""
+    """Parse the text of a JSON column. Falls back to `json` for stored values that orjson refuses (NaN, a lone
+    surrogate)."""
     try:
         return orjson.loads(text)
     except orjson.JSONDecodeError:
@@ -151,17 +153,17 @@ def parse_json(text):
 
 
 def init_db(app: flask.Flask, config: Config):
-    """Gives a Flask application the database of this configuration."""
+    """Connect a Flask application to the configured database and set the encryption keys."""
     app.config["SQLALCHEMY_DATABASE_URI"] = config.database_url
     app.config["SQLALCHEMY_ENGINE_OPTIONS"] = (
         {"connect_args": {"timeout": 15}} if config.is_sqlite else POSTGRESQL_OPTIONS
-    ) | {"hide_parameters": True, "json_deserializer": parse_json}  # values are not for logs
+    ) | {"hide_parameters": True, "json_deserializer": parse_json}  # keeps values out of logs
     EncryptedText.keys = MultiFernet([Fernet(key) for key in fernet_keys(config.secret_key)])
     db.init_app(app)
 
 
 def create_worker_app(config: Config) -> flask.Flask:
-    """An application with nothing but the database, for processes that serve no pages."""
+    """Return an application with only the database, for processes that serve no requests."""
     app = flask.Flask("panel")
     app.extensions["config"] = config
     init_db(app, config)
@@ -169,26 +171,26 @@ def create_worker_app(config: Config) -> flask.Flask:
 
 
 def init_migrate(app: flask.Flask):
-    """For those who change tables, with flask_migrate: it brings Alembic, which costs all other processes a tenth of
-    their start."""
+    """Set up flask_migrate. Only commands that change tables call this, because importing Alembic makes the start of a
+    process about a tenth slower."""
     from flask_migrate import Migrate
 
     Migrate(app, db, directory=str(ROOT / "panel" / "migrations"), render_as_batch=True)
 
 
 def fernet_keys(secret_keys: str):
-    """`PANEL_SECRET_KEY` may list several keys, newest first; each gives one encryption key."""
+    """Return a Fernet key for each key of `PANEL_SECRET_KEY`, which may list several, newest first."""
     return [urlsafe_b64encode(sha256(b"at rest:" + key.strip().encode()).digest()) for key in secret_keys.split(",")]
 
 
 def on_commit(call):
-    """Runs `call` once this transaction has committed; never when it rolls back. `call` must not use the session."""
+    """Run `call` after this transaction commits, and never if it rolls back. `call` must not use the session."""
     session.info.setdefault("on_commit", []).append(call)
 
 
 @event.listens_for(Engine, "commit")
 def note_commit_begun(_):
-    """From here until the database answers nobody knows whether the request's changes are saved."""
+    """Count commits that were sent: until the database answers, it is unknown whether the changes were saved."""
     if flask.has_request_context() and not is_read_only_request():
         flask.g.commits_begun = flask.g.get("commits_begun", 0) + 1
 
@@ -210,7 +212,7 @@ def _on_begin(current, transaction):
 
 @event.listens_for(Session, "after_soft_rollback")
 def _on_rollback(current, transaction):
-    """A savepoint that is rolled back takes only its own calls with it."""
+    """Drop the callbacks of a transaction that was rolled back; for a savepoint only those registered inside it."""
     if transaction.nested:
         current.info["on_commit"] = list(transaction.calls_before)
     else:
@@ -220,34 +222,34 @@ def _on_rollback(current, transaction):
 @event.listens_for(Engine, "connect")
 def prepare_sqlite(connection, _):
     if type(connection).__module__ == "sqlite3":
-        connection.isolation_level = None  # transactions are ours: pysqlite would start them late
+        connection.isolation_level = None  # SQLAlchemy begins transactions; pysqlite would begin them late
         for pragma in ("journal_mode=wal", "synchronous=normal", "foreign_keys=on", "cache_size=-65536"):
             connection.execute(f"pragma {pragma}")
 
 
 @event.listens_for(Engine, "begin")
 def begin_sqlite(connection):
-    """A transaction that may write takes SQLite's write lock at once. Taken later it could find the database changed
-    since its first read and fail without waiting."""
+    """Take SQLite's write lock at the start of a transaction that may write. Upgrading a read lock later fails without
+    waiting when the database has changed since the first read."""
     if connection.dialect.name == "sqlite":
-        reads = connection.get_execution_options().get("reads") or is_read_only_request()
-        connection.exec_driver_sql("begin" if reads else "begin immediate")
+        is_read_only = connection.get_execution_options().get("reads") or is_read_only_request()
+        connection.exec_driver_sql("begin" if is_read_only else "begin immediate")
 
 
 def may_have_committed(outage):
-    """Return whether something that this request wrote is saved, or may be: then no client may simply repeat it."""
+    """Return whether changes of this request were or may have been committed, so that it is not safe to repeat it."""
     begun, done = flask.g.get("commits_begun", 0), flask.g.get("commits_done", 0)
     return done > 0 or (begun > done and not outage.is_commit_refused)
 
 
 def begin_read_only():
-    """Begins a transaction that only reads, outside requests: on SQLite it keeps nobody from writing."""
+    """Begin a read-only transaction outside requests. On SQLite it does not take the write lock."""
     session.connection(execution_options={"reads": True})
 
 
 @contextmanager
 def allow_writes():
-    """Around what a reading request writes all the same, and commits, before it reads on."""
+    """Allow writes inside the block in a request with a reading method. The block must commit them."""
     flask.g.writes = True
     try:
         yield
@@ -256,6 +258,7 @@ def allow_writes():
 
 
 def is_read_only_request():
-    """Whether this is a request by a reading method. A GET that does write (minting a console) sets `g.writes`."""
-    reading = flask.has_request_context() and flask.request.method in ("GET", "HEAD", "OPTIONS")
-    return reading and not flask.g.get("writes")
+    """Return whether this is a request with a reading method. A GET that writes (for example one that creates a console
+    session) sets `g.writes`."""
+    has_reading_method = flask.has_request_context() and flask.request.method in ("GET", "HEAD", "OPTIONS")
+    return has_reading_method and not flask.g.get("writes")

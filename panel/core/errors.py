@@ -1,12 +1,13 @@
-"""What a service may refuse, once. Each surface translates these into its own dialect."""
+"""The errors that services raise. The APIs, pages and commands each translate them into their own form."""
 
 
 class Problem(Exception):
-    """A refusal that a person can act on.
+    """An error that the caller can correct.
 
-    `message` is the sentence to show, `fields` maps field names to what is wrong with them, and `reason` is the
-    machine-readable word clients branch on (specification 7.2). `extra` holds further top-level facts of the answer.
-    A plain Problem without `status` is a 400 that nobody has `chosen`, which operators' programs are told (4.1).
+    `message` is the text to show, `fields` maps field names to lists of messages, and `reason` is the machine-readable
+    code that clients branch on (specification 7.2). `extra` has further top-level keys of the answer. `status` is the
+    HTTP status; `chosen` is False for a plain Problem without one, and the operators' API then answers differently
+    (4.1).
     """
 
     status = 400
@@ -30,7 +31,7 @@ class Forbidden(Problem):
 
 
 class NotFound(Problem):
-    """Also the answer for what exists but belongs to somebody else."""
+    """The resource does not exist, or belongs to another account."""
 
     status = 404
 
@@ -48,10 +49,10 @@ class Unavailable(Problem):
 
 
 class TooMany(Problem):
-    """`seconds` from now it may be tried again."""
+    """A rate limit is exceeded; the next attempt is allowed in `seconds`."""
 
     status = 429
 
-    def __init__(self, message, *, seconds, **more):
-        super().__init__(message, **more)
+    def __init__(self, message, *, seconds, **options):
+        super().__init__(message, **options)
         self.seconds = seconds

@@ -1,4 +1,4 @@
-"""What happened, recorded in the transaction in which it happened, and passed on to webhooks after it."""
+"""Events: recorded in the transaction that causes them, and published to webhooks after its commit."""
 
 from functools import cache
 from weakref import WeakKeyDictionary
@@ -13,8 +13,8 @@ POWER_STATUS = {"on": "running", "off": "stopped"}
 
 
 def record(kind, resource_type, resource, *, actor, severity=None, message=None, **data):
-    """Adds one event to the history of a resource and its owner. `severity` (`info`, `warning`, `error`) and `message`
-    are told of what happens to Kubernetes clusters."""
+    """Record one event of a resource and its owner. `severity` (`info`, `warning`, `error`) and `message` are given for
+    events of Kubernetes clusters."""
     event = Event(
         id=new_id(),
         kind=kind,
@@ -37,25 +37,26 @@ def record(kind, resource_type, resource, *, actor, severity=None, message=None,
 
 
 subscriber_cache: WeakKeyDictionary = WeakKeyDictionary()
-"""For each transaction that goes on, which accounts it has asked for: one that records thousands asks once."""
+"""For each open transaction, whether an account has subscriptions, so that a transaction with thousands of events
+queries once for each account."""
 
 
 def has_subscribers(account_id):
     transaction = session().get_transaction() or session().begin()
-    listeners = subscriber_cache.setdefault(transaction, {})
-    if account_id not in listeners:
-        listeners[account_id] = session.connection().scalar(select_subscriber(), {"account_id": account_id}) is not None
-    return listeners[account_id]
+    cached = subscriber_cache.setdefault(transaction, {})
+    if account_id not in cached:
+        cached[account_id] = session.connection().scalar(select_subscriber(), {"account_id": account_id}) is not None
+    return cached[account_id]
 
 
 @cache
 def select_subscriber():
-    mine = WebhookSubscription.account_id == bindparam("account_id")
-    return select(WebhookSubscription.id).where(mine, WebhookSubscription.enabled).limit(1)
+    is_owned = WebhookSubscription.account_id == bindparam("account_id")
+    return select(WebhookSubscription.id).where(is_owned, WebhookSubscription.enabled).limit(1)
 
 
 def notify_dispatcher():
-    """Asks a worker to make deliveries of what happened. Should nobody hear it, the schedule asks again."""
+    """Ask a worker to fan out new events to deliveries. If the message is lost, the scheduler repeats it."""
     jobs.enqueue_call("worker.webhooks.fan_out")
 
 
@@ -75,4 +76,4 @@ def cluster_payload(row):
 
 
 PAYLOAD_BUILDERS = {"instance": instance_payload, "kubernetes_cluster": cluster_payload}
-"""How payloads show a resource (specification 6.3). Webhooks are not told of others."""
+"""Builders of a resource's payload, by resource type (specification 6.3). Other types have no webhooks."""

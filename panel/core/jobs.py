@@ -1,7 +1,7 @@
-"""Handing work over: a task row now, a bell for a worker once the transaction has committed.
+"""The task queue: a task row is recorded in the transaction, and a worker is notified over Redis after its commit.
 
-The row is the truth. A bell that is lost (Redis away, emptied) costs time, never work: a sweep rings again for rows
-that nobody took. Two bells for one row are harmless, because a worker claims the row first.
+The row is authoritative. If a notification is lost (Redis down or emptied), no work is lost: the reaper notifies again
+for unclaimed rows. Two notifications for one row are harmless, because a worker claims the row first.
 """
 
 import time
@@ -21,18 +21,19 @@ from panel.models import Task
 log = structlog.get_logger()
 connection: Redis | None = None
 can_be_heard = True
-"""False in a command beside which no worker can run."""
+"""False in commands during which no worker can run; notifications are then skipped."""
 
 NOTIFY_BATCH_SIZE = 16
-"""Tasks that one bell tells of at most, and of how many bells a command makes before they tell of several: one hand of
-one worker takes what a bell tells of, and no hand is to be idle."""
+"""The most task ids in one notification, and the number of notifications up to which each has only one id. One worker
+thread handles a whole notification, so small numbers of tasks are spread over threads."""
 
 WAIT_POLL_INTERVAL_SECONDS = 0.05
-"""Seconds between two looks at a task that somebody waits for."""
+"""Pause between two queries while a request waits for a task."""
 
 
 def connect(redis_url):
-    """Names the Redis that carries the bells. A dead one must not hold up a request: no retries, short waits."""
+    """Set and return the Redis client for notifications. No retries and short timeouts, so that a dead Redis does not
+    delay requests."""
     global connection, can_be_heard
     can_be_heard = True
     connection = Redis.from_url(redis_url, socket_timeout=2, socket_connect_timeout=2, retry=Retry(NoBackoff(), 0))
@@ -44,7 +45,7 @@ def queue():
 
 
 def notify(*task_ids):
-    """Asks a worker to look at tasks."""
+    """Send a message that asks a worker to look at these tasks."""
     enqueue_call("worker.engine.runner.run", *task_ids)
 
 
@@ -60,7 +61,8 @@ def enqueue_call(function, *args):
 
 
 def enqueue(kind, resource_type, resource, *, lock, actor, hypervisor_id=None, arguments=None, secret=None):
-    """Records a task for a resource. Raises `task_running` when the resource has an open exclusive one already."""
+    """Record a task for a resource and notify a worker after the commit. Raise Conflict `task_running` when the
+    resource already has an open exclusive task."""
     task = Task(
         kind=kind,
         resource_type=resource_type,
@@ -85,39 +87,40 @@ def enqueue(kind, resource_type, resource, *, lock, actor, hypervisor_id=None, a
 
 
 class PendingNotifications:
-    """The tasks of one transaction: however many it makes, workers are rung a few times."""
+    """The tasks of one transaction. Called after the commit; sends one notification for several tasks when there are
+    many."""
 
     def __init__(self):
         self.task_ids = []
 
     def __call__(self):
-        each = min(NOTIFY_BATCH_SIZE, ceil(len(self.task_ids) / NOTIFY_BATCH_SIZE))
-        for start in range(0, len(self.task_ids), each):
-            notify(*self.task_ids[start : start + each])
+        batch_size = min(NOTIFY_BATCH_SIZE, ceil(len(self.task_ids) / NOTIFY_BATCH_SIZE))
+        for start in range(0, len(self.task_ids), batch_size):
+            notify(*self.task_ids[start : start + batch_size])
 
 
 def notify_after_commit(task_id):
-    """Rings once this transaction has committed."""
-    waiting = session.info.get("on_commit", [])
-    bells = next((call for call in waiting if isinstance(call, PendingNotifications)), None)
-    if bells is None:
-        on_commit(bells := PendingNotifications())
-    bells.task_ids.append(task_id)
+    """Notify a worker of the task after this transaction commits."""
+    callbacks = session.info.get("on_commit", [])
+    pending = next((call for call in callbacks if isinstance(call, PendingNotifications)), None)
+    if pending is None:
+        on_commit(pending := PendingNotifications())
+    pending.task_ids.append(task_id)
 
 
 def has_queued_tasks():
-    """Whether this transaction has handed over a task, so that what was asked for is not done yet."""
+    """Return whether this transaction has enqueued a task, so that the requested change is not done yet."""
     return any(isinstance(call, PendingNotifications) and call.task_ids for call in session.info.get("on_commit", []))
 
 
 def wait_for_task(task, seconds):
-    """Waits for the end of a task. Returns its row as it is when the time is over at the latest."""
+    """Commit and wait up to `seconds` for the end of a task. Return it, refreshed; it may still be open."""
     return wait_for(task, lambda: not task.open, seconds)
 
 
 def wait_for(row, is_done, seconds):
-    """Commits, so that the work can begin, and waits until the row shows that it is `done()`. Returns the row as it is
-    when the time is over at the latest. Only for what takes a moment and whose caller can do nothing without it."""
+    """Commit, so that the work can begin, and wait up to `seconds` until `is_done()`, refreshing the row before each
+    call. Return the row; it may not be done. Use only for short work whose result the request needs."""
 
     def refreshed():
         session.refresh(row)
@@ -130,11 +133,11 @@ def wait_for(row, is_done, seconds):
 
 
 def wait_until(is_done, seconds):
-    """Waits until `is_done()`, which only reads. Returns whether it was, when the time is over at the latest."""
-    until = time.monotonic() + seconds
+    """Wait up to `seconds` until `is_done()`, which must only read. Return its last result."""
+    deadline = time.monotonic() + seconds
     while True:
-        found = is_done()
+        result = is_done()
         session.commit()
-        if found or time.monotonic() > until:
-            return found
+        if result or time.monotonic() > deadline:
+            return result
         time.sleep(WAIT_POLL_INTERVAL_SECONDS)

@@ -1,4 +1,5 @@
-"""Logs: constant event names, data as keywords, the request's or task's id on every line. Never tokens or bodies."""
+"""Logging setup. Event names are constant, data are keywords, and each line has the request's or task's id. Tokens and
+bodies are never logged."""
 
 import logging
 import sys
@@ -7,22 +8,22 @@ import structlog
 
 
 def setup_logging(json_logs: bool):
-    """Sends the logs of this process, libraries included, to standard error."""
+    """Send the logs of this process, including those of libraries, to standard error."""
     shared = [
         structlog.contextvars.merge_contextvars,
         structlog.stdlib.add_logger_name,
         structlog.stdlib.add_log_level,
         structlog.processors.TimeStamper(fmt="iso", utc=True),
     ]
-    plain = structlog.dev.plain_traceback  # the default shows local variables, and so secrets
+    plain = structlog.dev.plain_traceback  # the default shows local variables, which may be secrets
     text = structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty(), exception_formatter=plain)
-    look = structlog.processors.JSONRenderer() if json_logs else text
+    renderer = structlog.processors.JSONRenderer() if json_logs else text
     errors = [structlog.processors.format_exc_info] if json_logs else []
     handler = logging.StreamHandler()
     handler.setFormatter(
         structlog.stdlib.ProcessorFormatter(
             foreign_pre_chain=shared,
-            processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *errors, look],
+            processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *errors, renderer],
         )
     )
     root = logging.getLogger()

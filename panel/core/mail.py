@@ -1,10 +1,10 @@
-"""Mails: a row now, a bell for a worker once the transaction has committed.
+"""Mails: a row is recorded in the transaction, and a worker is notified after its commit.
 
-    mail.send(account.email, "invitation", team="Ada's", link=mail.address("/invitation/…"))
+    mail.send(account.email, "invitation", team="Ada's", link=mail.page_url("/invitation/…"))
 
-A mail is one text file below templates/mail/: the subject, an empty line, paragraphs. A paragraph `words: https://…`
-becomes a button of the HTML part. The row is the truth, as with tasks: a lost bell or a mail server that is away costs
-time, never the mail.
+A mail is one text file in templates/mail/: the subject, an empty line, paragraphs. A paragraph `label: https://…`
+becomes a button of the HTML part. The row is authoritative, as with tasks: after a lost notification or while the mail
+server is unavailable, the mail is late but not lost.
 """
 
 import json
@@ -33,19 +33,20 @@ environment = Environment(
 
 
 def configure(settings: Config):
-    """Names the installation that mails come from."""
+    """Set the configuration of the installation that sends the mails."""
     global config
     config = settings
 
 
 def page_url(path):
-    """A page's address as people outside may open it. Never from the request: its Host header is the client's."""
+    """Return the public URL of a page. Never built from the request, whose Host header the client controls."""
     return config.public_url.rstrip("/") + path
 
 
 def send(recipient, template, **facts):
-    """Has a mail sent after the commit. `facts` must be JSON; they are kept encrypted until then."""
-    environment.get_template(f"{template}.txt")  # a misspelt name must not wait for the worker
+    """Record a mail and have it sent after the commit. `facts` must be serializable as JSON; they are stored
+    encrypted."""
+    environment.get_template(f"{template}.txt")  # fail here, not in the worker, for a misspelt name
     mail = Mail(recipient=recipient, template=template, sealed=json.dumps(facts))
     session.add(mail)
     session.flush()
@@ -54,7 +55,7 @@ def send(recipient, template, **facts):
 
 
 def compose(mail: Mail, facts) -> EmailMessage:
-    """The mail as it goes out. Its id is the row's: one that is sent twice can be known as one."""
+    """Return the message to send. Its Message-ID comes from the row, so that receivers can detect duplicates."""
     text = environment.get_template(f"{mail.template}.txt").render(config=config, **facts)
     subject, _, body = text.strip().partition("\n")
     message = EmailMessage()

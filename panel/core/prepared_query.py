@@ -1,6 +1,6 @@
-"""A select for the one row that every request begins with: who is this?
+"""Prepared single-row selects, such as the token lookup at the start of every API request.
 
-Asked of the driver itself. SQLAlchemy's bookkeeping around such a small question costs several times its answer.
+They run on the database driver directly: the overhead of SQLAlchemy is several times the cost of such a small query.
 """
 
 from collections import namedtuple
@@ -11,17 +11,17 @@ from panel.core.db import db
 
 
 class CompiledQuery(NamedTuple):
-    """The question in the language of one kind of database."""
+    """The SQL of a query for one kind of database."""
 
     sql: str
     parameter: str
     readers: list
-    """For each column what makes a Python value of the driver's, or None."""
+    """For each column a function that converts the driver's value, or None."""
 
 
 class PreparedQuery:
-    """Written once for each database. Sees what is committed, in a connection of the pool that it has only for the
-    moment."""
+    """A select with one parameter, compiled once for each dialect. It runs on a connection of the pool outside the
+    session, so it sees committed data only."""
 
     def __init__(self, statement):
         self.statement = statement
@@ -37,23 +37,23 @@ class PreparedQuery:
         return CompiledQuery(str(compiled), parameter, readers)
 
     def one(self, value):
-        """The row for the only parameter, or None."""
+        """Return the row for the value of the parameter as a named tuple, or None."""
         engine = db.engine
-        written = self.written(engine.dialect)
+        query = self.written(engine.dialect)
         pooled = engine.raw_connection()
         try:
-            found = execute(pooled.driver_connection, written, value, engine.dialect.name)
+            values = execute(pooled.driver_connection, query, value, engine.dialect.name)
         except engine.dialect.loaded_dbapi.Error as error:
             if engine.dialect.is_disconnect(error, pooled.driver_connection, None):
                 pooled.invalidate(error)
-                engine.dispose(close=False)  # its other connections were lost with this one
+                engine.dispose(close=False)  # the pool's other connections are lost too
             raise
         finally:
             pooled.close()
-        if found is None:
+        if values is None:
             return None
-        pairs = zip(written.readers, found, strict=True)
-        return self.row._make([read(each) if read and each is not None else each for read, each in pairs])
+        pairs = zip(query.readers, values, strict=True)
+        return self.row._make([read(raw) if read and raw is not None else raw for read, raw in pairs])
 
 
 def execute(driver, query, value, database):
@@ -62,7 +62,7 @@ def execute(driver, query, value, database):
     parameters = {query.parameter: value}
     if driver.info.transaction_status.name != "IDLE":
         return driver.execute(query.sql, parameters).fetchone()
-    driver.autocommit = True  # one trip in place of three
+    driver.autocommit = True  # one round trip instead of three
     try:
         return driver.execute(query.sql, parameters).fetchone()
     finally:

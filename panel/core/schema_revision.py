@@ -1,4 +1,4 @@
-"""The revision of the database's tables, compared with those that this version knows."""
+"""The revision of the database's tables, compared with the migrations of this version."""
 
 import re
 from functools import cache
@@ -14,26 +14,26 @@ NEWEST_TABLE = "installation_values"
 
 @cache
 def known_revisions():
-    """Return all revisions, and the newest ones, read from the files: Alembic would cost every process its start."""
+    """Return (all revisions, newest revisions), parsed from the files: importing Alembic would slow every start."""
     every, parents = set(), set()
     for file in (ROOT / "panel" / "migrations" / "versions").glob("*.py"):
-        found = dict(REVISION.findall(file.read_text()))
-        every.add(found["revision"])
-        parents.add(found["down_revision"])
+        values = dict(REVISION.findall(file.read_text()))
+        every.add(values["revision"])
+        parents.add(values["down_revision"])
     return every, every - parents
 
 
 def database_revisions(connection):
-    """Return the revisions that the database says it is at; none when it has no tables."""
+    """Return the revisions recorded in the database; an empty set when it has no tables."""
     if not inspect(connection).has_table("alembic_version"):
         return set()
     return set(connection.scalars(text("select version_num from alembic_version")))
 
 
 def check_known(connection):
-    """Raise ConfigError when the tables were made by a version whose migrations this one does not have."""
-    found = database_revisions(connection)
-    if unknown := found - known_revisions()[0]:
+    """Return the database's revisions. Raise ConfigError when this version does not have their migrations."""
+    revisions = database_revisions(connection)
+    if unknown := revisions - known_revisions()[0]:
         raise ConfigError(
             f"This version cannot use the database: its tables are at revision {', '.join(sorted(unknown))}, which is"
             " not among this version's migrations. Nothing was changed. If a newer version made it, run that version."
@@ -41,15 +41,15 @@ def check_known(connection):
             " installation (another PANEL_DATA_DIR, or an empty database), and run the commit that made the database to"
             " look up or export what you need from it."
         )
-    return found
+    return revisions
 
 
 def check_current(connection):
-    """Raise ConfigError unless the tables are exactly those of this version."""
-    found = check_known(connection)
-    if not found and inspect(connection).has_table(NEWEST_TABLE):
-        return  # made from the models themselves, as tests and benchmarks do
-    if not found:
+    """Raise ConfigError unless the tables are at this version's newest revision."""
+    revisions = check_known(connection)
+    if not revisions and inspect(connection).has_table(NEWEST_TABLE):
+        return  # created from the models, as tests and benchmarks do
+    if not revisions:
         raise ConfigError("The database has no tables yet. Run: panel setup (or panel db upgrade)")
-    if found != known_revisions()[1]:
+    if revisions != known_revisions()[1]:
         raise ConfigError("The tables are those of an older version. Run: panel db upgrade")

@@ -1,4 +1,4 @@
-"""The installation's secret key: its file, and whether it is the one that encrypted what the database holds."""
+"""The installation's secret key: its file, creation and fingerprint."""
 
 import os
 import secrets
@@ -14,7 +14,7 @@ def key_file(config: Config):
 
 
 def read_or_create(config: Config):
-    """Return the key of an installation whose environment names none; make it where there is nothing to encrypt yet."""
+    """Return the key from the installation's key file. Create it first if the database is empty."""
     file = key_file(config)
     try:
         if not file.exists():
@@ -29,22 +29,22 @@ def read_or_create(config: Config):
 
 
 def create(file):
-    """Write a new key under its name at once, so that no other process reads a part of it."""
+    """Create the file with a new key atomically, so that no other process reads a part of it."""
     file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     descriptor, temporary = tempfile.mkstemp(dir=file.parent, prefix=".secret_key-")
     try:
-        with os.fdopen(descriptor, "w") as opened:
-            opened.write(secrets.token_urlsafe(48))
-            opened.flush()
-            os.fsync(opened.fileno())
-        with suppress(FileExistsError):  # another process was first: its key counts
+        with os.fdopen(descriptor, "w") as handle:
+            handle.write(secrets.token_urlsafe(48))
+            handle.flush()
+            os.fsync(handle.fileno())
+        with suppress(FileExistsError):  # another process was first; use its key
             os.link(temporary, file)
     finally:
         os.unlink(temporary)
 
 
 def ensure_database_empty(config):
-    """A new key beside a filled database would make everything encrypted in it unreadable without a word."""
+    """Raise ConfigError when the database has tables: a new key could not decrypt their values."""
     if is_database_filled(config):
         raise ConfigError(
             f"The secret key is missing: {key_file(config)} does not exist, but the database holds an installation."
@@ -53,7 +53,7 @@ def ensure_database_empty(config):
 
 
 def is_database_filled(config):
-    """Return whether the database has tables. Raises ConfigError when it cannot be asked."""
+    """Return whether the database has tables. Raise ConfigError when it cannot be reached."""
     from sqlalchemy import create_engine, inspect, make_url
     from sqlalchemy.exc import SQLAlchemyError
 
@@ -73,5 +73,5 @@ def is_database_filled(config):
 
 
 def fingerprint(key):
-    """Return what names a key without telling anything of it."""
+    """Return a short hash that identifies a key without revealing it."""
     return sha256(b"fingerprint:" + key.strip().encode()).hexdigest()[:16]

@@ -1,4 +1,4 @@
-"""What a process checks before it serves: the tables are this version's, and the key opens what they hold."""
+"""Checks before a process serves: the tables have this version's revision, and the secret key decrypts their values."""
 
 import structlog
 from cryptography.fernet import InvalidToken
@@ -18,8 +18,8 @@ KEY_ROW_TEXT = "This text is encrypted with a secret key of this installation."
 
 
 def check_installation(app):
-    """Raise ConfigError when this process must not run on this database. Return False while that cannot be found out,
-    because the database is away: the process then starts, and looks again when the database answers."""
+    """Raise ConfigError when this process must not run on this database. Return False when the database is unavailable:
+    the process then starts, and the database probe repeats the checks."""
     with app.app_context():
         try:
             schema_revision.check_current(session.connection())
@@ -37,14 +37,16 @@ def check_installation(app):
 
 
 def record_installation(app):
-    """Write down which key encrypts what this database holds. Raise ConfigError when it is another one's."""
+    """Record which key encrypts the values of this database. Raise ConfigError when the configured keys cannot read
+    them."""
     if schema_revision.database_revisions(session.connection()) == schema_revision.known_revisions()[1]:
         check_secret_keys(app.extensions["config"])
     session.commit()
 
 
 def check_secret_keys(config: Config):
-    """Compare the configured keys with those that have encrypted something here, and write a new one down."""
+    """Raise ConfigError unless the configured keys decrypt a sample for every recorded key; record the newest key.
+    Databases without recorded keys are sampled column by column."""
     rows = select(InstallationValue).where(InstallationValue.name.startswith(KEY_ROW_PREFIX))
     recorded = {row.name: row.value for row in session.scalars(rows)}
     values = list(recorded.values()) or [value for _, value in sample_encrypted_values()]
@@ -64,7 +66,7 @@ def record_key(name):
         with session.begin_nested():
             session.add(InstallationValue(name=name, value=EncryptedText.keys.encrypt(KEY_ROW_TEXT.encode()).decode()))
     except IntegrityError:
-        pass  # another process started at the same moment and wrote it
+        pass  # another process that starts at the same time recorded it
 
 
 def encrypted_columns():
@@ -75,10 +77,10 @@ def encrypted_columns():
 
 
 def sample_encrypted_values():
-    """Yield for every column that is encrypted one value, as the database holds it."""
+    """Yield (table.column, ciphertext) of one value for every encrypted column that has any."""
     for column in encrypted_columns():
-        raw = select(type_coerce(column, Text)).where(column.is_not(None)).limit(1)
-        if (value := session.scalar(raw)) is not None:
+        query = select(type_coerce(column, Text)).where(column.is_not(None)).limit(1)
+        if (value := session.scalar(query)) is not None:
             yield f"{column.table.name}.{column.name}", value
 
 
