@@ -1,1 +1,1 @@
-"""What pages share: layout, forms, htmx answers, paging, formatting, charts, exports."""
+"""Shared parts of the pages: layout, forms, htmx answers, paging, formatting, charts, exports."""

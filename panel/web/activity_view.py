@@ -1,4 +1,4 @@
-"""What happened, in words that people read."""
+"""Labels of events for the activity lists."""
 
 from sqlalchemy import select
 
@@ -16,18 +16,20 @@ EVENT_LABELS = {
 
 
 def with_labels(rows, has_links=True):
-    """Each event with its drawing, what happened in words, the name of its instance, and whether that can be opened."""
+    """Return (event, icon, label, instance name, has link) for each event. Names of deleted instances come from their
+    tasks."""
     ids = {event.resource_id for event in rows}
-    there = dict(session.execute(select(Instance.id, Instance.display_name).where(Instance.id.in_(ids))).all())
-    gone = select(Task.resource_id, Task.resource_name).where(Task.resource_id.in_(ids - there.keys()))
-    names = dict(session.execute(gone).all()) | there
+    existing = dict(session.execute(select(Instance.id, Instance.display_name).where(Instance.id.in_(ids))).all())
+    deleted_names = select(Task.resource_id, Task.resource_name).where(Task.resource_id.in_(ids - existing.keys()))
+    names = dict(session.execute(deleted_names).all()) | existing
     return [
-        (event, *describe_event(event), names.get(event.resource_id), has_links and event.resource_id in there)
+        (event, *describe_event(event), names.get(event.resource_id), has_links and event.resource_id in existing)
         for event in rows
     ]
 
 
 def describe_event(event):
+    """Return the (icon, label) of an event."""
     if event.kind == "instance.status_changed":
         status = event.data.get("status")
         return ("player-play", "started") if status == "running" else ("player-stop", "stopped")

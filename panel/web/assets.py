@@ -1,6 +1,6 @@
-"""Files that browsers load: ours from static/, others' from static/vendor/ (installed by npm).
+"""Static files: our own from static/, third-party ones from static/vendor/ (installed by npm).
 
-An address holds the hash of the file's content, so it may be kept for ever and a changed file has another address.
+A URL contains a hash of the file's content, so browsers may cache it forever, and a changed file has a new URL.
 """
 
 import json
@@ -24,12 +24,13 @@ bp = Blueprint("assets", __name__)
 
 
 def asset_url(name):
-    """The address of a file below static/."""
+    """Return the URL of a file in static/."""
     return url_for("assets.serve", digest=file_digest(name), name=name)
 
 
 def file_digest(name):
-    """What npm installed is named after its lock file: modules that load each other stay together that way."""
+    """Return the hash for a file's URL. Vendor modules have the hash of npm's lock file, so that modules that import
+    each other by relative paths come from the same version."""
     path = STATIC_FOLDER / (
         "package-lock.json" if name.startswith("vendor/") and name.endswith(MODULE_SUFFIXES) else name
     )
@@ -38,8 +39,8 @@ def file_digest(name):
 
 @cache
 def icon_url(name):
-    """The address of one drawing of the icon file, which does not change while the panel runs. A name that was not
-    installed is a typing mistake."""
+    """Return the URL of one icon in the icon file, which does not change while the panel runs. Raise LookupError for an
+    icon that is not installed."""
     if name not in installed_icons():
         raise LookupError(f"{name} is not in static/icons.json.")
     return f"{asset_url('vendor/icons.svg')}#{name}"
@@ -58,16 +59,16 @@ def hash_file(path, changed_at):
 @bp.get("/static/<digest>/<path:name>")
 @require_page_permission(permissions.PUBLIC)
 def serve(digest, name):
-    """The file as it is now: an old hash is answered with the current content, and not kept."""
+    """Send the current file. With an outdated hash the answer may not be cached."""
     path = STATIC_FOLDER / name
     if ".." in name or not name.startswith(SERVED_PREFIXES) or not path.is_file():
         abort(404)
-    kept = digest == file_digest(name)
-    packed = path.with_name(f"{path.name}.br")
-    squeezed = packed.is_file() and "br" in request.accept_encodings
-    answer = Response((packed if squeezed else path).read_bytes(), mimetype=mimetypes.guess_type(name)[0])
-    answer.headers["Cache-Control"] = "public, max-age=31536000, immutable" if kept else "no-cache"
+    is_current = digest == file_digest(name)
+    compressed_path = path.with_name(f"{path.name}.br")
+    is_compressed = compressed_path.is_file() and "br" in request.accept_encodings
+    answer = Response((compressed_path if is_compressed else path).read_bytes(), mimetype=mimetypes.guess_type(name)[0])
+    answer.headers["Cache-Control"] = "public, max-age=31536000, immutable" if is_current else "no-cache"
     answer.headers["Vary"] = "Accept-Encoding"
-    if squeezed:
+    if is_compressed:
         answer.headers["Content-Encoding"] = "br"
     return answer

@@ -1,4 +1,4 @@
-"""The audit log on the pages: what the person asks for, and each entry in words."""
+"""The audit log on the pages: parsing of the filters, and labels of entries."""
 
 from datetime import date, datetime, time, timedelta
 from zoneinfo import ZoneInfo
@@ -29,39 +29,39 @@ ACTION_LABELS = {
     "sign_in.leave": "Sign out",
     "sso.arrive": "Sign in from the billing system",
 }
-"""Actions whose name says too little."""
+"""Labels of actions whose name is not clear enough."""
 
 
 def describe_entry(entry):
-    """What was done, for people: `Power off`, `Create`, `Sign in`."""
+    """Return the label of an entry's action, such as `Power off`, `Create`, `Sign in`."""
     if entry.action.startswith("console."):
         return describe_console_entry(entry.changes)
     task = entry.changes.get("task", "").removeprefix(f"{entry.object_type}_")
-    plain = (task or entry.action.rpartition(".")[2]).replace("_", " ").replace("poweroff", "power off")
-    return ACTION_LABELS.get(entry.action) or plain.capitalize().replace("Ssh", "SSH")
+    label = (task or entry.action.rpartition(".")[2]).replace("_", " ").replace("poweroff", "power off")
+    return ACTION_LABELS.get(entry.action) or label.capitalize().replace("Ssh", "SSH")
 
 
 def describe_console_entry(changes):
-    """`A screen closed after 5 min`."""
-    lasted = f" after {duration(changes['seconds'])}" if "seconds" in changes else ""
-    return f"A {changes['kind']} {changes['did']}{lasted}"
+    """Return the label of a console event, such as `A screen closed after 5 min`."""
+    duration_text = f" after {duration(changes['seconds'])}" if "seconds" in changes else ""
+    return f"A {changes['kind']} {changes['did']}{duration_text}"
 
 
 def object_type_label(entry):
-    """What kind of object it was done to: `SSH key`, `Instance`."""
+    """Return the label of an entry's object type, such as `SSH key` or `Instance`."""
     return (entry.object_type or "").replace("_", " ").capitalize().replace("Ssh", "SSH")
 
 
 def parse_filters(zone, *names):
-    """What the request filters by, for `audit.listing`. Days begin in the person's time zone; nonsense is no filter."""
-    found = {name: request.args.get(name, "").strip()[:255] for name in ("search", "action", "person", *names)}
+    """Return the request's filters for `audit.listing`. Days begin at midnight in `zone`; invalid dates are ignored."""
+    filters = {name: request.args.get(name, "").strip()[:255] for name in ("search", "action", "person", *names)}
     since, until = parse_day("since", zone), parse_day("until", zone)
-    return {**found, "since": since, "until": until and until + timedelta(days=1, microseconds=-1)}
+    return {**filters, "since": since, "until": until and until + timedelta(days=1, microseconds=-1)}
 
 
 def parse_day(name, zone):
     try:
-        asked = date.fromisoformat(request.args.get(name, ""))
-        return datetime.combine(asked, time(), ZoneInfo(zone)) if 1970 < asked.year < 3000 else None
+        day = date.fromisoformat(request.args.get(name, ""))
+        return datetime.combine(day, time(), ZoneInfo(zone)) if 1970 < day.year < 3000 else None
     except ValueError:
         return None

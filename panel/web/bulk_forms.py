@@ -1,4 +1,4 @@
-"""What the bars under lists ask for, on both sides of the panel."""
+"""Forms of bulk actions under lists, in both areas."""
 
 from flask import request
 from marshmallow import ValidationError
@@ -8,17 +8,18 @@ from panel.web.forms import flatten_errors
 
 
 def parse_bulk_request(schema):
-    """The ids, the action and the tag, checked. The field of the tag is always sent, and counts for actions on tags."""
-    sent = {"ids": request.form.getlist("ids"), "action": request.form.get("action", "")}
-    if sent["action"].endswith("_tag"):
-        sent["tag"] = request.form.get("tag", "")
+    """Return the validated ids, action and tag. The form always sends the tag field; it is used only for tag actions.
+    Raise Invalid with one message for all errors."""
+    data = {"ids": request.form.getlist("ids"), "action": request.form.get("action", "")}
+    if data["action"].endswith("_tag"):
+        data["tag"] = request.form.get("tag", "")
     try:
-        return schema().load(sent)
+        return schema().load(data)
     except ValidationError as error:
-        found = error.normalized_messages()
-        raise Invalid("Tick at least one instance." if not sent["ids"] else flatten_errors(found)) from None
+        messages = error.normalized_messages()
+        raise Invalid("Tick at least one instance." if not data["ids"] else flatten_errors(messages)) from None
 
 
-def is_confirmed(ids, sent):
-    """Whether the person typed how many are to be destroyed."""
-    return sent.get("typed", "").strip() == str(len(set(ids)))
+def is_confirmed(ids, form):
+    """Return whether the number of instances to destroy was typed as confirmation."""
+    return form.get("typed", "").strip() == str(len(set(ids)))

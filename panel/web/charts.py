@@ -1,7 +1,6 @@
-"""Charts of figures over time, for both sides' pages: which there are, their numbers in words, and gaps that stay gaps.
+"""Charts of metrics over time, for both areas: their definitions, formatted values, and plot data with gaps.
 
-A page shows a chart as its legend, which needs no script, and as a picture that `static/metrics.js` draws from
-`plot_data`.
+A page shows a chart as a legend, which needs no script, and as a plot that `static/metrics.js` draws from `plot_data`.
 """
 
 from dataclasses import dataclass
@@ -11,10 +10,10 @@ from markupsafe import Markup
 from panel.web.formatting import format_number, size
 
 FINEST_STEP_SECONDS = 15
-"""Seconds of the shortest spans. One that is missing between two that are there is no gap: a look came late."""
+"""Step of the finest series. One missing point at this step is not a gap, because a poll may have been late."""
 
 MAX_TABLE_ROWS = 30
-"""How many lines the table of all figures has at most."""
+"""The most rows in the table of all values."""
 
 
 @dataclass(frozen=True)
@@ -22,7 +21,7 @@ class Chart:
     title: str
     unit: str
     lines: tuple[tuple[str, str], ...]
-    """The name of each figure and what people call it."""
+    """The name and the label of each metric."""
 
 
 CHARTS = (
@@ -38,7 +37,7 @@ RANGES = (("30m", "30 min"), ("1h", "1 h"), ("12h", "12 h"), ("1d", "1 day"), ("
 
 
 def format_value(unit, value):
-    """The number for people; a dash for none."""
+    """Return the value with its unit as text; a dash for None."""
     if value is None:
         return NO_VALUE
     if unit == "percent":
@@ -47,37 +46,37 @@ def format_value(unit, value):
         return size(value * 1024**2)
     if unit == "bytes":
         return f"{size(round(value))}/s"
-    exact = f"{value:.2f}" if value < 10 else format_number(value)
-    return f"{exact} Mbit/s" if unit == "mbps" else f"{exact}/s"
+    number = f"{value:.2f}" if value < 10 else format_number(value)
+    return f"{number} Mbit/s" if unit == "mbps" else f"{number}/s"
 
 
 def legend(series):
-    """For each figure the last, the average and the highest, in words."""
+    """Return the formatted last, average and highest value of each metric."""
     points = series["points"]
-    told = {}
+    texts = {}
     for chart, name, _ in CHARTED_FIGURES:
         values = [point[name] for point in points]
         highest = max((point[f"{name}_max"] for point in points), default=None)
         numbers = (values[-1], sum(values) / len(values), highest) if values else (None, None, None)
-        told[name] = [format_value(chart.unit, number) for number in numbers]
-    return told
+        texts[name] = [format_value(chart.unit, number) for number in numbers]
+    return texts
 
 
 def plot_data(series, axis_maxima):
-    """What the script draws: the seconds of the points, and each figure's values at them. Between two points that have
-    a gap between them lies one without a value. `most` is the highest value of an axis that has one."""
+    """Return the data for the script: the Unix times of the points (`at`) and each metric's values at them. A gap is
+    marked by one point with None. `most` has the maxima of the axes that have one."""
     at, values = [], {name: [] for _, name, _ in CHARTED_FIGURES}
     step = series["step"]
-    bridged = step * (2 if step == FINEST_STEP_SECONDS else 1)
+    max_distance = step * (2 if step == FINEST_STEP_SECONDS else 1)
     for point in series["points"]:
         second = int(point["at"].timestamp())
-        if at and second - at[-1] > bridged:
+        if at and second - at[-1] > max_distance:
             at.append(at[-1] + step)
-            for found in values.values():
-                found.append(None)
+            for column in values.values():
+                column.append(None)
         at.append(second)
-        for name, found in values.items():
-            found.append(point[name])
+        for name, column in values.items():
+            column.append(point[name])
     return {
         "since": int(series["since"].timestamp()),
         "until": int(series["until"].timestamp()),
@@ -89,17 +88,18 @@ def plot_data(series, axis_maxima):
 
 
 def table_rows(series):
-    """The same figures as lines of a table, newest first: when, and each figure in words. Long series are averaged."""
+    """Return the same values as rows of a table, newest first: (time, formatted values). Long series are averaged over
+    groups of points."""
     points = series["points"]
     width = -(-len(points) // MAX_TABLE_ROWS) or 1
     rows = []
     for first in range(0, len(points), width):
-        some = points[first : first + width]
+        group = points[first : first + width]
         rows.append(
             (
-                some[0]["at"],
+                group[0]["at"],
                 [
-                    format_value(chart.unit, sum(point[name] for point in some) / len(some))
+                    format_value(chart.unit, sum(point[name] for point in group) / len(group))
                     for chart, name, _ in CHARTED_FIGURES
                 ],
             )
@@ -108,23 +108,23 @@ def table_rows(series):
 
 
 def requested_range(text):
-    """The range that the page was asked for; an hour when it is none."""
+    """Return the range if it is a valid one, else one hour."""
     return text if text in dict(RANGES) else "1h"
 
 
 def sparkline(curve, label):
-    """A small curve of a list: `curve` has pairs of a place and a height, both from 0 to 1. Gaps stay gaps."""
-    width, height, far = 72, 20, 0.1
+    """Return a small SVG curve. `curve` has pairs (x, y), both from 0 to 1. Distances in x above 0.1 are gaps."""
+    width, height, max_distance = 72, 20, 0.1
     runs = [[]]
-    for place, share in curve:
-        if runs[-1] and place - runs[-1][-1][0] > far:
+    for position, value in curve:
+        if runs[-1] and position - runs[-1][-1][0] > max_distance:
             runs.append([])
-        runs[-1].append((place, share))
-    drawn = " ".join(
+        runs[-1].append((position, value))
+    path = " ".join(
         "M" + "L".join(f"{x * width:.1f} {(1 - y) * (height - 2) + 1:.1f}" for x, y in run)
         for run in runs
         if len(run) > 1
     )
     return Markup(
         '<svg class="spark" viewBox="0 0 {} {}" role="img" aria-label="{}"><title>{}</title><path d="{}"></path></svg>'
-    ).format(width, height, label, label, drawn)
+    ).format(width, height, label, label, path)

@@ -1,4 +1,4 @@
-"""Tables to take along: CSV (RFC 4180), sent while it is read."""
+"""Export of tables as CSV (RFC 4180), streamed while the rows are read."""
 
 import csv
 import io
@@ -9,12 +9,13 @@ from flask import Response, stream_with_context
 from panel.core import clock
 
 FORMULA_PREFIXES = tuple("=+-@\t\r\n\uff1d\uff0b\uff0d\uff20")
-"""A spreadsheet would calculate what begins with one of these. The last four are wide forms, as they are typed in East
-Asia."""
+"""Spreadsheets evaluate cells that begin with one of these. The last four are the full-width forms that are used in
+East Asia."""
 
 
 def csv_response(name, columns, rows):
-    """An answer with one line for each of `rows`, iterables of values, which may come slowly and be many."""
+    """Return a streamed download with one line for each of `rows`, which may be a slow or long iterable of iterables
+    of values."""
     answer = Response(stream_with_context(iter_rows(columns, rows)), mimetype="text/csv")
     answer.headers["Content-Disposition"] = f'attachment; filename="{name}-{clock.now():%Y-%m-%d}.csv"'
     answer.headers["Cache-Control"] = "no-store"
@@ -35,8 +36,9 @@ def iter_rows(columns, rows):
 
 
 def escape_formula(value):
-    """A value as text that no spreadsheet takes for a formula. A number is none, less than nothing or not."""
+    """Return the value as text that no spreadsheet evaluates as a formula. Decimals are left as they are, also negative
+    ones."""
     if isinstance(value, Decimal):
         return f"{value:f}"
-    written = "" if value is None else str(value)
-    return f"'{written}" if written.startswith(FORMULA_PREFIXES) else written
+    text = "" if value is None else str(value)
+    return f"'{text}" if text.startswith(FORMULA_PREFIXES) else text

@@ -1,4 +1,4 @@
-"""Secrets that the next page shows once. Until then the browser carries them, encrypted, in its session cookie."""
+"""Secrets that the next page shows once. Until then they are stored, encrypted, in the browser's session cookie."""
 
 from flask import session as cookie
 
@@ -12,7 +12,7 @@ def store(subject, secret):
 
 
 def pop(subject):
-    """The secret that was kept for this, or None; it cannot be taken again."""
+    """Remove and return the secret that was stored for the subject, or None."""
     if cookie.get("once", [None])[0] != subject:
         return None
     return secret_type.process_result_value(cookie.pop("once")[1], None)

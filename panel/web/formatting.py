@@ -1,4 +1,4 @@
-"""How times, sizes and money are written for people."""
+"""Times, sizes, numbers and money as text for people."""
 
 from datetime import UTC
 from zoneinfo import ZoneInfo
@@ -12,7 +12,7 @@ RELATIVE_TIME_UNITS = ((86400 * 365, "y"), (86400 * 30, "mo"), (86400, "d"), (36
 
 
 def timeago_tag(moment, zone="UTC", *, now=None):
-    """A relative time that shows the exact one on hover. The page's script keeps it current."""
+    """Return a <time> tag with a relative time and the exact one as its title. The page's script keeps it current."""
     if moment is None:
         return Markup('<span class="text-secondary">never</span>')
     return Markup('<time datetime="{}" title="{}" data-ago>{}</time>').format(
@@ -23,28 +23,28 @@ def timeago_tag(moment, zone="UTC", *, now=None):
 
 
 def relative_time(moment, now):
-    passed = int((now - moment).total_seconds())
-    ahead, passed = passed < -5, abs(passed)
+    seconds = int((now - moment).total_seconds())
+    is_future, seconds = seconds < -5, abs(seconds)
     for size, unit in RELATIVE_TIME_UNITS:
-        if passed >= size:
-            return f"in {passed // size} {unit}" if ahead else f"{passed // size} {unit} ago"
-    return "in a moment" if ahead else "just now"
+        if seconds >= size:
+            return f"in {seconds // size} {unit}" if is_future else f"{seconds // size} {unit} ago"
+    return "in a moment" if is_future else "just now"
 
 
 def format_datetime(moment, zone="UTC"):
-    """The moment as the wall clock of the time zone shows it."""
+    """Return date and time in the time zone."""
     return f"{to_local_time(moment, zone):%a %d %b %Y, %H:%M:%S %Z}"
 
 
 def format_time(moment, zone="UTC"):
-    """The time of day, with the date when it was not today."""
-    there = to_local_time(moment, zone)
-    today = to_local_time(clock.now(), zone).date() == there.date()
-    return f"{there:%H:%M}" if today else f"{there:%d %b %Y, %H:%M}"
+    """Return the time of day in the time zone, with the date when it is not today."""
+    local = to_local_time(moment, zone)
+    is_today = to_local_time(clock.now(), zone).date() == local.date()
+    return f"{local:%H:%M}" if is_today else f"{local:%d %b %Y, %H:%M}"
 
 
 def format_time_seconds(moment, zone="UTC"):
-    """The time of day to the second, for the lines of a log."""
+    """Return the time of day with seconds, for lines of a log."""
     return f"{to_local_time(moment, zone):%H:%M:%S}"
 
 
@@ -64,12 +64,12 @@ def duration(seconds):
 
 
 def size(count):
-    """Bytes in the largest binary unit that leaves a number of at least 1."""
+    """Return a number of bytes in the largest binary unit in which it is at least 1."""
     return scale_unit(count, 1024, ("B", "KiB", "MiB", "GiB", "TiB"))
 
 
 def transfer(count):
-    """Bytes that went over the network, in the decimal units in which traffic is sold."""
+    """Return a number of transferred bytes in decimal units, because traffic is sold in them."""
     return scale_unit(count, 1000, ("B", "kB", "MB", "GB", "TB"))
 
 
@@ -102,11 +102,11 @@ def traffic(gigabytes):
 
 
 def money(amount, currency):
-    """Two decimals, or as many as a small price needs."""
+    """Return the amount with the currency's symbol or code. It has two decimals, or up to four where needed."""
     text = f"{abs(amount):,.4f}".rstrip("0")
-    whole, _, part = text.partition(".")
+    whole, _, decimals = text.partition(".")
     sign, minus = CURRENCY_SYMBOLS.get(currency), "-" if amount < 0 else ""
-    return f"{minus}{sign}{whole}.{part:0<2}" if sign else f"{minus}{whole}.{part:0<2} {currency}"
+    return f"{minus}{sign}{whole}.{decimals:0<2}" if sign else f"{minus}{whole}.{decimals:0<2} {currency}"
 
 
 def format_number(number):
@@ -117,6 +117,6 @@ def plural(count, one, many=None):
     return f"{count:,} {one if count == 1 else many or one + 's'}"
 
 
-def label_choices(words):
-    """Words of the wire and how people read them, as the options of a choice."""
-    return [(word, word.replace("_", " ").capitalize()) for word in words]
+def label_choices(values):
+    """Return (value, label) pairs for a select field, with labels derived from the values."""
+    return [(value, value.replace("_", " ").capitalize()) for value in values]

@@ -1,11 +1,11 @@
-"""HTML forms, checked by the schemas of the API: what a person and a program may send is the same.
+"""HTML forms, validated by the schemas of the API, so that pages and the API accept the same input.
 
     form = Form(SshKeyIn)
-    if form.submit(lambda **data: ssh_keys.create(viewer(), **data)):
-        return go(url_for(".index"))
+    if form.submit(lambda **data: ssh_keys.create(current_access(), **data)):
+        return redirect_to(url_for(".index"))
     return render("user/ssh_keys/new.html", "form", status=form.status, form=form)
 
-Refusals of the schema and of the service land in `form.errors`, by field; `form.errors[""]` belongs to none of them.
+Errors of the schema and of the service are in `form.errors`, by field; `form.errors[""]` is for no particular field.
 """
 
 import re
@@ -21,7 +21,7 @@ NUMBER_PATTERN = re.compile(r"-?[0-9]{1,18}(\.[0-9]{1,9})?")
 
 
 class Form:
-    """One or several schemas, filled in together. `known` has the values to begin with: a row or a dictionary."""
+    """A form of one or several schemas. `initial` has the initial values: a row or a dictionary."""
 
     def __init__(self, *schemas: type[Schema], initial=None):
         self.schemas = [schema() for schema in schemas]
@@ -33,14 +33,17 @@ class Form:
         self.result = None
 
     def submit(self, action) -> bool:
-        """Checks what was sent and hands it to `action` as keywords. On a refusal nothing of it is kept."""
+        """Validate the request's form and call `action` with the data as keywords. Return whether it succeeded;
+        otherwise roll back and set `errors` and `status`."""
         self.sent = request.form
         data = {}
         for schema in self.schemas:
             try:
                 data |= schema.load(form_to_json(schema, request.form))
             except ValidationError as error:
-                self.errors |= {name: flatten_errors(found) for name, found in error.normalized_messages().items()}
+                self.errors |= {
+                    name: flatten_errors(messages) for name, messages in error.normalized_messages().items()
+                }
         if not self.errors:
             try:
                 self.result = action(**data)
@@ -64,22 +67,22 @@ class Form:
         return {name: field for schema in self.schemas for name, field in schema.fields.items()}
 
     def has(self, name):
-        """Whether the person or the page has said something about the field."""
+        """Return whether the form was submitted or the field has an initial value."""
         return self.sent is not None or name in self.known
 
     def value(self, name):
-        """What the field shows: what was sent, else what is known, else nothing."""
+        """Return the value to show in the field: the submitted one, else the initial one, else an empty text."""
         if self.sent is not None:
             return self.sent.getlist(name)[-1] if name in self.sent else ""
         value = self.known.get(name) if isinstance(self.known, dict) else getattr(self.known, name, None)
         return "" if value is None else value
 
     def values(self, name):
-        """The same for a field with several values, as a list of texts."""
+        """Return the same for a field with several values, as a list of texts."""
         if self.sent is not None:
             return self.sent.getlist(name)
         value = self.value(name) or []
-        return [str(each) for each in (value if isinstance(value, (list, tuple, set)) else [value])]
+        return [str(item) for item in (value if isinstance(value, (list, tuple, set)) else [value])]
 
     def checked(self, name):
         return str(self.value(name)).lower() == "true"
@@ -88,19 +91,19 @@ class Form:
         return bool(name in self.fields and self.fields[name].required)
 
     def first_error(self):
-        """The field to put the cursor into."""
+        """Return the name of the first field with an error, to focus it; None when there is none."""
         return next((name for name in self.errors if name), None)
 
 
 def set_retry_after(seconds, answer):
-    """Says when the next attempt may be made."""
+    """Set the Retry-After header, in seconds."""
     answer.headers["Retry-After"] = str(seconds)
     return answer
 
 
 def form_to_json(schema, form_data):
-    """The texts of an HTML form as the JSON that the schema expects. An empty field counts as not sent, unless the
-    schema lets it be emptied."""
+    """Return the texts of an HTML form as the JSON that the schema expects. An empty field is left out, or is None if
+    the schema allows None."""
     data = {}
     for name, field in schema.fields.items():
         if name not in form_data or field.dump_only:
@@ -115,12 +118,13 @@ def form_to_json(schema, form_data):
 
 
 def split_lines(texts):
-    """Several boxes, or one text with an entry a line."""
+    """Return the stripped non-empty lines of all texts: several inputs, or one text area with an entry per line."""
     return [line.strip() for text in texts for line in text.splitlines() if line.strip()]
 
 
 def parse_scalar(field, text):
-    """The value that the text stands for; text that stands for none is left for the schema to refuse."""
+    """Return the text as the boolean or number that the field expects. Other text is returned for the schema to
+    refuse."""
     if isinstance(field, fields.Boolean):
         return {"true": True, "false": False}.get(text.lower(), text)
     if isinstance(field, fields.Number) and NUMBER_PATTERN.fullmatch(text.strip()):
@@ -129,9 +133,9 @@ def parse_scalar(field, text):
 
 
 def flatten_errors(messages):
-    """Messages of the schema, however deep, as one text."""
+    """Return the schema's messages, nested at any depth, as one text."""
     if isinstance(messages, dict):
         messages = messages.values()
     if messages == "Missing data for required field.":
         return "Fill this in."
-    return messages if isinstance(messages, str) else " ".join(flatten_errors(each) for each in messages)
+    return messages if isinstance(messages, str) else " ".join(flatten_errors(nested) for nested in messages)

@@ -1,4 +1,4 @@
-"""For load balancers and supervisors: is the process alive, and can the installation serve?"""
+"""Health checks for load balancers and supervisors: /healthz (the process is alive) and /readyz (it can serve)."""
 
 from flask import Blueprint, current_app
 from redis import RedisError
@@ -13,20 +13,20 @@ OK = "ok"
 
 @bp.get("/healthz")
 def healthz():
-    """The process answers. Says nothing of what it depends on, so that nobody restarts it for a lost database."""
+    """Answer without checking dependencies, so that a lost database does not cause restarts."""
     return {"status": OK}
 
 
 @bp.get("/readyz")
 def readyz():
-    """Whether requests and their tasks would be served now, and what is in the way."""
+    """Return the state of database, Redis and workers: 200 when requests and their tasks can be served, else 503."""
     parts = {"database": database_state(), "redis": redis_state(), "workers": workers_state()}
     ready = all(state == OK for state in parts.values())
     return {"status": OK if ready else "not ready", "parts": parts}, 200 if ready else 503
 
 
 def database_state():
-    """Whether this process could write to it, some seconds ago at most."""
+    """Return the result of the last write probe, which is some seconds old at most."""
     return get_probe(current_app).state()
 
 

@@ -1,6 +1,6 @@
-"""Rendering: the whole page or, for htmx, the part that changed; going elsewhere; and failures as pages.
+"""Answers of pages: full pages, or partials for htmx; redirects; and errors as pages.
 
-htmx 4 says in `HX-Request-Type` what it wants: `partial` gets one block of the same template, the rest the page.
+htmx 4 sends `HX-Request-Type`: for `partial` the answer is one block of the template, otherwise the full page.
 """
 
 import json
@@ -21,7 +21,7 @@ LOCAL_URL_PATTERN = re.compile(r"/(?![/\\])[!-\[\]-~]*")
 ORIGIN_PATTERN = re.compile(r"^https?://[^/?#]*")
 
 CONFIRMATION_FIELD = "typed"
-"""The field in which a person types a name to confirm what cannot be undone."""
+"""The form field in which a name is typed to confirm an irreversible action."""
 
 ERROR_TITLES = {
     403: "You may not do this",
@@ -44,13 +44,13 @@ def is_htmx_request():
 
 
 def flash_message(message, level=None):
-    """A sentence for the person, shown with the next page or part: `success`, `info`, `warning` or `danger`. Without a
-    level it is `success`, which has a green tick; what only queued a task is not done yet and is `info`."""
+    """Show a message with the next page or partial. `level` is `success`, `info`, `warning` or `danger`; the default is
+    `info` when a task was enqueued, because the work is not done yet, else `success`."""
     flash(message, level or ("info" if jobs.has_queued_tasks() else "success"))
 
 
 def render(template, block=None, *, status=200, **context):
-    """The page, or for htmx only its block, with what there is to say beside it."""
+    """Return the full page, or for a partial request only the block, together with pending messages."""
     if block and is_partial():
         answer = make_response(render_block(template, block, **context) + render_toasts(), swallow_4xx(status))
     else:
@@ -60,36 +60,38 @@ def render(template, block=None, *, status=200, **context):
 
 
 def swallow_4xx(status):
-    """Browsers print every refused request of a script to their console. What a person mistyped or asked for too early
-    is no fault of the page, so to htmx it is an answer like others; whoever answers it has rolled back."""
+    """Return 200 in place of 409 and 422 for a POST by htmx, because browsers log every failed request of a script as
+    an error. The caller must have rolled back."""
     return 200 if status in (409, 422) and request.method == "POST" else status
 
 
 def render_block(name, block, **context):
-    """One block of a template as text."""
+    """Render one block of a template."""
     template = current_app.jinja_env.get_template(name)
     current_app.update_template_context(context)
     return Markup("").join(Markup(text) for text in template.blocks[block](template.new_context(context)))
 
 
 def out_of_band(target, markup, how="outerHTML"):
-    """A further part of an answer: what stands at the CSS selector `target` becomes `markup`."""
+    """Return a further partial that replaces the element at the CSS selector `target`, or is swapped in as `how`
+    says."""
     return Markup('<hx-partial hx-target="{}" hx-swap="{}">{}</hx-partial>').format(target, how, markup)
 
 
 def render_toasts():
-    """What there is to say, for a part: added to the messages that the page already shows."""
-    shown = render_block("layout/toasts.html", "toasts")
-    return out_of_band("#toasts", shown, "beforeend") if shown.strip() else Markup("")
+    """Return the pending messages as a partial that is appended to the messages on the page."""
+    toasts = render_block("layout/toasts.html", "toasts")
+    return out_of_band("#toasts", toasts, "beforeend") if toasts.strip() else Markup("")
 
 
 def is_script_request():
-    """Whether a script of a page asks, which reads facts and not pages."""
+    """Return whether the request comes from a page's script that expects JSON."""
     return request.headers.get("Accept") == "application/json"
 
 
 def action_done(message, url, level=None):
-    """An action was done. htmx stays where it is and the live parts of the page look again; else on to `address`."""
+    """Answer a completed action with a message. htmx stays on the page and its live parts reload; other requests are
+    redirected to `url`."""
     if is_script_request():
         return make_response({"message": message})
     flash_message(message, level)
@@ -102,12 +104,12 @@ def action_done(message, url, level=None):
 
 
 def is_local_url(url):
-    """Whether the address can only lead to a page of this panel: no host, and nothing that browsers take for one."""
+    """Return whether the URL is a path of this panel: it has no host, and nothing that browsers parse as one."""
     return LOCAL_URL_PATTERN.fullmatch(url) is not None
 
 
 def redirect_to(url):
-    """On to another page of this panel: a redirect that htmx follows as a whole page too."""
+    """Redirect to another page of this panel; htmx loads it as a full page. Raise ValueError for any other URL."""
     if not is_local_url(url):
         raise ValueError(f"{url} is no page of this panel.")
     if not is_htmx_request():
@@ -118,7 +120,7 @@ def redirect_to(url):
 
 
 def refused(status, message, reason=None):
-    """A failure for a script of a page."""
+    """Return an error as JSON, for a page's script."""
     return make_response({"success": False, "message": message} | ({"reason": reason} if reason else {}), status)
 
 
@@ -131,34 +133,35 @@ def answer_problem(error: Problem):
     if error.reason == "second_factor_required" and not is_partial():
         return redirect_to(url_for("security.show"))
     fields = dict(error.fields)
-    if "name" in fields and CONFIRMATION_FIELD in request.form:  # the API calls what is typed to confirm `name`
+    if "name" in fields and CONFIRMATION_FIELD in request.form:  # the API's field for the confirmation is `name`
         fields[CONFIRMATION_FIELD] = fields["name"]
     return error_response(error.status, error.message, fields)
 
 
 def answer_http_error(error: HTTPException):
     session.rollback()
-    words = {404: "There is nothing at this address.", 405: "This page does not take what was sent to it."}
+    messages = {404: "There is nothing at this address.", 405: "This page does not take what was sent to it."}
     if error.code and error.code < 400:
         return error.get_response()
-    return error_response(error.code, words.get(error.code, error.description))
+    return error_response(error.code, messages.get(error.code, error.description))
 
 
 def answer_crash(error: Exception):
     session.rollback()
-    log.exception("request_crashed", page=request.endpoint)  # not the path: there are links with secrets in them
+    log.exception("request_crashed", page=request.endpoint)  # not the path, which may contain a secret
     return error_response(500, "The fault is ours and it was noted. If it stays, tell support the id below.")
 
 
 def answer_outage(status, message):
-    """The database is away, full or busy: the page shows nobody's name, because nobody can be looked up."""
+    """Answer a request that failed because the database is unavailable, full or busy. The page is rendered without the
+    viewer's account, which cannot be queried."""
     g.is_database_unavailable = True
     return error_response(status, message)
 
 
 def error_response(status, message, fields=None):
-    """A failure as a page; for a part, as a message beside the page that stays as it is. What a person typed to confirm
-    gets its message at the field: app.js puts it there."""
+    """Return an error page; for a partial request a message, with the page left unchanged. For an error of the
+    confirmation field, app.js shows the message at the field."""
     if is_script_request():
         return refused(status, message)
     if is_partial() and CONFIRMATION_FIELD in (fields or {}):
@@ -177,7 +180,7 @@ def error_response(status, message, fields=None):
 
 
 def next_url():
-    """The page where a person was, or was going, who has to sign in first."""
+    """Return the path to continue at after signing in: the current or requested page, or None."""
     if is_htmx_request():
         page = ORIGIN_PATTERN.sub("", request.headers.get("HX-Current-URL", ""))
     else:

@@ -1,4 +1,4 @@
-"""Lists of instances as their search field asks for them, on both sides of the panel."""
+"""The search field of instance lists, in both areas."""
 
 from sqlalchemy import false
 
@@ -6,10 +6,9 @@ from panel.core.errors import Invalid
 from panel.services import instances
 
 
-def search_or_empty(account=None, **wanted):
-    """The list, and what is wrong with the search or None. A search that cannot be understood finds nothing, and says
-    why."""
+def search_or_empty(account=None, **filters):
+    """Return (select, error). For an invalid search the select is empty and the error is a message, else None."""
     try:
-        return instances.listing(account, **wanted), None
+        return instances.listing(account, **filters), None
     except Invalid as error:
         return instances.listing(account).where(false()), error.message

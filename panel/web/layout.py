@@ -1,4 +1,4 @@
-"""What every page has around it: navigation, tasks, who is signed in, and the headers that keep it to itself."""
+"""The layout of every page: navigation, recent tasks, the signed-in account, template globals and security headers."""
 
 import secrets
 from datetime import timedelta
@@ -17,7 +17,7 @@ from panel.web import assets, formatting
 
 
 def init_app(app):
-    """Gives an application its pages' surroundings."""
+    """Set up sessions, template globals and security headers of an application with pages."""
     config = app.extensions["config"]
     app.config |= {
         "SESSION_COOKIE_NAME": "panel",
@@ -49,12 +49,13 @@ def init_app(app):
         "operator_area": area.is_operator_area,
         "money": lambda amount: formatting.money(amount, config.currency),
     }
-    words = ("duration", "size", "mib", "gib", "rate", "traffic", "transfer", "plural")
-    app.jinja_env.globals |= {name: getattr(formatting, name) for name in words}
+    names = ("duration", "size", "mib", "gib", "rate", "traffic", "transfer", "plural")
+    app.jinja_env.globals |= {name: getattr(formatting, name) for name in names}
 
 
 class Macros:
-    """`ui` in every template: the macros of ui.html, also where a block is rendered alone and imports are missing."""
+    """The macros of ui.html as `ui` in every template. Needed because imports are missing when one block is rendered
+    alone."""
 
     def __init__(self, environment):
         self.environment = environment
@@ -64,11 +65,11 @@ class Macros:
 
 
 def are_prices_shown():
-    """Whether what the page shows costs something: prices are shown only then."""
-    free = (
+    """Return whether the page shows prices: billing is enabled and the viewer is billed."""
+    is_unbilled = (
         not area.is_operator_area() and browser_session.current_account() and browser_session.current_access().unbilled
     )
-    return settings.get().billing_enabled and not free
+    return settings.get().billing_enabled and not is_unbilled
 
 
 def viewer_timezone():
@@ -78,41 +79,41 @@ def viewer_timezone():
 
 def template_context():
     account = browser_session.current_account()
-    operating = area.is_operator_area()
-    frame = PageLayout(account, operating)
+    is_operator_area = area.is_operator_area()
+    layout = PageLayout(account, is_operator_area)
     return {
         "viewer": account,
-        "operating": operating,
-        "frame": frame,
+        "operating": is_operator_area,
+        "frame": layout,
         "impersonator": browser_session.find_impersonator(),
     }
 
 
 class PageLayout:
-    """The parts of the frame, worked out only when a template asks for them: a part of a page needs none."""
+    """The parts of the layout (`frame` in templates), computed on access, because partials need none of them."""
 
-    def __init__(self, account, operating):
-        self.account, self.is_operator_area = account, operating
+    def __init__(self, account, is_operator_area):
+        self.account, self.is_operator_area = account, is_operator_area
 
     @property
     def navigation(self):
-        """The groups with the pages that the person may see."""
+        """Yield (group, pages) with the pages that the viewer may open."""
         table = admin.NAVIGATION if self.is_operator_area else customer.NAVIGATION
         for group, *pages in table:
-            shown = [page for page in pages if self.is_offered(page)]
-            if shown:
-                yield group, shown
+            offered = [page for page in pages if self.is_offered(page)]
+            if offered:
+                yield group, offered
 
-    def search_pages(self, words):
-        """The pages of both sides whose name has these words, as rows of the search."""
-        for table, side in ((customer.NAVIGATION, ""), (admin.NAVIGATION, "Admin")):
+    def search_pages(self, text):
+        """Yield (icon, label, area, URL) of the pages of both areas whose label contains the text."""
+        for table, area_label in ((customer.NAVIGATION, ""), (admin.NAVIGATION, "Admin")):
             for label, symbol, endpoint, permission in (page for _, *pages in table for page in pages):
                 page = (label, symbol, endpoint, permission)
-                if words.lower() in label.lower() and self.is_offered(page):
-                    yield symbol, label, side, url_for(endpoint)
+                if text.lower() in label.lower() and self.is_offered(page):
+                    yield symbol, label, area_label, url_for(endpoint)
 
     def is_offered(self, page):
-        """Whether the person may see the page, and what it is for can be used."""
+        """Return whether the viewer may open the page and its feature is enabled."""
         _, _, endpoint, permission = page
         return browser_session.has_permission(permission) and (
             endpoint not in customer.BILLED_PAGES or usage.is_billing_enabled(browser_session.current_access())
@@ -120,31 +121,31 @@ class PageLayout:
 
     @property
     def home(self):
-        """The first page of the area that is open."""
+        """Return the URL of the current area's first page."""
         return browser_session.home_url() if self.is_operator_area else url_for("overview.show")
 
     @property
     def search(self):
-        """Where the palette searches: operators' pages search the whole platform."""
+        """Return the URL of the search palette. In the operator area it searches the whole platform."""
         return url_for("admin_search.show" if self.is_operator_area else "search.show")
 
     @property
     def areas(self):
-        """The two areas that an operator switches between: label, address, whether it is open. Customers have one."""
+        """Yield (label, URL, is current) of the two areas that operators switch between; nothing for customers."""
         if browser_session.has_permission(browser_session.ADMIN_HOME_PERMISSION):
             yield "Admin", url_for("admin.show"), self.is_operator_area
             yield "My resources", url_for("overview.show"), not self.is_operator_area
 
     @property
     def recent_tasks(self):
-        """The viewer's tasks of late; None to who may not see them."""
+        """Return the viewer's recent tasks, or None without the permission to see them."""
         return (
             recent_tasks(browser_session.current_access()) if browser_session.has_permission("instances.view") else None
         )
 
     @property
     def suspended(self):
-        """The account whose suspension holds the viewer up: the person's, or that of the team's owner; else None."""
+        """Return the suspended account that restricts the viewer: their own, or the team owner's; else None."""
         if self.account.suspended_at:
             return self.account
         return (
@@ -154,19 +155,19 @@ class PageLayout:
         )
 
     def at(self, endpoint):
-        """Whether the page belongs to this entry of the navigation."""
+        """Return whether the current page belongs to this entry of the navigation."""
         return endpoint.partition(".")[0] == request.blueprint
 
 
 def csp_nonce():
-    """The word that lets a script of this answer run, and no other."""
+    """Return the nonce of this answer, which only its own scripts have."""
     if "nonce" not in g:
         g.nonce = secrets.token_urlsafe(16)
     return g.nonce
 
 
 def set_security_headers(response):
-    """Says what a page may load and who may keep or frame it. What a view has set itself is left alone."""
+    """Set the security and caching headers that the view has not set itself."""
     headers = response.headers
     headers.setdefault("X-Content-Type-Options", "nosniff")
     headers.setdefault("Referrer-Policy", "same-origin")

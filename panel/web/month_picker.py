@@ -1,4 +1,4 @@
-"""Choosing one of the months that there is something to show of."""
+"""The month picker of pages with monthly usage."""
 
 from flask import abort, request
 
@@ -8,11 +8,11 @@ from panel.schemas.usage import MONTH_RULE
 from panel.services import usage
 
 MAX_MONTHS = 24
-"""How many there are to choose from."""
+"""The most months to choose from."""
 
 
 def requested_month():
-    """The month that the address asks for, by default this one."""
+    """Return the `month` parameter of the request, by default the current month. Abort with 404 when it is invalid."""
     month = request.args.get("month") or current_month()
     if not MONTH_RULE.regex.match(month):
         abort(404)
@@ -24,9 +24,10 @@ def current_month():
 
 
 def month_choices(account=None):
-    """Months with usage, of the account or of anybody, this one and the one that is asked for, the latest first; with
-    their names."""
-    used = {row.month for row in session.execute(usage.select_months(account).limit(MAX_MONTHS))}
+    """Return (month, label) pairs, latest first: the months with usage of the account (of all accounts when None), the
+    current and the requested month."""
+    months = {row.month for row in session.execute(usage.select_months(account).limit(MAX_MONTHS))}
     return [
-        (month, usage.month_label(month)) for month in sorted(used | {current_month(), requested_month()}, reverse=True)
+        (month, usage.month_label(month))
+        for month in sorted(months | {current_month(), requested_month()}, reverse=True)
     ]

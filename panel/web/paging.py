@@ -1,4 +1,4 @@
-"""One page of a list, and the addresses of the others. The page size that a person chose is kept."""
+"""Pages of lists. The chosen page size is stored in the session cookie."""
 
 from flask import request, url_for
 from flask import session as cookie
@@ -11,16 +11,16 @@ MAX_PAGE_NUMBER = 10**6
 
 
 class Page:
-    """The rows of the page that the request asks for, fetched with one query and counted with another. `columns` says
-    that the query asks for several columns and not for objects."""
+    """The rows of the requested page, and the total from a second query. `columns`: the query selects several columns,
+    not objects."""
 
     def __init__(self, query, columns=False):
         self.per_page = requested_page_size()
         self.total = session.scalar(query.with_only_columns(func.count(), maintain_column_froms=True).order_by(None))
         self.last = max(1, -(-self.total // self.per_page))
         self.number = min(parse_page_number(request.args.get("page")), self.last)
-        found = session.execute(query.limit(self.per_page).offset((self.number - 1) * self.per_page)).unique()
-        self.rows = found.all() if columns else found.scalars().all()
+        result = session.execute(query.limit(self.per_page).offset((self.number - 1) * self.per_page)).unique()
+        self.rows = result.all() if columns else result.scalars().all()
 
     def __iter__(self):
         return iter(self.rows)
@@ -38,14 +38,14 @@ class Page:
 
     @property
     def near(self):
-        """The numbers around this page."""
+        """Return the numbers of the pages around this one."""
         return range(max(1, self.number - 2), min(self.last, self.number + 2) + 1)
 
     def address(self, number, per_page=None):
-        """The same list at another page; what it is filtered by stays."""
-        kept = {name: value for name, value in request.args.items() if name not in ("page", "per_page")}
+        """Return the URL of the same list, with its filters, at another page."""
+        filters = {name: value for name, value in request.args.items() if name not in ("page", "per_page")}
         return url_for(
-            request.endpoint, **(request.view_args or {}), **kept, page=number, per_page=per_page or self.per_page
+            request.endpoint, **(request.view_args or {}), **filters, page=number, per_page=per_page or self.per_page
         )
 
 
@@ -56,10 +56,10 @@ def parse_page_number(text):
 
 
 def requested_page_size():
-    asked = parse_page_number(request.args.get("per_page"))
-    if asked in PAGE_SIZES:
-        if cookie.get("per_page", PAGE_SIZES[0]) != asked:
-            cookie["per_page"] = asked
-        return asked
-    kept = cookie.get("per_page")
-    return kept if kept in PAGE_SIZES else PAGE_SIZES[0]
+    requested = parse_page_number(request.args.get("per_page"))
+    if requested in PAGE_SIZES:
+        if cookie.get("per_page", PAGE_SIZES[0]) != requested:
+            cookie["per_page"] = requested
+        return requested
+    stored = cookie.get("per_page")
+    return stored if stored in PAGE_SIZES else PAGE_SIZES[0]
