@@ -1,1 +1,1 @@
-"""Use cases that commit, enqueue a job and wait for its outcome."""
+"""Use cases that commit, notify a worker and wait for its answer."""

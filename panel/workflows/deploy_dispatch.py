@@ -1,21 +1,21 @@
-"""Whether a deploy reached its node: the operators' create waits a moment for that (specification 7.2).
+"""Wait until a deploy has reached its node, for the operators' create (specification 7.2).
 
-The instance and its task are committed before, so nothing is lost whatever the answer is.
+The instance and its task are committed first, so neither depends on the answer.
 """
 
 from panel.core import jobs
 
 QUICK_DEPLOY_SECONDS = 3
-"""Seconds in which most deploys have ended, or failed."""
+"""Most deploys complete or fail within this time."""
 DISPATCH_TIMEOUT_SECONDS = 10
-"""Seconds until nothing is known of a deploy that nobody confirmed."""
+"""Time after which an unacknowledged deploy counts as not dispatched."""
 ACKNOWLEDGED_PROGRESS_PERCENT = 10
-"""The progress of a deploy whose node has given its first answer."""
+"""The progress of a deploy after the first answer of its node."""
 
 
 def wait_until_dispatched(task):
-    """Commits and waits. True once the node has answered; False when nobody took the task, when the node was silent, or
-    when it is not known what the node did."""
+    """Commit and wait until the node acknowledges the deploy. Return False when no worker claimed the task, the node
+    did not answer, or the outcome on the node is unknown."""
     jobs.wait_for_task(task, QUICK_DEPLOY_SECONDS)
     if not was_acknowledged(task):
         jobs.wait_for(

@@ -1,7 +1,7 @@
-"""Checks whether an instance's node and guest agent answer, before a call whose answer depends on it.
+"""Check that an instance's node and guest agent answer, before a call that needs them.
 
-No request calls a node: a worker looks, and writes what it saw where it is always written (`Hypervisor.seen_at`,
-`Instance.agent_checked_at`). Both APIs and the pages wait for that here, then the services refuse by what the rows say.
+Requests do not call nodes: a worker polls, and records the result in the rows as usual (`Hypervisor.seen_at`,
+`Instance.agent_checked_at`). Both APIs and the pages wait for that here; then the services decide by the rows.
 """
 
 from sqlalchemy import select
@@ -13,62 +13,61 @@ from panel.models import GuestInfo, Hypervisor, Instance
 from panel.services import instances
 
 REACHABILITY_TIMEOUT_SECONDS = 10
-"""How long a request waits for a worker's look. What did not answer by then counts as silent."""
+"""How long a request waits for the poll. Without a result by then, the node or agent counts as unreachable."""
 
 NOT_REACHED = "No worker was free to look at the node, or it answers too slowly. Try again in a minute."
 
 GUEST_REPORT_TIMEOUT_SECONDS = 3
-"""How long a request waits for the first report of a guest. Most answer within a tenth of a second."""
+"""How long a request waits for the first report of a guest agent. Most answer within 0.1 s."""
 
 
 def check_guest(instance, *, by_operator=False):
-    """Waits until a worker has looked for the node and the guest agent. Raises `hypervisor_unreachable` (503) or
-    `agent_unavailable` (409). What is refused for another reason is left to the caller's service. Returns the time at
-    which the check began."""
-    asked = clock.now()
+    """Wait until a worker has polled the node and the guest agent. Return the time at which the check began. Raise
+    `hypervisor_unreachable` (503) or `agent_unavailable` (409); other errors are left to the caller's service."""
+    requested_at = clock.now()
     if instances.guest_access_error(instance, by_operator=by_operator) in (None, "agent_unavailable"):
-        wait_for_poll(instance.hypervisor, asked, instance)
-    return asked
+        wait_for_poll(instance.hypervisor, requested_at, instance)
+    return requested_at
 
 
 def check_node(hypervisor):
-    """The same for calls that need the node only."""
+    """Wait until a worker has polled the node, if it is up. Raise `hypervisor_unreachable` (503)."""
     if hypervisor.status == "up":
         wait_for_poll(hypervisor, clock.now())
 
 
 def check_source(migration):
-    """The same for a migration that is tried again or rolled back. Its instance may have been destroyed."""
+    """Check the source node of a migration that is retried or rolled back. Its instance may have been destroyed."""
     if migration.instance:
         check_node(migration.instance.hypervisor)
 
 
 def wait_for_report(instance):
-    """Has a guest asked for its report that made none since it was turned on, and waits a moment for it."""
-    found = instances.find_guest_report(instance)
-    made = found is not None and instance.power_at is not None and found.at >= instance.power_at
-    if made or instances.guest_access_error(instance, by_operator=True) not in (None, "agent_unavailable"):
+    """Poll a guest agent that has not reported since power-on, and wait for its report."""
+    report = instances.find_guest_report(instance)
+    is_current = report is not None and instance.power_at is not None and report.at >= instance.power_at
+    if is_current or instances.guest_access_error(instance, by_operator=True) not in (None, "agent_unavailable"):
         return
-    asked, instance_id = clock.now(), instance.id
-    facts = select(GuestInfo.at, Instance.agent_checked_at).select_from(Instance)
-    facts = facts.outerjoin(GuestInfo, GuestInfo.instance_id == Instance.id).where(Instance.id == instance_id)
+    requested_at, instance_id = clock.now(), instance.id
+    query = select(GuestInfo.at, Instance.agent_checked_at).select_from(Instance)
+    query = query.outerjoin(GuestInfo, GuestInfo.instance_id == Instance.id).where(Instance.id == instance_id)
 
     def is_asked():
-        return any(is_since(moment, asked) for moment in session.execute(facts).first() or ())
+        return any(is_since(moment, requested_at) for moment in session.execute(query).first() or ())
 
     session.commit()
     jobs.enqueue_call("worker.sync.guest_agents.poll_report", instance.hypervisor_id, instance_id)
     jobs.wait_until(is_asked, GUEST_REPORT_TIMEOUT_SECONDS)
-    if found:
-        session.refresh(found)
+    if report:
+        session.refresh(report)
 
 
 def wait_for_poll(hypervisor, requested_at, instance=None):
-    """Waits for a look at the node and, with an instance, at its guest agent."""
-    agent_of = instance and instance.id
-    session.commit()  # nothing is locked while somebody looks
-    jobs.enqueue_call("worker.sync.reachability.poll", hypervisor.id, agent_of)
-    jobs.wait_until(lambda: is_polled(hypervisor.id, agent_of, requested_at), REACHABILITY_TIMEOUT_SECONDS)
+    """Wait for a poll of the node and, with an instance, of its guest agent. Raise when one does not answer."""
+    instance_id = instance and instance.id
+    session.commit()  # releases locks while a worker polls
+    jobs.enqueue_call("worker.sync.reachability.poll", hypervisor.id, instance_id)
+    jobs.wait_until(lambda: is_polled(hypervisor.id, instance_id, requested_at), REACHABILITY_TIMEOUT_SECONDS)
     session.refresh(hypervisor)
     if hypervisor.status != "up":
         raise Unavailable(instances.REASONS["hypervisor_unreachable"], reason="hypervisor_unreachable")

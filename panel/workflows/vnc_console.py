@@ -1,4 +1,4 @@
-"""Opening a screen: both APIs and the pages. Only where a cluster may issue no ticket for it somebody has to wait."""
+"""Open a VNC screen, for both APIs and the pages. The request waits only on nodes whose cluster must issue a ticket."""
 
 from panel.core import jobs
 from panel.core.db import session
@@ -7,12 +7,12 @@ from panel.services import consoles
 
 WORKERS_BUSY_MESSAGE = "No worker had time for it. Try again in a minute."
 VNC_TICKET_TIMEOUT_SECONDS = 10
-"""Seconds until nothing is expected any more of the node's cluster, or of busy workers."""
+"""How long a request waits for the ticket of the node's cluster, including time for busy workers."""
 
 
 def open_vnc_session(instance, session_owner, **options):
-    """A session of the screen: its row and its secret. Raises `Unavailable` with `cluster_console_unavailable` when the
-    instance is on a node whose cluster issued no ticket; there is no session then."""
+    """Create a console session of the screen. Return (row, secret). Raise Unavailable `cluster_console_unavailable` and
+    delete the session when the node's cluster issues no ticket."""
     row, secret = consoles.create_vnc_session(instance, session_owner, **options)
     if instance.hypervisor.screen_tickets:
         ensure_ticket(row)
@@ -22,7 +22,7 @@ def open_vnc_session(instance, session_owner, **options):
 def ensure_ticket(row):
     jobs.wait_for(row, lambda: row.port or row.problem, VNC_TICKET_TIMEOUT_SECONDS)
     if row.port is None:
-        why = row.problem or WORKERS_BUSY_MESSAGE
+        reason = row.problem or WORKERS_BUSY_MESSAGE
         session.delete(row)
         session.commit()
-        raise Unavailable(f"The screen cannot be opened. {why}", reason="cluster_console_unavailable")
+        raise Unavailable(f"The screen cannot be opened. {reason}", reason="cluster_console_unavailable")
