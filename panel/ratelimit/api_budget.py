@@ -1,7 +1,7 @@
-"""How many requests a minute a token may make, and what answers say about it (decision NS-12).
+"""Rate limits of the APIs, per token and minute, and their response headers (decision NS-12).
 
-Each kind of request has a budget of its own, which operators set: `requests`, and beside it `polls` (looking at tasks),
-`metrics` and `consoles`. Who shows no valid token is counted by address.
+Operators set a budget for each kind of request: `requests`, `polls` (reading tasks), `metrics` and `consoles`. Requests
+without a valid token are counted by address.
 """
 
 from flask import current_app, g
@@ -14,24 +14,24 @@ BUDGETS = ("requests", "polls", "metrics", "consoles")
 
 
 def consume(budget, key, read_key=None):
-    """Takes one request from the budget of `key`. Raises a 429 that says when to come back. Returns what Redis holds
-    under the key `reading`."""
-    most = getattr(settings.get(), f"rate_limit_{budget}")
-    g.rate = window = windows.hit(budget, key, most, read_key=read_key)
-    g.budget, g.most = budget, most
+    """Count one request of `key` in the budget. Return the value of `read_key` in Redis. Raise TooMany when the budget
+    is exceeded."""
+    maximum = getattr(settings.get(), f"rate_limit_{budget}")
+    g.rate = window = windows.hit(budget, key, maximum, read_key=read_key)
+    g.budget, g.most = budget, maximum
     if not window.allowed:
-        raise TooMany(f"Only {most} {budget} a minute are allowed here.", seconds=window.reset)
+        raise TooMany(f"Only {maximum} {budget} a minute are allowed here.", seconds=window.reset)
     return window.read
 
 
 def budgets_in_use():
-    """The budgets in which some operation of this panel counts."""
-    found = {getattr(view, "budget", None) for view in current_app.view_functions.values()}
-    return [name for name in BUDGETS if name in found]
+    """Return the budgets that at least one operation of this panel uses."""
+    used = {getattr(view, "budget", None) for view in current_app.view_functions.values()}
+    return [name for name in BUDGETS if name in used]
 
 
 def set_headers(response):
-    """Puts on an answer what is left, under the names in use and under those of the IETF's draft 8 and later."""
+    """Set the rate limit headers, under the usual names and under those of the IETF draft from version 8 on."""
     if rate := g.get("rate"):
         response.headers.extend(
             {

@@ -1,7 +1,7 @@
-"""How often somebody may try to sign in: per source address and per account (decisions on NS-12).
+"""Rate limits of signing in: per source address and per account (decisions on NS-12).
 
-A limit per account alone would let anybody lock its owner out. So a browser that the person has signed in with before
-has a budget of its own, and a passkey, which cannot be guessed, counts for the address only.
+A limit per account alone would let anybody lock its owner out. So a known device has its own budget, and passkeys,
+which cannot be guessed, count for the address only.
 """
 
 import ipaddress
@@ -13,15 +13,17 @@ from panel.services import settings
 from panel.web.formatting import duration
 
 CODES_PER_MINUTE, CODES_PER_DAY = 5, 50
-"""A code has six digits, of which three sets count at a time. Who knows the password and guesses all day long is right
-once in eighteen years; until then the person's own browsers and recovery codes still open the account."""
+"""A code has six digits, and three codes are valid at a time. An attacker who knows the password and uses the whole
+budget every day guesses one in about eighteen years. The owner's known devices and recovery codes have separate
+budgets."""
 DAY_SECONDS = 86_400
 MAILS_PER_MINUTE = 2
-"""Mails that one address may be sent, whoever asks."""
+"""The most password reset mails to one address, from all sources together."""
 
 
 def password_attempt(source, email, device):
-    """Counts one attempt with an email address and a password."""
+    """Count one attempt with an email address and a password: for a known device on its own, else for the source
+    address and the account. Raise TooMany, like all functions here that count."""
     if device:
         return consume("password by device", device.id)
     consume("password by address", network_key(source.ip))
@@ -29,14 +31,14 @@ def password_attempt(source, email, device):
 
 
 def code_attempt(account, device):
-    """Counts one attempt of a second step, which only somebody gets to who knows the password."""
-    who = device.id if device else account.id
-    consume("code", who, CODES_PER_MINUTE)
-    consume("code by day", who, CODES_PER_DAY, DAY_SECONDS)
+    """Count one attempt with a code of an authenticator, after the right password."""
+    key = device.id if device else account.id
+    consume("code", key, CODES_PER_MINUTE)
+    consume("code by day", key, CODES_PER_DAY, DAY_SECONDS)
 
 
 def recovery_code_attempt(source):
-    """Nobody guesses one of these, so trying counts for the address and shuts nobody else out."""
+    """Count one attempt with a recovery code. These cannot be guessed, so only the source address is limited."""
     consume("recovery code by address", network_key(source.ip))
 
 
@@ -45,13 +47,13 @@ def passkey_attempt(source):
 
 
 def password_reset_mail(source, email):
-    """Counts one wish for a mail. Returns whether it is to be sent: who asks does not learn that it was not."""
+    """Count one request for a password reset mail. Return whether to send it; the requester is not told if not."""
     consume("link by address", network_key(source.ip))
     return windows.hit("link by account", email_digest(email), MAILS_PER_MINUTE).allowed
 
 
 def reauthentication(sign_in_id):
-    """Counts one attempt of somebody who is signed in to confirm who they are."""
+    """Count one attempt of a signed-in person to confirm their password."""
     consume("own password", sign_in_id)
 
 
@@ -66,5 +68,5 @@ def network_key(ip):
 
 
 def email_digest(email):
-    """Addresses are not to be read in Redis."""
+    """Return a hash of the email address, so that Redis holds no readable addresses."""
     return sha256(email.strip().lower().encode()).hexdigest()[:32]
