@@ -1,1 +1,2 @@
-"""The web server: uvicorn's event loop in front, Flask on threads behind it (docs/decisions/0004-web-server.md)."""
+"""The web server: uvicorn's event loop accepts requests, Flask serves them on threads
+(docs/decisions/0004-web-server.md)."""

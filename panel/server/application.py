@@ -1,9 +1,9 @@
-"""What a web process serves: endpoints on the event loop, and everything else by Flask on threads.
+"""The ASGI application of a web process: async endpoints on the event loop, and everything else by Flask on threads.
 
-An endpoint on the loop is for what stays open: event streams, calls that take minutes, streams to sandboxes. It is an
-ASGI application, costs no thread, and must never wait but by `await`. It is named by a pattern for the whole path; the
-groups of the pattern are its `scope["path_params"]`. `scope["state"]["stopping"]` is an asyncio.Event that is set when
-the process is asked to end: whatever stays open ends then.
+Async endpoints are for long-lived requests: event streams, calls that take minutes, streams to sandboxes. Each is an
+ASGI application that needs no thread and must not block. It is selected by a pattern for the whole path, whose groups
+are in `scope["path_params"]`. `scope["state"]["stopping"]` is an asyncio.Event that is set when the process is asked to
+stop; endpoints must end then.
 """
 
 import asyncio
@@ -24,8 +24,8 @@ class Application:
 
     async def __call__(self, scope, receive, send):
         for route in self.routes:
-            if found := route.pattern.fullmatch(scope["path"]):
-                scope["path_params"] = found.groupdict()
+            if match := route.pattern.fullmatch(scope["path"]):
+                scope["path_params"] = match.groupdict()
                 scope["state"]["stopping"] = self.stopping
                 scope["state"]["answers_after_eof"] = False
                 return await route.endpoint(scope, receive, send)

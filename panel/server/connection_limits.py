@@ -1,20 +1,20 @@
-"""How much, how slowly and how many at once clients may send."""
+"""Limits of client connections: sizes, durations, and connections per address."""
 
 import ipaddress
 from collections import Counter
 from dataclasses import dataclass, field
 
 BODY_PAUSE_SECONDS = 10
-"""How long a client may send nothing inside a body."""
+"""How long a client may pause within a body."""
 
 KEEP_ALIVE_SECONDS = 15
-"""How long an unused connection stays open."""
+"""How long an idle connection stays open."""
 
 WRITE_STALL_SECONDS = 30
-"""How long a client may take nothing of an answer."""
+"""How long a client may read nothing of an answer."""
 
 DRAIN_SECONDS = 30
-"""How long the rest of a request that was answered early is read, so that its client can read the answer."""
+"""How long the rest of a request is read after an early answer, so that the client can read the answer."""
 
 TARGET_MAX_BYTES = 4094
 HEADER_MAX_BYTES = 8190
@@ -26,7 +26,7 @@ EARLY_MAX_BYTES = 64 * 1024
 
 @dataclass
 class ConnectionLimits:
-    """What the connections of a process share."""
+    """The limits that depend on the configuration, and the counts of one process."""
 
     head_seconds: float = 30
     incomplete_heads_per_address: int = 0
@@ -35,14 +35,14 @@ class ConnectionLimits:
 
     def is_exempt(self, address):
         try:
-            found = ipaddress.ip_address(address)
+            ip = ipaddress.ip_address(address)
         except ValueError:
             return True
-        found = getattr(found, "ipv4_mapped", None) or found
-        return any(found in network for network in self.trusted_proxies)
+        ip = getattr(ip, "ipv4_mapped", None) or ip
+        return any(ip in network for network in self.trusted_proxies)
 
     def count_head(self, address):
-        """Count a connection with an incomplete head. Return whether its address may have so many."""
+        """Count a connection with an incomplete head. Return whether its address is within the limit."""
         self.incomplete_heads[address] += 1
         return self.incomplete_heads[address] <= self.incomplete_heads_per_address
 

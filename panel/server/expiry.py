@@ -1,4 +1,4 @@
-"""Ends connections on which something takes too long. One task looks at all of a process about once a second."""
+"""Closing of connections that exceed a time limit. One task checks all connections of a process about once a second."""
 
 import asyncio
 
@@ -16,7 +16,7 @@ async def expire_connections(connections):
 
 
 def expire(connection, now):
-    """End the connection, or refuse its request, when a time is over."""
+    """Close the connection, or refuse its request, when a time limit is exceeded."""
     silence = now - connection.last_data_at
     if has_stalled(connection, now):
         connection.transport.abort()
@@ -36,7 +36,7 @@ def expire(connection, now):
 
 
 def end_late_head(connection):
-    """Answer the request that has begun; a connection on which none has begun is closed without a word."""
+    """Refuse a request whose head takes too long. A connection without the start of a request is closed."""
     if connection.is_reading_head:
         connection.head_started_at = None
         connection.refuse(refusals.TIMED_OUT)
@@ -45,7 +45,7 @@ def end_late_head(connection):
 
 
 def has_stalled(connection, now):
-    """Whether the client has taken nothing of what waits for it for too long."""
+    """Return whether the client has read none of the unsent bytes for too long."""
     unsent = connection.transport.get_write_buffer_size()
     if not unsent or unsent != connection.unsent_bytes:
         connection.unsent_bytes, connection.stalled_since = unsent, now

@@ -1,8 +1,8 @@
-"""One client's connection: uvicorn's HTTP protocol, with deadlines, limits and answers of our own.
+"""One client's connection: uvicorn's HTTP protocol with deadlines, limits and error answers of our own.
 
-Uvicorn reads and writes the messages; llhttp (in httptools) refuses what could be read in two ways. This class adds
-what neither does: a deadline for the whole head, a limit for pauses, limits for the size of a head, a cap per address,
-refusals in the dialect of the path, answers to clients that half-close, and upgrades whose socket is given away.
+Uvicorn reads and writes the messages; llhttp (in httptools) refuses ambiguous requests. This class adds what neither
+does: a deadline for the whole head, a limit for pauses, limits for the size of a head, a cap per address, refusals in
+the dialect of the path, answers to clients that half-close, and upgrades whose socket is passed to another process.
 """
 
 import functools
@@ -26,7 +26,7 @@ from panel.server.connection_limits import (
 log = structlog.get_logger()
 
 HOST = re.compile(rb"([\w.~%-]+|\[[0-9A-Fa-f:.]+\])(:\d*)?")
-"""A name or an address, and a port (RFC 9110 7.2). Sub-delimiters, which no name has, are left out."""
+"""A host name or an address, and a port (RFC 9110 7.2). Sub-delimiters are left out, because host names have none."""
 
 REQUEST_LINE = re.compile(rb"[\w!#$%&'*+.^`|~-]+ (\S+) HTTP/1\.[01]\r\n")
 
@@ -42,9 +42,9 @@ class ConnectionProtocol(HttpToolsProtocol):
         self.keeps_alive = True
         self.refusal = self.pending_refusal = None
         self.early_data = None
-        """Bytes that came after a WebSocket's request; None while there is no such request."""
+        """Bytes received after a WebSocket request; None while there is no such request."""
         self.plain_head = None
-        """The head of a request that asks for another upgrade, without that: it is read once more."""
+        """The head, without the upgrade, of a request that asks for an unsupported one. It is parsed again."""
         self.last_data_at = self.stalled_since = self.loop.time()
         self.unsent_bytes = 0
 
@@ -64,11 +64,11 @@ class ConnectionProtocol(HttpToolsProtocol):
             self.count_incomplete_head()
 
     def is_idle(self):
-        """Whether no request has begun or waits for its answer."""
+        """Return whether no request has begun or waits for its answer."""
         return self.body_complete and (self.cycle is None or self.cycle.response_complete)
 
     def count_incomplete_head(self):
-        """Count this connection with its address, and close it when there are too many."""
+        """Count this connection for its address, and close it when the address has too many."""
         has_cap = self.limits.incomplete_heads_per_address and self.client
         if has_cap and not self.is_counted and not self.limits.is_exempt(self.client[0]):
             self.is_counted = True
@@ -121,11 +121,11 @@ class ConnectionProtocol(HttpToolsProtocol):
             data, self.plain_head = self.plain_head + data, None
 
     def eof_received(self):
-        """Return whether the connection stays open for answers: the client sends nothing more, but may still read."""
+        """Return whether the connection stays open for answers. The client sends nothing more, but may still read."""
         if self.is_refused or self.cycle is None or (self.is_reading_head and self.cycle.response_complete):
             return False
         if not self.body_complete and not self.cycle.response_complete:
-            self.loop.call_soon(self.end_incomplete_body)  # a request that has just begun may be about to be answered
+            self.loop.call_soon(self.end_incomplete_body)  # Flask may be about to answer
             return True
         if self.cycle.response_complete or not self.cycle.scope["state"].get("answers_after_eof", True):
             return False
@@ -143,7 +143,7 @@ class ConnectionProtocol(HttpToolsProtocol):
         self.keeps_alive = False
         super().shutdown()
 
-    # --- parts of a request, as the parser finds them
+    # --- callbacks of the parser
 
     def on_message_begin(self):
         super().on_message_begin()
@@ -160,7 +160,7 @@ class ConnectionProtocol(HttpToolsProtocol):
 
     def on_header(self, name, value):
         if not self.is_reading_head:
-            return  # a trailer: nothing of it may pass for a header
+            return  # a trailer, which must not count as a header
         self.field_count += 1
         if self.field_count > HEAD_MAX_FIELDS or len(name) + len(value) > HEADER_MAX_BYTES:
             self.reject(refusals.HEAD_TOO_LARGE)
@@ -176,7 +176,7 @@ class ConnectionProtocol(HttpToolsProtocol):
         self.body_complete, self.drain_started_at = False, None
         self.scope["state"]["connection"] = self
         super().on_headers_complete()
-        # An answer that comes before the whole body must not close the connection while the client still sends.
+        # An answer before the end of the body must not close the connection while the client is still sending.
         self.keeps_alive, self.cycle.keep_alive = self.cycle.keep_alive, True
 
     def check_head(self):
@@ -195,23 +195,24 @@ class ConnectionProtocol(HttpToolsProtocol):
             self.reject(refusals.BAD_REQUEST)
         if len(hosts) > 1 or (version == "1.1" and not hosts) or not all(map(HOST.fullmatch, hosts)):
             self.reject(refusals.BAD_HOST)
-        if not self.url.startswith(b"/"):  # a whole address, whose path may be missing
+        if not self.url.startswith(b"/"):  # absolute form, whose path may be empty
             parsed = httptools.parse_url(self.url)
             self.url = (parsed.path or b"/") + (b"?" + parsed.query if parsed.query else b"")
 
     def is_websocket(self):
-        """Whether the request asks for a WebSocket and for nothing else: it has no body."""
-        found = dict(self.headers)
-        has_body = b"content-length" in found or b"transfer-encoding" in found
-        return found.get(b"upgrade", b"").strip().lower() == b"websocket" and not has_body
+        """Return whether the request asks for a WebSocket and has no body."""
+        headers = dict(self.headers)
+        has_body = b"content-length" in headers or b"transfer-encoding" in headers
+        return headers.get(b"upgrade", b"").strip().lower() == b"websocket" and not has_body
 
     def build_plain_head(self):
-        """Return the head without its upgrade, which may be ignored (RFC 9110 7.8). With it no body would be read."""
+        """Return the head without its upgrade, which may be ignored (RFC 9110 7.8). With the upgrade, the parser would
+        read no body."""
         lines = [self.parser.get_method() + b" " + self.url + b" HTTP/1.1"]
         for name, value in self.headers:
             if name == b"connection":
-                words = [word.strip() for word in value.split(b",")]
-                value = b", ".join(word for word in words if word.lower() not in (b"upgrade", b"http2-settings"))
+                tokens = [token.strip() for token in value.split(b",")]
+                value = b", ".join(token for token in tokens if token.lower() not in (b"upgrade", b"http2-settings"))
             if name != b"upgrade":
                 lines.append(name + b": " + value)
         return b"\r\n".join([*lines, b"", b""])
@@ -238,7 +239,7 @@ class ConnectionProtocol(HttpToolsProtocol):
         if self.pending_refusal:
             refusal, self.pending_refusal = self.pending_refusal, None
             self.refuse(refusal)
-        elif self.early_data is not None:  # the upgrade was answered as a request: go on with requests
+        elif self.early_data is not None:  # the upgrade was refused: go on with requests
             data, self.early_data = self.early_data, None
             if data:
                 self.loop.call_soon(self.data_received, data)
@@ -246,20 +247,20 @@ class ConnectionProtocol(HttpToolsProtocol):
     # --- refusals
 
     def reject(self, refusal):
-        """Stop the parser: whatever called it answers with the refusal."""
+        """Stop the parser by an exception; `data_received` then answers with the refusal."""
         self.refusal = refusal
         raise ValueError(refusal.message)
 
     def refuse_method(self, data):
-        """Refuse a method that the parser does not know. Its path, which says the dialect, is read from the data, if
-        this does not begin with another request."""
+        """Refuse a method that the parser does not know. The path, which selects the dialect, is read from the data,
+        unless another request is still open."""
         line = REQUEST_LINE.match(data) if self.is_idle() else None
         if line:
             self.url = line[1]
         self.refuse(refusals.UNKNOWN_METHOD if line else refusals.BAD_REQUEST)
 
     def refuse(self, refusal):
-        """Answer the request that cannot be read, after those before it, and take no further ones."""
+        """Answer an invalid request, after those before it, and read no further ones."""
         if self.transport.is_closing():
             return
         if self.pipeline and not self.body_complete:
@@ -276,7 +277,7 @@ class ConnectionProtocol(HttpToolsProtocol):
             self.pending_refusal = refusal
             self.cycle.keep_alive = True
             return
-        elif not self.body_complete:  # the request was answered, and only its rest is broken
+        elif not self.body_complete:  # already answered; only the rest of its body is invalid
             self.transport.close()
             return
         self.is_refused, self.drain_started_at = True, self.loop.time()
@@ -286,19 +287,19 @@ class ConnectionProtocol(HttpToolsProtocol):
         if self.transport.can_write_eof():
             self.transport.write_eof()
 
-    # --- giving the socket away
+    # --- passing the socket to another process
 
     def fileno(self):
-        """Return the client's socket. Raise BlockingIOError unless all that came is the request of a WebSocket."""
+        """Return the client's socket. Raise BlockingIOError unless exactly a WebSocket request was received."""
         if self.early_data != b"" or self.transport.get_write_buffer_size():
             raise BlockingIOError("The client sent data before the connection was upgraded.")
         return self.transport.get_extra_info("socket").fileno()
 
     def release(self):
-        """Forget the socket, which another process has now. Nothing is sent: closing it here ends nothing."""
+        """Note that another process has the socket now. Closing it here does not close the connection."""
         self.is_handed_over = True
 
 
 def protocol_factory(limits):
-    """Return what uvicorn takes for the class of its connections."""
+    """Return a factory of connections for uvicorn's `http` setting."""
     return functools.partial(ConnectionProtocol, limits=limits)

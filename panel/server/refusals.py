@@ -1,5 +1,5 @@
-"""Answers to what never becomes a request of the application: unreadable, too large or too slow requests. Below `/api`
-they speak the dialect of the path (specification 7.1), as far as a path could be read."""
+"""Answers to requests that do not reach the application: invalid, too large or too slow ones. Below `/api` they follow
+the dialect of the path (specification 7.1), if the path could be read."""
 
 import http
 import json
@@ -30,7 +30,7 @@ PAGE_TEMPLATE = (
 
 
 def target_path(target: bytes) -> str:
-    """Return the path of a request target, or an empty text when none can be made out."""
+    """Return the path of a request target, or an empty text when it cannot be parsed."""
     try:
         return urlsplit(target.decode("latin-1")).path
     except ValueError:
@@ -39,8 +39,8 @@ def target_path(target: bytes) -> str:
 
 def build_content(refusal: Refusal, path: str):
     """Return the headers and the body of the answer, in the dialect of the path."""
-    spoken = dialect(path)
-    if spoken:
+    api_dialect = dialect(path)
+    if api_dialect:
         kind, body = "application/json", json.dumps({"success": False, "message": refusal.message})
     else:
         kind = "text/html; charset=utf-8"
@@ -51,13 +51,13 @@ def build_content(refusal: Refusal, path: str):
         "Cache-Control": "no-store",
         "X-Content-Type-Options": "nosniff",
     }
-    if spoken == "admin":
+    if api_dialect == "admin":
         headers["X-Api-Envelope"] = "v1"
     return headers, body.encode()
 
 
 def serialize(refusal: Refusal, path: str) -> bytes:
-    """Return the whole answer as it goes over the connection, which is closed after it."""
+    """Return the bytes of the whole answer, which announces that the connection is closed."""
     headers, body = build_content(refusal, path)
     lines = [f"HTTP/1.1 {refusal.status} {http.HTTPStatus(refusal.status).phrase}", "Connection: close"]
     lines += [f"{name}: {value}" for name, value in headers.items()]

@@ -1,4 +1,4 @@
-"""The processes of the web server: one that listens and watches, and those it forks, which serve."""
+"""The processes of the web server: a parent that listens and supervises, and forked processes that serve."""
 
 import asyncio
 import functools
@@ -25,10 +25,10 @@ log = structlog.get_logger()
 
 BACKLOG_CONNECTIONS = 2048
 SHUTDOWN_SECONDS = 30
-"""How long requests in hand may take after SIGTERM."""
+"""How long running requests may take after SIGTERM."""
 
 SILENCE_SECONDS = 60
-"""A process whose event loop has stood still for so long is replaced."""
+"""A process whose event loop has not run for this time is replaced."""
 
 WATCHED_SIGNALS = {signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGCHLD}
 
@@ -45,7 +45,7 @@ def open_listener(bind) -> socket.socket:
             os.unlink(path)
         listener = socket.socket(socket.AF_UNIX)
         listener.bind(path)
-        os.chmod(path, 0o666)  # the proxy in front may be another user; the directory says who gets here
+        os.chmod(path, 0o666)  # the proxy may be another user; the directory restricts access
         listener.listen(BACKLOG_CONNECTIONS)
         return listener
     host, _, port = bind.rpartition(":")
@@ -55,13 +55,14 @@ def open_listener(bind) -> socket.socket:
 
 
 def raise_file_limit():
-    """Let a process have as many connections as the machine allows."""
-    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+    """Raise the process's limit of open files to the maximum that the system allows."""
+    _, maximum = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (maximum, maximum))
 
 
 class ServerProcess(uvicorn.Server):
-    """One process that serves. `write_heartbeat` is called about once a second while the event loop runs."""
+    """One process that serves. `heartbeat` is called about once a second while the event loop runs; the process stops
+    when it returns False."""
 
     def __init__(self, application: Application, limits: ConnectionLimits, heartbeat):
         self.application, self.heartbeat = application, heartbeat
@@ -104,25 +105,25 @@ def serve(wsgi, listener, *, threads, body_max_bytes, limits, routes=(), heartbe
 
 
 class ParentProcess:
-    """Forks the processes that serve, and replaces those that end or stand still.
+    """Forks the processes that serve, and replaces those that exit or hang.
 
-    SIGTERM and SIGINT end all after their requests in hand, a second one at once. SIGHUP replaces all.
+    SIGTERM and SIGINT stop all after their running requests, a second signal at once. SIGHUP replaces all.
     """
 
     def __init__(self, listener, count, run_process):
         self.listener, self.count, self.work = listener, count, run_process
         self.processes: dict[int, mmap.mmap] = {}
-        """By process id, when its event loop last ran: 0.0 before it serves."""
+        """By process id, the shared memory with the monotonic time of the last heartbeat; 0.0 before it serves."""
         self.stop_at = None
 
     def run(self):
         signal.pthread_sigmask(signal.SIG_BLOCK, WATCHED_SIGNALS)
         self.fork_missing()
         while self.processes:
-            found = signal.sigtimedwait(WATCHED_SIGNALS, 1)
-            if found and found.si_signo in (signal.SIGTERM, signal.SIGINT):
+            received = signal.sigtimedwait(WATCHED_SIGNALS, 1)
+            if received and received.si_signo in (signal.SIGTERM, signal.SIGINT):
                 self.stop()
-            elif found and found.si_signo == signal.SIGHUP and self.stop_at is None:
+            elif received and received.si_signo == signal.SIGHUP and self.stop_at is None:
                 self.replace()
             self.collect_ended()
             self.kill_silent()
@@ -156,14 +157,14 @@ class ParentProcess:
         log.info("web_process_started", process=pid)
 
     def stop(self):
-        how = signal.SIGTERM if self.stop_at is None else signal.SIGKILL
-        log.info("web_stopping", at_once=how == signal.SIGKILL)
+        signal_number = signal.SIGTERM if self.stop_at is None else signal.SIGKILL
+        log.info("web_stopping", at_once=signal_number == signal.SIGKILL)
         self.stop_at = self.stop_at or time.monotonic()
         for pid in self.processes:
-            os.kill(pid, how)
+            os.kill(pid, signal_number)
 
     def replace(self):
-        """Start other processes, then end those there are."""
+        """Start new processes, then stop the old ones."""
         old, self.processes = self.processes, {}
         self.fork_missing()
         self.processes |= old
@@ -194,7 +195,7 @@ class ParentProcess:
 
 
 def write_heartbeat(heartbeat, parent):
-    """Note that the event loop runs. Return whether the process shall go on: not when its parent is gone."""
+    """Record that the event loop runs. Return whether the process should continue: False when its parent has exited."""
     heartbeat[:] = struct.pack("d", time.monotonic())
     return os.getppid() == parent
 

@@ -1,4 +1,4 @@
-"""Flask behind the event loop: a request gets a thread once its body has arrived, and only while Flask works on it."""
+"""Flask behind the event loop: a request uses a thread only after its body has arrived and while Flask works on it."""
 
 import asyncio
 import contextvars
@@ -15,13 +15,14 @@ from panel.server import refusals
 log = structlog.get_logger()
 
 BODY_MEMORY_BYTES = 256 * 1024
-"""Bytes of a body that are kept in memory; a larger one goes to a temporary file."""
+"""A body up to this size stays in memory; a larger one goes to a temporary file."""
 
 RESPONSE_CHUNK_BYTES = 256 * 1024
 BODILESS_STATUSES = (204, 304)
 HEADER_VARIABLES = {b"content-type": "CONTENT_TYPE", b"content-length": "CONTENT_LENGTH"}
 UNSAFE_HEADERS = (b"proxy", b"transfer-encoding")
-"""`Proxy` would become HTTP_PROXY, which programs take for a setting; the body has been put together already."""
+"""`Proxy` would become HTTP_PROXY, which programs read as a setting. Transfer-Encoding no longer applies, because the
+body was decoded."""
 
 
 class ClientGone(Exception):
@@ -29,7 +30,8 @@ class ClientGone(Exception):
 
 
 class ThreadedWsgi:
-    """A WSGI application as an ASGI one. Slow clients hold no thread: bodies are read and answers sent by the loop."""
+    """A WSGI application as an ASGI one. The event loop reads bodies and sends answers, so slow clients use no
+    thread."""
 
     def __init__(self, application, threads, body_max_bytes):
         self.application, self.body_max_bytes = application, body_max_bytes
@@ -52,15 +54,15 @@ class ThreadedWsgi:
             return loop.run_in_executor(self.pool, context.run, work, *args)
 
         try:
-            chunk, more = await run(call.begin, scope["http_version"] == "1.0")
+            chunk, has_more = await run(call.begin, scope["http_version"] == "1.0")
             if connection.is_handed_over:
                 connection.transport.abort()
                 await receive()  # which returns when the connection is closed
                 return
-            await send(call.start_message(None if more else len(chunk)))
-            while more and not connection.transport.is_closing():
+            await send(call.start_message(None if has_more else len(chunk)))
+            while has_more and not connection.transport.is_closing():
                 await send({"type": "http.response.body", "body": chunk, "more_body": True})
-                chunk, more = await run(call.pull)
+                chunk, has_more = await run(call.pull)
             await send({"type": "http.response.body", "body": chunk if call.has_body else b"", "more_body": False})
         except Exception:
             log.exception("request_crashed")
@@ -74,19 +76,19 @@ class ThreadedWsgi:
 
 
 async def read_body(headers, receive, body, maximum):
-    """Write the body to the file `body` and return its length, or None when there is none. A body larger than `most` is
-    not read further: the application refuses it by its length, and the rest is dropped by the connection."""
+    """Write the body to the file `body` and return its length, or None when there is none. Reading stops when it is
+    larger than `maximum`: the application refuses it by its length, and the connection drops the rest."""
     declared = next((int(value) for name, value in headers if name == b"content-length"), None)
     if declared is None and not any(name == b"transfer-encoding" for name, _ in headers):
         return None
     if declared is not None and (declared > maximum or not declared):
         return declared
-    length, more = 0, True
-    while more and length <= maximum:
+    length, has_more = 0, True
+    while has_more and length <= maximum:
         message = await receive()
         if message["type"] == "http.disconnect":
             raise ClientGone
-        length, more = length + len(message["body"]), message["more_body"]
+        length, has_more = length + len(message["body"]), message["more_body"]
         body.write(message["body"])
     body.seek(0)
     return length
@@ -146,25 +148,26 @@ class WsgiCall:
         self.status, self.headers = int(status[:3]), headers
         return self.written.append
 
-    def begin(self, whole):
-        """Call the application; return the first bytes of its answer (all when `whole`), and whether more come."""
+    def begin(self, is_whole):
+        """Call the application. Return the first bytes of its answer (all when `is_whole`) and whether more follow."""
         self.response = self.application(self.environ, self.start_response)
         self.chunks = iter(self.response)
-        parts = [] if not whole else list(self.chunks)
-        chunk, more = self.pull()
-        return b"".join([*self.written, *parts, chunk]), more
+        parts = [] if not is_whole else list(self.chunks)
+        chunk, has_more = self.pull()
+        return b"".join([*self.written, *parts, chunk]), has_more
 
     def pull(self):
-        """Return the next bytes of the answer, and whether more come. What has no length is sent as it comes.
+        """Return the next bytes of the answer and whether more follow. Answers without a length are not buffered.
 
-        The last bytes end the call, on the same thread: another turn on one costs as much as a small answer.
+        After the last bytes the response is closed on the same thread, because another switch to a thread costs as much
+        as a small answer.
         """
         parts, size = [], 0
-        least = RESPONSE_CHUNK_BYTES if self.has_length else 1
+        minimum = RESPONSE_CHUNK_BYTES if self.has_length else 1
         for part in self.chunks:
             parts.append(part)
             size += len(part)
-            if size >= least:
+            if size >= minimum:
                 return b"".join(parts), True
         self.close()
         return b"".join(parts), False
@@ -183,7 +186,7 @@ class WsgiCall:
         return self.status not in BODILESS_STATUSES
 
     def start_message(self, length):
-        """Return the ASGI message that begins the answer, whose whole length is known unless it is None."""
+        """Return the ASGI message that starts the answer. `length` is the length of its body, or None if unknown."""
         self.is_started = True
         headers = [(name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in self.headers]
         if not self.has_body:
