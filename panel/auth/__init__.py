@@ -1,4 +1,4 @@
-"""Who is asking, and whether they may."""
+"""Authentication and authorization of the APIs and the pages."""
 
 from panel.auth.tokens import ApiPrincipal, current_principal, require_also, requires_permission, source_address
 

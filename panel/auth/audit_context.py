@@ -1,4 +1,4 @@
-"""From a request to the audit log: who acted, from where, on what."""
+"""The audit entry of a request: who acted, from where, on what."""
 
 from flask import g, request
 
@@ -9,35 +9,33 @@ from panel.services import audit
 
 
 def start_tracking():
-    """From here on what the request does is gathered."""
+    """Start to track the changes of this request."""
     audit.start_tracking()
 
 
 def write_entry():
-    """Writes down what the request did, before its transaction is committed. A program that was let in leaves an entry
-    for every operation that writes; at the pages, where a refused form may look like any other answer, only what
-    touched something counts."""
+    """Write the audit entry of a writing request, before its transaction commits. API calls always get an entry; page
+    requests only when they changed something, because a refused form cannot be told from a successful one."""
     if not is_read_only_request() and not g.get("repeated"):
         audit.write(about=address_ids(), always="caller" in g, **actor(), **request_facts())
 
 
 def log_failed_sign_in(email):
-    """Has a sign-in that was refused written down, although its request keeps nothing: for a wrong password, a wrong
-    code or a passkey that is not known."""
+    """Record a failed sign-in (wrong password or code, unknown passkey) to be logged after the request's rollback."""
     g.refused_sign_in = email, request_facts()
 
 
 def write_failed_sign_in():
-    """Writes down the sign-in that this request refused, if it did, in a transaction of its own."""
-    if refusal := g.pop("refused_sign_in", None):
-        email, facts = refusal
+    """Write the failed sign-in of this request, if there is one, in a separate transaction."""
+    if failure := g.pop("refused_sign_in", None):
+        email, facts = failure
         session.rollback()
         audit.add_failed_sign_in(email, **facts)
         session.commit()
 
 
 def address_ids():
-    """The ids in the address, by their names. Other parts of it are words of ours."""
+    """Return the ids in the path by parameter name."""
     return {name: str(value) for name, value in (request.view_args or {}).items() if name.endswith("_id")}
 
 
@@ -46,7 +44,7 @@ def request_facts():
 
 
 def actor():
-    """The person or token of this request."""
+    """Return the person or token of this request, as fields of an audit entry."""
     if "caller" in g:
         return token_actor(g.caller)
     access = browser_session.current_access()
@@ -58,8 +56,8 @@ def actor():
 
 
 def session_owner(by_operator=False):
-    """The same for what stays open after the request: it ends with the token or the browser's session. `operator`: the
-    person acts as one although the page is the customers'."""
+    """Return the same for a console, which outlives the request and ends with its token or browser session.
+    `by_operator`: the person acts as an operator on a page of the customer area."""
     if "caller" in g:
         return token_actor(g.caller)
     access = browser_session.current_access()

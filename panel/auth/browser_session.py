@@ -1,6 +1,6 @@
-"""People at the pages: from the cookie to an account, and the check that stands on every page.
+"""Browser sessions: from the cookie to an account, and the permission and same-origin (CSRF) checks of every page.
 
-The cookie holds the secret of a row that lies in the database: a session can be listed, and ended from elsewhere.
+The cookie has the secret of a session's row in the database, so that sessions can be listed and revoked.
 """
 
 import functools
@@ -17,19 +17,19 @@ from panel.services import access, factors, sessions
 SUSPENDED_MESSAGE = "Your account is suspended: you can look, but this needs {}. Contact support."
 SECOND_FACTOR_REQUIRED_MESSAGE = "Your account needs a second factor first. Set one up on your security page."
 BLUEPRINTS_WITHOUT_SECOND_FACTOR = ("profile", "security", "sign_in")
-"""The pages that open to a person who has to set up a second factor."""
+"""Pages that are open to people who still have to set up a required second factor."""
 SAFE_METHODS = ("GET", "HEAD", "OPTIONS")
 IMPERSONATE_PERMISSION = "admin:accounts:write"
 ADMIN_HOME_PERMISSION = "admin:system:read"
-"""What the operators' overview needs."""
+"""The permission for the operators' overview."""
 OPERATOR_SESSION_KEY = "operator"
-"""Where the cookie keeps the session of an operator who looks at the panel as somebody else."""
+"""Key in the cookie for the operator's own session during an impersonation."""
 login_manager = LoginManager()
-login_manager.session_protection = None  # the row decides, not the browser's address
+login_manager.session_protection = None  # the row decides, not address and user agent
 
 
 class SessionUser:
-    """A signed-in browser, as Flask-Login wants it."""
+    """A signed-in browser, with the interface of Flask-Login."""
 
     is_authenticated = is_active = True
     is_anonymous = False
@@ -47,35 +47,34 @@ class SessionUser:
 
 @login_manager.user_loader
 def load_session_user(secret):
-    found = sessions.find(secret)
-    if found is None or not is_impersonation_allowed(found):
+    login_session = sessions.find(secret)
+    if login_session is None or not is_impersonation_allowed(login_session):
         return None
-    sessions.record_use(found)
-    return SessionUser(secret, found)
+    sessions.record_use(login_session)
+    return SessionUser(secret, login_session)
 
 
 def current_account():
-    """The account of the person who looks at this page, or None when nobody is signed in or can be looked up."""
+    """Return the account of the viewer, or None when nobody is signed in or the database is unavailable."""
     if g.get("is_database_unavailable"):
         return None
     return current_user.account if current_user and current_user.is_authenticated else None
 
 
 def current_access():
-    """Whose resources the person sees and what may be done with them, looked up once a request; None when nobody is
-    signed in."""
+    """Return the viewer's access to resources, queried once per request; None when nobody is signed in."""
     if g.get("access") is None:
         g.access = current_account() and access.get_for_account(current_account(), current_user.sign_in.impersonator)
     return g.access
 
 
 def actor():
-    """Who asked, for the history."""
+    """Return the name of the viewer for events and tasks."""
     return current_access().actor
 
 
 def log_in(account, device=None):
-    """Begins a session of this browser. From here on it is this person who acts, whoever was signed in before."""
+    """Start a session of this browser. For the rest of the request, the viewer is this account."""
     g.pop("access", None)
     adopt_session(
         sessions.start(account, ip=str(source_address()), user_agent=request.user_agent.string, device=device)
@@ -83,31 +82,32 @@ def log_in(account, device=None):
 
 
 def adopt_session(secret):
-    """Gives this browser the session with the secret, and takes all others from it."""
+    """Replace the browser's session by the one with this secret."""
     session.clear()
     session.permanent = True
     login_user(SessionUser(secret, sessions.find(secret)))
 
 
 def is_impersonation_allowed(login_session):
-    """Whether a session in somebody else's name may go on: while the operator may do that, and with customers only."""
+    """Return whether the session may continue. An impersonation may while its operator has the permission and the
+    account is a customer's; other sessions always may."""
     operator = login_session.impersonator
-    may_go_on = (
+    is_operator_allowed = (
         operator
         and not operator.suspended_at
         and permissions.has_operator_permission(operator.operator_role, IMPERSONATE_PERMISSION)
     )
-    return operator is None or (may_go_on and not login_session.account.is_admin)
+    return operator is None or (is_operator_allowed and not login_session.account.is_admin)
 
 
 def find_impersonator():
-    """The operator who looks at this page as somebody else, or None."""
+    """Return the operator who impersonates the viewer, or None."""
     return current_user.sign_in.impersonator if current_account() else None
 
 
 def log_out():
-    """Signs the browser out; an operator who looks at the panel as somebody is signed out altogether."""
-    current_access()  # who leaves is still asked for, by the audit log
+    """Sign the browser out. During an impersonation, the operator's own session is revoked too."""
+    current_access()  # cached now, because the audit log needs it afterwards
     sessions.revoke(current_user.get_id())
     sessions.revoke(session.get(OPERATOR_SESSION_KEY, ""))
     logout_user()
@@ -115,7 +115,8 @@ def log_out():
 
 
 def require_page_permission(permission):
-    """Lets the page run only for a person who holds the permission, and acts only for pages of our own."""
+    """Decorate a page's view so that it runs only for people with the permission. Requests with a writing method must
+    come from a page of this panel."""
     permissions.check(permission)
 
     def guard(view):
@@ -139,18 +140,18 @@ def ensure_permission(permission):
         raise Unauthenticated("Sign in to go on.")
     if request.blueprint not in BLUEPRINTS_WITHOUT_SECOND_FACTOR and is_second_factor_missing():
         raise Forbidden(SECOND_FACTOR_REQUIRED_MESSAGE, reason="second_factor_required")
-    why = permission_error(permission)
-    if why:
-        raise Forbidden(why)
+    reason = permission_error(permission)
+    if reason:
+        raise Forbidden(reason)
 
 
 def is_second_factor_missing():
-    """Whether the person has to set up a second factor before anything else opens."""
+    """Return whether the viewer must set up a second factor first. Never during an impersonation."""
     return not current_user.sign_in.impersonator_id and factors.is_second_factor_missing(current_account())
 
 
 def permission_error(permission):
-    """Why the viewer may not do this, as a sentence, or None."""
+    """Return a message why the viewer may not do this, or None."""
     if permission.startswith(("admin:", permissions.ANY_ADMIN)):
         if not permissions.has_operator_permission(current_account().operator_role, permission):
             return operator_permission_message(current_account().operator_role, permission)
@@ -167,7 +168,7 @@ def permission_error(permission):
 
 
 def operator_permission_message(role, permission):
-    """What somebody is told who lacks a permission of operators, and who can give it."""
+    """Return the message for a missing operators' permission, which names who can grant it."""
     if role is None:
         return f"This is for operators: it needs the permission {permission}. An operator can give it to you."
     label = permissions.OPERATOR_ROLE_LABELS[role]
@@ -178,7 +179,7 @@ def operator_permission_message(role, permission):
 
 
 def home_url():
-    """The address of the person's first page: operators have the admin overview, customers their own."""
+    """Return the URL of the viewer's first page: the operators' or the customers' overview."""
     return url_for("admin.show" if has_permission(ADMIN_HOME_PERMISSION) else "overview.show")
 
 
@@ -187,7 +188,8 @@ def has_permission(permission):
 
 
 def ensure_same_origin():
-    """Another site must not act with our cookie. Browsers say where a form came from; who says nothing is refused."""
+    """Raise BadRequest unless the form comes from this panel (CSRF protection). Browsers send Sec-Fetch-Site or Origin;
+    a request with neither is refused."""
     site = request.headers.get("Sec-Fetch-Site")
     origin = request.headers.get("Origin", "")
     if site in ("same-origin", "none") or (site is None and is_own_origin(origin)):

@@ -1,6 +1,6 @@
-"""An operator looks at the panel as a customer, in a session of its own, and comes back to the operator's.
+"""Impersonation: an operator uses the panel as a customer, in a separate session, and then returns to their own.
 
-The cookie keeps the operator's session meanwhile. The audit log names both.
+The cookie keeps the operator's session meanwhile. The audit log names both people.
 """
 
 from flask import request, session
@@ -12,9 +12,9 @@ from panel.services import audit, impersonations, sessions
 
 
 def begin(account):
-    """Makes this browser the customer's for as long as impersonations last."""
-    current_access()  # it is still the operator who does this, for the audit log
-    own = current_user.get_id()
+    """Start a session of the customer in this browser. It ends after the lifetime of impersonations."""
+    current_access()  # cached now, so that the audit log names the operator
+    operator_secret = current_user.get_id()
     secret = sessions.start(
         account,
         ip=str(source_address()),
@@ -23,19 +23,19 @@ def begin(account):
         lifetime=impersonations.get_lifetime(),
     )
     adopt_session(secret)
-    session[OPERATOR_SESSION_KEY] = own
+    session[OPERATOR_SESSION_KEY] = operator_secret
 
 
 def end():
-    """Ends it, and returns whether the operator's own session goes on."""
-    current_access()  # it is still the operator as the customer who does this
-    own = session.get(OPERATOR_SESSION_KEY, "")
+    """End the impersonation. Return whether the operator's own session is still valid and was resumed."""
+    current_access()  # cached now, so that the audit log names the operator as the customer
+    operator_secret = session.get(OPERATOR_SESSION_KEY, "")
     audit.track(current_user.sign_in, removed=True)
     sessions.revoke(current_user.get_id())
-    going_on = sessions.find(own) is not None
-    if going_on:
-        adopt_session(own)
+    has_operator_session = sessions.find(operator_secret) is not None
+    if has_operator_session:
+        adopt_session(operator_secret)
     else:
         logout_user()
         session.clear()
-    return going_on
+    return has_operator_session

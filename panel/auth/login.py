@@ -1,7 +1,7 @@
-"""How a browser becomes a signed-in one: one step or two, which device it is, and who is told.
+"""The login of a browser: one or two steps, the known device, and the mail about a new one.
 
-Between the steps the signed cookie names the account for five minutes. That opens nothing: no page but the second step
-looks at it, and it is worthless once the password has changed.
+Between the steps the signed cookie names the account for five minutes. Only the page of the second step uses it, and it
+becomes invalid when the password changes.
 """
 
 import hmac
@@ -24,22 +24,22 @@ SECOND_FACTOR_TTL = timedelta(minutes=5)
 
 
 def request_source():
-    """Where this request comes from."""
+    """Return the address and the user agent of this request."""
     return Source(str(source_address()), request.user_agent.string[:400])
 
 
 def passkey_site():
-    """What this installation's passkeys are bound to."""
+    """Return the site that this installation's passkeys are bound to."""
     return Site.of(current_app.extensions["config"].public_url)
 
 
 def find_known_device(email):
-    """The browser, if the person with this address has signed in with it before."""
+    """Return the known device of this browser for the person with this email address, or None."""
     return known_devices.find(email, request.cookies.get(DEVICE_COOKIE))
 
 
 def start_login(account):
-    """The password was right. Returns whether that was all; else the second step is next."""
+    """Continue after the right password. Return True when the login is complete, False when a second factor follows."""
     if not factors.has_second_factor(account):
         complete_login(account)
         return True
@@ -49,10 +49,10 @@ def start_login(account):
 
 
 def pending_second_factor():
-    """The account whose password this browser has given, while its second step may still be made; else None."""
-    account_id, marked, until = session.get("half") or (None, "", 0)
-    account = rows.get(Account, account_id) if until > clock.now().timestamp() else None
-    return account if account and hmac.compare_digest(password_fingerprint(account), marked) else None
+    """Return the account that waits for its second factor in this browser; None when there is none or it expired."""
+    account_id, fingerprint, expires_at = session.get("half") or (None, "", 0)
+    account = rows.get(Account, account_id) if expires_at > clock.now().timestamp() else None
+    return account if account and hmac.compare_digest(password_fingerprint(account), fingerprint) else None
 
 
 def password_fingerprint(account):
@@ -60,20 +60,20 @@ def password_fingerprint(account):
 
 
 def complete_login(account):
-    """Signs the browser in. The person is told by mail when it was not seen before, but for the very first time."""
-    device, unknown = remember_device(account)
-    if unknown and account.last_login_at:
+    """Sign the browser in. Send a mail about an unknown device, except for the account's first login."""
+    device, is_new = remember_device(account)
+    if is_new and account.last_login_at:
         security_notifications.new_device(account, request_source())
     account.last_login_at = clock.now()
     log_in(account, device)
 
 
 def remember_device(account):
-    """From now on the browser is one that the person is known to use: others who guess do not shut it out. Returns the
-    device and whether it was unknown."""
-    device, secret, unknown = known_devices.remember(account, request.cookies.get(DEVICE_COOKIE), request_source())
+    """Record the browser as a known device, which has its own rate limit, and set its cookie. Return the device and
+    whether it is new."""
+    device, secret, is_new = known_devices.remember(account, request.cookies.get(DEVICE_COOKIE), request_source())
     after_this_request(lambda answer: set_device_cookie(answer, secret))
-    return device, unknown
+    return device, is_new
 
 
 def set_device_cookie(answer, secret):
@@ -89,11 +89,11 @@ def set_device_cookie(answer, secret):
 
 
 def store_challenge(purpose, challenge: Challenge):
-    """Keeps what a passkey is asked to sign until the answer comes."""
+    """Store the challenge for a passkey in the session cookie until it is answered."""
     session["challenge"] = [purpose, *challenge]
 
 
 def pop_challenge(purpose):
-    """The challenge that was given to this browser for the purpose, once; or None."""
-    asked_for, *kept = session.pop("challenge", (None,))
-    return Challenge(*kept) if asked_for == purpose else None
+    """Remove and return the challenge of this browser; None when it is missing or for another purpose."""
+    stored_purpose, *values = session.pop("challenge", (None,))
+    return Challenge(*values) if stored_purpose == purpose else None

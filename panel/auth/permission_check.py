@@ -1,4 +1,4 @@
-"""What a token may do, without doing it: the answer of the check that stands on every route (panel.auth.tokens)."""
+"""Dry run of the authorization of API routes (panel.auth.tokens), which explains what a token may do."""
 
 import re
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from panel.services.access import Access
 
 PLACEHOLDER_PATTERN = re.compile(r"\{\w*_?id\}")
 SOME_ID = "0199c0a8-7d3e-7c4e-9d3c-0d2f8a5b6c7d"
-"""Stands for any id: people write paths with `{id}`."""
+"""Replaces `{id}` in paths, so that they match a route."""
 CONVERTER_PATTERN = re.compile(r"<(?:\w+:)?(\w+)>")
 UNKNOWN_TOKEN_MESSAGE = "This is no valid token of this account."
 
@@ -28,21 +28,21 @@ class PermissionCheck:
 
 
 def explain(value, request, address, viewer_access):
-    """What would come of the request, like `GET /api/instances`, with the token and from the address.
+    """Check a request such as `GET /api/instances` with the token value and from the address.
 
-    Only tokens that the viewer may see are explained: raises NotFound for others and for what is no operation.
+    Raise NotFound for tokens that the viewer may not see, and for an unknown operation.
     """
     method, _, path = request.strip().partition(" ")
-    door = requirement_for(method.upper(), path.strip())
-    found = tokens.find_by_value(value.strip())
-    if found is None:
+    requirement = requirement_for(method.upper(), path.strip())
+    token_row = tokens.find_by_value(value.strip())
+    if token_row is None:
         raise NotFound(UNKNOWN_TOKEN_MESSAGE, token=UNKNOWN_TOKEN_MESSAGE)
-    token = get_token(found.id, viewer_access)
+    token = get_token(token_row.id, viewer_access)
     if not token.is_usable:
-        return PermissionCheck(token, found.email, [f"The token is {token.state}."])
-    access = Access.of(found, impersonator=found.issued_by)
-    reasons = authorization_errors(door, method.upper(), found, access, address)
-    return PermissionCheck(token, found.email, [refusal.message for refusal in reasons])
+        return PermissionCheck(token, token_row.email, [f"The token is {token.state}."])
+    access = Access.of(token_row, impersonator=token_row.issued_by)
+    reasons = authorization_errors(requirement, method.upper(), token_row, access, address)
+    return PermissionCheck(token, token_row.email, [refusal.message for refusal in reasons])
 
 
 def get_token(token_id, access):
@@ -53,22 +53,26 @@ def get_token(token_id, access):
 
 
 def requirement_for(method, path):
-    """What the operation of the customers' API at this path asks for."""
+    """Return the requirement of the user API's operation at this path. Raise NotFound when there is none."""
     try:
         endpoint, _ = current_app.url_map.bind("").match(PLACEHOLDER_PATTERN.sub(SOME_ID, path), method=method)
     except HTTPException:
         endpoint = None
-    door = requirements().get(endpoint)
-    if door is None:
-        sentence = "There is no such operation of the user API. Write it like GET /api/instances."
-        raise NotFound(sentence, request=sentence)
-    return door
+    requirement = requirements().get(endpoint)
+    if requirement is None:
+        message = "There is no such operation of the user API. Write it like GET /api/instances."
+        raise NotFound(message, request=message)
+    return requirement
 
 
 def requirements():
-    """What each endpoint of the customers' API asks for."""
-    every = {name: getattr(view, "door", None) for name, view in current_app.view_functions.items()}
-    return {name: door for name, door in every.items() if door and is_customer_permission(door.permission)}
+    """Return the requirement of each endpoint of the user API."""
+    all_requirements = {name: getattr(view, "door", None) for name, view in current_app.view_functions.items()}
+    return {
+        name: requirement
+        for name, requirement in all_requirements.items()
+        if requirement and is_customer_permission(requirement.permission)
+    }
 
 
 def is_customer_permission(permission):
@@ -76,12 +80,12 @@ def is_customer_permission(permission):
 
 
 def list_operations():
-    """Every operation of the customers' API, as people write it."""
-    found = requirements()
-    rules = [rule for rule in current_app.url_map.iter_rules() if rule.endpoint in found]
-    written = {
+    """Return every operation of the user API as `METHOD /path/{id}`, sorted by path."""
+    endpoints = requirements()
+    rules = [rule for rule in current_app.url_map.iter_rules() if rule.endpoint in endpoints]
+    operations = {
         " ".join((method, CONVERTER_PATTERN.sub(r"{\1}", rule.rule)))
         for rule in rules
         for method in rule.methods - {"HEAD", "OPTIONS"}
     }
-    return sorted(written, key=lambda line: line.partition(" ")[::-1])
+    return sorted(operations, key=lambda line: line.partition(" ")[::-1])

@@ -1,7 +1,7 @@
-"""Every permission of every surface, in one table. What is not here cannot be asked for.
+"""All permissions and scopes. Routes can require only what is listed here.
 
-Three things must agree before a customer's program may act: the scope of its token (from the path and the method), the
-permission of the person it acts for (named by the route), and the address it calls from.
+A call of the user API needs three things: a token with the scope of the path and method, a person with the permission
+that the route names, and an allowed source address.
 """
 
 from panel.schemas import constants
@@ -37,10 +37,10 @@ PATH_SEGMENTS_BY_FAMILY = {
     "vpn_gateways": "vpn-gateways vpn-gateway",
     "webhooks": "webhook-event-kinds webhook-subscriptions webhook-subscription",
 }
-"""Which family the first segment of a path belongs to."""
+"""The first path segments of each scope family."""
 
 SCOPE_FAMILY_BY_VPC_SEGMENT = {"nat-gateway": "nat_gateways", "vpn-gateway": "vpn_gateways"}
-"""What lies below a VPC's path but is a family of its own."""
+"""Scope families of paths below a VPC's path."""
 
 SCOPE_FAMILY_BY_SEGMENT = {
     segment: family for family, segments in PATH_SEGMENTS_BY_FAMILY.items() for segment in segments.split()
@@ -62,7 +62,7 @@ SPECIAL = (
     "billing.view",
 )
 MEMBER = (*(f"{family}.{verb}" for family in FAMILIES for verb in VERBS), *SPECIAL)
-"""What a role of a team may hold. The owner of an account holds all of it."""
+"""The permissions that a team role may have. The owner of an account has all of them."""
 
 ADMIN_RESOURCES = (
     "accounts",
@@ -84,7 +84,7 @@ ADMIN_RESOURCES = (
 )
 ADMIN = tuple(f"admin:{resource}:{verb}" for resource in ADMIN_RESOURCES for verb in ("read", "write"))
 SUPPORT_WRITE_RESOURCES = ("accounts", "instances", "tasks")
-"""What operators in support may change. The rest they see."""
+"""Resources that operators with the role support may change. They may read the others."""
 
 OPERATOR_READ_PERMISSIONS = frozenset(name for name in ADMIN if name.endswith(":read"))
 OPERATOR_ROLES = {
@@ -94,17 +94,17 @@ OPERATOR_ROLES = {
 }
 
 OPERATOR_ROLE_LABELS = {"full": "Full", "support": "Support", "read_only": "Read only"}
-"""How pages name the roles of operators."""
+"""Labels of the operators' roles on pages."""
 
 OPERATOR_FAMILY = {"isos": "images", "projects": "accounts", "ssh_keys": "accounts", "user_scripts": "accounts"}
-"""What a family of customers' permissions belongs to among the operators'; the others have the same name."""
+"""The operators' resource for a family of customers' permissions, where the names differ."""
 
 ANY_USER = "any_user_token"
-"""Routes that need no permission of their own: confirming a token, one's own security."""
+"""For routes that need a valid token but no particular permission, such as confirming a token."""
 PERSONAL = "own_security"
-"""What everybody changes for themselves, whatever their role, and nobody in somebody else's name."""
+"""For changes of one's own account security: allowed with any role, but not while impersonating."""
 FORBIDDEN_WHILE_IMPERSONATING = (PERSONAL, "api_tokens.manage")
-"""Refused to operators who act as somebody."""
+"""Permissions that an operator does not have while impersonating."""
 ROLE_INDEPENDENT = (ANY_USER, PERSONAL)
 ANY_ADMIN = "any_admin_token"
 BILLING = "billing_token"
@@ -116,16 +116,16 @@ UNSCOPED_SEGMENTS = ("connect", "version")
 
 
 def check(permission):
-    """The permission itself, if the table has it: a misspelt one must not start."""
+    """Return the permission. Raise LookupError for an unknown one, so that a misspelt one fails at start."""
     if permission not in ALL:
         raise LookupError(f"{permission} is not a permission.")
     return permission
 
 
 def scope(path, method):
-    """The scope that a token needs for this path of the user API, or None for the two that need none.
+    """Return the scope that a token needs for this path of the user API, or None for the two that need none.
 
-    `path` may have placeholders. A path that no family owns raises LookupError: what is not in the table is denied.
+    `path` may have placeholders. Raise LookupError for a path of no family.
     """
     first, *rest = path.removeprefix("/api/").strip("/").split("/")
     if first in UNSCOPED_SEGMENTS and not rest:
@@ -139,7 +139,7 @@ def scope(path, method):
 
 
 def operator_equivalent(permission):
-    """What an operator needs, to do with everybody's resources what a customer needs the permission for."""
+    """Return the operators' permission for what a customer needs this permission for."""
     family, _, verb = permission.partition(".")
     if not verb:
         return permission
@@ -147,10 +147,10 @@ def operator_equivalent(permission):
 
 
 def has_operator_permission(role, permission):
-    """Whether an operator with this role may; None is not an operator."""
+    """Return whether an operator with this role has the permission. The role None means no operator."""
     return (permission == ANY_ADMIN and role is not None) or permission in OPERATOR_ROLES.get(role, ())
 
 
 def may_open_consoles(role):
-    """Whether an operator with this role may open consoles of everybody's machines."""
+    """Return whether an operator with this role may open consoles of all instances."""
     return has_operator_permission(role, "admin:instances:write")
