@@ -1,1 +1,1 @@
-"""Backups: one encrypted file with database, secret key and settings, from which another machine goes on."""
+"""Backups: one encrypted file with database, secret key and settings, which can be restored on another machine."""

@@ -1,8 +1,8 @@
-"""The encrypted file of a backup: a tar stream in chunks, each of them authenticated.
+"""The encrypted file of a backup: a tar stream in authenticated chunks.
 
-The passphrase becomes a key by scrypt. Every chunk is sealed with AES-256-GCM; its nonce is the chunk's number, and the
-last one is marked, so that chunks which are missing, swapped, changed or cut off at the end are noticed. A salt of its
-own gives every file a key of its own.
+The key is derived from the passphrase with scrypt. Every chunk is encrypted with AES-256-GCM; its nonce is the chunk's
+number, and the last chunk is marked, so that missing, swapped, changed or truncated chunks are detected. Each file has
+a random salt, and so a different key.
 """
 
 import io
@@ -20,7 +20,7 @@ MAGIC = b"PANEL-BACKUP-1\n"
 CHUNK_BYTES = 1024 * 1024
 TAG_BYTES = 16
 SCRYPT_COST = {"n": 2**16, "r": 8, "p": 1}
-"""64 MiB and about a fifth of a second for each try at a passphrase."""
+"""64 MiB and about 0.2 s for each attempt at a passphrase."""
 
 MAX_SCRYPT_N = 2**20
 MAX_HEADER_BYTES = 4096
@@ -41,7 +41,7 @@ def nonce(number, is_last):
 
 
 class Writer(io.RawIOBase):
-    """Encrypts what is written to it into a file."""
+    """A stream that encrypts what is written to it into a file. Call `finish` at the end."""
 
     def __init__(self, file, passphrase):
         if len(passphrase) < MIN_PASSPHRASE_LENGTH:
@@ -57,7 +57,7 @@ class Writer(io.RawIOBase):
 
     def write(self, data):
         self.waiting += data
-        while len(self.waiting) > CHUNK_BYTES:  # what follows decides whether a chunk is the last one
+        while len(self.waiting) > CHUNK_BYTES:  # keeps one chunk, which may be the last
             self.seal(bytes(self.waiting[:CHUNK_BYTES]), is_last=False)
             del self.waiting[:CHUNK_BYTES]
         return len(data)
@@ -67,13 +67,14 @@ class Writer(io.RawIOBase):
         self.number += 1
 
     def finish(self):
-        """Write the last chunk. Without it the file is no backup."""
+        """Write the last chunk. A file without it counts as damaged."""
         self.seal(bytes(self.waiting), is_last=True)
         self.waiting.clear()
 
 
 class Reader(io.RawIOBase):
-    """Decrypts a file. No byte is given out that was not authenticated, and an end only where the file ended whole."""
+    """A stream that decrypts a file. It returns authenticated bytes only, and ends only after the chunk marked as last;
+    otherwise it raises Problem."""
 
     def __init__(self, file, passphrase):
         self.file, self.number, self.ready, self.is_ended = file, 0, b"", False

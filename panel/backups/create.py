@@ -1,4 +1,4 @@
-"""Making a backup of the running installation."""
+"""Create a backup of the running installation."""
 
 import hashlib
 import io
@@ -27,11 +27,12 @@ MANIFEST_MEMBER, KEY_MEMBER, SETTINGS_MEMBER, DATABASE_MEMBER = (
     "database",
 )
 MACHINE_SETTINGS = {"data_dir", "database_url", "redis_url", "secret_key", "bind"}
-"""Settings that say where the panel runs. They are not in a backup; the key is a file of its own."""
+"""Settings of the machine, which are not in a backup. The secret key is a separate member of the archive."""
 
 
 def create(config: Config, target: Path, passphrase):
-    """Write the backup under its name once it is whole. Return its manifest."""
+    """Write a backup to `target`, which appears only when it is complete. Return its manifest. Raise Problem when the
+    file exists."""
     if target.exists():
         raise Problem(f"{target} exists already. Name a new file.")
     with working_directory(config) as directory:
@@ -58,13 +59,13 @@ def create(config: Config, target: Path, passphrase):
 
 
 def write_archive(file, passphrase, manifest, config, database):
-    sealed = archive.Writer(file, passphrase)
-    with tarfile.open(fileobj=sealed, mode="w|") as tar:
+    writer = archive.Writer(file, passphrase)
+    with tarfile.open(fileobj=writer, mode="w|") as tar:
         add_member(tar, MANIFEST_MEMBER, json.dumps(manifest, indent=1).encode())
         add_member(tar, KEY_MEMBER, config.secret_key.encode())
         add_member(tar, SETTINGS_MEMBER, json.dumps(portable_settings(), indent=1, default=str).encode())
         tar.add(database, DATABASE_MEMBER)
-    sealed.finish()
+    writer.finish()
 
 
 def add_member(tar, name, content):
@@ -74,14 +75,14 @@ def add_member(tar, name, content):
 
 
 def portable_settings():
-    """Return what the environment sets, but for what belongs to the machine, by the names of the environment."""
-    given = read_environment()
-    names = [field.name for field in fields(Config) if field.name in given and field.name not in MACHINE_SETTINGS]
-    return {f"PANEL_{name.upper()}": value for name, value in ((name, given[name]) for name in names)}
+    """Return the settings of the environment except those of the machine, by the names of their variables."""
+    values = read_environment()
+    names = [field.name for field in fields(Config) if field.name in values and field.name not in MACHINE_SETTINGS]
+    return {f"PANEL_{name.upper()}": value for name, value in ((name, values[name]) for name in names)}
 
 
 def list_images():
-    """Return the files of images that the database names. They are large and are copied by other means."""
+    """Return name, filename, size and hash of the images in the database. Their files are too large for a backup."""
     rows = session.execute(
         select(Image.name, Image.filename, Image.size, Image.sha256)
         .where(Image.filename != "")
@@ -92,12 +93,12 @@ def list_images():
 
 @contextmanager
 def working_directory(config):
-    """A directory beside the panel's own files, which nobody else may read, for as long as the block lasts."""
+    """Yield a temporary directory in the data directory, which only the panel's user may read."""
     config.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=config.data_dir, prefix=".backup-") as directory:
         yield Path(directory)
 
 
 def hash_file(file):
-    with file.open("rb") as opened:
-        return hashlib.file_digest(opened, "sha256").hexdigest()
+    with file.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()

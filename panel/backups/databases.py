@@ -1,6 +1,6 @@
-"""Copies of the database, taken while the panel works, and put back.
+"""Copy the database while the panel runs, and restore it.
 
-SQLite: its own online backup. PostgreSQL: pg_dump and pg_restore, in one transaction each.
+SQLite: its online backup. PostgreSQL: pg_dump and pg_restore, in one transaction each.
 """
 
 import os
@@ -26,7 +26,7 @@ def sqlite_path(config: Config):
 
 
 def count_rows(connection):
-    """Return how many rows each table has, as one transaction sees them."""
+    """Return the number of rows of each table, within the connection's transaction."""
     tables = connection.execute(text(LIST_TABLES[connection.dialect.name])).scalars().all()
     return {name: connection.execute(text(f'select count(*) from "{name}"')).scalar() for name in sorted(tables)}
 
@@ -38,7 +38,7 @@ LIST_TABLES = {
 
 
 def copy_database(config: Config, target: Path):
-    """Write a consistent copy, and return its revision and how many rows each of its tables has."""
+    """Write a consistent copy to `target`. Return its revisions and the number of rows of each table."""
     return copy_sqlite(config, target) if config.is_sqlite else copy_postgresql(config, target)
 
 
@@ -50,11 +50,11 @@ def copy_sqlite(config, target):
 
 
 def inspect_sqlite(file):
-    """Return revision and counts of a copy, after SQLite itself has looked at all of it."""
+    """Return the revisions and row counts of a copy, after SQLite's integrity check. Raise Problem when it fails."""
     with closing(sqlite3.connect(f"file:{file}?mode=ro", uri=True)) as copy:
         try:
-            if (found := copy.execute("pragma integrity_check").fetchone()[0]) != "ok":
-                raise Problem(f"The database in the backup is damaged: {found}")
+            if (result := copy.execute("pragma integrity_check").fetchone()[0]) != "ok":
+                raise Problem(f"The database in the backup is damaged: {result}")
             names = [row[0] for row in copy.execute(LIST_TABLES["sqlite"])]
             counts = {name: copy.execute(f'select count(*) from "{name}"').fetchone()[0] for name in sorted(names)}
             revisions = [row[0] for row in copy.execute("select version_num from alembic_version")]
@@ -75,11 +75,11 @@ def copy_postgresql(config, target):
 
 
 def count_dumped_rows(file):
-    """Return how many rows each table has in PostgreSQL's dump."""
+    """Return the number of rows of each table in a PostgreSQL dump."""
     program = find_program("pg_restore")
-    words = [program, "--data-only", "--file=-", str(file)]
+    command = [program, "--data-only", "--file=-", str(file)]
     counts, table = {}, None
-    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
         for line in process.stdout:
             if table is None and line.startswith(b"COPY "):
                 table = line.split()[1].decode().rpartition(".")[2].strip('"')
@@ -94,21 +94,22 @@ def count_dumped_rows(file):
 
 
 def restore_postgresql(config, file):
-    """Put a dump back in one transaction: all of it or nothing."""
-    words = ("--single-transaction", "--exit-on-error", "--clean", "--if-exists", "--no-owner", "--no-acl")
-    run_postgresql_program("pg_restore", config, *words, file)
+    """Restore a dump in one transaction."""
+    options = ("--single-transaction", "--exit-on-error", "--clean", "--if-exists", "--no-owner", "--no-acl")
+    run_postgresql_program("pg_restore", config, *options, file)
 
 
-def run_postgresql_program(name, config, *words):
-    """Run one of PostgreSQL's programs for the panel's database. The password is not among the words, which all see."""
+def run_postgresql_program(name, config, *arguments):
+    """Run a program of PostgreSQL's client for the panel's database. Raise Problem when it fails. The password is
+    passed in the environment, because other users can see a process's arguments."""
     url = make_url(config.database_url).set(drivername="postgresql")
     environ = dict(os.environ) | ({"PGPASSWORD": url.password} if url.password else {})
     address = url.set(password=None).render_as_string(hide_password=False)
-    done = subprocess.run(
-        [find_program(name), f"--dbname={address}", *map(str, words)], env=environ, capture_output=True, text=True
+    result = subprocess.run(
+        [find_program(name), f"--dbname={address}", *map(str, arguments)], env=environ, capture_output=True, text=True
     )
-    if done.returncode:
-        raise Problem(f"{name} failed: {done.stderr.strip()[-1000:]}")
+    if result.returncode:
+        raise Problem(f"{name} failed: {result.stderr.strip()[-1000:]}")
 
 
 def find_program(name):

@@ -1,4 +1,4 @@
-"""Checking a backup, and putting it in the place of an installation: all of it or nothing."""
+"""Check a backup, and replace an installation by it, completely or not at all."""
 
 import json
 import os
@@ -31,7 +31,7 @@ REPLACED_PREFIX = "before-restore"
 
 
 class Backup(NamedTuple):
-    """A backup that was read to its end: every seal matched."""
+    """An unpacked backup, read to its end and authenticated."""
 
     manifest: dict
     secret_key: str
@@ -40,17 +40,17 @@ class Backup(NamedTuple):
 
 
 def read(file: Path, passphrase, directory: Path) -> Backup:
-    """Unpack a backup into the directory and check all that can be known about it."""
-    with file.open("rb") as opened:
-        sealed = archive.Reader(opened, passphrase)
+    """Unpack a backup into the directory and check it against its manifest. Raise Problem when it is damaged."""
+    with file.open("rb") as stream:
+        reader = archive.Reader(stream, passphrase)
         try:
-            with tarfile.open(fileobj=sealed, mode="r|") as tar:
+            with tarfile.open(fileobj=reader, mode="r|") as tar:
                 for member in tar:
                     if member.name not in ARCHIVE_MEMBERS or not member.isreg():
                         raise Problem(f"The backup has an unknown part: {member.name!r}.")
                     with (directory / member.name).open("wb") as target:
                         shutil.copyfileobj(tar.extractfile(member), target)
-            while sealed.read(archive.CHUNK_BYTES):
+            while reader.read(archive.CHUNK_BYTES):
                 pass
         except tarfile.TarError as error:
             raise Problem(f"The backup cannot be read: {error}") from None
@@ -63,7 +63,7 @@ def read(file: Path, passphrase, directory: Path) -> Backup:
 
 
 def check(backup):
-    """Compare the database in the backup with what the manifest says of it."""
+    """Raise Problem unless the database in the backup has the manifest's hash, revisions and row counts."""
     manifest = backup.manifest
     if hash_file(backup.database) != manifest["database_sha256"]:
         raise Problem("The database in the backup is not the one that its list of contents names.")
@@ -77,7 +77,7 @@ def check(backup):
 
 
 def restore(config: Config, file: Path, passphrase, *, is_forced=False):
-    """Put the backup in the place of this installation. Return its manifest and the images whose files are missing."""
+    """Replace this installation by the backup. Return the Backup and the images whose files are missing."""
     with working_directory(config) as directory:
         backup = read(file, passphrase, directory)
         check_target(config, backup, is_forced)
@@ -93,22 +93,24 @@ def restore(config: Config, file: Path, passphrase, *, is_forced=False):
 
 
 def replace_files(config, directory):
-    """Put key, database and settings in their places. Until all are there the marker keeps every process from them."""
+    """Put key, database and settings in their places. Until this is complete, the marker keeps processes from
+    starting."""
     if not config.secret_key:
         set_aside(key_file(config))
         replace_file(directory / KEY_MEMBER, key_file(config))
     if config.is_sqlite:
-        place = databases.sqlite_path(config)
+        database = databases.sqlite_path(config)
         for suffix in ("", "-wal", "-shm"):
-            set_aside(place.with_name(place.name + suffix))
-        place.parent.mkdir(parents=True, exist_ok=True)
-        replace_file(directory / DATABASE_MEMBER, place)
+            set_aside(database.with_name(database.name + suffix))
+        database.parent.mkdir(parents=True, exist_ok=True)
+        replace_file(directory / DATABASE_MEMBER, database)
     replace_file(directory / SETTINGS_MEMBER, config.data_dir / RESTORED_SETTINGS)
     protect(config.data_dir)
 
 
 def check_target(config, backup, is_forced):
-    """Raise before anything is changed, when the backup does not fit this version, database or key."""
+    """Raise Problem, before any change, when the backup does not fit this version, database or key, or would replace an
+    installation without `is_forced`."""
     kind = "sqlite" if config.is_sqlite else "postgresql"
     if backup.manifest["database"] != kind:
         raise Problem(f"The backup is of {backup.manifest['database']}, but PANEL_DATABASE_URL names {kind}.")
@@ -124,11 +126,11 @@ def check_target(config, backup, is_forced):
         raise Problem("There is an installation here already. With --force the backup takes its place.")
 
 
-def can_decrypt(keys, backed_up):
-    """Return whether the configured keys read what the backup's keys have encrypted."""
+def can_decrypt(keys, backup_keys):
+    """Return whether the configured keys decrypt what the backup's keys have encrypted."""
     configured = MultiFernet([Fernet(key) for key in fernet_keys(keys)])
     try:
-        for key in fernet_keys(backed_up):
+        for key in fernet_keys(backup_keys):
             configured.decrypt(Fernet(key).encrypt(b"test"))
     except InvalidToken:
         return False
@@ -136,7 +138,7 @@ def can_decrypt(keys, backed_up):
 
 
 def set_aside(file: Path):
-    """Keep what a backup replaces under another name, until the next restore."""
+    """Rename a file that is replaced, and keep it until the next restore."""
     old = file.with_name(f"{REPLACED_PREFIX}-{file.name}")
     old.unlink(missing_ok=True)
     if file.exists():
@@ -144,7 +146,7 @@ def set_aside(file: Path):
 
 
 def replace_file(source: Path, target: Path):
-    """Put a file in the place of another one, also where they lie on different disks."""
+    """Replace a file atomically by a copy of another one, which may be on a different disk."""
     temporary = target.with_name(f".{target.name}.restored")
     shutil.copyfile(source, temporary)
     temporary.chmod(0o600)
@@ -152,7 +154,7 @@ def replace_file(source: Path, target: Path):
 
 
 def find_missing_images(config, images):
-    """Return the files of images that must be copied to this machine."""
+    """Return the images whose files are missing on this machine or differ in size."""
     folder = config.data_dir / "images"
     return [
         image
