@@ -1,4 +1,4 @@
-"""`panel backup`: one encrypted file from which this or another machine goes on."""
+"""`panel backup`: create, verify and restore encrypted backups."""
 
 from contextlib import contextmanager
 from pathlib import Path
@@ -28,7 +28,7 @@ BACKUP_FILE = click.Path(path_type=Path, dir_okay=False, exists=True)
 
 @contextmanager
 def reported_file_errors():
-    """End the command with a sentence where a file or directory cannot be used."""
+    """Turn OSError into a message that ends the command."""
     try:
         yield
     except OSError as error:
@@ -95,10 +95,10 @@ def restore(file, passphrase_file, force):
 
 def read_passphrase(file, is_new=False):
     if file:
-        with click.open_file(file) as opened:
-            return opened.readline().rstrip("\n")
-    words = f"Passphrase (at least {MIN_PASSPHRASE_LENGTH} characters)" if is_new else "Passphrase"
-    return click.prompt(words, hide_input=True, confirmation_prompt=is_new)
+        with click.open_file(file) as stream:
+            return stream.readline().rstrip("\n")
+    label = f"Passphrase (at least {MIN_PASSPHRASE_LENGTH} characters)" if is_new else "Passphrase"
+    return click.prompt(label, hide_input=True, confirmation_prompt=is_new)
 
 
 def format_summary(manifest):

@@ -1,4 +1,4 @@
-"""`panel console`: carries the screens and shells of this machine's web processes."""
+"""`panel console`: the console server, for the screens and shells of this machine's web processes."""
 
 import click
 

@@ -1,4 +1,4 @@
-"""The installation that a command works on."""
+"""Contexts in which commands work on the installation."""
 
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,12 +15,12 @@ from worker.engine.main import prepare_app
 
 @contextmanager
 def app_context():
-    """Its database and nodes, as `panel web` and `panel worker` see them. What the block changed is kept when it ends
+    """Push an application context with database and nodes and yield the configuration. Commit when the block ends
     without an error."""
     config = start.load_config()
     with prepare_app(config).app_context():
         if config.embedded_redis and not Path(config.redis_url.removeprefix("unix://")).exists():
-            jobs.can_be_heard = False  # `panel up` does not run; its sweep finds the rows when it starts
+            jobs.can_be_heard = False  # `panel up` is not running; its reaper finds the rows later
         try:
             yield config
             session.commit()
@@ -31,7 +31,7 @@ def app_context():
 
 @contextmanager
 def audited_context():
-    """The same for commands that change who may do what: they leave an entry in the audit log."""
+    """Do the same and write an audit entry, for commands that change accounts and tokens."""
     with app_context() as config:
         audit.start_tracking()
         yield config

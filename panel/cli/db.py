@@ -1,4 +1,4 @@
-"""`panel db`: brings the tables to what this version of the product needs, and back."""
+"""`panel db`: the database's migrations."""
 
 import click
 import flask_migrate
@@ -25,13 +25,13 @@ def command(ctx):
 
 
 def check_known_revision():
-    """Say what can be done about a database of another version, where Alembic would only name its revision."""
+    """Raise ConfigError with a remedy for a database of another version. Alembic would only name the revision."""
     schema_revision.check_known(session.connection())
     session.rollback()
 
 
 def upgrade_tables(revision="head"):
-    """Bring the tables up, and write down which secret key encrypts what they hold."""
+    """Upgrade the tables, and record which secret key encrypts their values."""
     flask_migrate.upgrade(revision=revision)
     startup_checks.record_installation(current_app)
 

@@ -1,4 +1,4 @@
-"""`panel doctor`: looks at everything the installation needs, and says how to mend what is wrong."""
+"""`panel doctor`: checks of the installation, with a remedy for each problem."""
 
 import shutil
 import sys
@@ -30,11 +30,11 @@ from worker.tasks import mail as sending
 
 MIN_FREE_BYTES = 1024**3
 MAX_CLOCK_DRIFT_SECONDS = 5
-"""Seconds that two machines' clocks may differ: heartbeats are compared across machines."""
+"""How much two machines' clocks may differ. Heartbeats are compared across machines."""
 
 
 class CheckFailed(Exception):
-    """What is wrong, and in a second sentence how to mend it."""
+    """A check failed. The message has the problem and, in a second sentence, the remedy."""
 
 
 def check_version(config):
@@ -61,7 +61,7 @@ def check_data_directory(config):
 
 
 def check_data_files(config):
-    """Nobody but the panel's user may read its own files."""
+    """Check that only the panel's user can read its files."""
     if exposed := find_exposed(config.data_dir):
         names = ", ".join(str(path) for path in exposed[:5]) + (" …" if len(exposed) > 5 else "")
         raise CheckFailed(f"Others may read {names}. Restart the panel, or run: chmod go-rwx on them, as their owner.")
@@ -69,7 +69,7 @@ def check_data_files(config):
 
 
 def check_secret_key(config):
-    """It is long enough, and opens what the database has encrypted."""
+    """Check that the key is long enough and decrypts the values in the database."""
     if min(len(key) for key in config.secret_key.split(",")) < 32:
         raise CheckFailed(
             "The secret key is short. Put 32 random characters into PANEL_SECRET_KEY, before the old one."
@@ -89,7 +89,7 @@ def check_secret_key(config):
 def check_database(config):
     try:
         schema_revision.check_current(session.connection())
-        session.rollback()  # which held SQLite's lock
+        session.rollback()  # releases SQLite's lock for the probe
         write_probe_row(session.get_bind())
     except ConfigError as error:
         raise CheckFailed(str(error)) from None
@@ -110,7 +110,7 @@ def check_redis(config):
 
 
 def check_clock(config):
-    """The database's clock, where it has one of its own."""
+    """Check the clock of PostgreSQL, which may run on another machine."""
     if not config.is_sqlite:
         ensure_same_time("the database", session.scalar(select(func.now())).timestamp())
     return clock.now().isoformat(timespec="seconds")
@@ -125,17 +125,17 @@ def ensure_same_time(other, seconds):
 
 
 def check_mail(config):
-    """The mail server takes our call; without one mails are files that nobody gets."""
-    waiting = session.scalar(select(func.count()).select_from(Mail).where(Mail.attempts > 0))
+    """Check that the mail server answers and no mail has failed. Without a server, mails are written to files."""
+    failed_count = session.scalar(select(func.count()).select_from(Mail).where(Mail.attempts > 0))
     if not config.mail_url:
         return f"no server (PANEL_MAIL_URL): mails are written to {config.data_dir / 'mail'} and nobody gets them"
     try:
-        with sending.smtp_connection(config.mail_url) as line:
-            line.noop()
+        with sending.smtp_connection(config.mail_url) as connection:
+            connection.noop()
     except (SMTPException, OSError) as error:
         raise CheckFailed(f"The mail server does not answer ({error}). Look at PANEL_MAIL_URL.") from None
-    if waiting:
-        raise CheckFailed(f"{waiting} mails could not be sent and are tried again. The worker's log says why.")
+    if failed_count:
+        raise CheckFailed(f"{failed_count} mails could not be sent and are tried again. The worker's log says why.")
     return f"{urlsplit(config.mail_url).hostname} answers"
 
 
@@ -148,14 +148,14 @@ def check_processes(config):
 
 
 def check_consoles(config):
-    """The console process of this machine, which only machines that serve the web need."""
+    """Check this machine's console server, which only machines with a web server need."""
     try:
-        carried = ipc.request(config.console_socket, {"do": "list"})["open"]
+        open_consoles = ipc.request(config.console_socket, {"do": "list"})["open"]
     except (OSError, ValueError):
         raise CheckFailed(
             "No console process answers, so screens and shells cannot be opened. Run `panel console`."
         ) from None
-    return f"{len(carried)} open"
+    return f"{len(open_consoles)} open"
 
 
 def check_web(config):
@@ -171,58 +171,58 @@ def check_browser_files(config):
 
 
 def check_images(config):
-    """Every image of the catalog has its file."""
-    found = session.scalars(select(Image)).all()
-    gone = [image.name for image in found if not (config.data_dir / "images" / image.filename).exists()]
-    if gone:
+    """Check that every image of the catalog has its file."""
+    images = session.scalars(select(Image)).all()
+    missing = [image.name for image in images if not (config.data_dir / "images" / image.filename).exists()]
+    if missing:
         raise CheckFailed(
-            f"{config.data_dir / 'images'} lacks the files of {', '.join(gone)}. Put them back or build anew."
+            f"{config.data_dir / 'images'} lacks the files of {', '.join(missing)}. Put them back or build anew."
         )
-    if not found:
+    if not images:
         raise CheckFailed("There is no image, so no machine can be made. Run: panel image build tiny")
-    return f"{len(found)} in the catalog"
+    return f"{len(images)} in the catalog"
 
 
 def check_hypervisors(config):
-    """Every hypervisor answers this process. The workers may see it otherwise, if they run elsewhere."""
+    """Check that every hypervisor answers this process. Workers on other machines may have another result."""
     begin_read_only()
     rows = session.scalars(select(Hypervisor).order_by(Hypervisor.name)).all()
-    silent = []
+    messages = []
     for row in rows:
         try:
             nodes.connect_node(row.id).ping()
         except NodeError as error:
-            silent.append(f"{row.name} does not answer ({error.detail}).")
-    if silent:
-        raise CheckFailed(" ".join(silent) + " Look at the host and its address (panel node list).")
+            messages.append(f"{row.name} does not answer ({error.detail}).")
+    if messages:
+        raise CheckFailed(" ".join(messages) + " Look at the host and its address (panel node list).")
     if not rows:
         raise CheckFailed("There is no hypervisor, so no machine can be made. Run: panel setup, or panel node add")
     return ", ".join(row.name for row in rows)
 
 
 def check_volumes(config):
-    """Deleted volumes are gone from their hypervisors."""
-    left = session.scalars(overview.select_undeleted_volumes()).all()
-    if left:
-        named = " ".join(f"{volume.name} ({volume.disk_name}): {volume.error}" for volume in left)
-        raise CheckFailed(f"Deleted volumes still exist. {named} Look at their hypervisors; the panel keeps trying.")
+    """Check that no deleted volume is left on its hypervisor."""
+    volumes = session.scalars(overview.select_undeleted_volumes()).all()
+    if volumes:
+        details = " ".join(f"{volume.name} ({volume.disk_name}): {volume.error}" for volume in volumes)
+        raise CheckFailed(f"Deleted volumes still exist. {details} Look at their hypervisors; the panel keeps trying.")
     return "no deleted volume is left"
 
 
 def check_local_hypervisor(config):
-    """Whether this machine could be one, and how fast. A panel of other machines' hypervisors does without."""
+    """Check whether this machine can be a hypervisor, and with what speed. This is optional."""
     if not find_spec("libvirt"):
         return "not possible: libvirt-python is not installed (it needs gcc, pkg-config and libvirt-dev)"
     from panel.cli import doctor_hypervisor
     from worker.nodes.libvirt import private_daemon
 
-    if lacking := private_daemon.list_missing():
-        return f"not possible: {' '.join(lacking)}"
+    if missing := private_daemon.list_missing():
+        return f"not possible: {' '.join(missing)}"
     directory = config.data_dir / "hypervisor"
-    holds, wrong = doctor_hypervisor.inspect_hypervisor(directory)
-    if wrong:
-        raise CheckFailed(" ".join(wrong))
-    return f"possible. {private_daemon.get_kvm_verdict(directory).sentence} {'; '.join(holds)}."
+    facts, problems = doctor_hypervisor.inspect_hypervisor(directory)
+    if problems:
+        raise CheckFailed(" ".join(problems))
+    return f"possible. {private_daemon.get_kvm_verdict(directory).sentence} {'; '.join(facts)}."
 
 
 CHECKS = {
@@ -251,17 +251,23 @@ CHECKS = {
 def command(ctx):
     """Check the whole installation. Fails when something is wrong."""
     config = load()
-    wrong = 0
+    problem_count = 0
     with prepare_app(config).app_context():
         for name, check in CHECKS.items():
             try:
                 click.echo(f"  ok  {name}: {check(config)}")
-            except CheckFailed as found:
-                wrong += 1
-                click.echo(f"WRONG {name}: {found}")
+            except CheckFailed as error:
+                problem_count += 1
+                click.echo(f"WRONG {name}: {error}")
             except (SQLAlchemyError, RedisError, OSError):
-                wrong += 1
+                problem_count += 1
                 click.echo(f"WRONG {name}: could not be looked at. Mend what is wrong above first.")
             session.rollback()
-    click.echo("All is well." if not wrong else f"{wrong} things are wrong." if wrong > 1 else "One thing is wrong.")
-    ctx.exit(1 if wrong else 0)
+    click.echo(
+        "All is well."
+        if not problem_count
+        else f"{problem_count} things are wrong."
+        if problem_count > 1
+        else "One thing is wrong."
+    )
+    ctx.exit(1 if problem_count else 0)

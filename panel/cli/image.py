@@ -1,4 +1,4 @@
-"""`panel image`: what machines are made from."""
+"""`panel image`: build images and list the catalog."""
 
 from importlib import import_module
 
@@ -25,35 +25,35 @@ def build(kind):
     """Build an image (as root, from Debian's packages) and put it into the catalog."""
     with app_context() as config:
         try:
-            built = build_image(kind, config.data_dir)
+            image = build_image(kind, config.data_dir)
         except BuildFailed as error:
             raise click.ClickException(str(error)) from None
-        click.echo(f"{built.label}: {built.size // 1024**2} MiB, {built.path}")
+        click.echo(f"{image.label}: {image.size // 1024**2} MiB, {image.path}")
 
 
 def build_image(kind, data_dir, log=click.echo):
-    """Builds one of our images and registers it."""
+    """Build one of the panel's own images and register it in the catalog. Raise Problem when programs are missing."""
     guest = import_module(f"worker.images.{kind}")
-    if lacking := guest.list_missing():
-        raise Problem(" ".join(lacking))
+    if missing := guest.list_missing():
+        raise Problem(" ".join(missing))
     (data_dir / "images").mkdir(exist_ok=True)
-    with umask(0o022):  # what is built is the guest's
-        built = guest.build(data_dir / "images" / f"{kind}.qcow2", cache=data_dir / "cache", log=log)
-    built.path.chmod(0o600)
+    with umask(0o022):  # the modes of built files are the guest's
+        image = guest.build(data_dir / "images" / f"{kind}.qcow2", cache=data_dir / "cache", log=log)
+    image.path.chmod(0o600)
     catalog.register_image(
-        name=built.name,
-        label=built.label,
-        distro=built.distro,
-        version=built.version,
-        cloudinit=built.cloudinit,
-        secure_boot=built.secure_boot,
-        filename=built.path.name,
-        size=built.size,
-        sha256=built.sha256,
-        min_disk=built.min_disk_gb,
-        min_ram=built.min_memory_mb,
+        name=image.name,
+        label=image.label,
+        distro=image.distro,
+        version=image.version,
+        cloudinit=image.cloudinit,
+        secure_boot=image.secure_boot,
+        filename=image.path.name,
+        size=image.size,
+        sha256=image.sha256,
+        min_disk=image.min_disk_gb,
+        min_ram=image.min_memory_mb,
     )
-    return built
+    return image
 
 
 @command.command("list")

@@ -1,4 +1,4 @@
-"""`panel node`: the hypervisors of the installation."""
+"""`panel node`: add, check and list hypervisors."""
 
 import click
 from sqlalchemy import select
@@ -29,11 +29,13 @@ def command():
 def add(name, driver, uri, group, storage, network):
     """Add a hypervisor and look at it."""
     with app_context():
-        place = session.scalar(select(HypervisorGroup).where(HypervisorGroup.name == group))
-        place = place or hypervisors.create_group(name=group)
-        made = hypervisors.create(place, name=name, driver=driver, uri=uri, storage_path=storage, network=network)
+        location = session.scalar(select(HypervisorGroup).where(HypervisorGroup.name == group))
+        location = location or hypervisors.create_group(name=group)
+        hypervisor = hypervisors.create(
+            location, name=name, driver=driver, uri=uri, storage_path=storage, network=network
+        )
         session.commit()
-        print_state(made)
+        print_state(hypervisor)
 
 
 @command.command()
@@ -89,8 +91,8 @@ def fault(name, operation, kind, count, seconds):
             raise Problem(f"What shall go wrong? One of {', '.join(FAULT_KINDS)}.")
         else:
             set_fault(node, operation, kind, count, seconds)
-        for found in node.faults():
-            click.echo(f"{found.operation}: {found.kind} ({found.remaining or 'all'} calls)")
+        for active_fault in node.faults():
+            click.echo(f"{active_fault.operation}: {active_fault.kind} ({active_fault.remaining or 'all'} calls)")
 
 
 def set_fault(node, operation, kind, count, seconds):

@@ -1,4 +1,4 @@
-"""`panel openapi`: the two documents that describe the REST surfaces."""
+"""`panel openapi`: write and check the OpenAPI documents."""
 
 import json
 

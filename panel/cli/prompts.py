@@ -1,4 +1,4 @@
-"""What a command asks for. Only at a terminal: elsewhere nobody can answer, and a script must not wait for ever."""
+"""Options that commands prompt for, at a terminal only, so that a script never waits for input."""
 
 import sys
 
@@ -6,11 +6,11 @@ import click
 
 
 class PromptedOption(click.Option):
-    """An option that is asked for where it is not given. Without a terminal it is `otherwise`; with none of that, the
-    command says which option is missing."""
+    """An option that is prompted for when it is not given. Without a terminal it has the value `otherwise`; if that is
+    None, the command fails and names the missing option."""
 
-    def __init__(self, *names, otherwise=None, **facts):
-        super().__init__(*names, **{"prompt": True, **facts})
+    def __init__(self, *names, otherwise=None, **options):
+        super().__init__(*names, **{"prompt": True, **options})
         self.default_without_terminal = otherwise
 
     def prompt_for_value(self, ctx):

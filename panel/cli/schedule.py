@@ -1,4 +1,4 @@
-"""`panel schedule`: what runs again and again."""
+"""`panel schedule`: the scheduler of periodic jobs and node watchers."""
 
 import click
 

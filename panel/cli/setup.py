@@ -1,7 +1,7 @@
-"""`panel setup`: what a new installation needs before somebody can sign in and make a machine.
+"""`panel setup`: create what a new installation needs before somebody can sign in and create an instance.
 
-It runs at each `make run`. A step that finds anything of its kind leaves it alone, so nothing that an operator changed
-is changed back. Progress goes to standard error; standard output has only what people must be told.
+It runs at each `make run`. A step is skipped when a row of its kind exists, so that changes by operators are not
+reverted. Progress goes to standard error; standard output has only the first passwords.
 """
 
 import hashlib
@@ -32,10 +32,10 @@ DEFAULT_PLANS = (
     {"name": "Large", "cpu_cores": 2, "ram": 2048, "storage": 20, "bandwidth": 4000, "price": 16},
 )
 DEFAULT_GATEWAYS = ("10.88.0.1/24", "fd88::1/64")
-"""The addresses that the local hypervisor has in its guests' network. A simulated one does with any."""
+"""The addresses of the local hypervisor in its guests' network. A simulated hypervisor works with any."""
 
 FALLBACK_RESOLVERS = {4: ["9.9.9.9"], 6: ["2620:fe::fe"]}
-"""For guests, where this machine names none that they could reach."""
+"""Resolvers for guests when this machine has none that they could reach."""
 
 
 @click.command()
@@ -64,8 +64,8 @@ def find_first(model):
     return session.scalar(select(model).order_by(model.id).limit(1))
 
 
-def print_progress(sentence):
-    click.echo(sentence, err=True)
+def print_progress(message):
+    click.echo(message, err=True)
 
 
 def offer_plans(location):
@@ -87,15 +87,15 @@ def offer_addresses(location):
 
 
 def find_resolvers(version):
-    """Those of this machine that are not on the machine itself."""
-    found = []
+    """Return this machine's configured resolvers of the IP version, without local addresses."""
+    resolvers = []
     for line in read_text(Path("/etc/resolv.conf")).splitlines():
         with suppress(ValueError):
-            word, address = line.split()
+            keyword, address = line.split()
             ip = ipaddress.ip_address(address)
-            if word == "nameserver" and ip.version == version and not (ip.is_loopback or ip.is_link_local):
-                found.append(address)
-    return found
+            if keyword == "nameserver" and ip.version == version and not (ip.is_loopback or ip.is_link_local):
+                resolvers.append(address)
+    return resolvers
 
 
 def read_text(file):
@@ -103,18 +103,18 @@ def read_text(file):
 
 
 def ensure_hypervisor(location, data_dir, simulated):
-    """The hypervisor that images are made for. This machine's own one is started, also after a reboot; where that
-    cannot be, a new installation gets a simulated one."""
-    here = session.scalar(select(Hypervisor).where(Hypervisor.uri == local_uri(data_dir)))
-    found = here or find_first(Hypervisor)
-    if found and not here:
-        return found
+    """Return the hypervisor that images are built for. Start this machine's own one, also after a reboot. If that is
+    not possible, add a simulated one to a new installation."""
+    local = session.scalar(select(Hypervisor).where(Hypervisor.uri == local_uri(data_dir)))
+    hypervisor = local or find_first(Hypervisor)
+    if hypervisor and not local:
+        return hypervisor
     try:
         start_local(data_dir, simulated)
     except Problem as reason:
         print_progress(f"This machine is no hypervisor: {reason}")
-        return found or add_hypervisor(location, "simulated", "simulated", "simulated://", "/disks")
-    return found or add_hypervisor(
+        return hypervisor or add_hypervisor(location, "simulated", "simulated", "simulated://", "/disks")
+    return hypervisor or add_hypervisor(
         location, "this-machine", "libvirt", local_uri(data_dir), str(data_dir / "hypervisor" / "disks")
     )
 
@@ -124,7 +124,7 @@ def local_uri(data_dir):
 
 
 def start_local(data_dir, simulated):
-    """After success this machine's own hypervisor runs. Raises the reason why it cannot."""
+    """Start this machine's own hypervisor. Raise Problem with the reason when it cannot run."""
     if simulated:
         raise Problem("a simulated one was asked for.")
     if not find_spec("libvirt"):
@@ -133,8 +133,8 @@ def start_local(data_dir, simulated):
 
     from worker.nodes.libvirt import private_daemon
 
-    if lacking := private_daemon.list_missing():
-        raise Problem(" ".join(lacking))
+    if missing := private_daemon.list_missing():
+        raise Problem(" ".join(missing))
     try:
         private_daemon.start(data_dir / "hypervisor")
     except (private_daemon.NoHypervisor, libvirt.libvirtError) as error:
@@ -143,11 +143,11 @@ def start_local(data_dir, simulated):
 
 def add_hypervisor(location, name, driver, uri, storage_path):
     print_progress(f"Adding the hypervisor {name} …")
-    made = hypervisors.create(location, name=name, driver=driver, uri=uri, storage_path=storage_path)
+    hypervisor = hypervisors.create(location, name=name, driver=driver, uri=uri, storage_path=storage_path)
     session.commit()
-    nodes.probe(made.id)
-    print_progress(f"{name}: {made.status}. {made.status_detail or made.acceleration_note}")
-    return made
+    nodes.probe(hypervisor.id)
+    print_progress(f"{name}: {hypervisor.status}. {hypervisor.status_detail or hypervisor.acceleration_note}")
+    return hypervisor
 
 
 def offer_image(node, data_dir):
@@ -160,7 +160,7 @@ def offer_image(node, data_dir):
 
 
 def register_simulated(file):
-    """A simulated hypervisor copies files, but starts none of them: a small one does."""
+    """Register a minimal file as an image. A simulated hypervisor copies images but never boots them."""
     file.parent.mkdir(exist_ok=True)
     file.write_bytes(b"QFI\xfb" + (3).to_bytes(4) + bytes(504))
     catalog.register_image(
@@ -176,7 +176,7 @@ def register_simulated(file):
 
 
 def create_first_accounts():
-    """Makes two people and says their passwords, this once: only hashes are kept."""
+    """Create an operator and a customer, and print their passwords, of which only hashes are stored."""
     operator, customer = secrets.token_urlsafe(12), secrets.token_urlsafe(12)
     accounts.create(email="operator@example.com", password=operator, operator_role="full", first_name="Operator")
     accounts.create(email="customer@example.com", password=customer, first_name="Customer")

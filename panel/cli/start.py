@@ -1,11 +1,12 @@
-"""What every process of the panel does first: settings, rights of its files, and whether it may use the database."""
+"""The first steps of every process: load the settings, protect its files, and check the database."""
 
 from panel.core.config import Config, ConfigError, load
 from panel.core.data_files import protect
 
 
 def load_config() -> Config:
-    """Return the settings of this process, whose new files are its user's alone from here on."""
+    """Return the configuration and protect the data directory. Also sets the umask, so that only its user can read new
+    files."""
     config = load()
     try:
         config.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -16,7 +17,8 @@ def load_config() -> Config:
 
 
 def ensure_database_fits(app):
-    """Raise ConfigError when version or secret key do not fit the database; else begin to watch the database."""
+    """Start the database probe and return the application. Raise ConfigError when version or secret key do not fit the
+    database."""
     from panel.core.database_probe import get_probe
     from panel.core.startup_checks import check_installation
 

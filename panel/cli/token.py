@@ -1,4 +1,4 @@
-"""`panel token`: makes, lists and revokes bearer tokens. A value is printed once; only its hash is kept."""
+"""`panel token`: create, list and revoke bearer tokens. A value is printed once; only its hash is stored."""
 
 import ipaddress
 
@@ -14,34 +14,34 @@ from panel.services import tokens
 
 
 class Address(click.ParamType):
-    """One IP address."""
+    """The type of an option with one IP address."""
 
     name = "address"
 
     def convert(self, value, param, ctx):
         try:
-            found = ipaddress.ip_address(value.strip())
+            ip = ipaddress.ip_address(value.strip())
         except ValueError:
             network = "/" in value and " A network will not do: the token is bound to one address."
             self.fail(f"{value} is no IP address.{network or ''}", param, ctx)
-        return str(getattr(found, "ipv4_mapped", None) or found)
+        return str(getattr(ip, "ipv4_mapped", None) or ip)
 
 
 def validate_name(ctx, param, value):
-    """The name as it was meant: a list of tokens without names helps nobody."""
+    """Return the stripped name. Raise click.BadParameter when it is empty, because tokens are listed by name."""
     if not value.strip():
         raise click.BadParameter("Say what the token is called.")
     return value.strip()
 
 
 def platform_token_options(function):
-    """The three things that a token of the platform is made with, each asked for at a terminal."""
-    only = "The only address that may use it; by default, where nobody can be asked, this machine."
-    asked = {"prompt": "IP address that may use it", "type": Address(), "otherwise": "127.0.0.1", "help": only}
+    """Add the options of platform tokens to a command. Each is prompted for at a terminal."""
+    ip_help = "The only address that may use it; by default, where nobody can be asked, this machine."
+    ip_options = {"prompt": "IP address that may use it", "type": Address(), "otherwise": "127.0.0.1", "help": ip_help}
     for option in (
         click.option("--description", cls=PromptedOption, default="", otherwise=""),
         click.option("--name", cls=PromptedOption, otherwise="command line", callback=validate_name),
-        click.option("--ip", cls=PromptedOption, **asked),
+        click.option("--ip", cls=PromptedOption, **ip_options),
     ):
         function = option(function)
     return function
@@ -77,15 +77,15 @@ def issue_platform_token(kind, ip, name, description):
 @click.option("--name", default="command line", callback=validate_name)
 def user(email, scopes, name):
     """A token that acts for a customer in the user API."""
-    wanted = scopes.split(",") if scopes else permissions.USER
-    if unknown := set(wanted) - set(permissions.USER):
+    requested = scopes.split(",") if scopes else permissions.USER
+    if unknown := set(requested) - set(permissions.USER):
         raise Problem(f"No such scope: {', '.join(sorted(unknown))}. There are: {', '.join(permissions.USER)}.")
     with audited_context():
-        print_token(tokens.issue("user", name=name, account=get_account(email), scopes=wanted)[1])
+        print_token(tokens.issue("user", name=name, account=get_account(email), scopes=requested)[1])
 
 
 def print_token(value):
-    """Only the value goes to standard output, so that a script can keep it."""
+    """Print a token's value. Only the value goes to standard output, so that a script can store it."""
     click.echo("The token, shown this once:", err=True)
     click.echo(value)
 
@@ -95,9 +95,9 @@ def show_all():
     """The tokens of the admin and billing APIs."""
     with app_context():
         for token in tokens.refresh_last_used(session.scalars(tokens.select_platform()).all()):
-            used = f"last used {token.last_used_at:%Y-%m-%d %H:%M} UTC" if token.last_used_at else "never used"
-            about = f"{token.name}: {token.description}" if token.description else token.name
-            click.echo("  ".join((token.id, token.kind, token.state, *token.allowed_ips, used, about)))
+            last_used = f"last used {token.last_used_at:%Y-%m-%d %H:%M} UTC" if token.last_used_at else "never used"
+            label = f"{token.name}: {token.description}" if token.description else token.name
+            click.echo("  ".join((token.id, token.kind, token.state, *token.allowed_ips, last_used, label)))
 
 
 @command.command()

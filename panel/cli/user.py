@@ -1,4 +1,4 @@
-"""`panel user`: accounts, from the machine itself."""
+"""`panel user`: create accounts, and reset passwords and second factors."""
 
 import click
 
@@ -30,8 +30,8 @@ def command():
 def create(email, password, operator):
     """Make an account that can sign in."""
     with audited_context():
-        made = accounts.create(email=email, password=password, operator_role=operator)
-    click.echo(f"{made.email} can sign in.")
+        account = accounts.create(email=email, password=password, operator_role=operator)
+    click.echo(f"{account.email} can sign in.")
 
 
 @command.command()
@@ -54,8 +54,8 @@ def reset_factors(email):
 
 
 def get_account(email):
-    found = accounts.find_by_email(email)
-    if found is None:
+    account = accounts.find_by_email(email)
+    if account is None:
         raise Problem(f"Nobody has the email address {email}.")
-    audit.track(found)  # it is what the command is about, also where only what hangs on it changes
-    return found
+    audit.track(account)  # audited as the command's object, also when only related rows change
+    return account

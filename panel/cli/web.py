@@ -13,7 +13,7 @@ from panel.server.server import ParentProcess, StartFailed, open_listener, raise
 
 
 def check_before_fork(config):
-    """Check the installation once for all web processes, which must not share its connection."""
+    """Check the installation once for all web processes. Its database connection is closed before they are forked."""
     app = create_worker_app(config)
     try:
         return check_installation(app)
@@ -22,12 +22,12 @@ def check_before_fork(config):
             db.engine.dispose()
 
 
-def run_worker(config, is_checked, listener, beat):
-    """Serve in one web process until it is asked to stop."""
+def run_worker(config, is_checked, listener, heartbeat):
+    """Serve in one web process until it is stopped."""
     app = create_app(config)
     get_probe(app).start(is_checked=is_checked)
     limits = ConnectionLimits(config.web_head_seconds, config.web_incomplete_heads_per_address, config.proxies)
-    serve(app, listener, threads=config.web_threads, body_max_bytes=MAX_BODY_BYTES, limits=limits, heartbeat=beat)
+    serve(app, listener, threads=config.web_threads, body_max_bytes=MAX_BODY_BYTES, limits=limits, heartbeat=heartbeat)
 
 
 @click.command()
