@@ -1,4 +1,4 @@
-"""Puts the parts together. The only module that may import every other."""
+"""The web application with all APIs and pages. The only module that may import every other."""
 
 import secrets
 
@@ -89,7 +89,7 @@ PAGE_MODULES = (
     sockets,
     *admin.pages(),
 )
-"""Every module of panel.auth, panel.pages.customer and panel.pages.admin that has a blueprint."""
+"""All modules with a blueprint `bp` for pages, files of browsers or consoles."""
 
 log = structlog.get_logger()
 OUTAGE_RETRY_SECONDS = 10
@@ -104,7 +104,7 @@ MAX_BODY_BYTES = 4 * 1024 * 1024
 
 
 class OrjsonProvider(JSONProvider):
-    """JSON by orjson, which also writes times: in UTC, with a Z."""
+    """JSON by orjson. Times are written in UTC with a Z."""
 
     def dumps(self, obj, **_):
         return orjson.dumps(obj, default=str, option=orjson.OPT_UTC_Z).decode()
@@ -119,11 +119,11 @@ class OrjsonProvider(JSONProvider):
 
 class Panel(Flask):
     def log_exception(self, exc_info):
-        """Say nothing: `handle_exception` logs, an outage of the database in one line."""
+        """Do nothing, because `handle_exception` logs."""
 
 
 def create_app(config: Config) -> Flask:
-    """The web application: both APIs and every page."""
+    """Return the web application with the APIs and all pages."""
     app = Panel("panel", template_folder=ROOT / "templates", static_folder=None)
     app.json = OrjsonProvider(app)
     app.url_map.strict_slashes = False
@@ -162,16 +162,16 @@ def before_request():
     g.request_id = secrets.token_hex(8)
     audit_context.start_tracking()
     structlog.contextvars.bind_contextvars(request_id=g.request_id)
-    odd = b"%00" in request.query_string  # databases have no such texts
-    if odd and api.errors.dialect(request.path):
+    has_nul = b"%00" in request.query_string  # databases cannot store NUL in texts
+    if has_nul and api.errors.dialect(request.path):
         raise Invalid("The query must not contain control characters.")
-    if odd or "\0" in request.path:
+    if has_nul or "\0" in request.path:
         raise NotFound("There is nothing at this address.")
 
 
 def commit_or_rollback(response):
-    """Ends the transaction: an answer that is a failure keeps nothing. When the database cannot keep the changes, the
-    framework has `handle_exception` answer and calls this again."""
+    """Commit after a successful answer, roll back after an error, and set the APIs' headers. When the commit fails,
+    Flask answers with `handle_exception` and calls this again."""
     audit_context.write_failed_sign_in()
     if response.status_code < 400:
         audit_context.write_entry()
@@ -179,13 +179,13 @@ def commit_or_rollback(response):
     else:
         session.rollback()
     response.headers["X-Request-Id"] = g.get("request_id", "")
-    spoken = api.errors.dialect(request.path)
-    if spoken == "admin":
+    api_dialect = api.errors.dialect(request.path)
+    if api_dialect == "admin":
         response.headers["X-Api-Envelope"] = "v1"
-    if spoken:
+    if api_dialect:
         api_budget.set_headers(response)
-        repeats = request.method == "GET" and not g.get("writes")
-        if repeats and response.status_code == 200 and not response.is_streamed:
+        is_repeatable = request.method == "GET" and not g.get("writes")
+        if is_repeatable and response.status_code == 200 and not response.is_streamed:
             response.headers["Cache-Control"] = "private, no-cache"
             response.add_etag()
             response.make_conditional(request)
@@ -196,10 +196,10 @@ def commit_or_rollback(response):
 
 
 def handle_exception(error):
-    """Every failure, in the dialect of the path that was asked for."""
+    """Answer an exception in the dialect of the requested path: a page, or the error format of an API."""
     surface = api.errors if api.errors.dialect(request.path) else htmx
-    error = getattr(error, "original_exception", None) or error  # what the framework wraps was raised by us
-    if isinstance(error, IntegrityError):  # two did the same at once, and the database let one of them
+    error = getattr(error, "original_exception", None) or error  # Flask wraps unhandled exceptions
+    if isinstance(error, IntegrityError):  # two requests collided, and a constraint refused one
         log.warning("request_collided")
         error = Conflict("Something else was done at the same moment. Look again, and repeat it if it is still needed.")
     if isinstance(error, Problem):
@@ -213,16 +213,23 @@ def handle_exception(error):
 
 
 def outage_response(surface, error):
-    """The answer while the database is away, full or busy; None for every other error. Clients repeat a 503, so it is
-    one only where surely nothing was saved."""
+    """Return the answer to an outage of the database; None for every other error. Clients repeat after a 503, so it is
+    used only when nothing was saved; otherwise the status is 500."""
     if (outage := find_outage(error)) is None:
         return None
-    unsure = may_have_committed(outage)
+    is_outcome_unknown = may_have_committed(outage)
     session.rollback()
-    log.error("database_unavailable", problem=outage.problem, detail=outage.detail, saved="unknown" if unsure else "no")
-    answer = make_response(
-        surface.answer_outage(500 if unsure else 503, OUTCOME_UNKNOWN_MESSAGE if unsure else NOT_SAVED_MESSAGE)
+    log.error(
+        "database_unavailable",
+        problem=outage.problem,
+        detail=outage.detail,
+        saved="unknown" if is_outcome_unknown else "no",
     )
-    if not unsure:
+    answer = make_response(
+        surface.answer_outage(
+            500 if is_outcome_unknown else 503, OUTCOME_UNKNOWN_MESSAGE if is_outcome_unknown else NOT_SAVED_MESSAGE
+        )
+    )
+    if not is_outcome_unknown:
         answer.headers["Retry-After"] = OUTAGE_RETRY_SECONDS
     return answer

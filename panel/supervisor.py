@@ -1,7 +1,7 @@
-"""Keeps the parts of an installation running on one machine, as children of this process.
+"""The supervisor of `panel up`: runs the parts of an installation as child processes.
 
-One thread does everything: it starts parts, passes their output on, starts anew what ended, and stops all in order. No
-part outlives its supervisor: the kernel asks it to end when this process is gone, however that happened.
+One thread starts the processes, forwards their output, restarts those that exit, and stops all in order. The kernel
+sends SIGTERM to the children when this process exits for any reason (PR_SET_PDEATHSIG).
 """
 
 import ctypes
@@ -19,25 +19,25 @@ log = structlog.get_logger()
 
 MAX_RESTART_DELAY_SECONDS = 15
 MAX_RESTART_DELAY_WITHOUT_SIBLING_SECONDS = 4
-"""Seconds that a part waits at most while no other part does the same work."""
+"""The longest delay of a restart while no sibling is running."""
 
 STABLE_AFTER_SECONDS = 10
-"""Seconds after which a part counts as well started, so that its next end is not one of a series."""
+"""Run time after which a process counts as stable, so that its next exit resets the back-off."""
 
 SIGNAL_DEBOUNCE_SECONDS = 1
-"""Seconds within which several signals count as one: `make` passes on what the terminal has sent to all."""
+"""Signals within this time count as one, because `make` repeats a signal that the terminal sent to all processes."""
 
 LIBC = ctypes.CDLL(None)
 PR_SET_PDEATHSIG = 1
 
 
 class StepFailed(Exception):
-    """A step without which the installation cannot run did not work."""
+    """A preparation step of the installation failed."""
 
 
 class ChildProcess:
-    """One child process, in a process group of its own. One that `answers` has its standard output kept to be read.
-    Parts with the same command are siblings: each does the other's work."""
+    """One child process, in its own process group. With `has_captured_output` its standard output is kept for the
+    caller. Processes with the same command are siblings: each can do the other's work."""
 
     def __init__(self, name, *command, has_captured_output=False):
         self.name, self.command, self.answers = name, command, has_captured_output
@@ -64,7 +64,7 @@ class ChildProcess:
         return self.process is not None and self.process.poll() is None
 
     def lines(self, text):
-        """The whole lines in what it has said; a line that was begun waits for its end."""
+        """Return the complete lines of the output so far. An incomplete last line is kept for the next call."""
         *lines, self.partial_line = (self.partial_line + text).split(b"\n")
         return lines
 
@@ -73,22 +73,22 @@ class ChildProcess:
             self.process.send_signal(signal.SIGTERM)
 
     def kill(self):
-        """Ends the part and whatever it started, at once."""
+        """Kill the process and its process group."""
         with suppress(ProcessLookupError):
             os.killpg(self.process.pid, signal.SIGKILL)
 
     def backoff(self, has_sibling):
-        """Says in how many seconds to start again: none at first, then more each time it does not live long."""
+        """Set and return the delay of the restart in seconds: 0 at first, then longer after each early exit."""
         self.failures = self.failures + 1 if time.monotonic() - self.started < STABLE_AFTER_SECONDS else 1
-        longest = MAX_RESTART_DELAY_SECONDS if has_sibling else MAX_RESTART_DELAY_WITHOUT_SIBLING_SECONDS
-        pause = min(longest, 2 ** (self.failures - 2)) if self.failures > 1 else 0
-        self.due = time.monotonic() + pause
-        return pause
+        maximum = MAX_RESTART_DELAY_SECONDS if has_sibling else MAX_RESTART_DELAY_WITHOUT_SIBLING_SECONDS
+        delay = min(maximum, 2 ** (self.failures - 2)) if self.failures > 1 else 0
+        self.due = time.monotonic() + delay
+        return delay
 
 
 class Supervisor:
-    """`asked` counts the signals to stop. From the first one on nothing is started and every wait returns; the second
-    one ends what still runs by force."""
+    """Starts, restarts and stops child processes. `asked` counts the signals to stop: after the first, nothing is
+    started and every wait returns; after the second, running processes are killed."""
 
     def __init__(self, has_prefix=True):
         self.prefix = has_prefix
@@ -103,12 +103,12 @@ class Supervisor:
             self.asked, self.asked_at = self.asked + 1, time.monotonic()
 
     def keep(self, *parts):
-        """Starts the parts; from now on one that ends is started again."""
+        """Start the processes and restart those that exit."""
         self.kept += parts
         self.turn(0)
 
     def once(self, part):
-        """Runs the part to its end and returns what it answered."""
+        """Run a process to its end and return its standard output. Raise StepFailed when it fails."""
         self.start(part)
         self.until(lambda: not part.running)
         self.stop(part)
@@ -117,7 +117,7 @@ class Supervisor:
         return part.process.stdout.read().decode()
 
     def until(self, is_reached):
-        """Tends the parts until `reached()` or a signal."""
+        """Supervise the processes until `is_reached()` or a signal."""
         while not self.asked and not is_reached():
             self.turn(0.2)
 
@@ -130,9 +130,9 @@ class Supervisor:
     def mend(self, part):
         if part.process and part.due is None:
             self.close(part)
-            part.kill()  # what it started may still hold the port
-            pause = part.backoff(self.has_running_sibling(part))
-            log.warning("part_ended", part=part.name, code=part.process.returncode, again_in=pause)
+            part.kill()  # its children may still use the port
+            delay = part.backoff(self.has_running_sibling(part))
+            log.warning("part_ended", part=part.name, code=part.process.returncode, again_in=delay)
         if part.due is None or time.monotonic() >= part.due:
             self.start(part)
 
@@ -140,7 +140,7 @@ class Supervisor:
         return any(other.running for other in self.kept if other is not part and other.command == part.command)
 
     def stop(self, *parts):
-        """Returns when these have ended. They may take the time they need, until a second signal."""
+        """Stop these processes and wait for their end, without a time limit until a second signal."""
         for part in parts:
             part.end()
         while any(part.running for part in parts):
@@ -157,7 +157,7 @@ class Supervisor:
         self.outputs.register(part.output, selectors.EVENT_READ, part)
 
     def close(self, part):
-        """Passes on the last words of a part that has ended."""
+        """Forward the remaining output of a process that has exited."""
         if not part.output.closed:
             self.write_output(part, (part.output.read() or b"") + b"\n" * bool(part.partial_line))
             with suppress(KeyError):
