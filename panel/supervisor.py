@@ -40,7 +40,7 @@ class ChildProcess:
     caller. Processes with the same command are siblings: each can do the other's work."""
 
     def __init__(self, name, *command, has_captured_output=False):
-        self.name, self.command, self.answers = name, command, has_captured_output
+        self.name, self.command, self.has_captured_output = name, command, has_captured_output
         self.process = None
         self.started, self.failures, self.due = 0.0, 0, None
 
@@ -50,7 +50,7 @@ class ChildProcess:
             self.command,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE if self.answers else subprocess.STDOUT,
+            stderr=subprocess.PIPE if self.has_captured_output else subprocess.STDOUT,
             bufsize=0,
             process_group=0,
             preexec_fn=lambda: LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGTERM),
@@ -92,7 +92,7 @@ class Supervisor:
 
     def __init__(self, has_prefix=True):
         self.prefix = has_prefix
-        self.kept: list[ChildProcess] = []
+        self.children: list[ChildProcess] = []
         self.outputs = selectors.DefaultSelector()
         self.asked, self.asked_at = 0, -SIGNAL_DEBOUNCE_SECONDS
         for name in (signal.SIGTERM, signal.SIGINT):
@@ -104,8 +104,8 @@ class Supervisor:
 
     def keep(self, *parts):
         """Start the processes and restart those that exit."""
-        self.kept += parts
-        self.turn(0)
+        self.children += parts
+        self.poll(0)
 
     def once(self, part):
         """Run a process to its end and return its standard output. Raise StepFailed when it fails."""
@@ -119,15 +119,15 @@ class Supervisor:
     def until(self, is_reached):
         """Supervise the processes until `is_reached()` or a signal."""
         while not self.asked and not is_reached():
-            self.turn(0.2)
+            self.poll(0.2)
 
-    def turn(self, seconds):
+    def poll(self, seconds):
         self.forward_output(seconds)
-        for part in self.kept:
+        for part in self.children:
             if not self.asked and not part.running:
-                self.mend(part)
+                self.restart_if_due(part)
 
-    def mend(self, part):
+    def restart_if_due(self, part):
         if part.process and part.due is None:
             self.close(part)
             part.kill()  # its children may still use the port
@@ -137,7 +137,7 @@ class Supervisor:
             self.start(part)
 
     def has_running_sibling(self, part):
-        return any(other.running for other in self.kept if other is not part and other.command == part.command)
+        return any(other.running for other in self.children if other is not part and other.command == part.command)
 
     def stop(self, *parts):
         """Stop these processes and wait for their end, without a time limit until a second signal."""

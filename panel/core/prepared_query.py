@@ -28,9 +28,9 @@ class PreparedQuery:
         columns = statement.selected_columns
         self.row = namedtuple("Row", [column.key for column in columns])
         self.types = [column.type for column in columns]
-        self.written = cache(self.write)
+        self.compile_cached = cache(self.compile)
 
-    def write(self, dialect):
+    def compile(self, dialect):
         compiled = self.statement.compile(dialect=dialect)
         [parameter] = compiled.params
         readers = [kind.dialect_impl(dialect).result_processor(dialect, None) for kind in self.types]
@@ -39,7 +39,7 @@ class PreparedQuery:
     def one(self, value):
         """Return the row for the value of the parameter as a named tuple, or None."""
         engine = db.engine
-        query = self.written(engine.dialect)
+        query = self.compile_cached(engine.dialect)
         pooled = engine.raw_connection()
         try:
             values = execute(pooled.driver_connection, query, value, engine.dialect.name)

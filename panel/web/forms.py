@@ -25,7 +25,7 @@ class Form:
 
     def __init__(self, *schemas: type[Schema], initial=None):
         self.schemas = [schema() for schema in schemas]
-        self.known = initial or {}
+        self.initial = initial or {}
         self.sent = None
         self.errors: dict[str, str] = {}
         self.status = 200
@@ -68,13 +68,13 @@ class Form:
 
     def has(self, name):
         """Return whether the form was submitted or the field has an initial value."""
-        return self.sent is not None or name in self.known
+        return self.sent is not None or name in self.initial
 
     def value(self, name):
         """Return the value to show in the field: the submitted one, else the initial one, else an empty text."""
         if self.sent is not None:
             return self.sent.getlist(name)[-1] if name in self.sent else ""
-        value = self.known.get(name) if isinstance(self.known, dict) else getattr(self.known, name, None)
+        value = self.initial.get(name) if isinstance(self.initial, dict) else getattr(self.initial, name, None)
         return "" if value is None else value
 
     def values(self, name):
