@@ -15,7 +15,7 @@ def start_tracking():
 
 def write_entry():
     """Write the audit entry of a writing request, before its transaction commits. API calls always get an entry; page
-    requests only when they changed something, because a refused form cannot be told from a successful one."""
+    requests only when they changed something, because a refused form may have the same status as a successful one."""
     if not is_read_only_request() and not g.get("repeated"):
         audit.write(about=address_ids(), always="caller" in g, **actor(), **request_facts())
 

@@ -158,8 +158,8 @@ def load(environ=os.environ) -> Config:
 
 
 def read_environment(environ=os.environ) -> dict:
-    """Return the settings that the environment gives, parsed, by field name. Raise ConfigError for an unknown PANEL_
-    name, because it is probably a typing mistake."""
+    """Return the parsed settings of the environment by field name. Raise ConfigError for an unknown PANEL_ name,
+    because it is probably a typing mistake."""
     settings = {f"PANEL_{f.name.upper()}": f for f in fields(Config)}
     values = {}
     for name, text in environ.items():

@@ -45,7 +45,7 @@ def queue():
 
 
 def notify(*task_ids):
-    """Send a message that asks a worker to look at these tasks."""
+    """Send a notification that asks a worker to claim these tasks."""
     enqueue_call("worker.engine.runner.run", *task_ids)
 
 

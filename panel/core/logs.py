@@ -15,8 +15,8 @@ def setup_logging(json_logs: bool):
         structlog.stdlib.add_log_level,
         structlog.processors.TimeStamper(fmt="iso", utc=True),
     ]
-    plain = structlog.dev.plain_traceback  # the default shows local variables, which may be secrets
-    text = structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty(), exception_formatter=plain)
+    traceback_formatter = structlog.dev.plain_traceback  # the default shows local variables, which may be secrets
+    text = structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty(), exception_formatter=traceback_formatter)
     renderer = structlog.processors.JSONRenderer() if json_logs else text
     errors = [structlog.processors.format_exc_info] if json_logs else []
     handler = logging.StreamHandler()

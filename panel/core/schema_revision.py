@@ -15,12 +15,12 @@ NEWEST_TABLE = "installation_values"
 @cache
 def known_revisions():
     """Return (all revisions, newest revisions), parsed from the files: importing Alembic would slow every start."""
-    every, parents = set(), set()
+    revisions, parents = set(), set()
     for file in (ROOT / "panel" / "migrations" / "versions").glob("*.py"):
         values = dict(REVISION.findall(file.read_text()))
-        every.add(values["revision"])
+        revisions.add(values["revision"])
         parents.add(values["down_revision"])
-    return every, every - parents
+    return revisions, revisions - parents
 
 
 def database_revisions(connection):

@@ -47,7 +47,7 @@ def passkey_attempt(source):
 
 
 def password_reset_mail(source, email):
-    """Count one request for a password reset mail. Return whether to send it; the requester is not told if not."""
+    """Count one request for a password reset mail. Return whether to send it; the answer does not show it."""
     consume("link by address", network_key(source.ip))
     return windows.hit("link by account", email_digest(email), MAILS_PER_MINUTE).allowed
 

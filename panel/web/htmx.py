@@ -73,8 +73,8 @@ def render_block(name, block, **context):
 
 
 def out_of_band(target, markup, how="outerHTML"):
-    """Return a further partial that replaces the element at the CSS selector `target`, or is swapped in as `how`
-    says."""
+    """Return a further partial that swaps `markup` into the element at the CSS selector `target`. `how` is htmx's swap
+    style."""
     return Markup('<hx-partial hx-target="{}" hx-swap="{}">{}</hx-partial>').format(target, how, markup)
 
 
