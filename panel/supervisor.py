@@ -105,7 +105,7 @@ class Supervisor:
     def keep(self, *parts):
         """Start the processes and restart those that exit."""
         self.children += parts
-        self.poll(0)
+        self.turn(0)
 
     def once(self, part):
         """Run a process to its end and return its standard output. Raise StepFailed when it fails."""
@@ -119,9 +119,10 @@ class Supervisor:
     def until(self, is_reached):
         """Supervise the processes until `is_reached()` or a signal."""
         while not self.asked and not is_reached():
-            self.poll(0.2)
+            self.turn(0.2)
 
-    def poll(self, seconds):
+    def turn(self, seconds):
+        """Forward output for up to `seconds`, and restart processes that have exited."""
         self.forward_output(seconds)
         for part in self.children:
             if not self.asked and not part.running:
