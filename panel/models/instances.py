@@ -76,7 +76,7 @@ class Instance(TimestampMixin, Model):
     """The power before the suspension, which is restored after it."""
     started_cpu_cores: Mapped[int | None]
     started_ram: Mapped[int | None]
-    """The memory (MiB) of the running machine, if it differs from the configured one."""
+    """Processors and memory (MiB) of the running machine, if they differ from the configured ones."""
     topology: Mapped[dict | None] = mapped_column(JSON(none_as_null=True))
     """`sockets`, `cores` and `threads`, if chosen; empty: each core is a processor of its own."""
     topology_pending: Mapped[bool] = mapped_column(default=False)
@@ -268,7 +268,7 @@ class Interface(TimestampMixin, Model):
 Instance.task_running = column_property(
     exists().where(Task.resource_id == Instance.id, is_open(Task.status)).correlate_except(Task)
 )
-"""Whether a task of the instance is queued or runs."""
+"""Whether a task of the instance is queued or running."""
 
 Instance.rebuilding = column_property(
     exists()
