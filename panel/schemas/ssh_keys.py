@@ -1,4 +1,4 @@
-"""SSH keys on the wire."""
+"""SSH keys in the API."""
 
 from marshmallow import ValidationError, fields, validate, validates_schema
 
@@ -6,7 +6,7 @@ from panel.schemas.base import In, Int, Name, Out, PageQuery, Text, Time, about
 
 
 class PublicKeyLine(Text):
-    """A public key: one line in OpenSSH format, kept exactly as it was sent."""
+    """A public key: one line in OpenSSH format, stored exactly as it was sent."""
 
     def _deserialize(self, value, attr, data, **kwargs):
         line = super()._deserialize(value, attr, data, **kwargs)
