@@ -46,9 +46,9 @@ class SshKeyGenerate(In):
 
     @validates_schema
     def validate_size(self, data, **_):
-        fitting = (2048, 3072, 4096) if data.get("algorithm") == "rsa" else (256,)
-        if data.get("bits") not in (None, *fitting):
-            raise ValidationError(f"Must be one of {', '.join(map(str, fitting))}.", "bits")
+        sizes = (2048, 3072, 4096) if data.get("algorithm") == "rsa" else (256,)
+        if data.get("bits") not in (None, *sizes):
+            raise ValidationError(f"Must be one of {', '.join(map(str, sizes))}.", "bits")
 
 
 class SshKeyOut(Out):

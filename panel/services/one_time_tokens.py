@@ -33,8 +33,8 @@ def find(secret, purpose):
 
     This does not use it up, because mail programs open links before people do.
     """
-    open_ = select(OneTimeToken).where(OneTimeToken.secret_hash == hash_secret(secret), OneTimeToken.purpose == purpose)
-    return session.scalar(open_.where(OneTimeToken.expires_at > clock.now()))
+    query = select(OneTimeToken).where(OneTimeToken.secret_hash == hash_secret(secret), OneTimeToken.purpose == purpose)
+    return session.scalar(query.where(OneTimeToken.expires_at > clock.now()))
 
 
 def consume(secret, purpose):

@@ -25,7 +25,10 @@ def promote(account, role):
 
 
 def ensure_one_left(account):
-    """Raise Conflict if no other operator has the full role. The rows are locked, so concurrent requests wait."""
+    """Raise Conflict if this person is the only operator with the full role.
+
+    The rows are locked, so concurrent requests wait.
+    """
     query = select(Account.id).where(Account.operator_role == "full", Account.suspended_at.is_(None))
     full_ids = session.scalars(query.order_by(Account.id).with_for_update()).all()
     if full_ids == [account.id]:

@@ -146,8 +146,8 @@ def select_unaccelerated_hypervisors():
 def list_full_locations(capacities):
     """Return the capacities of open locations in which no offered plan fits any more."""
     open_capacities = [capacity for capacity in capacities if capacity.group.enabled and capacity.nodes]
-    full = instances.find_full_locations([capacity.group for capacity in open_capacities])
-    return [capacity for capacity in open_capacities if capacity.group.id in full]
+    full_ids = instances.find_full_locations([capacity.group for capacity in open_capacities])
+    return [capacity for capacity in open_capacities if capacity.group.id in full_ids]
 
 
 def get_fullest_resource(capacity):

@@ -92,8 +92,10 @@ def delete(pack):
 
 
 def choose_pack(account, location_id, plan, pack_id=None):
-    """Return the pack for a machine of the plan: the named one, else the first with room; None for an account without
-    packs. The packs are locked, so that concurrent requests do not both use the rest.
+    """Return the pack for a machine of the plan, or None for an account without packs.
+
+    It is the named pack, else the first with room. The packs are locked, so that concurrent requests do not both use
+    the rest.
     """
     query = select(ResourcePack).where(account.visible_rows(ResourcePack)).order_by(ResourcePack.id)
     query = query.where(ResourcePack.id == pack_id) if pack_id else query.where(ResourcePack.enabled)
@@ -101,11 +103,11 @@ def choose_pack(account, location_id, plan, pack_id=None):
     if not packs and pack_id:
         raise Invalid("No such resource pack.", pack_id="No such resource pack.")
     problems = [(pack, pack_error(pack, location_id, plan)) for pack in with_usage(packs)]
-    fitting = next((pack for pack, problem in problems if problem is None), None)
-    if problems and fitting is None:
+    chosen = next((pack for pack, problem in problems if problem is None), None)
+    if problems and chosen is None:
         reason, sentence = problems[0][1]
         raise Invalid(sentence, reason=reason, pack_id=sentence)
-    return fitting
+    return chosen
 
 
 def pack_error(pack, location_id, plan):
@@ -119,21 +121,21 @@ def pack_error(pack, location_id, plan):
     return capacity_error(pack, {name: getattr(plan, name) for name in SIZE_COLUMNS})
 
 
-def capacity_error(pack, more):
+def capacity_error(pack, additional):
     """Return which resource would be exhausted, as reason word and sentence, or None.
 
-    `more` has the additional amounts. A resource that does not grow may exceed the pack's size.
+    `additional` has the extra amounts. A resource that does not grow may exceed the pack's size.
     """
     free = {name: getattr(pack, name) - getattr(pack.used, name) for name in SIZE_COLUMNS}
-    return next((SHORTAGE_REASONS[name] for name in SIZE_COLUMNS if more.get(name, 0) > max(0, free[name])), None)
+    return next((SHORTAGE_REASONS[name] for name in SIZE_COLUMNS if additional.get(name, 0) > max(0, free[name])), None)
 
 
-def ensure_capacity(instance, **more):
+def ensure_capacity(instance, **additional):
     """Raise Invalid if the instance's pack lacks these additional amounts. Instances without a pack always pass."""
     if instance.pack_id is None:
         return
     query = select(ResourcePack).where(ResourcePack.id == instance.pack_id).with_for_update()
     pack = session.scalar(query.execution_options(populate_existing=True))
-    problem = capacity_error(with_usage([pack])[0], more)
+    problem = capacity_error(with_usage([pack])[0], additional)
     if problem:
         raise Invalid(problem[1], reason=problem[0])

@@ -59,12 +59,14 @@ def with_counts(groups, account=None):
     """Set `rules_count` and `instances_count` on each group. Only instances that the account may see are counted."""
     ids = [group.id for group in groups]
     rules = select(SecurityRule.group_id, func.count()).where(SecurityRule.group_id.in_(ids))
-    inside = select(SecurityGroupMember.group_id, func.count()).join(SecurityGroupMember.instance)
-    inside = inside.where(SecurityGroupMember.group_id.in_(ids), *([account.visible_rows(Instance)] if account else []))
+    members = select(SecurityGroupMember.group_id, func.count()).join(SecurityGroupMember.instance)
+    members = members.where(
+        SecurityGroupMember.group_id.in_(ids), *([account.visible_rows(Instance)] if account else [])
+    )
     rules = dict(session.execute(rules.group_by(SecurityRule.group_id)).all())
-    inside = dict(session.execute(inside.group_by(SecurityGroupMember.group_id)).all())
+    members = dict(session.execute(members.group_by(SecurityGroupMember.group_id)).all())
     for group in groups:
-        group.rules_count, group.instances_count = rules.get(group.id, 0), inside.get(group.id, 0)
+        group.rules_count, group.instances_count = rules.get(group.id, 0), members.get(group.id, 0)
     return groups
 
 
@@ -79,8 +81,8 @@ def select_instances(group, account=None):
 
 def select_other_instances(group, account):
     """Select the account's instances that are not in the group."""
-    inside = select(SecurityGroupMember.instance_id).where(SecurityGroupMember.group_id == group.id)
-    query = select(Instance).where(account.visible_rows(Instance), Instance.id.not_in(inside))
+    member_ids = select(SecurityGroupMember.instance_id).where(SecurityGroupMember.group_id == group.id)
+    query = select(Instance).where(account.visible_rows(Instance), Instance.id.not_in(member_ids))
     return query.order_by(Instance.display_name, Instance.id)
 
 
@@ -159,8 +161,8 @@ def list_cut_off_instances(group, instance_ids):
     if session.scalar(ingress.where(SecurityRule.group_id == group.id).limit(1)):
         return []
     members = SecurityGroupMember
-    spared = select(members.instance_id).where(or_(members.group_id == group.id, members.group_id.in_(ingress)))
-    query = select(Instance).where(Instance.id.in_(instance_ids), Instance.id.not_in(spared))
+    reachable_ids = select(members.instance_id).where(or_(members.group_id == group.id, members.group_id.in_(ingress)))
+    query = select(Instance).where(Instance.id.in_(instance_ids), Instance.id.not_in(reachable_ids))
     return session.scalars(query.order_by(Instance.display_name)).all()
 
 
@@ -198,23 +200,23 @@ def attach(group, instance_ids, account=None, *, actor):
     )
     counts = select(SecurityGroupMember.instance_id, func.count()).where(SecurityGroupMember.instance_id.in_(ids))
     counts = dict(session.execute(counts.group_by(SecurityGroupMember.instance_id)).all())
-    new = [instance for instance in instances if instance.id not in member_ids]
-    for instance in new:
+    added = [instance for instance in instances if instance.id not in member_ids]
+    for instance in added:
         if counts.get(instance.id, 0) >= MAX_GROUPS_PER_INSTANCE:
             sentence = f"{instance.display_name} is in {MAX_GROUPS_PER_INSTANCE} groups already, which is the most."
             raise Invalid(sentence, instance_ids=sentence)
-    session.add_all(SecurityGroupMember(group_id=group.id, instance_id=instance.id) for instance in new)
+    session.add_all(SecurityGroupMember(group_id=group.id, instance_id=instance.id) for instance in added)
     session.flush()
-    apply_membership_change(group, new, actor)
+    apply_membership_change(group, added, actor)
 
 
 def detach(group, instance_ids, account=None, *, actor):
     """Take instances out of the group. Those that are not in it are ignored."""
     ids = [instance.id for instance in lock_instances(group, instance_ids, account)]
-    inside = select(SecurityGroupMember).where(
+    query = select(SecurityGroupMember).where(
         SecurityGroupMember.group_id == group.id, SecurityGroupMember.instance_id.in_(ids)
     )
-    members = session.scalars(inside.options(joinedload(SecurityGroupMember.instance))).all()
+    members = session.scalars(query.options(joinedload(SecurityGroupMember.instance))).all()
     for member in members:
         session.delete(member)
     session.flush()

@@ -48,8 +48,8 @@ def find(value):
 
 def listing(account):
     """Select the person's running sessions, newest first, without impersonations by operators."""
-    running = select(LoginSession).where(LoginSession.account_id == account.id, LoginSession.expires_at > clock.now())
-    return running.where(LoginSession.impersonator_id.is_(None)).order_by(LoginSession.id.desc())
+    query = select(LoginSession).where(LoginSession.account_id == account.id, LoginSession.expires_at > clock.now())
+    return query.where(LoginSession.impersonator_id.is_(None)).order_by(LoginSession.id.desc())
 
 
 def list_all(user_id=None, search=None):
@@ -63,15 +63,15 @@ def list_all(user_id=None, search=None):
     return query
 
 
-def revoke_any(sign_in_id):
+def revoke_any(session_id):
     """End the session, whoever it belongs to."""
-    session.delete(get_or_404(LoginSession, sign_in_id, "No such session."))
+    session.delete(get_or_404(LoginSession, session_id, "No such session."))
     session.flush()
 
 
-def revoke_one(account, sign_in_id):
+def revoke_one(account, session_id):
     """End the session if it is the person's own. Return whether it was."""
-    statement = delete(LoginSession).where(LoginSession.id == sign_in_id, LoginSession.account_id == account.id)
+    statement = delete(LoginSession).where(LoginSession.id == session_id, LoginSession.account_id == account.id)
     return session.execute(statement.where(LoginSession.impersonator_id.is_(None))).rowcount == 1
 
 

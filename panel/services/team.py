@@ -109,9 +109,9 @@ def find_own_role_id(access):
 
 def ensure_within_own_rights(access, permissions, sentence=None):
     """Raise Forbidden if the person lacks some of these permissions."""
-    lacking = sorted(name for name in permissions if not access.has_permission(name))
-    if lacking:
-        raise Forbidden(sentence or NOT_HELD_MESSAGE.format(", ".join(lacking)))
+    missing = sorted(name for name in permissions if not access.has_permission(name))
+    if missing:
+        raise Forbidden(sentence or NOT_HELD_MESSAGE.format(", ".join(missing)))
 
 
 def listing(access, *, search=None):

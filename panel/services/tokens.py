@@ -110,8 +110,8 @@ def listing(access, kinds=("user",)):
     Members see their own. The owner also sees those that members made before 3.3.0, which act for the owner. Tokens
     that members make today act for them, and only they see them (specification 4.7).
     """
-    mine = or_(Token.created_by_id == access.person_id, Token.account_id == access.person_id)
-    return select_newest(mine, Token.kind.in_(kinds))
+    condition = or_(Token.created_by_id == access.person_id, Token.account_id == access.person_id)
+    return select_newest(condition, Token.kind.in_(kinds))
 
 
 PERSONAL_KINDS = ("user", "impersonation")
@@ -126,8 +126,8 @@ def get(token_id, access):
 
 def select_of_account(account):
     """Select every token that acts for the person or that the person made, for operators."""
-    mine = or_(Token.created_by_id == account.id, Token.account_id == account.id)
-    return select_newest(mine, Token.kind.in_(PERSONAL_KINDS))
+    condition = or_(Token.created_by_id == account.id, Token.account_id == account.id)
+    return select_newest(condition, Token.kind.in_(PERSONAL_KINDS))
 
 
 def select_platform(kind=None):

@@ -42,10 +42,10 @@ def start_metering(resource_type, resource, *, name, plan, price, billing_mode):
 
 def change_price(resource, *, plan, price):
     """Charge another price for the resource from the next hour on."""
-    ended = stop_metering(resource)
-    counted_from = max(ended.counted_until, next_hour(ended.ended_at))
-    details = ended.resource_type, resource, ended.resource_name, plan, price, ended.billing_mode
-    return open_record(*details, ended.ended_at, ended.first_hour, counted_from)
+    last = stop_metering(resource)
+    counted_from = max(last.counted_until, next_hour(last.ended_at))
+    details = last.resource_type, resource, last.resource_name, plan, price, last.billing_mode
+    return open_record(*details, last.ended_at, last.first_hour, counted_from)
 
 
 def transfer(resource):
@@ -53,12 +53,12 @@ def transfer(resource):
 
     Return the new record, or None if the resource has none.
     """
-    ended = stop_metering(resource)
-    if ended is None:
+    last = stop_metering(resource)
+    if last is None:
         return None
-    first_hour = max(ended.counted_until, next_hour(ended.ended_at))
-    details = ended.resource_type, resource, ended.resource_name, ended.plan, ended.price, ended.billing_mode
-    return open_record(*details, ended.ended_at, first_hour, first_hour)
+    first_hour = max(last.counted_until, next_hour(last.ended_at))
+    details = last.resource_type, resource, last.resource_name, last.plan, last.price, last.billing_mode
+    return open_record(*details, last.ended_at, first_hour, first_hour)
 
 
 def open_record(resource_type, resource, name, plan, price, billing_mode, started_at, first_hour, counted_until):

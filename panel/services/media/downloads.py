@@ -104,11 +104,11 @@ def record_success(download, volume, size):
 def select_due():
     """Select what is to be started now, on reachable nodes: attempts after their back-off, and stalled ones."""
     now = clock.now()
-    waits = (MediaDownload.status == "waiting") & (
+    is_waiting = (MediaDownload.status == "waiting") & (
         MediaDownload.next_attempt_at.is_(None) | (MediaDownload.next_attempt_at <= now)
     )
-    stands = (MediaDownload.status == "running") & (MediaDownload.updated_at <= now - DOWNLOAD_STALE_AFTER)
-    reachable = or_(MediaDownload.storage_id.is_(None), Hypervisor.status == "up")
+    is_stalled = (MediaDownload.status == "running") & (MediaDownload.updated_at <= now - DOWNLOAD_STALE_AFTER)
+    is_reachable = or_(MediaDownload.storage_id.is_(None), Hypervisor.status == "up")
     query = (
         select(MediaDownload)
         .outerjoin(Storage, Storage.id == MediaDownload.storage_id)
@@ -116,29 +116,29 @@ def select_due():
         .options(joinedload(MediaDownload.iso), joinedload(MediaDownload.image))
     )
     order = MediaDownload.next_attempt_at.nulls_first(), MediaDownload.id
-    return query.where(waits | stands, reachable).order_by(*order)
+    return query.where(is_waiting | is_stalled, is_reachable).order_by(*order)
 
 
 def start_due():
     """Start what is due, up to `MAX_BACKGROUND_DOWNLOADS` in all."""
     add_public_isos()
     now = clock.now()
-    moving = select(func.count()).where(
+    running_count = select(func.count()).where(
         MediaDownload.status == "running", MediaDownload.updated_at > now - DOWNLOAD_STALE_AFTER
     )
-    free_slots = MAX_BACKGROUND_DOWNLOADS - session.scalar(moving)
+    free_slots = MAX_BACKGROUND_DOWNLOADS - session.scalar(running_count)
     return [start(download) for download in session.scalars(select_due().limit(free_slots))] if free_slots > 0 else []
 
 
 def add_public_isos():
     """Create the downloads of the platform's ISOs for every reachable node."""
-    lacking = (
+    missing = (
         select(Iso, Hypervisor.id)
         .join(Hypervisor, Hypervisor.status == "up")
         .where(Iso.public, Iso.enabled, Iso.url.startswith("https://"))
         .where(~Iso.downloads.any(MediaDownload.storage.has(Storage.hypervisor_id == Hypervisor.id)))
     )
-    for iso, hypervisor_id in session.execute(lacking.limit(100)).all():
+    for iso, hypervisor_id in session.execute(missing.limit(100)).all():
         storage = find_library_storage(hypervisor_id)
         if storage:
             get_or_create(iso, storage)

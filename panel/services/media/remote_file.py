@@ -52,7 +52,7 @@ def try_resolve(host):
 class RemoteFile:
     """The bytes of a remote file.
 
-    `read` returns them in portions and at the end verifies size and hash. `size` is the server's Content-Length.
+    `read` returns them in chunks and at the end verifies size and hash. `size` is the server's Content-Length.
     """
 
     def __init__(self, url, sha256=None, max_bytes=MAX_FILE_BYTES):
@@ -73,17 +73,17 @@ class RemoteFile:
 
     def read(self, max_bytes):
         try:
-            portion = self.answer.read1(min(max_bytes, self.size - self.done), decode_content=False)
+            chunk = self.answer.read1(min(max_bytes, self.size - self.done), decode_content=False)
         except (OSError, HTTPError, HTTPException, ValueError) as error:
             raise Unfetched(f"The connection broke after {self.done} of {self.size} bytes.") from error
-        self.done += len(portion)
-        self.hash.update(portion)
-        lasted = time.monotonic() - self.started_at
-        if lasted > SLOW_GRACE_SECONDS and self.done < lasted * MIN_BYTES_PER_SECOND:
+        self.done += len(chunk)
+        self.hash.update(chunk)
+        elapsed = time.monotonic() - self.started_at
+        if elapsed > SLOW_GRACE_SECONDS and self.done < elapsed * MIN_BYTES_PER_SECOND:
             raise Unfetched("The server is too slow.")
-        if not portion:
+        if not chunk:
             self.verify()
-        return portion
+        return chunk
 
     def verify(self):
         if self.done < self.size:

@@ -198,8 +198,8 @@ def load_leased(subscription_id, holder):
 def load_batch(subscription_id, maximum):
     """Return due deliveries with their events, oldest event first, retries included."""
     query = select(DELIVERY_COLUMNS, EVENT_COLUMNS).outerjoin_from(WebhookDelivery, Event)
-    waiting = query.where(WebhookDelivery.subscription_id == subscription_id, is_due(clock.now()))
-    rows = session.execute(waiting.order_by(WebhookDelivery.id).limit(maximum))
+    due = query.where(WebhookDelivery.subscription_id == subscription_id, is_due(clock.now()))
+    rows = session.execute(due.order_by(WebhookDelivery.id).limit(maximum))
     return [(delivery, event if delivery.event_id else samples.make_sample_event(delivery)) for delivery, event in rows]
 
 
@@ -226,8 +226,8 @@ UPDATE_IF_UNCHANGED = DELIVERY_TABLE.update().where(
 
 def make_delivery_row(outcome):
     """Return the delivery's values after an attempt."""
-    row, tried = outcome.delivery, outcome._asdict() | {"at": outcome.at.isoformat()}
-    del tried["delivery"]
+    row, attempt = outcome.delivery, outcome._asdict() | {"at": outcome.at.isoformat()}
+    del attempt["delivery"]
     is_retried = outcome.status == "pending_retry"
     return {
         "which": row.id,
@@ -238,7 +238,7 @@ def make_delivery_row(outcome):
         "response_code": outcome.code,
         "duration_ms": outcome.duration_ms,
         "error": outcome.error,
-        "tries": [*row.tries, tried][-MAX_REMEMBERED_ATTEMPTS:],
+        "tries": [*row.tries, attempt][-MAX_REMEMBERED_ATTEMPTS:],
     }
 
 
@@ -248,10 +248,10 @@ def count_outcomes(outcomes):
     A delivery that was given up increments the failures, a successful one resets them, and too many disable the
     subscription. Tests do not count.
     """
-    quick = outcomes[-1].arrived and outcomes[-1].duration_ms <= FAST_RESPONSE_MILLISECONDS
+    is_fast = outcomes[-1].arrived and outcomes[-1].duration_ms <= FAST_RESPONSE_MILLISECONDS
     outcomes = [outcome for outcome in outcomes if not outcome.delivery.test]
     if not outcomes:
-        return {"quick": quick}
+        return {"quick": is_fast}
     failures = WebhookSubscription.consecutive_failures
     for outcome in outcomes:
         if outcome.arrived:
@@ -262,7 +262,7 @@ def count_outcomes(outcomes):
     values = {
         "consecutive_failures": failures,
         "last_delivery_status": last.status,
-        "quick": quick,
+        "quick": is_fast,
     }
     if last.is_given_up:
         too_many = and_(WebhookSubscription.enabled, failures >= MAX_CONSECUTIVE_FAILURES)

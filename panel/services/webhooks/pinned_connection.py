@@ -53,7 +53,7 @@ class PinnedConnection(HTTPSConnection):
 
     def _new_conn(self):
         deadline = time.monotonic() + CONNECT_TIMEOUT_SECONDS
-        failure = None
+        first_error = None
         for ip in self.found:
             timeout = max(0.1, deadline - time.monotonic())
             try:
@@ -61,11 +61,11 @@ class PinnedConnection(HTTPSConnection):
                     (str(ip), self.port), timeout, socket_options=self.socket_options
                 )
             except OSError as error:
-                failure = failure or error
+                first_error = first_error or error
             else:
                 self.switch = connection.dup()  # works during the handshake too, when the socket is replaced
                 return connection
-        raise failure
+        raise first_error
 
     def post(self, path, headers, payload):
         """Send a request in one write and return the final answer; its body is still to be read.
