@@ -1,4 +1,4 @@
-"""The tables, one file a resource."""
+"""The tables, one module for each resource."""
 
 from panel.models.accounts import Account, LoginSession
 from panel.models.acme import AcmeAccount, AcmeChallenge

@@ -1,4 +1,4 @@
-"""People: customers and operators."""
+"""Accounts of customers and operators, and their browser sessions."""
 
 from datetime import datetime
 from decimal import Decimal
@@ -16,12 +16,14 @@ LIMIT_COLUMNS = (
     "max_kubernetes_nodes_per_cluster",
     "max_kubernetes_snapshots_per_cluster",
 )
-"""What an operator may cap for one account (specification 2.9). 0 is unlimited."""
+"""Limits that an operator may set for one account (specification 2.9). 0 is unlimited."""
 
 
 class Account(TimestampMixin, Model):
-    """Somebody who signs in. A customer owns resources; a team member works on another account's; an operator also
-    runs the platform."""
+    """Somebody who signs in.
+
+    A customer owns resources, a team member works on another account's, an operator runs the platform.
+    """
 
     __tablename__ = "accounts"
 
@@ -32,24 +34,24 @@ class Account(TimestampMixin, Model):
     company_name: Mapped[str | None]
     timezone: Mapped[str] = mapped_column(String(64), default="UTC")
     external_id: Mapped[str | None] = mapped_column(unique=True)
-    """What the billing system calls the person."""
+    """The billing system's id of the person."""
     operator_role: Mapped[str | None] = mapped_column(String(16))
-    """`full`, `support` or `read_only` for those who run the platform; empty for customers."""
+    """`full`, `support` or `read_only` for operators; empty for customers."""
     suspended_at: Mapped[datetime | None]
     suspended_reason: Mapped[str | None] = mapped_column(Text)
-    """What the person is told."""
+    """The reason that the person is shown."""
     last_login_at: Mapped[datetime | None]
 
     two_factor_at: Mapped[datetime | None]
-    """Since when a code from an authenticator is asked for."""
+    """Since when codes from an authenticator are required."""
     totp_secret: Mapped[str | None] = mapped_column(EncryptedText)
     totp_step: Mapped[int | None]
-    """The time step of the last code that was used: it may not be used again."""
+    """The time step of the last used code, so that it cannot be used again."""
 
     self_provisioning: Mapped[bool] = mapped_column(default=False)
-    """Unbilled provisioning: the account is not charged, and passes the gates that are shut while billing is off."""
+    """Unbilled provisioning: the account is not charged, and may use paid resources while billing is off."""
     balance: Mapped[Decimal] = mapped_column(Money, default=Decimal(0))
-    """Credit: the sum of the account's ledger, kept in the transactions that write to it."""
+    """Credit: the sum of the account's ledger, updated in the same transactions."""
     max_certificates: Mapped[int] = mapped_column(default=0)
     max_dns_zones: Mapped[int] = mapped_column(default=0)
     max_serverless_apps: Mapped[int] = mapped_column(default=5)
@@ -70,21 +72,21 @@ class Account(TimestampMixin, Model):
         return self.two_factor_at is not None
 
     def visible_rows(self, model):
-        """The rows of a table that are the account's own."""
+        """Return the condition that a row of this model belongs to the account."""
         return model.account_id == self.id
 
     def grant_on_create(self, resource):
-        """Whoever made the resource sees it: the owner does anyway."""
+        """Do nothing: an owner sees all of the account's resources. Same interface as `Access.grant_on_create`."""
 
 
 class LoginSession(TimestampMixin, Model):
-    """A signed-in browser. Kept here so that it can be listed and ended; the cookie holds a secret, never the id."""
+    """A browser session. The row allows to list and end it; the cookie holds a secret, never the id."""
 
     __tablename__ = "sessions"
 
     account_id: Mapped[str] = mapped_column(ForeignKey("accounts.id", ondelete="cascade"), index=True)
     impersonator_id: Mapped[str | None] = mapped_column(ForeignKey("accounts.id", ondelete="cascade"), index=True)
-    """The operator who looks at the panel as this person."""
+    """The operator who impersonates the person."""
     device_id: Mapped[str | None] = mapped_column(String(36))
     secret_hash: Mapped[str] = mapped_column(String(64), unique=True)
     expires_at: Mapped[datetime]
@@ -101,5 +103,5 @@ class LoginSession(TimestampMixin, Model):
 
     @property
     def impersonated_by(self):
-        """The address of the operator who looks at the panel as this person, or None."""
+        """The email address of the operator who impersonates the person, or None."""
         return self.impersonator and self.impersonator.email

@@ -1,4 +1,4 @@
-"""What the panel keeps for authorities that speak ACME (RFC 8555): who it is to them, and what it answers them."""
+"""State for certificate authorities that speak ACME (RFC 8555): the account and the answers to challenges."""
 
 from sqlalchemy import ForeignKey, String, Text
 from sqlalchemy.orm import Mapped, mapped_column
@@ -7,18 +7,18 @@ from panel.core.db import EncryptedText, Model, TimestampMixin
 
 
 class AcmeAccount(TimestampMixin, Model):
-    """The installation as an authority knows it. It is made when the first certificate is ordered there."""
+    """The installation's account at an authority. It is created with the first certificate that is ordered there."""
 
     __tablename__ = "acme_accounts"
 
     directory_url: Mapped[str] = mapped_column(String(500), unique=True)
     key: Mapped[str] = mapped_column(EncryptedText)
     uri: Mapped[str | None] = mapped_column(Text)
-    """The authority's name for it; empty until it is registered."""
+    """The authority's URI of it; empty until it is registered."""
 
 
 class AcmeChallenge(TimestampMixin, Model):
-    """What is answered to whoever asks for the token, while its order lasts: the proof that a domain leads here."""
+    """The answer to a request for this token while its order is open. It proves control of the domain."""
 
     __tablename__ = "acme_challenges"
 

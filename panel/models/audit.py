@@ -1,4 +1,4 @@
-"""Who did what to which object, from where. Rows are only ever added: the database refuses anything else."""
+"""The audit log: who did what to which object, from where. Rows are only added: the database refuses other changes."""
 
 from datetime import datetime
 
@@ -14,7 +14,7 @@ IMPERSONATED_SQL = text("impersonator is not null")
 
 
 class AuditEntry(Model):
-    """One thing that somebody did. Ids are kept as text: an entry outlives what it tells of."""
+    """One action of somebody. Ids are plain text, because entries outlive the objects."""
 
     __tablename__ = "audit"
     __table_args__ = (
@@ -37,10 +37,10 @@ class AuditEntry(Model):
     id: Mapped[str] = mapped_column(String(36), primary_key=True, default=new_id)
     created_at: Mapped[datetime] = mapped_column(default=clock.now)
     account_id: Mapped[str | None] = mapped_column(String(36))
-    """In whose trail it stands: the owner of the resource; empty for the platform's own."""
+    """The account in whose log it appears: the resource's owner; empty for the platform's own."""
     person_id: Mapped[str | None] = mapped_column(String(36))
     person: Mapped[str]
-    """Who acted, as it was then: an email address, or the name of a platform token."""
+    """Who acted, as named at that time: an email address, or the name of a platform token."""
     person_kind: Mapped[str] = mapped_column(String(16))
     """One of panel.schemas.audit.PERSON_KINDS."""
     impersonator: Mapped[str | None]
@@ -54,14 +54,14 @@ class AuditEntry(Model):
     object_id: Mapped[str | None] = mapped_column(String(64))
     object_name: Mapped[str | None]
     changes: Mapped[dict] = mapped_column(JSON, default=dict)
-    """What became of the object (panel.services.audit.change_tracking), without values: those may be secret."""
+    """Changes of the object (panel.services.audit.change_tracking), without values, which may be secret."""
 
     also: Mapped[list] = mapped_column(JSON, default=list)
-    """Further objects that it was done to, in words."""
+    """Labels of further objects of the action."""
 
     @hybrid_property
     def by_platform(self):
-        """Whether somebody of the platform acted: customers are not told from where."""
+        """Whether an operator or platform token acted: customers do not see their IP address."""
         return self.person_kind in PLATFORM or self.impersonator is not None
 
     @by_platform.inplace.expression

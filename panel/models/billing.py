@@ -1,6 +1,6 @@
-"""What resources cost: for how long they were there, hour by hour and month by month, and each account's ledger.
+"""Metering and billing: usage by hour and month, and each account's ledger.
 
-Accounts and resources are named by plain text ids: what was written for them outlives them.
+Accounts and resources are referred to by plain text ids, because the rows outlive them.
 """
 
 from datetime import datetime
@@ -14,7 +14,7 @@ from panel.core.db import Model, Money, TimestampMixin, append_only, new_id
 
 
 class MeteringRecord(TimestampMixin, Model):
-    """A resource that somebody has, for as long as its price stays the same. A change of price begins another one."""
+    """A resource and its price, for as long as the price stays the same. A change of price starts another record."""
 
     __tablename__ = "rentals"
     __table_args__ = (
@@ -32,23 +32,23 @@ class MeteringRecord(TimestampMixin, Model):
     resource_id: Mapped[str] = mapped_column(String(36))
     resource_name: Mapped[str]
     plan: Mapped[str]
-    """What was rented, in words."""
+    """Name of the plan or product."""
     price: Mapped[Decimal] = mapped_column(Money)
     """A month."""
     billing_mode: Mapped[str] = mapped_column(String(16))
-    """`cloud_service`, or `external` when an outside billing system charges for it."""
+    """`cloud_service`, or `external` when an external billing system charges for it."""
     first_hour: Mapped[datetime]
-    """The first hour of the resource, of all its rentals: the free hours of a month are counted from it."""
+    """The first hour of the resource in all its records: the free hours of a month are counted from it."""
     started_at: Mapped[datetime]
     ended_at: Mapped[datetime | None]
     counted_until: Mapped[datetime]
     """The hours before this one are recorded."""
     settled: Mapped[bool] = mapped_column(default=False)
-    """It has ended and every hour of it is recorded."""
+    """The record has ended and all its hours are recorded."""
 
 
 class UsageHour(Model):
-    """One hour of one resource: at most one such row, however often and late the count runs."""
+    """One hour of one resource. There is at most one such row, however often and late metering runs."""
 
     __tablename__ = "usage_hours"
     __table_args__ = (Index("ix_usage_hours_hour", "hour"),)
@@ -58,14 +58,16 @@ class UsageHour(Model):
     """When it began."""
     account_id: Mapped[str] = mapped_column(String(36))
     billing_mode: Mapped[str] = mapped_column(String(16))
-    """`cloud_service`, or why it costs nothing here: `self_provisioned`, `external`."""
+    """`cloud_service`, or why it is not charged: `self_provisioned`, `external`."""
     price: Mapped[Decimal] = mapped_column(Money)
     charge: Mapped[Decimal] = mapped_column(Money)
 
 
 class UsageMonth(Model):
-    """What one resource used in a calendar month (UTC): the sum of its hours, kept when those are no longer. A resource
-    whose owner changed in a month has a row for each of them."""
+    """Usage of one resource in a calendar month (UTC): the sum of its hours, which are deleted earlier.
+
+    If the owner changed within the month, each owner has a row.
+    """
 
     __tablename__ = "usage_months"
     __table_args__ = (
@@ -85,7 +87,7 @@ class UsageMonth(Model):
     plan: Mapped[str]
     price: Mapped[Decimal] = mapped_column(Money)
     billing_mode: Mapped[str] = mapped_column(String(16))
-    """These three as they were in the last hour."""
+    """Plan, price and billing mode are those of the last hour."""
     last_hour: Mapped[datetime]
     hours: Mapped[int] = mapped_column(default=0)
     charge: Mapped[Decimal] = mapped_column(Money, default=Decimal(0))
@@ -94,7 +96,7 @@ class UsageMonth(Model):
 
 
 class CreditLedgerEntry(Model):
-    """One line of an account's ledger. The account's balance is their sum."""
+    """One line of an account's ledger. The account's balance is the sum of all."""
 
     __tablename__ = "credits"
     __table_args__ = (
@@ -107,23 +109,23 @@ class CreditLedgerEntry(Model):
     id: Mapped[str] = mapped_column(String(36), primary_key=True, default=new_id)
     account_id: Mapped[str] = mapped_column(String(36))
     email: Mapped[str]
-    """Whose it was, as the address was then."""
+    """The account's email address at that time."""
     kind: Mapped[str] = mapped_column(String(16))
     """`credit`, `usage`, `adjustment` or `refund`."""
     amount: Mapped[Decimal] = mapped_column(Money)
-    """What it adds to the balance: less than nothing for usage."""
+    """What it adds to the balance; negative for usage."""
     balance_after: Mapped[Decimal] = mapped_column(Money)
     description: Mapped[str] = mapped_column(default="")
     reference: Mapped[str | None]
-    """What an outside system calls it: the number of an invoice or a payment."""
+    """An external system's reference: the number of an invoice or a payment."""
     actor: Mapped[str]
     month: Mapped[str | None] = mapped_column(String(7))
     """The month whose usage it charges."""
     corrects_id: Mapped[str | None] = mapped_column(String(36))
-    """The entry whose amount it changes or takes back."""
+    """The entry that it corrects or reverts."""
     idempotency_key: Mapped[str | None]
     request_hash: Mapped[str | None] = mapped_column(String(64))
-    """Of what was asked with the key: the same key with something else is a mistake."""
+    """Hash of the request with the idempotency key: another request with the same key is refused."""
     created_at: Mapped[datetime] = mapped_column(default=clock.now)
 
 

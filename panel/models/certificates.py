@@ -9,11 +9,11 @@ from panel.core import clock
 from panel.core.db import EncryptedText, Model, TimestampMixin
 
 EXPIRY_WARNING = timedelta(days=30)
-"""Before its end a certificate counts as expiring (specification 2.9)."""
+"""A certificate counts as expiring for so long before its end (specification 2.9)."""
 
 
 class Certificate(TimestampMixin, Model):
-    """A certificate with its key. What is ordered has neither until the authority has issued it."""
+    """A certificate with its key. An ordered one has neither until the authority has issued it."""
 
     __tablename__ = "certificates"
     __table_args__ = (
@@ -29,7 +29,7 @@ class Certificate(TimestampMixin, Model):
     """`manual` or `letsencrypt`."""
     domains: Mapped[list] = mapped_column(JSON, default=list)
     certificate: Mapped[str | None] = mapped_column(Text)
-    """PEM, as it was sent. A web server gets it with the `chain` after it."""
+    """PEM, as it was sent. A web server needs it with the `chain` after it."""
     chain: Mapped[str | None] = mapped_column(Text)
     private_key: Mapped[str | None] = mapped_column(EncryptedText)
     not_before: Mapped[datetime | None]
@@ -42,27 +42,27 @@ class Certificate(TimestampMixin, Model):
     ordering: Mapped[bool] = mapped_column(default=False)
     """An order is under way."""
     task_id: Mapped[str | None] = mapped_column(String(36))
-    """The latest order: one that finds another task here touches nothing."""
+    """The task of the latest order. Other tasks change nothing here."""
     error: Mapped[str | None] = mapped_column(Text)
-    """Why the latest order failed, in the authority's words."""
+    """Why the latest order failed, as the authority reported it."""
     error_at: Mapped[datetime | None]
     attempts: Mapped[int] = mapped_column(default=0)
-    """How often it failed in a row."""
+    """Failed attempts in a row."""
     next_attempt_at: Mapped[datetime | None]
-    """When it is renewed without being asked."""
+    """When it is renewed automatically."""
     order: Mapped[dict | None] = mapped_column(JSON(none_as_null=True))
-    """The authority's addresses of the order under way, for a worker that takes it over."""
+    """The authority's URLs of the current order, for a worker that continues it."""
     order_key: Mapped[str | None] = mapped_column(EncryptedText)
-    """The key that the certificate under way will have."""
+    """The private key for the certificate of the current order."""
 
     @property
     def status(self):
         if self.not_after is None:
             return "failed" if self.error else "pending"
-        left = self.not_after - clock.now()
-        return "active" if left > EXPIRY_WARNING else "expiring" if left > timedelta(0) else "expired"
+        remaining = self.not_after - clock.now()
+        return "active" if remaining > EXPIRY_WARNING else "expiring" if remaining > timedelta(0) else "expired"
 
     @property
     def days_left(self):
-        """Whole days until its end, none when that is over."""
+        """Whole days until it expires; 0 after that."""
         return self.not_after and max(0, (self.not_after - clock.now()).days)

@@ -1,4 +1,4 @@
-"""Screens and shells of instances that people asked to open."""
+"""Console sessions: VNC screens and SSH shells of instances."""
 
 from datetime import datetime
 
@@ -10,12 +10,14 @@ from panel.core.db import EncryptedText, Model, TimestampMixin
 from panel.models.instances import Instance
 
 OPEN_SESSION_SQL = "spent_at is not null and ended_at is null"
-"""Partial indexes in these words find the few that are open among all that were."""
+"""The condition of the partial indexes for open sessions, which are few."""
 
 
 class ConsoleSession(TimestampMixin, Model):
-    """Leave to open one console once, until `expires_at`: whoever shows the secret first gets it. From then on the row
-    tells of that connection, and of its end."""
+    """The permission to open one console once, until `expires_at`; the first request with the secret redeems it.
+
+    After that the row describes the connection and its end.
+    """
 
     __tablename__ = "console_sessions"
     __table_args__ = (
@@ -34,40 +36,45 @@ class ConsoleSession(TimestampMixin, Model):
     secret_hash: Mapped[str] = mapped_column(String(64), unique=True)
     instance_id: Mapped[str] = mapped_column(ForeignKey("instances.id", ondelete="cascade"))
     account_id: Mapped[str] = mapped_column(ForeignKey("accounts.id", ondelete="cascade"), index=True)
-    """Whose instance it is."""
+    """The owner of the instance."""
     who: Mapped[dict] = mapped_column(JSON)
-    """Who asked, in the words of the audit log, and the `sign_in_id` of a browser. The console closes when they may
-    not open it any more."""
+    """Who requested it: the actor's values of the audit log, and the `sign_in_id` of a browser.
+
+    The console closes when they may no longer open it.
+    """
     expires_at: Mapped[datetime]
     spent_at: Mapped[datetime | None]
     opened_at: Mapped[datetime | None]
-    """When the machine was seen."""
+    """When the connection to the machine was made."""
     seen_at: Mapped[datetime | None]
-    """When the console process last had it open."""
+    """When the console server last reported it open."""
     ended_at: Mapped[datetime | None]
     ended_reason: Mapped[str | None] = mapped_column(String(32))
     ended_message: Mapped[str | None] = mapped_column(Text)
     close_because: Mapped[str | None] = mapped_column(Text)
-    """A sentence that closes it."""
+    """Set to close it: the reason, as a sentence."""
     ip: Mapped[str | None] = mapped_column(String(45))
-    """Where the connection came from."""
+    """The client's address."""
     bytes_in: Mapped[int] = mapped_column(BigInteger, default=0)
     bytes_out: Mapped[int] = mapped_column(BigInteger, default=0)
-    """From the browser, and to it."""
+    """Bytes from the browser, and to it."""
 
     host: Mapped[str | None]
     port: Mapped[int | None]
     via: Mapped[str | None]
-    """The SSH server through which the screen is reached, if it is not reached directly."""
+    """The SSH server for the tunnel to the screen, if it is not reached directly."""
     problem: Mapped[str | None] = mapped_column(Text)
     """Why the machine's side could not be prepared."""
     password: Mapped[str | None] = mapped_column(EncryptedText)
-    """What a viewer of the screen is asked for."""
+    """The password that a VNC viewer needs."""
     node_password: Mapped[str | None] = mapped_column(EncryptedText)
-    """What the node's VNC server asks for."""
+    """The password of the node's VNC server."""
     user: Mapped[str | None] = mapped_column(String(32))
     private_key: Mapped[str | None] = mapped_column(EncryptedText)
-    """The shell's, forgotten at the end. Its public half is in the guest from `key_put_at` to `key_removed_at`."""
+    """The shell's private key, deleted at the end.
+
+    Its public key is in the guest from `key_put_at` to `key_removed_at`.
+    """
     public_key: Mapped[str | None] = mapped_column(Text)
     key_put_at: Mapped[datetime | None]
     key_removed_at: Mapped[datetime | None]

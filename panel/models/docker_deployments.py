@@ -1,4 +1,4 @@
-"""Container apps that customers run in their guests, and the engine that runs them."""
+"""Container apps that customers run in their guests, and the container engine there."""
 
 from datetime import datetime
 
@@ -9,30 +9,31 @@ from panel.core.db import EncryptedText, Model, TimestampMixin
 from panel.models.instances import Instance
 
 CUSTOM_APP_SLUG = "custom"
-"""The slug of what is deployed from a compose file of the customer's own."""
+"""The slug of deployments from a customer's own compose file."""
 
 
 class DockerEngine(Model):
-    """What is known of the container engine in a guest. There is a row once somebody asked for its installation."""
+    """State of the container engine in a guest. The row exists once its installation was requested."""
 
     __tablename__ = "docker_engines"
 
     instance_id: Mapped[str] = mapped_column(ForeignKey("instances.id", ondelete="cascade"), primary_key=True)
     installed_at: Mapped[datetime | None]
-    """Empty until it is there."""
+    """Empty until it is installed."""
     task_id: Mapped[str | None] = mapped_column(String(36))
-    """The latest installation."""
+    """The task of the latest installation."""
     error: Mapped[str | None] = mapped_column(Text)
     """Why that failed."""
     checked_at: Mapped[datetime | None]
-    """When it was last seen there; empty when it has to be looked for anew."""
+    """When it was last found in the guest; empty to have it checked again."""
     unsupported: Mapped[str | None] = mapped_column(Text)
     """Why it cannot be installed in this guest at all."""
     support_checked_at: Mapped[datetime | None]
-    """When the guest was last asked for that."""
+    """When that was last checked."""
     leftover: Mapped[dict] = mapped_column(JSON, default=dict)
-    """Projects that were removed here while nobody could remove them in the guest, and how often that was tried.
-    Replaced as a whole."""
+    """Projects that were deleted here while the guest could not be reached, and the number of attempts to remove them
+    there. Replaced as a whole.
+    """
     has_leftover: Mapped[bool] = mapped_column(default=False)
 
 
@@ -47,33 +48,32 @@ class DockerDeployment(TimestampMixin, Model):
 
     instance_id: Mapped[str] = mapped_column(ForeignKey("instances.id", ondelete="cascade"))
     app_slug: Mapped[str] = mapped_column(String(64))
-    """Of the catalog's app, or `custom`."""
+    """The app of the catalog, or `custom`."""
     app_name: Mapped[str]
     project_name: Mapped[str] = mapped_column(String(80), unique=True)
-    """What it is called in the guest, for ever."""
+    """The project's name in the guest. It never changes."""
     status: Mapped[str] = mapped_column(String(16), default="pending")
-    """`pending`, `deploying`, `running`, `stopped`, `error` (a container does not do well) or `failed` (it could not
-    be deployed)."""
+    """`pending`, `deploying`, `running`, `stopped`, `error` (a container is unhealthy) or `failed` (not deployed)."""
     error_message: Mapped[str | None] = mapped_column(Text)
     deployed_at: Mapped[datetime | None]
     compose_url: Mapped[str | None] = mapped_column(Text)
     port_mappings: Mapped[list] = mapped_column(JSON, default=list)
-    """`{container_port, host_port, protocol}`, as they were asked for."""
+    """The requested ports: `{container_port, host_port, protocol}`."""
     ports: Mapped[list] = mapped_column(JSON, default=list)
-    """The same of all ports at which the app can be reached; known once its compose file is."""
+    """All ports of the app in the same form, set from its compose file."""
     environment: Mapped[str | None] = mapped_column(EncryptedText, deferred=True)
-    """JSON: what its compose file's variables stand for."""
+    """JSON: values of the variables in the compose file."""
     compose: Mapped[str | None] = mapped_column(EncryptedText, deferred=True)
-    """The compose file of the deploy under way, for a worker that takes it over."""
+    """The compose file of the current deploy, for a worker that continues it."""
     logs: Mapped[str | None] = mapped_column(EncryptedText, deferred=True)
-    """What its containers wrote last, as it was at `logs_at`."""
+    """The latest output of its containers, as of `logs_at`."""
     logs_at: Mapped[datetime | None]
     logs_error: Mapped[str | None] = mapped_column(Text)
-    """Why they could not be read the last time."""
+    """Why the logs could not be read the last time."""
     checked_at: Mapped[datetime | None]
-    """When somebody last looked at it in the guest; empty when that has to be done anew."""
+    """When it was last checked in the guest; empty to have it checked again."""
     task_id: Mapped[str | None] = mapped_column(String(36))
-    """The latest work on it: what finds another task here touches nothing."""
+    """The latest task. Other tasks change nothing here."""
 
     instance: Mapped[Instance] = relationship()
 

@@ -1,4 +1,4 @@
-"""Things that happened, written in the transaction in which they happened."""
+"""Events, written in the transaction of the change that they describe."""
 
 from datetime import datetime
 
@@ -12,7 +12,7 @@ NOT_FANNED_OUT_SQL = "spread_at is null"
 
 
 class Event(Model):
-    """One thing that happened to one resource (specification 6.1 lists the kinds)."""
+    """One event of one resource (specification 6.1 lists the kinds)."""
 
     __tablename__ = "events"
     __table_args__ = (
@@ -35,11 +35,11 @@ class Event(Model):
     resource_id: Mapped[str] = mapped_column(String(36))
     data: Mapped[dict] = mapped_column(JSON, default=dict)
     snapshot: Mapped[dict | None] = mapped_column(JSON)
-    """The resource as it was then, in the words of webhook payloads (6.3): it may be gone when it is told of."""
+    """The resource at that time, as in webhook payloads (6.3), because it may be deleted before delivery."""
     severity: Mapped[str | None] = mapped_column(String(8))
-    """`info`, `warning` or `error`; only Kubernetes events have one, and a message."""
+    """`info`, `warning` or `error`. Only Kubernetes events have a severity and a message."""
     message: Mapped[str | None] = mapped_column(Text)
     actor: Mapped[str] = mapped_column(default="system")
     created_at: Mapped[datetime] = mapped_column(default=clock.now)
     spread_at: Mapped[datetime | None]
-    """When deliveries to webhooks were made of it; empty as long as that waits."""
+    """When its deliveries to webhooks were created; empty until then."""

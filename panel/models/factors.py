@@ -1,4 +1,4 @@
-"""What people prove themselves with beside the password, and the browsers they are known by."""
+"""Authentication besides the password: passkeys, recovery codes, one-time tokens and known devices."""
 
 from datetime import datetime
 
@@ -10,14 +10,14 @@ from panel.models.accounts import Account
 
 
 class Passkey(TimestampMixin, Model):
-    """A WebAuthn credential: it signs in alone, because the device has checked its owner itself."""
+    """A WebAuthn credential. It replaces password and second factor, because the device verifies its user."""
 
     __tablename__ = "passkeys"
 
     account_id: Mapped[str] = mapped_column(ForeignKey("accounts.id", ondelete="cascade"), index=True)
     name: Mapped[str] = mapped_column(String(64))
     credential_id: Mapped[str] = mapped_column(String(1400), unique=True)
-    """As browsers write it: base64url."""
+    """base64url, as browsers encode it."""
     public_key: Mapped[str] = mapped_column(Text)
     """COSE, base64url."""
     sign_count: Mapped[int] = mapped_column(default=0)
@@ -27,7 +27,7 @@ class Passkey(TimestampMixin, Model):
 
 
 class RecoveryCode(TimestampMixin, Model):
-    """A code that stands in for a second factor once. A used one is deleted."""
+    """A code that replaces the second factor once. It is deleted when used."""
 
     __tablename__ = "recovery_codes"
     __table_args__ = (Index("ix_recovery_codes_account_id_secret_hash", "account_id", "secret_hash", unique=True),)
@@ -37,24 +37,24 @@ class RecoveryCode(TimestampMixin, Model):
 
 
 class OneTimeToken(TimestampMixin, Model):
-    """A link that works once, until a moment. The address holds the secret, the row only its hash."""
+    """A link that works once, until it expires. The URL holds the secret, the row only its hash."""
 
     __tablename__ = "links"
     __table_args__ = (Index("ix_links_account_id_purpose", "account_id", "purpose"),)
 
     account_id: Mapped[str] = mapped_column(ForeignKey("accounts.id", ondelete="cascade"))
     purpose: Mapped[str] = mapped_column(String(16))
-    """`reset`, `sso`, …: a link opens nothing but what it was made for."""
+    """`reset`, `sso`, …: the link works for this purpose only."""
     secret_hash: Mapped[str] = mapped_column(String(64), unique=True)
     expires_at: Mapped[datetime] = mapped_column(index=True)
     leads_to: Mapped[str | None]
-    """The page that it ends at, where that is not always the same."""
+    """The page to redirect to, where that varies."""
 
     account: Mapped[Account] = relationship(lazy="joined")
 
 
 class KnownDevice(TimestampMixin, Model):
-    """A browser in which somebody has signed in before. Its cookie holds one secret for all of its people."""
+    """A browser in which somebody has signed in before. Its cookie holds one secret for all its users."""
 
     __tablename__ = "devices"
     __table_args__ = (Index("ix_devices_account_id_secret_hash", "account_id", "secret_hash", unique=True),)

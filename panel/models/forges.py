@@ -1,4 +1,4 @@
-"""Live-snapshot sessions: what a running machine writes lies beside its disks until its fate is decided."""
+"""Live-snapshot sessions: a running machine writes to overlays beside its disks until commit or discard."""
 
 from datetime import datetime
 
@@ -9,11 +9,11 @@ from panel.core.db import Model, TimestampMixin
 from panel.models.instances import Instance
 
 ACTIVE_STATUSES = ("active", "committing", "discarding")
-"""What was written since the session was enabled lies beside the disks."""
+"""In these statuses the data written since the start are in overlays."""
 
 
 class Forge(TimestampMixin, Model):
-    """One session, over some disks of an instance."""
+    """One live-snapshot session, over some disks of an instance."""
 
     __tablename__ = "forges"
     __table_args__ = (Index("ix_forges_instance_id_id", "instance_id", "id"),)
@@ -22,10 +22,10 @@ class Forge(TimestampMixin, Model):
     status: Mapped[str] = mapped_column(String(16), default="creating")
     """`creating, active, committing, committed, discarding, discarded` or `failed`."""
     disks: Mapped[list] = mapped_column(JSON)
-    """Id, name and size (GiB) of each, as they were: a session is remembered longer than a disk."""
+    """Id, name and size (GiB) of each disk at that time, because the session's row outlives disks."""
     error: Mapped[str | None] = mapped_column(Text)
     merging: Mapped[bool] = mapped_column(default=False)
-    """A commit has begun, so the disks may no longer be what they were: it cannot be discarded any more."""
+    """A commit has begun, so the disks may have changed and a discard is refused."""
     ended_at: Mapped[datetime | None]
 
     instance: Mapped[Instance] = relationship(back_populates="forges")
@@ -42,4 +42,4 @@ class Forge(TimestampMixin, Model):
 Instance.forges = relationship(
     Forge, back_populates="instance", order_by=Forge.id.desc(), passive_deletes=True, cascade="all, delete-orphan"
 )
-"""Newest first. Services keep the latest ten."""
+"""Newest first. Services delete all but the latest ten."""

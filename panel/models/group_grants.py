@@ -1,4 +1,4 @@
-"""Who may use a hypervisor group that is not public."""
+"""Which accounts may use a hypervisor group that is not public."""
 
 from sqlalchemy import ForeignKey, Index
 from sqlalchemy.orm import Mapped, mapped_column, relationship
@@ -9,7 +9,7 @@ from panel.models.hypervisors import HypervisorGroup
 
 
 class LocationGrant(TimestampMixin, Model):
-    """An account, with its team, that may choose the group."""
+    """An account that may choose the group, with its team."""
 
     __tablename__ = "hypervisor_group_grants"
     __table_args__ = (

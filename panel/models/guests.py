@@ -1,4 +1,4 @@
-"""What guests say of themselves."""
+"""What guest agents report."""
 
 from datetime import datetime
 
@@ -9,7 +9,7 @@ from panel.core.db import Model
 
 
 class GuestInfo(Model):
-    """What the guest agent of an instance said last."""
+    """What the guest agent of an instance reported last."""
 
     __tablename__ = "guest_reports"
 

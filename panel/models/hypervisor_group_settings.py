@@ -19,30 +19,30 @@ GROUP_SERVICES = (
     "static_ip",
     "vpngw",
 )
-"""Kinds of resources that a group can be closed to one by one; each has a switch `<kind>_enabled`."""
+"""Kinds of resources that a group can be closed to; each has a switch `<kind>_enabled`."""
 
 
 class GroupSettings:
-    """The columns of a group beside its name. A switch closes the group to new resources of that kind only."""
+    """The columns of a group apart from its name. A switch closes the group only to new resources of that kind."""
 
     enabled: Mapped[bool] = mapped_column(default=True)
-    """Off closes the group to new resources of every kind; what exists goes on."""
+    """Off closes the group to new resources of every kind; existing ones go on."""
     public_networking_enabled: Mapped[bool] = mapped_column(default=True)
-    """Off: new instances get no public network card and no address."""
+    """Off: new instances get no public interface and no address."""
     vpc_enabled: Mapped[bool] = mapped_column(default=True)
     natgw_enabled: Mapped[bool] = mapped_column(default=True)
     lb_enabled: Mapped[bool] = mapped_column(default=True)
     db_enabled: Mapped[bool] = mapped_column(default=True)
     microvm_enabled: Mapped[bool] = mapped_column(default=True)
     image_enabled: Mapped[bool] = mapped_column(default=True)
-    """Off: no image is captured from instances."""
+    """Off: no images can be captured from instances."""
     autoscaling_enabled: Mapped[bool] = mapped_column(default=True)
     static_ip_enabled: Mapped[bool] = mapped_column(default=True)
     vpngw_enabled: Mapped[bool] = mapped_column(default=True)
     managed_backups_billed: Mapped[bool] = mapped_column(default=False)
     vpc_network_inbound_average: Mapped[int | None]
     vpc_network_outbound_average: Mapped[int | None]
-    """KiB/s of a card in a private network; empty is unlimited."""
+    """KiB/s of an interface in a private network; empty is unlimited."""
     natgw_credit_value: Mapped[Decimal] = mapped_column(Money, default=Decimal(0))
     """Price of a NAT gateway a month."""
     natgw_bandwidth_rate: Mapped[int] = mapped_column(default=0)
@@ -56,5 +56,5 @@ class GroupSettings:
     default_backup_policy_id: Mapped[str | None] = mapped_column(String(36))
 
     def allows(self, kind):
-        """Whether a new resource of that kind, one of `GROUP_SERVICES`, may be made in the group."""
+        """Return whether a new resource of that kind, one of `GROUP_SERVICES`, may be created in the group."""
         return self.enabled and getattr(self, f"{kind}_enabled")

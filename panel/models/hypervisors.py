@@ -1,4 +1,4 @@
-"""Where machines run: groups (what customers see as locations), hypervisors and their storages."""
+"""Hypervisor groups (for customers: locations), hypervisors and their storages."""
 
 from datetime import datetime
 
@@ -25,7 +25,7 @@ class HypervisorGroup(GroupSettings, TimestampMixin, Model):
     display_name: Mapped[str]
     country: Mapped[str] = mapped_column(String(2), default="")
     public: Mapped[bool] = mapped_column(default=True)
-    """Every customer may choose it; else only accounts with a grant."""
+    """Every customer may choose it; else only accounts with a location grant."""
 
     hypervisors: Mapped[list["Hypervisor"]] = relationship(back_populates="group", order_by="Hypervisor.name")
 
@@ -40,7 +40,7 @@ class HypervisorGroup(GroupSettings, TimestampMixin, Model):
 
 
 class Hypervisor(TimestampMixin, Model):
-    """One host of machines. The columns below `status` are what workers last saw of it."""
+    """One host of machines. Workers write the columns below `status`, as they last observed them."""
 
     __tablename__ = "hypervisors"
 
@@ -54,7 +54,7 @@ class Hypervisor(TimestampMixin, Model):
     locked: Mapped[bool] = mapped_column(default=False)
     maintenance: Mapped[bool] = mapped_column(default=False)
     max_tasks: Mapped[int] = mapped_column(default=4)
-    """How many tasks may run on the node at once."""
+    """Maximum number of concurrent tasks on the node."""
     cpu_overcommit: Mapped[float] = mapped_column(default=4.0)
     memory_overcommit: Mapped[float] = mapped_column(default=1.0)
 
@@ -70,13 +70,13 @@ class Hypervisor(TimestampMixin, Model):
     bandwidth_limits: Mapped[bool] = mapped_column(default=False)
     address_filters: Mapped[bool] = mapped_column(default=False)
     screen_tickets: Mapped[bool] = mapped_column(default=False)
-    """Its cluster issues a ticket for each opening of a screen, or none."""
+    """Whether its cluster issues a ticket each time a screen is opened."""
     tpm: Mapped[bool] = mapped_column(default=False)
     """Whether it can give machines a TPM (swtpm is installed)."""
     secure_boot: Mapped[bool] = mapped_column(default=False)
-    """Whether it has a firmware with secure boot for machines (ovmf is installed)."""
+    """Whether it has firmware with secure boot for machines (ovmf is installed)."""
     strangers: Mapped[list] = mapped_column(JSON, default=list)
-    """Machines on the node that no instance knows: name and id of each."""
+    """Unmanaged machines on the node: name and id of each."""
 
     group: Mapped[HypervisorGroup] = relationship(back_populates="hypervisors")
     storages: Mapped[list["Storage"]] = relationship(back_populates="hypervisor", order_by="Storage.name")
@@ -94,7 +94,7 @@ class Hypervisor(TimestampMixin, Model):
 
 
 class Storage(TimestampMixin, Model):
-    """A pool of disks on one hypervisor."""
+    """A storage pool on one hypervisor."""
 
     __tablename__ = "storages"
     __table_args__ = (Index("ix_storages_hypervisor_id_name", "hypervisor_id", "name", unique=True),)

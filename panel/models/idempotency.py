@@ -1,4 +1,4 @@
-"""Answers that are kept for clients that ask again."""
+"""Stored answers of requests with an idempotency key."""
 
 from datetime import datetime
 
@@ -10,7 +10,7 @@ from panel.core.db import EncryptedText, Model, new_id
 
 
 class IdempotencyKey(Model):
-    """The answer to a request with an `Idempotency-Key`, for when it is sent again with the same key."""
+    """The answer to a request with an `Idempotency-Key`, for repeated requests with the same key."""
 
     __tablename__ = "repeats"
     __table_args__ = (Index("uq_repeats_token_id_key", "token_id", "key", unique=True),)
@@ -21,5 +21,5 @@ class IdempotencyKey(Model):
     request_hash: Mapped[str] = mapped_column(String(64))
     status: Mapped[int] = mapped_column(default=0)
     answer: Mapped[str] = mapped_column(EncryptedText, default="")
-    """The body, which may hold a password that is shown once."""
+    """The body, encrypted because it may contain a password that is shown once."""
     created_at: Mapped[datetime] = mapped_column(default=clock.now, index=True)

@@ -1,4 +1,4 @@
-"""The upstream catalog: images of publishers that operators may take over."""
+"""The upstream catalog: images of publishers that operators may add to their own."""
 
 from datetime import date
 
@@ -9,7 +9,10 @@ from panel.core.db import Model, TimestampMixin
 
 
 class CatalogImage(TimestampMixin, Model):
-    """A row of the operators' own catalog, as it was last fetched. Without any, the panel's own catalog counts."""
+    """A row of the operators' own catalog, as it was last fetched.
+
+    Without rows the panel's built-in catalog applies.
+    """
 
     __tablename__ = "catalog_images"
 

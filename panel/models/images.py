@@ -1,4 +1,4 @@
-"""What machines are made from."""
+"""Images, from which machines are created."""
 
 from datetime import date, datetime
 
@@ -10,12 +10,12 @@ from panel.models.hypervisors import Storage
 
 
 class DownloadErrorMixin:
-    """What is wrong with fetching a file: of all places the problem that was noted last."""
+    """The latest error of a file's downloads, over all storages."""
 
     @property
     def problem(self):
-        failed = [each for each in self.downloads if each.error]
-        return max(failed, key=lambda each: each.error_at, default=None)
+        failed = [download for download in self.downloads if download.error]
+        return max(failed, key=lambda download: download.error_at, default=None)
 
     @property
     def download_error(self):
@@ -27,7 +27,7 @@ class DownloadErrorMixin:
 
 
 class Image(DownloadErrorMixin, TimestampMixin, Model):
-    """An operating system disk. The file lies in the panel's image folder; nodes get copies when they need one."""
+    """A disk with an operating system. The file is in the panel's image folder; nodes get copies when they need one."""
 
     __tablename__ = "images"
     __table_args__ = (
@@ -43,7 +43,7 @@ class Image(DownloadErrorMixin, TimestampMixin, Model):
     )
 
     name: Mapped[str]
-    """Unique in the catalog; captured ones are called what their owners like."""
+    """Unique in the catalog. Owners name captured images freely."""
     label: Mapped[str]
     distro: Mapped[str] = mapped_column(String(64))
     version: Mapped[str] = mapped_column(String(64))
@@ -62,37 +62,37 @@ class Image(DownloadErrorMixin, TimestampMixin, Model):
     """MiB."""
     description: Mapped[str | None] = mapped_column(Text)
     account_id: Mapped[str | None] = mapped_column(ForeignKey("accounts.id", ondelete="cascade"))
-    """Whose captured image this is; empty for the catalog."""
+    """The owner of a captured image; empty for the catalog."""
 
     status: Mapped[str] = mapped_column(String(16), default="available")
     """`available`; before that `downloading` or (captured) `creating`; `error` when that failed."""
     url: Mapped[str | None] = mapped_column(Text)
-    """Where its file is fetched from, if it is."""
+    """Where its file is downloaded from, if anywhere."""
     expected_sha256: Mapped[str | None] = mapped_column(String(64))
-    """What the file from there must have, when somebody said it; `sha256` is that of the file which is here."""
+    """The hash that the download must have, if one was given; `sha256` is that of the existing file."""
     publisher_version: Mapped[str | None] = mapped_column(String(64))
-    """The exact version, where `version` may be the major one alone."""
+    """The exact version, where `version` may be only the major one."""
     build_date: Mapped[date | None]
     release: Mapped[str | None] = mapped_column(String(64))
     """The publisher's name of the version, like `bookworm`."""
     variant: Mapped[str | None] = mapped_column(String(64))
     interface: Mapped[str] = mapped_column(String(16), default="virtio")
-    """How its disk is attached."""
+    """The bus of its disk."""
     secure_boot: Mapped[bool] = mapped_column(default=False)
-    """Whether it also starts by UEFI with secure boot: its boot loader is signed."""
+    """Whether its boot loader is signed, so it also starts by UEFI with secure boot."""
     cloud_config: Mapped[str | None] = mapped_column(Text)
-    """First-boot configuration of the publisher's or operator's own, below the customer's."""
+    """First-boot configuration from the publisher or operator; the customer's overrides it."""
     catalog_key: Mapped[str | None] = mapped_column(String(128))
     """The row of the upstream catalog that it is refreshed from."""
     instance_id: Mapped[str | None] = mapped_column(String(36))
-    """The instance that it was captured from, which may be gone."""
+    """The instance that it was captured from, which may be deleted."""
     download_reset_at: Mapped[datetime | None]
 
     copies: Mapped[list["ImageCopy"]] = relationship(cascade="all, delete-orphan")
 
 
 class ImageCopy(Model):
-    """An image that lies complete in a storage."""
+    """A complete copy of an image in a storage."""
 
     __tablename__ = "image_copies"
 

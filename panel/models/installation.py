@@ -1,4 +1,4 @@
-"""What an installation writes down about itself."""
+"""Values that an installation records about itself."""
 
 from sqlalchemy import String, Text
 from sqlalchemy.orm import Mapped, mapped_column
@@ -7,7 +7,9 @@ from panel.core.db import Model
 
 
 class InstallationValue(Model):
-    """One fact about the installation: which secret keys it has used, and that its database could be written."""
+    """One value about the installation, such as the secret keys it has used and the check that its database is
+    writable.
+    """
 
     __tablename__ = "installation_values"
 

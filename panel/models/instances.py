@@ -28,7 +28,7 @@ class Instance(TimestampMixin, Model):
     )
 
     name: Mapped[str] = mapped_column(String(16), unique=True)
-    """`h` and a number, given by the platform, for ever."""
+    """`h` and a number, assigned by the platform. It never changes."""
     display_name: Mapped[str]
     hostname: Mapped[str]
     notes: Mapped[str | None] = mapped_column(Text)
@@ -40,15 +40,15 @@ class Instance(TimestampMixin, Model):
     hypervisor_id: Mapped[str] = mapped_column(ForeignKey("hypervisors.id"))
     plan_id: Mapped[str] = mapped_column(ForeignKey("plans.id"), index=True)
     pack_id: Mapped[str | None] = mapped_column(ForeignKey("resource_packs.id"), index=True)
-    """The resource pack that it is taken from."""
+    """The resource pack whose capacity it uses."""
     image_id: Mapped[str | None] = mapped_column(ForeignKey("images.id", ondelete="set null"), index=True)
     iso_id: Mapped[str | None] = mapped_column(ForeignKey("isos.id", ondelete="set null"), index=True)
     secondary_iso_id: Mapped[str | None] = mapped_column(ForeignKey("isos.id", ondelete="set null"), index=True)
-    """What is to lie in its two optical drives."""
+    """The media for its two optical drives."""
     ipv4: Mapped[str | None] = mapped_column(String(45))
     ipv6: Mapped[str | None] = mapped_column(String(45))
     private_ipv4: Mapped[str | None] = mapped_column(String(45))
-    """The primary addresses: those of its interfaces that are shown first and connected to."""
+    """The primary addresses: pages show them and consoles connect to them."""
     cpu_cores: Mapped[int]
     ram: Mapped[int]
     storage: Mapped[int]
@@ -63,36 +63,36 @@ class Instance(TimestampMixin, Model):
     vnc_keymap: Mapped[str] = mapped_column(String(8), default="en-us")
     vnc_password: Mapped[str | None] = mapped_column(EncryptedText)
     ssh_host_key: Mapped[str | None] = mapped_column(Text)
-    """What its SSH server showed at the first shell, "type base64". Another one is refused until it is accepted."""
+    """The host key of its SSH server at the first shell, "type base64". Others are refused until accepted."""
     shown_host_key: Mapped[str | None] = mapped_column(Text)
-    """The other one that it showed last."""
+    """The other host key that it presented last."""
     billing_mode: Mapped[str] = mapped_column(String(16), default="cloud_service")
-    """`external` when an outside billing system charges for it, else `cloud_service`."""
+    """`external` when an external billing system charges for it, else `cloud_service`."""
     protection_enabled: Mapped[bool] = mapped_column(default=False)
     deployed: Mapped[bool] = mapped_column(default=False)
     suspended_reason: Mapped[str | None] = mapped_column(String(16))
     """`user`, `admin` or `network`; empty when it is not suspended."""
     resume_power: Mapped[str | None] = mapped_column(String(8))
-    """The power it had when it was suspended, and gets back."""
+    """The power before the suspension, which is restored after it."""
     started_cpu_cores: Mapped[int | None]
     started_ram: Mapped[int | None]
-    """What the running machine was started with, when that is not what it is to have by now."""
+    """Processors and memory (MiB) of the running machine, if they differ from the configured ones."""
     topology: Mapped[dict | None] = mapped_column(JSON(none_as_null=True))
-    """`sockets`, `cores` and `threads`, as they were chosen; empty: each core is a processor of its own."""
+    """`sockets`, `cores` and `threads`, if chosen; empty: each core is a processor of its own."""
     topology_pending: Mapped[bool] = mapped_column(default=False)
-    """The running machine was started with another one."""
+    """The running machine was started with another topology."""
     migrating: Mapped[bool] = mapped_column(default=False)
     power: Mapped[str] = mapped_column(String(8), default="off")
     """`on` or `off`, as the node reported it at `power_at`."""
     power_at: Mapped[datetime | None]
     agent_checked_at: Mapped[datetime | None]
-    """When workers last looked for the guest's agent."""
+    """When the guest agent was last polled."""
     agent_seen_at: Mapped[datetime | None]
-    """When it last was there."""
+    """When it last answered."""
     lost: Mapped[bool] = mapped_column(default=False)
-    """Deployed, but the node does not have it."""
+    """Deployed, but missing on the node."""
     frozen: Mapped[bool] = mapped_column(default=False)
-    """It counts as on, but the node has paused it, as a full storage makes it do."""
+    """It counts as on, but the node has paused it, for example because a storage is full."""
     last_error: Mapped[str | None] = mapped_column(Text)
 
     account: Mapped[Account] = relationship()
@@ -114,7 +114,7 @@ class Instance(TimestampMixin, Model):
 
     @hybrid_property
     def state(self):
-        """The one word for where the machine is in its life (API reference: instance states)."""
+        """The state word of the machine (API reference: instance states)."""
         if self.migrating:
             return "migrating"
         if self.suspended_reason:
@@ -136,7 +136,7 @@ class Instance(TimestampMixin, Model):
 
     @hybrid_property
     def status(self):
-        """The older integer word: 2 suspended, 1 powered on, 0 powered off."""
+        """The older integer status: 2 suspended, 1 powered on, 0 powered off."""
         return 2 if self.suspended_reason else int(self.power == "on")
 
     @status.inplace.expression
@@ -146,8 +146,10 @@ class Instance(TimestampMixin, Model):
 
     @property
     def agent_down(self):
-        """Whether the guest's agent is known to be away. What was seen before the machine was turned on does not
-        count: until somebody looked, nothing is known."""
+        """Whether the guest agent is known not to answer.
+
+        Observations from before the machine was turned on do not count.
+        """
         looked = self.agent_checked_at
         if looked is None or (self.power_at and looked < self.power_at):
             return False
@@ -211,7 +213,7 @@ class Disk(TimestampMixin, Model):
     size: Mapped[int]
     """GiB."""
     attached: Mapped[bool] = mapped_column(default=True)
-    """Whether the machine has it. One that it does not have keeps what is on it."""
+    """Whether the machine has it. A detached disk keeps its data."""
 
     instance: Mapped[Instance] = relationship(back_populates="disks")
     on: Mapped[Storage] = relationship()
@@ -222,7 +224,7 @@ class Disk(TimestampMixin, Model):
 
 
 class Interface(TimestampMixin, Model):
-    """A network card of an instance. Counters are from the guest's point of view: received is its download."""
+    """A network interface of an instance. Counters are from the guest's point of view: received is its download."""
 
     __tablename__ = "interfaces"
 
@@ -237,11 +239,11 @@ class Interface(TimestampMixin, Model):
     """Bytes of the current billing period."""
     counted_received: Mapped[int] = mapped_column(BigInteger, default=0)
     counted_sent: Mapped[int] = mapped_column(BigInteger, default=0)
-    """The node's counters when they were last read; they begin anew when the machine starts."""
+    """The node's counters when they were last read; the node resets them when the machine starts."""
     period: Mapped[str] = mapped_column(String(7), default=lambda: f"{clock.now():%Y-%m}", index=True)
-    """The billing period, a calendar month (UTC), that `received` and `sent` belong to."""
+    """The billing period, a calendar month (UTC), of `received` and `sent`."""
     off: Mapped[str | None] = mapped_column(String(8), index=True)
-    """Why its cable is out: `traffic` when the allowance is used up, `operator`; empty while it is in."""
+    """Why the interface is disconnected: `traffic` when the quota is used up, `operator`; empty while connected."""
 
     instance: Mapped[Instance] = relationship(back_populates="interfaces")
     addresses: Mapped[list[Address]] = relationship(
@@ -266,7 +268,7 @@ class Interface(TimestampMixin, Model):
 Instance.task_running = column_property(
     exists().where(Task.resource_id == Instance.id, is_open(Task.status)).correlate_except(Task)
 )
-"""Whether a task of the instance is queued or runs."""
+"""Whether a task of the instance is queued or running."""
 
 Instance.rebuilding = column_property(
     exists()

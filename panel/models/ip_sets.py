@@ -1,4 +1,4 @@
-"""Named lists of networks that security rules refer to."""
+"""IP sets: named lists of networks that security rules refer to."""
 
 from sqlalchemy import ForeignKey, Index, String
 from sqlalchemy.orm import Mapped, mapped_column, relationship
@@ -7,8 +7,10 @@ from panel.core.db import Model, TimestampMixin
 
 
 class IpSet(TimestampMixin, Model):
-    """Networks of one family under a name. One without an account is the platform's: customers use it, operators
-    change it."""
+    """A named set of networks of one family.
+
+    Without an account it is the platform's: customers use it, operators change it.
+    """
 
     __tablename__ = "ip_sets"
     __table_args__ = (

@@ -1,4 +1,4 @@
-"""Optical media: what lies in machines' drives, and where files of the library lie or are fetched to."""
+"""Optical media for machines, and downloads of ISOs and images."""
 
 from datetime import datetime
 
@@ -11,7 +11,7 @@ from panel.models.images import DownloadErrorMixin, Image
 
 
 class Iso(DownloadErrorMixin, TimestampMixin, Model):
-    """A medium that nodes fetch from its address. It is the operators' (no account) or a customer's own."""
+    """An optical medium that nodes download from its URL. It belongs to the platform (no account) or to a customer."""
 
     __tablename__ = "isos"
     __table_args__ = (Index("ix_isos_account_id_name", "account_id", "name"), Index("ix_isos_name_id", "name", "id"))
@@ -21,14 +21,14 @@ class Iso(DownloadErrorMixin, TimestampMixin, Model):
     filename: Mapped[str]
     url: Mapped[str] = mapped_column(Text)
     sha256: Mapped[str | None] = mapped_column(String(64))
-    """What the file must have, when somebody said it."""
+    """The hash that the file must have, if one was given."""
     public: Mapped[bool] = mapped_column(default=False)
     """Every customer may mount it."""
     enabled: Mapped[bool] = mapped_column(default=True)
     size: Mapped[int | None] = mapped_column(BigInteger)
-    """Bytes, known once a node has it."""
+    """Bytes, known once a node has downloaded it."""
     download_reset_at: Mapped[datetime | None]
-    """When somebody asked last to begin the downloads anew."""
+    """When a restart of the downloads was last requested."""
 
     downloads: Mapped[list["MediaDownload"]] = relationship(
         back_populates="iso", cascade="all, delete-orphan", order_by="MediaDownload.id", passive_deletes=True
@@ -36,8 +36,9 @@ class Iso(DownloadErrorMixin, TimestampMixin, Model):
 
 
 class MediaDownload(TimestampMixin, Model):
-    """One file on its way to one place: an ISO to a node's storage, or an image to the panel's own folder (no storage).
-    `updated_at` is when it last moved (specification, section 3)."""
+    """The download of one file to one place: an ISO to a node's storage, or an image to the panel's own folder (no
+    storage). `updated_at` is when it last progressed (specification, section 3).
+    """
 
     __tablename__ = "media_downloads"
     __table_args__ = (
@@ -50,19 +51,19 @@ class MediaDownload(TimestampMixin, Model):
     image_id: Mapped[str | None] = mapped_column(ForeignKey("images.id", ondelete="cascade"), unique=True)
     storage_id: Mapped[str | None] = mapped_column(ForeignKey("storages.id", ondelete="cascade"), index=True)
     status: Mapped[str] = mapped_column(String(16), default="waiting")
-    """`waiting` (for its next attempt), `running` (asked for or under way), `ready`."""
+    """`waiting` (for its next attempt), `running` (queued or under way), `ready`."""
     volume: Mapped[str | None] = mapped_column(String(64))
-    """What the storage calls the finished file. Each attempt has a name of its own."""
+    """The storage's name of the finished file. Each attempt uses another name."""
     task_id: Mapped[str | None] = mapped_column(String(36), index=True)
-    """The attempt that counts: one that finds another name here gives up."""
+    """The task of the current attempt. Other tasks that find this id give up."""
     begun_at: Mapped[datetime | None]
-    """When that attempt was asked for."""
+    """When that attempt was requested."""
     bytes_done: Mapped[int | None] = mapped_column(BigInteger)
     bytes_total: Mapped[int | None] = mapped_column(BigInteger)
     error: Mapped[str | None] = mapped_column(Text)
     error_at: Mapped[datetime | None]
     attempts: Mapped[int] = mapped_column(default=0)
-    """How often it failed in a row."""
+    """Failed attempts in a row."""
     next_attempt_at: Mapped[datetime | None]
 
     iso: Mapped[Iso | None] = relationship(back_populates="downloads")

@@ -11,7 +11,7 @@ from panel.core.db import EncryptedText, Model, TimestampMixin
 
 
 class Mail(TimestampMixin, Model):
-    """One mail to one address. The row is deleted once the mail was sent, so nothing of it stays here."""
+    """One mail to one address. The row is deleted when the mail is sent, so that its content is not stored longer."""
 
     __tablename__ = "mails"
     __table_args__ = (Index("ix_mails_due_at_id", "due_at", "id"),)
@@ -19,11 +19,11 @@ class Mail(TimestampMixin, Model):
     recipient: Mapped[str]
     template: Mapped[str] = mapped_column(String(64))
     sealed: Mapped[str] = mapped_column(EncryptedText)
-    """What the template is filled with, as JSON. There may be a link in it that opens an account."""
+    """The template's values as JSON. Encrypted, because there may be a link in them that gives access to an account."""
     attempts: Mapped[int] = mapped_column(default=0)
     due_at: Mapped[datetime] = mapped_column(default=clock.now)
     error: Mapped[str | None]
-    """What the mail server said to the last attempt."""
+    """The mail server's answer to the last attempt."""
 
     @property
     def facts(self):

@@ -1,4 +1,4 @@
-"""What machines used, over time."""
+"""Metrics of machines over time."""
 
 from sqlalchemy import REAL, BigInteger, ForeignKey, SmallInteger, String
 from sqlalchemy.orm import Mapped, mapped_column
@@ -15,10 +15,10 @@ METRIC_NAMES = (
     "disk_read_iops",
     "disk_write_iops",
 )
-"""Percent of all processors, MiB, Mbit/s as the guest sees them, bytes and operations a second."""
+"""Units: percent of all processors, MiB, Mbit/s as the guest sees them, bytes and operations a second."""
 
 SLOTS_BY_STEP = {15: 240, 300: 288, 3600: 168}
-"""How long a row's span is, in seconds, and how many of them a machine has: an hour, a day and a week."""
+"""Number of rows of a machine by the length of their step in seconds: for an hour, a day and a week."""
 
 
 def metric_column():
@@ -26,11 +26,11 @@ def metric_column():
 
 
 class InstanceMetric(Model):
-    """The average and the highest of each figure over a span of `step` seconds that began at `at`.
+    """Average and maximum of each metric over a step of `step` seconds that began at `at`.
 
-    A machine's rows of a step are a ring: `slot` is the number of the span, counted around, so a new row takes the
-    place of the oldest. The table therefore never grows beyond a few hundred rows a machine, nothing has to be cleared
-    away, and a row of an earlier round is known by its `at`.
+    A machine's rows of a step are a ring buffer: `slot` is the number of the step modulo the buffer's length, so a new
+    row replaces the oldest. The table therefore never exceeds a few hundred rows for each machine and needs no purge.
+    Rows of an earlier round are recognised by `at`.
     """
 
     __tablename__ = "instance_metrics"

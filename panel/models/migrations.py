@@ -1,4 +1,4 @@
-"""Moves of machines between hypervisors."""
+"""Migrations of machines between hypervisors."""
 
 from datetime import datetime
 
@@ -12,7 +12,7 @@ from panel.models.tasks import Task
 
 
 class Migration(TimestampMixin, Model):
-    """One move of one machine. Its task carries it out; the addresses of the machine stay its own all the time."""
+    """One migration of one machine, which its task carries out. The machine keeps its addresses."""
 
     __tablename__ = "migrations"
     __table_args__ = (
@@ -22,22 +22,22 @@ class Migration(TimestampMixin, Model):
     )
 
     instance_id: Mapped[str] = mapped_column(String(36))
-    """Kept as plain text, as the name: what was moved is told even after the instance is gone."""
+    """Plain text, like the name, because the row outlives the instance."""
     instance_name: Mapped[str]
     source_id: Mapped[str | None] = mapped_column(ForeignKey("hypervisors.id", ondelete="set null"), index=True)
     target_id: Mapped[str | None] = mapped_column(ForeignKey("hypervisors.id", ondelete="set null"))
     storage_id: Mapped[str | None] = mapped_column(ForeignKey("storages.id", ondelete="set null"), index=True)
-    """Where its disks go on the target."""
+    """The target storage of its disks."""
     kind: Mapped[str] = mapped_column(String(8))
-    """`live` when the guest runs on meanwhile, else `cold`."""
+    """`live` when the guest runs meanwhile, else `cold`."""
     status: Mapped[str] = mapped_column(String(16), default="active")
     """`active`, `completed`, `failed` or `cancelled`."""
     error: Mapped[str | None] = mapped_column(Text)
     task_id: Mapped[str | None] = mapped_column(String(36))
     parent_task_id: Mapped[str | None] = mapped_column(String(36))
-    """The evacuation that it is part of."""
+    """The task of the evacuation that it belongs to."""
     left_behind: Mapped[list] = mapped_column(JSON, default=list)
-    """Disks that are still on the source, as pool and name, after the machine moved."""
+    """Disks that are still on the source after the migration, as pool and name."""
     finished_at: Mapped[datetime | None]
 
     source: Mapped[Hypervisor | None] = relationship(foreign_keys=source_id)

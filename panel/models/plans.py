@@ -1,4 +1,4 @@
-"""What customers can buy: plans, in groups."""
+"""Plans and their groups."""
 
 from decimal import Decimal
 
@@ -41,17 +41,18 @@ class Plan(TimestampMixin, Model):
     bandwidth: Mapped[int] = mapped_column(default=0)
     """GB of traffic a month; 0 is unlimited."""
     overage: Mapped[str] = mapped_column(String(8), default="none")
-    """What happens when that is used up: `none`, `network` (its cards are cut off until the next month) or `instance`
-    (it is suspended as a whole until then)."""
+    """What happens when the traffic is used up: `none`, `network` (its interfaces are disconnected until the next
+    month) or `instance` (it is suspended until then).
+    """
     port_speed: Mapped[int] = mapped_column(default=0)
     """Mbit/s each way; 0 is unlimited."""
     ipv4: Mapped[int] = mapped_column(default=1)
     ipv6: Mapped[int] = mapped_column(default=1)
-    """Addresses that come with the machine."""
+    """Number of IPv6 addresses of the machine."""
     ipv6_prefixes: Mapped[int] = mapped_column(default=0)
-    """IPv6 networks that are routed to it."""
+    """Number of IPv6 networks that are routed to the machine."""
     private_ipv4: Mapped[int] = mapped_column(default=0)
-    """Addresses that are known only within its location."""
+    """Number of addresses that are reachable only within its location."""
     price: Mapped[Decimal] = mapped_column(Numeric(12, 4), default=Decimal(0))
     """A month, in the installation's currency."""
 

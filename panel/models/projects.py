@@ -1,4 +1,4 @@
-"""Projects: how customers sort their resources."""
+"""Projects, in which customers group their resources."""
 
 from sqlalchemy import ForeignKey, Index, String
 from sqlalchemy.orm import Mapped, mapped_column

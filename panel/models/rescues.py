@@ -1,4 +1,4 @@
-"""Rescue: an instance that boots another system to be mended."""
+"""Rescue: an instance boots another system, for repairs."""
 
 from datetime import datetime
 
@@ -9,7 +9,7 @@ from panel.core.db import EncryptedText, Model
 
 
 class Rescue(Model):
-    """The instance is in rescue while there is such a row: every start boots the rescue system."""
+    """While the row exists, the instance boots the rescue system at every start."""
 
     __tablename__ = "rescues"
 

@@ -1,4 +1,4 @@
-"""Resource packs: budgets of processors, memory and disk from which customers provision instances by themselves."""
+"""Resource packs: processors, memory and disk space from which customers provision instances themselves."""
 
 from decimal import Decimal
 
@@ -12,15 +12,14 @@ from panel.models.instances import Instance
 
 
 class ResourcePack(TimestampMixin, Model):
-    """What an account may use in all for the instances that are made from the pack. Its price is for the whole of it:
-    those instances cost nothing more."""
+    """The total that an account's instances from the pack may use. The pack's price covers all of them."""
 
     __tablename__ = "resource_packs"
     __table_args__ = (Index("ix_resource_packs_account_id_id", "account_id", "id"),)
 
     account_id: Mapped[str] = mapped_column(ForeignKey("accounts.id"))
     group_id: Mapped[str | None] = mapped_column(ForeignKey("hypervisor_groups.id"), index=True)
-    """The location that it is for; empty for all."""
+    """The location that it is valid for; empty for all."""
     name: Mapped[str] = mapped_column(String(64))
     description: Mapped[str | None] = mapped_column(Text)
     enabled: Mapped[bool] = mapped_column(default=True)
@@ -30,7 +29,7 @@ class ResourcePack(TimestampMixin, Model):
     storage: Mapped[int]
     """GiB."""
     instances: Mapped[int] = mapped_column(default=0)
-    """How many there may be; 0 is unlimited."""
+    """Maximum number of instances; 0 is unlimited."""
     price: Mapped[Decimal] = mapped_column(Numeric(12, 4), default=Decimal(0))
     """A month, in the installation's currency."""
 
@@ -47,4 +46,4 @@ class ResourcePack(TimestampMixin, Model):
 
 
 Instance.pack = relationship(ResourcePack)
-"""What it was taken from, if anything."""
+"""The pack whose capacity it uses, if any."""

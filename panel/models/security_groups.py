@@ -1,4 +1,4 @@
-"""Firewalls: groups of rules, and which instances are in them."""
+"""Security groups: firewall rules, and which instances they apply to."""
 
 from sqlalchemy import ForeignKey, Index, String
 from sqlalchemy.orm import Mapped, mapped_column, relationship
@@ -9,8 +9,10 @@ from panel.models.ip_sets import IpSet
 
 
 class SecurityGroup(TimestampMixin, Model):
-    """Rules for the traffic of the instances in it. One without an account is the platform's: customers put their
-    instances into it, operators change it."""
+    """Rules for the traffic of the instances in it.
+
+    Without an account it is the platform's: customers add their instances, operators change it.
+    """
 
     __tablename__ = "security_groups"
     __table_args__ = (
@@ -39,8 +41,11 @@ class SecurityGroup(TimestampMixin, Model):
 
 
 class SecurityRule(TimestampMixin, Model):
-    """What may begin. Answers always pass. At most one of `cidr`, `remote_group_id` and `ip_set_id` says with whom;
-    without any it is with everybody."""
+    """Connections that may be opened; answers always pass.
+
+    At most one of `cidr`, `remote_group_id` and `ip_set_id` limits the peers; without any of them every peer is
+    allowed.
+    """
 
     __tablename__ = "security_rules"
 
@@ -66,12 +71,12 @@ class SecurityRule(TimestampMixin, Model):
 
     @property
     def name(self):
-        """How the history calls it."""
+        """The rule's label in the audit log."""
         return f"{self.direction} {self.protocol}"
 
 
 class SecurityGroupMember(TimestampMixin, Model):
-    """An instance is in a group."""
+    """The membership of an instance in a group."""
 
     __tablename__ = "security_group_members"
     __table_args__ = (Index("ix_security_group_members_group_id_instance_id", "group_id", "instance_id", unique=True),)

@@ -1,4 +1,4 @@
-"""What operators set for the whole platform."""
+"""Settings of the whole platform."""
 
 from sqlalchemy import JSON, String
 from sqlalchemy.orm import Mapped, mapped_column
@@ -7,7 +7,7 @@ from panel.core.db import Model
 
 
 class Setting(Model):
-    """One setting that is not at its default. Names and types: panel.schemas.settings."""
+    """One setting that differs from its default. Names and types: panel.schemas.settings."""
 
     __tablename__ = "settings"
 

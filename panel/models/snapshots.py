@@ -1,4 +1,4 @@
-"""Snapshots of whole instances: their disks at one moment and, if wanted, their memory."""
+"""Snapshots of whole instances: their disks and, if requested, their memory."""
 
 from datetime import datetime
 
@@ -23,17 +23,17 @@ class Snapshot(TimestampMixin, Model):
     name: Mapped[str] = mapped_column(String(64))
     description: Mapped[str] = mapped_column(Text, default="")
     vmstate: Mapped[bool] = mapped_column(default=False)
-    """With the memory: a rollback goes on where the guest was."""
+    """Includes the memory: after a rollback the guest continues at that point."""
     status: Mapped[str] = mapped_column(String(16), default="creating")
     """`creating`, `available`, `restoring`, `deleting` or `failed`."""
     parent: Mapped[str | None] = mapped_column(String(64))
-    """The name of the one that the machine came from."""
+    """The name of the snapshot that the machine was at."""
     cpu_cores: Mapped[int]
     ram: Mapped[int]
     disk_ids: Mapped[list] = mapped_column(JSON)
-    """What the machine was when it was taken."""
+    """Processors, memory and disks of the machine at that time."""
     used_at: Mapped[datetime] = mapped_column(default=clock.now)
-    """When it was taken or last returned to."""
+    """When it was taken or last rolled back to."""
     error: Mapped[str | None] = mapped_column(Text)
 
     instance: Mapped[Instance] = relationship(back_populates="snapshots")

@@ -1,4 +1,4 @@
-"""Public keys that customers put into their machines."""
+"""Customers' public SSH keys."""
 
 from sqlalchemy import ForeignKey, Index, String, Text
 from sqlalchemy.orm import Mapped, mapped_column

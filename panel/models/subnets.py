@@ -1,4 +1,4 @@
-"""Address space of a location and the addresses in it."""
+"""Subnets of locations and the addresses in them."""
 
 import ipaddress
 
@@ -10,7 +10,7 @@ from panel.models.hypervisors import HypervisorGroup
 
 
 class Subnet(TimestampMixin, Model):
-    """A range of addresses that machines of one location get theirs from."""
+    """A range of addresses for the machines of one location."""
 
     __tablename__ = "subnets"
 
@@ -19,16 +19,18 @@ class Subnet(TimestampMixin, Model):
     family: Mapped[int]
     """4 or 6."""
     kind: Mapped[str] = mapped_column(String(8), default="public")
-    """`public` or, IPv4 only, `private`: an address at a time. `routed`, IPv6 only: whole networks at a time."""
+    """`public` or, IPv4 only, `private`: assigned as single addresses. `routed`, IPv6 only: assigned as networks."""
     delegated_length: Mapped[int | None]
-    """Length of the prefixes that a routed subnet is handed out as."""
+    """Length of the prefixes that a routed subnet assigns."""
     cidr: Mapped[str] = mapped_column(String(49), unique=True)
     gateway: Mapped[str | None] = mapped_column(String(45))
     nameservers: Mapped[list] = mapped_column(JSON, default=list)
     enabled: Mapped[bool] = mapped_column(default=True)
     next_host: Mapped[int] = mapped_column(BigInteger, default=1)
-    """IPv6 only: number of the first address or prefix that was never handed out. An IPv4 subnet has a row for each
-    address."""
+    """IPv6 only: number of the first address or prefix that was never assigned.
+
+    An IPv4 subnet has a row for each address.
+    """
 
     group: Mapped[HypervisorGroup] = relationship()
 
@@ -38,13 +40,13 @@ class Subnet(TimestampMixin, Model):
 
     @property
     def room(self):
-        """How many addresses or prefixes there are in it."""
+        """Total number of addresses or prefixes in it."""
         if self.delegated_length is None:
             return self.network.num_addresses
         return 2 ** (self.delegated_length - self.network.prefixlen)
 
     def nth(self, number):
-        """The address or prefix of that number, counted from 0."""
+        """Return the address or prefix with that number, counted from 0."""
         if self.delegated_length is None:
             return self.network[number]
         first = int(self.network.network_address) + (number << (128 - self.delegated_length))
@@ -52,7 +54,7 @@ class Subnet(TimestampMixin, Model):
 
 
 class Address(TimestampMixin, Model):
-    """One address, or one prefix of a routed subnet. It is free while no interface holds it and nobody reserved it."""
+    """One address, or one prefix of a routed subnet. It is free while it has no interface and is not reserved."""
 
     __tablename__ = "addresses"
     __table_args__ = (
@@ -64,16 +66,16 @@ class Address(TimestampMixin, Model):
 
     subnet_id: Mapped[str] = mapped_column(ForeignKey("subnets.id", ondelete="cascade"))
     ip: Mapped[str] = mapped_column(String(45), unique=True)
-    """As it is written: `203.0.113.10`, of a prefix `2001:db8:0:1::/64`."""
+    """In text form: `203.0.113.10`, for a prefix `2001:db8:0:1::/64`."""
     length: Mapped[int | None]
-    """Of a prefix; empty for a single address."""
+    """Length of a prefix; empty for a single address."""
     sort_key: Mapped[str] = mapped_column(String(32))
     """The address as hexadecimal digits, so that text order is address order."""
     interface_id: Mapped[str | None] = mapped_column(ForeignKey("interfaces.id", ondelete="set null"), index=True)
     reserved: Mapped[bool] = mapped_column(default=False)
     note: Mapped[str | None]
     rdns: Mapped[str | None] = mapped_column(String(254))
-    """The name that its holder wants reverse DNS to tell. Each holder begins without one."""
+    """The name for reverse DNS that its holder set. It is reset when the address is assigned again."""
 
     subnet: Mapped[Subnet] = relationship()
     interface: Mapped["Interface | None"] = relationship(back_populates="addresses")  # noqa: F821
@@ -84,13 +86,13 @@ class Address(TimestampMixin, Model):
 
     @property
     def is_primary(self):
-        """Whether its instance is known by it."""
+        """Whether it is one of its instance's primary addresses."""
         if self.interface is None:
             return False
-        known = self.interface.instance
-        return self.ip in (known.ipv4, known.ipv6, known.private_ipv4)
+        instance = self.interface.instance
+        return self.ip in (instance.ipv4, instance.ipv6, instance.private_ipv4)
 
     @property
     def kind(self):
-        """That of its subnet."""
+        """The kind of its subnet."""
         return self.subnet.kind

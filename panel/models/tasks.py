@@ -1,4 +1,4 @@
-"""Work that takes a while. The row is the truth; the queue only says "look now"."""
+"""Tasks. The row has the whole state; queue messages only notify workers."""
 
 from datetime import datetime
 
@@ -12,22 +12,22 @@ OPEN_STATUSES = ("pending", "queued", "running")
 
 
 def is_open(status):
-    """The condition in the words of the partial indexes, so that databases use them."""
+    """Return the condition of the partial indexes as SQL, in the same words, so that databases use the indexes."""
     return status.in_(bindparam("open_statuses", OPEN_STATUSES, expanding=True, literal_execute=True))
 
 
 REBUILD_TASK_KINDS = ("instance_deploy", "instance_reinstall", "instance_destroy", "instance_self_deploy")
-"""Kinds during which an instance counts as pending."""
+"""Kinds of tasks during which an instance counts as pending."""
 NOT_CANCELLABLE_TASK_KINDS = ("volume_delete",)
-"""Kinds that were acknowledged as done and so are carried out."""
+"""Kinds of tasks that were already reported as done, so they must be carried out."""
 
 
 class Task(TimestampMixin, Model):
-    """One piece of work on one resource.
+    """One task on one resource.
 
-    Locks: an `exclusive` task is alone on its resource and a second one is refused; `final` (a destroy) is the same but
-    may queue up behind an exclusive one; `storage` tasks run one at a time; `light` ones run together. A task waits
-    while a conflicting one of the same resource runs.
+    An `exclusive` task is alone on its resource and a second one is refused; `final` (a deletion) is the same, but may
+    wait behind an exclusive one; `storage` tasks run one at a time; `light` ones run concurrently. A task waits while a
+    conflicting one of the same resource runs.
     """
 
     __tablename__ = "tasks"
@@ -74,13 +74,13 @@ class Task(TimestampMixin, Model):
     kind: Mapped[str] = mapped_column(String(48))
     resource_type: Mapped[str] = mapped_column(String(32))
     resource_id: Mapped[str] = mapped_column(String(36))
-    """Kept as plain text: a task outlives the thing that it destroyed."""
+    """Plain text, because a task outlives the resource that it deletes."""
     resource_name: Mapped[str] = mapped_column(default="")
     account_id: Mapped[str | None] = mapped_column(ForeignKey("accounts.id", ondelete="set null"))
-    """Whose resource it is; empty for the platform's own work."""
+    """The owner of the resource; empty for the platform's own tasks."""
     hypervisor_id: Mapped[str | None] = mapped_column(ForeignKey("hypervisors.id", ondelete="set null"))
     actor: Mapped[str] = mapped_column(default="system")
-    """Who asked, in words: an email address, a token's name, `system`."""
+    """Who requested it: an email address, a token's name, `system`."""
     lock: Mapped[str] = mapped_column(String(16), default="light")
     status: Mapped[str] = mapped_column(String(16), default="queued")
     progress: Mapped[int] = mapped_column(default=0)
@@ -90,14 +90,14 @@ class Task(TimestampMixin, Model):
     error: Mapped[str | None] = mapped_column(Text)
     error_detail: Mapped[str | None] = mapped_column(Text)
     error_class: Mapped[str | None] = mapped_column(String(64))
-    """What kind of failure it was, as the exception's class is called."""
+    """Name of the exception's class."""
     arguments: Mapped[dict] = mapped_column(JSON, default=dict)
     secret: Mapped[str | None] = mapped_column(EncryptedText)
-    """What the work needs but nobody may read back (a password); removed when the task ends."""
+    """A value that the task needs but nobody may read, such as a password; removed when the task ends."""
     undo: Mapped[list] = mapped_column(JSON, default=list)
-    """Steps that take back what was begun, newest last, written before the step they belong to."""
+    """Rollback steps, newest last. Each is stored before the step that it reverts."""
     undo_left: Mapped[bool] = mapped_column(default=False)
-    """The task ended, but some of `undo` could not be done yet."""
+    """The task ended, but some rollback steps in `undo` have not succeeded yet."""
     attempt: Mapped[int] = mapped_column(default=0)
     worker: Mapped[str | None] = mapped_column(String(64))
     heartbeat_at: Mapped[datetime | None]
@@ -129,7 +129,7 @@ class Task(TimestampMixin, Model):
 
 
 class TaskLog(Model):
-    """One line of what a task did, for the people who may see the task."""
+    """One log line of a task, for everybody who may see the task."""
 
     __tablename__ = "task_logs"
     __table_args__ = (Index("ix_task_logs_task_id_id", "task_id", "id"),)

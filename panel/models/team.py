@@ -1,4 +1,4 @@
-"""Teams: people who work on somebody else's resources, with a role and within what was chosen for them."""
+"""Teams: members of an account, their roles, and the resources they were granted."""
 
 from datetime import datetime, timedelta
 
@@ -20,14 +20,14 @@ class Role(TimestampMixin, Model):
     __table_args__ = (Index("ix_roles_account_id_name", "account_id", "name", unique=True),)
 
     account_id: Mapped[str] = mapped_column(ForeignKey("accounts.id", ondelete="cascade"))
-    """Whose team."""
+    """The account whose team it belongs to."""
     name: Mapped[str] = mapped_column(String(64))
     description: Mapped[str | None]
     permissions: Mapped[list] = mapped_column(JSON, default=list)
 
 
 class Member(TimestampMixin, Model):
-    """One person of a team; until the invitation is accepted only an address. A person is in one team at most."""
+    """One person of a team; only an address until the invitation is accepted. A person is in at most one team."""
 
     __tablename__ = "members"
     __table_args__ = (
@@ -43,7 +43,7 @@ class Member(TimestampMixin, Model):
     """`all` resources of the owner, those of `projects`, or `chosen` ones."""
     invited_at: Mapped[datetime]
     invitation_hash: Mapped[str | None] = mapped_column(String(64), unique=True)
-    """Of the secret in the invitation's link; empty once it was accepted."""
+    """Hash of the secret in the invitation's link; empty once it was accepted."""
 
     owner: Mapped[Account] = relationship(foreign_keys=owner_id)
     account: Mapped[Account | None] = relationship(foreign_keys=account_id)
@@ -72,7 +72,7 @@ class Member(TimestampMixin, Model):
 
     @property
     def resource_ids(self):
-        """What was chosen one by one, or made by the member."""
+        """Resources that were granted individually, or that the member created."""
         return [grant.resource_id for grant in self.grants if grant.resource_type != "project"]
 
     @property
@@ -85,7 +85,7 @@ class Member(TimestampMixin, Model):
 
 
 class ResourceGrant(Model):
-    """One resource, or one project with all that is in it, that was chosen for a member."""
+    """One resource, or one project with its resources, that was granted to a member."""
 
     __tablename__ = "grants"
 

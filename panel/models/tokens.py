@@ -1,4 +1,4 @@
-"""Bearer tokens of every surface."""
+"""Bearer tokens of all APIs."""
 
 from datetime import datetime
 
@@ -12,23 +12,26 @@ from panel.schemas.constants import SCOPES
 
 
 class Token(TimestampMixin, Model):
-    """Lets a program act. Only a hash of the value is kept; the value itself was shown once."""
+    """Gives a program access. Only a hash of the value is stored; the value itself was shown once."""
 
     __tablename__ = "tokens"
 
     kind: Mapped[str] = mapped_column(String(16))
     """`user`, `impersonation`, `admin` or `billing`."""
     account_id: Mapped[str | None] = mapped_column(ForeignKey("accounts.id", ondelete="cascade"), index=True)
-    """The person whom the token acts for; empty for admin and billing tokens, which belong to the platform."""
+    """The person for whom the token acts; empty for admin and billing tokens, which belong to the platform."""
     created_by_id: Mapped[str | None] = mapped_column(ForeignKey("accounts.id", ondelete="cascade"), index=True)
-    """The person who made it: somebody else than `account_id` only for tokens that members made before 3.3.0, which
-    act as the owner and which both see."""
+    """The person who made it.
+
+    It differs from `account_id` only for tokens that members made before 3.3.0: these act for the owner, and both see
+    them.
+    """
     issued_by: Mapped[str | None]
-    """Who minted an impersonation token, in words."""
+    """Who created an impersonation token, as text."""
     name: Mapped[str]
     description: Mapped[str] = mapped_column(default="")
     prefix: Mapped[str] = mapped_column(String(12), default="")
-    """The beginning of the value, to tell tokens apart."""
+    """The beginning of the value, so that people can distinguish tokens."""
     secret_hash: Mapped[str] = mapped_column(String(64), unique=True)
     scopes: Mapped[list] = mapped_column(JSON, default=list)
     allowed_ips: Mapped[list] = mapped_column(JSON, default=list)
@@ -54,14 +57,14 @@ class Token(TimestampMixin, Model):
 
     @property
     def scope_summary(self):
-        """What it opens, in few words."""
-        held = set(self.scopes)
-        if held in (set(SCOPES), READ_SCOPES):
-            return "Everything, but only to read" if held == READ_SCOPES else "Everything"
+        """A short description of its scopes."""
+        token_scopes = set(self.scopes)
+        if token_scopes in (set(SCOPES), READ_SCOPES):
+            return "Everything, but only to read" if token_scopes == READ_SCOPES else "Everything"
         families = dict.fromkeys(scope.partition(":")[0] for scope in self.scopes)
-        words = [describe_family(family, held) for family in families]
-        return ", ".join(words[:MAX_SHOWN_FAMILIES]) + (
-            f" and {len(words) - MAX_SHOWN_FAMILIES} more" if len(words) > MAX_SHOWN_FAMILIES else ""
+        labels = [describe_family(family, token_scopes) for family in families]
+        return ", ".join(labels[:MAX_SHOWN_FAMILIES]) + (
+            f" and {len(labels) - MAX_SHOWN_FAMILIES} more" if len(labels) > MAX_SHOWN_FAMILIES else ""
         )
 
 
@@ -69,6 +72,6 @@ READ_SCOPES = {scope for scope in SCOPES if scope.endswith(":read")}
 MAX_SHOWN_FAMILIES = 3
 
 
-def describe_family(family, held):
-    verbs = [verb for verb in ("read", "write") if f"{family}:{verb}" in held]
+def describe_family(family, scopes):
+    verbs = [verb for verb in ("read", "write") if f"{family}:{verb}" in scopes]
     return family if len(verbs) == 2 else f"{family} ({verbs[0]})"

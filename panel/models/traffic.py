@@ -1,4 +1,4 @@
-"""What instances received and sent in months that are over."""
+"""Traffic of instances in past months."""
 
 from sqlalchemy import BigInteger, ForeignKey, Index, String
 from sqlalchemy.orm import Mapped, mapped_column
@@ -7,7 +7,7 @@ from panel.core.db import Model, TimestampMixin
 
 
 class MonthlyTraffic(TimestampMixin, Model):
-    """One instance in one calendar month (UTC), from the guest's point of view."""
+    """Traffic of one instance in one calendar month (UTC), from the guest's point of view."""
 
     __tablename__ = "traffic"
     __table_args__ = (Index("ix_traffic_instance_id_month", "instance_id", "month", unique=True),)

@@ -1,4 +1,4 @@
-"""Scripts that customers have run when a machine boots for the first time."""
+"""Customers' scripts that run when a machine boots for the first time."""
 
 from sqlalchemy import ForeignKey, Index, String
 from sqlalchemy.orm import Mapped, mapped_column, relationship
@@ -13,7 +13,7 @@ INTERPRETERS = {"bash": "/bin/bash", "sh": "/bin/sh", "python": "/usr/bin/env py
 
 
 class UserScript(TimestampMixin, Model):
-    """A script or a piece of cloud-init configuration. What it says may be secret, so it is encrypted."""
+    """A script or a piece of cloud-init configuration. The content may be secret, so it is encrypted."""
 
     __tablename__ = "user_scripts"
     __table_args__ = (Index("ix_user_scripts_account_id_name", "account_id", "name", "id"),)
@@ -24,7 +24,7 @@ class UserScript(TimestampMixin, Model):
     content: Mapped[str] = mapped_column(EncryptedText)
     description: Mapped[str] = mapped_column(default="")
     shebang: Mapped[str] = mapped_column(default="")
-    """The program that reads it, where its first line does not say so: `/bin/bash`, with or without `#!`."""
+    """The interpreter, if the first line does not name it: `/bin/bash`, with or without `#!`."""
 
     account: Mapped[Account] = relationship()
 
@@ -35,7 +35,7 @@ class UserScript(TimestampMixin, Model):
 
     @property
     def program(self):
-        """The script with its first line, as a file that can be run."""
+        """The script with its first line, as an executable file."""
         if self.content.startswith("#!"):
             return self.content
         reader = self.shebang.strip().removeprefix("#!").strip() or INTERPRETERS.get(self.type.lower(), "/bin/sh")
@@ -43,7 +43,7 @@ class UserScript(TimestampMixin, Model):
 
     @property
     def choice(self):
-        """As a box to tick."""
+        """The label of its checkbox."""
         return self.id, self.name
 
     @property

@@ -1,4 +1,4 @@
-"""Volumes: disks that outlive the instances they are attached to, their plans and their snapshots."""
+"""Volumes, their plans and their snapshots. Volumes outlive the instances they are attached to."""
 
 from datetime import datetime
 from decimal import Decimal
@@ -14,7 +14,7 @@ from panel.models.tasks import Task
 
 
 class VolumePlanGroup(TimestampMixin, Model):
-    """Volume plans of one class: a volume stays in its class."""
+    """A class of volume plans. A volume stays in its class."""
 
     __tablename__ = "volume_plan_groups"
 
@@ -45,8 +45,10 @@ class VolumePlan(TimestampMixin, Model):
 
 
 class Volume(TimestampMixin, Model):
-    """A volume of an account. It is a disk in a storage of one hypervisor and is attached there; as long as nobody ever
-    used it, it may still move to another."""
+    """A volume of an account.
+
+    It is a disk in a storage of one hypervisor and is attached there; until its first use it may still move to another.
+    """
 
     __tablename__ = "volumes"
     __table_args__ = (Index("ix_volumes_account_id_id", "account_id", "id"),)
@@ -59,23 +61,25 @@ class Volume(TimestampMixin, Model):
     storage_id: Mapped[str] = mapped_column(ForeignKey("storages.id"), index=True)
     instance_id: Mapped[str | None] = mapped_column(ForeignKey("instances.id", ondelete="set null"), index=True)
     disk_name: Mapped[str] = mapped_column(String(64), unique=True)
-    """What the node calls it: `v` and a number, for ever, and after a restore which copy it is."""
+    """The node's name of the disk: `v` and a number, which never changes, and after a restore the copy's number."""
     size: Mapped[int]
-    """GiB that the disk has."""
+    """GiB, current size of the disk."""
     growing_to: Mapped[int | None]
-    """GiB that an open resize grows it to."""
+    """GiB after the open resize."""
     status: Mapped[str] = mapped_column(String(16), default="pending")
-    """`pending, available, attached, deleting` or `failed`. A volume that is `deleting` exists for workers and
-    operators only."""
+    """`pending, available, attached, deleting` or `failed`.
+
+    Only workers and operators see volumes that are `deleting`.
+    """
     delete_attempts: Mapped[int] = mapped_column(default=0)
-    """How often deleting it failed."""
+    """Failed attempts to delete it."""
     next_delete_at: Mapped[datetime | None]
-    """When deleting it is tried again."""
+    """When the next attempt to delete it is due."""
     used: Mapped[bool] = mapped_column(default=False)
-    """It was attached once, so there may be something on it."""
+    """It was attached once, so it may have data."""
     error: Mapped[str | None] = mapped_column(Text)
     task_id: Mapped[str | None] = mapped_column(String(36))
-    """The latest task: the next one waits for it."""
+    """The latest task; the next one waits for it."""
 
     latest_task: Mapped[Task | None] = relationship(
         primaryjoin=lambda: foreign(Volume.task_id) == Task.id, viewonly=True
@@ -91,12 +95,12 @@ class Volume(TimestampMixin, Model):
 
     @property
     def pending(self):
-        """The task that is still open, or None."""
+        """The open task, or None."""
         return self.latest_task if self.latest_task and self.latest_task.open else None
 
     @property
     def reserved_size(self):
-        """GiB that are set aside for it."""
+        """GiB that are reserved for it in the storage."""
         return self.growing_to or self.size
 
     @property
@@ -105,7 +109,7 @@ class Volume(TimestampMixin, Model):
 
     @property
     def dev(self):
-        """Where a guest finds it, whatever letter it has there."""
+        """Its path in a guest, which does not depend on the device's letter."""
         return f"/dev/disk/by-id/virtio-{self.disk_name.partition('.')[0]}" if self.instance_id else None
 
     @property
@@ -114,7 +118,7 @@ class Volume(TimestampMixin, Model):
 
 
 class VolumeSnapshot(TimestampMixin, Model):
-    """A copy of a volume, as it was."""
+    """A full copy of a volume."""
 
     __tablename__ = "volume_snapshots"
     __table_args__ = (Index("uq_volume_snapshots_volume_id_name", "volume_id", "name", unique=True),)

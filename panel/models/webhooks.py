@@ -1,4 +1,4 @@
-"""Addresses that are told of events, and what became of every telling."""
+"""Webhook subscriptions and deliveries."""
 
 from datetime import datetime
 from urllib.parse import urlsplit
@@ -11,14 +11,14 @@ from panel.core.db import EncryptedText, Model, TimestampMixin
 from panel.models.events import Event
 
 OPEN_DELIVERY_STATUSES = ("pending", "pending_retry")
-"""The states of a delivery that an attempt is still to be made of."""
+"""Statuses of a delivery with another attempt to come."""
 
 UNDER_WAY_SQL = "status in ('pending', 'pending_retry')"
-"""Partial indexes in these words find the few that wait among all that were."""
+"""The condition of the partial indexes for open deliveries, which are few."""
 
 
 class WebhookSubscription(TimestampMixin, Model):
-    """An HTTPS address that is told of the events of its account (specification 2.4)."""
+    """An HTTPS URL that receives the events of its account (specification 2.4)."""
 
     __tablename__ = "webhook_subscriptions"
     __table_args__ = (Index("ix_webhook_subscriptions_account_id_id", "account_id", "id"),)
@@ -27,24 +27,26 @@ class WebhookSubscription(TimestampMixin, Model):
     name: Mapped[str]
     url: Mapped[str] = mapped_column(String(1024))
     host: Mapped[str]
-    """Of the address, with its port: one receiver is not asked by too many at once."""
+    """Host and port of the URL, to limit the concurrent runs of one receiver."""
     secret: Mapped[str] = mapped_column(EncryptedText)
     event_kinds: Mapped[list] = mapped_column(JSON)
     """Exact kinds, or `*` for all."""
     cluster_filter: Mapped[list | None] = mapped_column(JSON)
-    """Ids of the clusters whose events are wanted; empty for all. Events of instances pass in any case."""
+    """Ids of the clusters whose events are sent; empty for all. Events of instances are always sent."""
     enabled: Mapped[bool] = mapped_column(default=True)
     consecutive_failures: Mapped[int] = mapped_column(default=0)
-    """Deliveries given up since the last one that arrived."""
+    """Deliveries given up since the last successful one."""
     last_delivery_status: Mapped[str | None] = mapped_column(String(16))
     disabled_at: Mapped[datetime | None]
-    """When it was switched off because too much failed; empty when a person did."""
+    """When it was disabled because of too many failures; empty when a person disabled it."""
     quick: Mapped[bool] = mapped_column(default=False)
-    """Its last attempt arrived, and soon. Others are served by threads of their own and so delay none of these."""
+    """Its last attempt succeeded fast. Others are served by separate threads, so that they do not delay these."""
     held_by: Mapped[str | None] = mapped_column(String(64))
     held_until: Mapped[datetime | None]
-    """The lease of the sender that serves it: one at a time, which keeps the order. Without a holder this is when it
-    was served last."""
+    """End of the dispatcher's lease: only one serves it at a time, which keeps the order.
+
+    Without `held_by`, when it was served last.
+    """
 
     @validates("url")
     def note_host(self, _, url):
@@ -53,7 +55,10 @@ class WebhookSubscription(TimestampMixin, Model):
 
 
 class WebhookDelivery(TimestampMixin, Model):
-    """One event on its way to one subscription. It goes with either of them; events go after seven days."""
+    """One event on its way to one subscription.
+
+    It is deleted with either of them; events are deleted after seven days.
+    """
 
     __tablename__ = "webhook_deliveries"
     __table_args__ = (
@@ -78,7 +83,7 @@ class WebhookDelivery(TimestampMixin, Model):
     account_id: Mapped[str] = mapped_column(ForeignKey("accounts.id", ondelete="cascade"), index=True)
     subscription_id: Mapped[str] = mapped_column(ForeignKey("webhook_subscriptions.id", ondelete="cascade"))
     event_id: Mapped[str | None] = mapped_column(ForeignKey("events.id", ondelete="cascade"), index=True)
-    """Empty for a test, whose event was made up (panel.services.webhooks.samples)."""
+    """Empty for a test, whose event is a sample (panel.services.webhooks.samples)."""
     event_kind: Mapped[str] = mapped_column(String(48))
     status: Mapped[str] = mapped_column(String(16), default="pending")
     """`pending`, `pending_retry`, `delivered` or `failed_permanent` (3)."""
@@ -87,10 +92,12 @@ class WebhookDelivery(TimestampMixin, Model):
     response_code: Mapped[int | None]
     duration_ms: Mapped[int | None]
     error: Mapped[str | None] = mapped_column(Text)
-    """A sentence: why the last attempt failed."""
+    """Why the last attempt failed, as a sentence."""
     tries: Mapped[list] = mapped_column(JSON, default=list)
-    """The attempts, oldest first: `{id, at, code, duration_ms, error, body}`, the body being the first 2 KB of what the
-    receiver answered. `id` is the attempt's X-Hypervisor-Delivery."""
+    """The attempts, oldest first: `{id, at, code, duration_ms, error, body}`.
+
+    `body` is the first 2 KB of the answer, `id` is sent as X-Hypervisor-Delivery.
+    """
     test: Mapped[bool] = mapped_column(default=False)
 
     subscription: Mapped[WebhookSubscription] = relationship()

@@ -1,4 +1,4 @@
-"""Users on the wire, as operators see them."""
+"""Accounts in the operators' API."""
 
 from marshmallow import Schema, fields, validate
 
@@ -17,8 +17,10 @@ class Email(Text):
 
 
 class AccountPassword(Text):
-    """A new password of an account. Whether it is easy to guess depends on whose it is: panel.services.password_rules
-    decides."""
+    """A new password of an account.
+
+    Whether it is strong enough depends on the account, so panel.services.password_rules checks it.
+    """
 
     def __init__(self, **options):
         super().__init__(least=PASSWORD_MIN_LENGTH, most=PASSWORD_MAX_LENGTH, **options)
@@ -27,16 +29,16 @@ class AccountPassword(Text):
 PASSWORD_RULE = "At least 12 characters; common passwords, patterns and the person's email address are refused."
 
 
-def limit_out_field(what):
-    return fields.Integer(**about(f"{what} at most; 0 is unlimited.", 5))
+def limit_out_field(subject):
+    return fields.Integer(**about(f"{subject} at most; 0 is unlimited.", 5))
 
 
-def limit_in_field(what):
-    return Int(allow_none=True, **about(f"{what} at most; 0 is unlimited, null keeps what it is.", 5))
+def limit_in_field(subject):
+    return Int(allow_none=True, **about(f"{subject} at most; 0 is unlimited, null keeps what it is.", 5))
 
 
 class Caps(Out):
-    """What one account may have of something (specification 2.9)."""
+    """An account's limit and usage of one resource (specification 2.9)."""
 
     max_certificates = limit_out_field("Certificates")
     max_dns_zones = limit_out_field("DNS zones")
@@ -95,7 +97,7 @@ class AccountIn(In):
 
 
 class AccountLimits(Patch):
-    """The same, as operators set it."""
+    """The limits of an account, as operators set them."""
 
     max_certificates = limit_in_field("Certificates")
     max_dns_zones = limit_in_field("DNS zones")
@@ -106,7 +108,7 @@ class AccountLimits(Patch):
 
 
 class AccountPatch(AccountLimits):
-    """What operators may change. What is not sent stays."""
+    """Changes of an account by operators. Missing fields stay as they are."""
 
     email = Email(**about("Email address, unique.", "ada@example.com"))
     first_name = Name(least=0, most=100, **about("First name.", "Ada"))
@@ -152,8 +154,8 @@ class Limit(Schema):
     used = fields.Integer(allow_none=True, **about("How many there are; null where nothing is counted yet.", 2))
 
 
-def limit_state_field(what):
-    return fields.Nested(Limit, **about(f"{what}: how many the account may have."))
+def limit_state_field(subject):
+    return fields.Nested(Limit, **about(f"{subject}: how many the account may have."))
 
 
 class LimitsOut(Schema):

@@ -1,4 +1,4 @@
-"""The audit log on the wire."""
+"""The audit log in the API."""
 
 from datetime import UTC
 
@@ -12,7 +12,7 @@ PERSON_KINDS = ("owner", "member", *PLATFORM, "nobody")
 
 
 class Moment(fields.AwareDateTime):
-    """A moment, ISO 8601. Without an offset it is UTC."""
+    """An ISO 8601 time. Without an offset it is UTC."""
 
     def __init__(self, **options):
         super().__init__(format="iso", default_timezone=UTC, **options)
@@ -25,7 +25,7 @@ class Moment(fields.AwareDateTime):
 
 
 class AuditFilter(Schema):
-    """What narrows the log."""
+    """Filters of the audit log."""
 
     search = Text(**about("Part of a person, an object's name or an action; or a whole address or id.", "web-1"))
     action = Text(**about("An operation's id, or a page's action.", "user.instance.create"))
@@ -36,7 +36,7 @@ class AuditFilter(Schema):
 
 
 class AuditQuery(AuditFilter, PageQuery):
-    """The same for one page of it."""
+    """The same filters with paging."""
 
 
 class AuditOut(Out):

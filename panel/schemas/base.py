@@ -1,5 +1,4 @@
-"""Fields and schemas that every resource uses: what may come in is checked strictly, what goes out is listed field by
-field."""
+"""Fields and schemas for all resources. Input is validated strictly; output contains only declared fields."""
 
 import re
 import unicodedata
@@ -40,8 +39,10 @@ class Text(fields.String):
 
 
 class Name(Text):
-    """A name that people gave: `Text` without spaces at its ends, which shows something and cannot change the direction
-    of the text around it."""
+    """A name from a person: `Text` without spaces at its ends.
+
+    It must contain a visible character and must not change the direction of the text around it.
+    """
 
     def __init__(self, *, least=1, **options):
         super().__init__(least=least, **options)
@@ -57,7 +58,7 @@ class Name(Text):
 
 
 class Bool(fields.Boolean):
-    """A JSON boolean and nothing that only looks like one."""
+    """A JSON boolean. Other values that look like one are refused."""
 
     def _deserialize(self, value, attr, data, **kwargs):
         if value is not True and value is not False:
@@ -91,7 +92,9 @@ class Number(fields.Float):
 
 class Hostname(Text):
     """A host name: labels of letters, digits, `_` and single inner hyphens, 253 characters in all (spec, section 8).
-    `empty`: an empty text is accepted too."""
+
+    With `empty` an empty string is accepted too.
+    """
 
     def __init__(self, *, empty=False, **options):
         self.accepts_empty = empty
@@ -109,32 +112,35 @@ class Hostname(Text):
 
 
 class Time(fields.DateTime):
-    """A moment, ISO 8601 in UTC. It stays as it is until the JSON is written."""
+    """An ISO 8601 time in UTC. It is formatted when the JSON is written."""
 
     def _serialize(self, value, attr, obj, **kwargs):
         return value
 
 
 class In(Schema):
-    """What a client sends. Unknown fields are refused by name."""
+    """A request body. Unknown fields are refused by name."""
 
     class Meta:
         unknown = RAISE
 
 
 class Shape(fields.Nested):
-    """A small object put together from attributes that lie beside each other. None when the first of them is None."""
+    """A nested object built from attributes of the same row. None when the first of them is None."""
 
     def __init__(self, name, parts, **options):
-        made = {key: fields.String(attribute=attribute, **text) for key, (attribute, text) in parts.items()}
-        super().__init__(Schema.from_dict(made, name=name), **options)
+        nested = {key: fields.String(attribute=attribute, **text) for key, (attribute, text) in parts.items()}
+        super().__init__(Schema.from_dict(nested, name=name), **options)
 
     def attributes(self):
         return {key: field.attribute for key, field in self.schema.dump_fields.items()}
 
 
 class Patch(In):
-    """Changes to a row: what is not sent stays. A field that cannot be changed is refused, with those that can."""
+    """Changes of a row; missing fields stay as they are.
+
+    A read-only field is refused with a list of the changeable ones.
+    """
 
     def handle_error(self, error, data, **options):
         if isinstance(error.messages, dict):
@@ -143,8 +149,10 @@ class Patch(In):
 
 
 class Out(Schema):
-    """What a client gets. Objects and rows are dumped by a function that is put together once from the fields: a list
-    of a hundred machines costs what reading their attributes costs."""
+    """A response.
+
+    Objects and rows are serialised by a function that is compiled once from the fields, so that long lists are fast.
+    """
 
     def dump(self, obj, *, many=None):
         many = self.many if many is None else many
@@ -154,32 +162,35 @@ class Out(Schema):
             width = len(self.columns())
             if obj[0]._fields[:width] == self.columns():
                 return [self.get_row_writer()(*row[:width]) for row in obj]
-        return [self.writer()(each) for each in obj]
+        return [self.writer()(item) for item in obj]
 
     @classmethod
     @cache
     def columns(cls):
-        """The attributes that these fields read, in their order."""
-        found = []
+        """Return the attributes that the fields read, in their order."""
+        names = []
         for name, field in cls._declared_fields.items():
-            found += field.attributes().values() if isinstance(field, Shape) else [field.attribute or name]
-        return tuple(dict.fromkeys(found))
+            names += field.attributes().values() if isinstance(field, Shape) else [field.attribute or name]
+        return tuple(dict.fromkeys(names))
 
     def writer(self):
-        """Dumps an object."""
+        """Return the function that serialises an object."""
         if "_writer" not in self.__dict__:
             self._writer = compile_writer(self, "o", "o.{}".format)
         return self._writer
 
     def get_row_writer(self):
-        """Dumps a row that begins with exactly `columns()`, unpacked."""
+        """Return the function that serialises a row, unpacked, whose first columns are exactly `columns()`."""
         if "_row_writer" not in self.__dict__:
             self._row_writer = compile_writer(self, ", ".join(self.columns()), str)
         return self._row_writer
 
 
 def compile_writer(schema, parameters, format_source):
-    """A function from the schema's fields: `{"id": o.id, …}`. All names in it come from our own classes."""
+    """Return a function compiled from the schema's fields: `{"id": o.id, …}`.
+
+    All names in it come from our own classes.
+    """
     names, parts = {}, []
     for name, field in schema.dump_fields.items():
         source = format_source(field.attribute or name)
@@ -210,11 +221,11 @@ PLAIN_SERIALIZERS = {
     kind._serialize
     for kind in (fields.Raw, fields.String, fields.Boolean, fields.Dict, fields.Integer, fields.List, Time)
 }
-"""Kinds of fields whose values in our objects already are what JSON shows."""
+"""Serialisers of fields whose values need no conversion for JSON."""
 
 
 class QueryInt(fields.Integer):
-    """A whole number in a query string, in ASCII digits."""
+    """An integer in a query string, in ASCII digits."""
 
     def _deserialize(self, value, attr, data, **kwargs):
         if not (isinstance(value, str) and QUERY_INTEGER_PATTERN.fullmatch(value)):
@@ -234,5 +245,8 @@ class Empty(In):
 
 
 def about(description, *example):
-    """What the API reference and agents' tools say about a field. What consists of other fields needs no example."""
+    """Return the field's description and example for the API reference and agents' tools.
+
+    Nested fields need no example.
+    """
     return {"metadata": {"description": description} | ({"example": example[0]} if example else {})}

@@ -1,4 +1,4 @@
-"""What billing systems send and get."""
+"""Requests and responses of the billing API."""
 
 from marshmallow import ValidationError, fields, validate, validates_schema
 
@@ -8,7 +8,7 @@ from panel.schemas.catalog import EXAMPLE_ID
 from panel.schemas.instances import AdminInstanceOut, DeployIn, InstanceIn, validate_time_zone
 
 SYSTEM_FIELDS = ("password", "cloudcfg", "timezone", "ssh_keys", "ssh_key_id", "user_scripts")
-"""What an order may say of the operating system."""
+"""Fields of an order that concern the operating system."""
 
 
 def external_id_field(**options):

@@ -1,4 +1,4 @@
-"""Tags, and one action on many instances, on the wire."""
+"""Tags, and one action on many instances, in the API."""
 
 import re
 
@@ -17,7 +17,7 @@ MAX_INSTANCES_PER_REQUEST = 500
 
 
 class Tag(fields.String):
-    """One tag; capitals become small letters."""
+    """One tag, converted to lower case."""
 
     def _deserialize(self, value, attr, data, **kwargs):
         tag = super()._deserialize(value, attr, data, **kwargs).strip().lower()
@@ -27,15 +27,15 @@ class Tag(fields.String):
 
 
 class Tags(fields.Field):
-    """A list of tags, or one text with commas between them; sorted, each once."""
+    """A list of tags, or a comma-separated text; sorted, without duplicates."""
 
     one = Tag()
 
     def _deserialize(self, value, attr, data, **kwargs):
-        words = value.split(",") if isinstance(value, str) else value
-        if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
+        tags = value.split(",") if isinstance(value, str) else value
+        if not isinstance(tags, list) or not all(isinstance(tag, str) for tag in tags):
             raise ValidationError("Must be a list of tags, or a text with commas between them.")
-        return sorted({self.one.deserialize(word) for word in words if word.strip()})
+        return sorted({self.one.deserialize(tag) for tag in tags if tag.strip()})
 
 
 class TagsIn(In):
@@ -50,7 +50,7 @@ class TagsIn(In):
 
 
 class TagsText(In):
-    """The same from a page, where no tag is an empty field."""
+    """The same for pages, where an empty field means no tags."""
 
     tags = Tags(required=True, allow_none=True)
 
@@ -68,8 +68,8 @@ class BulkIn(In):
     @validates_schema
     def validate_tag(self, data, **_):
         if ("tag" in data) != data.get("action", "").endswith("_tag"):
-            word = "No other action takes a tag." if "tag" in data else "A tag is needed."
-            raise ValidationError(word, "tag")
+            message = "No other action takes a tag." if "tag" in data else "A tag is needed."
+            raise ValidationError(message, "tag")
 
 
 class AdminBulkIn(BulkIn):
@@ -92,7 +92,7 @@ class BulkOut(Schema):
 
 
 class BulkRefused(Schema):
-    """The answer when some were refused, or all of it was."""
+    """The answer when the action was refused for some or all instances."""
 
     success = fields.Boolean(**about("Always false.", False))
     message = fields.String(**about("What became of it, in a sentence.", "1 instance done, 1 refused."))

@@ -1,4 +1,4 @@
-"""Locations, plans and images on the wire."""
+"""Locations, plans and images in the API."""
 
 from marshmallow import fields, validate
 

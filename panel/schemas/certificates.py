@@ -1,4 +1,4 @@
-"""Certificates on the wire. Private keys come in and never go out."""
+"""Certificates in the API. Private keys are accepted and never returned."""
 
 import re
 
@@ -18,7 +18,7 @@ EXAMPLE_DOMAINS = ["shop.example.com", "www.example.com"]
 
 
 class Domain(Hostname):
-    """A host name that an authority can look at: in lower case, without a final dot."""
+    """A host name that an authority can validate: in lower case, without a final dot."""
 
     def _deserialize(self, value, attr, data, **kwargs):
         if isinstance(value, str) and value.startswith("*."):
@@ -142,7 +142,7 @@ class CertificateIn(In):
 
     @validates_schema(skip_on_field_errors=True)
     def whole(self, data, **_):
-        """Each type has fields of its own."""
+        """Check that the fields fit the type."""
         ordered = data["type"] == "letsencrypt"
         needed = {"domains"} if ordered else {"certificate", "private_key"}
         strange = {"certificate", "chain", "private_key"} if ordered else {"domains"}

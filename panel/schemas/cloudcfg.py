@@ -1,4 +1,4 @@
-"""A customer's own cloud-init configuration: YAML that is safe to take apart and to write down as JSON."""
+"""A customer's own cloud-init configuration: YAML that is safe to parse and to write as JSON."""
 
 import json
 
@@ -7,7 +7,7 @@ from marshmallow import ValidationError
 
 
 class AliasFreeLoader(yaml.SafeLoader):
-    """YAML without aliases: a few lines of them can stand for gigabytes."""
+    """YAML without aliases, because a few lines of them can expand to gigabytes."""
 
     def compose_node(self, parent, index):
         if self.check_event(yaml.AliasEvent):
@@ -16,18 +16,18 @@ class AliasFreeLoader(yaml.SafeLoader):
 
 
 def parse(text):
-    """The mapping. Raises ValueError with what is wrong, in a sentence."""
+    """Return the configuration as a dictionary. Raise ValueError with a sentence."""
     try:
-        found = yaml.load(text or "{}", AliasFreeLoader) or {}
+        mapping = yaml.load(text or "{}", AliasFreeLoader) or {}
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         raise ValueError(f"Is not valid YAML: {str(error).splitlines()[0]}") from None
-    if not isinstance(found, dict):
+    if not isinstance(mapping, dict):
         raise ValueError("Must be a YAML mapping.")
-    return json.loads(json.dumps(found, default=str))
+    return json.loads(json.dumps(mapping, default=str))
 
 
 def validate_cloud_config(text):
-    """The rule of a field that holds such a configuration."""
+    """Validate a field with such a configuration."""
     try:
         parse(text)
     except ValueError as error:

@@ -1,4 +1,4 @@
-"""Sessions of screens and shells."""
+"""Console sessions in the API."""
 
 from marshmallow import fields
 

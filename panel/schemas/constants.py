@@ -1,4 +1,4 @@
-"""Words that are on the wire and in rows alike."""
+"""Words that are used both in the API and in rows."""
 
 PASSWORD_MIN_LENGTH = 12
 PASSWORD_MAX_LENGTH = 1024
@@ -55,8 +55,8 @@ SCOPE_FAMILIES = {
     "backup_policies": "Backup policies",
     "monitoring": "Alert rules and notification channels",
 }
-"""The 26 scope families (specification 5.3) and what each opens."""
+"""The 26 scope families (specification 5.3) and what each permits."""
 SCOPES = tuple(f"{family}:{verb}" for family in SCOPE_FAMILIES for verb in ("read", "write"))
-"""What a token may be limited to. `:write` does not include `:read`."""
+"""All scopes of tokens. `:write` does not include `:read`."""
 OPERATOR_ROLES = ("full", "support", "read_only")
 MEMBER_REACHES = ("all", "projects", "chosen")

@@ -1,4 +1,4 @@
-"""Ledgers on the wire."""
+"""Ledgers in the API."""
 
 import re
 from decimal import Decimal
@@ -13,7 +13,7 @@ AMOUNT_PATTERN = re.compile(r"-?[0-9]{1,8}(\.[0-9]{1,6})?", re.ASCII)
 
 
 class Amount(fields.Decimal):
-    """Money in whole cents: a JSON number."""
+    """Money in whole cents, as a JSON number."""
 
     def _deserialize(self, value, attr, data, **kwargs):
         if not isinstance(value, int | float) or isinstance(value, bool) or not AMOUNT_PATTERN.fullmatch(str(value)):

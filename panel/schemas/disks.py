@@ -1,4 +1,4 @@
-"""Changing the disks of an instance, on the wire."""
+"""Changes of an instance's disks in the API."""
 
 from panel.schemas.base import In, Int, Patch, Text, about
 

@@ -1,4 +1,4 @@
-"""Container apps in guests on the wire, in the words of the public clients."""
+"""Container apps in guests in the API, with the field names of the public clients."""
 
 from marshmallow import ValidationError, fields, validate
 
@@ -17,7 +17,7 @@ EXAMPLE_COMPOSE_URL = "https://example.com/shop/compose.yaml"
 
 
 class Value(Text):
-    """The value of a variable: one line. Numbers and truths count as what they look like."""
+    """The value of a variable: one line. Numbers and booleans are converted to text."""
 
     def _deserialize(self, value, attr, data, **kwargs):
         if isinstance(value, bool):
@@ -36,8 +36,8 @@ class PortIn(In):
 
 
 def validate_unique_ports(mappings):
-    """Two containers cannot have the same port of the machine."""
-    outer = [(each["host_port"], each["protocol"]) for each in mappings]
+    """Refuse mappings of two containers to the same port of the machine."""
+    outer = [(mapping["host_port"], mapping["protocol"]) for mapping in mappings]
     if len(set(outer)) < len(outer):
         raise ValidationError("The same port of the machine is named twice.")
 

@@ -1,4 +1,4 @@
-"""What failed in the background, grouped, on the wire (specification 4.11)."""
+"""Failed background jobs in the API, in groups (specification 4.11)."""
 
 from marshmallow import Schema, fields
 
@@ -11,7 +11,7 @@ class FailedJobsQuery(Schema):
 
 
 class FailedJobs(Out):
-    """Jobs of one kind that failed in one way. Neither what they worked on nor what was said is in it."""
+    """Failed jobs with the same kind and cause. Neither their resources nor their messages are in it."""
 
     queue = fields.String(**about("The queue they came from.", "tasks"))
     job = fields.String(**about("Their kind.", "instance_deploy"))

@@ -1,4 +1,4 @@
-"""The rules of all security groups of an instance, as one view."""
+"""All firewall rules of an instance in the API."""
 
 from marshmallow import fields
 

@@ -1,4 +1,4 @@
-"""Live-snapshot sessions on the wire."""
+"""Live-snapshot sessions in the API."""
 
 from marshmallow import fields, validate
 

@@ -1,4 +1,4 @@
-"""Who may use a hypervisor group, on the wire."""
+"""Location grants in the API."""
 
 from marshmallow import fields, validate
 
@@ -7,7 +7,7 @@ from panel.schemas.catalog import EXAMPLE_ID
 
 ABOUT_PUBLIC = about("True: every customer may choose it. False: only accounts with a grant.", False)
 MAX_ACCOUNTS_PER_REQUEST = 500
-"""Accounts in one request."""
+"""Maximum number of accounts in one request."""
 
 
 def accounts_field(sentence):

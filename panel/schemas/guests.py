@@ -1,4 +1,4 @@
-"""What is asked of guests, and what they say of themselves."""
+"""Requests to guest agents and their reports in the API."""
 
 from marshmallow import fields
 

@@ -1,4 +1,4 @@
-"""What a hypervisor's machines use together."""
+"""Metrics of a hypervisor's machines together, in the API."""
 
 from marshmallow import fields
 
@@ -6,16 +6,16 @@ from panel.schemas.base import Schema, Time, about
 from panel.schemas.hypervisors import StorageRow
 
 
-def number_field(words, example):
-    return fields.Float(**about(words, example))
+def number_field(description, example):
+    return fields.Float(**about(description, example))
 
 
-def block_field(name, words, **parts):
-    return fields.Nested(Schema.from_dict(parts, name=name), **about(words))
+def block_field(name, description, **parts):
+    return fields.Nested(Schema.from_dict(parts, name=name), **about(description))
 
 
 class HostNow(Schema):
-    """What a hypervisor has, what is promised of it, and what its machines use at this moment."""
+    """A hypervisor's capacity, its allocations, and what its machines use at this moment."""
 
     status = fields.String(**about("`up`, `stale`, `unknown` or `down`.", "up"))
     seen_at = Time(allow_none=True, **about("When it answered last.", "2026-01-02T03:04:05.678Z"))

@@ -1,4 +1,4 @@
-"""What a hypervisor group offers and on which terms, on the wire (specification 2.9)."""
+"""What a hypervisor group offers and on which terms, in the API (specification 2.9)."""
 
 from marshmallow import fields, validate
 
@@ -32,7 +32,7 @@ ABOUT_SETTINGS = {
     "default_backup_policy_id": about("The backup policy of new instances, or null.", EXAMPLE_ID),
 }
 MAX_PRICE = 10**6
-"""Of a price."""
+"""Maximum of a price."""
 
 
 class GroupSettingsIn(In):

@@ -1,4 +1,4 @@
-"""Hypervisors, their groups and storages on the wire."""
+"""Hypervisors, their groups and storages in the API."""
 
 import re
 from urllib.parse import parse_qsl, urlsplit
@@ -14,7 +14,7 @@ LIBVIRT_SCHEMES = ("qemu", "qemu+tls", "qemu+ssh", "qemu+tcp", "qemu+unix", "qem
 URI_OPTIONS_PATTERN = re.compile(
     r"auth|keyfile|known_hosts|known_hosts_verify|mode|name|no_tty|no_verify|pkipath|proxy|socket|sshauth|tls_priority"
 )
-"""What a libvirt address may say. `command` and `netcat` are not among them: they would run any program."""
+"""Permitted options of a libvirt URI. `command` and `netcat` are excluded, because they run arbitrary programs."""
 URI_HOST_PATTERN = re.compile(r"[A-Za-z0-9:][A-Za-z0-9.:_-]*", re.ASCII)
 FOLDER_RULE = validate.Regexp(
     r"\A(/[A-Za-z0-9._-]*[A-Za-z0-9_-])+\Z", error="Must be a folder like /var/lib/panel/disks."
@@ -26,7 +26,7 @@ COUNTRY_RULE = validate.Regexp(r"\A([A-Z]{2})?\Z", error="Must be a two-letter c
 
 
 def uri_error(driver, uri):
-    """What is wrong with a node's address, in a sentence; None when it can be used."""
+    """Return why a node's URI cannot be used, as a sentence, or None."""
     try:
         parts = urlsplit(uri)
         host, user, password, _ = parts.hostname, parts.username, parts.password, parts.port
@@ -123,7 +123,7 @@ class Promised(Out):
 
 
 class HypervisorRow(Out):
-    """What a list shows of a hypervisor. The fields below `status` are what workers last saw."""
+    """A hypervisor in a list. Workers write the fields below `status`, as they last observed them."""
 
     id = fields.String(**about("Hypervisor id.", EXAMPLE_ID))
     name = fields.String(**about("Its name, unique.", "node-1"))

@@ -1,4 +1,4 @@
-"""Customers' own images on the wire."""
+"""Customers' captured images in the API."""
 
 from marshmallow import ValidationError, fields, validate
 
@@ -9,7 +9,7 @@ TRUE_VALUES, FALSE_VALUES = (True, 1, "1", "true"), (False, 0, "0", "false")
 
 
 class Truth(fields.Boolean):
-    """A boolean as different clients write it: true, 1, "1", "true", and their opposites."""
+    """A boolean in the spellings of different clients: true, 1, "1", "true", and their opposites."""
 
     def _deserialize(self, value, attr, data, **kwargs):
         if isinstance(value, bool | int | str):

@@ -1,4 +1,4 @@
-"""Images as operators see them."""
+"""Images in the operators' API."""
 
 from marshmallow import Schema, fields, validate
 
@@ -46,7 +46,7 @@ class ImageQuery(PageQuery):
 
 
 SYSTEM_FIELDS = frozenset(AdminImageOut._declared_fields) | {"copies", "account_id", "expected_sha256", "catalog_key"}
-"""What the platform itself writes, apart from the fields below."""
+"""Fields that the platform writes and clients cannot change."""
 
 
 class ImagePatch(Patch):
@@ -77,7 +77,7 @@ class ImagePatch(Patch):
 
 
 class ImageFacts(In):
-    """What operators say of an image."""
+    """Fields of an image that operators set."""
 
     name = Name(**about("A short name, unique.", "debian-12"))
     label = Name(**about("What people call it.", "Debian 12"))
@@ -103,7 +103,7 @@ class ImageFacts(In):
     )
     type = fields.String(validate=validate.OneOf(["linux", "windows", "other"]), **about("Kind of system.", "linux"))
     purpose = fields.String(
-        validate=validate.OneOf([each for each in IMAGE_PURPOSES if each != "user"]),
+        validate=validate.OneOf([value for value in IMAGE_PURPOSES if value != "user"]),
         **about("What it is for.", "general"),
     )
     min_disk = Int(1, 1024**2, **about("GiB of disk it needs.", 1))

@@ -1,4 +1,4 @@
-"""Instances on the wire."""
+"""Instances in the API."""
 
 import zoneinfo
 
@@ -16,7 +16,7 @@ TIME_ZONES = frozenset(zoneinfo.available_timezones())
 
 
 def validate_time_zone(name):
-    """A function, so that the reference does not list this machine's zones."""
+    """Validate a time zone. It is a function, so that the API reference does not list this machine's zones."""
     if name not in TIME_ZONES:
         raise ValidationError("Must be a time zone like Europe/Berlin.")
 
@@ -66,7 +66,7 @@ class DiskOut(Out):
 
 
 class InstanceRow(Out):
-    """What a list shows of an instance."""
+    """An instance in a list."""
 
     id = fields.String(**about("Instance id.", EXAMPLE_ID))
     name = fields.String(**about("The platform's own name for it. Never changes.", "h10000001"))
@@ -224,7 +224,7 @@ class BootOrder(In):
 
 
 class InstanceSettings(Patch):
-    """What people may edit. The names are also what a refusal lists."""
+    """Fields that people may edit. Error messages list these names as the writable ones."""
 
     display_name = Name(**about("The label.", "Shop front"))
     hostname = Hostname(**about("Host name; the guest takes it at its next deploy.", "shop.example.com"))
@@ -236,7 +236,7 @@ class InstanceSettings(Patch):
 
 
 class InstancePatch(InstanceSettings):
-    """The same for programs: the public provider sends `""` for names that it does not know."""
+    """The same for programs: the public provider sends `""` for names that it does not set."""
 
     display_name = Name(least=0, **about('The label. `""` leaves it unchanged.', "Shop front"))
     hostname = Hostname(
@@ -247,7 +247,7 @@ class InstancePatch(InstanceSettings):
 
     @post_load
     def drop_empty_names(self, data, **_):
-        """Empty names are not changes (decision "Empty strings in PATCH")."""
+        """Ignore empty names (decision "Empty strings in PATCH")."""
         changes = {field: value for field, value in data.items() if value != ""}
         return changes | ({"notes": None} if data.get("notes") == "" else {})
 
@@ -326,6 +326,6 @@ class DeployIn(In):
 
 
 class ReinstallIn(DeployIn):
-    """As for a deploy. Nothing of the earlier first boot counts."""
+    """The fields of a deploy. Values of the earlier first boot do not apply."""
 
     image_id = Text(most=36, allow_none=True, **about("What to install; by default what it was made from.", EXAMPLE_ID))

@@ -1,4 +1,4 @@
-"""IP sets on the wire."""
+"""IP sets in the API."""
 
 from marshmallow import fields, validate
 

@@ -1,4 +1,4 @@
-"""ISOs on the wire."""
+"""ISOs in the API."""
 
 from marshmallow import fields, validate
 

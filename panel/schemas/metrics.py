@@ -1,4 +1,4 @@
-"""What machines use, on the wire."""
+"""Metrics of machines in the API."""
 
 from marshmallow import Schema, fields, validate
 
@@ -16,7 +16,7 @@ METRIC_DESCRIPTIONS = {
     "disk_read_iops": ("Read operations a second on its disks", 0.5),
     "disk_write_iops": ("Write operations a second on its disks", 2.1),
 }
-"""What each figure is, and an example."""
+"""Description and example of each metric."""
 
 
 class MetricsQuery(Schema):
@@ -49,8 +49,8 @@ class MetricsSeries(Schema):
 
 
 def metric_field(name):
-    words, example = METRIC_DESCRIPTIONS[name]
-    return fields.Float(allow_none=True, **about(f"{words}; null when it was not measured lately.", example))
+    description, example = METRIC_DESCRIPTIONS[name]
+    return fields.Float(allow_none=True, **about(f"{description}; null when it was not measured lately.", example))
 
 
 def block_field(name, **parts):

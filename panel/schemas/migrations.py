@@ -1,4 +1,4 @@
-"""Moves of machines on the wire."""
+"""Migrations of machines in the API."""
 
 from marshmallow import INCLUDE, Schema, fields, validate
 
@@ -48,7 +48,7 @@ class MigrationIn(In):
 
 
 class MoveIn(In):
-    """What programs send that move machines within a cluster. What hypervisors here decide themselves is ignored."""
+    """The request of clients that move machines within a cluster. Options that the panel decides itself are ignored."""
 
     target_node = Text(least=1, required=True, **about("The target's id or name.", "node-2"))
     online = Bool(**about("True: only if the guest runs on meanwhile. False: only if the instance is off.", True))

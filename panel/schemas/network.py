@@ -1,4 +1,4 @@
-"""Addresses, reverse names and traffic of an instance on the wire."""
+"""Addresses, reverse DNS names and traffic of an instance in the API."""
 
 from marshmallow import fields, validate
 
@@ -34,7 +34,7 @@ class AddressesIn(In):
 
 
 class ReverseName(Hostname):
-    """A host name, or nothing."""
+    """A host name, or empty."""
 
     def deserialize(self, value, *args, **kwargs):
         return super().deserialize(None if value == "" else value, *args, **kwargs)

@@ -1,4 +1,4 @@
-"""Plans, plan groups and locations as operators see them."""
+"""Plans, plan groups and locations in the operators' API."""
 
 from marshmallow import fields, validate
 

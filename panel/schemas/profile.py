@@ -1,4 +1,4 @@
-"""The person behind the token, on the wire."""
+"""The token's person in the API."""
 
 from marshmallow import fields, validate
 

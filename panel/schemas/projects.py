@@ -1,4 +1,4 @@
-"""Projects on the wire."""
+"""Projects in the API."""
 
 from marshmallow import Schema, fields, validate
 
@@ -6,7 +6,7 @@ from panel.schemas.base import In, Name, Out, Patch, Text, Time, about
 from panel.schemas.catalog import EXAMPLE_ID
 
 RESOURCE_KINDS = ("instance", "volume")
-"""What can be in a project."""
+"""Types of resources that can be in a project."""
 
 
 def name_field(**options):

@@ -1,4 +1,4 @@
-"""Resource packs on the wire."""
+"""Resource packs in the API."""
 
 from marshmallow import fields, validate
 

@@ -1,4 +1,4 @@
-"""A person's own security on the wire."""
+"""A person's own security settings in the API."""
 
 from marshmallow import fields, validate
 

@@ -1,4 +1,4 @@
-"""Security groups on the wire. What a rule was sent with comes back exactly so; what was not sent is null."""
+"""Security groups in the API. A rule's fields are returned exactly as they were sent; missing ones are null."""
 
 import ipaddress
 

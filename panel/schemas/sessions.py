@@ -1,4 +1,4 @@
-"""Signed-in browsers on the wire, as operators see them."""
+"""Browser sessions in the operators' API."""
 
 from marshmallow import fields
 

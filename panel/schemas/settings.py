@@ -1,4 +1,4 @@
-"""What operators set for the whole platform: names, types and defaults in one place."""
+"""Settings of the whole platform: names, types and defaults in one place."""
 
 import ipaddress
 
@@ -8,7 +8,7 @@ from panel.schemas.base import Bool, In, Int, Out, Patch, Text, about
 
 
 class Networks(Text):
-    """Comma-separated addresses and networks; empty for everywhere."""
+    """Comma-separated addresses and networks; empty for all."""
 
     def _deserialize(self, value, attr, data, **kwargs):
         entries = [entry.strip() for entry in super()._deserialize(value, attr, data, **kwargs).split(",")]
@@ -19,7 +19,7 @@ class Networks(Text):
 
 
 def is_network(entry):
-    """Whether the text is an address or a network like 192.0.2.0/24: no other notation, no zone, no bits of a host."""
+    """Return whether the text is an address or a network like 192.0.2.0/24, without zone and without host bits."""
     address, slash, bits = entry.partition("/")
     try:
         ipaddress.ip_network(entry)
@@ -28,8 +28,8 @@ def is_network(entry):
     return "%" not in address and (not slash or (bits.isascii() and bits.isdigit()))
 
 
-def rate_field(what, default):
-    return Int(1, 10**6, load_default=default, **about(f"{what} allowed a minute.", default))
+def rate_field(subject, default):
+    return Int(1, 10**6, load_default=default, **about(f"{subject} allowed a minute.", default))
 
 
 def validate_contact(text):
@@ -38,7 +38,7 @@ def validate_contact(text):
 
 
 class SystemSettings(In):
-    """All settings with their defaults. A new one also gets its place on the page, panel.pages.admin.settings."""
+    """All settings with their defaults. A new one also needs its place on the page, panel.pages.admin.settings."""
 
     vnc_allowed_sources = Networks(
         most=4000,
@@ -95,14 +95,14 @@ class SystemSettings(In):
 
 
 class SettingsPatch(SystemSettings, Patch):
-    """Changes: what is not sent stays."""
+    """Changes of settings. Missing ones stay as they are."""
 
     def __init__(self, **options):
         super().__init__(partial=True, **options)
 
     @pre_load
     def unwrap(self, data, **_):
-        """What was read can be sent back as it is, inside its two wrappers."""
+        """Accept a response as a request: unwrap its two outer objects."""
         for wrapper in ("settings", "system"):
             if isinstance(data, dict) and data.keys() == {wrapper} and isinstance(data[wrapper], dict):
                 data = data[wrapper]

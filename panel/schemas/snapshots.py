@@ -1,4 +1,4 @@
-"""Snapshots of instances on the wire, in the words of the public clients."""
+"""Snapshots of instances in the API, with the field names of the public clients."""
 
 from marshmallow import fields, validate
 

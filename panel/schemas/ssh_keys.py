@@ -1,4 +1,4 @@
-"""SSH keys on the wire."""
+"""SSH keys in the API."""
 
 from marshmallow import ValidationError, fields, validate, validates_schema
 
@@ -6,7 +6,7 @@ from panel.schemas.base import In, Int, Name, Out, PageQuery, Text, Time, about
 
 
 class PublicKeyLine(Text):
-    """A public key: one line in OpenSSH format, kept exactly as it was sent."""
+    """A public key: one line in OpenSSH format, stored exactly as it was sent."""
 
     def _deserialize(self, value, attr, data, **kwargs):
         line = super()._deserialize(value, attr, data, **kwargs)
@@ -46,9 +46,9 @@ class SshKeyGenerate(In):
 
     @validates_schema
     def validate_size(self, data, **_):
-        fitting = (2048, 3072, 4096) if data.get("algorithm") == "rsa" else (256,)
-        if data.get("bits") not in (None, *fitting):
-            raise ValidationError(f"Must be one of {', '.join(map(str, fitting))}.", "bits")
+        sizes = (2048, 3072, 4096) if data.get("algorithm") == "rsa" else (256,)
+        if data.get("bits") not in (None, *sizes):
+            raise ValidationError(f"Must be one of {', '.join(map(str, sizes))}.", "bits")
 
 
 class SshKeyOut(Out):

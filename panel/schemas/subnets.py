@@ -1,4 +1,4 @@
-"""Subnets and addresses on the wire."""
+"""Subnets and addresses in the API."""
 
 import ipaddress
 
@@ -11,7 +11,7 @@ from panel.schemas.hypervisors import GroupRef
 
 
 class Ip(Text):
-    """An IPv4 or IPv6 address, in its shortest form."""
+    """An IPv4 or IPv6 address, converted to its shortest form."""
 
     def __init__(self, **options):
         super().__init__(most=45, **options)
@@ -24,7 +24,7 @@ class Ip(Text):
 
 
 class Cidr(Text):
-    """A network: its first address and the length of its prefix."""
+    """A network in CIDR notation, without host bits."""
 
     def __init__(self, **options):
         super().__init__(most=49, **options)
@@ -126,7 +126,7 @@ class FreeAddressOut(Out):
 
 
 class Prefix(Text):
-    """An address or a network, in its shortest form."""
+    """An address or a network, converted to its shortest form."""
 
     def __init__(self, **options):
         super().__init__(most=49, **options)
@@ -167,7 +167,7 @@ class SubnetAddressQuery(AddressQuery):
 
 
 class WholeQuery(PageQuery):
-    """Paging for a list that is complete unless a part of it is asked for."""
+    """Paging for a list that is complete unless a page is requested."""
 
     per_page = QueryInt(
         validate=validate.Range(1, 100), metadata={"description": "Rows a page, 1 to 100; by default all of them."}

@@ -1,4 +1,4 @@
-"""Tasks on the wire."""
+"""Tasks in the API."""
 
 from marshmallow import fields, validate
 

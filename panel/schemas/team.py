@@ -1,4 +1,4 @@
-"""Teams on the wire: roles, members, and what a role may permit."""
+"""Teams in the API: roles, members and permissions."""
 
 from marshmallow import Schema, ValidationError, fields, validate, validates_schema
 
@@ -23,7 +23,7 @@ PERMISSIONS = {
     for family, words in SCOPE_FAMILIES.items()
     for verb, does in VERB_DESCRIPTIONS.items()
 } | SPECIAL_PERMISSIONS
-"""Every permission that a role may hold, with what it permits."""
+"""Every permission that a role may have, with its description."""
 ABOUT_REACH = "`all` of the account's resources, those of `projects`, or `chosen` ones."
 
 
@@ -75,12 +75,12 @@ class RoleOut(Out):
     updated_at = Time(**about("When it last changed.", "2026-01-02T03:04:05.678Z"))
 
 
-def ids_field(what):
-    return fields.List(Text(most=36), validate=validate.Length(max=1000), **about(what, [EXAMPLE_ID]))
+def ids_field(subject):
+    return fields.List(Text(most=36), validate=validate.Length(max=1000), **about(subject, [EXAMPLE_ID]))
 
 
 class Reach(In):
-    """Which resources somebody works on."""
+    """Which resources a member reaches."""
 
     reach = fields.String(validate=validate.OneOf(MEMBER_REACHES), **about(ABOUT_REACH, "chosen"))
     project_ids = ids_field("The projects, where the reach is `projects`.")
@@ -100,7 +100,7 @@ class Invitation(Reach):
 
 
 class MemberPatch(Reach):
-    """A new role, a new reach, or both. With a reach come its projects and instances: they replace those before."""
+    """A new role, a new reach, or both. A reach replaces the previous projects and instances."""
 
     role_id = Text(most=36, **about("What the person may do.", EXAMPLE_ID))
 

@@ -1,4 +1,4 @@
-"""API tokens and impersonations on the wire."""
+"""API tokens and impersonations in the API."""
 
 import ipaddress
 from datetime import UTC
@@ -33,17 +33,17 @@ class Network(fields.String):
     def _deserialize(self, value, attr, data, **kwargs):
         text = super()._deserialize(value, attr, data, **kwargs).strip()
         try:
-            found = ipaddress.ip_network(text) if "/" in text else ipaddress.ip_address(text)
+            network = ipaddress.ip_network(text) if "/" in text else ipaddress.ip_address(text)
         except ValueError:
             raise ValidationError(describe_network_error(text)) from None
-        first = getattr(found, "network_address", found)
+        first = getattr(network, "network_address", network)
         if first.version == 6 and (first.scope_id or first.ipv4_mapped):
             raise ValidationError("Write IPv4 addresses as such, and IPv6 addresses without a zone.")
-        return str(found)
+        return str(network)
 
 
 def describe_network_error(text):
-    """What is wrong with it, and what was perhaps meant."""
+    """Return what is wrong with the network, and what was perhaps meant."""
     try:
         return (
             f"{text[:64]} is a host in the network {ipaddress.ip_network(text, strict=False)}: write one or the other."
@@ -53,7 +53,7 @@ def describe_network_error(text):
 
 
 class Moment(fields.AwareDateTime):
-    """A moment in ISO 8601, in UTC unless it says otherwise."""
+    """An ISO 8601 time. Without an offset it is UTC."""
 
     def __init__(self, **options):
         super().__init__(format="iso", default_timezone=UTC, **options)

@@ -1,4 +1,4 @@
-"""How the processors of an instance look to its guest."""
+"""The CPU topology that an instance's guest sees."""
 
 from marshmallow import fields
 

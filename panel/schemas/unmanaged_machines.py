@@ -1,4 +1,4 @@
-"""What a hypervisor and the panel do not agree about, on the wire."""
+"""Differences between a hypervisor and the rows in the API."""
 
 from marshmallow import fields, validate
 

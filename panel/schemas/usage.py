@@ -1,4 +1,4 @@
-"""Usage and its charges on the wire."""
+"""Usage and its charges in the API."""
 
 from marshmallow import fields, validate
 

@@ -1,4 +1,4 @@
-"""User scripts on the wire."""
+"""User scripts in the API."""
 
 from marshmallow import fields
 
@@ -6,11 +6,11 @@ from panel.schemas.base import In, Name, Out, Patch, Text, Time, about
 
 EXAMPLE_ID = "0199c0a8-7d3e-7c4e-9d3c-0d2f8a5b6c7d"
 MAX_SCRIPT_LENGTH = 65536
-"""Characters of a script."""
+"""Maximum number of characters of a script."""
 
 
 class Script(Text):
-    """Lines as Unix has them, whatever they were typed on; otherwise kept exactly, the last line's end too."""
+    """Text whose line endings are converted to Unix ones; otherwise stored exactly, including the last line ending."""
 
     def _deserialize(self, value, attr, data, **kwargs):
         return super()._deserialize(value, attr, data, **kwargs).replace("\r\n", "\n")
@@ -56,7 +56,7 @@ class UserScriptOut(Out):
 
 
 class AdminUserScriptOut(Out):
-    """What operators see: whose it is, and not what it says."""
+    """A script for operators: with its owner, without its content."""
 
     id = fields.String(**about("Script id.", EXAMPLE_ID))
     account_id = fields.String(**about("The owner.", EXAMPLE_ID))

@@ -1,4 +1,4 @@
-"""Volumes on the wire: what customers see, and what operators keep."""
+"""Volumes and volume plans in the API."""
 
 from marshmallow import fields, validate
 

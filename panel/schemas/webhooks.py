@@ -1,4 +1,4 @@
-"""Webhook subscriptions and deliveries on the wire, and the catalog of the kinds of events (specification 2.4, 6.1)."""
+"""Webhook subscriptions and deliveries in the API, and the catalog of event kinds (specification 2.4, 6.1)."""
 
 from dataclasses import dataclass
 
@@ -60,7 +60,7 @@ EVENT_KINDS = {
         (INSTANCE_RESOURCE, "instance.deleted", "An instance was deleted."),
     )
 }
-"""Every kind of event that can be subscribed to (specification 6.1)."""
+"""Every event kind that can be subscribed to (specification 6.1)."""
 
 EVENT_KIND_GROUPS = {
     "Instances": ("instance.",),
@@ -68,7 +68,7 @@ EVENT_KIND_GROUPS = {
     "Worker pools": ("pool.",),
     "Actions of administrators": ("admin.",),
 }
-"""How people find a kind: groups and how the kinds in each begin."""
+"""Groups of event kinds on pages, with the prefixes of their kinds."""
 
 
 class EventKind(fields.String):
@@ -118,7 +118,7 @@ def enabled_field(**options):
 
 
 class NormalizeMixin:
-    """What means the same is kept the same."""
+    """Stores values with the same meaning in one form."""
 
     @post_load
     def tidy(self, data, **_):

@@ -1,4 +1,4 @@
-"""Links that work once. Whoever has the secret may do one thing, until a moment, and then nobody may."""
+"""One-time tokens: links that permit one action, once, until they expire."""
 
 import secrets
 
@@ -10,11 +10,11 @@ from panel.models import OneTimeToken
 from panel.services.tokens import hash_secret
 
 PASSWORD_RESET = "reset"
-"""Of a link that was mailed: it sets a new password."""
+"""Purpose of a mailed link that sets a new password."""
 
 
 def create(account, purpose, lifetime, redirect_to=None):
-    """A new link and its secret, which cannot be had again."""
+    """Create a link. Return it with its secret, which is not stored."""
     secret = secrets.token_urlsafe(32)
     link = OneTimeToken(
         account_id=account.id,
@@ -29,25 +29,31 @@ def create(account, purpose, lifetime, redirect_to=None):
 
 
 def find(secret, purpose):
-    """The link that may still be used, or None. Looking does not use it: mail programs open links before people do."""
-    open_ = select(OneTimeToken).where(OneTimeToken.secret_hash == hash_secret(secret), OneTimeToken.purpose == purpose)
-    return session.scalar(open_.where(OneTimeToken.expires_at > clock.now()))
+    """Return the link if it may still be used, or None.
+
+    This does not use it up, because mail programs open links before people do.
+    """
+    query = select(OneTimeToken).where(OneTimeToken.secret_hash == hash_secret(secret), OneTimeToken.purpose == purpose)
+    return session.scalar(query.where(OneTimeToken.expires_at > clock.now()))
 
 
 def consume(secret, purpose):
-    """The link, used up, or None when it was used, has expired or never was. Of two that use it at once one gets it."""
+    """Use the link up and return it; None if it was used, has expired or never existed.
+
+    Of two concurrent calls one gets it.
+    """
     link = find(secret, purpose)
     if link is None:
         return None
-    used = session.execute(
+    result = session.execute(
         delete(OneTimeToken).where(OneTimeToken.id == link.id), execution_options={"synchronize_session": False}
     )
     session.expunge(link)
-    return link if used.rowcount else None
+    return link if result.rowcount else None
 
 
 def revoke_all(account, purpose):
-    """Makes the account's open links of this kind worthless."""
+    """Revoke the account's unused links of this purpose."""
     session.execute(delete(OneTimeToken).where(OneTimeToken.account_id == account.id, OneTimeToken.purpose == purpose))
 
 

@@ -1,4 +1,4 @@
-"""Those who run the platform, and what each of them may do."""
+"""Operators of the platform and their roles."""
 
 from sqlalchemy import select
 
@@ -14,7 +14,7 @@ def listing():
 
 
 def promote(account, role):
-    """Gives the person a role, or with None takes it away. It counts from the next click or call on."""
+    """Give the person a role; None removes it. It applies from the next request on."""
     if role != "full":
         ensure_one_left(account)
     if role and session.scalar(select(Member.id).where(Member.account_id == account.id)):
@@ -25,8 +25,11 @@ def promote(account, role):
 
 
 def ensure_one_left(account):
-    """Raises when nobody who may do everything would be left without this person. Of two who ask at once one waits."""
-    able = select(Account.id).where(Account.operator_role == "full", Account.suspended_at.is_(None))
-    found = session.scalars(able.order_by(Account.id).with_for_update()).all()
-    if found == [account.id]:
+    """Raise Conflict if this person is the only operator with the full role.
+
+    The rows are locked, so concurrent requests wait.
+    """
+    query = select(Account.id).where(Account.operator_role == "full", Account.suspended_at.is_(None))
+    full_ids = session.scalars(query.order_by(Account.id).with_for_update()).all()
+    if full_ids == [account.id]:
         raise Conflict(LAST_OPERATOR_MESSAGE, reason="last_operator")

@@ -1,4 +1,4 @@
-"""What the platform is doing and what needs attention, in figures."""
+"""What operators see on the overview: the platform's capacity and what needs attention."""
 
 from dataclasses import dataclass
 
@@ -12,12 +12,12 @@ from panel.services import hypervisors, instances, subnets, workers
 
 NEARLY_FULL_PERCENT = 90
 SCARCE_PERCENT = 10
-"""Address space or a disk is running out when this share of it, in percent, or less is free."""
+"""Address space or a disk is scarce when this share of it, in percent, or less is free."""
 
 
 @dataclass
 class LocationCapacity:
-    """What the hypervisors of one group have, overcommit counted in, and what of it is promised."""
+    """Capacity of the hypervisors of one group, including overcommit, and what of it is allocated."""
 
     group: HypervisorGroup
     nodes: int = 0
@@ -32,7 +32,7 @@ class LocationCapacity:
 
 
 def count_states(hypervisor=None):
-    """How many instances are in each state, on one hypervisor or on all."""
+    """Return how many instances are in each state, on one hypervisor or on all."""
     query = select(Instance.state.label("word"), func.count()).group_by("word")
     if hypervisor:
         query = query.where(Instance.hypervisor_id == hypervisor.id)
@@ -40,8 +40,8 @@ def count_states(hypervisor=None):
 
 
 def list_capacities():
-    """The room of every group, by name."""
-    rooms = {group.id: LocationCapacity(group) for group in session.scalars(hypervisors.select_groups())}
+    """Return the capacity of every group, by name."""
+    capacities = {group.id: LocationCapacity(group) for group in session.scalars(hypervisors.select_groups())}
     group = Hypervisor.group_id
     for query, names in (
         (
@@ -68,28 +68,28 @@ def list_capacities():
         ),
         (select(group, func.sum(Disk.size)).join(Hypervisor.storages).join(Disk), ("storage_allocated",)),
     ):
-        for group_id, *figures in session.execute(query.group_by(group)):
-            for name, figure in zip(names, figures, strict=True):
-                setattr(rooms[group_id], name, figure)
-    return list(rooms.values())
+        for group_id, *values in session.execute(query.group_by(group)):
+            for name, value in zip(names, values, strict=True):
+                setattr(capacities[group_id], name, value)
+    return list(capacities.values())
 
 
 def list_full_storages():
-    """Storages that the node reports as nearly full, the fullest first."""
-    full = select(Storage).where(Storage.capacity > 0, Storage.free * 100 <= Storage.capacity * SCARCE_PERCENT)
-    return session.scalars(full.order_by(Storage.free).limit(5)).all()
+    """Return storages that the node reports as nearly full, fullest first."""
+    query = select(Storage).where(Storage.capacity > 0, Storage.free * 100 <= Storage.capacity * SCARCE_PERCENT)
+    return session.scalars(query.order_by(Storage.free).limit(5)).all()
 
 
 def list_scarce_locations():
-    """Open groups whose public IPv4 subnets are nearly used up, with how many addresses each has left."""
+    """Return open groups whose public IPv4 subnets are nearly used up, each with the number of free addresses."""
     free = func.sum(case((Address.interface_id.is_(None) & ~Address.reserved, 1), else_=0))
-    left = select(HypervisorGroup, free).join(Subnet, Subnet.group_id == HypervisorGroup.id).join(Address)
-    left = left.where(HypervisorGroup.enabled, Subnet.enabled, *subnets.PUBLIC_IPV4).group_by(HypervisorGroup.id)
-    return session.execute(left.having(free * 100 <= func.count() * SCARCE_PERCENT).order_by(free).limit(5)).all()
+    query = select(HypervisorGroup, free).join(Subnet, Subnet.group_id == HypervisorGroup.id).join(Address)
+    query = query.where(HypervisorGroup.enabled, Subnet.enabled, *subnets.PUBLIC_IPV4).group_by(HypervisorGroup.id)
+    return session.execute(query.having(free * 100 <= func.count() * SCARCE_PERCENT).order_by(free).limit(5)).all()
 
 
 def select_undeleted_volumes():
-    """Volumes that customers deleted and whose last attempt to remove them failed."""
+    """Select volumes that customers deleted and whose last attempt to remove them failed."""
     return select(Volume).where(Volume.status == "deleting", Volume.delete_attempts > 0).order_by(Volume.id)
 
 
@@ -98,15 +98,17 @@ def select_missing_instances():
 
 
 def select_failed_since(moment):
-    """Tasks that were asked for since then and failed because of the platform, newest first. Ids begin with their time,
-    so no index is needed but the one they have."""
-    failed = select(Task).where(Task.id >= make_first_id(moment), Task.status == "failed")
-    return failed.where(~CAUSED_BY_CUSTOMER).order_by(Task.id.desc())
+    """Select tasks created since the moment that failed because of the platform, newest first.
+
+    It compares ids, which begin with the time of creation, so the primary key's index is enough.
+    """
+    query = select(Task).where(Task.id >= make_first_id(moment), Task.status == "failed")
+    return query.where(~CAUSED_BY_CUSTOMER).order_by(Task.id.desc())
 
 
 DOWNLOAD_ERROR_CLASSES = ("Unfetched", "Superseded")
 CUSTOMER_ERROR_CLASSES = ("AgentSilent", *DOWNLOAD_ERROR_CLASSES)
-"""Failures whose cause is in a customer's guest or in what a customer entered."""
+"""Failures whose cause is in a customer's guest or in a customer's input."""
 CAUSED_BY_CUSTOMER = and_(
     Task.account_id.is_not(None),
     or_(func.coalesce(Task.error_class, "").in_(CUSTOMER_ERROR_CLASSES), Task.resource_type == "certificate"),
@@ -119,50 +121,54 @@ FAILED_WHAT = case(
 
 
 def list_customer_failures(moment):
-    """What failed since then because of customers' guests and entries: `certificates`, `downloads` or `guests` → pairs
-    of sentence and count, most first."""
-    count, what = func.count(), FAILED_WHAT.label("what")
-    query = select(what, Task.error, count).where(
+    """Return failures since the moment that customers' guests or input caused.
+
+    The keys are `certificates`, `downloads` and `guests`, the values lists of sentence and count, most frequent first.
+    """
+    count, category_column = func.count(), FAILED_WHAT.label("what")
+    query = select(category_column, Task.error, count).where(
         Task.id >= make_first_id(moment), Task.status == "failed", CAUSED_BY_CUSTOMER
     )
-    found = {}
-    for word, *counted in session.execute(query.group_by(what, Task.error).order_by(count.desc(), Task.error)):
-        found.setdefault(word, []).append(counted)
-    return found
+    failures = {}
+    for category, *sentence_and_count in session.execute(
+        query.group_by(category_column, Task.error).order_by(count.desc(), Task.error)
+    ):
+        failures.setdefault(category, []).append(sentence_and_count)
+    return failures
 
 
 def select_unaccelerated_hypervisors():
-    """Hypervisors that have answered and have no hardware acceleration."""
-    known = Hypervisor.version.is_not(None), Hypervisor.driver != "simulated", ~Hypervisor.accelerated
-    return select(Hypervisor).where(*known).order_by(Hypervisor.name)
+    """Select hypervisors that have answered and have no hardware acceleration."""
+    conditions = Hypervisor.version.is_not(None), Hypervisor.driver != "simulated", ~Hypervisor.accelerated
+    return select(Hypervisor).where(*conditions).order_by(Hypervisor.name)
 
 
-def list_full_locations(rooms):
-    """The rooms of open locations in which no offered plan fits any more."""
-    open_rooms = [room for room in rooms if room.group.enabled and room.nodes]
-    full = instances.find_full_locations([room.group for room in open_rooms])
-    return [room for room in open_rooms if room.group.id in full]
+def list_full_locations(capacities):
+    """Return the capacities of open locations in which no offered plan fits any more."""
+    open_capacities = [capacity for capacity in capacities if capacity.group.enabled and capacity.nodes]
+    full_ids = instances.find_full_locations([capacity.group for capacity in open_capacities])
+    return [capacity for capacity in open_capacities if capacity.group.id in full_ids]
 
 
-def get_fullest_resource(room):
-    """Of what a location has the most used resource, and its share in percent."""
+def get_fullest_resource(capacity):
+    """Return the name of a location's most used resource, and its share in percent."""
     shares = {
-        "processor": (room.cpu_allocated, room.cpu_cores),
-        "memory": (room.ram_allocated, room.ram),
-        "storage": (room.storage_allocated, room.storage),
+        "processor": (capacity.cpu_allocated, capacity.cpu_cores),
+        "memory": (capacity.ram_allocated, capacity.ram),
+        "storage": (capacity.storage_allocated, capacity.storage),
     }
-    found = {name: 100 * (given or 0) / there for name, (given, there) in shares.items() if there}
-    return max(found.items(), key=lambda share: share[1], default=("processor", 0))
+    percentages = {name: 100 * (allocated or 0) / total for name, (allocated, total) in shares.items() if total}
+    return max(percentages.items(), key=lambda share: share[1], default=("processor", 0))
 
 
 def make_first_id(moment):
-    """The beginning of a UUIDv7 that is made at this moment."""
+    """Return the beginning of a UUIDv7 that is created at this moment."""
     digits = f"{int(moment.timestamp() * 1000):012x}"
     return f"{digits[:8]}-{digits[8:]}"
 
 
 def count_workers():
-    """How many worker processes there are; None when Redis, who would know, does not answer."""
+    """Return the number of worker processes; None when Redis is unreachable."""
     try:
         return workers.count_alive()
     except (RedisError, OSError):

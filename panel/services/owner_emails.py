@@ -1,4 +1,4 @@
-"""Whose a row is, for operators: rows without an owner are the platform's."""
+"""Owners of rows, for operators. Rows without an owner are the platform's."""
 
 from sqlalchemy import select
 
@@ -9,13 +9,13 @@ from panel.services import accounts
 
 
 def for_rows(rows):
-    """The email address of each row's owner, by the account's id."""
+    """Return the email address of each row's owner, by account id."""
     ids = {row.account_id for row in rows if row.account_id}
     return dict(session.execute(select(Account.id, Account.email).where(Account.id.in_(ids))).all())
 
 
 def account_by_email(email):
-    """The account with the address that an operator typed; without one None, the platform."""
+    """Return the account with the address that an operator entered; None without an address, for the platform."""
     if not email:
         return None
     account = accounts.find_by_email(email)
@@ -25,5 +25,5 @@ def account_by_email(email):
 
 
 def find_account(row):
-    """The owner's account, or None."""
+    """Return the owner's account, or None."""
     return session.get(Account, row.account_id) if row.account_id else None

@@ -1,4 +1,4 @@
-"""Passkeys: WebAuthn credentials that the browser keeps and that open the account without a password."""
+"""Passkeys: WebAuthn credentials in the browser, with which people sign in without a password."""
 
 import json
 from datetime import UTC, datetime, timedelta
@@ -28,18 +28,18 @@ CHALLENGE_TTL = timedelta(minutes=5)
 MAX_PASSKEYS = 20
 PASSKEY_REFUSED_MESSAGE = "The passkey could not be checked. Try again."
 USER_VERIFICATION = UserVerificationRequirement.REQUIRED
-"""The device asks its owner for a PIN, a finger or a face, so that a passkey is both factors."""
+"""The device checks a PIN, fingerprint or face, so a passkey is two factors."""
 
 
 class Site(NamedTuple):
-    """What passkeys are bound to: the host and the origin of the panel's public address."""
+    """The relying party of WebAuthn: host and origin of the panel's public address."""
 
     host: str
     origin: str
 
     @classmethod
     def of(cls, public_url):
-        """Browsers have no passkeys for bare IP addresses, so this machine goes by its name."""
+        """Return the site of a URL. Browsers refuse passkeys for IP addresses, so this machine is `localhost`."""
         parts = urlsplit(public_url)
         host = "localhost" if parts.hostname in ("127.0.0.1", "::1") else parts.hostname
         port = f":{parts.port}" if parts.port else ""
@@ -47,7 +47,7 @@ class Site(NamedTuple):
 
 
 class Challenge(NamedTuple):
-    """What a passkey has to sign, and when it was asked to (seconds since 1970)."""
+    """What a passkey has to sign, and when it was created (seconds since 1970)."""
 
     value: str
     asked_at: float
@@ -57,17 +57,17 @@ class Challenge(NamedTuple):
 
 
 def seal(account, challenge):
-    """The challenge as text for a program that has no cookie: nobody can read or change it."""
+    """Return the challenge as encrypted text, for a client without cookies."""
     return EncryptedText().process_bind_param(json.dumps([account.id, *challenge]), None)
 
 
 def unseal(account, state):
-    """The challenge that was sealed for this account, or None."""
+    """Return the challenge that was sealed for this account, or None."""
     try:
-        owner, *kept = json.loads(EncryptedText().process_result_value(state, None))
+        owner, *values = json.loads(EncryptedText().process_result_value(state, None))
     except (InvalidToken, ValueError):
         return None
-    return Challenge(*kept) if owner == account.id else None
+    return Challenge(*values) if owner == account.id else None
 
 
 def listing(account):
@@ -75,14 +75,14 @@ def listing(account):
 
 
 def get(account, passkey_id):
-    found = session.scalar(listing(account).where(Passkey.id == passkey_id))
-    if found is None:
+    passkey = session.scalar(listing(account).where(Passkey.id == passkey_id))
+    if passkey is None:
         raise NotFound("No such passkey.")
-    return found
+    return passkey
 
 
 def create_registration(account, site):
-    """What the browser needs to make a passkey: its options, and the challenge to keep until the answer."""
+    """Return the browser's options to create a passkey, and the challenge to store until the answer."""
     options = webauthn.generate_registration_options(
         rp_id=site.host,
         rp_name="Panel",
@@ -98,11 +98,11 @@ def create_registration(account, site):
 
 
 def create_authentication(site, account=None):
-    """What the browser needs to prove a passkey: any that it has, or one of the account."""
-    found = list_descriptors(account) if account else None
+    """Return the browser's options to sign in with a passkey, any or one of the account, and the challenge."""
+    descriptors = list_descriptors(account) if account else None
     return serialize_options(
         webauthn.generate_authentication_options(
-            rp_id=site.host, allow_credentials=found, user_verification=USER_VERIFICATION
+            rp_id=site.host, allow_credentials=descriptors, user_verification=USER_VERIFICATION
         )
     )
 
@@ -118,13 +118,13 @@ def list_descriptors(account):
 
 
 def register(account, *, name, credential, challenge: Challenge | None, site, source):
-    """Keeps a new passkey. Returns the recovery codes, if this is the account's first factor."""
+    """Store a new passkey. Return the recovery codes, if this is the account's first factor."""
     if session.scalar(select(func.count()).select_from(listing(account).subquery())) >= MAX_PASSKEYS:
         raise Invalid(f"There are {MAX_PASSKEYS} passkeys. Remove one that is not used any more.")
     if challenge is None or not challenge.is_fresh():
         raise Invalid("This took too long. Try again.")
     try:
-        made = webauthn.verify_registration_response(
+        registration = webauthn.verify_registration_response(
             credential=credential,
             expected_challenge=base64url_to_bytes(challenge.value),
             expected_rp_id=site.host,
@@ -133,7 +133,7 @@ def register(account, *, name, credential, challenge: Challenge | None, site, so
         )
     except (WebAuthnException, ValueError, KeyError, TypeError):
         raise Invalid("The passkey could not be kept. Try again.") from None
-    credential_id = bytes_to_base64url(made.credential_id)
+    credential_id = bytes_to_base64url(registration.credential_id)
     if session.scalar(select(Passkey.id).where(Passkey.credential_id == credential_id)):
         raise Invalid("This passkey is known already.")
     session.add(
@@ -141,8 +141,8 @@ def register(account, *, name, credential, challenge: Challenge | None, site, so
             account_id=account.id,
             name=name,
             credential_id=credential_id,
-            public_key=bytes_to_base64url(made.credential_public_key),
-            sign_count=made.sign_count,
+            public_key=bytes_to_base64url(registration.credential_public_key),
+            sign_count=registration.sign_count,
         )
     )
     session.flush()
@@ -151,10 +151,10 @@ def register(account, *, name, credential, challenge: Challenge | None, site, so
 
 
 def verify(credential, challenge: Challenge | None, site, account=None):
-    """The passkey that has signed the challenge, one of `account` if that is given. Raises when there is none."""
-    known = find(credential)
-    wrong = known is None or challenge is None or not challenge.is_fresh()
-    if wrong or (account and known.account_id != account.id):
+    """Return the passkey that signed the challenge, one of `account` if given. Raise Invalid if there is none."""
+    passkey = find(credential)
+    is_invalid = passkey is None or challenge is None or not challenge.is_fresh()
+    if is_invalid or (account and passkey.account_id != account.id):
         raise Invalid(PASSKEY_REFUSED_MESSAGE)
     try:
         proof = webauthn.verify_authentication_response(
@@ -162,33 +162,36 @@ def verify(credential, challenge: Challenge | None, site, account=None):
             expected_challenge=base64url_to_bytes(challenge.value),
             expected_rp_id=site.host,
             expected_origin=site.origin,
-            credential_public_key=base64url_to_bytes(known.public_key),
-            credential_current_sign_count=known.sign_count,
+            credential_public_key=base64url_to_bytes(passkey.public_key),
+            credential_current_sign_count=passkey.sign_count,
             require_user_verification=True,
         )
     except (WebAuthnException, ValueError, KeyError, TypeError):
         raise Invalid(PASSKEY_REFUSED_MESSAGE) from None
-    if not record_use(known, challenge, proof.new_sign_count):
+    if not record_use(passkey, challenge, proof.new_sign_count):
         raise Invalid(PASSKEY_REFUSED_MESSAGE)
-    return known
+    return passkey
 
 
 def find(credential):
-    """The passkey that an answer names. A JSON text of a browser, so it may be anything."""
+    """Return the passkey that an answer names, or None. The answer is untrusted JSON text."""
     try:
         credential_id = json.loads(credential)["id"]
     except (ValueError, KeyError, TypeError):
         return None
-    named = select(Passkey).where(Passkey.credential_id == credential_id) if isinstance(credential_id, str) else None
-    return None if named is None else session.scalar(named)
+    query = select(Passkey).where(Passkey.credential_id == credential_id) if isinstance(credential_id, str) else None
+    return None if query is None else session.scalar(query)
 
 
 def record_use(passkey, challenge, sign_count):
-    """Notes the use. A challenge counts once: after an answer, those from before it count no more."""
-    asked = datetime.fromtimestamp(challenge.asked_at, UTC)
-    asked_before = or_(Passkey.last_used_at.is_(None), Passkey.last_used_at < asked)
-    used = update(Passkey).where(Passkey.id == passkey.id, asked_before)
-    return session.execute(used.values(last_used_at=clock.now(), sign_count=sign_count)).rowcount == 1
+    """Record the use and return whether the challenge was still unused.
+
+    An answer invalidates all challenges from before it.
+    """
+    challenged_at = datetime.fromtimestamp(challenge.asked_at, UTC)
+    is_unused = or_(Passkey.last_used_at.is_(None), Passkey.last_used_at < challenged_at)
+    statement = update(Passkey).where(Passkey.id == passkey.id, is_unused)
+    return session.execute(statement.values(last_used_at=clock.now(), sign_count=sign_count)).rowcount == 1
 
 
 def remove(passkey, source):

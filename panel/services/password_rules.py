@@ -1,4 +1,4 @@
-"""What a password of an account must be. Guests' passwords are not judged."""
+"""Rules for passwords of accounts. Guests' passwords are not checked."""
 
 import re
 
@@ -8,16 +8,16 @@ from panel.core.errors import Invalid
 from panel.schemas.constants import PASSWORD_MAX_LENGTH, PASSWORD_MIN_LENGTH
 
 MAX_JUDGED_LENGTH = 72
-"""How many characters of a password the estimate reads: it takes longer for longer ones."""
+"""How many characters of a password are used for the estimate, whose duration grows with the length."""
 MIN_GUESSES = 10**6
-"""Below are the most common passwords, names, sequences, repeated characters, and small changes of them."""
+"""The most common passwords, names, sequences, repeated characters, and small changes of them need fewer guesses."""
 OWN_PART_MIN_LENGTH = 3
-"""Shorter parts of an email address are in many passwords by chance."""
+"""Shorter parts of an email address occur in many passwords by chance."""
 TOO_COMMON_MESSAGE = "This password is easy to guess. Do not use a common password, a pattern or your email address."
 
 
 def ensure_strong_password(password, email, field="password"):
-    """Refuse a password that is too short, common, repetitive or made of the person's email address."""
+    """Raise Invalid for a password that is too short, common, repetitive or made of the person's email address."""
     if not PASSWORD_MIN_LENGTH <= len(password) <= PASSWORD_MAX_LENGTH:
         sentence = f"A password has {PASSWORD_MIN_LENGTH} to {PASSWORD_MAX_LENGTH} characters."
         raise Invalid(sentence, **{field: sentence})
@@ -26,7 +26,7 @@ def ensure_strong_password(password, email, field="password"):
 
 
 def is_easy_to_guess(password, email):
-    """Estimate the guesses that an attacker needs who knows the address and the lists of common passwords."""
+    """Return whether an attacker who knows the address and lists of common passwords needs few guesses."""
     address = email.strip().lower()
     parts = {address, *address.split("@"), *re.split(r"[^a-z0-9]+", address)}
     own = sorted((part for part in parts if len(part) >= OWN_PART_MIN_LENGTH), key=len, reverse=True)

@@ -1,4 +1,4 @@
-"""Passwords: changing one that is known, and choosing one by a mailed link."""
+"""Passwords: change a known one, and reset a forgotten one by a mailed link."""
 
 from datetime import timedelta
 
@@ -14,7 +14,7 @@ NO_PASSWORD_MESSAGE = "You have no password yet. Set one by “Forgot your passw
 
 
 def ensure_correct(account, password, field="password"):
-    """Raises when this is not the person's password."""
+    """Raise Invalid if this is not the person's password."""
     if not accounts.is_password_correct(account, password):
         raise Invalid(
             "The password is wrong.",
@@ -22,24 +22,31 @@ def ensure_correct(account, password, field="password"):
         )
 
 
-def change(account, new, source, keep=None, field="password"):
-    """Sets a new password, which came in `field`. Every session but `kept` ends: whoever knew the old one may be in one
-    of them."""
-    accounts.set_password(account, new, field)
+def change(account, new_password, source, keep=None, field="password"):
+    """Set a new password; errors are for the request's `field`.
+
+    All sessions except `keep` end, because somebody who knew the old password may use them.
+    """
+    accounts.set_password(account, new_password, field)
     one_time_tokens.revoke_all(account, PASSWORD_RESET)
     sessions.revoke_others(account, keep)
     security_notifications.security_setting_changed(account, "Your password was changed", source)
 
 
 def request_reset(email):
-    """Has a link mailed to the address. Whether somebody has it is found out when the mail is sent, so that asking
-    does the same work and takes the same time for everybody."""
+    """Enqueue a mail with a reset link.
+
+    Whether the address has an account is checked when the mail is sent, so the response and its duration do not reveal
+    it.
+    """
     mail.send(email.strip().lower(), "password_reset")
 
 
 def find_reset_context(email):
-    """What the mail says, with a new link; None when nobody has the address. Older links go on: whoever asks again and
-    again in somebody's name would end each before it is read."""
+    """Return the mail's values with a new link; None if no account has the address.
+
+    Older links stay valid: otherwise repeated requests by a third party would invalidate each before it is read.
+    """
     account = accounts.find_by_email(email)
     if account is None:
         return None
@@ -49,20 +56,22 @@ def find_reset_context(email):
 
 
 def get_account(secret):
-    """The account whose password this link may set."""
+    """Return the account whose password this link may set."""
     link = one_time_tokens.find(secret, PASSWORD_RESET)
     if link is None:
         raise NotFound("This link was used, has expired or is not complete. Ask for a new one.")
     return link.account
 
 
-def reset(secret, new, source, field="password"):
-    """Uses the link up. The person still has to sign in, with the second factor if there is one. No browser that was
-    known before it is known after it."""
+def reset(secret, new_password, source, field="password"):
+    """Set a new password and use the link up.
+
+    The person still has to sign in, with the second factor if there is one. All known devices are forgotten.
+    """
     account = get_account(secret)
-    ensure_strong_password(new, account.email, field)
+    ensure_strong_password(new_password, account.email, field)
     if one_time_tokens.consume(secret, PASSWORD_RESET) is None:
         raise NotFound("This link was used already. Ask for a new one.")
     known_devices.forget(account)
-    change(account, new, source, field=field)
+    change(account, new_password, source, field=field)
     return account

@@ -1,4 +1,4 @@
-"""Projects: how customers sort their resources, and by which they give them to people of their team."""
+"""Projects: how customers group their resources and share them with members of their team."""
 
 from sqlalchemy import delete as delete_rows
 from sqlalchemy import func, literal, select, union_all
@@ -9,7 +9,7 @@ from panel.models import Instance, Project, ResourceGrant, Volume
 from panel.services.crud import ensure_unique_name, update_fields
 
 RESOURCE_MODELS = {"instance": Instance, "volume": Volume}
-"""What can be in a project, by the word of the wire."""
+"""What can be in a project, by its type in the API."""
 
 
 def listing(access, *, search=None):
@@ -27,19 +27,19 @@ def get(project_id, access, field=None):
 
 
 def with_counts(projects, access):
-    """Notes on each row how many `instances` and `volumes` of it whoever asks reaches."""
+    """Set `instances` and `volumes` on each project: the number of its resources that the person reaches."""
     ids = [project.id for project in projects]
     for model in RESOURCE_MODELS.values():
         counts = select(model.project_id, func.count()).where(model.project_id.in_(ids), access.visible_rows(model))
-        found = dict(session.execute(counts.group_by(model.project_id)).all())
+        counts_by_project = dict(session.execute(counts.group_by(model.project_id)).all())
         for project in projects:
-            setattr(project, model.__tablename__, found.get(project.id, 0))
+            setattr(project, model.__tablename__, counts_by_project.get(project.id, 0))
     return projects
 
 
-def create(access, *, name, **facts):
+def create(access, *, name, **values):
     ensure_unique_name(Project, name, account_id=access.id)
-    project = Project(account_id=access.id, name=name, **facts)
+    project = Project(account_id=access.id, name=name, **values)
     session.add(project)
     session.flush()
     access.grant_on_create(project)
@@ -53,17 +53,17 @@ def update(project, **changes):
 
 
 def delete(project):
-    """Its resources stay, in no project. Who reached them by the project alone reaches them no more."""
+    """Delete the project; its resources stay. Members who reached them only through the project no longer do."""
     session.execute(delete_rows(ResourceGrant).where(ResourceGrant.resource_id == project.id))
     session.delete(project)
     session.flush()
 
 
 def assign(access, resources, project_id):
-    """Puts resources, pairs of their type and id, into the project, or with None into none. All of them or nothing."""
+    """Put resources, pairs of type and id, into the project, all or none; with None take them out of their projects."""
     project = get(project_id, access, "project_id") if project_id else None
     for kind, model in RESOURCE_MODELS.items():
-        ids = {resource_id for word, resource_id in resources if word == kind}
+        ids = {resource_id for resource_type, resource_id in resources if resource_type == kind}
         rows = session.scalars(select(model).where(model.id.in_(ids), access.visible_rows(model))).all()
         if len(rows) < len(ids):
             raise Invalid(f"The {kind} was not found.", resource_id=f"No such {kind}.")
@@ -73,8 +73,10 @@ def assign(access, resources, project_id):
 
 
 def select_other_resources(project, access):
-    """Everything that is not in the project yet, newest first, as rows of a word for its kind, its id, its name and its
-    project: of the kinds that whoever asks may see."""
+    """Select resources that are not in the project, newest first, of the kinds that the person may see.
+
+    The columns are `resource_type`, `id`, `name` and `project_id`.
+    """
     kinds = (("instance", Instance, Instance.display_name), ("volume", Volume, Volume.name))
     others = [
         select(literal(kind).label("resource_type"), model.id, name.label("name"), model.project_id).where(
@@ -84,5 +86,5 @@ def select_other_resources(project, access):
         )
         for kind, model, name in kinds
     ]
-    found = union_all(*others).subquery()
-    return select(*found.c).order_by(found.c.id.desc())
+    union = union_all(*others).subquery()
+    return select(*union.c).order_by(union.c.id.desc())

@@ -1,6 +1,6 @@
-"""Resource packs: what they promise, what of them is used, and what may be made from them.
+"""Resource packs: their size, their usage, and which instances may be created from them.
 
-An instance of a pack uses its processors, its memory and all its disks. It costs nothing by itself: the pack does.
+An instance of a pack uses its processors, its memory and all its disks. Only the pack is charged, not the instance.
 """
 
 from types import SimpleNamespace
@@ -20,11 +20,11 @@ SHORTAGE_REASONS = {
     "ram": ("resources_not_sufficient", "The resource pack has not enough memory left."),
     "storage": ("storage_not_sufficient", "The resource pack has not enough storage left."),
 }
-"""The reason word and the sentence, by what runs out."""
+"""Reason word and sentence, by the resource that is exhausted."""
 
 
 def listing(account=None, *, user_id=None):
-    """Oldest first; with an account its own."""
+    """Select packs, oldest first; with an account only its own."""
     query = select(ResourcePack).options(joinedload(ResourcePack.account), joinedload(ResourcePack.group))
     query = query.order_by(ResourcePack.id)
     if user_id:
@@ -40,22 +40,22 @@ def get(pack_id, account=None):
 
 
 def with_usage(packs):
-    """Notes on each what of it is `used`. Two queries however many."""
+    """Set `used` on each pack: instances, cpu_cores, ram, storage. Two queries in all."""
     ids = [pack.id for pack in packs]
     machines = select(Instance.pack_id, func.count(), func.sum(Instance.cpu_cores), func.sum(Instance.ram))
     machines = machines.where(Instance.pack_id.in_(ids)).group_by(Instance.pack_id)
     disks = select(Instance.pack_id, func.sum(Disk.size)).join(Disk.instance).where(Instance.pack_id.in_(ids))
     storage = dict(session.execute(disks.group_by(Instance.pack_id)).all())
-    found = {row[0]: row[1:] for row in session.execute(machines)}
+    usage_by_pack = {row[0]: row[1:] for row in session.execute(machines)}
     for pack in packs:
-        count, cores, ram = found.get(pack.id, (0, 0, 0))
+        count, cores, ram = usage_by_pack.get(pack.id, (0, 0, 0))
         pack.used = SimpleNamespace(instances=count, cpu_cores=cores, ram=ram, storage=storage.get(pack.id, 0))
     return packs
 
 
-def create(*, user_id, name, location_id=None, **facts):
+def create(*, user_id, name, location_id=None, **values):
     owner, group = billing_users.get(user_id, "user_id"), find_location(location_id)
-    pack = ResourcePack(account_id=owner.id, group_id=group and group.id, name=name, **facts)
+    pack = ResourcePack(account_id=owner.id, group_id=group and group.id, name=name, **values)
     session.add(pack)
     session.flush()
     usage.start_metering("resource_pack", pack, name=name, plan=name, price=pack.price, billing_mode="cloud_service")
@@ -67,11 +67,11 @@ def find_location(location_id):
 
 
 def update(pack, **changes):
-    """What is used cannot be taken back."""
+    """Change the pack. Its size cannot become smaller than its usage."""
     with_usage([pack])
     for name in (*SIZE_COLUMNS, "instances"):
-        used, promised = getattr(pack.used, name), changes.get(name)
-        if promised is not None and promised < used and (name != "instances" or promised):
+        used, requested = getattr(pack.used, name), changes.get(name)
+        if requested is not None and requested < used and (name != "instances" or requested):
             raise Invalid("More of it is in use.", **{name: f"{used} are in use."})
     if "location_id" in changes:
         group = find_location(changes.pop("location_id"))
@@ -92,23 +92,26 @@ def delete(pack):
 
 
 def choose_pack(account, location_id, plan, pack_id=None):
-    """The pack that a machine of the plan is to be taken from: the named one, else the first with room; None for an
-    account without packs. Locked, so that two requests at once do not both take the last of it."""
-    own = select(ResourcePack).where(account.visible_rows(ResourcePack)).order_by(ResourcePack.id)
-    own = own.where(ResourcePack.id == pack_id) if pack_id else own.where(ResourcePack.enabled)
-    packs = session.scalars(own.with_for_update().execution_options(populate_existing=True)).all()
+    """Return the pack for a machine of the plan, or None for an account without packs.
+
+    It is the named pack, else the first with room. The packs are locked, so that concurrent requests do not both use
+    the rest.
+    """
+    query = select(ResourcePack).where(account.visible_rows(ResourcePack)).order_by(ResourcePack.id)
+    query = query.where(ResourcePack.id == pack_id) if pack_id else query.where(ResourcePack.enabled)
+    packs = session.scalars(query.with_for_update().execution_options(populate_existing=True)).all()
     if not packs and pack_id:
         raise Invalid("No such resource pack.", pack_id="No such resource pack.")
     problems = [(pack, pack_error(pack, location_id, plan)) for pack in with_usage(packs)]
-    fitting = next((pack for pack, problem in problems if problem is None), None)
-    if problems and fitting is None:
+    chosen = next((pack for pack, problem in problems if problem is None), None)
+    if problems and chosen is None:
         reason, sentence = problems[0][1]
         raise Invalid(sentence, reason=reason, pack_id=sentence)
-    return fitting
+    return chosen
 
 
 def pack_error(pack, location_id, plan):
-    """Why no machine of the plan can be made from it there, as the reason word and a sentence, or None."""
+    """Return why no machine of the plan can be created from the pack there, as reason word and sentence, or None."""
     if not pack.enabled:
         return "pack_disabled", "The resource pack is off."
     if pack.group_id and pack.group_id != location_id:
@@ -118,19 +121,21 @@ def pack_error(pack, location_id, plan):
     return capacity_error(pack, {name: getattr(plan, name) for name in SIZE_COLUMNS})
 
 
-def capacity_error(pack, more):
-    """What runs out when so much more of it is used, as the reason word and a sentence, or None. What does not grow may
-    be more than the pack has by now."""
-    left = {name: getattr(pack, name) - getattr(pack.used, name) for name in SIZE_COLUMNS}
-    return next((SHORTAGE_REASONS[name] for name in SIZE_COLUMNS if more.get(name, 0) > max(0, left[name])), None)
+def capacity_error(pack, additional):
+    """Return which resource would be exhausted, as reason word and sentence, or None.
+
+    `additional` has the extra amounts. A resource that does not grow may exceed the pack's size.
+    """
+    free = {name: getattr(pack, name) - getattr(pack.used, name) for name in SIZE_COLUMNS}
+    return next((SHORTAGE_REASONS[name] for name in SIZE_COLUMNS if additional.get(name, 0) > max(0, free[name])), None)
 
 
-def ensure_capacity(instance, **more):
-    """Raises when the pack of an instance has not so much more left. Without a pack there is nothing to ask."""
+def ensure_capacity(instance, **additional):
+    """Raise Invalid if the instance's pack lacks these additional amounts. Instances without a pack always pass."""
     if instance.pack_id is None:
         return
-    held = select(ResourcePack).where(ResourcePack.id == instance.pack_id).with_for_update()
-    pack = session.scalar(held.execution_options(populate_existing=True))
-    problem = capacity_error(with_usage([pack])[0], more)
+    query = select(ResourcePack).where(ResourcePack.id == instance.pack_id).with_for_update()
+    pack = session.scalar(query.execution_options(populate_existing=True))
+    problem = capacity_error(with_usage([pack])[0], additional)
     if problem:
         raise Invalid(problem[1], reason=problem[0])

@@ -1,6 +1,6 @@
-"""Security groups: their rules, and which instances are in them. What they mean is in `panel.services.firewall`.
+"""Security groups: their rules, and which instances are in them. `panel.services.firewall` evaluates them.
 
-Callers have been authorised; with an account only its own and the platform's groups are found, and only its own may be
+Callers have been authorised. With an account only its own and the platform's groups are found, and only its own may be
 changed. Instances of the account may be put into both.
 """
 
@@ -16,7 +16,7 @@ from panel.services.ip_sets import visible_condition
 from panel.services.state_machine import ensure_not_suspended
 
 MAX_GROUPS_PER_INSTANCE, MAX_RULES_PER_GROUP = 10, 50
-"""Groups that an instance may be in, and rules of a group."""
+"""Maximum number of groups for each instance, and of rules for each group."""
 
 RULE_IDENTITY_COLUMNS = (
     "direction",
@@ -28,7 +28,7 @@ RULE_IDENTITY_COLUMNS = (
     "remote_group_id",
     "ip_set_id",
 )
-"""Two rules with the same of these are one rule."""
+"""Two rules with the same values in these columns are duplicates."""
 
 
 def listing(account=None, *, search=None):
@@ -38,62 +38,64 @@ def listing(account=None, *, search=None):
 
 
 def get(group_id, account=None, *, field=None):
-    """The group. An unknown id from a body is the fault of its `field`."""
-    found = session.scalar(listing(account).where(SecurityGroup.id == group_id))
-    if found is None and field:
+    """Return the group. With `field`, an unknown id is an Invalid of that field of the request."""
+    group = session.scalar(listing(account).where(SecurityGroup.id == group_id))
+    if group is None and field:
         raise Invalid("No such security group.", **{field: "No such security group."})
-    if found is None:
+    if group is None:
         raise NotFound("No such security group.")
-    return found
+    return group
 
 
 def get_own(group_id, account=None):
-    """The group, to be changed. The platform's are changed by operators alone."""
-    found = get(group_id, account)
-    if account and found.is_global:
+    """Return the group, to be changed. Only operators change the platform's groups."""
+    group = get(group_id, account)
+    if account and group.is_global:
         raise Forbidden("This group belongs to the platform, so it cannot be changed here.")
-    return found
+    return group
 
 
 def with_counts(groups, account=None):
-    """Notes on each how many rules it has and how many instances (of the account, in reach) are in it."""
-    ids = [each.id for each in groups]
+    """Set `rules_count` and `instances_count` on each group. Only instances that the account may see are counted."""
+    ids = [group.id for group in groups]
     rules = select(SecurityRule.group_id, func.count()).where(SecurityRule.group_id.in_(ids))
-    inside = select(SecurityGroupMember.group_id, func.count()).join(SecurityGroupMember.instance)
-    inside = inside.where(SecurityGroupMember.group_id.in_(ids), *([account.visible_rows(Instance)] if account else []))
+    members = select(SecurityGroupMember.group_id, func.count()).join(SecurityGroupMember.instance)
+    members = members.where(
+        SecurityGroupMember.group_id.in_(ids), *([account.visible_rows(Instance)] if account else [])
+    )
     rules = dict(session.execute(rules.group_by(SecurityRule.group_id)).all())
-    inside = dict(session.execute(inside.group_by(SecurityGroupMember.group_id)).all())
-    for each in groups:
-        each.rules_count, each.instances_count = rules.get(each.id, 0), inside.get(each.id, 0)
+    members = dict(session.execute(members.group_by(SecurityGroupMember.group_id)).all())
+    for group in groups:
+        group.rules_count, group.instances_count = rules.get(group.id, 0), members.get(group.id, 0)
     return groups
 
 
 def select_instances(group, account=None):
-    """The instances in the group, by name; with an account those that it may see."""
-    inside = select(Instance).join(SecurityGroupMember, SecurityGroupMember.instance_id == Instance.id)
-    inside = inside.where(
+    """Select the instances in the group, by name; with an account only those that it may see."""
+    query = select(Instance).join(SecurityGroupMember, SecurityGroupMember.instance_id == Instance.id)
+    query = query.where(
         SecurityGroupMember.group_id == group.id, *([account.visible_rows(Instance)] if account else [])
     )
-    return inside.order_by(Instance.display_name, Instance.id)
+    return query.order_by(Instance.display_name, Instance.id)
 
 
 def select_other_instances(group, account):
-    """The account's instances that are not in the group."""
-    inside = select(SecurityGroupMember.instance_id).where(SecurityGroupMember.group_id == group.id)
-    query = select(Instance).where(account.visible_rows(Instance), Instance.id.not_in(inside))
+    """Select the account's instances that are not in the group."""
+    member_ids = select(SecurityGroupMember.instance_id).where(SecurityGroupMember.group_id == group.id)
+    query = select(Instance).where(account.visible_rows(Instance), Instance.id.not_in(member_ids))
     return query.order_by(Instance.display_name, Instance.id)
 
 
 def list_rules(group):
-    """Its rules with the names that they refer to, in the order they were made."""
-    shown = joinedload(SecurityRule.remote_group), joinedload(SecurityRule.ip_set)
+    """Return the group's rules with the groups and sets they refer to, in the order of their creation."""
+    load_options = joinedload(SecurityRule.remote_group), joinedload(SecurityRule.ip_set)
     return session.scalars(
-        select(SecurityRule).where(SecurityRule.group_id == group.id).options(*shown).order_by(SecurityRule.id)
+        select(SecurityRule).where(SecurityRule.group_id == group.id).options(*load_options).order_by(SecurityRule.id)
     ).all()
 
 
 def create(account, *, name, description=None):
-    """A new group without rules; without an account the platform's."""
+    """Create a group without rules; without an account a group of the platform."""
     group = SecurityGroup(account_id=account and account.id, name=name, description=description)
     session.add(group)
     session.flush()
@@ -105,28 +107,31 @@ def update(group, **changes):
 
 
 def delete(group, *, actor):
-    """The instances stay, without its rules; rules of other groups that refer to it go with it."""
+    """Delete the group and the rules of other groups that refer to it. Its instances lose its rules."""
     session.flush()
-    inside = [member.instance_id for member in group.members]
+    instance_ids = [member.instance_id for member in group.members]
     referring = select(SecurityRule.group_id).where(SecurityRule.remote_group_id == group.id)
-    reaches = set(session.scalars(referring)) - {group.id}
+    referring_ids = set(session.scalars(referring)) - {group.id}
     session.delete(group)
     session.flush()
-    firewall.apply_to_affected(groups=reaches, instances=inside, actor=actor)
+    firewall.apply_to_affected(groups=referring_ids, instances=instance_ids, actor=actor)
 
 
 def add_rule(group, account=None, *, actor, **facts):
-    """Adds a rule. What it refers to must be the account's own or the platform's; the platform's groups refer to
-    nothing of a customer."""
+    """Add a rule.
+
+    What it refers to must belong to the account or to the platform; the platform's groups refer to nothing of a
+    customer.
+    """
     owner = account if group.account_id else None
     if facts.get("remote_group_id"):
         other = get(facts["remote_group_id"], owner, field="remote_group_id")
         ensure_same_owner(group, other, "remote_group_id")
     if facts.get("ip_set_id"):
-        found = ip_sets.get(facts["ip_set_id"], owner, field="ip_set_id")
-        ensure_same_owner(group, found, "ip_set_id")
-        if found.ip_version != facts["ip_version"]:
-            raise Invalid("The set is of the other version.", ip_set_id=f"It holds {found.ip_version} networks.")
+        ip_set = ip_sets.get(facts["ip_set_id"], owner, field="ip_set_id")
+        ensure_same_owner(group, ip_set, "ip_set_id")
+        if ip_set.ip_version != facts["ip_version"]:
+            raise Invalid("The set is of the other version.", ip_set_id=f"It holds {ip_set.ip_version} networks.")
     existing = list_rules(group)
     if has_rule(group, facts):
         raise Invalid("The group has this rule already.", direction="There is a rule like this already.")
@@ -141,32 +146,37 @@ def add_rule(group, account=None, *, actor, **facts):
 
 
 def has_rule(group, facts):
-    """Whether the group has a rule that does the same."""
+    """Return whether the group has the same rule."""
     return any(
         all(getattr(rule, field) == facts.get(field) for field in RULE_IDENTITY_COLUMNS) for rule in list_rules(group)
     )
 
 
 def list_cut_off_instances(group, instance_ids):
-    """Of these instances those that nothing could reach any more, were they put into the group: it has no rule for
-    inbound traffic, and no other group of theirs has one."""
+    """Return those of the instances that would be unreachable after joining the group.
+
+    These are in no group with a rule for inbound traffic, and neither has this group one.
+    """
     ingress = select(SecurityRule.group_id).where(SecurityRule.direction == "ingress")
     if session.scalar(ingress.where(SecurityRule.group_id == group.id).limit(1)):
         return []
     members = SecurityGroupMember
-    spared = select(members.instance_id).where(or_(members.group_id == group.id, members.group_id.in_(ingress)))
-    query = select(Instance).where(Instance.id.in_(instance_ids), Instance.id.not_in(spared))
+    reachable_ids = select(members.instance_id).where(or_(members.group_id == group.id, members.group_id.in_(ingress)))
+    query = select(Instance).where(Instance.id.in_(instance_ids), Instance.id.not_in(reachable_ids))
     return session.scalars(query.order_by(Instance.display_name)).all()
 
 
 def list_visible(instance_ids, account=None):
-    """Those of the instances that the account may see; operators see all."""
+    """Return those of the instances that the account may see; operators see all."""
     query = select(Instance).where(Instance.id.in_(instance_ids))
     return session.scalars(query.where(account.visible_rows(Instance)) if account else query).all()
 
 
 def ensure_same_owner(group, other, field):
-    """Operators see everything, but a customer's group may not open to another customer's."""
+    """Raise Invalid if `other` belongs to another customer than the group.
+
+    Operators see everything, but a customer's group must not refer to another customer's.
+    """
     if other.account_id not in (None, group.account_id):
         raise Invalid("It belongs to another account.", **{field: "It belongs to another account."})
 
@@ -182,69 +192,77 @@ def remove_rule(group, rule_id, *, actor):
 
 
 def attach(group, instance_ids, account=None, *, actor):
-    """Puts instances into the group; those that are in it stay. All of them or none."""
-    wanted = lock_instances(group, instance_ids, account)
-    ids = [instance.id for instance in wanted]
-    inside = set(
+    """Put instances into the group, all or none. Those that are in it already stay."""
+    instances = lock_instances(group, instance_ids, account)
+    ids = [instance.id for instance in instances]
+    member_ids = set(
         session.scalars(select(SecurityGroupMember.instance_id).where(SecurityGroupMember.group_id == group.id))
     )
     counts = select(SecurityGroupMember.instance_id, func.count()).where(SecurityGroupMember.instance_id.in_(ids))
     counts = dict(session.execute(counts.group_by(SecurityGroupMember.instance_id)).all())
-    new = [instance for instance in wanted if instance.id not in inside]
-    for instance in new:
+    added = [instance for instance in instances if instance.id not in member_ids]
+    for instance in added:
         if counts.get(instance.id, 0) >= MAX_GROUPS_PER_INSTANCE:
             sentence = f"{instance.display_name} is in {MAX_GROUPS_PER_INSTANCE} groups already, which is the most."
             raise Invalid(sentence, instance_ids=sentence)
-    session.add_all(SecurityGroupMember(group_id=group.id, instance_id=instance.id) for instance in new)
+    session.add_all(SecurityGroupMember(group_id=group.id, instance_id=instance.id) for instance in added)
     session.flush()
-    apply_membership_change(group, new, actor)
+    apply_membership_change(group, added, actor)
 
 
 def detach(group, instance_ids, account=None, *, actor):
-    """Takes instances out of the group; those that are not in it are as good."""
+    """Take instances out of the group. Those that are not in it are ignored."""
     ids = [instance.id for instance in lock_instances(group, instance_ids, account)]
-    inside = select(SecurityGroupMember).where(
+    query = select(SecurityGroupMember).where(
         SecurityGroupMember.group_id == group.id, SecurityGroupMember.instance_id.in_(ids)
     )
-    gone = session.scalars(inside.options(joinedload(SecurityGroupMember.instance))).all()
-    for member in gone:
+    members = session.scalars(query.options(joinedload(SecurityGroupMember.instance))).all()
+    for member in members:
         session.delete(member)
     session.flush()
-    apply_membership_change(group, [member.instance for member in gone], actor)
+    apply_membership_change(group, [member.instance for member in members], actor)
 
 
 def lock_instances(group, instance_ids, account):
-    """The instances with these ids: of the account that asks; for operators of the account whose group it is."""
+    """Lock and return the instances with these ids.
+
+    With an account, it must see them; operators get those of the group's owner.
+    """
     query = select(Instance).where(Instance.id.in_(instance_ids)).with_for_update(key_share=True, of=Instance)
     if account:
         query = query.where(account.visible_rows(Instance))
     elif group.account_id:
         query = query.where(Instance.account_id == group.account_id)
-    found = session.scalars(query.order_by(Instance.id)).all()
-    if len(found) < len(set(instance_ids)):
+    rows = session.scalars(query.order_by(Instance.id)).all()
+    if len(rows) < len(set(instance_ids)):
         raise Invalid("One of the instances does not exist.", instance_ids="There is no such instance.")
-    for instance in found if account else ():
+    for instance in rows if account else ():
         ensure_not_suspended(instance)
-    return found
+    return rows
 
 
 def apply_membership_change(group, instances, actor):
     session.expire(group, ["members"])
     if instances:
         audit.track(group)
-        firewall.apply_to_affected(members_of=[group.id], instances=[each.id for each in instances], actor=actor)
+        firewall.apply_to_affected(
+            members_of=[group.id], instances=[instance.id for instance in instances], actor=actor
+        )
 
 
 def list_memberships(instance, account=None):
-    """For each group that the instance's owner may choose, whether the instance is in it: pairs, by name."""
-    inside = {group.id for group in session.scalars(firewall.select_groups(instance))}
-    return [(group, group.id in inside) for group in session.scalars(listing(account))]
+    """Return pairs, by name: each group that the owner may choose, and whether the instance is in it."""
+    member_of = {group.id for group in session.scalars(firewall.select_groups(instance))}
+    return [(group, group.id in member_of) for group in session.scalars(listing(account))]
 
 
 def on_instance_removed(instance):
-    """The instance is about to be removed: others must no longer let its addresses in, whoever gets them next."""
-    inside = select(SecurityGroupMember).where(SecurityGroupMember.instance_id == instance.id)
-    members = session.scalars(inside).all()
+    """Take an instance that is about to be removed out of its groups.
+
+    Its addresses may be assigned to another customer, so rules of other instances must no longer allow them.
+    """
+    query = select(SecurityGroupMember).where(SecurityGroupMember.instance_id == instance.id)
+    members = session.scalars(query).all()
     for member in members:
         session.delete(member)
     session.flush()

@@ -1,4 +1,4 @@
-"""Telling people by mail what happened to their account: whoever took it over cannot stop the mail."""
+"""Mails about changes of an account's security. Somebody who took over the account cannot prevent them."""
 
 from typing import NamedTuple
 
@@ -15,7 +15,7 @@ class Source(NamedTuple):
 
 
 def security_setting_changed(account, sentence, source: Source):
-    """`what` is the sentence that says what was changed."""
+    """Mail that a setting was changed. `sentence` describes the change."""
     send(account, "security_changed", source, what=sentence)
 
 

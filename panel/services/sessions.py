@@ -1,4 +1,4 @@
-"""Signed-in browsers."""
+"""Browser sessions."""
 
 import contextlib
 import secrets
@@ -15,15 +15,15 @@ from panel.services.tokens import hash_secret
 
 SESSION_LIFETIME = timedelta(days=14)
 LAST_SEEN_RESOLUTION = timedelta(minutes=5)
-"""How exact `last_seen_at` is."""
+"""Precision of `last_seen_at`."""
 LAST_SEEN_KEY = "panel:sessions:seen"
 last_noted_at = {}
-"""When this process last noted that a session was used."""
+"""By session id: when this process last recorded a use."""
 MAX_NOTED_SESSIONS = 10_000
 
 
 def start(account, *, ip, user_agent, device=None, impersonator=None, lifetime=SESSION_LIFETIME):
-    """Begins a session and returns the secret for the cookie."""
+    """Start a session and return the secret for the cookie."""
     value = secrets.token_urlsafe(32)
     row = LoginSession(
         account=account,
@@ -41,19 +41,19 @@ def start(account, *, ip, user_agent, device=None, impersonator=None, lifetime=S
 
 
 def find(value):
-    """The running session of this cookie, or None."""
-    found = session.scalar(select(LoginSession).where(LoginSession.secret_hash == hash_secret(value)))
-    return found if found and found.expires_at > clock.now() else None
+    """Return the running session of this cookie, or None."""
+    row = session.scalar(select(LoginSession).where(LoginSession.secret_hash == hash_secret(value)))
+    return row if row and row.expires_at > clock.now() else None
 
 
 def listing(account):
-    """Running sessions of the person, newest first. An operator's look at the panel as this person is none of them."""
-    running = select(LoginSession).where(LoginSession.account_id == account.id, LoginSession.expires_at > clock.now())
-    return running.where(LoginSession.impersonator_id.is_(None)).order_by(LoginSession.id.desc())
+    """Select the person's running sessions, newest first, without impersonations by operators."""
+    query = select(LoginSession).where(LoginSession.account_id == account.id, LoginSession.expires_at > clock.now())
+    return query.where(LoginSession.impersonator_id.is_(None)).order_by(LoginSession.id.desc())
 
 
 def list_all(user_id=None, search=None):
-    """Running sessions of all people, newest first, impersonations among them."""
+    """Select the running sessions of all people, newest first, including impersonations."""
     query = select(LoginSession).where(LoginSession.expires_at > clock.now()).order_by(LoginSession.id.desc())
     if user_id:
         query = query.where(LoginSession.account_id == user_id)
@@ -63,22 +63,22 @@ def list_all(user_id=None, search=None):
     return query
 
 
-def revoke_any(sign_in_id):
-    """Signs a browser out, whoever uses it."""
-    session.delete(get_or_404(LoginSession, sign_in_id, "No such session."))
+def revoke_any(session_id):
+    """End the session, whoever it belongs to."""
+    session.delete(get_or_404(LoginSession, session_id, "No such session."))
     session.flush()
 
 
-def revoke_one(account, sign_in_id):
-    """Signs a browser out. Returns whether it was one of the person's."""
-    mine = delete(LoginSession).where(LoginSession.id == sign_in_id, LoginSession.account_id == account.id)
-    return session.execute(mine.where(LoginSession.impersonator_id.is_(None))).rowcount == 1
+def revoke_one(account, session_id):
+    """End the session if it is the person's own. Return whether it was."""
+    statement = delete(LoginSession).where(LoginSession.id == session_id, LoginSession.account_id == account.id)
+    return session.execute(statement.where(LoginSession.impersonator_id.is_(None))).rowcount == 1
 
 
 def revoke_others(account, keep=None):
-    """Signs every browser out, but for the session `kept`, and those in which an operator is somebody else."""
-    theirs = or_(LoginSession.account_id == account.id, LoginSession.impersonator_id == account.id)
-    session.execute(delete(LoginSession).where(theirs, LoginSession.id != (keep.id if keep else "")))
+    """End the person's sessions except `keep`, and those in which the person impersonates somebody."""
+    own = or_(LoginSession.account_id == account.id, LoginSession.impersonator_id == account.id)
+    session.execute(delete(LoginSession).where(own, LoginSession.id != (keep.id if keep else "")))
 
 
 def revoke(value):
@@ -86,8 +86,10 @@ def revoke(value):
 
 
 def record_use(row):
-    """Notes that the session is in use. A request that only reads writes nothing to the database: the time waits in
-    Redis until a worker writes it down."""
+    """Record that the session is in use.
+
+    Requests must not write to the database for this: the time is stored in Redis until a worker writes it to the row.
+    """
     now = clock.now()
     last = max(row.last_seen_at or row.created_at, last_noted_at.get(row.id, row.created_at))
     if now - last < LAST_SEEN_RESOLUTION:
@@ -100,10 +102,10 @@ def record_use(row):
 
 
 def write_last_seen():
-    """Moves the times that wait in Redis into the rows."""
-    waiting = jobs.connection.hgetall(LAST_SEEN_KEY)
-    for row_id, when in waiting.items():
-        stamp = update(LoginSession).where(LoginSession.id == row_id.decode())
-        session.execute(stamp.values(last_seen_at=datetime.fromisoformat(when.decode())))
-    if waiting:
-        jobs.connection.hdel(LAST_SEEN_KEY, *waiting)
+    """Write the times that are recorded in Redis to the rows."""
+    pending = jobs.connection.hgetall(LAST_SEEN_KEY)
+    for row_id, seen_at in pending.items():
+        statement = update(LoginSession).where(LoginSession.id == row_id.decode())
+        session.execute(statement.values(last_seen_at=datetime.fromisoformat(seen_at.decode())))
+    if pending:
+        jobs.connection.hdel(LAST_SEEN_KEY, *pending)

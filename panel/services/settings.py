@@ -1,4 +1,4 @@
-"""What operators set for the whole platform. A process remembers it for some seconds, so that asking costs nothing."""
+"""Settings of the whole platform, set by operators. Each process caches them for some seconds."""
 
 import time
 from types import SimpleNamespace
@@ -10,30 +10,30 @@ from panel.models import Setting
 from panel.schemas.settings import SystemSettings
 
 SETTINGS_CACHE_SECONDS = 5
-"""Seconds until a change is known to every process."""
+"""Seconds until a change is visible in every process."""
 cached_settings = (0, None)
-"""Until when what is good. Replaced as one: threads look at it at any time."""
+"""Expiry (monotonic) and settings. Replaced as one tuple, because threads read it concurrently."""
 
 
 def get():
-    """All settings as attributes: what was set, else the default. At most `SETTINGS_CACHE_SECONDS` seconds old."""
+    """Return all settings as attributes, with defaults. They are at most `SETTINGS_CACHE_SECONDS` seconds old."""
     global cached_settings
-    until, found = cached_settings
+    expires_at, settings = cached_settings
     now = time.monotonic()
-    if found is None or until < now:
-        found = load()
-        cached_settings = now + SETTINGS_CACHE_SECONDS, found
-    return found
+    if settings is None or expires_at < now:
+        settings = load()
+        cached_settings = now + SETTINGS_CACHE_SECONDS, settings
+    return settings
 
 
 def load():
-    """The same as the database has it now."""
+    """Return all settings as they are in the database now."""
     defaults = {name: field.load_default for name, field in SystemSettings._declared_fields.items()}
     return SimpleNamespace(**defaults | dict(session.execute(select(Setting.name, Setting.value)).all()))
 
 
 def update(changes):
-    """Sets these and leaves the others; returns all. Other processes follow within `SETTINGS_CACHE_SECONDS` seconds."""
+    """Set these settings and return all. Other processes follow within `SETTINGS_CACHE_SECONDS` seconds."""
     for name, value in changes.items():
         session.merge(Setting(name=name, value=value))
     session.flush()

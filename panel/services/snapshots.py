@@ -1,4 +1,4 @@
-"""Snapshots of whole instances: take one, return to it, delete it."""
+"""Snapshots of whole instances: create, roll back, delete."""
 
 from sqlalchemy import func, select
 
@@ -11,7 +11,7 @@ from panel.services import forges
 from panel.services.state_machine import REASONS, TASK_RUNNING, action_error
 
 MAX_SNAPSHOTS_PER_INSTANCE = 10
-"""Snapshots that an instance may have: each makes its disks slower and larger."""
+"""Maximum number of snapshots of an instance: each makes its disks slower and larger."""
 
 SECURE_BOOT_MESSAGE = "A machine with secure boot cannot have snapshots. Stop it and switch secure boot off first."
 HAS_SNAPSHOTS_MESSAGE = "The instance has snapshots. Delete them first: they hold its disks as they are."
@@ -19,20 +19,20 @@ DISKS_CHANGED_MESSAGE = "The instance has other disks by now than when the snaps
 
 
 def listing(instance):
-    """Oldest first."""
+    """Return the instance's snapshots, oldest first."""
     return session.scalars(select(Snapshot).where(Snapshot.instance_id == instance.id).order_by(Snapshot.id)).all()
 
 
 def get(instance, name):
-    wanted = Snapshot.instance_id == instance.id, Snapshot.name == name
-    found = session.scalar(select(Snapshot).where(*wanted))
-    if found is None:
+    conditions = Snapshot.instance_id == instance.id, Snapshot.name == name
+    snapshot = session.scalar(select(Snapshot).where(*conditions))
+    if snapshot is None:
         raise NotFound("The instance has no such snapshot.")
-    return found
+    return snapshot
 
 
 def count_tasks_since(snapshot):
-    """How many tasks have changed the instance since the snapshot was taken."""
+    """Return how many tasks have changed the instance since the snapshot was taken."""
     query = select(func.count()).where(
         Task.resource_id == snapshot.instance_id, Task.status == "completed", Task.created_at > snapshot.created_at
     )
@@ -40,23 +40,26 @@ def count_tasks_since(snapshot):
 
 
 def ensure_no_snapshots(instance):
-    """For what changes the disks that snapshots are kept in."""
+    """Raise Conflict if the instance has snapshots. For actions that change the disks with the snapshots in them."""
     if session.scalar(select(Snapshot.id).where(Snapshot.instance_id == instance.id).limit(1)):
         raise Conflict(HAS_SNAPSHOTS_MESSAGE, reason="has_snapshots")
 
 
 def change_error(instance):
-    """The reason word why nothing can be done with its snapshots now, or None. A machine in rescue has the rescue
-    system's disk among its own: a snapshot would hold it, and could never be deleted once that disk is gone."""
+    """Return the reason word why its snapshots cannot be changed now, or None.
+
+    A machine in rescue has the rescue system's disk too: a snapshot would include it and could not be deleted after
+    that disk is gone.
+    """
     reason = action_error(instance, "snapshot")
     if reason:
         return reason
     if session.get(Rescue, instance.id):
         return "rescue_active"
-    alone = select(Task.id).where(
+    query = select(Task.id).where(
         Task.resource_id == instance.id, Task.status.in_(OPEN_STATUSES), Task.lock == "exclusive"
     )
-    return TASK_RUNNING if session.scalar(alone.limit(1)) else None
+    return TASK_RUNNING if session.scalar(query.limit(1)) else None
 
 
 def ensure_changeable(instance):
@@ -67,7 +70,7 @@ def ensure_changeable(instance):
 
 
 def create(instance, *, snapname, actor, vmstate=False, description=""):
-    """Returns the snapshot and its task. With `vmstate` the memory of a running guest is kept too."""
+    """Create a snapshot and its task; return both. `vmstate` includes the memory of a running guest."""
     ensure_changeable(instance)
     if instance.secure_boot_enabled:
         raise Conflict(SECURE_BOOT_MESSAGE, reason="secure_boot_enabled")
@@ -75,15 +78,15 @@ def create(instance, *, snapname, actor, vmstate=False, description=""):
         raise Conflict(
             "Volumes are attached. Detach them first: they have snapshots of their own.", reason="has_volumes"
         )
-    kept = [each for each in listing(instance) if not replace_failed(each, snapname)]
-    if snapname in {each.name for each in kept}:
+    existing = [other for other in listing(instance) if not replace_failed(other, snapname)]
+    if snapname in {other.name for other in existing}:
         raise Invalid("This name is taken.", snapname="This name is taken.")
-    if len(kept) >= MAX_SNAPSHOTS_PER_INSTANCE:
+    if len(existing) >= MAX_SNAPSHOTS_PER_INSTANCE:
         sentence = f"An instance has at most {MAX_SNAPSHOTS_PER_INSTANCE} snapshots. Delete one first."
         raise Invalid(sentence, reason="snapshot_limit", snapname=sentence)
-    usable = [each for each in kept if each.status == "available"]
-    latest = max(usable, key=lambda each: each.used_at, default=None)
-    made = Snapshot(
+    usable = [other for other in existing if other.status == "available"]
+    latest = max(usable, key=lambda other: other.used_at, default=None)
+    snapshot = Snapshot(
         instance=instance,
         name=snapname,
         description=description or "",
@@ -93,13 +96,13 @@ def create(instance, *, snapname, actor, vmstate=False, description=""):
         ram=instance.ram,
         disk_ids=[disk.id for disk in instance.disks if disk.attached],
     )
-    session.add(made)
+    session.add(snapshot)
     session.flush()
-    return made, enqueue(made, "create", "storage", actor)
+    return snapshot, enqueue(snapshot, "create", "storage", actor)
 
 
 def replace_failed(snapshot, name):
-    """Whether the new one of that name takes its place: there is nothing of one that failed."""
+    """Delete a failed snapshot of this name, so that the new one can have it. Return whether it was deleted."""
     if (snapshot.name, snapshot.status) != (name, "failed"):
         return False
     session.delete(snapshot)
@@ -108,16 +111,19 @@ def replace_failed(snapshot, name):
 
 
 def rollback(snapshot, *, actor, start=None):
-    """Returns the machine to the snapshot: what came after is lost. It runs afterwards if it did, or with `start`."""
+    """Roll the machine back to the snapshot; later changes are lost.
+
+    It runs afterwards if it did before, or by `start`.
+    """
     instance = snapshot.instance
     ensure_changeable(instance)
     ensure_usable(snapshot)
     if snapshot.disk_ids != [disk.id for disk in instance.disks if disk.attached]:
         raise Conflict(DISKS_CHANGED_MESSAGE, reason="disks_changed")
-    same = (snapshot.cpu_cores, snapshot.ram) == (instance.cpu_cores, instance.ram)
-    wanted = {"start": instance.power == "on" if start is None else start, "memory": snapshot.vmstate and same}
+    same_size = (snapshot.cpu_cores, snapshot.ram) == (instance.cpu_cores, instance.ram)
+    arguments = {"start": instance.power == "on" if start is None else start, "memory": snapshot.vmstate and same_size}
     snapshot.status = "restoring"
-    return enqueue(snapshot, "rollback", "exclusive", actor, **wanted)
+    return enqueue(snapshot, "rollback", "exclusive", actor, **arguments)
 
 
 def ensure_usable(snapshot):
@@ -147,7 +153,7 @@ def enqueue(snapshot, action, lock, actor, **arguments):
 
 
 def record_outcome(snapshot, status, error=None):
-    """What workers brought about."""
+    """Set the status that a worker reports."""
     snapshot.status, snapshot.error = status, error
 
 
@@ -157,8 +163,8 @@ def on_rolled_back(snapshot):
 
 
 def on_deleted(snapshot):
-    """Those that came from it come from what it came from."""
-    for each in listing(snapshot.instance):
-        if each.parent == snapshot.name:
-            each.parent = snapshot.parent
+    """Delete the row. Snapshots based on it get its parent."""
+    for child in listing(snapshot.instance):
+        if child.parent == snapshot.name:
+            child.parent = snapshot.parent
     session.delete(snapshot)

@@ -19,13 +19,13 @@ def listing(account, *, search=None):
 
 
 def list_all(search=None):
-    """Of all accounts, newest first; `search` looks at names."""
+    """Select the keys of all accounts, newest first; `search` looks at names."""
     query = select(SshKey).order_by(SshKey.id.desc())
     return query.where(SshKey.name.icontains(search, autoescape=True)) if search else query
 
 
 def get(key_id, account=None):
-    """The key; with an account, one of its own."""
+    """Return the key; with an account, one of its own."""
     query = select(SshKey).where(SshKey.id == key_id)
     key = session.scalar(query.where(account.visible_rows(SshKey)) if account else query)
     if key is None:
@@ -34,7 +34,7 @@ def get(key_id, account=None):
 
 
 def get_chosen(key_ids, account=None, field="ssh_keys"):
-    """The keys with these ids. With an account, only its own count: an operator may use any."""
+    """Return the keys with these ids. With an account only its own are found; an operator may use any."""
     query = select(SshKey).where(SshKey.id.in_(key_ids))
     keys = session.scalars(query.where(account.visible_rows(SshKey)) if account else query).all()
     if len(keys) < len(set(key_ids)):
@@ -60,8 +60,8 @@ def create(account, *, name, public_key, comments=None):
 
 def update(key, **changes):
     if "name" in changes and changes["name"] != key.name:
-        taken = select(SshKey.id).where(SshKey.account_id == key.account_id, SshKey.name == changes["name"])
-        if session.scalar(taken):
+        query = select(SshKey.id).where(SshKey.account_id == key.account_id, SshKey.name == changes["name"])
+        if session.scalar(query):
             raise Invalid("There is a key of this name.", name="This name is taken.")
     for field, value in changes.items():
         setattr(key, field, value)
@@ -74,7 +74,7 @@ def delete(key):
 
 
 def generate(account, *, name, algorithm, bits=None):
-    """Makes a key pair. The private half is returned once and kept nowhere."""
+    """Create a key pair. The private key is returned once and not stored."""
     private = (
         rsa.generate_private_key(65537, bits or 3072) if algorithm == "rsa" else ed25519.Ed25519PrivateKey.generate()
     )
@@ -87,7 +87,7 @@ def generate(account, *, name, algorithm, bits=None):
 
 
 def compute_fingerprint(public_key):
-    """`SHA256:…`, as ssh-keygen prints it. Raises when the text is no usable public key."""
+    """Return `SHA256:…`, as ssh-keygen prints it. Raise Invalid if the text is no usable public key."""
     try:
         key = serialization.load_ssh_public_key(public_key.encode())
     except (ValueError, UnsupportedAlgorithm):

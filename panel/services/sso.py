@@ -1,4 +1,4 @@
-"""Links by which a billing system sends its customers to their pages, signed in. Each works once, for a short time."""
+"""Sign-in links for customers, created by a billing system. Each works once and expires soon."""
 
 from datetime import timedelta
 
@@ -13,8 +13,10 @@ LINK_CLOSED_MESSAGE = (
 
 
 def create_link(account, *, expires_in, redirect_to):
-    """The address to send the browser to, and until when it works. Operators sign in by themselves: a billing system
-    must not become one."""
+    """Return the URL for the browser and when it expires.
+
+    Operators are refused, because a billing system must not gain their rights.
+    """
     if account.is_admin:
         raise Conflict("There are no sign-in links for operators.")
     link, secret = one_time_tokens.create(account, SSO_PURPOSE, timedelta(seconds=expires_in), redirect_to)
@@ -22,7 +24,7 @@ def create_link(account, *, expires_in, redirect_to):
 
 
 def get_account(secret):
-    """Whom the link signs in. Looking does not use it."""
+    """Return the account that the link signs in, without using the link up."""
     link = one_time_tokens.find(secret, SSO_PURPOSE)
     if link is None:
         raise NotFound(LINK_CLOSED_MESSAGE)
@@ -30,7 +32,7 @@ def get_account(secret):
 
 
 def redeem(secret):
-    """The account that is to be signed in, and the page to go on to. The link works no more."""
+    """Use the link up. Return the account to sign in and the page to open."""
     link = one_time_tokens.consume(secret, SSO_PURPOSE)
     account = link and accounts.get(link.account_id)
     if account is None or account.is_admin:

@@ -1,4 +1,4 @@
-"""Address space. An address is given out once: free means held by no interface and not reserved."""
+"""Address space. An address is assigned once: it is free while no interface holds it and it is not reserved."""
 
 import ipaddress
 from types import SimpleNamespace
@@ -13,7 +13,7 @@ from panel.services import ipv6_prefixes
 from panel.services.crud import ensure_unique_name, get_or_404, update_fields
 
 MAX_IPV4_ADDRESSES = 65536
-"""IPv4 subnets get a row for each address, so they may not be larger."""
+"""Maximum size of an IPv4 subnet, because each of its addresses has a row."""
 
 
 def listing(search=None):
@@ -29,8 +29,10 @@ def get(subnet_id, field=None):
 
 
 def create(group, *, name, cidr, gateway=None, nameservers=(), enabled=True, kind="public", delegated_length=None):
-    """Adds a range of addresses to a location. The network, broadcast and gateway addresses are never given out, nor is
-    the prefix that holds the gateway."""
+    """Add a range of addresses to a location.
+
+    The network, broadcast and gateway addresses are never assigned, nor is the prefix that contains the gateway.
+    """
     network = ipaddress.ip_network(cidr)
     if network.version == 4 and network.num_addresses > MAX_IPV4_ADDRESSES:
         raise Invalid("The subnet is too large.", cidr="An IPv4 subnet may have at most 65,536 addresses (/16).")
@@ -62,14 +64,14 @@ def create(group, *, name, cidr, gateway=None, nameservers=(), enabled=True, kin
 
 
 def make_address_row(subnet, ip):
-    """For an address or, in a routed subnet, a prefix."""
+    """Return the values of an address or, in a routed subnet, of a prefix."""
     first = ip.network_address if subnet.delegated_length else ip
     values = {"subnet_id": subnet.id, "ip": str(ip), "sort_key": first.packed.hex(), "length": subnet.delegated_length}
     return {"id": new_id(), **values}
 
 
 def update(subnet, **changes):
-    """Changes the name, the switch or the name servers: new machines get them. The range itself never changes."""
+    """Change the name, the switch or the name servers, for new machines. The range itself never changes."""
     if "name" in changes:
         ensure_unique_name(Subnet, changes["name"], exclude=subnet)
     return update_fields(subnet, changes)
@@ -83,7 +85,7 @@ def delete(subnet):
 
 
 def select_free(subnet):
-    """The addresses that may be given out, lowest first."""
+    """Select the addresses that may be assigned, lowest first."""
     return (
         select(Address)
         .where(Address.subnet_id == subnet.id, Address.interface_id.is_(None), Address.reserved.is_(False))
@@ -99,14 +101,14 @@ HOLDER_LOAD_OPTION = joinedload(Address.interface).joinedload(Interface.instance
 
 
 def select_addresses(subnet, *, search=None, use=None):
-    """Its addresses in order. `use` is `select_free`, `used` or `reserved`."""
+    """Select the subnet's addresses in order. `use` is `free`, `used` or `reserved`."""
     query = list_all_addresses(search=search).where(Address.subnet_id == subnet.id)
-    wanted = {
+    conditions = {
         "free": Address.interface_id.is_(None) & Address.reserved.is_(False),
         "used": Address.interface_id.is_not(None),
         "reserved": Address.reserved.is_(True),
     }
-    return query.where(wanted[use]) if use else query
+    return query.where(conditions[use]) if use else query
 
 
 def list_all_addresses(*, search=None):
@@ -127,16 +129,16 @@ def add_address(subnet, *, ip, reserved=False, note=None):
     usable = subnet.delegated_length or subnet.network.num_addresses <= 2 or network.network_address not in edges
     if not usable or (subnet.gateway and ipaddress.ip_address(subnet.gateway) in network):
         raise invalid_ip("The network, broadcast and gateway addresses are never given out.")
-    made = Address(
+    address = Address(
         **make_address_row(subnet, network if subnet.delegated_length else network.network_address),
         reserved=reserved,
         note=note,
     )
-    if session.scalar(select(Address.id).where(Address.ip == made.ip)):
+    if session.scalar(select(Address.id).where(Address.ip == address.ip)):
         raise invalid_ip("This address is listed already.")
-    session.add(made)
+    session.add(address)
     session.flush()
-    return made
+    return address
 
 
 def invalid_ip(sentence):
@@ -144,8 +146,8 @@ def invalid_ip(sentence):
 
 
 def delete_address(address):
-    """Remove an address that nobody holds, so that it is not given out."""
-    session.refresh(address, with_for_update=True)  # somebody may be taking it at this moment
+    """Delete the row of an unused address, so that it is not assigned."""
+    session.refresh(address, with_for_update=True)  # another request may be assigning it
     if address.interface_id:
         raise Conflict(f"{address.ip} is in use. Release it from its instance first.", reason="address_in_use")
     session.delete(address)
@@ -157,32 +159,32 @@ def get_address(address_id):
 
 
 def get_statistics(subnet):
-    """How many addresses there are and how they are used. `available` counts what `select_free` lists."""
+    """Return how many addresses exist and how they are used. `available` counts what `select_free` selects."""
     return count_addresses([subnet.id])[subnet.id]
 
 
 def count_addresses(subnet_ids):
-    """The same figures for many subnets, in one query."""
-    number = lambda condition: func.sum(case((condition, 1), else_=0))  # noqa: E731
-    held = Address.interface_id.is_not(None)
-    figures = select(
+    """Return the same counts for many subnets, by subnet id. One query."""
+    count = lambda condition: func.sum(case((condition, 1), else_=0))  # noqa: E731
+    is_held = Address.interface_id.is_not(None)
+    query = select(
         Address.subnet_id,
         func.count(),
-        number(~held & ~Address.reserved),
-        number(~held & Address.reserved),
-        number(held),
+        count(~is_held & ~Address.reserved),
+        count(~is_held & Address.reserved),
+        count(is_held),
     )
-    found = {i: dict.fromkeys(("total", "available", "reserved", "used"), 0) for i in subnet_ids}
-    for i, *row in session.execute(figures.where(Address.subnet_id.in_(subnet_ids)).group_by(Address.subnet_id)):
-        found[i] = dict(zip(("total", "available", "reserved", "used"), row, strict=True))
-    return found
+    counts = {subnet_id: dict.fromkeys(("total", "available", "reserved", "used"), 0) for subnet_id in subnet_ids}
+    for subnet_id, *row in session.execute(query.where(Address.subnet_id.in_(subnet_ids)).group_by(Address.subnet_id)):
+        counts[subnet_id] = dict(zip(("total", "available", "reserved", "used"), row, strict=True))
+    return counts
 
 
 def with_statistics(subnets):
-    """Notes on each row its figures as `get_statistics`."""
-    found = count_addresses([subnet.id for subnet in subnets])
+    """Set `statistics` on each subnet, as `get_statistics` returns them."""
+    counts = count_addresses([subnet.id for subnet in subnets])
     for subnet in subnets:
-        subnet.statistics = SimpleNamespace(**found[subnet.id])
+        subnet.statistics = SimpleNamespace(**counts[subnet.id])
     return subnets
 
 
@@ -190,17 +192,17 @@ PUBLIC_IPV4 = (Subnet.family == 4, Subnet.kind == "public")
 
 
 def get_ipv4_usage(hypervisor):
-    """The public IPv4 addresses that a hypervisor's instances hold, and what its group has left."""
-    held = select(func.count()).select_from(Address).join(Interface).join(Instance).join(Subnet)
-    used = session.scalar(held.where(Instance.hypervisor_id == hypervisor.id, *PUBLIC_IPV4))
-    pool = session.scalars(select(Subnet.id).where(Subnet.group_id == hypervisor.group_id, *PUBLIC_IPV4)).all()
-    left = list(count_addresses(pool).values())
-    return {"used": used, **{f"group_{key}": sum(each[key] for each in left) for key in ("total", "available")}}
+    """Return how many public IPv4 addresses a hypervisor's instances use, and the total and free ones of its group."""
+    query = select(func.count()).select_from(Address).join(Interface).join(Instance).join(Subnet)
+    used = session.scalar(query.where(Instance.hypervisor_id == hypervisor.id, *PUBLIC_IPV4))
+    subnet_ids = session.scalars(select(Subnet.id).where(Subnet.group_id == hypervisor.group_id, *PUBLIC_IPV4)).all()
+    counts = list(count_addresses(subnet_ids).values())
+    return {"used": used, **{f"group_{key}": sum(row[key] for row in counts) for key in ("total", "available")}}
 
 
 def set_reserved(address, reserved, note=None):
-    """Keeps an address from being given out, or lets it go again."""
-    session.refresh(address, with_for_update=True)  # somebody may be taking it at this moment
+    """Reserve an address, so that it is not assigned, or end its reservation."""
+    session.refresh(address, with_for_update=True)  # another request may be assigning it
     if reserved and address.interface_id:
         raise Conflict(f"{address.ip} is in use. It can be reserved once its instance is destroyed.")
     address.reserved, address.note = reserved, note
@@ -208,26 +210,28 @@ def set_reserved(address, reserved, note=None):
 
 
 def allocate(group, family, count, kind="public"):
-    """Takes free addresses (of a routed kind prefixes) of a location for an interface, the lowest first; fewer than
-    `count` when there are no more. Two requests at once never get the same one: each address is locked as it is chosen,
-    and locked ones are passed over."""
-    taken = []
+    """Return free addresses (prefixes of a routed kind) of a location for an interface, lowest first.
+
+    They are fewer than `count` if there are no more. Each address is locked as it is chosen and locked ones are
+    skipped, so concurrent requests never get the same one.
+    """
+    addresses = []
     subnets = select(Subnet).where(Subnet.group_id == group.id, Subnet.family == family, Subnet.enabled)
     subnets = subnets.where(Subnet.kind == kind)
     for subnet in session.scalars(subnets.order_by(Subnet.name)):
-        choice = select_free(subnet).limit(count - len(taken)).with_for_update(skip_locked=True)
-        taken += session.scalars(choice).all()
+        query = select_free(subnet).limit(count - len(addresses)).with_for_update(skip_locked=True)
+        addresses += session.scalars(query).all()
         if family == 6:
-            taken += create_fresh_addresses(subnet, count - len(taken))
-        if len(taken) == count:
+            addresses += create_fresh_addresses(subnet, count - len(addresses))
+        if len(addresses) == count:
             break
-    for address in taken:
+    for address in addresses:
         address.rdns = None
-    return taken
+    return addresses
 
 
 def list_assigned_ahead(subnet):
-    """Those that were given to somebody by name before their turn came: they have a row already."""
+    """Return the addresses at or after `next_host` that have a row already, because they were assigned by name."""
     if subnet.next_host >= subnet.room:
         return frozenset()
     first = make_address_row(subnet, subnet.nth(subnet.next_host))["sort_key"]
@@ -236,16 +240,19 @@ def list_assigned_ahead(subnet):
 
 
 def create_fresh_addresses(subnet, count):
-    """What of an IPv6 subnet was never given out: its rows are made when they are first needed."""
+    """Create the rows of addresses of an IPv6 subnet that were never assigned.
+
+    IPv6 subnets are too large for a row for every address.
+    """
     if not count:
         return []
     session.refresh(subnet, with_for_update=True)
-    made, kept, named = [], subnet.gateway and ipaddress.ip_address(subnet.gateway), list_assigned_ahead(subnet)
-    while len(made) < count and subnet.next_host < subnet.room:
+    rows, gateway, assigned = [], subnet.gateway and ipaddress.ip_address(subnet.gateway), list_assigned_ahead(subnet)
+    while len(rows) < count and subnet.next_host < subnet.room:
         ip = subnet.nth(subnet.next_host)
         subnet.next_host += 1
-        if str(ip) not in named and (kept is None or kept not in ipaddress.ip_network(ip)):
-            made.append(Address(**make_address_row(subnet, ip)))
-    session.add_all(made)
+        if str(ip) not in assigned and (gateway is None or gateway not in ipaddress.ip_network(ip)):
+            rows.append(Address(**make_address_row(subnet, ip)))
+    session.add_all(rows)
     session.flush()
-    return made
+    return rows

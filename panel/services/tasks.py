@@ -1,4 +1,4 @@
-"""Tasks as people see them."""
+"""Tasks for the API and pages: list, cancel, mark as failed, delete."""
 
 from sqlalchemy import exists, or_, select, update
 from sqlalchemy.orm import aliased
@@ -14,7 +14,10 @@ MARKED_FAILED_MESSAGE = "An operator gave it up."
 
 
 def listing(account=None, *, status=None, resource_id=None, hypervisor_id=None, kind=None, search=None):
-    """Newest first. With an account, only the work on its resources, and of a deletion only the latest attempt."""
+    """Select tasks, newest first.
+
+    With an account, only those of its resources, and of a deletion only the latest attempt.
+    """
     query = visible(account).order_by(Task.id.desc())
     if account:
         query = query.where(or_(Task.kind != "volume_delete", ~retried()))
@@ -36,13 +39,13 @@ def visible(account):
 
 
 def retried():
-    """The condition that a later task does the same to the same resource."""
+    """Return the condition that a later task does the same to the same resource."""
     later = aliased(Task)
     return exists().where(later.resource_id == Task.resource_id, later.kind == Task.kind, later.id > Task.id)
 
 
 def list_kinds():
-    """The kinds of tasks that are on record, for a choice."""
+    """Return the kinds of recorded tasks, for a filter."""
     return session.scalars(select(Task.kind).distinct().order_by(Task.kind)).all()
 
 
@@ -55,7 +58,7 @@ def get(task_id, account=None, *, resource_id=None):
 
 
 def cancel(task):
-    """Ends a waiting task at once and asks a running one to stop at its next step."""
+    """End a waiting task at once; request a running one to stop at its next step."""
     if not task.cancellable:
         raise Conflict("This task can no longer be cancelled.", reason="not_cancellable")
     task.cancel_requested_at = clock.now()
@@ -65,18 +68,20 @@ def cancel(task):
 
 
 def mark_failed(task):
-    """Gives up a task that is stuck, also one that can no longer be cancelled. It is taken from whoever has it; the
-    next worker takes back what it has begun, tells its resource, and ends it as failed."""
+    """Give up a stuck task, even one that can no longer be cancelled.
+
+    Its lease is removed; the next worker runs its rollback steps, updates its resource and ends it as failed.
+    """
     now = clock.now()
-    still = update(Task).where(Task.id == task.id, Task.status.in_(OPEN_STATUSES))
-    given_up = {
+    statement = update(Task).where(Task.id == task.id, Task.status.in_(OPEN_STATUSES))
+    values = {
         "status": "queued",
         "worker": None,
         "cancel_requested_at": now,
         "error": MARKED_FAILED_MESSAGE,
         "updated_at": now,
     }
-    if session.execute(still.values(**given_up), execution_options={"synchronize_session": False}).rowcount != 1:
+    if session.execute(statement.values(**values), execution_options={"synchronize_session": False}).rowcount != 1:
         raise Conflict("The task has ended already.", reason="task_ended")
     audit.track(task)
     on_commit(lambda: jobs.notify(task.id))
@@ -85,7 +90,7 @@ def mark_failed(task):
 
 
 def forget(task):
-    """Removes the record of ended work."""
+    """Delete the record of an ended task."""
     if task.open:
         raise Conflict("The task is not over. Cancel it first or wait until it has ended.", reason="task_running")
     session.delete(task)

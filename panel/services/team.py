@@ -1,7 +1,7 @@
-"""Who works on an account's resources: roles, and the members who have them.
+"""Teams: roles, and the members who have them.
 
-Nobody gives what they do not hold: a member who looks after the team may hand on their own permissions and resources or
-less, and does not touch who may do more.
+Nobody grants more than they have. A member who manages the team may grant their own permissions and resources or fewer,
+and cannot change members who have more.
 """
 
 from sqlalchemy import delete, func, or_, select
@@ -15,7 +15,10 @@ from panel.services.crud import ensure_unique_name, update_fields
 
 NOT_HELD_MESSAGE = "You can only give what you may do yourself. Your own role lacks {}."
 GRANTABLE_SCOPES = {"all": ("all", "projects", "chosen"), "projects": ("projects", "chosen"), "chosen": ("chosen",)}
-"""What somebody with a reach may give: a project may hold more than was chosen for them one by one."""
+"""By somebody's own reach, what they may grant.
+
+`chosen` cannot grant projects, because a project may contain more than was chosen for them.
+"""
 OUT_OF_REACH_MESSAGE = "You can only give what you may reach yourself."
 HIGHER_MEMBER_MESSAGE = "This person may do or reach more than you. Ask the account's owner."
 
@@ -25,7 +28,7 @@ def select_roles(access):
 
 
 def with_counts(roles):
-    """Notes on each role how many `members` have it."""
+    """Set `members` on each role: the number of members who have it."""
     counts = select(Member.role_id, func.count()).where(Member.role_id.in_([role.id for role in roles]))
     by_role = dict(session.execute(counts.group_by(Member.role_id)).all())
     for role in roles:
@@ -34,45 +37,45 @@ def with_counts(roles):
 
 
 def get_role(role_id, access, field=None):
-    found = session.scalar(select_roles(access).where(Role.id == role_id))
-    if found is None and field:
+    role = session.scalar(select_roles(access).where(Role.id == role_id))
+    if role is None and field:
         raise Invalid("No such role.", **{field: "No such role."})
-    if found is None:
+    if role is None:
         raise NotFound("No such role.")
-    return found
+    return role
 
 
 def create_role(access, *, name, permissions, description=None):
     permissions = with_implied_views(permissions)
     ensure_within_own_rights(access, permissions)
     ensure_unique_name(Role, name, account_id=access.id)
-    made = Role(account_id=access.id, name=name, description=description, permissions=permissions)
-    session.add(made)
+    role = Role(account_id=access.id, name=name, description=description, permissions=permissions)
+    session.add(role)
     session.flush()
-    return made
+    return role
 
 
 def get_or_create_role(access, *, name, permissions, description=None):
-    """The role with this name, created where the team has none. The lock makes a second request wait."""
+    """Return the role with this name; create it if the team has none. The lock on the account serialises requests."""
     session.get(Account, access.id, with_for_update={"key_share": True}, populate_existing=True)
-    found = session.scalar(select_roles(access).where(Role.name == name))
-    return found or create_role(access, name=name, permissions=permissions, description=description)
+    role = session.scalar(select_roles(access).where(Role.name == name))
+    return role or create_role(access, name=name, permissions=permissions, description=description)
 
 
 def with_implied_views(permissions):
-    """The permissions with what they make no sense without: who may do something with a kind of resource sees it."""
+    """Return the permissions with those to view the same resources, without which they are useless."""
     families = {name.partition(".")[0] for name in permissions}
-    seen = {f"{VIEW_FAMILY.get(family, family)}.view" for family in families if family not in FAMILIES_WITHOUT_VIEW}
-    return sorted({*permissions, *seen})
+    views = {f"{VIEW_FAMILY.get(family, family)}.view" for family in families if family not in FAMILIES_WITHOUT_VIEW}
+    return sorted({*permissions, *views})
 
 
 VIEW_FAMILY = {"team": "account"}
 FAMILIES_WITHOUT_VIEW = ("api_tokens",)
-"""One's own tokens are seen without a permission."""
+"""People see their own tokens without a permission."""
 
 
 def update_role(access, role, **changes):
-    """Counts for everybody who has the role from the next click or call on."""
+    """Change a role. It applies to all who have it from the next request on."""
     ensure_within_own_rights(access, role.permissions, "You cannot change a role that permits more than your own.")
     if access.member_id and role.id == find_own_role_id(access):
         raise Forbidden("You cannot change your own role. Ask the account's owner.")
@@ -105,47 +108,50 @@ def find_own_role_id(access):
 
 
 def ensure_within_own_rights(access, permissions, sentence=None):
-    """Raises when some of these are not the person's to give."""
-    lacking = sorted(each for each in permissions if not access.has_permission(each))
-    if lacking:
-        raise Forbidden(sentence or NOT_HELD_MESSAGE.format(", ".join(lacking)))
+    """Raise Forbidden if the person lacks some of these permissions."""
+    missing = sorted(name for name in permissions if not access.has_permission(name))
+    if missing:
+        raise Forbidden(sentence or NOT_HELD_MESSAGE.format(", ".join(missing)))
 
 
 def listing(access, *, search=None):
-    """The members, those who are only invited among them, in the order in which they came."""
-    shown = (joinedload(Member.role), joinedload(Member.account), selectinload(Member.grants))
-    query = select(Member).options(*shown).where(Member.owner_id == access.id).order_by(Member.id)
+    """Select the members, including invited ones, in the order of their creation."""
+    load_options = (joinedload(Member.role), joinedload(Member.account), selectinload(Member.grants))
+    query = select(Member).options(*load_options).where(Member.owner_id == access.id).order_by(Member.id)
     return query.where(Member.email.icontains(search, autoescape=True)) if search else query
 
 
 def get(member_id, access):
-    found = session.scalar(listing(access).where(Member.id == member_id))
-    if found is None:
+    member = session.scalar(listing(access).where(Member.id == member_id))
+    if member is None:
         raise NotFound("No such member.")
-    return found
+    return member
 
 
 def get_membership(account, member_id):
     """Return the membership that the account has, or that somebody has in the account's team."""
-    mine = or_(Member.owner_id == account.id, Member.account_id == account.id)
-    found = session.scalar(select(Member).where(Member.id == member_id, mine))
-    if found is None:
+    own = or_(Member.owner_id == account.id, Member.account_id == account.id)
+    member = session.scalar(select(Member).where(Member.id == member_id, own))
+    if member is None:
         raise NotFound("No such membership.")
-    return found
+    return member
 
 
 def get_changeable(member_id, access):
-    """The member, if whoever asks may change them: somebody else, who may do and reach no more."""
+    """Return the member if the person may change them.
+
+    Raise Forbidden for the person's own membership and for members with more permissions or reach.
+    """
     member = get(member_id, access)
     if member.id == access.member_id:
         raise Forbidden("You cannot change your own membership. Ask the account's owner.")
-    if not all(access.has_permission(each) for each in member.role.permissions) or is_beyond_reach(access, member):
+    if not all(access.has_permission(name) for name in member.role.permissions) or is_beyond_reach(access, member):
         raise Forbidden(HIGHER_MEMBER_MESSAGE)
     return member
 
 
 def is_beyond_reach(access, member):
-    """Whether the member reaches something that exists and that whoever asks does not reach."""
+    """Return whether the member reaches an existing resource that the person does not reach."""
     if access.reach == "all":
         return False
     if member.reach not in GRANTABLE_SCOPES[access.reach]:
@@ -158,7 +164,7 @@ def is_beyond_reach(access, member):
 
 
 def update(access, member, *, role_id=None, reach=None, project_ids=(), resource_ids=()):
-    """A new role or reach, which counts from the next click or call on."""
+    """Set a new role or reach. It applies from the next request on."""
     if role_id:
         member.role = get_grantable_role(access, role_id)
     if reach:
@@ -168,33 +174,36 @@ def update(access, member, *, role_id=None, reach=None, project_ids=(), resource
 
 
 def get_grantable_role(access, role_id):
-    """A role that whoever asks may give to somebody."""
-    found = get_role(role_id, access, "role_id")
-    ensure_within_own_rights(access, found.permissions)
-    return found
+    """Return a role that the person may give to somebody."""
+    role = get_role(role_id, access, "role_id")
+    ensure_within_own_rights(access, role.permissions)
+    return role
 
 
 def set_reach(access, member, reach, project_ids=(), resource_ids=()):
-    """Sets what the member reaches, of what whoever asks reaches too."""
+    """Set what the member reaches, which must be within the person's own reach."""
     if reach not in GRANTABLE_SCOPES[access.reach]:
         raise Invalid(OUT_OF_REACH_MESSAGE, reach=OUT_OF_REACH_MESSAGE)
-    chosen = make_grants(access, Instance, resource_ids, "resource_ids") if reach != "all" else []
-    member.grants = chosen + (make_grants(access, Project, project_ids, "project_ids") if reach == "projects" else [])
+    grants = make_grants(access, Instance, resource_ids, "resource_ids") if reach != "all" else []
+    member.grants = grants + (make_grants(access, Project, project_ids, "project_ids") if reach == "projects" else [])
     member.reach = reach
 
 
 def make_grants(access, model, ids, field):
-    """A grant for each of the rows, all of which whoever asks must reach."""
-    found = session.scalars(select(model.id).where(model.id.in_(set(ids)), access.visible_rows(model))).all()
+    """Return a grant for each of the rows, all of which the person must reach."""
+    row_ids = session.scalars(select(model.id).where(model.id.in_(set(ids)), access.visible_rows(model))).all()
     kind = model.__tablename__.removesuffix("s")
-    if len(found) < len(set(ids)):
+    if len(row_ids) < len(set(ids)):
         raise Invalid(f"One of the {kind}s does not exist.", **{field: f"No such {kind}."})
-    return [ResourceGrant(resource_id=each, resource_type=kind) for each in found]
+    return [ResourceGrant(resource_id=row_id, resource_type=kind) for row_id in row_ids]
 
 
 def remove(member):
-    """Ends the membership with everything the person is signed in with. An account that the invitation made goes with
-    it, unless it has got things of its own or a billing system knows it; what the member made stays the owner's."""
+    """End the membership and delete the person's sessions and tokens.
+
+    An account that the invitation created is deleted too, unless it owns resources or has an external id. What the
+    member created belongs to the owner.
+    """
     person = member.account
     session.delete(member)
     session.flush()
@@ -202,7 +211,7 @@ def remove(member):
         return
     session.execute(delete(LoginSession).where(LoginSession.account_id == person.id))
     session.execute(delete(Token).where(or_(Token.account_id == person.id, Token.created_by_id == person.id)))
-    made_for_it = person.created_at >= member.created_at and not person.is_admin and not person.external_id
-    if made_for_it and not accounts.list_owned_resources(person):
+    created_by_invitation = person.created_at >= member.created_at and not person.is_admin and not person.external_id
+    if created_by_invitation and not accounts.list_owned_resources(person):
         session.delete(person)
         session.flush()

@@ -1,8 +1,8 @@
-"""Tokens that this process has looked up in the last seconds, so that a busy program costs the database nothing.
+"""Cache of tokens that this process looked up in the last seconds, so that frequent requests need no database query.
 
-What is remembered counts only while nothing has changed that access depends on. Each such change puts a new word into
-Redis once it is committed and before its answer goes out, and each request reads that word in the trip in which it is
-counted. So a revocation empties the memory of every process at once. Without Redis nothing is remembered.
+Entries are valid only while nothing has changed that access depends on. Each such change stores a new version in Redis
+after its commit and before its response. Each request reads that version in the round trip that counts it for the rate
+limit. So a revocation invalidates the caches of all processes at once. Without Redis nothing is cached.
 """
 
 import secrets
@@ -22,10 +22,10 @@ log = structlog.get_logger()
 
 VERSION_KEY = "panel:access:changed"
 CACHE_TTL_SECONDS = 5
-"""Seconds; also how long a change may go unseen that was made past the panel, or while Redis was away."""
+"""Also how long a change stays unnoticed if it was made without the panel, or while Redis was unreachable."""
 MAX_CACHED_TOKENS = 10_000
 INVALIDATING_MODELS = (Token, Account, Member, Role)
-"""What access depends on."""
+"""The models that access depends on."""
 cached_tokens = {}
 
 
@@ -36,13 +36,13 @@ class CachedToken(NamedTuple):
 
 
 def find(digest):
-    """What was found under this hash lately, if anything: to be used only if its word is still the one in Redis."""
-    known = cached_tokens.get(digest)
-    return known if known and known.until > time.monotonic() else None
+    """Return the cached entry of this hash, or None. It may be used only if its `word` is the version in Redis."""
+    entry = cached_tokens.get(digest)
+    return entry if entry and entry.until > time.monotonic() else None
 
 
 def put(digest, token, version):
-    """Remembers what was looked up after `cache_version` was read."""
+    """Cache a token that was looked up after `version` was read."""
     if token is None or version is None:
         return
     if len(cached_tokens) >= MAX_CACHED_TOKENS:
@@ -51,12 +51,12 @@ def put(digest, token, version):
 
 
 def cache_version():
-    """The word in Redis, or None while it is away."""
+    """Return the version in Redis, setting it if needed; None while Redis is unreachable."""
     return windows.get(VERSION_KEY) or windows.get(VERSION_KEY, default=secrets.token_hex(8))
 
 
 def invalidate():
-    """From now on nothing counts that was looked up before."""
+    """Invalidate the entries of all processes."""
     cached_tokens.clear()
     try:
         jobs.connection.set(VERSION_KEY, secrets.token_hex(8))

@@ -1,4 +1,4 @@
-"""Bearer tokens. Only the hash of a value is stored: 256 random bits need no slow hash."""
+"""Bearer tokens. Only the hash of a value is stored. The value has 256 random bits, so a fast hash is enough."""
 
 import math
 import secrets
@@ -26,23 +26,23 @@ from panel.services.crud import update_fields
 
 VALUE_PREFIXES = {"user": "pu_", "impersonation": "pi_", "admin": "pa_", "billing": "pb_"}
 SHOWN_PREFIX_LENGTH = 8
-"""How many characters of a value are kept to tell tokens apart."""
+"""How many characters of a value are stored, so that people can distinguish tokens."""
 LAST_USE_RESOLUTION = timedelta(milliseconds=5)
-"""How exact `last_used_at` is."""
+"""Precision of `last_used_at`."""
 MAX_NOTED_TOKENS = 10_000
 IMPERSONATION_RETENTION = timedelta(days=30)
-"""How long an impersonation that is over stays in the lists."""
+"""How long an expired impersonation stays in the lists."""
 LAST_USE_KEY = "panel:tokens:used"
 DELETE_IF_UNCHANGED_SCRIPT = """
 for i = 1, #ARGV, 2 do
     if redis.call('hget', KEYS[1], ARGV[i]) == ARGV[i + 1] then redis.call('hdel', KEYS[1], ARGV[i]) end
 end
 """
-"""Takes pairs out of a hash in Redis, but for those that have a newer value by now."""
+"""Deletes pairs of a Redis hash, except those whose value has changed meanwhile."""
 last_noted_at = {}
-"""When this process last noted the use of a token."""
+"""By token id: when this process last recorded a use."""
 REDIS_PAUSE_SECONDS = 5
-"""Seconds in which a Redis that did not answer is not asked again."""
+"""How long Redis is not asked again after an error."""
 redis_away_until = -math.inf
 
 
@@ -50,8 +50,11 @@ def hash_secret(value):
     return sha256(value.encode()).hexdigest()
 
 
-def issue(kind, *, name, account=None, created_by=None, **facts):
-    """A new token and its value, which cannot be had again. `maker` is the person who made it, if not `account`."""
+def issue(kind, *, name, account=None, created_by=None, **values):
+    """Create a token.
+
+    Return it with its value, which is not stored. `created_by` is the person who made it, if not `account`.
+    """
     value = VALUE_PREFIXES[kind] + secrets.token_urlsafe(32)
     token = Token(
         kind=kind,
@@ -60,7 +63,7 @@ def issue(kind, *, name, account=None, created_by=None, **facts):
         name=name,
         prefix=value[:SHOWN_PREFIX_LENGTH],
         secret_hash=hash_secret(value),
-        **{"scopes": [], "allowed_ips": [], **facts},
+        **{"scopes": [], "allowed_ips": [], **values},
     )
     token.scopes, token.allowed_ips = list(token.scopes), list(token.allowed_ips)
     session.add(token)
@@ -69,18 +72,18 @@ def issue(kind, *, name, account=None, created_by=None, **facts):
 
 
 def find(value):
-    """What there is to know of the usable token with this value and of the person it acts for; or None. One query."""
+    """Return the columns of the usable token with this value and of its person, or None. One query."""
     return if_active(find_by_value(value))
 
 
 def if_active(row):
-    """The same row, or None when it is none or the token may not be used now."""
+    """Return the row if its token may be used now, else None."""
     current = row and row.enabled and (row.expires_at is None or row.expires_at > clock.now())
     return row if current else None
 
 
 def find_by_value(value):
-    """The same, also when the token is not usable."""
+    """Return the row of the token with this value, even if it may not be used; or None."""
     return TOKEN_BY_HASH.one(hash_secret(value))
 
 
@@ -102,35 +105,35 @@ TOKEN_BY_HASH = PreparedQuery(
 
 
 def listing(access, kinds=("user",)):
-    """The tokens that the person made and those that act for the person, newest first.
+    """Select the tokens that the person made or that act for the person, newest first.
 
-    So a member sees the member's own, and the owner also sees those which members made before 3.3.0: they act for the
-    owner. What members make today acts for them, and they alone see it (specification 4.7).
+    Members see their own. The owner also sees those that members made before 3.3.0, which act for the owner. Tokens
+    that members make today act for them, and only they see them (specification 4.7).
     """
-    mine = or_(Token.created_by_id == access.person_id, Token.account_id == access.person_id)
-    return select_newest(mine, Token.kind.in_(kinds))
+    condition = or_(Token.created_by_id == access.person_id, Token.account_id == access.person_id)
+    return select_newest(condition, Token.kind.in_(kinds))
 
 
 PERSONAL_KINDS = ("user", "impersonation")
 
 
 def get(token_id, access):
-    found = session.scalar(listing(access, PERSONAL_KINDS).where(Token.id == token_id))
-    if found is None:
+    token = session.scalar(listing(access, PERSONAL_KINDS).where(Token.id == token_id))
+    if token is None:
         raise NotFound("No such token.")
-    return found
+    return token
 
 
 def select_of_account(account):
-    """Every token that acts for the person or that the person made, for operators."""
-    mine = or_(Token.created_by_id == account.id, Token.account_id == account.id)
-    return select_newest(mine, Token.kind.in_(PERSONAL_KINDS))
+    """Select every token that acts for the person or that the person made, for operators."""
+    condition = or_(Token.created_by_id == account.id, Token.account_id == account.id)
+    return select_newest(condition, Token.kind.in_(PERSONAL_KINDS))
 
 
 def select_platform(kind=None):
-    """The platform's own tokens."""
-    own = select_newest(Token.account_id.is_(None))
-    return own.where(Token.kind == kind) if kind else own
+    """Select the platform's own tokens."""
+    query = select_newest(Token.account_id.is_(None))
+    return query.where(Token.kind == kind) if kind else query
 
 
 def select_newest(*criteria):
@@ -138,18 +141,18 @@ def select_newest(*criteria):
 
 
 def get_any_owner(token_id):
-    """A token of anybody, for operators."""
-    found = session.get(Token, token_id)
-    if found is None:
+    """Return a token of any account, for operators."""
+    token = session.get(Token, token_id)
+    if token is None:
         raise NotFound("No such token.")
-    return found
+    return token
 
 
 def create(access, *, name, scopes, allowed_ips=(), expires_at=None, requesting_token=None):
-    """A token that acts as the person who makes it, a member as that member; and its value.
+    """Create a token that acts for the person who makes it, who may be a team member. Return it with its value.
 
-    `giver` is the token that asks for it, None when the person does. It gives nothing that it does not have: its
-    scopes, its addresses and its end are the bounds of the new one, and stand in for what was left out.
+    `requesting_token` is the token that makes the request, or None for a person. The new token gets no more scopes,
+    addresses and lifetime than that token; missing addresses and a missing expiry are taken from it.
     """
     if expires_at and expires_at <= clock.now():
         raise invalid_expiry("Must be in the future.")
@@ -163,7 +166,7 @@ def create(access, *, name, scopes, allowed_ips=(), expires_at=None, requesting_
 
 
 def update(token, requesting_token=None, **changes):
-    """Renames a token or narrows it: fewer scopes, an earlier end, other addresses."""
+    """Rename a token or restrict it: fewer scopes, an earlier expiry, other addresses."""
     if "scopes" in changes:
         changes["scopes"] = sort_scopes(changes["scopes"])
         ensure_scopes_held("A token's scopes can only become fewer. It does not have", changes["scopes"], token)
@@ -177,12 +180,12 @@ def update(token, requesting_token=None, **changes):
 
 
 def ensure_scopes_within(requesting_token, scopes=(), allowed_ips=(), expires_at=None):
-    """Raises when a token would give what it does not have itself."""
+    """Raise Invalid if scopes, addresses or expiry exceed those of the requesting token."""
     ensure_scopes_held("A token gives only scopes that it has. This one does not have", scopes, requesting_token)
-    inside = [ip_network(each) for each in requesting_token.allowed_ips]
-    for wanted in map(ip_network, allowed_ips):
-        if inside and not any(wanted.version == each.version and wanted.subnet_of(each) for each in inside):
-            sentence = f"The token that asks may not be used from {wanted} itself."
+    allowed = [ip_network(parent) for parent in requesting_token.allowed_ips]
+    for network in map(ip_network, allowed_ips):
+        if allowed and not any(network.version == parent.version and network.subnet_of(parent) for parent in allowed):
+            sentence = f"The token that asks may not be used from {network} itself."
             raise Invalid(sentence, allowed_ips=sentence)
     if requesting_token.expires_at and expires_at and expires_at > requesting_token.expires_at:
         raise invalid_expiry("Must not be later than the end of the token that asks.")
@@ -210,30 +213,33 @@ def invalid_expiry(sentence):
 
 
 def sort_scopes(scopes):
-    """Each once, in the order of the table."""
+    """Return the scopes without duplicates, in the order of `SCOPES`."""
     return sorted(set(scopes), key=SCOPES.index)
 
 
 def set_enabled(token, enabled):
-    """Off is as good as revoked, but can be taken back."""
+    """Enable or disable a token. A disabled token is refused, but can be enabled again."""
     return update_fields(token, {"enabled": enabled})
 
 
 def revoke(token):
-    """It is dead from the next request on."""
+    """Delete the token. It is refused from the next request on."""
     session.delete(token)
     session.flush()
 
 
 def purge_expired():
-    """Impersonations that are long over. A user's token that has expired stays until its owner removes it."""
-    over = Token.expires_at < clock.now() - IMPERSONATION_RETENTION
-    session.execute(delete(Token).where(Token.kind == "impersonation", over))
+    """Delete impersonations after their retention. An expired token of a user stays until its owner removes it."""
+    expired = Token.expires_at < clock.now() - IMPERSONATION_RETENTION
+    session.execute(delete(Token).where(Token.kind == "impersonation", expired))
 
 
 def record_use(token_id, ip):
-    """Notes that the token was used, and from where. A request writes nothing to the database: it waits in Redis, at
-    most two hundred times a second for each process, until a worker writes it down."""
+    """Record that the token was used, and from where.
+
+    Requests must not write to the database for this: the use is stored in Redis, at most 200 times a second for each
+    process, until a worker writes it to the row.
+    """
     now = clock.now()
     if now - last_noted_at.get(token_id, now - LAST_USE_RESOLUTION) < LAST_USE_RESOLUTION:
         return
@@ -244,7 +250,10 @@ def record_use(token_id, ip):
 
 
 def call_redis(command, *arguments):
-    """What Redis answers about the uses that wait there; None while it is away, which holds up one request only."""
+    """Run a command on the hash of recorded uses and return the answer; None while Redis is unreachable.
+
+    Only one request waits for the timeout; later ones skip Redis for `REDIS_PAUSE_SECONDS`.
+    """
     global redis_away_until
     if time.monotonic() < redis_away_until:
         return None
@@ -256,28 +265,29 @@ def call_redis(command, *arguments):
 
 
 def write_last_use():
-    """Moves what waits in Redis into the rows. It goes past the session: nothing changes that access depends on
-    (panel.services.token_cache)."""
-    waiting = jobs.connection.hgetall(LAST_USE_KEY)
-    for token_id, noted_use in waiting.items():
-        when, ip = orjson.loads(noted_use)
-        stamp = Token.__table__.update().where(Token.id == token_id.decode())
-        session.connection().execute(stamp.values(last_used_at=datetime.fromisoformat(when), last_used_ip=ip))
-    if waiting:  # until the rows are kept it is still shown from there
+    """Write the uses that are recorded in Redis to the rows.
+
+    It bypasses the session's events, because no change affects access (see panel.services.token_cache).
+    """
+    pending = jobs.connection.hgetall(LAST_USE_KEY)
+    for token_id, noted_use in pending.items():
+        used_at, ip = orjson.loads(noted_use)
+        statement = Token.__table__.update().where(Token.id == token_id.decode())
+        session.connection().execute(statement.values(last_used_at=datetime.fromisoformat(used_at), last_used_ip=ip))
+    if pending:  # until the commit, refresh_last_used reads these uses from Redis
         on_commit(
             partial(
-                jobs.connection.eval, DELETE_IF_UNCHANGED_SCRIPT, 1, LAST_USE_KEY, *chain.from_iterable(waiting.items())
+                jobs.connection.eval, DELETE_IF_UNCHANGED_SCRIPT, 1, LAST_USE_KEY, *chain.from_iterable(pending.items())
             )
         )
 
 
 def refresh_last_used(tokens):
-    """Shows on each row the use that still waits to be written down, so that whoever looks sees it at once. The rows
-    count as unchanged."""
-    waiting = call_redis("hmget", [token.id for token in tokens]) if tokens else None
-    for token, noted_use in zip(tokens, waiting or (), strict=False):
+    """Set on each row the use that is still in Redis, so that lists show it at once. The rows count as unchanged."""
+    pending = call_redis("hmget", [token.id for token in tokens]) if tokens else None
+    for token, noted_use in zip(tokens, pending or (), strict=False):
         if noted_use:
-            when, ip = orjson.loads(noted_use)
-            set_committed_value(token, "last_used_at", datetime.fromisoformat(when))
+            used_at, ip = orjson.loads(noted_use)
+            set_committed_value(token, "last_used_at", datetime.fromisoformat(used_at))
             set_committed_value(token, "last_used_ip", ip)
     return tokens

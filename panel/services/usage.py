@@ -1,14 +1,14 @@
-"""What resources cost, hour by hour (API reference: usage).
+"""Metering: what resources cost, hour by hour (API reference: usage).
 
-* Every hour (UTC) in which a resource was there counts, whatever it did: its disk and addresses were held for it. The
-  hour in which it was made counts in full. It ends when its destroying is asked for.
-* A month of 730 hours costs the plan's price. The n-th hour of a calendar month costs what the price of n hours,
-  rounded to a millionth, is more than that of n-1. Hours beyond the 730th are free: no month costs more than the price.
-* After a change of price the hour under way still costs the old one.
-* Whether an hour costs anything is decided when it is recorded: not while billing is off or the account is unbilled,
-  and never for what an outside billing system charges.
+* Every hour (UTC) in which a resource exists counts, whatever its state, because its disk and addresses are reserved
+  for it. The hour of its creation counts in full. Metering ends when its deletion is requested.
+* A month of 730 hours costs the plan's price. The n-th hour of a calendar month costs the price of n hours minus the
+  price of n-1 hours, each rounded to a millionth. Hours beyond the 730th are free: no month costs more than the price.
+* After a change of price the current hour still costs the old price.
+* Whether an hour is charged is decided when it is recorded. Nothing is charged while billing is off, for unbilled
+  accounts, and for what an external billing system charges.
 
-Counting may run twice at once, late, or after days: each rental remembers up to where it was counted.
+Metering may run concurrently, late, or after days: each metering record stores up to where it was counted.
 """
 
 from datetime import datetime, timedelta
@@ -27,13 +27,13 @@ HOURS_PER_MONTH = 730
 HOUR = timedelta(hours=1)
 MICRO, CENT = Decimal("0.000001"), Decimal("0.01")
 RECORDS_PER_BATCH, HOURS_PER_BATCH = 200, 100
-"""How many rentals are counted in one transaction, and how many hours of each."""
+"""Maximum number of metering records in one transaction, and of hours of each."""
 USAGE_HOUR_RETENTION = timedelta(days=400)
-"""How long single hours are kept. Months stay."""
+"""How long single hours are stored. Months are never deleted."""
 
 
 def start_metering(resource_type, resource, *, name, plan, price, billing_mode):
-    """A resource is there from now on."""
+    """Start to meter a resource, from the current hour on."""
     now = clock.now()
     return open_record(
         resource_type, resource, name, plan, price, billing_mode, now, truncate_to_hour(now), truncate_to_hour(now)
@@ -41,25 +41,28 @@ def start_metering(resource_type, resource, *, name, plan, price, billing_mode):
 
 
 def change_price(resource, *, plan, price):
-    """From the next hour on the resource costs something else."""
-    ended = stop_metering(resource)
-    counted_from = max(ended.counted_until, next_hour(ended.ended_at))
-    what = ended.resource_type, resource, ended.resource_name, plan, price, ended.billing_mode
-    return open_record(*what, ended.ended_at, ended.first_hour, counted_from)
+    """Charge another price for the resource from the next hour on."""
+    last = stop_metering(resource)
+    counted_from = max(last.counted_until, next_hour(last.ended_at))
+    details = last.resource_type, resource, last.resource_name, plan, price, last.billing_mode
+    return open_record(*details, last.ended_at, last.first_hour, counted_from)
 
 
 def transfer(resource):
-    """From the next hour on the resource is its new owner's to pay."""
-    ended = stop_metering(resource)
-    if ended is None:
+    """Charge the resource's new owner from the next hour on.
+
+    Return the new record, or None if the resource has none.
+    """
+    last = stop_metering(resource)
+    if last is None:
         return None
-    begins = max(ended.counted_until, next_hour(ended.ended_at))
-    what = ended.resource_type, resource, ended.resource_name, ended.plan, ended.price, ended.billing_mode
-    return open_record(*what, ended.ended_at, begins, begins)
+    first_hour = max(last.counted_until, next_hour(last.ended_at))
+    details = last.resource_type, resource, last.resource_name, last.plan, last.price, last.billing_mode
+    return open_record(*details, last.ended_at, first_hour, first_hour)
 
 
 def open_record(resource_type, resource, name, plan, price, billing_mode, started_at, first_hour, counted_until):
-    rental = MeteringRecord(
+    record = MeteringRecord(
         account_id=resource.account_id,
         resource_type=resource_type,
         resource_id=resource.id,
@@ -71,46 +74,46 @@ def open_record(resource_type, resource, name, plan, price, billing_mode, starte
         started_at=started_at,
         counted_until=counted_until,
     )
-    session.add(rental)
+    session.add(record)
     session.flush()
-    return rental
+    return record
 
 
 def stop_metering(resource):
-    """The resource costs nothing any more. Ended twice, the first time counts."""
-    rental = lock_latest(resource.id)
-    if rental and rental.ended_at is None:
-        rental.ended_at = clock.now()
+    """End the metering of the resource and return its latest record. A second call changes nothing."""
+    record = lock_latest(resource.id)
+    if record and record.ended_at is None:
+        record.ended_at = clock.now()
         session.flush()
-    return rental
+    return record
 
 
 def resume_metering(resource_id):
-    """It was not destroyed after all: it goes on as if nobody had asked for that."""
-    rental = lock_latest(resource_id)
-    if rental and rental.ended_at:
-        rental.ended_at, rental.settled = None, False
+    """Continue the metering after a deletion that was reverted, as if it had not been requested."""
+    record = lock_latest(resource_id)
+    if record and record.ended_at:
+        record.ended_at, record.settled = None, False
 
 
 def lock_latest(resource_id):
-    """The rental that holds now or held last, locked until the transaction ends."""
-    newest = (
+    """Return the resource's latest metering record, locked until the transaction ends."""
+    query = (
         select(MeteringRecord)
         .where(MeteringRecord.resource_id == resource_id)
         .order_by(MeteringRecord.id.desc())
         .limit(1)
     )
-    return session.scalar(newest.with_for_update().execution_options(populate_existing=True))
+    return session.scalar(query.with_for_update().execution_options(populate_existing=True))
 
 
 def ensure_billing_enabled(access):
-    """Raises while billing is off for the whole platform, but for unbilled accounts: what costs something is shut."""
+    """Raise Forbidden while billing is off for the platform, except for unbilled accounts."""
     if not is_billing_enabled(access):
         raise Forbidden("Billing is switched off here, so this cannot be used.", reason="billing_disabled")
 
 
 def is_billing_enabled(access):
-    """Whether the account can use what costs something."""
+    """Return whether the account can use paid resources."""
     return settings.get().billing_enabled or access.unbilled
 
 
@@ -119,7 +122,7 @@ def truncate_to_hour(moment):
 
 
 def next_hour(moment):
-    """The first hour that begins at the moment or after it."""
+    """Return the first hour that begins at the moment or after it."""
     return truncate_to_hour(moment) if moment == truncate_to_hour(moment) else truncate_to_hour(moment) + HOUR
 
 
@@ -128,67 +131,70 @@ def make_month_key(moment):
 
 
 def month_label(month):
-    """`November 2026`."""
+    """Return the month as text: `November 2026`."""
     return f"{datetime.strptime(month, '%Y-%m'):%B %Y}"
 
 
 def meter_hours():
-    """Records hours that are over, of some rentals. Returns of how many: 0 when everything is recorded."""
-    over = truncate_to_hour(clock.now())
+    """Record the finished hours of some metering records.
+
+    Return the number of records; 0 when everything is recorded.
+    """
+    end = truncate_to_hour(clock.now())
     due = (
         select(MeteringRecord)
-        .where(~MeteringRecord.settled, MeteringRecord.counted_until < over)
+        .where(~MeteringRecord.settled, MeteringRecord.counted_until < end)
         .order_by(MeteringRecord.counted_until, MeteringRecord.id)
     )
     locked = due.limit(RECORDS_PER_BATCH).with_for_update().execution_options(populate_existing=True)
-    rentals = session.scalars(locked).all()
-    if not rentals:
+    records = session.scalars(locked).all()
+    if not records:
         return 0
-    modes = get_billing_modes({rental.account_id for rental in rentals})
-    recorded = []
-    for rental in rentals:
-        hours = list(iter_unrecorded_hours(rental, over))
-        recorded += [(rental, make_hour_row(rental, hour, modes.get(rental.account_id))) for hour in hours]
-        rental.counted_until += HOUR * len(hours)
-        rental.settled = rental.ended_at is not None and rental.counted_until >= rental.ended_at
-    if recorded:
-        session.execute(insert(UsageHour), [row for _, row in recorded])
-        add_to_months(recorded)
+    modes = get_billing_modes({record.account_id for record in records})
+    hour_rows = []
+    for record in records:
+        hours = list(iter_unrecorded_hours(record, end))
+        hour_rows += [(record, make_hour_row(record, hour, modes.get(record.account_id))) for hour in hours]
+        record.counted_until += HOUR * len(hours)
+        record.settled = record.ended_at is not None and record.counted_until >= record.ended_at
+    if hour_rows:
+        session.execute(insert(UsageHour), [row for _, row in hour_rows])
+        add_to_months(hour_rows)
     session.flush()
-    return len(rentals)
+    return len(records)
 
 
-def iter_unrecorded_hours(rental, over):
-    """The hours of the rental that are not recorded yet and over, the oldest first; not too many at once."""
-    until = over if rental.ended_at is None else min(over, next_hour(rental.ended_at))
-    following = (rental.counted_until + HOUR * number for number in range(HOURS_PER_BATCH))
+def iter_unrecorded_hours(record, end):
+    """Yield the record's finished hours that are not recorded yet, oldest first, at most `HOURS_PER_BATCH`."""
+    until = end if record.ended_at is None else min(end, next_hour(record.ended_at))
+    following = (record.counted_until + HOUR * number for number in range(HOURS_PER_BATCH))
     return takewhile(lambda hour: hour < until, following)
 
 
 def get_billing_modes(account_ids):
-    """For each account how its resources are billed now, if not by somebody else."""
-    charged = "cloud_service" if settings.get().billing_enabled else None
-    found = session.execute(select(Account.id, Account.self_provisioning).where(Account.id.in_(account_ids)))
-    return {account_id: "self_provisioned" if unbilled else charged for account_id, unbilled in found}
+    """Return the current billing mode of each account, by id; None if nothing is charged."""
+    charged_mode = "cloud_service" if settings.get().billing_enabled else None
+    rows = session.execute(select(Account.id, Account.self_provisioning).where(Account.id.in_(account_ids)))
+    return {account_id: "self_provisioned" if unbilled else charged_mode for account_id, unbilled in rows}
 
 
-def make_hour_row(rental, hour, mode):
-    """The row of one hour. `mode` is how the account is billed, None when nobody is charged at the moment."""
-    mode = "external" if rental.billing_mode == "external" else mode
+def make_hour_row(record, hour, mode):
+    """Return the row of one hour. `mode` is the account's billing mode; None if nothing is charged at the moment."""
+    mode = "external" if record.billing_mode == "external" else mode
     month = hour.replace(day=1, hour=0)
-    number = (hour - max(month, rental.first_hour)) // HOUR
+    number = (hour - max(month, record.first_hour)) // HOUR
     return {
-        "resource_id": rental.resource_id,
+        "resource_id": record.resource_id,
         "hour": hour,
-        "account_id": rental.account_id,
+        "account_id": record.account_id,
         "billing_mode": mode or "cloud_service",
-        "price": rental.price,
-        "charge": calculate_charge(rental.price, number) if mode == "cloud_service" else Decimal(0),
+        "price": record.price,
+        "charge": calculate_charge(record.price, number) if mode == "cloud_service" else Decimal(0),
     }
 
 
 def calculate_charge(price, number):
-    """What the hour with this number in its month costs, counted from 0."""
+    """Return what the hour with this number in its month costs, counted from 0."""
     return calculate_price(price, number + 1) - calculate_price(price, number)
 
 
@@ -196,33 +202,33 @@ def calculate_price(price, hours):
     return (price * min(hours, HOURS_PER_MONTH) / HOURS_PER_MONTH).quantize(MICRO)
 
 
-def add_to_months(recorded):
-    """Adds recorded hours, each with its rental, to their months."""
-    ids = {rental.resource_id for rental, _ in recorded}
-    months = {make_month_key(hour["hour"]) for _, hour in recorded}
-    there = select(UsageMonth).where(UsageMonth.resource_id.in_(ids), UsageMonth.month.in_(months))
-    there = there.order_by(UsageMonth.resource_id, UsageMonth.month).with_for_update()
-    rows = session.scalars(there.execution_options(populate_existing=True))
-    found = {(row.resource_id, row.month, row.account_id): row for row in rows}
-    for rental, hour in recorded:
-        key = rental.resource_id, make_month_key(hour["hour"]), rental.account_id
-        row = found.get(key) or found.setdefault(key, create_month_row(rental, hour))
+def add_to_months(hour_rows):
+    """Add hours, as pairs of metering record and row, to the rows of their months."""
+    ids = {record.resource_id for record, _ in hour_rows}
+    months = {make_month_key(hour["hour"]) for _, hour in hour_rows}
+    query = select(UsageMonth).where(UsageMonth.resource_id.in_(ids), UsageMonth.month.in_(months))
+    query = query.order_by(UsageMonth.resource_id, UsageMonth.month).with_for_update()
+    rows = session.scalars(query.execution_options(populate_existing=True))
+    existing = {(row.resource_id, row.month, row.account_id): row for row in rows}
+    for record, hour in hour_rows:
+        key = record.resource_id, make_month_key(hour["hour"]), record.account_id
+        row = existing.get(key) or existing.setdefault(key, create_month_row(record, hour))
         row.hours += 1
         row.charge += hour["charge"]
         row.unbooked = row.unbooked or hour["charge"] > 0
         if row.last_hour <= hour["hour"]:
-            row.plan, row.price, row.billing_mode = rental.plan, hour["price"], hour["billing_mode"]
+            row.plan, row.price, row.billing_mode = record.plan, hour["price"], hour["billing_mode"]
             row.last_hour = hour["hour"]
 
 
-def create_month_row(rental, hour):
-    """The row of a month, before its first hour is added."""
+def create_month_row(record, hour):
+    """Create the row of a month, before its first hour is added."""
     row = UsageMonth(
-        resource_id=rental.resource_id,
+        resource_id=record.resource_id,
         month=make_month_key(hour["hour"]),
-        account_id=rental.account_id,
-        resource_type=rental.resource_type,
-        resource_name=rental.resource_name,
+        account_id=record.account_id,
+        resource_type=record.resource_type,
+        resource_name=record.resource_name,
         hours=0,
         charge=Decimal(0),
         unbooked=False,
@@ -233,30 +239,33 @@ def create_month_row(rental, hour):
 
 
 def post_charges():
-    """Writes charges into the ledgers of some accounts, once a day for each account and month: the month's charges in
-    whole cents, less what the ledger has of them. Returns for how many: 0 when every ledger is up to date."""
+    """Write charges into the ledgers of some accounts, once a day for each account and month.
+
+    An entry has the month's charges in whole cents, less what the ledger already has of them. Return the number of
+    accounts and months; 0 when every ledger is up to date.
+    """
     today = clock.now().replace(hour=0, minute=0, second=0, microsecond=0)
-    same = CreditLedgerEntry.account_id == UsageMonth.account_id, CreditLedgerEntry.month == UsageMonth.month
-    booked_today = exists().where(*same, CreditLedgerEntry.created_at >= today)
-    waiting = select(UsageMonth.account_id, UsageMonth.month).where(UsageMonth.unbooked, ~booked_today)
-    found = session.execute(
-        waiting.distinct().order_by(UsageMonth.account_id, UsageMonth.month).limit(RECORDS_PER_BATCH)
+    same_month = CreditLedgerEntry.account_id == UsageMonth.account_id, CreditLedgerEntry.month == UsageMonth.month
+    booked_today = exists().where(*same_month, CreditLedgerEntry.created_at >= today)
+    query = select(UsageMonth.account_id, UsageMonth.month).where(UsageMonth.unbooked, ~booked_today)
+    due = session.execute(
+        query.distinct().order_by(UsageMonth.account_id, UsageMonth.month).limit(RECORDS_PER_BATCH)
     ).all()
-    for account_id, month in found:
+    for account_id, month in due:
         post_month(account_id, month)
-    return len(found)
+    return len(due)
 
 
 def post_month(account_id, month):
     account = credits.lock_account(account_id)
-    used = select(UsageMonth).where(UsageMonth.account_id == account_id, UsageMonth.month == month)
-    used = used.order_by(UsageMonth.resource_id).with_for_update().execution_options(populate_existing=True)
-    rows = session.scalars(used).all()
-    owed = sum((row.charge for row in rows), Decimal(0)).quantize(CENT)
-    rest = owed - credits.charged_total(account_id, month)
-    if account and rest:
+    query = select(UsageMonth).where(UsageMonth.account_id == account_id, UsageMonth.month == month)
+    query = query.order_by(UsageMonth.resource_id).with_for_update().execution_options(populate_existing=True)
+    rows = session.scalars(query).all()
+    total = sum((row.charge for row in rows), Decimal(0)).quantize(CENT)
+    difference = total - credits.charged_total(account_id, month)
+    if account and difference:
         credits.post_entry(
-            account, "usage", -rest, actor="system", description=f"Usage of {month_label(month)}", month=month
+            account, "usage", -difference, actor="system", description=f"Usage of {month_label(month)}", month=month
         )
     for row in rows:
         row.unbooked = False
@@ -264,7 +273,10 @@ def post_month(account_id, month):
 
 
 def select_months(account=None):
-    """What the account, or everybody, used in each month, the latest first: `month`, `resources`, `hours`, `charge`."""
+    """Select the usage of each month, of the account or of all, latest first.
+
+    Columns: `month`, `resources`, `hours`, `charge`.
+    """
     sums = func.sum(UsageMonth.hours).label("hours"), func.sum(UsageMonth.charge).label("charge")
     query = select(UsageMonth.month, func.count().label("resources"), *sums)
     query = query.where(account.visible_rows(UsageMonth)) if account else query
@@ -272,7 +284,7 @@ def select_months(account=None):
 
 
 def month_rows(month, account=None):
-    """Each resource's use of the month, the newest resource first."""
+    """Select each resource's usage of the month, newest resource first."""
     query = (
         select(UsageMonth)
         .where(UsageMonth.month == month)
@@ -295,20 +307,20 @@ EXPORT_COLUMNS = (
 
 
 def iter_export(month, account=None):
-    """The month as lines of a table, with charges to the millionth."""
+    """Yield the month's usage as rows of `EXPORT_COLUMNS`, with charges to the millionth."""
     for row in session.scalars(month_rows(month, account)):
         yield [getattr(row, name) for name in EXPORT_COLUMNS]
 
 
 def get_totals(month, account=None):
-    """Hours, resources and charge of a month, of the account or of everybody."""
-    found = session.execute(select_months(account).where(UsageMonth.month == month)).one_or_none()
-    hours, resources, charge = (found.hours, found.resources, found.charge) if found else (0, 0, Decimal(0))
+    """Return hours, resources and charge of a month, of the account or of all."""
+    row = session.execute(select_months(account).where(UsageMonth.month == month)).one_or_none()
+    hours, resources, charge = (row.hours, row.resources, row.charge) if row else (0, 0, Decimal(0))
     return {"month": month, "hours": int(hours), "resources": resources, "charge": charge}
 
 
 def select_by_account(month):
-    """Every account's use of the month."""
+    """Select every account's usage of the month."""
     sums = func.sum(UsageMonth.hours).label("hours"), func.sum(UsageMonth.charge).label("charge")
     used = select(UsageMonth.account_id, func.count().label("resources"), *sums).where(UsageMonth.month == month)
     used = used.group_by(UsageMonth.account_id).subquery().c
@@ -317,5 +329,5 @@ def select_by_account(month):
 
 
 def purge_expired():
-    """Removes single hours that have had their day."""
+    """Delete the rows of single hours after their retention."""
     session.execute(delete(UsageHour).where(UsageHour.hour < clock.now() - USAGE_HOUR_RETENTION))

@@ -1,4 +1,4 @@
-"""Scripts of a customer that run when a machine boots for the first time."""
+"""Customers' scripts that run when a machine boots for the first time."""
 
 from sqlalchemy import or_, select
 from sqlalchemy.orm import joinedload
@@ -10,7 +10,7 @@ from panel.schemas import cloudcfg
 
 
 def listing(account=None, *, search=None):
-    """With an account its own, by name; else everybody's, newest first, `search` looking at names and owners."""
+    """Select scripts: an account's own by name, else those of all, newest first. `search` looks at names and owners."""
     if account:
         return select(UserScript).where(account.visible_rows(UserScript)).order_by(UserScript.name, UserScript.id)
     query = select(UserScript).options(joinedload(UserScript.account)).order_by(UserScript.id.desc())
@@ -29,16 +29,18 @@ def get(script_id, account=None):
 
 
 def get_chosen(script_ids, account=None, field="user_scripts"):
-    """The scripts with these ids, in this order, each once. With an account, only its own count: an operator may use
-    any."""
+    """Return the scripts with these ids, in this order, without duplicates.
+
+    With an account only its own are found; an operator may use any.
+    """
     query = select(UserScript).where(UserScript.id.in_(script_ids))
-    found = {
+    scripts = {
         row.id: row for row in session.scalars(query.where(account.visible_rows(UserScript)) if account else query)
     }
     ids = list(dict.fromkeys(script_ids))
-    if len(found) < len(ids):
+    if len(scripts) < len(ids):
         raise Invalid("One of the user scripts does not exist.", **{field: "There is no such script in this account."})
-    return [found[script_id] for script_id in ids]
+    return [scripts[script_id] for script_id in ids]
 
 
 def create(account, **values):
@@ -58,12 +60,12 @@ def update(script, **changes):
 
 
 def replace_nulls(values):
-    """What is cleared is empty, never null."""
+    """Replace None by an empty string: the columns are not nullable."""
     return {name: "" if value is None else value for name, value in values.items()}
 
 
 def ensure_valid(script):
-    """Configuration that no guest could read is refused while its owner is there."""
+    """Raise Invalid for a cloud-init configuration that guests could not read."""
     if not script.is_cloud_config:
         return
     try:

@@ -1,4 +1,4 @@
-"""Volume plans and their groups (classes), as operators keep them."""
+"""Volume plans and their groups (classes), for operators."""
 
 from sqlalchemy import func, select
 from sqlalchemy.orm import contains_eager
@@ -20,10 +20,10 @@ def get_group(group_id, field=None):
 
 def create_group(*, name, display_name=None, **values):
     ensure_unique_name(VolumePlanGroup, name)
-    made = VolumePlanGroup(name=name, display_name=display_name or name, **values)
-    session.add(made)
+    group = VolumePlanGroup(name=name, display_name=display_name or name, **values)
+    session.add(group)
     session.flush()
-    return made
+    return group
 
 
 def update_group(group, **changes):
@@ -46,18 +46,18 @@ def listing(search=None):
 
 
 def select_with_groups(search=None):
-    """The same with their classes, for pages."""
+    """Select volume plans with their groups loaded, for pages."""
     return listing(search).options(contains_eager(VolumePlan.group))
 
 
 def count_users(plans):
-    """How many volumes have each of these plans, by the plan's id."""
+    """Return how many volumes have each of these plans, by plan id."""
     counts = select(Volume.plan_id, func.count()).where(Volume.plan_id.in_([plan.id for plan in plans]))
     return dict(session.execute(counts.group_by(Volume.plan_id)).all())
 
 
 def select_offered():
-    """What customers may choose."""
+    """Select the plans that customers may choose."""
     return listing().where(VolumePlan.enabled, VolumePlanGroup.enabled)
 
 
@@ -67,14 +67,14 @@ def get(plan_id, field=None):
 
 def create(group, *, name, **values):
     ensure_unique_name(VolumePlan, name, volume_plan_group_id=group.id)
-    made = VolumePlan(group=group, name=name, **values)
-    session.add(made)
+    plan = VolumePlan(group=group, name=name, **values)
+    session.add(plan)
     session.flush()
-    return made
+    return plan
 
 
 def update(plan, **changes):
-    """Changes what new volumes get. Volumes keep the size that they were made with."""
+    """Change what new volumes get. Existing volumes keep their size."""
     if "name" in changes:
         ensure_unique_name(VolumePlan, changes["name"], exclude=plan, volume_plan_group_id=plan.volume_plan_group_id)
     return update_fields(plan, changes)

@@ -1,7 +1,7 @@
-"""The instances that somebody looks at: their guest agents are asked every few seconds.
+"""Instances that somebody watches: their guest agents are polled every few seconds.
 
-A request that only reads writes nothing to the database, so the list is in Redis. Without Redis nobody counts as
-looking, and each agent is asked about once a minute, as all are.
+Requests must not write to the database for this, so the list is in Redis. Without Redis no instance counts as watched,
+and each agent is polled about once a minute.
 """
 
 import time
@@ -16,13 +16,13 @@ WATCH_TTL_SECONDS = 60
 """How long an instance counts as watched after a page or a metrics request."""
 
 RENEWAL_SECONDS = 20
-"""How often a process marks the same instance at most."""
+"""Minimum interval at which a process marks the same instance again."""
 
 REDIS_PAUSE_SECONDS = 5
-"""How long a Redis that did not answer is not asked again."""
+"""How long Redis is not asked again after an error."""
 
 MAX_MARKED_INSTANCES = 10_000
-"""Instances whose last mark a process remembers."""
+"""Maximum number of instances whose last mark a process remembers."""
 
 last_marked_at: dict[str, float] = {}
 """By instance id: when this process last marked it (monotonic)."""
@@ -31,7 +31,7 @@ redis_away_until = 0.0
 
 
 def mark(instance):
-    """Notes that somebody looks at the instance."""
+    """Mark the instance as watched."""
     global redis_away_until
     now = time.monotonic()
     if (
@@ -51,7 +51,7 @@ def mark(instance):
 
 
 def list_watched_ids():
-    """The ids of the instances that are watched now."""
+    """Return the ids of the watched instances."""
     now = clock.now().timestamp()
     jobs.connection.zremrangebyscore(WATCHED_KEY, "-inf", now)
-    return [found.decode() for found in jobs.connection.zrange(WATCHED_KEY, 0, -1)]
+    return [instance_id.decode() for instance_id in jobs.connection.zrange(WATCHED_KEY, 0, -1)]

@@ -1,4 +1,4 @@
-"""Which worker processes are alive. Each says so in Redis every few seconds."""
+"""Which worker processes are alive, by heartbeats in Redis."""
 
 from datetime import timedelta
 
@@ -6,13 +6,13 @@ from panel.core import clock, jobs
 
 HEARTBEAT_INTERVAL = timedelta(seconds=5)
 WORKER_LOST_AFTER = 4 * HEARTBEAT_INTERVAL
-"""A worker that was not heard for so long is gone."""
+"""A worker without a heartbeat for so long is lost."""
 
 LIVENESS_KEY = "panel:workers"
 
 
 def record_heartbeat(name):
-    """Notes that the worker is alive, and drops those that have gone."""
+    """Record that the worker is alive, and remove lost ones."""
     now = clock.now()
     with jobs.connection.pipeline() as pipeline:
         pipeline.zadd(LIVENESS_KEY, {name: now.timestamp()})
@@ -21,10 +21,10 @@ def record_heartbeat(name):
 
 
 def remove(name):
-    """Notes that the worker ended in good order."""
+    """Remove a worker that ended regularly."""
     jobs.connection.zrem(LIVENESS_KEY, name)
 
 
 def count_alive():
-    """How many there are."""
+    """Return the number of workers that are alive."""
     return jobs.connection.zcount(LIVENESS_KEY, (clock.now() - WORKER_LOST_AFTER).timestamp(), "+inf")

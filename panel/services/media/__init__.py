@@ -1,1 +1,1 @@
-"""Files of the library: where they may be fetched from, and when they are."""
+"""Files of the library: allowed addresses, downloads and retries."""

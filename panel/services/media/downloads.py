@@ -1,5 +1,7 @@
-"""When a file is fetched to a place, and when again (specification, section 3): every place and file has a back-off of
-its own, and an attempt that stands still does not hold up the next one."""
+"""When a file is downloaded to a storage, and when again (specification, section 3).
+
+Every storage and file has its own back-off. A stalled attempt does not delay the next one.
+"""
 
 from datetime import timedelta
 
@@ -13,28 +15,28 @@ from panel.models import Hypervisor, Iso, MediaDownload, Storage, Task
 FIRST_RETRY_DELAY, MAX_RETRY_DELAY = timedelta(minutes=10), timedelta(hours=24)
 DOWNLOAD_STALE_AFTER = timedelta(minutes=15)
 MAX_BACKGROUND_DOWNLOADS = 4
-"""Downloads that nobody waits for, under way at the same time: the workers have other things to do as well."""
+"""Maximum number of concurrent downloads that the scheduler starts, because workers have other tasks as well."""
 
 
 def find_library_storage(hypervisor_id):
-    """The storage of a node where its library lies, or None."""
-    usable = select(Storage).where(Storage.hypervisor_id == hypervisor_id, Storage.enabled)
-    return session.scalar(usable.order_by(Storage.name).limit(1))
+    """Return the storage of a node that holds its library, or None."""
+    query = select(Storage).where(Storage.hypervisor_id == hypervisor_id, Storage.enabled)
+    return session.scalar(query.order_by(Storage.name).limit(1))
 
 
 def get_or_create(file, storage=None):
-    """The row of this file at this place (no storage: the panel's own folder), made if there is none."""
-    wanted = {f"{file.__tablename__[:-1]}_id": file.id, "storage_id": storage and storage.id}
-    found = session.scalar(select(MediaDownload).filter_by(**wanted))
-    if found is None:
-        found = MediaDownload(**wanted)
-        session.add(found)
+    """Return the row of this file in this storage (None: the panel's own folder); create it if needed."""
+    key = {f"{file.__tablename__[:-1]}_id": file.id, "storage_id": storage and storage.id}
+    download = session.scalar(select(MediaDownload).filter_by(**key))
+    if download is None:
+        download = MediaDownload(**key)
+        session.add(download)
         session.flush()
-    return found
+    return download
 
 
 def is_in_flight(download):
-    """Whether an attempt counts as under way: it moved lately, and nobody asked for another one since it began."""
+    """Return whether an attempt is under way: it progressed lately, and nobody requested another since it started."""
     reset, task = download.file.download_reset_at, find_attempt(download)
     return bool(
         download.status == "running"
@@ -46,7 +48,7 @@ def is_in_flight(download):
 
 
 def start(download, *, actor="system"):
-    """Asks the workers for an attempt. Returns the task; None when one is under way or the file is there."""
+    """Enqueue an attempt and return its task; None when one is under way or the file is there."""
     if download.status == "ready" or is_in_flight(download):
         return None
     file = download.file
@@ -64,7 +66,7 @@ def start(download, *, actor="system"):
 
 
 def claim(download, task_id):
-    """From now on this task's attempt counts and no other."""
+    """Make this task's attempt the current one; all others are ignored."""
     download.status, download.task_id, download.begun_at = "running", task_id, clock.now()
     download.updated_at = clock.now()
     download.bytes_done = download.bytes_total = download.next_attempt_at = None
@@ -74,7 +76,7 @@ def claim(download, task_id):
 
 
 def retry(file, *, actor):
-    """Begins anew at once wherever the file is missing, whatever the back-off. Returns the tasks."""
+    """Start at once wherever the file is missing, ignoring the back-off. Return the tasks."""
     file.download_reset_at = clock.now()
     tasks = []
     for download in file.downloads:
@@ -86,7 +88,7 @@ def retry(file, *, actor):
 
 
 def record_failure(download, error):
-    """Notes the reason and when the next attempt may be made."""
+    """Store the error and when the next attempt may be made."""
     pause = min(FIRST_RETRY_DELAY * 2 ** min(download.attempts, 10), MAX_RETRY_DELAY)
     download.attempts += 1
     download.status, download.error, download.error_at = "waiting", error, clock.now()
@@ -100,48 +102,48 @@ def record_success(download, volume, size):
 
 
 def select_due():
-    """What is to be begun now, on nodes that answer: attempts whose time has come, and those that stood still."""
+    """Select what is to be started now, on reachable nodes: attempts after their back-off, and stalled ones."""
     now = clock.now()
-    waits = (MediaDownload.status == "waiting") & (
+    is_waiting = (MediaDownload.status == "waiting") & (
         MediaDownload.next_attempt_at.is_(None) | (MediaDownload.next_attempt_at <= now)
     )
-    stands = (MediaDownload.status == "running") & (MediaDownload.updated_at <= now - DOWNLOAD_STALE_AFTER)
-    reachable = or_(MediaDownload.storage_id.is_(None), Hypervisor.status == "up")
-    found = (
+    is_stalled = (MediaDownload.status == "running") & (MediaDownload.updated_at <= now - DOWNLOAD_STALE_AFTER)
+    is_reachable = or_(MediaDownload.storage_id.is_(None), Hypervisor.status == "up")
+    query = (
         select(MediaDownload)
         .outerjoin(Storage, Storage.id == MediaDownload.storage_id)
         .outerjoin(Hypervisor, Hypervisor.id == Storage.hypervisor_id)
         .options(joinedload(MediaDownload.iso), joinedload(MediaDownload.image))
     )
     order = MediaDownload.next_attempt_at.nulls_first(), MediaDownload.id
-    return found.where(waits | stands, reachable).order_by(*order)
+    return query.where(is_waiting | is_stalled, is_reachable).order_by(*order)
 
 
 def start_due():
-    """Begins what is due, a few at a time."""
+    """Start what is due, up to `MAX_BACKGROUND_DOWNLOADS` in all."""
     add_public_isos()
     now = clock.now()
-    moving = select(func.count()).where(
+    running_count = select(func.count()).where(
         MediaDownload.status == "running", MediaDownload.updated_at > now - DOWNLOAD_STALE_AFTER
     )
-    room = MAX_BACKGROUND_DOWNLOADS - session.scalar(moving)
-    return [start(download) for download in session.scalars(select_due().limit(room))] if room > 0 else []
+    free_slots = MAX_BACKGROUND_DOWNLOADS - session.scalar(running_count)
+    return [start(download) for download in session.scalars(select_due().limit(free_slots))] if free_slots > 0 else []
 
 
 def add_public_isos():
-    """Every node that answers gets the ISOs of the platform."""
-    lacking = (
+    """Create the downloads of the platform's ISOs for every reachable node."""
+    missing = (
         select(Iso, Hypervisor.id)
         .join(Hypervisor, Hypervisor.status == "up")
         .where(Iso.public, Iso.enabled, Iso.url.startswith("https://"))
         .where(~Iso.downloads.any(MediaDownload.storage.has(Storage.hypervisor_id == Hypervisor.id)))
     )
-    for iso, hypervisor_id in session.execute(lacking.limit(100)).all():
+    for iso, hypervisor_id in session.execute(missing.limit(100)).all():
         storage = find_library_storage(hypervisor_id)
         if storage:
             get_or_create(iso, storage)
 
 
 def find_attempt(download):
-    """The task of the attempt that counts, read anew."""
+    """Return the task of the current attempt, read anew, or None."""
     return session.get(Task, download.task_id, populate_existing=True) if download.task_id else None

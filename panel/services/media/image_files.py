@@ -1,15 +1,18 @@
-"""What becomes of an image when its file arrives in the panel's folder, or does not."""
+"""Image files in the panel's folder: reading their size and updating the image's row."""
 
 from panel.core.errors import Problem
 
 QCOW2_MAGIC = b"QFI\xfb"
 BYTES_PER_GIB = 1024**3
 EXTERNAL_DATA_BIT = 4
-"""The bit among the features of a header that says that the data lie in another file, any one of the node's."""
+"""The feature bit of a qcow2 header which says that the data are in another file, possibly any file of the node."""
 
 
 def read_virtual_size(path):
-    """Bytes that a guest sees. Raises when the file is no qcow2 image, or one that is based on another file."""
+    """Return the size that a guest sees, in bytes.
+
+    Raise Problem if the file is no qcow2 image or needs another file.
+    """
     with path.open("rb") as file:
         header = file.read(80)
     if header[:4] != QCOW2_MAGIC or len(header) < 32:
@@ -20,7 +23,7 @@ def read_virtual_size(path):
 
 
 def mark_complete(image, sha256, virtual_size):
-    """The file is complete: from now on machines can be made from it."""
+    """Mark the image as available: machines can be created from it."""
     if image.sha256 and image.sha256 != sha256:
         image.copies.clear()
     image.sha256, image.filename = sha256, f"{image.id}-{sha256[:16]}.qcow2"
@@ -29,6 +32,6 @@ def mark_complete(image, sha256, virtual_size):
 
 
 def mark_failed(image, error):
-    """An image that was here before stays what it was."""
+    """Mark the image as failed, unless it was available before."""
     if image is not None and image.status == "downloading":
         image.status = "error"

@@ -1,6 +1,8 @@
-"""A file on somebody's web server. It may lie wherever webhooks may go: on public addresses, behind TLS that is
-verified. Each address is checked, also where a server sends us on to, and the connection goes to the very one that was
-checked."""
+"""A file on an external web server.
+
+The same addresses are allowed as for webhooks: public ones, with verified TLS. Each address is checked, those of
+redirects too, and the connection is made to the very address that was checked.
+"""
 
 import hashlib
 import time
@@ -15,21 +17,21 @@ from panel.services.webhooks.pinned_connection import PinnedConnection, create_s
 
 MAX_REDIRECTS = 5
 READ_TIMEOUT_SECONDS = 30.0
-"""Seconds that a server may say nothing."""
+"""How long to wait for data."""
 
 SLOW_GRACE_SECONDS, MIN_BYTES_PER_SECOND = 60.0, 16 * 1024
-"""A server that has sent less than so many bytes a second, after this many seconds, holds up others."""
+"""After these seconds, a server that has sent fewer bytes a second is given up."""
 
 MAX_FILE_BYTES = 256 * 1024**3
 REDIRECT_STATUSES = (301, 302, 303, 307, 308)
 
 
 class Unfetched(Problem):
-    """The file could not be had. The message is for whoever wants it."""
+    """The file could not be downloaded. The message is for the person who requested it."""
 
 
 def ensure_allowed_url(url, field="url"):
-    """Raises Invalid when a file must not be fetched from there. A name that nobody knows yet is no fault now."""
+    """Raise Invalid if files must not be downloaded from there. A host name without addresses passes for now."""
     if urlsplit(url).scheme != "https":
         raise Invalid("The address must begin with https://.", **{field: "Must begin with https://."})
     try:
@@ -48,8 +50,10 @@ def try_resolve(host):
 
 
 class RemoteFile:
-    """The bytes of the file: `read` gives them in portions, and at their end makes sure that they are the right ones.
-    `size` is what the server says."""
+    """The bytes of a remote file.
+
+    `read` returns them in chunks and at the end verifies size and hash. `size` is the server's Content-Length.
+    """
 
     def __init__(self, url, sha256=None, max_bytes=MAX_FILE_BYTES):
         self.sha256, self.hash, self.done = sha256, hashlib.sha256(), 0
@@ -69,17 +73,17 @@ class RemoteFile:
 
     def read(self, max_bytes):
         try:
-            portion = self.answer.read1(min(max_bytes, self.size - self.done), decode_content=False)
+            chunk = self.answer.read1(min(max_bytes, self.size - self.done), decode_content=False)
         except (OSError, HTTPError, HTTPException, ValueError) as error:
             raise Unfetched(f"The connection broke after {self.done} of {self.size} bytes.") from error
-        self.done += len(portion)
-        self.hash.update(portion)
-        lasted = time.monotonic() - self.started_at
-        if lasted > SLOW_GRACE_SECONDS and self.done < lasted * MIN_BYTES_PER_SECOND:
+        self.done += len(chunk)
+        self.hash.update(chunk)
+        elapsed = time.monotonic() - self.started_at
+        if elapsed > SLOW_GRACE_SECONDS and self.done < elapsed * MIN_BYTES_PER_SECOND:
             raise Unfetched("The server is too slow.")
-        if not portion:
+        if not chunk:
             self.verify()
-        return portion
+        return chunk
 
     def verify(self):
         if self.done < self.size:
@@ -98,7 +102,7 @@ class RemoteFile:
 
 
 def find_size(url):
-    """Bytes of the file as its server says without sending it; None when it says none."""
+    """Return the size in bytes by a HEAD request; None if the server does not send it."""
     connection, answer = open_url(url, "HEAD")
     connection.close()
     return parse_content_length(answer) or None
@@ -110,7 +114,7 @@ def parse_content_length(answer):
 
 
 def open_url(url, method):
-    """The connection and the answer with status 200, after as many as `MAX_REDIRECTS` redirects."""
+    """Return the connection and the answer with status 200, after at most `MAX_REDIRECTS` redirects."""
     for _ in range(MAX_REDIRECTS + 1):
         connection, answer = send_request(url, method)
         if answer.status == 200:
@@ -126,10 +130,10 @@ def send_request(url, method):
     if urlsplit(url).scheme != "https":
         raise Unfetched("The server redirects to an address without https. Files are fetched by https only.")
     try:
-        target, found = url_policy.resolve_target(url)
+        target, addresses = url_policy.resolve_target(url)
     except url_policy.UrlRefused as refused:
         raise Unfetched(str(refused)) from None
-    connection = PinnedConnection(target, found, create_ssl_context(url_policy.extra_ca_certificates))
+    connection = PinnedConnection(target, addresses, create_ssl_context(url_policy.extra_ca_certificates))
     try:
         connection.connect()
         connection.sock.settimeout(READ_TIMEOUT_SECONDS)
@@ -143,5 +147,5 @@ def send_request(url, method):
 
 def describe_error(error):
     cause = error.__context__ if isinstance(error, HTTPError) and error.__context__ else error
-    words = getattr(cause, "verify_message", "") or getattr(cause, "strerror", "") or str(cause)
-    return words.strip().rstrip(".")[:200]
+    text = getattr(cause, "verify_message", "") or getattr(cause, "strerror", "") or str(cause)
+    return text.strip().rstrip(".")[:200]

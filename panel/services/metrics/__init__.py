@@ -1,4 +1,4 @@
-"""What machines used: figures that workers write and everybody's charts read."""
+"""Metrics of machines: workers write them, charts read them."""
 
 from panel.services.metrics.read import (
     TIME_RANGES,

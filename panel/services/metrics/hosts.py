@@ -1,4 +1,4 @@
-"""What the machines of a hypervisor use together at this moment, beside what it has."""
+"""What the machines of a hypervisor use together now, and the hypervisor's capacity."""
 
 from sqlalchemy import func, select
 
@@ -16,24 +16,30 @@ USED_CORES = func.coalesce(func.sum(columns.cpu_percent * Instance.cpu_cores) / 
 
 
 def describe_host(hypervisor):
-    """The sums of the newest look at the node, if that is from the last minute: else `measured_at` is null, and every
-    figure 0."""
+    """Return the sums of the newest samples of the last minute.
+
+    Without such samples `measured_at` is null and every sum is 0.
+    """
     now = clock.now().timestamp()
-    here = (Instance.id == columns.instance_id) & (Instance.hypervisor_id == hypervisor.id)
-    lately = (columns.step == FINEST_STEP, columns.at > now - FRESH_SECONDS, columns.at <= now)
-    at = session.scalar(select(func.max(columns.at)).join(Instance, here).where(*lately))
-    found = select(func.count().label("instances"), USED_CORES, *SUMS).select_from(InstanceMetric).join(Instance, here)
-    row = session.execute(found.where(columns.step == FINEST_STEP, columns.at == at)).one()
-    promised, cores = hypervisors.get_allocations([hypervisor.id])[hypervisor.id], hypervisor.cpu_cores or 0
+    on_host = (Instance.id == columns.instance_id) & (Instance.hypervisor_id == hypervisor.id)
+    is_fresh = (columns.step == FINEST_STEP, columns.at > now - FRESH_SECONDS, columns.at <= now)
+    at = session.scalar(select(func.max(columns.at)).join(Instance, on_host).where(*is_fresh))
+    query = (
+        select(func.count().label("instances"), USED_CORES, *SUMS).select_from(InstanceMetric).join(Instance, on_host)
+    )
+    row = session.execute(query.where(columns.step == FINEST_STEP, columns.at == at)).one()
+    allocated, cores = hypervisors.get_allocations([hypervisor.id])[hypervisor.id], hypervisor.cpu_cores or 0
     percent = round(100 * row.cores / cores, 2) if cores else 0.0
     return {
         "status": hypervisors.get_condition(hypervisor),
         "seen_at": hypervisor.seen_at,
         "measured_at": make_time(at) if at else None,
         "instances": row.instances,
-        "cpu": {"cores": cores, "used": round(row.cores, 3), "percent": percent, "promised": promised["cpu_cores"]},
-        "ram": {"total": hypervisor.memory_mb or 0, "used": round(row.memory_used, 3), "promised": promised["ram"]},
-        "network": {word: round(getattr(row, f"network_{word}"), 3) for word in ("receive_mbps", "transmit_mbps")},
+        "cpu": {"cores": cores, "used": round(row.cores, 3), "percent": percent, "promised": allocated["cpu_cores"]},
+        "ram": {"total": hypervisor.memory_mb or 0, "used": round(row.memory_used, 3), "promised": allocated["ram"]},
+        "network": {
+            direction: round(getattr(row, f"network_{direction}"), 3) for direction in ("receive_mbps", "transmit_mbps")
+        },
         "disk": {name.removeprefix("disk_"): getattr(row, name) for name in METRIC_NAMES if name.startswith("disk_")},
         "storages": hypervisor.storages,
     }

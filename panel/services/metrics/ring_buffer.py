@@ -1,7 +1,7 @@
-"""Keeping figures: a row for each machine and span, and longer spans made of shorter ones.
+"""Store metrics: a row for each machine and step, and longer steps computed from shorter ones.
 
-Everything may be done twice: a row that is there is replaced, and a longer span is worked out anew from what it is made
-of, as often as one likes while it goes on.
+Everything may run twice: an existing row is replaced, and a longer step is computed again from its parts, any number of
+times.
 """
 
 from sqlalchemy import func, insert, literal, select
@@ -19,21 +19,21 @@ columns = InstanceMetric.__table__.c
 
 
 def slot_for(step, at):
-    """Which span of that length the second belongs to: where it lies in the ring and when it began."""
+    """Return the step that contains the second: its slot in the ring buffer and when it began."""
     number = int(at) // step
     return {"step": step, "slot": number % SLOTS_BY_STEP[step], "at": number * step}
 
 
 def write(figures, at, step=FINEST_STEP):
-    """Keeps what machines used around that second: `figures` has a dictionary for each instance. One statement."""
+    """Store what machines used around that second: `figures` has a dictionary for each instance id. One statement."""
     if figures:
-        rows = [{"instance_id": id_, **slot_for(step, at), **make_values(found)} for id_, found in figures.items()]
+        rows = [{"instance_id": id_, **slot_for(step, at), **make_values(sample)} for id_, sample in figures.items()]
         session.connection().execute(upsert(), rows)
 
 
-def make_values(found):
-    """One look is both the average and the highest of its span."""
-    return {f"{name}{ending}": found[name] for name in METRIC_NAMES for ending in ("", "_max")}
+def make_values(sample):
+    """Return the columns of one sample, which is both the average and the maximum of its step."""
+    return {f"{name}{ending}": sample[name] for name in METRIC_NAMES for ending in ("", "_max")}
 
 
 def upsert():
@@ -47,8 +47,10 @@ def with_upsert(statement):
 
 
 def rollup(hypervisor_id, since, until):
-    """Works out the longer spans that touch the time between these two seconds, for the machines of one node: one
-    statement a span, which finds the shorter ones by their keys."""
+    """Compute the longer steps that overlap these two seconds, for the machines of one node.
+
+    One statement for each step, which finds the shorter ones by primary key.
+    """
     for step, finer in zip(COARSER_STEPS, SLOTS_BY_STEP, strict=False):
         begin = int(since) // step * step
         while begin <= until:
@@ -58,14 +60,18 @@ def rollup(hypervisor_id, since, until):
 
 def build_rollup(hypervisor_id, step, finer, begin):
     slots = [slot_for(finer, second)["slot"] for second in range(begin, begin + step, finer)]
-    place_of = slot_for(step, begin)
-    worked_out = (
+    target = slot_for(step, begin)
+    query = (
         select(
             columns.instance_id,
             literal(step),
-            literal(place_of["slot"]),
+            literal(target["slot"]),
             literal(begin),
-            *(each for name in METRIC_NAMES for each in (func.avg(columns[name]), func.max(columns[f"{name}_max"]))),
+            *(
+                aggregate
+                for name in METRIC_NAMES
+                for aggregate in (func.avg(columns[name]), func.max(columns[f"{name}_max"]))
+            ),
         )
         .join(Instance, Instance.id == columns.instance_id)
         .where(
@@ -78,4 +84,4 @@ def build_rollup(hypervisor_id, step, finer, begin):
         .group_by(columns.instance_id)
     )
     statement = INSERT_BY_DIALECT.get(session.get_bind().dialect.name, insert)(InstanceMetric.__table__)
-    return with_upsert(statement.from_select([*KEY_COLUMNS, *VALUE_COLUMNS], worked_out))
+    return with_upsert(statement.from_select([*KEY_COLUMNS, *VALUE_COLUMNS], query))

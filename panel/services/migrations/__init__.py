@@ -1,4 +1,4 @@
-"""Moving machines from one hypervisor of a location to another."""
+"""Migrations of machines from one hypervisor of a location to another."""
 
 from panel.services.migrations.evacuate import evacuate
 from panel.services.migrations.read import get, listing

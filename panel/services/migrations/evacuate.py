@@ -1,4 +1,4 @@
-"""Emptying a hypervisor."""
+"""Evacuate a hypervisor."""
 
 from sqlalchemy import select
 
@@ -11,8 +11,11 @@ from panel.services.migrations.target_selection import select_target
 
 
 def evacuate(hypervisor, *, actor):
-    """Closes the hypervisor and moves every machine to where most room is in its location: a task for each, and one
-    that follows them. Returns that one, and for each machine that cannot be moved now the reason, by its name."""
+    """Put the hypervisor into maintenance and migrate every machine to the hypervisor with the most room.
+
+    Each has a task; return the parent task that follows them. Its arguments have, for each machine that cannot be moved
+    now, the reason by its name.
+    """
     hypervisor.maintenance = True
     parent = jobs.enqueue(
         "hypervisor_evacuate", "hypervisor", hypervisor, lock="exclusive", actor=actor, hypervisor_id=hypervisor.id
@@ -26,14 +29,17 @@ def evacuate(hypervisor, *, actor):
             refused[instance.name] = error.message
     parent.arguments = {"refused": refused}
     session.flush()
-    begun = session.scalars(select(Migration.task_id).where(Migration.parent_task_id == parent.id)).all()
-    for task_id in (*begun, parent.id):  # a refusal that was taken back has taken these bells along
+    task_ids = session.scalars(select(Migration.task_id).where(Migration.parent_task_id == parent.id)).all()
+    for task_id in (*task_ids, parent.id):  # a rolled-back savepoint also dropped their notifications
         jobs.notify_after_commit(task_id)
     return parent
 
 
 def move_away(instance, actor, parent):
-    """A machine that was never made has nothing on the host: only its rows move."""
+    """Start the migration of a machine.
+
+    Only the rows change if it was never deployed, because the host has nothing of it.
+    """
     if instance.deployed or instance.rebuilding:
         start(instance, actor=actor, parent_task_id=parent.id)
         return

@@ -1,4 +1,4 @@
-"""Finding migrations."""
+"""Find migrations."""
 
 from sqlalchemy import select
 from sqlalchemy.orm import joinedload
@@ -11,17 +11,17 @@ LOAD_OPTIONS = (joinedload(Migration.source), joinedload(Migration.target), join
 
 
 def listing(*, status=None, instance_id=None, parent_task_id=None):
-    """Newest first."""
+    """Select migrations, newest first."""
     query = select(Migration).options(*LOAD_OPTIONS).order_by(Migration.id.desc())
-    wanted = {"status": status, "instance_id": instance_id, "parent_task_id": parent_task_id}
-    for name, value in wanted.items():
+    filters = {"status": status, "instance_id": instance_id, "parent_task_id": parent_task_id}
+    for name, value in filters.items():
         if value:
             query = query.where(getattr(Migration, name) == value)
     return query
 
 
 def get(migration_id):
-    found = session.scalar(listing().where(Migration.id == migration_id))
-    if found is None:
+    migration = session.scalar(listing().where(Migration.id == migration_id))
+    if migration is None:
         raise NotFound("No such migration.")
-    return found
+    return migration

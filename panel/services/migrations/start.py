@@ -1,4 +1,4 @@
-"""Beginning a move, and what can be done with one afterwards."""
+"""Start migrations; cancel, repeat, revert and clean up after them."""
 
 from panel.core import jobs
 from panel.core.db import session
@@ -10,16 +10,18 @@ from panel.services.migrations.target_selection import ensure_target_fits, selec
 
 
 def start(instance, *, actor, target=None, live=None, parent_task_id=None):
-    """Moves the machine to `target`, or to where most room is. A guest that runs goes on meanwhile (`live`); `live`
-    false moves a machine only if it is off. Returns the row; its task does the work. Nothing is held when it is
-    refused."""
+    """Migrate the machine to `target`, or to the hypervisor with the most room.
+
+    A running guest runs on (`live`); `live=False` accepts only a machine that is off. Return the row; its task does the
+    work. A refusal changes nothing.
+    """
     state_machine.ensure_allowed(instance, "migrate", by_operator=True)
     blockers.ensure_movable(instance)
     instance = suspension.lock_instance(instance)
-    on = instance.power == "on"
-    if live is False and on:
+    is_on = instance.power == "on"
+    if live is False and is_on:
         raise Conflict("The instance runs. Stop it first, or move it while it runs.", reason="instance_running")
-    if live and not on:
+    if live and not is_on:
         raise Conflict("The instance is off. Move it so, or start it first.", reason="not_running")
     if instance.hypervisor.status != "up":
         raise Unavailable("Its hypervisor does not answer.", reason="hypervisor_unreachable")
@@ -32,7 +34,7 @@ def start(instance, *, actor, target=None, live=None, parent_task_id=None):
         source_id=instance.hypervisor_id,
         target_id=host.id,
         storage_id=storage.id,
-        kind="live" if on else "cold",
+        kind="live" if is_on else "cold",
         parent_task_id=parent_task_id,
     )
     session.add(row)
@@ -52,7 +54,7 @@ def start(instance, *, actor, target=None, live=None, parent_task_id=None):
 
 
 def stop(row):
-    """Asks a move that goes on to end. The machine stays where it is."""
+    """Request the cancellation of a running migration. The machine stays on its hypervisor."""
     task = row.task_id and session.get(Task, row.task_id)
     if task is None or not task.open:
         raise Conflict("The migration is over.", reason="not_cancellable")
@@ -60,14 +62,14 @@ def stop(row):
 
 
 def restart(row, *, actor):
-    """The same move once more, after it failed or was cancelled."""
+    """Start the same migration again, after it failed or was cancelled."""
     if row.status not in ("failed", "cancelled"):
         raise Conflict("The migration has not failed.")
     return start(get_instance(row), actor=actor, target=hypervisors.get(row.target_id, "hypervisor_id"))
 
 
 def rollback(row, *, actor):
-    """Moves a machine that has arrived back to where it came from."""
+    """Migrate a moved machine back to its source."""
     instance = get_instance(row)
     if row.status != "completed" or instance.hypervisor_id != row.target_id:
         raise Conflict("The machine is not where this migration brought it.")
@@ -81,7 +83,7 @@ def get_instance(row):
 
 
 def enqueue_cleanup(row, *, actor):
-    """Has a worker delete what a move left on the source. Returns the task."""
+    """Enqueue the deletion of what a migration left on the source. Return the task."""
     if not row.left_behind:
         raise Conflict("Nothing of this migration is left on the source.")
     source = hypervisors.get(row.source_id, "hypervisor_id")

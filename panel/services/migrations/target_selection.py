@@ -1,4 +1,4 @@
-"""Where a machine can move, and why not elsewhere, by what is known of the hypervisors."""
+"""Targets of migrations: which hypervisors a machine can move to, and why not to others. Reads only rows."""
 
 from types import SimpleNamespace
 
@@ -21,13 +21,16 @@ CLOSED_MESSAGES = {
 
 
 def get_needs(instance):
-    """What the machine takes, as a plan would say it."""
+    """Return what the machine needs, in the form of a plan."""
     storage = sum(disk.size for disk in instance.disks)
     return SimpleNamespace(ram=instance.ram, cpu_cores=instance.cpu_cores, storage=storage)
 
 
 def select_target(instance, target=None):
-    """The hypervisor and storage for the machine, with their room locked; the roomiest when no target is given."""
+    """Return hypervisor and storage for the machine and lock their capacity.
+
+    Without a target, the one with most room.
+    """
     candidates = catalog.select_open_hypervisors(instance.group).with_for_update(of=Hypervisor)
     candidates = candidates.where(Hypervisor.id != instance.hypervisor_id)
     if target:
@@ -38,7 +41,7 @@ def select_target(instance, target=None):
 
 
 def target_error(instance, target):
-    """Why this host is no place for this very machine, or None."""
+    """Return why the machine cannot run on this hypervisor, or None."""
     source = instance.hypervisor
     if target.id == source.id:
         return "The machine is there already."
@@ -56,22 +59,22 @@ def target_error(instance, target):
 
 
 def run_checks(instance, target):
-    """Everything that is looked at before a move: name, whether it is well, and a sentence if not."""
+    """Yield every check before a migration: name, whether it passed, and a sentence if not."""
     reason = state_machine.action_error(instance, "migrate", by_operator=True)
-    open_now = UNKNOWN_STATUS_MESSAGE if target.status == "unknown" else CLOSED_MESSAGES.get(target.closed)
+    availability_error = UNKNOWN_STATUS_MESSAGE if target.status == "unknown" else CLOSED_MESSAGES.get(target.closed)
     yield "instance", reason is None, state_machine.REASONS.get(reason)
-    tied = blocking_error(instance)
-    yield "disks", tied is None, tied
+    blocker = blocking_error(instance)
+    yield "disks", blocker is None, blocker
     yield "source", instance.hypervisor.status == "up", "The machine's own hypervisor does not answer."
-    yield "target", open_now is None, open_now
-    fault = target_error(instance, target)
-    yield "fit", fault is None, fault
-    fault = fault or open_now or capacity_error(instance, target)
-    yield "room", fault is None, fault
+    yield "target", availability_error is None, availability_error
+    error = target_error(instance, target)
+    yield "fit", error is None, error
+    error = error or availability_error or capacity_error(instance, target)
+    yield "room", error is None, error
 
 
 def blocking_error(instance):
-    """What has to be ended before it moves, in a sentence, or None."""
+    """Return what has to end before the machine can move, as a sentence, or None."""
     try:
         blockers.ensure_movable(instance)
     except Problem as error:
@@ -80,7 +83,7 @@ def blocking_error(instance):
 
 
 def capacity_error(instance, target):
-    """Whether the target lacks memory, processors or storage, in a sentence."""
+    """Return which of memory, processors or storage the target lacks, as a sentence, or None."""
     try:
         best_host(Capacity([target]), get_needs(instance))
     except Problem as error:
@@ -89,18 +92,18 @@ def capacity_error(instance, target):
 
 
 def list_targets(instance):
-    """The other hypervisors of its location, each with the first thing that speaks against it, or None."""
-    others = select(Hypervisor).where(Hypervisor.group_id == instance.group_id).order_by(Hypervisor.name)
-    for target in session.scalars(others.where(Hypervisor.id != instance.hypervisor_id)):
-        yield target, next((fault for _, well, fault in run_checks(instance, target) if not well), None)
+    """Yield the other hypervisors of the location, each with the first failed check, or None."""
+    query = select(Hypervisor).where(Hypervisor.group_id == instance.group_id).order_by(Hypervisor.name)
+    for target in session.scalars(query.where(Hypervisor.id != instance.hypervisor_id)):
+        yield target, next((error for _, passed, error in run_checks(instance, target) if not passed), None)
 
 
 def ensure_target_fits(instance, target):
-    """A target that was chosen by name and cannot be had."""
-    fault = (
+    """Raise Invalid if the machine cannot move to a target that was chosen by name."""
+    error = (
         target_error(instance, target)
         or (target.status == "unknown" and UNKNOWN_STATUS_MESSAGE)
         or CLOSED_MESSAGES.get(target.closed)
     )
-    if fault:
-        raise Invalid(f"The machine cannot move to {target.name}. {fault}", hypervisor_id=fault)
+    if error:
+        raise Invalid(f"The machine cannot move to {target.name}. {error}", hypervisor_id=error)

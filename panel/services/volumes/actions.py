@@ -1,7 +1,7 @@
 """Create, attach, resize and delete volumes.
 
-Rows have at once the values that clients store (`status`, `instance_id`, the plan); workers carry the tasks out in the
-order in which they were requested. A task behind one that failed is not begun. `size` changes when the disk has grown.
+Rows have at once the values that clients store (`status`, `instance_id`, the plan). Workers carry out the tasks in the
+order in which they were requested, and do not start a task after a failed one. `size` changes when the disk has grown.
 """
 
 import secrets
@@ -18,7 +18,7 @@ from panel.services.instances.create import Capacity, generate_unique
 
 
 def create(account, *, name, volume_plan_id, hypervisor_group_id, actor, project_id=None, storage=None):
-    """A new volume of the account, where there is the most room; it moves to its first instance."""
+    """Create a volume in the storage with the most free space. It may move to the hypervisor of its first instance."""
     group = session.get(HypervisorGroup, hypervisor_group_id)
     if group is None or not group.enabled or not group_grants.can_choose(group, account):
         raise Invalid("The location cannot be chosen.", hypervisor_group_id="No such location is open.")
@@ -54,15 +54,20 @@ def choose_storage(group, plan):
     hosts = session.scalars(
         catalog.select_open_hypervisors(group).with_for_update(of=Hypervisor).execution_options(populate_existing=True)
     ).all()
-    room = {storage: left for storage, left in Capacity(hosts).disk.items() if storage.enabled and left >= plan.size}
-    if not room:
+    free_space = {
+        storage: free for storage, free in Capacity(hosts).disk.items() if storage.enabled and free >= plan.size
+    }
+    if not free_space:
         sentence = "The location has not enough storage left."
         raise Invalid(sentence, reason="storage_not_sufficient", volume_plan_id=sentence)
-    return max(room, key=room.get)
+    return max(free_space, key=free_space.get)
 
 
 def attach(volume, *, instance_id, account, actor):
-    """Attaches it to an instance of the account (None: of anybody), at once in the row, soon in the guest."""
+    """Attach the volume to an instance of the account (None: of any account).
+
+    The row changes at once, the guest later.
+    """
     if volume.status != "available":
         raise Invalid(f"The volume cannot be attached: it is {volume.status}.", reason="volume_not_available")
     instance = get_instance_or_422(instance_id, account)
@@ -88,13 +93,13 @@ def get_instance_or_422(instance_id, account):
 
 
 def recreate_at_instance(volume, instance, actor):
-    """What was never used has nothing to carry: it is made anew where the instance is."""
+    """Create the volume anew on the instance's hypervisor. Allowed only while it was never used and so has no data."""
     if volume.pending:
         raise Conflict("Another task is working on the volume. Wait until it has ended.", reason="task_running")
     if volume.used or volume.snapshots:
         sentence = "The volume is on another hypervisor than the instance. Choose an instance there."
         raise Invalid(sentence, instance_id=sentence)
-    place = {"pool": volume.on.name, "name": volume.disk_name}
+    arguments = {"pool": volume.on.name, "name": volume.disk_name}
     jobs.enqueue(
         "volume_forget",
         "volume",
@@ -102,13 +107,13 @@ def recreate_at_instance(volume, instance, actor):
         lock="light",
         actor=actor,
         hypervisor_id=volume.on.hypervisor_id,
-        arguments=place,
+        arguments=arguments,
     )
     volume.on = disks.choose_storage(instance, volume.size)
 
 
 def detach(volume, *, actor, by_operator=False):
-    """Takes it from its instance; what is on it stays. A running guest has to let it go."""
+    """Detach the volume from its instance. Its data stay; a running guest has to release it."""
     if volume.instance is None:
         raise Invalid("The volume is not attached.", reason="volume_not_attached")
     disks.ensure_changeable(volume.instance, by_operator=by_operator)
@@ -119,7 +124,7 @@ def detach(volume, *, actor, by_operator=False):
 
 
 def resize(volume, *, volume_plan_id, actor):
-    """Moves it to another plan of its class. Returns whether the new one is cheaper."""
+    """Move the volume to another plan of its class. Return whether the new plan is cheaper."""
     if volume.status not in ("available", "attached"):
         raise Invalid(f"The volume cannot be resized: it is {volume.status}.", reason="volume_not_available")
     plan = get_offered_plan(volume_plan_id)
@@ -130,8 +135,8 @@ def resize(volume, *, volume_plan_id, actor):
     if volume.instance:
         disks.ensure_changeable(volume.instance)
     if plan.size > volume.reserved_size:
-        held = select(Hypervisor).where(Hypervisor.id == volume.on.hypervisor_id).with_for_update(of=Hypervisor)
-        host = session.scalar(held.execution_options(populate_existing=True))
+        query = select(Hypervisor).where(Hypervisor.id == volume.on.hypervisor_id).with_for_update(of=Hypervisor)
+        host = session.scalar(query.execution_options(populate_existing=True))
         if Capacity([host]).disk[volume.on] < plan.size - volume.reserved_size:
             sentence = "The volume's hypervisor has not enough storage left."
             raise Invalid(sentence, reason="storage_not_sufficient", volume_plan_id=sentence)
@@ -144,11 +149,13 @@ def resize(volume, *, volume_plan_id, actor):
 
 
 def delete(volume, *, actor, by_operator=False):
-    """Deletes it with its snapshots. It is detached first. From now on nobody but operators finds it, and deleting it
-    is tried until it succeeds."""
+    """Delete the volume with its snapshots, after detaching it.
+
+    From then on only operators find it, and the deletion is retried until it succeeds.
+    """
     if volume.instance:
         disks.ensure_changeable(volume.instance, by_operator=by_operator)
-    if any(each.status in ("creating", "restoring") for each in volume.snapshots):
+    if any(snapshot.status in ("creating", "restoring") for snapshot in volume.snapshots):
         raise Conflict("A snapshot of the volume is being worked on. Wait until that has ended.", reason="task_running")
     usage.stop_metering(volume)
     task = enqueue(volume, "delete", actor, instance_ids=list_holder_ids(volume))
@@ -158,14 +165,14 @@ def delete(volume, *, actor, by_operator=False):
 
 
 def list_holder_ids(volume):
-    """Ids of the instances that may have its disk: the one it is attached to, and those of open tasks."""
-    unfinished = select(Task).where(Task.resource_id == volume.id, Task.status.in_(OPEN_STATUSES))
-    named = [task.arguments.get("instance_id") for task in session.scalars(unfinished)]
-    return sorted({volume.instance_id, *named} - {None})
+    """Return ids of the instances that may have its disk: the attached one, and those of open tasks."""
+    query = select(Task).where(Task.resource_id == volume.id, Task.status.in_(OPEN_STATUSES))
+    instance_ids = [task.arguments.get("instance_id") for task in session.scalars(query)]
+    return sorted({volume.instance_id, *instance_ids} - {None})
 
 
 def retry_delete(volume):
-    """Another attempt to delete a volume whose last one failed."""
+    """Enqueue another attempt to delete a volume, after a failed one."""
     earlier = session.get(Task, volume.task_id or "")
     instance_ids = earlier.arguments.get("instance_ids", []) if earlier and earlier.kind == "volume_delete" else []
     volume.next_delete_at = None
@@ -173,7 +180,7 @@ def retry_delete(volume):
 
 
 def select_undeleted():
-    """Volumes that are to be deleted, without an open task that does it."""
+    """Select volumes in `deleting` without an open task that deletes them."""
     deleting = exists().where(
         Task.resource_id == Volume.id, Task.kind == "volume_delete", Task.status.in_(OPEN_STATUSES)
     )
@@ -181,7 +188,7 @@ def select_undeleted():
 
 
 def enqueue(volume, action, actor, **arguments):
-    """The task waits for the one that was requested before it, if that is still open."""
+    """Enqueue a task that waits for the volume's previous task, if that is open."""
     session.expire(volume, ["latest_task"])
     earlier = volume.pending
     task = jobs.enqueue(

@@ -1,4 +1,4 @@
-"""Finding volumes. One that is being deleted is not there any more."""
+"""Find volumes. Volumes that are being deleted are hidden."""
 
 from sqlalchemy import select
 from sqlalchemy.orm import joinedload, selectinload
@@ -18,7 +18,7 @@ LOAD_OPTIONS = (
 
 
 def listing(account=None, *, search=None, project_id=None, deleting=False):
-    """Newest first. With an account, only its own; with `deleting`, also those that are being deleted."""
+    """Select volumes, newest first; with an account only its own, with `deleting` also those being deleted."""
     query = select(Volume).options(*LOAD_OPTIONS).order_by(Volume.id.desc())
     if not deleting:
         query = query.where(Volume.status != "deleting")
@@ -37,7 +37,7 @@ def get(volume_id, account=None, field=None):
 
 
 def find_by_id(volume_id):
-    """The volume or None, read anew, also one that is being deleted: for workers."""
+    """Return the volume or None, read anew, also one that is being deleted; for workers."""
     return session.scalar(select(Volume).where(Volume.id == volume_id).execution_options(populate_existing=True))
 
 

@@ -1,4 +1,4 @@
-"""Copies of volumes: take one, put it back, make a new volume of it, delete it."""
+"""Snapshots of volumes: create, restore in place or to a new volume, delete."""
 
 from sqlalchemy import select
 
@@ -10,39 +10,41 @@ from panel.services.instances.create import Capacity
 from panel.services.volumes.actions import create, enqueue
 
 MAX_SNAPSHOTS_PER_VOLUME = 20
-"""Snapshots that a volume may have."""
+"""Maximum number of snapshots of a volume."""
 
 
 def get_snapshot(volume, snapshot_id):
-    found = next((each for each in volume.snapshots if each.id == snapshot_id), None)
-    if found is None:
+    snapshot = next((candidate for candidate in volume.snapshots if candidate.id == snapshot_id), None)
+    if snapshot is None:
         raise NotFound("The volume has no such snapshot.")
-    return found
+    return snapshot
 
 
 def create_snapshot(volume, *, actor, name=None):
-    """A full copy, also of a volume in use. Returns it with the task."""
+    """Create a full copy, also of a volume in use. Return it with its task."""
     if volume.status not in ("available", "attached"):
         raise Invalid(f"The volume cannot be copied: it is {volume.status}.", reason="volume_not_available")
     if volume.instance:
         disks.ensure_changeable(volume.instance)
-    taken = {each.name for each in volume.snapshots}
-    name = name or next(f"snapshot-{n}" for n in range(1, MAX_SNAPSHOTS_PER_VOLUME + 2) if f"snapshot-{n}" not in taken)
-    if name in taken:
+    existing_names = {other.name for other in volume.snapshots}
+    name = name or next(
+        f"snapshot-{n}" for n in range(1, MAX_SNAPSHOTS_PER_VOLUME + 2) if f"snapshot-{n}" not in existing_names
+    )
+    if name in existing_names:
         raise Invalid("This name is taken.", name="This name is taken.")
-    if len(taken) >= MAX_SNAPSHOTS_PER_VOLUME:
+    if len(existing_names) >= MAX_SNAPSHOTS_PER_VOLUME:
         sentence = f"A volume has at most {MAX_SNAPSHOTS_PER_VOLUME} snapshots. Delete one first."
         raise Invalid(sentence, reason="snapshot_limit", name=sentence)
     ensure_capacity(volume.on, volume.reserved_size)
-    made = VolumeSnapshot(volume=volume, on=volume.on, name=name, size=volume.reserved_size)
-    session.add(made)
+    snapshot = VolumeSnapshot(volume=volume, on=volume.on, name=name, size=volume.reserved_size)
+    session.add(snapshot)
     session.flush()
-    return made, enqueue(volume, "snapshot", actor, snapshot_id=made.id, instance_id=volume.instance_id)
+    return snapshot, enqueue(volume, "snapshot", actor, snapshot_id=snapshot.id, instance_id=volume.instance_id)
 
 
 def ensure_capacity(storage, size):
-    held = select(Hypervisor).where(Hypervisor.id == storage.hypervisor_id).with_for_update(of=Hypervisor)
-    host = session.scalar(held.execution_options(populate_existing=True))
+    query = select(Hypervisor).where(Hypervisor.id == storage.hypervisor_id).with_for_update(of=Hypervisor)
+    host = session.scalar(query.execution_options(populate_existing=True))
     if Capacity([host]).disk[storage] < size:
         raise Invalid("The volume's hypervisor has not enough storage left.", reason="storage_not_sufficient")
 
@@ -62,7 +64,7 @@ def delete_snapshot(snapshot, *, actor):
 def restore(
     snapshot, *, mode, account, actor, volume_plan_id=None, hypervisor_group_id=None, name=None, project_id=None
 ):
-    """Puts the copy back in the volume's place (`in_place`), or into a new volume of the account. Returns the task."""
+    """Restore the snapshot to its volume (`in_place`) or to a new volume of the account. Return the task."""
     ensure_usable(snapshot)
     volume = snapshot.volume
     if mode == "in_place":
@@ -77,7 +79,7 @@ def restore(
     if hypervisor_group_id != volume.group_id:
         sentence = "The new volume has to be in the location of the snapshot."
         raise Invalid(sentence, hypervisor_group_id=sentence)
-    made = create(
+    new_volume = create(
         account,
         name=name or f"{volume.name} from {snapshot.name}"[:255],
         volume_plan_id=volume_plan_id,
@@ -86,14 +88,14 @@ def restore(
         actor=actor,
         storage=snapshot.on,
     )
-    if made.size < snapshot.size:
+    if new_volume.size < snapshot.size:
         raise Invalid(disks.SHRINK_MESSAGE, volume_plan_id="The plan is smaller than the snapshot.")
     ensure_capacity(snapshot.on, 0)
-    made.used, snapshot.status = True, "restoring"
-    return enqueue(made, "create", actor, snapshot_id=snapshot.id)
+    new_volume.used, snapshot.status = True, "restoring"
+    return enqueue(new_volume, "create", actor, snapshot_id=snapshot.id)
 
 
 def make_copy_name(volume):
-    """The next name of the volume's disk: the guest sees only what is before the first dot."""
+    """Return the next name of the volume's disk. The guest sees only the part before the first dot."""
     stem, *rest = volume.disk_name.removesuffix(".qcow2").split(".")
     return f"{stem}.{int(rest[0]) + 1 if rest else 1}.qcow2"

@@ -1,1 +1,1 @@
-"""Telling customers' programs what happens: who wants to know, what is sent, and where it may go."""
+"""Webhooks: subscriptions, fan-out, delivery, and the addresses they may go to."""

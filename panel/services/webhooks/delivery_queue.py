@@ -1,7 +1,8 @@
-"""The rules of sending: who is served by whom, how often it is tried, and what follows from an attempt (3, 6.2, 8).
+"""The rules of delivery: which subscriptions are served, how often attempts are made, and what follows from one (3,
+6.2, 8).
 
-A sender leases a subscription, so one at a time serves it and the order of its events is kept. What it does not write
-down before its lease ends is done again by another one: at least once, never lost.
+A dispatcher leases a subscription, so only one at a time serves it and its events stay in order. What is not recorded
+before the lease ends is repeated by another dispatcher: delivery is at least once.
 """
 
 from collections import Counter
@@ -18,28 +19,28 @@ from panel.models.webhooks import UNDER_WAY_SQL
 from panel.services.webhooks import samples
 
 RETRY_DELAYS = [timedelta(seconds=seconds) for seconds in (10, 60, 300, 900)]
-"""Before the attempts 2 to 5. There is no sixth."""
+"""Delays before the attempts 2 to 5. There is no sixth."""
 
 MAX_CONSECUTIVE_FAILURES = 20
-"""Deliveries given up in a row that switch a subscription off."""
+"""A subscription is disabled after so many failed deliveries in a row."""
 
 LEASE_DURATION = timedelta(seconds=60)
-"""How long a sender that says nothing more keeps a subscription. Longer than any attempt."""
+"""How long a lease lasts unless it is renewed. Longer than any attempt."""
 
 FAST_RESPONSE_MILLISECONDS = 2000
-"""Milliseconds. A receiver that took longer is served by the threads of the slow ones."""
+"""Receivers that take longer are served by the threads for slow receivers."""
 
 TURN_PAUSE = timedelta(seconds=1)
-"""Between two turns of a receiver that does not take anything."""
+"""Pause between two delivery runs of a receiver that fails."""
 
 MAX_RUNS_PER_HOST = 4
-"""Subscriptions of one receiver that a worker process serves at once, without those whose receiver stalls."""
+"""Maximum number of subscriptions of one receiver that a worker process serves at once; stalled runs do not count."""
 
 ACCOUNT_SHARE = 4
-"""An account is served by at most one in so many of the threads that are free, for receivers that are slow or new."""
+"""An account uses at most one in `ACCOUNT_SHARE` of the free threads for receivers that are slow or new."""
 
 MAX_REMEMBERED_ATTEMPTS = 10
-"""Attempts that a delivery remembers. There are more than five when it was sent again by hand."""
+"""Maximum number of attempts stored in a delivery. More than five happen when it was sent again by hand."""
 
 WAITING_CONDITION = text(f"webhook_deliveries.{UNDER_WAY_SQL}")
 
@@ -69,7 +70,7 @@ DELIVERY_COLUMNS = Bundle(
 
 
 class AttemptOutcome(NamedTuple):
-    """What became of one attempt. An `error` is a sentence and means that it failed."""
+    """The result of one attempt. It failed if `error`, a sentence, is set."""
 
     delivery: Row
     id: str
@@ -85,7 +86,7 @@ class AttemptOutcome(NamedTuple):
 
     @property
     def is_given_up(self):
-        """After the last attempt; a test has one."""
+        """Return whether this was the last attempt and failed; a test has one attempt."""
         return not self.arrived and (self.delivery.test or self.delivery.attempts >= len(RETRY_DELAYS))
 
     @property
@@ -94,21 +95,25 @@ class AttemptOutcome(NamedTuple):
 
 
 def notify_dispatcher(_=None):
-    """Asks a worker to look for what is due, once this has committed."""
+    """Notify a dispatcher after the commit that deliveries may be due."""
     on_commit(lambda: jobs.enqueue_call("worker.webhooks.wake_dispatcher"))
 
 
 def claim_subscriptions(holder, *, is_fast, maximum, running=()):
-    """Lease up to `most` subscriptions with something due and return their rows: id, account_id, host.
+    """Lease up to `maximum` subscriptions with due deliveries and return their rows: id, account_id, host.
 
-    Every account gets its first one before any gets its second, and those that wait longest come first. `running` is
-    what this process serves already. `most` is the number of free threads.
+    Every account gets a first one before any gets a second, and those that wait longest come first. `running` are the
+    runs of this process. `maximum` is the number of free threads.
     """
     now = clock.now()
     hosts = Counter(run.host for run in running if not run.is_stalled)
     accounts = Counter(run.account_id for run in running if run.is_stalled or not run.quick)
     chosen = []
-    served = [] if is_fast else [each for each, count in accounts.items() if count >= max(1, maximum // ACCOUNT_SHARE)]
+    served = (
+        []
+        if is_fast
+        else [account_id for account_id, count in accounts.items() if count >= max(1, maximum // ACCOUNT_SHARE)]
+    )
     for row in session.execute(select_candidates(is_fast, hosts, served, maximum, now)):
         share = max(1, (maximum - len(chosen)) // ACCOUNT_SHARE)
         in_share = is_fast or accounts[row.account_id] < share
@@ -120,18 +125,18 @@ def claim_subscriptions(holder, *, is_fast, maximum, running=()):
 
 
 def select_candidates(is_fast, hosts, served, maximum, now):
-    """Select the subscriptions that may be served, of each account in turn but those `served` enough."""
-    turn = (WebhookSubscription.held_until.nulls_first(), WebhookSubscription.id)
-    position = func.row_number().over(partition_by=WebhookSubscription.account_id, order_by=turn)
-    full = [host for host, count in hosts.items() if count >= MAX_RUNS_PER_HOST]
-    found = select(WebhookSubscription.id, WebhookSubscription.account_id, WebhookSubscription.host).where(
+    """Select the subscriptions that may be served, of each account in turn, except the accounts in `served`."""
+    order = (WebhookSubscription.held_until.nulls_first(), WebhookSubscription.id)
+    position = func.row_number().over(partition_by=WebhookSubscription.account_id, order_by=order)
+    busy_hosts = [host for host, count in hosts.items() if count >= MAX_RUNS_PER_HOST]
+    query = select(WebhookSubscription.id, WebhookSubscription.account_id, WebhookSubscription.host).where(
         WebhookSubscription.quick.is_(is_fast),
         is_free(now),
-        WebhookSubscription.host.not_in(full),
+        WebhookSubscription.host.not_in(busy_hosts),
         WebhookSubscription.account_id.not_in(served),
         exists().where(WebhookDelivery.subscription_id == WebhookSubscription.id, is_due(now)),
     )
-    return found.order_by(position, *turn).limit(maximum * ACCOUNT_SHARE)
+    return query.order_by(position, *order).limit(maximum * ACCOUNT_SHARE)
 
 
 def is_free(now):
@@ -144,8 +149,8 @@ def is_due(now):
 
 def lease_subscriptions(rows, holder, now):
     """Lease those that nobody else leases at this moment, and return their rows."""
-    mine = select(WebhookSubscription.id).where(WebhookSubscription.id.in_([row.id for row in rows]), is_free(now))
-    ids = set(session.scalars(mine.order_by(WebhookSubscription.id).with_for_update(skip_locked=True, key_share=True)))
+    query = select(WebhookSubscription.id).where(WebhookSubscription.id.in_([row.id for row in rows]), is_free(now))
+    ids = set(session.scalars(query.order_by(WebhookSubscription.id).with_for_update(skip_locked=True, key_share=True)))
     session.execute(
         update(WebhookSubscription)
         .where(WebhookSubscription.id.in_(ids))
@@ -156,7 +161,7 @@ def lease_subscriptions(rows, holder, now):
 
 
 def renew_leases(holders):
-    """They are alive and still at it."""
+    """Renew the unexpired leases of these holders."""
     session.execute(
         update(WebhookSubscription)
         .where(WebhookSubscription.held_by.in_(holders), WebhookSubscription.held_until > clock.now())
@@ -166,41 +171,43 @@ def renew_leases(holders):
 
 
 def release(subscription_id, holder):
-    """From now on anybody may serve it."""
+    """End the lease: any dispatcher may serve the subscription at once."""
     end_lease(subscription_id, holder, held_by=None, held_until=clock.now())
 
 
 def back_off(subscription_id, holder):
-    """After a moment anybody may serve it."""
+    """Shorten the lease to `TURN_PAUSE`: after it any dispatcher may serve the subscription."""
     end_lease(subscription_id, holder, held_until=clock.now() + TURN_PAUSE)
 
 
 def end_lease(subscription_id, holder, **values):
-    mine = update(WebhookSubscription).where(
+    query = update(WebhookSubscription).where(
         WebhookSubscription.id == subscription_id, WebhookSubscription.held_by == holder
     )
-    ended = mine.values(**values, updated_at=WebhookSubscription.updated_at)
-    session.execute(ended.execution_options(synchronize_session=False))
+    statement = query.values(**values, updated_at=WebhookSubscription.updated_at)
+    session.execute(statement.execution_options(synchronize_session=False))
 
 
 def load_leased(subscription_id, holder):
-    """Address and secret as they are at this moment; None when somebody deleted it or the lease is lost."""
+    """Return the current URL and secret; None if the subscription was deleted or the lease is lost."""
     columns = WebhookSubscription.id, WebhookSubscription.url, WebhookSubscription.secret
-    found = select(*columns).where(WebhookSubscription.id == subscription_id, WebhookSubscription.held_by == holder)
-    return session.execute(found).one_or_none()
+    query = select(*columns).where(WebhookSubscription.id == subscription_id, WebhookSubscription.held_by == holder)
+    return session.execute(query).one_or_none()
 
 
 def load_batch(subscription_id, maximum):
-    """What is due, each with its event, in the order in which it happened: what failed before goes first."""
+    """Return due deliveries with their events, oldest event first, retries included."""
     query = select(DELIVERY_COLUMNS, EVENT_COLUMNS).outerjoin_from(WebhookDelivery, Event)
-    waiting = query.where(WebhookDelivery.subscription_id == subscription_id, is_due(clock.now()))
-    rows = session.execute(waiting.order_by(WebhookDelivery.id).limit(maximum))
+    due = query.where(WebhookDelivery.subscription_id == subscription_id, is_due(clock.now()))
+    rows = session.execute(due.order_by(WebhookDelivery.id).limit(maximum))
     return [(delivery, event if delivery.event_id else samples.make_sample_event(delivery)) for delivery, event in rows]
 
 
 def record_outcomes(subscription_id, outcomes):
-    """Writes what became of attempts of one subscription, in their order. Its row comes first, as when somebody deletes
-    it with its deliveries: so neither waits for the other."""
+    """Write the outcomes of a subscription's attempts, in their order.
+
+    The subscription's row is locked first, as in its deletion, so that the two cannot deadlock.
+    """
     session.execute(
         update(WebhookSubscription)
         .where(WebhookSubscription.id == subscription_id)
@@ -214,34 +221,37 @@ DELIVERY_TABLE = WebhookDelivery.__table__
 UPDATE_IF_UNCHANGED = DELIVERY_TABLE.update().where(
     DELIVERY_TABLE.c.id == bindparam("which"), DELIVERY_TABLE.c.attempts == bindparam("before")
 )
-"""Nothing is written to a row that was changed since it was read: somebody sends it anew."""
+"""Updates nothing if the row was changed since it was read, because somebody sent the delivery again."""
 
 
 def make_delivery_row(outcome):
-    """The delivery's row after an attempt."""
-    row, tried = outcome.delivery, outcome._asdict() | {"at": outcome.at.isoformat()}
-    del tried["delivery"]
-    again = outcome.status == "pending_retry"
+    """Return the delivery's values after an attempt."""
+    row, attempt = outcome.delivery, outcome._asdict() | {"at": outcome.at.isoformat()}
+    del attempt["delivery"]
+    is_retried = outcome.status == "pending_retry"
     return {
         "which": row.id,
         "before": row.attempts,
         "status": outcome.status,
         "attempts": row.attempts + 1,
-        "due_at": clock.now() + RETRY_DELAYS[row.attempts] if again else row.due_at,
+        "due_at": clock.now() + RETRY_DELAYS[row.attempts] if is_retried else row.due_at,
         "response_code": outcome.code,
         "duration_ms": outcome.duration_ms,
         "error": outcome.error,
-        "tries": [*row.tries, tried][-MAX_REMEMBERED_ATTEMPTS:],
+        "tries": [*row.tries, attempt][-MAX_REMEMBERED_ATTEMPTS:],
     }
 
 
 def count_outcomes(outcomes):
-    """What the attempts mean for their subscription. A delivery that was given up counts, one that arrives ends the
-    count, and too many switch it off. Tests count for nothing."""
-    quick = outcomes[-1].arrived and outcomes[-1].duration_ms <= FAST_RESPONSE_MILLISECONDS
+    """Return the subscription's values after these attempts.
+
+    A delivery that was given up increments the failures, a successful one resets them, and too many disable the
+    subscription. Tests do not count.
+    """
+    is_fast = outcomes[-1].arrived and outcomes[-1].duration_ms <= FAST_RESPONSE_MILLISECONDS
     outcomes = [outcome for outcome in outcomes if not outcome.delivery.test]
     if not outcomes:
-        return {"quick": quick}
+        return {"quick": is_fast}
     failures = WebhookSubscription.consecutive_failures
     for outcome in outcomes:
         if outcome.arrived:
@@ -252,7 +262,7 @@ def count_outcomes(outcomes):
     values = {
         "consecutive_failures": failures,
         "last_delivery_status": last.status,
-        "quick": quick,
+        "quick": is_fast,
     }
     if last.is_given_up:
         too_many = and_(WebhookSubscription.enabled, failures >= MAX_CONSECUTIVE_FAILURES)

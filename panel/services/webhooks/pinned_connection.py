@@ -1,4 +1,4 @@
-"""HTTPS to the very address that was looked at: nobody asks for the name's addresses again."""
+"""HTTPS connections to the very address that the URL policy checked: the name is not resolved again."""
 
 import socket
 import ssl
@@ -11,13 +11,13 @@ from urllib3.connection import HTTPSConnection
 from urllib3.util import connection as sockets
 
 CONNECT_TIMEOUT_SECONDS = 5.0
-"""Seconds for a connection (specification, section 8)."""
+"""Time limit for a connection (specification, section 8)."""
 
 MAX_INTERIM_ANSWERS = 100
 
 
 def create_ssl_context(pem=""):
-    """Certificates are always verified: by the usual authorities, and those of a laboratory."""
+    """Return a context that verifies certificates against the usual authorities and those in `pem`."""
     context = ssl.create_default_context(cafile=certifi.where())
     if pem:
         context.load_verify_locations(cadata=pem)
@@ -25,26 +25,25 @@ def create_ssl_context(pem=""):
 
 
 class FinalResponse(HTTPResponse):
-    """The final answer to a request: interim ones (1xx) before it are skipped, as RFC 9110 15.2 demands."""
+    """The final answer to a request: interim ones (1xx) before it are skipped, as RFC 9110 15.2 requires."""
 
     def begin(self):
         super().begin()
         for _ in range(MAX_INTERIM_ANSWERS):
             if not self.is_interim():
                 return
-            self.headers = self.msg = None  # begin again, with what follows on the connection
+            self.headers = self.msg = None  # so that begin() reads the next answer
             super().begin()
         if self.is_interim():
             raise HTTPException("There were too many interim answers.")
 
     def is_interim(self):
-        """Return whether another answer follows. After 101 something else than HTTP would."""
+        """Return whether another answer follows. After 101 the connection no longer speaks HTTP."""
         return 100 <= self.status < 200 and self.status != 101
 
 
 class PinnedConnection(HTTPSConnection):
-    """Connects to one of the given addresses; nobody asks for the name's addresses again. The name is what the
-    certificate has to be for."""
+    """Connects to one of the given addresses without resolving the name. The certificate has to be for the name."""
 
     response_class = FinalResponse
 
@@ -53,22 +52,27 @@ class PinnedConnection(HTTPSConnection):
         self.found, self.switch = addresses, None
 
     def _new_conn(self):
-        until = time.monotonic() + CONNECT_TIMEOUT_SECONDS
-        failure = None
+        deadline = time.monotonic() + CONNECT_TIMEOUT_SECONDS
+        first_error = None
         for ip in self.found:
-            left = max(0.1, until - time.monotonic())
+            timeout = max(0.1, deadline - time.monotonic())
             try:
-                made = sockets.create_connection((str(ip), self.port), left, socket_options=self.socket_options)
+                connection = sockets.create_connection(
+                    (str(ip), self.port), timeout, socket_options=self.socket_options
+                )
             except OSError as error:
-                failure = failure or error
+                first_error = first_error or error
             else:
-                self.switch = made.dup()  # it works during the handshake too, when the socket changes hands
-                return made
-        raise failure
+                self.switch = connection.dup()  # works during the handshake too, when the socket is replaced
+                return connection
+        raise first_error
 
     def post(self, path, headers, payload):
-        """Send a request in one write and return the final answer, whose body is still to be read. It takes half the
-        CPU time of urllib3's `request`. The caller closes the connection if the answer demands it (`will_close`)."""
+        """Send a request in one write and return the final answer; its body is still to be read.
+
+        This takes half the CPU time of urllib3's `request`. The caller closes the connection if the answer requires it
+        (`will_close`).
+        """
         name = f"[{self.host}]" if ":" in self.host else self.host
         host = name if self.port == self.default_port else f"{name}:{self.port}"
         fields = {"Host": host, "Content-Length": len(payload), **headers}

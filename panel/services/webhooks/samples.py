@@ -1,10 +1,10 @@
-"""Made-up events, by which customers try their receivers. They are in no history: a test delivery has no other."""
+"""Sample events for test deliveries. They are not stored."""
 
 from panel.models import Event
 from panel.schemas.webhooks import EVENT_KINDS, INSTANCE_RESOURCE
 
 SAMPLE_ID = "00000000-0000-4000-8000-000000000000"
-"""The id of everything that a made-up event tells of."""
+"""The id of every resource in a sample event."""
 
 SAMPLE_INSTANCE = {
     "id": SAMPLE_ID,
@@ -18,9 +18,9 @@ SAMPLE_CLUSTER = {"id": SAMPLE_ID, "name": "test", "slug": "test"}
 
 
 def make_sample_event(delivery):
-    """The event that a test delivery tells of. It has the delivery's id and time and must not be stored."""
+    """Return the event of a test delivery, with the delivery's id and time. It must not be added to the session."""
     resource = EVENT_KINDS[delivery.event_kind].resource
-    told = (
+    extra = (
         {}
         if resource == INSTANCE_RESOURCE
         else {"severity": "info", "message": "This is a test. Nothing has happened."}
@@ -34,5 +34,5 @@ def make_sample_event(delivery):
         data={"test": True},
         snapshot=SAMPLE_INSTANCE if resource == INSTANCE_RESOURCE else SAMPLE_CLUSTER,
         created_at=delivery.created_at,
-        **told,
+        **extra,
     )

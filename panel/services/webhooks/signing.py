@@ -1,4 +1,4 @@
-"""What a receiver gets: the body, made once as bytes, and headers that prove where it comes from (6.2, 6.3)."""
+"""What a receiver gets: the body as bytes, and headers that prove its origin (6.2, 6.3)."""
 
 import hashlib
 import hmac
@@ -12,17 +12,17 @@ USER_AGENT = "Hypervisor-Webhook/1.0"
 
 
 def make_body(event):
-    """The bytes that are signed and sent."""
-    told = {
+    """Return the bytes that are signed and sent."""
+    facts = {
         "id": event.id,
         "kind": event.kind,
         "created_at": event.created_at.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z"),
         "data": event.data,
     }
     if event.resource_type == CLUSTER_RESOURCE:
-        told |= {"severity": event.severity, "message": event.message}
+        facts |= {"severity": event.severity, "message": event.message}
     return orjson.dumps(
-        {"event": told, "cluster" if event.resource_type == CLUSTER_RESOURCE else "instance": event.snapshot}
+        {"event": facts, "cluster" if event.resource_type == CLUSTER_RESOURCE else "instance": event.snapshot}
     )
 
 

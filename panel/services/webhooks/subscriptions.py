@@ -1,4 +1,4 @@
-"""Webhook subscriptions of an account, and what became of their deliveries (specification 2.4, 4.6)."""
+"""Webhook subscriptions of an account, and their deliveries (specification 2.4, 4.6)."""
 
 from datetime import datetime
 from typing import NamedTuple
@@ -15,7 +15,7 @@ from panel.services.crud import update_fields
 from panel.services.webhooks import delivery_queue, url_policy
 
 MAX_SUBSCRIPTIONS = 20
-"""Subscriptions that an account may have (specification 8)."""
+"""Maximum number of subscriptions of an account (specification 8)."""
 SUBSCRIPTION_LIMIT_MESSAGE = (
     f"An account has at most {MAX_SUBSCRIPTIONS} webhook subscriptions. Delete one that you do not need."
 )
@@ -24,7 +24,7 @@ FOREIGN_CLUSTER_MESSAGE = "There is no such cluster in this account: {}."
 
 class Attempt(NamedTuple):
     id: str
-    """What the receiver sees as X-Hypervisor-Delivery."""
+    """Sent to the receiver as X-Hypervisor-Delivery."""
     at: datetime
     response_code: int | None
     duration_ms: int
@@ -36,35 +36,35 @@ class Attempt(NamedTuple):
 
 
 def listing(access):
-    found = select(WebhookSubscription).where(access.visible_rows(WebhookSubscription))
-    return found.order_by(WebhookSubscription.id.desc())
+    query = select(WebhookSubscription).where(access.visible_rows(WebhookSubscription))
+    return query.order_by(WebhookSubscription.id.desc())
 
 
 def list_all(user_id=None, search=None):
     """Select the subscriptions of all accounts, newest first."""
-    found = select(WebhookSubscription).order_by(WebhookSubscription.id.desc())
+    query = select(WebhookSubscription).order_by(WebhookSubscription.id.desc())
     if user_id:
-        found = found.where(WebhookSubscription.account_id == user_id)
+        query = query.where(WebhookSubscription.account_id == user_id)
     if search:
-        words = (WebhookSubscription.name, WebhookSubscription.url)
-        found = found.where(or_(*(word.icontains(search, autoescape=True) for word in words)))
-    return found
+        columns = (WebhookSubscription.name, WebhookSubscription.url)
+        query = query.where(or_(*(column.icontains(search, autoescape=True) for column in columns)))
+    return query
 
 
 def get(subscription_id, access=None):
     """Return the subscription; with `access`, one of its own."""
     query = (listing(access) if access else list_all()).where(WebhookSubscription.id == subscription_id)
-    subscription = session.scalar(query.execution_options(populate_existing=True))  # senders count beside us
+    subscription = session.scalar(query.execution_options(populate_existing=True))  # dispatchers update the counters
     if subscription is None:
         raise NotFound("No such webhook subscription.")
     return subscription
 
 
 def create(access, *, url, cluster_filter=None, **facts):
-    """Raises Invalid when the account has as many as it may, or when the address or the clusters are refused."""
+    """Create a subscription. Raise Invalid for too many of them, or if the URL or the clusters are refused."""
     url_policy.ensure_allowed(url)
     ensure_own_clusters(access, cluster_filter)
-    session.scalar(select(Account.id).where(Account.id == access.id).with_for_update())  # two at once are counted
+    session.scalar(select(Account.id).where(Account.id == access.id).with_for_update())  # serialises the count
     if session.scalar(select(func.count()).where(WebhookSubscription.account_id == access.id)) >= MAX_SUBSCRIPTIONS:
         raise Invalid(SUBSCRIPTION_LIMIT_MESSAGE)
     row = WebhookSubscription(account_id=access.id, url=url, cluster_filter=cluster_filter, **facts)
@@ -74,7 +74,10 @@ def create(access, *, url, cluster_filter=None, **facts):
 
 
 def update(subscription, access, **changes):
-    """What is not named stays, the secret too. To be switched on forgets past failures, whether it was on or off."""
+    """Change the given fields; others stay, the secret too.
+
+    `enabled=True` resets the failures, even if it was enabled.
+    """
     if "url" in changes:
         url_policy.ensure_allowed(changes["url"])
     ensure_own_clusters(access, changes.get("cluster_filter"))
@@ -86,13 +89,13 @@ def update(subscription, access, **changes):
 
 
 def delete(subscription):
-    """Its deliveries go with it: what was still under way is never sent."""
+    """Delete the subscription and its deliveries. Pending deliveries are never sent."""
     session.delete(subscription)
     session.flush()
 
 
 def ensure_own_clusters(access, cluster_ids):
-    """Only clusters of one's own can be named, and others are told apart from none in no way."""
+    """Raise Invalid for clusters that are not the account's. The message does not tell whether they exist."""
     foreign = set(cluster_ids or ()) - get_cluster_ids(access)
     if foreign:
         sentence = FOREIGN_CLUSTER_MESSAGE.format(", ".join(sorted(foreign)[:3]))
@@ -100,61 +103,70 @@ def ensure_own_clusters(access, cluster_ids):
 
 
 def get_cluster_ids(access):
-    """Ids of the account's Kubernetes clusters. The platform has none so far."""
+    """Return ids of the account's Kubernetes clusters. The platform has none so far."""
     return set()
 
 
 def select_deliveries(subscription, status=None, attempt=None):
-    """Newest first, without the bodies of answers, which may be long. `attempt` is the id of one of the attempts."""
-    found = select(WebhookDelivery).where(WebhookDelivery.subscription_id == subscription.id)
-    found = found.where(WebhookDelivery.status == status) if status else found
-    found = found.where(cast(WebhookDelivery.tries, Text).contains(f'"{attempt}"')) if attempt else found
-    return found.order_by(WebhookDelivery.id.desc()).options(defer(WebhookDelivery.tries))
+    """Select deliveries, newest first, without the attempts, whose answers may be long.
+
+    `attempt` is the id of an attempt.
+    """
+    query = select(WebhookDelivery).where(WebhookDelivery.subscription_id == subscription.id)
+    query = query.where(WebhookDelivery.status == status) if status else query
+    query = query.where(cast(WebhookDelivery.tries, Text).contains(f'"{attempt}"')) if attempt else query
+    return query.order_by(WebhookDelivery.id.desc()).options(defer(WebhookDelivery.tries))
 
 
 def get_delivery(subscription, delivery_id):
-    """With its attempts and its event."""
+    """Return the delivery with its attempts and its event."""
     query = select(WebhookDelivery).where(
         WebhookDelivery.subscription_id == subscription.id, WebhookDelivery.id == delivery_id
     )
-    whole = query.options(joinedload(WebhookDelivery.event)).execution_options(populate_existing=True)
-    found = session.scalar(whole)
-    if found is None:
+    with_event = query.options(joinedload(WebhookDelivery.event)).execution_options(populate_existing=True)
+    delivery = session.scalar(with_event)
+    if delivery is None:
         raise NotFound("No such delivery.")
-    return found
+    return delivery
 
 
 def list_attempts(delivery):
     """Return the attempts of a delivery that are recorded, newest first."""
     return [
-        Attempt(each["id"], datetime.fromisoformat(each["at"]), each["code"], each["duration_ms"], each["error"])
-        for each in reversed(delivery.tries)
+        Attempt(
+            row["id"],
+            datetime.fromisoformat(row["at"]),
+            row["code"],
+            row["duration_ms"],
+            row["error"],
+        )
+        for row in reversed(delivery.tries)
     ]
 
 
 def redelivery_error(subscription, delivery):
-    """Why a delivery cannot be sent again, in a sentence; None if it can."""
+    """Return why a delivery cannot be sent again, as a sentence, or None."""
     if delivery.status in OPEN_DELIVERY_STATUSES:
         return "It is still under way."
     return None if subscription.enabled or delivery.test else "The subscription is off. Enable it first."
 
 
 def redeliver(subscription, delivery):
-    """Sends a delivery that is over once more, with all its attempts. The receiver knows it by the event's id."""
-    why = redelivery_error(subscription, delivery)
-    if why:
-        raise Conflict(why)
+    """Send a finished delivery once more, with a full set of attempts. The event's id is the same."""
+    reason = redelivery_error(subscription, delivery)
+    if reason:
+        raise Conflict(reason)
     update_fields(delivery, {"status": "pending", "attempts": 0, "due_at": clock.now()})
     delivery_queue.notify_dispatcher()
     return delivery
 
 
 def send_test(subscription, kind):
-    """Sends a made-up event of the kind, also while the subscription is off: to see whether it may be switched on."""
-    made = WebhookDelivery(
+    """Send a sample event of the kind, even if the subscription is disabled, so that its owner can test it first."""
+    delivery = WebhookDelivery(
         account_id=subscription.account_id, subscription_id=subscription.id, event_kind=kind, test=True
     )
-    session.add(made)
+    session.add(delivery)
     session.flush()
     delivery_queue.notify_dispatcher()
-    return made
+    return delivery

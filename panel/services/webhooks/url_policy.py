@@ -1,7 +1,7 @@
-"""Where webhooks may go: to HTTPS on public addresses. Looked at when an address is saved, and before each connection,
-which then goes to the very address that was looked at.
+"""Which addresses webhooks may go to: HTTPS on public addresses.
 
-`ensure_allowed` is for who saves, `resolve_target` for who connects. What they refuse they say in a sentence.
+The policy is checked when an address is saved, and before each connection, which is made to the very address that was
+checked. `ensure_allowed` is for saving, `resolve_target` for connecting.
 """
 
 import ipaddress
@@ -16,28 +16,31 @@ import dns.resolver
 from panel.core.errors import Invalid
 
 DNS_TIMEOUT_SECONDS = 4.0
-"""Seconds that asking for a name's addresses may take."""
+"""Time limit for resolving a name."""
 
 LABEL_PATTERN = re.compile(r"[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?")
 LAST_LABEL_PATTERN = re.compile(r"[a-z]([a-z0-9-]{0,61}[a-z0-9])?")
-"""The last label begins with a letter. What does not may be a number that some take for an address: `0x7f.1`."""
+"""The last label begins with a letter.
+
+Otherwise it may be a number that some resolvers read as an address: `0x7f.1`.
+"""
 
 FORBIDDEN_CHARACTERS = re.compile(r"[^\x21-\x7e]|\\")
 PRIVATE_PORTS = {22, 23, 25, 53, 110, 111, 143, 465, 587, 993, 995, 2049, 3306, 5432, 6379, 11211, 16509, 16514}
-"""Of services that do not speak HTTPS and are not for strangers: those that the panel itself uses, mail, logins."""
+"""Ports of services that do not speak HTTPS and are not public: mail, logins, and those that the panel itself uses."""
 VNC_PORTS = range(5900, 6000)
 
 GLOBAL_NETWORK = ipaddress.ip_network("2000::/3")
 NAT64_NETWORK = ipaddress.ip_network("64:ff9b::/96")
 RELAY_NETWORK = ipaddress.ip_network("192.88.99.0/24")
 RESERVED_NETWORKS = tuple(map(ipaddress.ip_network, ("192.0.0.0/24", "2001::/23", "3fff::/20")))
-"""Special networks that `ipaddress` takes for global, wholly or in some Python versions; 3fff::/20 is of RFC 9637."""
+"""Special networks that `ipaddress` reports as global, in some Python versions or wholly; 3fff::/20: RFC 9637."""
 
 NOT_PUBLIC_MESSAGE = "It leads to {}, which is not a public address. Only the public internet can be reached."
 
 
 class UrlRefused(Exception):
-    """Webhooks do not go there, or nobody knows where it is. The message is a sentence."""
+    """The address is not allowed or cannot be resolved. The message is a sentence."""
 
 
 class Target(NamedTuple):
@@ -45,14 +48,14 @@ class Target(NamedTuple):
     """A name in lower case without a final dot, or an address."""
     port: int
     path: str
-    """With the query."""
+    """With the query string."""
 
 
 allowed_networks = ()
-"""Networks that are taken for public: a laboratory's (PANEL_WEBHOOK_ALLOWED_NETWORKS)."""
+"""Networks that count as public, for test environments (PANEL_WEBHOOK_ALLOWED_NETWORKS)."""
 
 extra_ca_certificates = ""
-"""Certificates that are trusted besides the usual ones (PANEL_WEBHOOK_CA)."""
+"""Additional trusted certificates, PEM (PANEL_WEBHOOK_CA)."""
 
 
 def configure(config):
@@ -61,7 +64,7 @@ def configure(config):
 
 
 def ensure_allowed(url):
-    """Raises Invalid, for the field `url`, when webhooks may not go there as of now."""
+    """Raise Invalid for the field `url` if webhooks may not go there now."""
     try:
         resolve_target(url)
     except UrlRefused as refused:
@@ -69,15 +72,15 @@ def ensure_allowed(url):
 
 
 def resolve_target(url):
-    """The target, and its addresses: all are public. IPv4 ones come first, because they work from everywhere."""
+    """Return the target and its addresses, all of which are public. IPv4 comes first, because it works everywhere."""
     target = parse_url(url)
-    found = sorted(resolve(target.host), key=lambda ip: ip.version)
-    for ip in found:
+    addresses = sorted(resolve(target.host), key=lambda ip: ip.version)
+    for ip in addresses:
         if not is_permitted(ip):
             raise UrlRefused(NOT_PUBLIC_MESSAGE.format(ip))
-    if (target.port in PRIVATE_PORTS or target.port in VNC_PORTS) and not all(map(is_in_allowed_networks, found)):
+    if (target.port in PRIVATE_PORTS or target.port in VNC_PORTS) and not all(map(is_in_allowed_networks, addresses)):
         raise UrlRefused(f"Port {target.port} is not one of a web server. Use 443 or another one.")
-    return target, found
+    return target, addresses
 
 
 def parse_url(url):
@@ -102,7 +105,7 @@ def parse_url(url):
 
 
 def parse_host(parts):
-    """The host when it has the one spelling that nobody reads in another way."""
+    """Return the host if it has the usual spelling, which no resolver reads in another way."""
     name = (parts.hostname or "").removesuffix(".")
     if "[" in parts.netloc or name.replace(".", "").isdecimal():
         with suppress(ValueError):
@@ -116,7 +119,7 @@ def parse_host(parts):
 
 
 def resolve(name):
-    """The addresses of a name, or of the address that it is."""
+    """Return the addresses of a name, or the address itself."""
     with suppress(ValueError):
         return [ipaddress.ip_address(name)]
     if name == "localhost" or name.endswith(".localhost"):
@@ -125,12 +128,12 @@ def resolve(name):
         answers = dns.resolver.get_default_resolver().resolve_name(
             f"{name}.", lifetime=DNS_TIMEOUT_SECONDS, search=False
         )
-        found = [ipaddress.ip_address(text) for text in answers.addresses()]
+        addresses = [ipaddress.ip_address(text) for text in answers.addresses()]
     except dns.exception.DNSException:
-        found = []
-    if not found:
+        addresses = []
+    if not addresses:
         raise UrlRefused(f"Nobody knows an address of {name}. Look at its DNS records.")
-    return found
+    return addresses
 
 
 def is_permitted(ip):
@@ -142,11 +145,11 @@ def is_in_allowed_networks(ip):
 
 
 def is_public(ip):
-    """Whether an address is one of the public internet. IPv6 forms that carry an IPv4 address are what they carry."""
+    """Return whether an address is a public one. IPv6 forms that contain an IPv4 address are judged by it."""
     if any(ip in network for network in RESERVED_NETWORKS):
         return False
     if ip.version == 4:
         return ip.is_global and not ip.is_multicast and ip not in RELAY_NETWORK
-    if carried := ip.ipv4_mapped or (ip in NAT64_NETWORK and ipaddress.IPv4Address(int(ip) & 0xFFFFFFFF)):
-        return is_public(carried)
+    if embedded := ip.ipv4_mapped or (ip in NAT64_NETWORK and ipaddress.IPv4Address(int(ip) & 0xFFFFFFFF)):
+        return is_public(embedded)
     return ip in GLOBAL_NETWORK and ip.is_global and not ip.sixtofour and not ip.teredo
