@@ -22,9 +22,9 @@ OPTIONAL_PROGRAMS = {
     "php": "its webhook sample is skipped without it",
     "go": "its webhook sample is skipped without it",
 }
+PYTHON_FOLDERS = {sys.prefix, sys.base_prefix} - {"/usr"}  # Debian's own Python lies beside all other programs
 OWN_FOLDERS = tuple(
-    os.path.realpath(folder)
-    for folder in (sys.prefix, sys.base_prefix, tempfile.gettempdir(), ROOT, ROOT / "var" / "cache")
+    os.path.realpath(folder) for folder in (*PYTHON_FOLDERS, tempfile.gettempdir(), ROOT, ROOT / "var" / "cache")
 )
 audit_state = {"checking": False}
 

@@ -91,7 +91,8 @@ def submit_message(message, config):
     if not config.mail_url:
         return write_file(message, config.data_dir / "mail")
     with smtp_connection(config.mail_url) as connection:
-        connection.send_message(message)
+        sender = message["From"].addresses[0].addr_spec  # smtplib cannot read an IP address in brackets
+        connection.send_message(message, from_addr=sender)
 
 
 @contextmanager
