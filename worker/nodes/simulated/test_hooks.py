@@ -71,27 +71,27 @@ class ExternalActions:
         return orjson.loads(row["live"] or row["definition"])["nics"]
 
     def loaded_media(self, machine_id, slot):
-        """The name of what lies in the drive, of the running machine if it runs; None when it is empty."""
+        """Return the name of the medium in the drive, of the running machine if it runs; None when it is empty."""
         with self.state.snapshot() as db:
             row = self._get_machine(db, machine_id)
         found = orjson.loads(row["live"] or row["definition"])["media"].get(slot)
         return found and found["name"]
 
     def booted_disks(self, machine_id):
-        """The names of the running machine's disks."""
+        """Return the names of the running machine's disks."""
         with self.state.snapshot() as db:
             return [disk["name"] for disk in orjson.loads(self._get_running(db, machine_id)["live"])["disks"]]
 
     def is_vnc_password(self, machine_id, password):
-        """Whether that password opens the screen of the running machine."""
+        """Return whether that password opens the VNC console of the running machine."""
         with self.state.snapshot() as db:
             live = orjson.loads(self._get_running(db, machine_id)["live"])
         return bool(live["vnc"] and live["vnc_password"] == password)
 
     def authorized_keys(self, machine_id):
         """Return the lines that the panel added to root's keys, oldest first."""
-        query = "SELECT line FROM keys WHERE machine_id = ? ORDER BY id"
-        return [line for (line,) in self.state.rows(query, machine_id)]
+        found = "SELECT line FROM keys WHERE machine_id = ? ORDER BY id"
+        return [line for (line,) in self.state.rows(found, machine_id)]
 
     def can_sign_in(self, machine_id, user, password):
         """Return whether the user can sign in to the guest with that password."""
