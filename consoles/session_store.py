@@ -50,8 +50,8 @@ class SessionStore:
         """Return when all reported facts are written, after at most five seconds."""
         self.ended.set()
         self.facts.put(None)
-        until = time.monotonic() + 5
-        while not self.facts.empty() and time.monotonic() < until:
+        deadline = time.monotonic() + 5
+        while not self.facts.empty() and time.monotonic() < deadline:
             time.sleep(0.05)
 
     def find(self, session_id):

@@ -65,8 +65,8 @@ class LibvirtNode(NodeDriver):
         """Run `work(connection, *args)` within the deadline. `action_label` completes "the hypervisor could not …"."""
 
         def carry():
-            with self.lines.one() as line, translate_errors(line, action_label):
-                return work(line, *args)
+            with self.lines.one() as live_connection, translate_errors(live_connection, action_label):
+                return work(live_connection, *args)
 
         try:
             return self.circuit.run(carry, deadline, **circuit)
@@ -109,9 +109,9 @@ class LibvirtNode(NodeDriver):
             close_in_background(watch.line)
 
     def _watch(self):
-        line = self.lines.open()
-        with translate_errors(line, "tell of changes"):
-            return EventStream(line)
+        live_connection = self.lines.open()
+        with translate_errors(live_connection, "tell of changes"):
+            return EventStream(live_connection)
 
     def close(self):
         self.lines.close()
@@ -247,17 +247,17 @@ class LibvirtNode(NodeDriver):
 
         def carry(connection):
             nonlocal watch
-            with target.lines.one() as there, self.lines.one() as line:
+            with target.lines.one() as target_connection, self.lines.one() as live_connection:
                 target.facts = target.facts or capabilities.probe(
-                    there
+                    target_connection
                 )  # this also defines the filters that NICs refer to
                 target._allow_neighbours(target.facts, machine.nics)
-                watch = migration.MigrationMonitor(line, machine.id, progress)
+                watch = migration.MigrationMonitor(live_connection, machine.id, progress)
                 try:
                     with watch:
-                        migration.migrate(connection, there, machine, target.facts.bandwidth_limits)
+                        migration.migrate(connection, target_connection, machine, target.facts.bandwidth_limits)
                 except libvirt.libvirtError as error:
-                    if is_alive(there):
+                    if is_alive(target_connection):
                         raise
                     raise Unreachable("The connection to the target was lost.", str(error)) from error
 
@@ -272,8 +272,8 @@ class LibvirtNode(NodeDriver):
 
     def copy_media(self, medium, target, onto):
         def carry(connection):
-            with target.lines.one() as there:
-                migration.copy_media(connection, there, medium, onto)
+            with target.lines.one() as target_connection:
+                migration.copy_media(connection, target_connection, medium, onto)
 
         self.call("copy the medium", LONG_CHANGE_TIMEOUT_SECONDS, carry)
 

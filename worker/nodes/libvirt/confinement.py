@@ -149,8 +149,8 @@ def directories_to_cover(paths: Iterable[Path], user: QemuUser) -> dict[Path, li
     """Return the directories to cover, each with the storage that stays visible in it."""
     covers: dict[Path, list[Path]] = {}
     for path in paths:
-        if (first := unsearchable_ancestor(path, user)) is not None:
-            covers.setdefault(first, []).append(path)
+        if (covered := unsearchable_ancestor(path, user)) is not None:
+            covers.setdefault(covered, []).append(path)
     return covers
 
 

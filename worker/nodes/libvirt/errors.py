@@ -19,7 +19,7 @@ NOT_FOUND_MESSAGES = {
 AGENT_UNAVAILABLE_CODES = (
     libvirt.VIR_ERR_AGENT_UNRESPONSIVE,
     libvirt.VIR_ERR_AGENT_UNSYNCED,
-    getattr(libvirt, "VIR_ERR_AGENT_COMMAND_TIMEOUT", None),  # newer versions tell this apart
+    getattr(libvirt, "VIR_ERR_AGENT_COMMAND_TIMEOUT", None),  # newer versions have a separate code
 )
 
 POWER_OFF_NOTICED_SECONDS = 3
@@ -69,7 +69,8 @@ def translate_errors(connection: libvirt.virConnect, action_label: str):
 
 
 def to_node_error(error: libvirt.libvirtError, action_label: str, lost: bool) -> NodeError:
-    """When the line is lost it does not matter what was said last: nobody knows what became of the call."""
+    """Return the contract's error. On a lost connection it is always `Unreachable`, whatever the message: the outcome
+    of the call is unknown."""
     code, detail = error.get_error_code(), str(error)
     if lost:
         return Unreachable("The connection to the hypervisor was lost.", f"{action_label}: {detail}")
@@ -85,4 +86,4 @@ def to_node_error(error: libvirt.libvirtError, action_label: str, lost: bool) ->
 def is_full(error) -> bool:
     if error.get_error_code() == libvirt.VIR_ERR_SYSTEM_ERROR and error.get_int1() in (errno.ENOSPC, errno.EDQUOT):
         return True
-    return any(words in str(error) for words in NO_CAPACITY_MESSAGES)
+    return any(message in str(error) for message in NO_CAPACITY_MESSAGES)

@@ -125,12 +125,12 @@ def target_xml(description: str, machine: Machine, paths, media, limits: bool) -
 class MigrationMonitor:
     """Polls a migration's progress over a connection of its own, and aborts it when `progress` raises."""
 
-    def __init__(self, line, machine_id, progress):
-        self.line, self.machine_id, self.progress = line, machine_id, progress
+    def __init__(self, connection, machine_id, progress):
+        self.line, self.machine_id, self.progress = connection, machine_id, progress
         self.heard = time.monotonic()
         self.stopped_by: BaseException | None = None
         self.over = threading.Event()
-        self.thread = threading.Thread(target=self.look, name="migration", daemon=True)
+        self.thread = threading.Thread(target=self.poll, name="migration", daemon=True)
 
     def __enter__(self):
         self.thread.start()
@@ -140,16 +140,16 @@ class MigrationMonitor:
         self.over.set()
         self.thread.join()
 
-    def look(self):
+    def poll(self):
         while not self.over.wait(MIGRATION_POLL_INTERVAL_SECONDS):
             with contextlib.suppress(libvirt.libvirtError):
                 domain = get_domain(self.line, self.machine_id)
                 job = domain.jobStats()
                 self.heard = time.monotonic()
                 if job.get("data_total"):
-                    self.tell(domain, job["data_processed"], job["data_total"])
+                    self.report_progress(domain, job["data_processed"], job["data_total"])
 
-    def tell(self, domain, done, total):
+    def report_progress(self, domain, done, total):
         try:
             if self.progress:
                 self.progress(min(done, total), total)
@@ -159,11 +159,11 @@ class MigrationMonitor:
 
 
 def copy_media(connection, target, medium, onto):
-    """Copies a small read-only medium byte by byte, through this process."""
+    """Copy a small read-only medium, through this process."""
     volume = get_volume(connection, medium)
     size = volume.info()[1]
-    made = create_volume(target.storagePoolLookupByName(onto.pool), onto.name, raw(onto.name, size))
-    copy_volume_bytes(volume, made, size)
+    copy = create_volume(target.storagePoolLookupByName(onto.pool), onto.name, raw(onto.name, size))
+    copy_volume_bytes(volume, copy, size)
 
 
 def copy_volume_bytes(volume, target, size):

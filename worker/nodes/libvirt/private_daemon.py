@@ -140,7 +140,7 @@ if [ ! -d /run/systemd/system ]; then
     done
 fi
 exec libvirtd -d -p /run/libvirt/libvirtd.pid
-""".format(folders=" ".join(f"{name}:{place}" for name, place in LIBVIRT_FOLDERS.items()))
+""".format(folders=" ".join(f"{name}:{target}" for name, target in LIBVIRT_FOLDERS.items()))
 
 
 class NoHypervisor(Exception):
@@ -313,10 +313,10 @@ def write_settings(directory: Path, level: confinement.Level):
         (directory / name).mkdir(mode=0o755, exist_ok=True)
         (directory / name).chmod(0o755)
     identity = get_host_uuid(directory)
-    first = (
+    first_port = (
         10_000 + uuid.UUID(identity).int % 220 * VNC_PORTS_PER_HYPERVISOR
     )  # below the ports that the kernel hands out
-    ports = {"first_screen": first, "last_screen": first + VNC_PORTS_PER_HYPERVISOR - 1}
+    ports = {"first_screen": first_port, "last_screen": first_port + VNC_PORTS_PER_HYPERVISOR - 1}
     (directory / "etc" / "libvirtd.conf").write_text(DAEMON_CONF.format(uuid=identity))
     (directory / "etc" / "qemu.conf").write_text(level.settings() + QEMU_CONF.format(**ports))
 

@@ -125,11 +125,11 @@ def run_script(guest, script, words, stdin):
     return None
 
 
-def read_job_input(engine, name, last):
+def read_job_input(engine, name, last_chunk):
     """Return all lines of the input: the chunks that were written earlier, and the last one."""
     prefix = f"{job_path(engine.guest, name)}/piece-"
     files = overlays.read_files(engine.guest.state, engine.disk)
-    return ("".join(files[path] for path in sorted(files) if path.startswith(prefix)) + last).splitlines()
+    return ("".join(files[path] for path in sorted(files) if path.startswith(prefix)) + last_chunk).splitlines()
 
 
 def job_path(guest, name):

@@ -23,15 +23,15 @@ class Machines:
         ]
 
     def watch(self, event, stop):
-        last = self.state.rows("SELECT coalesce(max(id), 0) FROM events")[0][0]
+        last_id = self.state.rows("SELECT coalesce(max(id), 0) FROM events")[0][0]
         while not stop():
-            for change in self.changes(last):
-                last = change["id"]
+            for change in self.changes(last_id):
+                last_id = change["id"]
                 event(change["machine_id"], change["power"] and Power(change["power"]))
             time.sleep(EVENT_POLL_INTERVAL_SECONDS)
 
-    def changes(self, last):
-        return self.state.rows("SELECT id, machine_id, power FROM events WHERE id > ? ORDER BY id", last)
+    def changes(self, last_id):
+        return self.state.rows("SELECT id, machine_id, power FROM events WHERE id > ? ORDER BY id", last_id)
 
     def define(self, machine):
         with self.state.transaction() as db:
