@@ -1,11 +1,11 @@
-"""Screens and shells in the browser.
+"""VNC screens and SSH shells in the browser.
 
-A web process parses the request, decides, and gives the connection away (handoff.py) to the console process
-(process.py, one on each machine that serves the web), which carries all of them (pump.py, line.py). A screen is a
-browser and the node's VNC server (screen.py, rfb.py); a shell is a browser and the guest's SSH server (shell.py,
-ssh.py). A console costs the web nothing, and a restart of the web does not touch it.
+A web process parses the request, checks it and passes the connection (`fd_passing`) to the console server (`server`,
+one on each machine that serves the web), which carries all consoles (`event_loop`, `session`). A screen connects a
+browser with the node's VNC server (`vnc`, `rfb`); a shell connects it with the guest's SSH server (`ssh_shell`, `ssh`).
+An open console takes no resources of the web processes, and a restart of the web does not close it.
 """
 
 import os
 
-os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # numpy, which websockify brings, would start a thread for each core
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # numpy (of websockify) would start a thread a core

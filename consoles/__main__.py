@@ -1,4 +1,4 @@
-"""`python -m consoles PATH`: one console process, taking orders at that Unix socket."""
+"""`python -m consoles PATH`: one console server that takes commands at that Unix socket."""
 
 import sys
 

@@ -1,7 +1,7 @@
-"""The browser's side: websockify's WebSocket, on a request that was parsed already and a socket that never waits.
+"""The browser's side: websockify's WebSocket on a request that was parsed already, over a non-blocking socket.
 
-Frames are queued whole, so that pings, pongs and the close may be said at any time, also while a large frame is half
-sent; websockify's own `sendmsg` allows that only when the socket has taken everything.
+Frames are queued whole, so a ping, pong or close may be sent at any time, also while a large frame is half sent.
+websockify's own `sendmsg` allows that only when the socket has taken everything.
 """
 
 import struct
@@ -11,17 +11,17 @@ from contextlib import suppress
 from websockify.websocket import WebSocket, WebSocketWantReadError, WebSocketWantWriteError
 
 MAX_MESSAGE_BYTES = 1 << 18
-"""Bytes of a message. Browsers send keys, and clipboards in pieces."""
+"""Bytes of a message. Browsers send key presses, and the clipboard in several messages."""
 
 TEXT, BINARY, PING, PONG = 1, 2, 9, 10
 
 
 class MessageTooBig(Exception):
-    """The browser announced or sent a message that is longer than LONGEST."""
+    """The browser announced or sent a message longer than MAX_MESSAGE_BYTES."""
 
 
 class TextMessage(bytes):
-    """A message that came as text; all others are binary."""
+    """A message that arrived as text; all others are binary."""
 
 
 class BrowserSocket(WebSocket):
@@ -29,19 +29,19 @@ class BrowserSocket(WebSocket):
         super().__init__()
         self.requested_protocol, self.takes_text = protocol, takes_text
         self.last_heard_at = time.monotonic()
-        """When the browser last showed that it is there."""
+        """When the last bytes or acknowledgement of the browser arrived (monotonic)."""
         self.pending_pong = None
         self.deaf = False
 
     def open(self, connection, handshake):
-        """Answers the handshake. The sub-protocol is taken up when the browser offers it."""
+        """Answer the handshake. The sub-protocol is selected when the browser offers it."""
         headers = {"upgrade": "websocket", "Sec-WebSocket-Version": "13", "Sec-WebSocket-Key": handshake["key"]}
         if self.requested_protocol in handshake["protocols"]:
             headers["Sec-WebSocket-Protocol"] = self.requested_protocol
         try:
             self.accept(connection, headers)
         except WebSocketWantWriteError:
-            self._state = "done"  # the rest goes out with `flush`
+            self._state = "done"  # `flush` sends the rest
 
     def select_subprotocol(self, protocols):
         return protocols[0]
@@ -56,26 +56,26 @@ class BrowserSocket(WebSocket):
 
     @property
     def closing(self):
-        """Whether a close was said or heard."""
+        """Return whether a close frame was sent or received."""
         return self._sent_close or self._received_close
 
     @property
     def left(self):
-        """Whether the browser said that it leaves."""
+        """Return whether the browser closed the WebSocket properly, with a close frame."""
         return self._received_close and self.close_code != 1006
 
     def put(self, message, opcode=BINARY):
-        """Sends a message, or as much of it as goes; `flush` sends the rest."""
+        """Send a message, or as much of it as the socket takes; `flush` sends the rest."""
         if not self.closing:
             self._send_buffer += self._encode_hybi(opcode, message)
             self.flush()
 
     def put_close(self, code, reason):
-        with suppress(WebSocketWantWriteError):  # the rest goes out with `flush`
+        with suppress(WebSocketWantWriteError):  # `flush` sends the rest
             self.shutdown(None, code, reason)
 
     def stop_listening(self):
-        """What comes from now on is not worth keeping: the browser lost its way among the frames."""
+        """Discard everything that arrives from now on, because the browser broke the framing."""
         self.deaf = True
         self._recv_buffer = self._partial_msg = b""
         self._recv_queue.clear()
@@ -86,11 +86,12 @@ class BrowserSocket(WebSocket):
         except WebSocketWantWriteError:
             return
         if self.pending_pong is not None:
-            asked, self.pending_pong = self.pending_pong, None
-            self.put(asked, PONG)
+            ping, self.pending_pong = self.pending_pong, None
+            self.put(ping, PONG)
 
     def messages(self):
-        """What has arrived. Ends when there is nothing more for now, or for ever (`closing`, `gone`)."""
+        """Yield the messages that have arrived. Ends when there are no more for now, or for ever (`closing`,
+        `gone`)."""
         try:
             while (message := self.recvmsg()) is not None:
                 yield message
@@ -98,7 +99,7 @@ class BrowserSocket(WebSocket):
                     break
         except WebSocketWantReadError:
             pass
-        except WebSocketWantWriteError:  # of a close that was answered
+        except WebSocketWantWriteError:  # the answer to a close
             pass
         if len(self._partial_msg) > MAX_MESSAGE_BYTES:
             raise MessageTooBig
@@ -106,22 +107,22 @@ class BrowserSocket(WebSocket):
     # --- what websockify calls
 
     def _close(self):
-        """The connection is closed by who watches it, after that."""
+        """Forget the socket. The console stream that watches it closes it afterwards."""
         self.socket = None
 
     def handle_ping(self, data):
-        """Only the last one is answered, and not before the frame that is being sent: a peer that asks and does not
-        read costs nothing."""
+        """Answer only the last ping, after the frame that is being sent, so a peer that pings and does not read uses no
+        memory."""
         self.pending_pong = data
         if not self.unsent:
             self.flush()
 
     def _recv(self):
-        more = super()._recv()
+        received = super()._recv()
         self.last_heard_at = time.monotonic()
         if self.deaf:
             self._recv_buffer = b""
-        return more
+        return received
 
     def _decode_hybi(self, buffer):
         if announced_length(buffer) > MAX_MESSAGE_BYTES:
@@ -132,7 +133,8 @@ class BrowserSocket(WebSocket):
         return frame
 
     def _unmask(self, buffer, mask):
-        """For a key press, a large integer is several times faster than numpy."""
+        """Unmask a short message, such as a key press, with one large integer, which is several times faster than
+        numpy."""
         size = len(buffer)
         if size > 1024:
             return super()._unmask(buffer, mask)
@@ -141,7 +143,7 @@ class BrowserSocket(WebSocket):
 
 
 def announced_length(buffer):
-    """The length that a frame's header gives, as far as it has arrived (RFC 6455 §5.2)."""
+    """Return the payload length in a frame's header, as far as it has arrived (RFC 6455 §5.2); 0 for short frames."""
     if len(buffer) >= 10 and buffer[1] & 0x7F == 127:
         return struct.unpack_from(">Q", buffer, 2)[0]
     return 0

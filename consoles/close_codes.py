@@ -1,9 +1,9 @@
-"""Why a console ended: the WebSocket's close code, a word for the history, and a sentence for the person before it."""
+"""Why a console ended: the WebSocket's close code, a word for the history, and a sentence for the user."""
 
 from dataclasses import dataclass, replace
 
 MAX_CLOSE_REASON_BYTES = 123
-"""Bytes of a sentence that fit into a close frame."""
+"""Maximum bytes of a sentence in a close frame."""
 
 
 @dataclass(frozen=True)
@@ -17,7 +17,7 @@ class CloseReason:
 
     @property
     def reason(self):
-        """The sentence as it fits into a close frame, never cut within a character."""
+        """Return the sentence, cut to the size of a close frame but never within a character."""
         return self.sentence.encode()[:MAX_CLOSE_REASON_BYTES].decode(errors="ignore")
 
 

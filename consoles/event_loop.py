@@ -1,4 +1,4 @@
-"""One thread that carries any number of lines: an idle console costs a few KiB and no thread."""
+"""One thread that copies the bytes of any number of consoles: an idle console costs a few KiB and no thread."""
 
 import contextlib
 import os
@@ -13,15 +13,15 @@ import structlog
 log = structlog.get_logger()
 
 MAX_READ_BYTES = 1 << 18
-"""Bytes of a read of a machine, at most: the fewer pieces a picture is cut into, the less each byte costs."""
+"""Maximum bytes of one read from a machine. Large reads cost less for each byte of a picture."""
 
 REAP_GRACE_SECONDS = 2
-"""Seconds that processes which were killed with their lines have to be gone."""
+"""Seconds to wait for killed child processes (tunnels) to end."""
 
 
 class EventLoop(threading.Thread):
-    """`ping` and `silence` are seconds: a browser is asked whether it is there every `ping`, and given up when nothing
-    was heard of it for `silence`. `goodbye` is how long it may take to answer a close."""
+    """The thread of all console streams. `ping` and `silence` are seconds: a browser is pinged every `ping` seconds and
+    dropped after `silence` seconds without a sign of it. `goodbye` is how many seconds it has to answer a close."""
 
     def __init__(self, ping=20, silence=50, goodbye=3):
         super().__init__(name="console-pump", daemon=True)
@@ -29,37 +29,38 @@ class EventLoop(threading.Thread):
         self.lines = set()
         self.epoll = select.epoll()
         self.registered = {}
-        """By descriptor: what is waited for, and who is called."""
+        """Descriptor → the events that are waited for, and the function to call."""
         self.room = memoryview(bytearray(MAX_READ_BYTES))
-        """Where all lines read to, one after the other: room made for each read would cost more than reading a key."""
+        """The read buffer of all streams, used by one read at a time: allocating one for each read would cost more than
+        the read."""
         self.calls = deque()
         self.wakeup = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
-        weakref.finalize(self, os.close, self.wakeup)  # not when the thread ends: somebody may be about to write to it
+        weakref.finalize(self, os.close, self.wakeup)  # not at the thread's end: others may write to it
         self.epoll.register(self.wakeup, select.EPOLLIN)
         self.close_reason = self.until = None
 
     # --- from any thread
 
     def call(self, function, *args):
-        """Lets the pump's thread do it, soon."""
+        """Run the function on the event loop's thread, soon."""
         self.calls.append((function, args))
         with contextlib.suppress(BlockingIOError):
             os.eventfd_write(self.wakeup, 1)
 
-    def add(self, line):
-        self.call(self.admit, line)
+    def add(self, stream):
+        self.call(self.admit, stream)
 
-    def stop(self, ending, within):
-        """Every browser is told the ending and has `within` seconds to answer; then the thread ends."""
-        self.call(self.begin_stop, ending, time.monotonic() + within)
+    def stop(self, close_reason, within):
+        """Close every stream with this reason. Browsers have `within` seconds to answer; then the thread ends."""
+        self.call(self.begin_stop, close_reason, time.monotonic() + within)
 
-    # --- on the pump's thread
+    # --- on the event loop's thread
 
     def run(self):
-        beat = min(0.5, self.ping / 4)
+        interval = min(0.5, self.ping / 4)
         next_tick = 0.0
         while not self.stopped():
-            for descriptor, event in self.epoll.poll(beat, 64):
+            for descriptor, event in self.epoll.poll(interval, 64):
                 if descriptor == self.wakeup:
                     os.eventfd_read(self.wakeup)
                 elif descriptor in self.registered:
@@ -68,9 +69,9 @@ class EventLoop(threading.Thread):
                 function, args = self.calls.popleft()
                 self.run_safely(function, *args)
             if (now := time.monotonic()) >= next_tick:
-                next_tick = now + beat
-                for line in list(self.lines):
-                    self.run_safely(line.guard, line.tick, now, self.silence)
+                next_tick = now + interval
+                for stream in list(self.lines):
+                    self.run_safely(stream.guard, stream.tick, now, self.silence)
         self.epoll.close()
 
     def run_safely(self, function, *args):
@@ -79,43 +80,43 @@ class EventLoop(threading.Thread):
         except Exception:
             log.exception("console_pump_failed")
 
-    def admit(self, line):
-        self.lines.add(line)
-        line.start(self)
+    def admit(self, stream):
+        self.lines.add(stream)
+        stream.start(self)
         if self.close_reason:
-            line.end(self.close_reason)
+            stream.end(self.close_reason)
 
-    def begin_stop(self, ending, until):
-        self.close_reason, self.until = ending, until
-        for line in list(self.lines):
-            line.end(ending)
+    def begin_stop(self, close_reason, deadline):
+        self.close_reason, self.until = close_reason, deadline
+        for stream in list(self.lines):
+            stream.end(close_reason)
 
     def stopped(self):
         if self.until is None:
             return False
         late = time.monotonic() - self.until
         if late > 0:
-            for line in list(self.lines):
-                line.drop(self.close_reason)
+            for stream in list(self.lines):
+                stream.drop(self.close_reason)
         return not self.lines and not self.calls and (not self.registered or late > REAP_GRACE_SECONDS)
 
     def watch(self, connection, events, call):
         descriptor = connection.fileno()
         if descriptor < 0:
             return
-        before = self.registered.get(descriptor, (0, None))[0]
-        if events == before:
+        registered_events = self.registered.get(descriptor, (0, None))[0]
+        if events == registered_events:
             return
         if not events:
             self.epoll.unregister(descriptor)
             del self.registered[descriptor]
             return
-        (self.epoll.modify if before else self.epoll.register)(descriptor, events)
+        (self.epoll.modify if registered_events else self.epoll.register)(descriptor, events)
         self.registered[descriptor] = (events, call)
 
     def unregister(self, connection):
         self.watch(connection, 0, None)
 
-    def leave(self, line):
-        self.unregister(line.connection)
-        self.lines.discard(line)
+    def leave(self, stream):
+        self.unregister(stream.connection)
+        self.lines.discard(stream)

@@ -1,7 +1,8 @@
-"""The web's side of a console: is this a WebSocket of ours, and the connection given away to the console process.
+"""The web's side of a console: checks that the request opens a WebSocket, then passes the connection to the console
+server.
 
-Order of the view: `ensure_websocket_handshake` (400, nothing is spent), `ensure_same_origin` (403), redeem the session,
-then `pass_socket`; when that raises, release the session. The view returns `SocketPassed()`.
+Order of the view: `ensure_websocket_handshake` (400, the session is not used up), `ensure_same_origin` (403), redeem
+the session, then `pass_socket`; when that raises, release the session. The view returns `SocketPassed()`.
 """
 
 import base64
@@ -17,14 +18,14 @@ from consoles import ipc
 from panel.core.errors import Forbidden, Problem, TooMany, Unavailable
 
 IPC_TIMEOUT_SECONDS = 3
-"""Seconds the console process has for each step. It answers in about a millisecond."""
+"""Seconds the console server has for each step. It normally answers within a millisecond."""
 
 
 def ensure_websocket_handshake(environ):
-    """Returns when the request opens a WebSocket (RFC 6455 §4.2.1). Else raises a 400 that says what is missing."""
+    """Raise a 400 that names what is missing, unless the request opens a WebSocket (RFC 6455 §4.2.1)."""
     header = lambda name: environ.get(f"HTTP_{name}", "").strip()  # noqa: E731
-    connection = [word.strip().lower() for word in header("CONNECTION").split(",")]
-    demands = {
+    connection = [token.strip().lower() for token in header("CONNECTION").split(",")]
+    requirements = {
         "a GET request": environ["REQUEST_METHOD"] == "GET",
         "HTTP/1.1": environ.get("SERVER_PROTOCOL") == "HTTP/1.1",
         "the header Upgrade: websocket": header("UPGRADE").lower() == "websocket",
@@ -32,9 +33,9 @@ def ensure_websocket_handshake(environ):
         "the header Sec-WebSocket-Version: 13": header("SEC_WEBSOCKET_VERSION") == "13",
         "the header Sec-WebSocket-Key with 16 bytes in base64": is_key(header("SEC_WEBSOCKET_KEY")),
     }
-    for demand, met in demands.items():
-        if not met:
-            raise Problem(f"This address is for WebSocket connections only: {demand} is missing.", status=400)
+    for requirement, is_met in requirements.items():
+        if not is_met:
+            raise Problem(f"This address is for WebSocket connections only: {requirement} is missing.", status=400)
 
 
 def is_key(text):
@@ -45,8 +46,8 @@ def is_key(text):
 
 
 def ensure_same_origin(environ, public_url):
-    """Returns when a page of the panel asks, or a program, which names no origin. Browsers send a page's cookies with
-    the WebSockets of any other page, so a foreign page is a 403."""
+    """Raise `Forbidden` when a page of another site opens the WebSocket: browsers send the panel's cookies with it.
+    Programs send no Origin header and pass."""
     origin = environ.get("HTTP_ORIGIN")
     if origin is None:
         return
@@ -57,7 +58,7 @@ def ensure_same_origin(environ, public_url):
 
 
 def read_handshake(environ):
-    """What the console process needs to answer the client."""
+    """Return what the console server needs to answer the client: `key` and `protocols`."""
     protocols = environ.get("HTTP_SEC_WEBSOCKET_PROTOCOL", "").split(",")
     return {
         "key": environ["HTTP_SEC_WEBSOCKET_KEY"].strip(),
@@ -66,21 +67,20 @@ def read_handshake(environ):
 
 
 def pass_socket(environ, path, note):
-    """Gives the client's connection to the console process at `path`. `note` says what to do with it, as
-    process.py describes it.
+    """Pass the client's connection to the console server at `path`. `note` describes the console, see server.py.
 
-    After success the connection is no longer this server's. Otherwise it still is, nobody else touches it, and this
-    raises: `TooMany` when a limit of the note is reached, else `Unavailable`.
+    After success the connection is no longer this server's. Otherwise it still is, no other process uses it, and this
+    raises `TooMany` when a limit of the note is reached, else `Unavailable`.
     """
     connection = get_client_socket(environ)
     try:
-        with ipc.connect(path, IPC_TIMEOUT_SECONDS) as line:
-            order = {"do": "open", "handshake": read_handshake(environ), **note}
-            ipc.send(line, order, connection.fileno())
-            answer = ipc.receive(line)
+        with ipc.connect(path, IPC_TIMEOUT_SECONDS) as ipc_connection:
+            command = {"do": "open", "handshake": read_handshake(environ), **note}
+            ipc.send(ipc_connection, command, connection.fileno())
+            answer = ipc.receive(ipc_connection)
             if answer["ok"]:
                 detach_from_server(connection)
-                ipc.send(line, {"do": "go"})  # only now it answers the client
+                ipc.send(ipc_connection, {"do": "go"})  # the console server answers the client only after this
                 return
     except (OSError, ValueError) as error:
         raise Unavailable("Consoles are not available at the moment. Try again in a minute.") from error
@@ -99,8 +99,8 @@ def get_client_socket(environ):
 
 
 def detach_from_server(connection):
-    """The server does nothing more with the connection. `panel web` forgets it. Werkzeug keeps its socket object, but
-    behind the descriptor is a dead end from now on: what it shuts down, drains and closes is not the client's."""
+    """Detach the connection from the web server. `panel web` forgets it. Werkzeug keeps its socket object, so a dead
+    socket is put over its descriptor: Werkzeug's later shutdown and close do not reach the client."""
     if not isinstance(connection, socket.socket):
         connection.release()
         return
@@ -110,11 +110,11 @@ def detach_from_server(connection):
 
 
 class SocketPassed(Response):
-    """The answer of a view whose connection went to the console process: nothing is written, the server forgets it."""
+    """The response of a view whose connection went to the console server: nothing is written to the client."""
 
     default_status = 101
 
     def __call__(self, environ, start_response):
         if "werkzeug.socket" in environ:
-            raise ConnectionAbortedError("The connection was handed over.")  # it closes without a word
+            raise ConnectionAbortedError("The connection was handed over.")  # Werkzeug then sends no response
         return super().__call__(environ, start_response)

@@ -1,5 +1,5 @@
-"""How other processes speak with the console process: a private Unix socket, one JSON line each way, and with `open`
-the client's connection beside it."""
+"""How other processes talk to the console server: a private Unix socket, one JSON line each way. The command `open`
+also carries the descriptor of the client's connection."""
 
 import os
 import socket
@@ -7,11 +7,12 @@ import socket
 import orjson
 
 MAX_COMMAND_BYTES = 65536
-"""Bytes of an order. An answer may be of any length."""
+"""Maximum bytes of a command. Answers have no limit."""
 
 
 def connect(path, seconds) -> socket.socket:
-    """A connection to the console process whose every step ends within `seconds`; OSError when there is none."""
+    """Return a connection to the console server with a timeout of `seconds` for each step. Raises OSError when there is
+    none."""
     connection = socket.socket(socket.AF_UNIX)
     connection.settimeout(seconds)
     try:
@@ -31,32 +32,32 @@ def send(connection, message, descriptor=None):
 
 
 def receive(connection):
-    """The answer; ValueError when the line breaks off."""
+    """Return the answer. Raises ValueError when the line is incomplete."""
     with connection.makefile("rb") as lines:
         return orjson.loads(lines.readline())
 
 
 def receive_command(connection):
-    """An order and the descriptor that came with it, or None. ValueError for what is no order."""
+    """Return a command and the descriptor that came with it, or None. Raises ValueError for an invalid command."""
     text, descriptors, flags, _ = socket.recv_fds(connection, MAX_COMMAND_BYTES, 1)
     try:
-        while not text.endswith(b"\n") and (more := connection.recv(MAX_COMMAND_BYTES)):
-            text += more
+        while not text.endswith(b"\n") and (chunk := connection.recv(MAX_COMMAND_BYTES)):
+            text += chunk
             if len(text) > MAX_COMMAND_BYTES:
                 raise ValueError("The order is too long.")
         if flags & socket.MSG_CTRUNC:
             raise ValueError("More than one connection came with the order.")
-        order = orjson.loads(text)
-        if not isinstance(order, dict):
+        command = orjson.loads(text)
+        if not isinstance(command, dict):
             raise ValueError("The order is not an object.")
-        return order, descriptors.pop() if descriptors else None
+        return command, descriptors.pop() if descriptors else None
     finally:
         for descriptor in descriptors:
             os.close(descriptor)
 
 
-def request(path, order, seconds=5):
-    """What the console process answers; OSError or ValueError when it does not."""
+def request(path, command, seconds=5):
+    """Return the console server's answer to the command. Raises OSError or ValueError when there is none."""
     with connect(path, seconds) as connection:
-        send(connection, order)
+        send(connection, command)
         return receive(connection)

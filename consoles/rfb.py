@@ -1,11 +1,11 @@
-"""The opening of a VNC connection (RFC 6143 §7.1 and §7.2), spoken by the panel on both sides.
+"""The VNC handshake (RFC 6143 §7.1 and §7.2), carried out by the panel on both sides.
 
-The browser shows the password of its session, and only then the node is called and shown its own; from the browser's
-ClientInit on, bytes are only copied. So a session's password is worth nothing once the session is spent, nobody outside
-learns the node's, and minting a session asks nothing of a node.
+The browser sends the password of its session; only then does the panel connect to the node and sign in there with the
+node's password. From the browser's ClientInit on, bytes are only copied. So the session's password is useless once the
+session was redeemed, the browser never learns the node's password, and creating a session needs no call to the node.
 
-Nothing here touches a socket. A conversation is a generator that yields `(side, what to send, how many bytes it needs
-from that side then)` and is sent those bytes.
+Nothing here touches a socket. A handshake is a generator that yields `(side, bytes to send, number of bytes it needs
+from that side next)` and is sent those bytes.
 """
 
 import hmac
@@ -21,22 +21,23 @@ BROWSER, NODE = "browser", "node"
 
 RFB_VERSION = b"RFB 003.008\n"
 SECURITY_NONE, SECURITY_VNC = 1, 2
-"""Ways to sign in."""
+"""Security types."""
 
 RESULT_OK, RESULT_FAILED = struct.pack(">I", 0), struct.pack(">I", 1)
 MAX_REASON_BYTES = 1000
 
 
 class HandshakeFailed(Exception):
-    """The conversation cannot go on; `ending` says why."""
+    """The handshake cannot go on; `close_reason` says why."""
 
-    def __init__(self, ending):
-        super().__init__(ending.sentence)
-        self.close_reason = ending
+    def __init__(self, close_reason):
+        super().__init__(close_reason.sentence)
+        self.close_reason = close_reason
 
 
 def run_handshake(password, node_password):
-    """Both halves. A failure is told the browser in RFB's own way before it is raised, so that any viewer shows it."""
+    """Sign in the browser, then sign in to the node. A failure is sent to the browser as RFB's SecurityResult before it
+    is raised, so any viewer shows it."""
     version = yield from greet_browser()
     try:
         yield from admit_browser(version, password)
@@ -48,30 +49,30 @@ def run_handshake(password, node_password):
 
 
 def greet_browser():
-    """The minor version to speak with the browser."""
+    """Return the minor version to use with the browser."""
     return parse_minor_version((yield BROWSER, RFB_VERSION, 12), "browser")
 
 
-def parse_minor_version(greeting, whose):
-    """3, 7 or 8 of RFB 3.x; what others announce is spoken as 3.3 (§7.1.1), and newer ones as 3.8."""
+def parse_minor_version(greeting, peer):
+    """Return 3, 7 or 8. Other 3.x versions are treated as 3.3 (§7.1.1), newer major versions as 3.8."""
     try:
         name, major, number = greeting[:4], int(greeting[4:7]), int(greeting[8:11])
     except ValueError:
         name = b""
     if name != b"RFB " or greeting[11:] != b"\n":
-        raise HandshakeFailed(REFUSED.with_message(f"The {whose} does not speak VNC."))
+        raise HandshakeFailed(REFUSED.with_message(f"The {peer} does not speak VNC."))
     if major > 3:
         return 8
     return number if number in (7, 8) else 3
 
 
 def admit_browser(version, password):
-    """The browser must know the session's password; one session has one attempt."""
+    """Check the session's password; a session allows one attempt."""
     if version == 3:
         yield BROWSER, struct.pack(">I", SECURITY_VNC), 0
     else:
-        chosen = yield BROWSER, bytes([1, SECURITY_VNC]), 1
-        if chosen[0] != SECURITY_VNC:
+        security_type = yield BROWSER, bytes([1, SECURITY_VNC]), 1
+        if security_type[0] != SECURITY_VNC:
             raise HandshakeFailed(NOT_ADMITTED.with_message("The viewer does not sign in with a password."))
     challenge = os.urandom(16)
     answer = yield BROWSER, challenge, 16
@@ -80,13 +81,13 @@ def admit_browser(version, password):
 
 
 def failure_message(version, sentence):
-    """SecurityResult; before 3.8 it carries no reason (§7.1.3)."""
+    """Return a failed SecurityResult; before 3.8 it carries no reason (§7.1.3)."""
     text = sentence.encode()
     return RESULT_FAILED + (struct.pack(">I", len(text)) + text if version == 8 else b"")
 
 
 def sign_in(password):
-    """The panel as a client of the node's VNC server."""
+    """Sign in to the node's VNC server as a client."""
     version = parse_minor_version((yield NODE, b"", 12), "machine's screen")
     yield NODE, b"RFB 003.00%d\n" % version, 0
     kind = yield from read_old_security() if version == 3 else choose_security(password)
@@ -94,9 +95,9 @@ def sign_in(password):
         challenge = yield NODE, b"", 16
         yield NODE, encrypt_challenge(password, challenge), 0
     if (kind == SECURITY_VNC or version == 8) and (yield NODE, b"", 4) != RESULT_OK:
-        said = (yield from read_reason()) if version == 8 else ""
+        reason = (yield from read_reason()) if version == 8 else ""
         raise HandshakeFailed(
-            REFUSED.with_message(f"The machine's screen does not accept the panel: {said or 'no reason given'}.")
+            REFUSED.with_message(f"The machine's screen does not accept the panel: {reason or 'no reason given'}.")
         )
 
 
@@ -122,7 +123,7 @@ def choose_security(password):
 
 
 def read_old_security():
-    """In 3.3 the server decides."""
+    """Return the security type: in 3.3 the server decides."""
     (kind,) = struct.unpack(">I", (yield NODE, b"", 4))
     if kind == 0:
         yield from raise_refused()
@@ -134,8 +135,8 @@ def read_old_security():
 
 
 def raise_refused():
-    said = yield from read_reason()
-    raise HandshakeFailed(REFUSED.with_message(said or REFUSED.sentence))
+    reason = yield from read_reason()
+    raise HandshakeFailed(REFUSED.with_message(reason or REFUSED.sentence))
 
 
 def read_reason():
@@ -146,11 +147,11 @@ def read_reason():
 
 
 def encrypt_challenge(password, challenge):
-    """§7.2.2: the challenge, encrypted by DES with the password."""
+    """Return the challenge, encrypted by DES with the password (§7.2.2)."""
     key = des_key(password.encode()[:8].ljust(8, b"\0"))
     return Cipher(TripleDES(key * 3), modes.ECB()).encryptor().update(challenge)  # three equal keys: plain DES
 
 
-def des_key(eight):
-    """VNC gives DES the bits of each byte in reverse."""
-    return bytes(int(f"{byte:08b}"[::-1], 2) for byte in eight)
+def des_key(password):
+    """Return the password's 8 bytes as a DES key: VNC reverses the bits of each byte."""
+    return bytes(int(f"{byte:08b}"[::-1], 2) for byte in password)

@@ -1,5 +1,5 @@
-"""The WebSockets: `/vnc/?session=…` and `/ssh/<token>` (specification 4.13). A connection that is no WebSocket spends
-nothing; the first one that is gets the session."""
+"""The WebSockets: `/vnc/?session=…` and `/ssh/<token>` (specification 4.13). A request that opens no WebSocket does not
+use the session up; the first one that does redeems it."""
 
 from flask import Blueprint, Response, current_app, request
 
@@ -15,7 +15,7 @@ PLAIN_HTTP = {
     "methods": ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"],
     "provide_automatic_options": False,
 }
-"""What is no WebSocket gets the same refusal, whatever it asks."""
+"""Every request that is no WebSocket gets the same error, whatever its method."""
 
 
 @bp.route("/vnc/", websocket=True)
@@ -36,13 +36,13 @@ def ssh(token):
 @bp.route("/ssh", endpoint="plain_old_ssh", **PLAIN_HTTP)
 @require_page_permission(permissions.PUBLIC)
 def old_ssh():
-    """The token stood in the query once, where proxies and histories keep it."""
+    """Refuse the former address: a token in the query ends up in the logs of proxies and in browser histories."""
     return Response("The token belongs into the path: /ssh/<token>.\n", 401, mimetype="text/plain")
 
 
 def hand_to_console_server(kind, secret):
-    """Gives the connection to the console process. The session is spent before that, so that of two connections at the
-    same moment one gets it, and given back when nobody can carry it."""
+    """Pass the connection to the console server. The session is redeemed before that, so of two connections at the same
+    moment only one gets it; it is released when no console server takes the connection."""
     config = current_app.extensions["config"]
     fd_passing.ensure_websocket_handshake(request.environ)
     fd_passing.ensure_same_origin(request.environ, config.public_url)

@@ -1,19 +1,19 @@
-"""The console process: takes connections from the web processes of its machine and carries them to their end.
+"""The console server: takes connections from the web processes of its machine and carries them until they end.
 
-Orders come over a Unix socket that only this user may open (wire.py). `open` brings a connection and a note:
+Commands come over a Unix socket that only this user may open (`ipc`). `open` brings a connection and a note:
 
-* `kind`: `screen` or `shell`; `target`: the fields of `screen.Target` or `ssh.Guest`, unless `find` knows them;
-* `handshake`: what the browser is to be answered (`handoff.handshake`);
-* `id`: the session's row, not its secret; `labels`: whose it is, like `{"instance": "…", "account": "…"}`;
-* `limits`: how many consoles may be open with the same value of a label, like `{"account": 10}`;
+* `kind`: `screen` or `shell`; `target`: the fields of `vnc.VncTarget` or `ssh.SshTarget`, unless `find` provides them;
+* `handshake`: what is needed to answer the browser (`fd_passing.read_handshake`);
+* `id`: the id of the session's row, not its secret; `labels`: whose it is, such as `{"instance": "…", "account": "…"}`;
+* `limits`: how many consoles may be open with the same value of a label, such as `{"account": 10}`;
 * `idle` and `longest`: seconds.
 
-Accepted notes are answered `{"ok": true}`, and the connection is touched only after the web's `{"do": "go"}`. `list`
-answers `{"open": […]}`. `close` with `where` (labels that must all be equal; an id is the label `session`) and the
+Accepted notes are answered `{"ok": true}`, and the connection is used only after the web's `{"do": "go"}`. `list`
+answers `{"open": […]}`. `close` with `where` (labels that must all be equal; the id is the label `session`) and the
 sentence `because` answers `{"closed": number}`.
 
-`records` (records.py) is asked where a session leads (`find(id)`), and told what happens (`report(facts)`, which must
-return at once) as `{"event": "opened" or "ended", …}`.
+`records` (`session_store`) finds the target of a session (`find(id)`) and records what happens (`report(facts)`, which
+must return at once) as `{"event": "opened" or "ended", …}`.
 """
 
 import os
@@ -40,17 +40,17 @@ log = structlog.get_logger()
 CONSOLE_KINDS = {"screen": (VncConsole, VncTarget), "shell": (SshConsole, ssh.SshTarget)}
 
 COMMAND_TIMEOUT_SECONDS = 3
-"""Seconds for each step of an order."""
+"""Seconds for each step of a command."""
 
 MAX_CONSOLES = 1000
-"""Consoles of a process, which is what one thread carries with ease."""
+"""Consoles of a process, a number that one thread serves easily."""
 
 CLIENT_GOODBYE_SECONDS = 5
-"""Seconds browsers have to hear that the process stops."""
+"""Seconds browsers have to answer the close when the process stops."""
 
 
 class CommandRefused(Exception):
-    """An order that is not carried out: a word for programs, a sentence for people."""
+    """A command that is not carried out: `reason` is a word for programs, `message` a sentence for people."""
 
     def __init__(self, reason, message):
         super().__init__(message)
@@ -71,7 +71,7 @@ class ConsoleServer:
         threading.Thread(target=self.serve, name="console-orders", daemon=True).start()
 
     def stop(self, within=CLIENT_GOODBYE_SECONDS):
-        """Returns when every browser has heard that the panel restarts, at most `within` seconds later."""
+        """Close every console because the panel restarts. Returns after at most about `within` seconds."""
         self.path.unlink(missing_ok=True)
         self.listener.shutdown(socket.SHUT_RDWR)
         self.listener.close()
@@ -81,32 +81,32 @@ class ConsoleServer:
     def serve(self):
         while True:
             try:
-                caller, _ = self.listener.accept()
+                client, _ = self.listener.accept()
             except OSError:  # it was closed
                 return
-            threading.Thread(target=self.handle_command, args=(caller,), name="console-order", daemon=True).start()
+            threading.Thread(target=self.handle_command, args=(client,), name="console-order", daemon=True).start()
 
-    def handle_command(self, caller):
-        with caller:
-            caller.settimeout(COMMAND_TIMEOUT_SECONDS)
+    def handle_command(self, client):
+        with client:
+            client.settimeout(COMMAND_TIMEOUT_SECONDS)
             try:
-                if not is_trusted(caller):
+                if not is_trusted(client):
                     return
-                order, descriptor = ipc.receive_command(caller)
+                command, descriptor = ipc.receive_command(client)
                 with socket.socket(fileno=descriptor) if descriptor is not None else nullcontext() as connection:
-                    answer = self.answer(caller, order, connection)
+                    answer = self.answer(client, command, connection)
                 if answer is not None:
-                    ipc.send(caller, answer)
+                    ipc.send(client, answer)
             except (OSError, ValueError) as error:
                 log.warning("console_order_failed", error=str(error))
 
-    def answer(self, caller, order, connection):
+    def answer(self, client, command, connection):
         try:
-            match order:
+            match command:
                 case {"do": "open"} if connection:
-                    return self.open(caller, order, connection)  # which has answered
+                    return self.open(client, command, connection)  # which has answered
                 case {"do": "list"}:
-                    return {"open": [describe_stream(line) for line in self.now()]}
+                    return {"open": [describe_stream(stream) for stream in self.now()]}
                 case {"do": "close", "where": {**where}, "because": str(sentence)} if where:
                     return {"closed": self.close(where, close_codes.CLOSED.with_message(sentence))}
             raise CommandRefused("order", "The console process does not know this order.")
@@ -117,121 +117,123 @@ class ConsoleServer:
         with self.lock:
             return list(self.lines)
 
-    def close(self, where, ending):
-        """Closes the consoles with these labels; returns how many there are."""
-        chosen = [line for line in self.now() if where.items() <= line.labels.items()]
-        for line in chosen:
-            self.event_loop.call(line.end, ending)
-        return len(chosen)
+    def close(self, where, close_reason):
+        """Close the consoles with these labels; return how many there are."""
+        streams = [stream for stream in self.now() if where.items() <= stream.labels.items()]
+        for stream in streams:
+            self.event_loop.call(stream.end, close_reason)
+        return len(streams)
 
-    def open(self, caller, order, connection):
-        """Two steps, so that at any moment one process knows that the connection is its own."""
-        line = self.line(order, connection)
-        self.admit(line, order.get("limits", {}))
+    def open(self, client, command, connection):
+        """Accept a connection in two steps, so that at any moment exactly one process owns it."""
+        stream = self.line(command, connection)
+        self.admit(stream, command.get("limits", {}))
         try:
-            ipc.send(caller, {"ok": True})
-            if ipc.receive(caller) != {"do": "go"}:
+            ipc.send(client, {"ok": True})
+            if ipc.receive(client) != {"do": "go"}:
                 raise ValueError("The web did not let go.")
         except Exception:
-            self.leave(line)
+            self.leave(stream)
             raise
-        line.connection = socket.socket(fileno=connection.detach())
+        stream.connection = socket.socket(fileno=connection.detach())
         try:
-            if line.target is None:
-                line.target = CONSOLE_KINDS[line.kind][1](**self.find(order["id"]))
-            line.prepare()
+            if stream.target is None:
+                stream.target = CONSOLE_KINDS[stream.kind][1](**self.find(command["id"]))
+            stream.prepare()
         except Problem as problem:
-            line.close_reason = close_codes.UNREACHABLE.with_message(problem.message)
-        self.event_loop.add(line)
+            stream.close_reason = close_codes.UNREACHABLE.with_message(problem.message)
+        self.event_loop.add(stream)
 
-    def line(self, order, connection):
+    def line(self, command, connection):
         try:
-            make, target = CONSOLE_KINDS[order["kind"]]
-            handshake = {name: order["handshake"][name] for name in ("key", "protocols")}
-            more = {name: order[name] for name in ("idle", "longest") if name in order}
-            more |= {"labels": {**order.get("labels", {}), "session": order["id"]}}
-            more |= {"opened": self.opened, "ended": self.ended}
-            known = target(**order["target"]) if self.find is None else None
-            return make(connection, handshake, known, **more)
+            stream_class, target_class = CONSOLE_KINDS[command["kind"]]
+            handshake = {name: command["handshake"][name] for name in ("key", "protocols")}
+            options = {name: command[name] for name in ("idle", "longest") if name in command}
+            options |= {"labels": {**command.get("labels", {}), "session": command["id"]}}
+            options |= {"opened": self.opened, "ended": self.ended}
+            target = target_class(**command["target"]) if self.find is None else None
+            return stream_class(connection, handshake, target, **options)
         except (KeyError, TypeError) as error:
             raise CommandRefused("order", f"The console process does not understand the order: {error!r}.") from error
 
-    def admit(self, line, limits):
+    def admit(self, stream, limits):
         with self.lock:
             if len(self.lines) >= self.max_consoles:
                 raise CommandRefused(
                     "busy", "Too many consoles are open on this server. Close one, or try again later."
                 )
-            for label, most in limits.items():
-                if sum(other.labels.get(label) == line.labels.get(label) for other in self.lines) >= most:
+            for label, maximum in limits.items():
+                if sum(other.labels.get(label) == stream.labels.get(label) for other in self.lines) >= maximum:
                     raise CommandRefused(
-                        "busy", f"{most} consoles of the same {label} are open already. Close one of them."
+                        "busy", f"{maximum} consoles of the same {label} are open already. Close one of them."
                     )
-            self.lines.add(line)
+            self.lines.add(stream)
 
-    def leave(self, line):
+    def leave(self, stream):
         with self.lock:
-            self.lines.discard(line)
+            self.lines.discard(stream)
 
-    def opened(self, line):
-        self.report({"event": "opened", **describe_stream(line)})
+    def opened(self, stream):
+        self.report({"event": "opened", **describe_stream(stream)})
 
-    def ended(self, line):
-        self.leave(line)
-        told = {"reason": line.close_reason.word, "message": line.close_reason.sentence}
-        self.report({"event": "ended", **describe_stream(line), **told})
+    def ended(self, stream):
+        self.leave(stream)
+        outcome = {"reason": stream.close_reason.word, "message": stream.close_reason.sentence}
+        self.report({"event": "ended", **describe_stream(stream), **outcome})
 
 
-def describe_stream(line):
-    """What is known of a console. `seconds` since the connection came, `watched` since the machine was seen."""
+def describe_stream(stream):
+    """Return the facts of a console. `seconds`: since the connection arrived; `watched`: since the machine was
+    shown."""
     now = time.monotonic()
     return {
-        "kind": line.kind,
-        "labels": line.labels,
-        "seconds": round(now - line.created_at, 1),
-        "watched": round(now - line.opened_at, 1) if line.opened_at else None,
-        "bytes_in": line.up,
-        "bytes_out": line.down,
-        "host_key": getattr(line, "host_key", None),
+        "kind": stream.kind,
+        "labels": stream.labels,
+        "seconds": round(now - stream.created_at, 1),
+        "watched": round(now - stream.opened_at, 1) if stream.opened_at else None,
+        "bytes_in": stream.up,
+        "bytes_out": stream.down,
+        "host_key": getattr(stream, "host_key", None),
     }
 
 
-def is_trusted(caller):
-    """Only this user, and root, give orders."""
-    credentials = caller.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
+def is_trusted(client):
+    """Return whether the client runs as this user or as root."""
+    credentials = client.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
     return struct.unpack("3i", credentials)[1] in (0, os.getuid())
 
 
 def create_listener(path):
-    """A socket only this user may open. One that a dead process left behind is replaced, a living one is not."""
+    """Return a listening socket that only this user may open. The socket file of a dead process is replaced; SystemExit
+    when a console server listens there already."""
     with suppress(OSError):
         ipc.connect(path, COMMAND_TIMEOUT_SECONDS).close()
         raise SystemExit(f"A console process listens on {path} already.")
     if path.exists() and stat.S_ISSOCK(path.stat().st_mode):
         path.unlink()
     listener = socket.socket(socket.AF_UNIX)
-    before = os.umask(0o177)
+    previous_umask = os.umask(0o177)
     try:
         listener.bind(str(path))
     finally:
-        os.umask(before)
+        os.umask(previous_umask)
     listener.listen(128)
     return listener
 
 
 def run(path, records=None):
-    """Carries consoles until SIGTERM or Ctrl-C."""
-    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
-    asked = threading.Event()
-    for name in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(name, lambda *_: asked.set())
+    """Serve consoles until SIGTERM or Ctrl-C."""
+    _, maximum = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (maximum, maximum))
+    stop_requested = threading.Event()
+    for signal_number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(signal_number, lambda *_: stop_requested.set())
     consoles = ConsoleServer(path, report=records and records.report, find=records and records.find)
     consoles.start()
     if records:
         records.start(consoles)
     log.info("consoles_started", path=str(path))
-    while not asked.wait(1):
+    while not stop_requested.wait(1):
         if not consoles.event_loop.is_alive():
             raise SystemExit("The console process lost its pump.")
     log.info("consoles_finish", open=len(consoles.lines))

@@ -1,8 +1,8 @@
-"""One console as the pump carries it: a browser on one side, a screen or a shell on the other (the *far* side).
+"""One console stream, as the event loop carries it: a browser on one side, a VNC or SSH server (the *upstream*) on the
+other.
 
-Bytes wait in one place a direction: one read of the far side until the browser takes it, and about one read of the
-browser until the far side takes it. A side is read only while the other keeps up, so nobody can make the panel's memory
-grow.
+Bytes wait in one place for each direction: one read of the upstream until the browser takes it, and about one read of
+the browser until the upstream takes it. A side is read only while the other keeps up, so memory use is bounded.
 """
 
 import select
@@ -20,14 +20,14 @@ log = structlog.get_logger()
 
 READ, WRITE = select.EPOLLIN, select.EPOLLOUT
 MAX_UNSENT_BYTES = 1 << 17
-"""Bytes the kernel takes for a browser before the browser's side has acknowledged them."""
+"""Maximum bytes that wait unsent in the kernel's send buffer for a browser."""
 
 
 class ConsoleStream:
-    """A kind of console fills in `begin`, `take`, `give`, and says when it is `ready`. All runs on the pump's thread
-    and must not wait. Durations are seconds.
+    """One open console. A subclass implements `begin`, `take` and `give`, and calls `ready`. Everything but `prepare`
+    runs on the event loop's thread and must not block. Durations are seconds.
 
-    `opened(line)` is called once, when the person sees the machine; `ended(line)` once at the end, also without
+    `opened(stream)` is called once, when the user sees the machine; `ended(stream)` once at the end, also without
     `opened`. Both must return at once.
     """
 
@@ -39,42 +39,42 @@ class ConsoleStream:
     ):
         self.connection, self.handshake, self.target = connection, handshake, target
         self.labels = labels or {}
-        """Whose console it is, to find it by."""
+        """Whose console it is: the labels by which it is found and counted."""
         self.browser = BrowserSocket(self.protocol, self.takes_text)
         self.idle, self.longest = idle, longest
         self.opened, self.ended = opened, ended
         self.event_loop = self.upstream = None
         self.upstream_queue = deque()
         self.up = self.down = 0
-        """Bytes from and to the browser."""
+        """Bytes from the browser (`up`) and to it (`down`)."""
         self.created_at = self.used_at = self.last_sent_at = time.monotonic()
         self.opened_at = self.close_reason = self.abort_at = None
         self.is_aborted = False
 
-    # --- what a kind of console fills in
+    # --- what subclasses implement
 
     def prepare(self):
-        """What may have to wait. Called before the pump takes the line, on another thread."""
+        """Do what may block. Called on another thread, before the stream is added to the event loop."""
 
     def begin(self):
-        """The WebSocket stands."""
+        """Called when the WebSocket is open."""
 
     def take(self, message):
-        """A message of the browser, on its way to the far side: `send` it on."""
+        """Handle a message from the browser, usually by `send`."""
 
     def give(self, data):
-        """What was read from the far side, on its way to the browser: `show` it. It holds until the next read only."""
+        """Handle data read from the upstream, usually by `show`. The buffer is valid until the next read only."""
 
     def on_upstream_closed(self):
-        """The far side has nothing more to say."""
+        """End the console: the upstream closed the connection."""
         self.end(close_codes.FINISHED)
 
     def connected(self):
-        """The far side, if it had to be called, has answered; otherwise OSError."""
+        """Return whether the upstream is connected. Raises OSError when connecting failed."""
         return True
 
     def is_activity(self, message):
-        """Whether somebody sits there. What a browser sends of its own accord does not count."""
+        """Return whether the user caused this message. What a browser sends by itself does not count."""
         return True
 
     def close_upstream(self):
@@ -83,11 +83,11 @@ class ConsoleStream:
             self.upstream.close()
             self.upstream = None
 
-    # --- what the pump calls
+    # --- what the event loop calls
 
-    def start(self, pump):
-        self.event_loop = pump
-        self.next_ping_at = time.monotonic() + pump.ping
+    def start(self, event_loop):
+        self.event_loop = event_loop
+        self.next_ping_at = time.monotonic() + event_loop.ping
         self.guard(self.open)
 
     def open(self):
@@ -96,8 +96,8 @@ class ConsoleStream:
         limit_send_buffer(self.connection)
         self.browser.open(self.connection, self.handshake)
         if self.close_reason:  # it was closed before it began
-            ending, self.close_reason = self.close_reason, None
-            self.end(ending)
+            close_reason, self.close_reason = self.close_reason, None
+            self.end(close_reason)
         else:
             self.begin()
 
@@ -108,7 +108,7 @@ class ConsoleStream:
         self.guard(self.read_upstream, event)
 
     def guard(self, work, *args):
-        """Does a piece of work; what goes wrong in it ends this line and no other."""
+        """Run `work`. An exception in it ends this stream and no other."""
         try:
             work(*args)
             self.watch()
@@ -124,7 +124,7 @@ class ConsoleStream:
 
     def read_client(self, event):
         if event & WRITE and self.browser.unsent:
-            self.browser.last_heard_at = time.monotonic()  # there is room again: its side has acknowledged something
+            self.browser.last_heard_at = time.monotonic()  # there is room again, so the browser has acknowledged bytes
             self.browser.flush()
         if not event & ~WRITE:
             return
@@ -159,7 +159,7 @@ class ConsoleStream:
             self.on_upstream_closed()
 
     def read(self):
-        """What the far side says next. It lies in the pump's room until the next read."""
+        """Return the next bytes of the upstream. They are in the event loop's buffer, valid until the next read."""
         return self.event_loop.room[: self.upstream.recv_into(self.event_loop.room)]
 
     def on_upstream_lost(self, error):
@@ -167,7 +167,7 @@ class ConsoleStream:
         self.end(close_codes.LOST)
 
     def send(self, data):
-        """To the far side, now or when it takes more."""
+        """Send to the upstream, now or as soon as it takes more."""
         if not self.upstream_queue:
             self.last_sent_at = time.monotonic()
         self.upstream_queue.append(data)
@@ -189,9 +189,9 @@ class ConsoleStream:
         except BlockingIOError:
             pass
 
-    def show(self, data, **how):
+    def show(self, data, **options):
         self.down += len(data)
-        self.browser.put(data, **how)
+        self.browser.put(data, **options)
 
     def ready(self):
         self.opened_at = time.monotonic()
@@ -199,8 +199,8 @@ class ConsoleStream:
             self.opened(self)
 
     def watch(self):
-        """Tells the pump what this line waits for. A side that is not to be read is not watched at all: its hanging up
-        would be reported over and over."""
+        """Register the events this stream waits for. A side that is not to be read is not registered for reading at
+        all: epoll would report its hang-up over and over."""
         if self.is_aborted:
             return
         read = READ if self.close_reason or not self.upstream_queue else 0
@@ -227,29 +227,30 @@ class ConsoleStream:
             self.next_ping_at = now + self.event_loop.ping
             self.browser.put(b"", PING)
 
-    def end(self, ending: CloseReason):
-        """What is on its way to the browser still goes out, then the reason; then the browser may answer."""
+    def end(self, close_reason: CloseReason):
+        """Send what is queued for the browser, then the close frame with the reason; the browser has `goodbye` seconds
+        to answer."""
         if self.close_reason or self.is_aborted:
             return
-        self.close_reason = ending
+        self.close_reason = close_reason
         if self.event_loop is None:
             return
         self.abort_at = time.monotonic() + self.event_loop.goodbye
         self.close_upstream()
         try:
             if self.browser.gone:
-                self.drop(ending)
+                self.drop(close_reason)
             else:
-                self.browser.put_close(ending.code, ending.reason)
+                self.browser.put_close(close_reason.code, close_reason.reason)
         except OSError:
-            self.drop(ending)
+            self.drop(close_reason)
         self.watch()
 
-    def drop(self, ending: CloseReason):
-        """Closes the connection as it is. The ending that was decided first is the one that counts."""
+    def drop(self, close_reason: CloseReason):
+        """Close the connection at once. A close reason that was set earlier stays."""
         if self.is_aborted:
             return
-        self.is_aborted, self.close_reason = True, self.close_reason or ending
+        self.is_aborted, self.close_reason = True, self.close_reason or close_reason
         self.close_upstream()
         self.event_loop.leave(self)
         self.connection.close()
@@ -258,22 +259,23 @@ class ConsoleStream:
 
 
 def disable_nagle(connection):
-    """What is written goes out now. A proxy in front may come in over a Unix socket, which knows no delay."""
+    """Send writes at once. Unix sockets, which a proxy in front may use, have no such option."""
     if connection.family != socket.AF_UNIX:
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
 
 def limit_send_buffer(connection):
-    """The kernel takes little that it cannot send yet. So a slow browser sees what is, not what was; and there is room
-    again often enough to tell slow from gone."""
+    """Limit the kernel's unsent bytes, so slow clients get fresh frames instead of a backlog, and dead peers are
+    detected."""
     if connection.family != socket.AF_UNIX:
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, MAX_UNSENT_BYTES)
 
 
 def set_peer_timeout(connection, seconds):
-    """A peer that acknowledges nothing for so long is gone: reading it fails. The kernel asks when nothing is said."""
-    asks = max(1, seconds // 4)
-    options = {socket.TCP_KEEPIDLE: asks, socket.TCP_KEEPINTVL: asks, socket.TCP_USER_TIMEOUT: seconds * 1000}
+    """Make reads fail when the peer acknowledges nothing for `seconds`. The kernel sends keepalives on an idle
+    connection."""
+    interval = max(1, seconds // 4)
+    options = {socket.TCP_KEEPIDLE: interval, socket.TCP_KEEPINTVL: interval, socket.TCP_USER_TIMEOUT: seconds * 1000}
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     for option, value in options.items():
         connection.setsockopt(socket.IPPROTO_TCP, option, value)

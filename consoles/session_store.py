@@ -1,4 +1,5 @@
-"""The console process and the rows: where a session leads, what became of it, and what must be closed."""
+"""The console server and the database: finds the target of a session, records what became of it, and closes consoles
+that are no longer allowed."""
 
 import queue
 import threading
@@ -16,51 +17,53 @@ from panel.services import consoles
 log = structlog.get_logger()
 
 PREPARE_TIMEOUT_SECONDS = 20
-"""Seconds a worker has to prepare the machine's side, as many as for a shell. It may have to find Redis again first."""
+"""Seconds a worker has to prepare the machine's side, the same as for a shell. It may have to reconnect to Redis
+first."""
 
 PREPARE_POLL_INTERVAL_SECONDS = 0.1
 RENOTIFY_AFTER_SECONDS = 1.5
-"""Seconds after which the bell for that worker was lost: nobody else rings it again."""
+"""Seconds after which the worker is notified again, in case the message was lost; nothing else does that here."""
 
 WATCH_INTERVAL_SECONDS = 2.0
-"""Seconds between two looks at what may stay open."""
+"""Seconds between two checks which consoles may stay open."""
 
 SEEN_INTERVAL_SECONDS = 15.0
-"""Seconds between two notes of what is open."""
+"""Seconds between two records of which consoles are open."""
 
 SESSIONS_PER_BATCH = 50
 
 
 class SessionStore:
-    """Kept by two threads of its own, so that nothing that carries bytes waits for the database."""
+    """Runs two threads of its own, so that the event loop never waits for the database."""
 
     def __init__(self, app):
         self.app, self.facts, self.ended = app, queue.SimpleQueue(), threading.Event()
         self.carried = self.last_seen_at = None
 
     def start(self, server):
-        """`carried` is a `process.Consoles`."""
+        """Start both threads. `server` is the `server.ConsoleServer`."""
         self.carried, self.last_seen_at = server, 0.0
-        for part in (self.write, self.watch):
-            threading.Thread(target=part, name=f"console-{part.__name__}", daemon=True).start()
+        for loop in (self.write, self.watch):
+            threading.Thread(target=loop, name=f"console-{loop.__name__}", daemon=True).start()
 
     def stop(self):
-        """Returns when all that was told is written, at most some seconds later."""
+        """Return when all reported facts are written, after at most five seconds."""
         self.ended.set()
         self.facts.put(None)
-        until = time.monotonic() + 5
-        while not self.facts.empty() and time.monotonic() < until:
+        deadline = time.monotonic() + 5
+        while not self.facts.empty() and time.monotonic() < deadline:
             time.sleep(0.05)
 
     def find(self, session_id):
-        """The machine's side, as fields of a target. Waits for the worker that prepares it; raises `Unavailable`."""
-        began = rung = time.monotonic()
-        while (now := time.monotonic()) < began + PREPARE_TIMEOUT_SECONDS:
+        """Return the machine's side as fields of a target. Waits for the worker that prepares it; raises
+        `Unavailable`."""
+        started_at = notified_at = time.monotonic()
+        while (now := time.monotonic()) < started_at + PREPARE_TIMEOUT_SECONDS:
             with self.app.app_context():
-                if found := consoles.find_target(session_id):
-                    return found
-                if now > rung + RENOTIFY_AFTER_SECONDS:
-                    rung = now
+                if target := consoles.find_target(session_id):
+                    return target
+                if now > notified_at + RENOTIFY_AFTER_SECONDS:
+                    notified_at = now
                     consoles.enqueue_vnc_preparation(session_id)
             time.sleep(PREPARE_POLL_INTERVAL_SECONDS)
         raise Unavailable("The machine's host does not answer.")
@@ -74,7 +77,8 @@ class SessionStore:
                 log.warning("console_facts_wait", event_was=facts["event"])
 
     def written(self, facts):
-        """Whether it is in the database. A fact that cannot be written for another reason than that is dropped."""
+        """Return whether the fact is done with: True when it was written, or dropped because of an error other than the
+        database's."""
         try:
             with self.app.app_context():
                 record_fact(facts)
@@ -96,15 +100,15 @@ class SessionStore:
                 log.exception("console_watch_failed")
 
     def look(self):
-        """Closes what is no longer allowed, and notes what is carried. Some at a time, so that the memory for it does
-        not grow with all of them."""
-        ids = [line.labels["session"] for line in self.carried.now()]
-        named = time.monotonic() >= self.last_seen_at
-        for some in (ids[start : start + SESSIONS_PER_BATCH] for start in range(0, len(ids), SESSIONS_PER_BATCH)):
-            for session_id, because in consoles.sessions_to_close(some, permissions.may_open_consoles).items():
-                self.carried.close({"session": session_id}, close_codes.CLOSED.with_message(because))
-            if named:
-                consoles.record_alive(some)
+        """Close consoles that are no longer allowed, and record which are open. In batches, so that memory use does not
+        grow with their number."""
+        ids = [stream.labels["session"] for stream in self.carried.now()]
+        is_due = time.monotonic() >= self.last_seen_at
+        for batch in (ids[start : start + SESSIONS_PER_BATCH] for start in range(0, len(ids), SESSIONS_PER_BATCH)):
+            for session_id, reason in consoles.sessions_to_close(batch, permissions.may_open_consoles).items():
+                self.carried.close({"session": session_id}, close_codes.CLOSED.with_message(reason))
+            if is_due:
+                consoles.record_alive(batch)
                 self.last_seen_at = time.monotonic() + SEEN_INTERVAL_SECONDS
         session.commit()
 
@@ -113,5 +117,5 @@ def record_fact(facts):
     session_id = facts["labels"]["session"]
     if facts["event"] == "opened":
         return consoles.record_opened(session_id, facts["host_key"])
-    told = {name: facts[name] for name in ("reason", "message", "bytes_in", "bytes_out", "host_key")}
-    return consoles.record_ended(session_id, **told)
+    outcome = {name: facts[name] for name in ("reason", "message", "bytes_in", "bytes_out", "host_key")}
+    return consoles.record_ended(session_id, **outcome)

@@ -1,4 +1,4 @@
-"""The way into a guest: SSH by paramiko, with a key made for the session and the host key that is known."""
+"""The SSH connection to a guest, by paramiko, with a key pair of the session and the known host key."""
 
 import hmac
 import io
@@ -13,16 +13,16 @@ from consoles.close_codes import NOT_ADMITTED, REFUSED, UNREACHABLE, CloseReason
 logging.getLogger("paramiko").setLevel(logging.CRITICAL)  # it logs tracebacks of whatever a peer does
 
 SSH_STEP_TIMEOUT_SECONDS = 10
-"""Seconds for each step: connecting, keys, signing in, the terminal."""
+"""Seconds for each step: connecting, key exchange, authentication, opening the terminal."""
 
 SSH_ERRORS = (paramiko.SSHException, OSError, EOFError)
-"""What paramiko raises, anywhere, when the guest is gone."""
+"""What paramiko raises, in any call, when the guest is gone."""
 
 GUEST_SILENCE_TIMEOUT_SECONDS = 45
-"""Seconds after which a guest that acknowledges nothing is given up."""
+"""Seconds after which a guest that acknowledges nothing counts as lost."""
 
 SSH_WINDOW_BYTES = 1 << 18
-"""Bytes a guest may send ahead: what still arrives after Ctrl-C."""
+"""Bytes a guest may send ahead, so at most this much still arrives after Ctrl-C."""
 
 HOST_KEY_CHANGED = CloseReason(1008, "host_key_changed", "The machine shows another host key than before. Check why.")
 
@@ -33,33 +33,34 @@ class SshTarget:
     port: int
     user: str
     private_key: str
-    """The session's, Ed25519 as OpenSSH writes it."""
+    """The session's key: Ed25519 in OpenSSH's format."""
     host_key: str | None = None
-    """The only one to accept, "type base64"; None: any, and the caller learns it."""
+    """The only key to accept, "type base64"; None accepts any."""
 
 
 class SshRefused(Exception):
-    def __init__(self, ending):
-        super().__init__(ending.sentence)
-        self.close_reason = ending
+    def __init__(self, close_reason):
+        super().__init__(close_reason.sentence)
+        self.close_reason = close_reason
 
 
 def connect(guest: SshTarget, on_host_key):
-    """A transport that is signed in. `seen(host_key)` is called with the key the guest shows, before it is compared;
-    nothing is shown to a guest with a wrong one. Refusal says what did not work."""
+    """Return a transport that is signed in. `on_host_key(key)` is called with the guest's key before it is compared; a
+    guest with a wrong key gets no authentication attempt. Raises `SshRefused`, whose `close_reason` says what
+    failed."""
     transport = paramiko.Transport(open_connection(guest), default_window_size=SSH_WINDOW_BYTES)
     transport.daemon = True
     transport.banner_timeout = transport.handshake_timeout = transport.auth_timeout = SSH_STEP_TIMEOUT_SECONDS
     options = transport.get_security_options()
-    options.ciphers = sorted(options.ciphers, key=lambda name: "gcm" not in name)  # they are the fastest
+    options.ciphers = sorted(options.ciphers, key=lambda name: "gcm" not in name)  # GCM is the fastest
     try:
         if guest.host_key:
             options.key_types = key_algorithms(guest.host_key)
         transport.start_client(timeout=SSH_STEP_TIMEOUT_SECONDS)
         key = transport.get_remote_server_key()
-        shown = f"{key.get_name()} {key.get_base64()}"
-        on_host_key(shown)
-        if guest.host_key and not hmac.compare_digest(shown, guest.host_key):
+        host_key = f"{key.get_name()} {key.get_base64()}"
+        on_host_key(host_key)
+        if guest.host_key and not hmac.compare_digest(host_key, guest.host_key):
             raise SshRefused(HOST_KEY_CHANGED)
         transport.auth_publickey(guest.user, paramiko.Ed25519Key.from_private_key(io.StringIO(guest.private_key)))
     except Exception as error:
@@ -84,13 +85,14 @@ def open_connection(guest):
 
 
 def key_algorithms(host_key):
-    """The algorithms for a key of that kind. Asking for others would make a guest show another of its keys."""
+    """Return the algorithms for a key of that type. With others allowed, the guest might present another of its
+    keys."""
     kind = host_key.split()[0]
     return ["rsa-sha2-512", "rsa-sha2-256"] if kind == "ssh-rsa" else [kind]
 
 
 def to_refusal(error):
-    """The refusal that an error amounts to; None when the fault is ours."""
+    """Return the `SshRefused` for an error; None when the panel is at fault."""
     if isinstance(error, SshRefused):
         return error
     if isinstance(error, paramiko.IncompatiblePeer) and "host key" in str(error):
@@ -103,7 +105,7 @@ def to_refusal(error):
 
 
 def open_terminal(transport, columns=80, rows=24):
-    """The person's own shell on a terminal."""
+    """Return a channel with the user's login shell on a terminal."""
     try:
         channel = transport.open_session(timeout=SSH_STEP_TIMEOUT_SECONDS)
         channel.get_pty("xterm-256color", columns, rows)

@@ -1,16 +1,16 @@
-"""A shell: the browser's terminal and a shell in the guest.
+"""An SSH shell: the browser's terminal and a shell in the guest.
 
-The pump carries the browser's side as it does for screens. paramiko waits, so the guest's side has two threads of its
-own (`GuestRelay`); a pair of packet sockets lies between, each packet being a kind and its data.
+The event loop carries the browser's side, as for screens. paramiko blocks, so the guest's side has two threads of its
+own (`GuestRelay`); a pair of packet sockets connects the two, each packet being a kind and its data.
 
 The browser offers the sub-protocol `panel-shell`. Then binary messages are the terminal's bytes, both ways, and text
 messages are JSON objects with a `type`:
 
-* from the browser `resize` (`columns`, `rows`), `seen` (`bytes` of output that were drawn): nothing else holds back a
-  guest that prints faster than the terminal draws, for WebSockets take whatever comes; and `ping`, which pages cannot
-  do with WebSockets themselves;
-* from the panel `pong` (with all that was in the `ping`), `ready` (`host_key_fingerprint` of the guest's host key),
-  `exit` (`code`, or null) and `ended` (`reason`, `message`), after which the WebSocket is closed.
+* from the browser `resize` (`columns`, `rows`); `seen` (`bytes` of output that were drawn), the only thing that slows
+  down a guest that prints faster than the terminal draws, because WebSockets have no flow control for scripts; and
+  `ping`, because scripts cannot send the WebSocket's own pings;
+* from the panel `pong` (with all that was in the `ping`), `ready` (`fingerprint` of the guest's host key), `exit`
+  (`code`, or null) and `ended` (`reason`, `message`), after which the WebSocket is closed.
 
 A client that offers no sub-protocol is a plain terminal: all it sends is typed, all it gets is output.
 """
@@ -39,7 +39,7 @@ INPUT, OUTPUT, CONTROL, HOST_KEY, READY, END = b"i", b"o", b"c", b"k", b"r", b"e
 """Kinds of packets."""
 
 MAX_UNDRAWN_BYTES = 1 << 18
-"""Bytes of output the browser may be behind with drawing."""
+"""Bytes of output that the browser has not drawn yet, at most."""
 
 STUCK_AFTER_SECONDS = 0.2
 """Seconds after which input that the guest does not take counts as stuck."""
@@ -48,7 +48,7 @@ MAX_TERMINAL_SIZE = {"columns": 500, "rows": 300}
 
 PING, PONG = b'{"type":"ping"', b'{"type":"pong"'
 MAX_PING_BYTES = 100
-"""Bytes."""
+"""Bytes of a `ping` message."""
 
 
 class SshConsole(ConsoleStream):
@@ -56,7 +56,7 @@ class SshConsole(ConsoleStream):
     protocol = "panel-shell"
     takes_text = True
     host_key = None
-    """What the guest showed, "type base64"."""
+    """The guest's host key, "type base64"."""
 
     def begin(self):
         self.upstream, other = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -99,7 +99,8 @@ class SshConsole(ConsoleStream):
             self.end(CloseReason(**orjson.loads(data)))
 
     def answer(self, ping):
-        """Here, where no guest is waited for. Who asks and does not read gets nothing: it would pile up."""
+        """Answer a ping here, without waiting for the guest. A client that does not read gets no pongs, so none pile
+        up."""
         if len(ping) <= MAX_PING_BYTES and not self.browser.unsent:
             self.tell(ping.replace(PING, PONG, 1))
 
@@ -108,13 +109,15 @@ class SshConsole(ConsoleStream):
             self.browser.put(message, TEXT)
 
     def on_upstream_closed(self):
-        self.end(close_codes.FAILED)  # a guide that ends says why
+        self.end(close_codes.FAILED)  # a relay that ends properly sends END first
 
-    def end(self, ending):
+    def end(self, close_reason):
         if self.close_reason is None and not self.browser.gone:
-            with suppress(OSError):  # `end` finds out too
-                self.tell(orjson.dumps({"type": "ended", "reason": ending.word, "message": ending.sentence}))
-        super().end(ending)
+            with suppress(OSError):  # `end` gets the same error
+                self.tell(
+                    orjson.dumps({"type": "ended", "reason": close_reason.word, "message": close_reason.sentence})
+                )
+        super().end(close_reason)
 
 
 def host_key_fingerprint(host_key):
@@ -123,7 +126,7 @@ def host_key_fingerprint(host_key):
 
 
 class GuestRelay(threading.Thread):
-    """Leads from the packets to the guest and back. `counts`: whether the browser says what it has drawn."""
+    """Copies packets to the guest and back. `is_acknowledging`: whether the browser reports how much it has drawn."""
 
     def __init__(self, packets, guest, is_acknowledging):
         super().__init__(name="console-shell", daemon=True)
@@ -134,18 +137,18 @@ class GuestRelay(threading.Thread):
     def run(self):
         with self.packets:
             try:
-                ending = self.lead()
+                close_reason = self.lead()
             except ssh.SshRefused as refusal:
-                ending = refusal.close_reason
+                close_reason = refusal.close_reason
             except OSError:
                 return  # the browser's side is gone
             except Exception:
                 log.exception("console_shell_failed", host=self.guest.host)
-                ending = close_codes.FAILED
-            self.finish(ending)
+                close_reason = close_codes.FAILED
+            self.finish(close_reason)
 
     def lead(self):
-        """From the first word to the guest to the end of the shell; returns how it ended."""
+        """Run the connection from connecting to the end of the shell; return the close reason."""
         transport = ssh.connect(self.guest, lambda key: self.packets.send(HOST_KEY + key.encode()))
         try:
             self.channel = ssh.open_terminal(transport)
@@ -155,10 +158,10 @@ class GuestRelay(threading.Thread):
         finally:
             transport.close()
 
-    def finish(self, ending):
-        """The last packet, and then whatever still comes is read until the pump hangs up: closing earlier would make
-        the kernel drop what the pump has not read yet."""
-        facts = {"code": ending.code, "word": ending.word, "sentence": ending.sentence}
+    def finish(self, close_reason):
+        """Send the last packet, then read until the event loop closes its end: if this closed first, the kernel would
+        drop what the event loop has not read yet."""
+        facts = {"code": close_reason.code, "word": close_reason.word, "sentence": close_reason.sentence}
         with suppress(OSError):
             self.packets.send(END + orjson.dumps(facts))
             while self.packets.recv(MAX_PACKET_BYTES):
@@ -167,7 +170,7 @@ class GuestRelay(threading.Thread):
     # --- from the guest
 
     def relay_output(self, transport):
-        """Passes output on until there is none; returns how it ended."""
+        """Pass output on until it ends; return the close reason."""
         while data := self.channel.recv(MAX_PACKET_BYTES):
             with self.changed:
                 self.changed.wait_for(self.can_print)
@@ -183,14 +186,15 @@ class GuestRelay(threading.Thread):
         return close_codes.FINISHED.with_message("The shell ended.")
 
     def can_print(self):
-        """While the guest takes no input, what the browser has drawn is not heard of either, for that comes behind the
-        input; and the guest may take none because nobody takes its output."""
+        """Return whether more output may be sent. While input is stuck this is always true: the browser's `seen`
+        messages wait behind that input, and the guest may take no input just because its output is not taken."""
         return self.over or self.is_stuck or not self.is_acknowledging or self.undrawn_bytes < MAX_UNDRAWN_BYTES
 
     # --- from the browser
 
     def listen(self):
-        """Goes on until the pump hangs up, also when the guest is gone: its last words are still to be drawn."""
+        """Read packets until the event loop closes its end, also when the guest is gone: its last output is still to be
+        drawn."""
         with suppress(OSError):
             while packet := self.packets.recv(MAX_PACKET_BYTES + 1):
                 with suppress(paramiko.SSHException, EOFError):
@@ -202,29 +206,30 @@ class GuestRelay(threading.Thread):
             self.channel.close()
 
     def type_input(self, data):
-        """Types it, as fast as the guest takes it. OSError when the pump hangs up meanwhile."""
-        since = time.monotonic()
+        """Write input as fast as the guest takes it. Raises OSError when the event loop closes its end meanwhile."""
+        last_progress_at = time.monotonic()
         while data and not self.channel.closed:
             if self.channel.send_ready():
                 data = data[self.sent(data) :]
-                since = time.monotonic()
+                last_progress_at = time.monotonic()
                 continue
             with self.changed:
-                self.is_stuck = time.monotonic() - since > STUCK_AFTER_SECONDS
+                self.is_stuck = time.monotonic() - last_progress_at > STUCK_AFTER_SECONDS
                 self.changed.notify_all()
             if self.is_hung_up(within=10):
                 raise OSError("The browser's side is gone.")
         self.is_stuck = False
 
     def sent(self, data):
-        """How much of it the guest has taken; all, when it is gone."""
+        """Return how many bytes the guest took; all, when it is gone."""
         try:
             return self.channel.send(data)
         except OSError:
             return len(data)
 
     def is_hung_up(self, within):
-        """Whether the pump closes its end within so many milliseconds. It may have sent more before that."""
+        """Return whether the event loop closes its end within so many milliseconds. Unread packets may still be
+        there."""
         poll = select.poll()
         poll.register(self.packets, 0)
         return bool(poll.poll(within))

@@ -1,7 +1,8 @@
-"""The way to a screen that only its node reaches: `ssh -W` of the system's OpenSSH, as libvirt's qemu+ssh goes.
+"""The SSH tunnel to a screen that only its node reaches: `ssh -W` of the system's OpenSSH, as libvirt's qemu+ssh uses
+it.
 
-So the same keys, known hosts and settings count: those of the user that runs the console process. One process for each
-console; what it sends and takes goes through a socket like any other.
+So the same keys, known hosts and settings apply: those of the user that runs the console server. Each console has one
+process; its input and output are a socket like any other.
 """
 
 import os
@@ -12,20 +13,20 @@ from select import EPOLLIN
 from urllib.parse import parse_qs, unquote, urlsplit
 
 CONNECT_TIMEOUT_SECONDS = 8
-"""Seconds within which the node's SSH server must answer the call."""
+"""Seconds for the connection to the node's SSH server."""
 
 SSH_OPTIONS = {
-    "BatchMode": "yes",  # nobody is there to answer a question
+    "BatchMode": "yes",  # there is no terminal to ask on
     "ConnectTimeout": CONNECT_TIMEOUT_SECONDS,
     "ServerAliveInterval": 15,
     "ServerAliveCountMax": 3,
-    "ControlPath": "none",  # a connection of its own, which ends with the console
+    "ControlPath": "none",  # no shared connection: this one ends with the console
     "LogLevel": "INFO",
 }
 
 HOST_PATTERN = re.compile(r"[A-Za-z0-9_:][A-Za-z0-9_.:-]*")
 USER_PATTERN = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@+-]*")
-"""Nothing that ssh takes for an option, and nothing that means something to a shell its settings may name."""
+"""No value that ssh takes for an option, and no characters with a meaning for a shell that ssh's settings may run."""
 
 ERROR_MESSAGES = {
     "REMOTE HOST IDENTIFICATION HAS CHANGED": "The machine's host shows another SSH host key than before.",
@@ -34,24 +35,25 @@ ERROR_MESSAGES = {
     "administratively prohibited": "The SSH server of the machine's host does not let the panel through to screens.",
     "open failed": "The machine's screen does not answer.",
 }
-"""By what ssh says: what the person before the console is told."""
+"""Part of ssh's error output → the sentence for the user."""
 
 
 class TunnelError(Exception):
-    """There can be no tunnel; the text is a sentence for the person before the console."""
+    """The tunnel cannot be started; the text is a sentence for the user."""
 
 
 class Tunnel:
-    """It is there at once; whether it leads anywhere is seen when something comes through or it has `ended`."""
+    """A running ssh process. The constructor does not wait; whether the connection works shows when data arrives or
+    when it has `ended`."""
 
     def __init__(self, via, host, port):
-        words = build_command(via, host, port)
+        command = build_command(via, host, port)
         try:
-            self.upstream, theirs = socket.socketpair()
-            self.words, errors = (os.fdopen(end, mode, 0) for end, mode in zip(os.pipe(), ("rb", "wb"), strict=True))
-            with theirs, errors:
+            self.upstream, process_end = socket.socketpair()
+            self.words, errors = (os.fdopen(fd, mode, 0) for fd, mode in zip(os.pipe(), ("rb", "wb"), strict=True))
+            with process_end, errors:
                 self.process = subprocess.Popen(
-                    words, stdin=theirs, stdout=theirs, stderr=errors, start_new_session=True
+                    command, stdin=process_end, stdout=process_end, stderr=errors, start_new_session=True
                 )
             self.exit = os.pidfd_open(self.process.pid)
         except OSError as error:
@@ -62,16 +64,17 @@ class Tunnel:
     def fileno(self):
         return self.exit
 
-    def watch(self, pump, ended):
-        """Calls `ended()` on the pump's thread when the process has ended, also by `end`. Only then it is gone."""
+    def watch(self, event_loop, ended):
+        """Call `ended()` on the event loop's thread when the process has ended, also by `end`. It is reaped only
+        then."""
 
         def reap(event):
-            pump.unregister(self)
+            event_loop.unregister(self)
             os.close(self.exit)
             self.process.wait()
             ended()
 
-        pump.watch(self, EPOLLIN, reap)
+        event_loop.watch(self, EPOLLIN, reap)
 
     @property
     def ended(self):
@@ -82,7 +85,7 @@ class Tunnel:
         return bool(self.process.returncode)
 
     def said(self):
-        """What ssh had to say since the last time."""
+        """Return ssh's error output since the last call."""
         return (self.words.read(65536) or b"").decode(errors="replace").strip()
 
     def end(self):
@@ -105,14 +108,14 @@ def build_command(via, host, port):
     keys = parse_qs(target.query).get("keyfile", [])[:1]
     return [
         *("ssh", "-W", f"[{host}]:{port}", "-T", "-a", "-x"),
-        *(word for name, value in SSH_OPTIONS.items() for word in ("-o", f"{name}={value}")),
+        *(argument for name, value in SSH_OPTIONS.items() for argument in ("-o", f"{name}={value}")),
         *(("-p", str(node_port)) if node_port else ()),
         *(("-l", user) if user else ()),
-        *(word for key in keys for word in ("-i", key)),
+        *(argument for key in keys for argument in ("-i", key)),
         *("--", node),
     ]
 
 
-def find_message(said):
-    """The sentence for what ssh said, or None."""
-    return next((sentence for words, sentence in ERROR_MESSAGES.items() if words in said), None)
+def find_message(output):
+    """Return the sentence for ssh's error output, or None."""
+    return next((sentence for fragment, sentence in ERROR_MESSAGES.items() if fragment in output), None)

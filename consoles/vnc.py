@@ -1,4 +1,4 @@
-"""A screen: the browser's VNC viewer and the node's VNC server, after both have signed in (rfb.py)."""
+"""A VNC console: the browser's viewer and the node's VNC server, after both have signed in (`rfb`)."""
 
 import contextlib
 import os
@@ -16,49 +16,49 @@ from consoles.tunnel import CONNECT_TIMEOUT_SECONDS, Tunnel, TunnelError, find_m
 log = structlog.get_logger()
 
 PASSWORD_TIMEOUT_SECONDS = 120
-"""Seconds a person has to type the session's password."""
+"""Seconds a user has to type the session's password."""
 
 NODE_HANDSHAKE_TIMEOUT_SECONDS = 10
-"""Seconds within which the node must have let the panel in; a tunnel has to be made first."""
+"""Seconds for the handshake with the node; with a tunnel, its connection time is added."""
 
 TUNNEL_ERROR_WAIT_SECONDS = 3
-"""Seconds a tunnel has to say why it closed."""
+"""Seconds to wait for the tunnel's process to end and report why."""
 
 NODE_SILENCE_TIMEOUT_SECONDS = 60
-"""Seconds after which a node that acknowledges nothing is given up."""
+"""Seconds after which a node that acknowledges nothing counts as lost."""
 
 MAX_EARLY_BYTES = 4096
 """Bytes a browser may send before the screen is open."""
 
 AUTOMATIC_MESSAGE_TYPES = (b"\x03", b"\x96", b"\xf8")
-"""First bytes of what viewers send by themselves for as long as the picture changes: requests for updates, continuous
+"""First bytes of messages that viewers send by themselves while the picture changes: update requests, continuous
 updates, fences."""
 
 
 @dataclass(frozen=True)
 class VncTarget:
-    """Where the screen is, and the two passwords."""
+    """The screen's address and the two passwords."""
 
     host: str
     port: int
     password: str
-    """The browser's: that of the session."""
+    """The session's password, for the browser."""
     node_password: str
-    """The panel's, for the node's VNC server; empty when that asks for none."""
+    """The password of the node's VNC server; empty when it needs none."""
     via: str | None = None
-    """`ssh://user@host:22`: the SSH server through which the screen is reached (tunnel.py); None: it is called."""
+    """`ssh://user@host:22`: the SSH server through which the screen is reached (`tunnel`); None: directly."""
 
 
 class VncConsole(ConsoleStream):
     kind = "screen"
     protocol = "binary"
 
-    def __init__(self, connection, handshake, target: VncTarget | None, **more):
-        super().__init__(connection, handshake, target, **more)
+    def __init__(self, connection, handshake, target: VncTarget | None, **options):
+        super().__init__(connection, handshake, target, **options)
         self.addresses = []
-        """Of the node, those that were not tried yet."""
+        """The node's addresses that were not tried yet."""
         self.talk = None
-        """While both sides sign in."""
+        """The handshake's generator; None once both sides have signed in."""
         self.arrived = {BROWSER: b"", NODE: b""}
         self.awaited_side, self.count = BROWSER, 0
         self.is_connecting = False
@@ -68,7 +68,7 @@ class VncConsole(ConsoleStream):
     def prepare(self):
         if self.target.via:
             return
-        with contextlib.suppress(OSError):  # without an address it cannot be reached, which is said at its time
+        with contextlib.suppress(OSError):  # `connect_node` reports that there is no address
             self.addresses = socket.getaddrinfo(self.target.host, self.target.port, type=socket.SOCK_STREAM)
 
     def begin(self):
@@ -133,10 +133,10 @@ class VncConsole(ConsoleStream):
         if self.talk is not None and self.close_reason is None and now > self.handshake_deadline:
             self.fail(close_codes.UNREACHABLE if self.upstream else close_codes.NO_PASSWORD)
 
-    # --- the opening
+    # --- handshake
 
     def continue_handshake(self):
-        """Goes on until bytes are needed that are not there yet, or all is said."""
+        """Continue until bytes are needed that have not arrived yet, or until the handshake is over."""
         while self.talk is not None and self.close_reason is None:
             arrived = self.arrived[self.awaited_side]
             if len(arrived) < self.count:
@@ -147,28 +147,28 @@ class VncConsole(ConsoleStream):
                     else:
                         self.connect_node()
                 return
-            needed, self.arrived[self.awaited_side] = arrived[: self.count], arrived[self.count :]
-            self.step_handshake(self.talk.send, needed)
+            received, self.arrived[self.awaited_side] = arrived[: self.count], arrived[self.count :]
+            self.step_handshake(self.talk.send, received)
 
     def step_handshake(self, resume, value):
         try:
-            self.awaited_side, words, self.count = resume(value)
+            self.awaited_side, outgoing, self.count = resume(value)
         except StopIteration:
             self.start_relay()
         except rfb.HandshakeFailed as failure:
             self.end(failure.close_reason)
         else:
-            if words and self.awaited_side == BROWSER:
-                self.show(words)
-            elif words:
-                self.send(words)
+            if outgoing and self.awaited_side == BROWSER:
+                self.show(outgoing)
+            elif outgoing:
+                self.send(outgoing)
 
-    def fail(self, ending):
-        self.step_handshake(self.talk.throw, rfb.HandshakeFailed(ending))
+    def fail(self, close_reason):
+        self.step_handshake(self.talk.throw, rfb.HandshakeFailed(close_reason))
         self.continue_handshake()
 
     def start_relay(self):
-        """From here on both sides talk to each other, beginning with what they said already."""
+        """From here on bytes are copied, beginning with those that arrived early."""
         self.talk = None
         self.ready()
         early = self.arrived
@@ -178,7 +178,7 @@ class VncConsole(ConsoleStream):
         if early[BROWSER]:
             self.send(early[BROWSER])
 
-    # --- through a tunnel
+    # --- tunnel
 
     def open_tunnel(self):
         self.handshake_deadline += CONNECT_TIMEOUT_SECONDS
@@ -191,29 +191,29 @@ class VncConsole(ConsoleStream):
             self.tunnel.watch(self.event_loop, lambda: self.guard(self.on_tunnel_ended))
 
     def hang_up(self):
-        """Nothing more comes through the tunnel. Why is known as soon as its process has ended."""
+        """The tunnel's socket is at its end. The reason is known as soon as its process has ended."""
         self.hung_up_at = self.hung_up_at or time.monotonic()
         self.on_tunnel_ended()
 
     def on_tunnel_ended(self):
-        """What came through before is still to be read."""
+        """Close when the process has ended and the socket was read to its end."""
         if self.tunnel and self.tunnel.ended and self.hung_up_at:
             self.on_tunnel_closed()
 
     def on_tunnel_closed(self):
-        said, failed = self.tunnel.said(), self.tunnel.failed
+        output, failed = self.tunnel.said(), self.tunnel.failed
         if failed:
-            log.info("console_tunnel_failed", via=self.target.via, said=said, **self.labels)
+            log.info("console_tunnel_failed", via=self.target.via, said=output, **self.labels)
         if self.talk is not None:
-            sentence = find_message(said) or close_codes.UNREACHABLE.sentence
+            sentence = find_message(output) or close_codes.UNREACHABLE.sentence
             self.fail(close_codes.UNREACHABLE.with_message(sentence) if failed else close_codes.LOST)
         else:
             self.end(close_codes.LOST if failed else close_codes.FINISHED)
 
-    # --- calling the node
+    # --- direct connection
 
     def connect_node(self):
-        """Begins to connect to the next address; `connected` says how it went."""
+        """Start to connect to the next address; `connected` checks the result."""
         if not self.addresses:
             self.is_connecting = False
             self.fail(close_codes.UNREACHABLE)
@@ -236,7 +236,7 @@ class VncConsole(ConsoleStream):
                 raise OSError(problem, os.strerror(problem))
             try:
                 self.upstream.getpeername()
-            except OSError:  # woken for somebody else, who had this descriptor before
+            except OSError:  # an event for the socket that had this descriptor before
                 return False
             self.is_connecting = False
         return True

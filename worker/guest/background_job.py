@@ -1,8 +1,7 @@
-"""A long program in a guest, begun and looked at by separate short calls of its agent.
+"""A long program in a guest, started and polled by separate short calls of its guest agent.
 
-So it survives a lost answer, an agent that is busy or begun anew, and a worker that dies: whoever begins it again
-under the same name only looks, while it runs and after it ended. What it leaves lies below /run/panel until the guest
-restarts.
+It survives lost answers, an agent that is busy or restarted, and a worker that dies: starting it again under the same
+name attaches to it, while it runs and after it ended. Its files are below /run/panel until the guest restarts.
 """
 
 import re
@@ -12,17 +11,17 @@ from collections.abc import Callable
 from worker.nodes.base import AgentSilent, CommandResult, NodeDriver, NodeError, Refused, Unreachable
 
 AGENT_SILENCE_TIMEOUT_SECONDS = 90.0
-"""Seconds that the agent may be silent while the program runs: other programs keep the guest busy."""
+"""Seconds that the agent may be unresponsive while the program runs: other programs keep the guest busy."""
 FIRST_POLL_SECONDS, MAX_POLL_SECONDS = 0.2, 3.0
-"""Seconds until the first look, and between later ones."""
+"""Seconds until the first poll, and the longest pause between later ones."""
 JOB_DEADLINE_SECONDS = 1800.0
 
 INPUT_CHUNK_BYTES = 16 * 1024
-"""Bytes of input for one call: an agent whose processor is emulated takes seconds for more."""
+"""Bytes of input for one call: an agent on an emulated processor takes seconds for more."""
 
 JOB_NAME = re.compile(r"[A-Za-z0-9_-]{1,100}")
 
-# Input that is longer than a call may bring comes before, in numbered pieces.
+# Stores a numbered chunk of input, when the whole input is longer than one call may carry.
 PREPARE_SCRIPT = """\
 set -eu
 umask 077
@@ -33,9 +32,10 @@ cat >"$dir/piece.new"
 mv "$dir/piece.new" "$dir/piece-$2"
 """
 
-# $1 is the name, $2 the program, a shell's script; its input is ours. Whatever was prepared twice is the same, and of
-# two runners only the one that makes the link `running` goes on. Under systemd it is a unit of its own, which stays
-# when the agent is begun anew; systemd would put values in the place of words with a dollar, so it is told a path only.
+# $1 is the name, $2 the program (a shell script), $3 the runner; the input is the last chunk of the program's input.
+# Preparing it twice changes nothing, and of two runners only the one that creates the link `running` continues. Under
+# systemd it is a separate unit, which survives a restart of the agent; systemd expands dollar signs in arguments, so it
+# gets a path only.
 START_SCRIPT = """\
 set -eu
 umask 077
@@ -55,7 +55,7 @@ else
 fi
 """
 
-# Only our own files are for nobody else's eyes: what the program makes, such as certificates, is for all.
+# Only the job's own files are private. Files that the program creates, such as certificates, have the usual mode.
 RUNNER_SCRIPT = """\
 umask 077
 dir=${0%/*}
@@ -75,7 +75,7 @@ dir=/run/panel/$1
 told() { tr '\\0' ' ' <"/proc/$1/cmdline"; }
 ours() { pid=$(readlink "$dir/running") && told "$pid" 2>/dev/null | grep -qF "$dir/runner"; }
 """
-"""A process of that number may be another one by now."""
+"""`ours` checks that the process is the runner: its pid may have been reused by another process."""
 
 POLL_SCRIPT = (
     OWNERSHIP_FUNCTIONS
@@ -99,7 +99,7 @@ ours && kill -TERM "-$pid" || true
 
 
 class Interrupted(NodeError):
-    """The program ended before its end: the guest restarted, or somebody stopped it."""
+    """The program did not run to its end: the guest restarted, or somebody stopped it."""
 
 
 def run(
@@ -113,25 +113,26 @@ def run(
     deadline: float = JOB_DEADLINE_SECONDS,
     max_output_bytes: int = 16 * 1024,
 ) -> CommandResult:
-    """How the script (of /bin/sh) of that name ended, and the last `most` bytes of what it said. It is begun unless it
-    was already. `check` is called between looks; what it raises goes on from here, and the program goes on too, until
-    `stop`. Raises `AgentSilent` when the guest does not answer, `Refused` when it cannot begin programs, `Interrupted`
-    when it restarted meanwhile, and `NodeError` past the deadline (in seconds), when the program is stopped."""
+    """Run the script (of /bin/sh) of that name, unless it was started before; return its exit code and the last
+    `max_output_bytes` of its output. `check` is called between polls; an exception of it is raised here, and the
+    program continues until `stop`. Raises `AgentSilent` when the guest does not answer, `Refused` when it cannot start
+    programs, `Interrupted` when it restarted meanwhile, and `NodeError` past the deadline (in seconds), after stopping
+    the program."""
     assert JOB_NAME.fullmatch(name), name
-    until = time.monotonic() + deadline
+    time_limit = time.monotonic() + deadline
     start(node, machine_id, name, script, stdin, check)
     pause = FIRST_POLL_SECONDS
     while True:
         check()
-        word, _, output = run_script(
+        state, _, output = run_script(
             node, machine_id, [POLL_SCRIPT, name, str(max_output_bytes)], "", check
         ).output.partition("\n")
-        if word.startswith("ended "):
-            return CommandResult(int(word.split()[1]), output)
-        if word == "gone":
-            what = "It was interrupted: the machine restarted meanwhile, or somebody in it stopped it. Try again."
-            raise Interrupted(what, f"machine {machine_id}, {name}")
-        if time.monotonic() > until:
+        if state.startswith("ended "):
+            return CommandResult(int(state.split()[1]), output)
+        if state == "gone":
+            message = "It was interrupted: the machine restarted meanwhile, or somebody in it stopped it. Try again."
+            raise Interrupted(message, f"machine {machine_id}, {name}")
+        if time.monotonic() > time_limit:
             stop(node, machine_id, name)
             detail = f"machine {machine_id}, {name}: more than {deadline:g} seconds"
             raise NodeError(f"The machine did not finish this within {deadline / 60:.0f} minutes.", detail)
@@ -140,21 +141,21 @@ def run(
 
 
 def start(node, machine_id, name, script, stdin, check):
-    *first, last = split_chunks(stdin)
-    calls = [([PREPARE_SCRIPT, name, f"{number:04}"], piece) for number, piece in enumerate(first)]
-    for words, piece in [*calls, ([START_SCRIPT, name, script, RUNNER_SCRIPT], last)]:
-        run_start_step(node, machine_id, words, piece, check)
+    *chunks, last_chunk = split_chunks(stdin)
+    calls = [([PREPARE_SCRIPT, name, f"{number:04}"], chunk) for number, chunk in enumerate(chunks)]
+    for script_and_arguments, chunk in [*calls, ([START_SCRIPT, name, script, RUNNER_SCRIPT], last_chunk)]:
+        run_start_step(node, machine_id, script_and_arguments, chunk, check)
 
 
 def split_chunks(text):
-    """Of few enough bytes, also when characters are the longest there are."""
+    """Return chunks of at most INPUT_CHUNK_BYTES, also when each character has four bytes."""
     size = INPUT_CHUNK_BYTES if text.isascii() else INPUT_CHUNK_BYTES // 4
-    return [text[at : at + size] for at in range(0, len(text), size)] or [""]
+    return [text[offset : offset + size] for offset in range(0, len(text), size)] or [""]
 
 
-def run_start_step(node, machine_id, words, stdin, check):
+def run_start_step(node, machine_id, script_and_arguments, stdin, check):
     try:
-        done = run_script(node, machine_id, words, stdin, check)
+        result = run_script(node, machine_id, script_and_arguments, stdin, check)
     except Refused as refused:
         if "guest-exec" not in refused.detail and "has been disabled" not in refused.detail:
             raise
@@ -163,8 +164,8 @@ def run_start_step(node, machine_id, words, stdin, check):
             "out of what it blocks (on RHEL and its relatives in /etc/sysconfig/qemu-ga), and restart it.",
             refused.detail,
         ) from refused
-    if done.exit_code:
-        detail = f"machine {machine_id}, {words[1]}: {done.output.strip()[-500:]}"
+    if result.exit_code:
+        detail = f"machine {machine_id}, {script_and_arguments[1]}: {result.output.strip()[-500:]}"
         raise Refused("The machine could not begin this. Look whether its disk is full.", detail)
 
 
@@ -173,12 +174,15 @@ def stop(node: NodeDriver, machine_id: str, name: str) -> None:
     node.agent_run(machine_id, ["sh", "-c", STOP_SCRIPT, "sh", name])
 
 
-def run_script(node, machine_id, words, stdin, check):
-    """The answer of a short script, which may run twice. An agent that is silent is asked again for a while."""
+def run_script(node, machine_id, script_and_arguments, stdin, check):
+    """Return the result of a short script, which may run twice. While the agent does not answer, the call is
+    repeated."""
     silent_since = None
     while True:
         try:
-            return node.agent_run(machine_id, ["sh", "-c", words[0], "sh", *words[1:]], stdin=stdin)
+            return node.agent_run(
+                machine_id, ["sh", "-c", script_and_arguments[0], "sh", *script_and_arguments[1:]], stdin=stdin
+            )
         except (AgentSilent, Unreachable):
             silent_since = silent_since or time.monotonic()
             if time.monotonic() - silent_since > AGENT_SILENCE_TIMEOUT_SECONDS:

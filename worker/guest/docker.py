@@ -1,8 +1,8 @@
-"""Docker in a guest, through its agent: the engine, and apps that Compose runs.
+"""Docker in a guest, through its guest agent: the engine, and apps that Compose runs.
 
-An app's files lie in /opt/panel-apps/<project>, so that its owner can go on with them by hand. What takes long is a
-background job (`worker.guest.background_job`). Messages of refusals are for the customer; they contain what Compose
-printed, without the values of secrets.
+An app's files are in /opt/panel-apps/<project>, so that its owner can continue with them by hand. Long operations are
+background jobs (`worker.guest.background_job`). Messages of `Refused` are for the customer; they contain Compose's
+output, without the values of secrets.
 """
 
 import base64
@@ -22,20 +22,20 @@ INSTALL_SCRIPT, COMPOSE_SCRIPT, STATUS_SCRIPT, LOGS_SCRIPT = (
 )
 
 REFUSED_EXIT_CODE = 64
-"""What a script ends with that has said why, in a sentence."""
+"""Exit code of a script that printed its reason as a sentence."""
 PROJECT_NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,99}")
 MAX_LOG_BYTES = 256 * 1024
 RESTART_LOOP_WINDOW = timedelta(minutes=1)
 SIGNAL_EXIT_CODES = (0, 130, 137, 143)
-"""How containers end that were told to."""
+"""Exit codes of containers that were asked to stop."""
 ANSI_COLOURS = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 LOG_LINE = re.compile(r"(?P<service>\S+) (?P<time>\d{4}-\d\d-\d\dT\S+) ?(?P<text>.*)")
-"""Of a container's log. One that was cut is none."""
+"""A line of a container's log. A line that was cut does not match."""
 MAX_MESSAGE_LENGTH = 500
 
 
 class AppStatus(NamedTuple):
-    """How an app does: `running`, `stopped`, `error` (something in it ended badly, ends again and again, or is
+    """The status of an app: `running`, `stopped`, `error` (a container failed, restarts again and again, or is
     unhealthy) or `missing`, and a sentence about it."""
 
     status: str
@@ -43,22 +43,22 @@ class AppStatus(NamedTuple):
 
 
 def no_cancel():
-    """Nobody can call it off."""
+    """Do nothing: for work that cannot be cancelled."""
 
 
 def install(node: NodeDriver, machine_id: str, name: str, check: Callable[[], None] = no_cancel) -> None:
-    """After success Docker runs in the guest, also after its next start, and Compose is there. It may be called again.
-    `name` is of the detached program, and `check` is called while it runs. Raises `Refused` with what to do, and what
-    `detached.run` raises."""
-    done = background_job.run(node, machine_id, name, INSTALL_SCRIPT, check=check)
-    if done.exit_code:
-        said = last_lines(done.output, 1)
+    """After success Docker runs in the guest, also after its next start, and Compose is installed. May be repeated.
+    `name` is the background job's, and `check` is called while it runs. Raises `Refused` with what to do, and what
+    `background_job.run` raises."""
+    result = background_job.run(node, machine_id, name, INSTALL_SCRIPT, check=check)
+    if result.exit_code:
+        last_line = last_lines(result.output, 1)
         sentence = (
-            said.removeprefix("refused: ")
-            if done.exit_code == REFUSED_EXIT_CODE
-            else f"Docker was not installed: {said}"
+            last_line.removeprefix("refused: ")
+            if result.exit_code == REFUSED_EXIT_CODE
+            else f"Docker was not installed: {last_line}"
         )
-        raise Refused(sentence, error_detail(machine_id, done))
+        raise Refused(sentence, error_detail(machine_id, result))
 
 
 def up(
@@ -70,10 +70,10 @@ def up(
     environment: dict[str, str],
     check: Callable[[], None] = no_cancel,
 ) -> None:
-    """After success the app of this compose file runs, with its images fetched. It may be called again, also with
-    another file. Raises as `install`; then what Compose has made so far stays for the next time."""
-    given = [encode(compose), encode(build_env_file(environment))]
-    run_compose(node, machine_id, name, "up", project, given, check, environment, "The app could not be started")
+    """After success the app of this compose file runs, with its images downloaded. May be repeated, also with another
+    file. Raises as `install`; then what Compose has created so far stays for the next attempt."""
+    arguments = [encode(compose), encode(build_env_file(environment))]
+    run_compose(node, machine_id, name, "up", project, arguments, check, environment, "The app could not be started")
 
 
 def control(
@@ -85,7 +85,7 @@ def control(
     name: str = "",
     check: Callable[[], None] = no_cancel,
 ) -> None:
-    """Starts, stops or restarts (`action`) the app's containers. Raises as `install`."""
+    """Start, stop or restart (`action`) the app's containers. Raises as `install`."""
     assert action in ("start", "stop", "restart"), action
     run_compose(node, machine_id, name, action, project, [], check, {}, f"The app could not be told to {action}")
 
@@ -93,60 +93,67 @@ def control(
 def remove(
     node: NodeDriver, machine_id: str, project: str, *, name: str = "", check: Callable[[], None] = no_cancel
 ) -> None:
-    """Stops and removes the app's containers and networks, and our files. Its volumes stay, and files that the customer
-    put beside ours. What is gone already is as good. Raises as `install`."""
+    """Stop and remove the app's containers and networks, and the panel's files. Its volumes stay, and so do files that
+    the customer put beside them. An app that is gone already is no error. Raises as `install`."""
     run_compose(node, machine_id, name, "remove", project, [], check, {}, "The app could not be removed")
 
 
-def run_compose(node, machine_id, name, action, project, given, check, environment, failed):
+def run_compose(node, machine_id, name, action, project, arguments, check, environment, error_sentence):
     assert PROJECT_NAME.fullmatch(project), project
     name = name or f"{project}-{action}-{secrets.token_hex(4)}"
-    stdin = "".join(f"{line}\n" for line in (action, project, *given))
-    done = background_job.run(node, machine_id, name, COMPOSE_SCRIPT, stdin, check=check)
-    if done.exit_code:
-        said = redact(environment.values(), last_lines(done.output))
-        raise Refused(f"{failed}. {said}" if said else f"{failed}.", f"machine {machine_id}, {project}: {said}")
+    stdin = "".join(f"{line}\n" for line in (action, project, *arguments))
+    result = background_job.run(node, machine_id, name, COMPOSE_SCRIPT, stdin, check=check)
+    if result.exit_code:
+        output = redact(environment.values(), last_lines(result.output))
+        raise Refused(
+            f"{error_sentence}. {output}" if output else f"{error_sentence}.",
+            f"machine {machine_id}, {project}: {output}",
+        )
 
 
 def status(node: NodeDriver, machine_id: str, project: str) -> AppStatus:
-    """How the app does. Raises as `statuses`."""
+    """Return the app's status. Raises as `statuses`."""
     return statuses(node, machine_id, [project])[project]
 
 
 def statuses(node: NodeDriver, machine_id: str, projects: Iterable[str]) -> dict[str, AppStatus]:
-    """How each of the apps does, by one call. Raises `AgentSilent` when the guest does not answer, and `Refused`."""
+    """Return the status of each app, by one call. Raises `AgentSilent` when the guest does not answer, and
+    `Refused`."""
     projects = list(projects)
     assert all(PROJECT_NAME.fullmatch(project) for project in projects), projects
-    done = node.agent_run(
-        machine_id, ["sh", "-c", STATUS_SCRIPT], stdin="".join(f"{each}\n" for each in projects), deadline=90
+    result = node.agent_run(
+        machine_id, ["sh", "-c", STATUS_SCRIPT], stdin="".join(f"{app}\n" for app in projects), deadline=90
     )
-    if done.exit_code:
-        raise Refused("Docker in the machine did not say how the apps do.", error_detail(machine_id, done))
-    now, *lines = done.output.splitlines() or [""]
-    if lines == ["away"]:
+    if result.exit_code:
+        raise Refused("Docker in the machine did not say how the apps do.", error_detail(machine_id, result))
+    now, *output_lines = result.output.splitlines() or [""]
+    if output_lines == ["away"]:
         away = AppStatus("error", "Docker does not answer in the machine: it is not installed or does not run.")
         return dict.fromkeys(projects, away)
-    found = {project: [] for project in projects}
-    stopped, seen = set(), None
-    for line in lines:
-        if line.startswith("project "):
-            _, seen, *mark = line.split()
-            stopped |= {seen} if mark else set()
-        elif seen in found and line.count("|") == 6:
-            found[seen].append(line.split("|"))
-    return {each: assess_app(containers, each in stopped, parse_time(now)) for each, containers in found.items()}
+    containers_by_project = {project: [] for project in projects}
+    stopped, current_project = set(), None
+    for output_line in output_lines:
+        if output_line.startswith("project "):
+            _, current_project, *mark = output_line.split()
+            stopped |= {current_project} if mark else set()
+        elif current_project in containers_by_project and output_line.count("|") == 6:
+            containers_by_project[current_project].append(output_line.split("|"))
+    return {
+        app: assess_app(containers, app in stopped, parse_time(now))
+        for app, containers in containers_by_project.items()
+    }
 
 
 def assess_app(containers, stopped, now):
-    """The condition of an app with these containers; `stopped` says that we were the last to stop it."""
+    """Return the status of an app with these containers; `stopped` says that the panel was the last to stop it."""
     if not containers:
         return AppStatus("missing", "The app has no containers in the machine.")
-    running = [each for each in containers if each[1] in ("running", "restarting")]
-    if not running and (stopped or all(has_ended_well(each) for each in containers)):
+    running = [container for container in containers if container[1] in ("running", "restarting")]
+    if not running and (stopped or all(has_ended_well(container) for container in containers)):
         return AppStatus("stopped", "The app is stopped.")
-    troubles = [trouble for each in containers if (trouble := container_error(each, now))]
-    if troubles:
-        return AppStatus("error", " ".join(troubles))
+    errors = [error for container in containers if (error := container_error(container, now))]
+    if errors:
+        return AppStatus("error", " ".join(errors))
     return AppStatus("running", f"{len(running)} {'container runs' if len(running) == 1 else 'containers run'}.")
 
 
@@ -158,43 +165,46 @@ def has_ended_well(container):
 
 
 def container_error(container, now):
-    """A sentence, if the container is not as it should be while others of its app run."""
+    """Return a sentence if the container is not as it should be while others of its app run, else None."""
     service, state, code, out_of_memory, restarts, started, health = container
-    what = f"The container of {service}"
+    subject = f"The container of {service}"
     if out_of_memory == "true" and state != "running":
-        return f"{what} had not enough memory."
+        return f"{subject} had not enough memory."
     if state == "restarting" or (
         state == "running" and int(restarts) > 2 and now - parse_time(started) < RESTART_LOOP_WINDOW
     ):
-        return f"{what} ends and is started again and again (exit code {code})."
+        return f"{subject} ends and is started again and again (exit code {code})."
     if state == "running":
-        return f"{what} is unhealthy." if health == "unhealthy" else None
+        return f"{subject} is unhealthy." if health == "unhealthy" else None
     if state == "exited":
-        return None if code == "0" else f"{what} ended with exit code {code}."
-    return {"created": f"{what} was not started.", "paused": f"{what} is paused."}.get(state, f"{what} is {state}.")
+        return None if code == "0" else f"{subject} ended with exit code {code}."
+    return {"created": f"{subject} was not started.", "paused": f"{subject} is paused."}.get(
+        state, f"{subject} is {state}."
+    )
 
 
 def logs(node: NodeDriver, machine_id: str, project: str, lines: int = 500) -> str:
-    """The newest lines of all the app's containers, at most 256 KiB, oldest first, each with its time and service.
-    Raises `AgentSilent` when the guest does not answer, `Refused` when Docker does not."""
+    """Return the newest lines of all the app's containers, at most 256 KiB, oldest first, each with its time and
+    service. Raises `AgentSilent` when the guest does not answer, `Refused` when Docker does not."""
     assert PROJECT_NAME.fullmatch(project), project
     stdin = f"{project}\n{int(lines)}\n{MAX_LOG_BYTES}\n"
-    done = node.agent_run(machine_id, ["sh", "-c", LOGS_SCRIPT], stdin=stdin, deadline=90)
-    if done.exit_code:
-        raise Refused("Docker in the machine did not show the logs.", error_detail(machine_id, done))
-    found = [LOG_LINE.match(line) for line in ANSI_COLOURS.sub("", done.output).splitlines()]
-    text = "\n".join(f"{line['time']} {line['service']} | {line['text']}" for line in found if line)
+    result = node.agent_run(machine_id, ["sh", "-c", LOGS_SCRIPT], stdin=stdin, deadline=90)
+    if result.exit_code:
+        raise Refused("Docker in the machine did not show the logs.", error_detail(machine_id, result))
+    matches = [LOG_LINE.match(entry) for entry in ANSI_COLOURS.sub("", result.output).splitlines()]
+    text = "\n".join(f"{entry['time']} {entry['service']} | {entry['text']}" for entry in matches if entry)
     return text.encode()[-MAX_LOG_BYTES:].decode(errors="ignore")
 
 
 def parse_time(text):
-    """Docker's times have nanoseconds."""
+    """Parse a time of Docker's, which has nanoseconds."""
     return datetime.fromisoformat(re.sub(r"\.\d+", "", text).replace("Z", "+00:00"))
 
 
 def build_env_file(environment):
-    """A file of variables that a shell and every version of Compose read in the same way. Values with both a quote and
-    a character that is special in double quotes are exact for the shell, from which Compose then has them."""
+    """Return a file of variables that a shell and every version of Compose read in the same way. Values with both a
+    quote and a character that is special in double quotes are exact only for the shell, which passes them on to
+    Compose."""
     return "".join(f"{name}={quote(value)}\n" for name, value in environment.items())
 
 
@@ -209,18 +219,18 @@ def encode(text):
 
 
 def last_lines(output, max_lines=3):
-    """The last lines that say something."""
+    """Return the last lines that are not empty."""
     lines = [line.strip() for line in ANSI_COLOURS.sub("", output).splitlines() if line.strip()]
     return " ".join(lines[-max_lines:])[-MAX_MESSAGE_LENGTH:]
 
 
 def redact(values, text):
-    """The text without these values. Short ones are words like `admin` or `true`."""
+    """Return the text without these values. Short ones stay: they are words like `admin` or `true`."""
     for value in sorted(values, key=len, reverse=True):
         if len(value) > 5:
             text = text.replace(value, "•••")
     return text
 
 
-def error_detail(machine_id, done):
-    return f"machine {machine_id}, exit code {done.exit_code}: {done.output.strip()[-2000:]}"
+def error_detail(machine_id, result):
+    return f"machine {machine_id}, exit code {result.exit_code}: {result.output.strip()[-2000:]}"

@@ -1,4 +1,4 @@
-"""Whether Docker is installed in a guest, and whether it can be. Whether it runs, is another question."""
+"""Detects whether Docker is installed in a guest, and whether it can be. Whether it runs is not checked here."""
 
 from worker.nodes.base import NodeDriver
 
@@ -18,11 +18,11 @@ UNSUPPORTED_EXIT_CODE = 64
 
 
 def is_installed(node: NodeDriver, machine_id: str) -> bool:
-    """Raises `AgentSilent` when the guest does not answer."""
+    """Return whether the guest has Docker. Raises `AgentSilent` when the guest does not answer."""
     return node.agent_run(machine_id, ["sh", "-c", DETECT_SCRIPT]).exit_code == 0
 
 
 def is_supported(node: NodeDriver, machine_id: str) -> bool:
-    """Whether the guest has Docker, or a package manager that the panel can install it with. Raises `AgentSilent` when
-    the guest does not answer."""
+    """Return whether the guest has Docker, or a package manager with which the panel can install it. Raises
+    `AgentSilent` when the guest does not answer."""
     return node.agent_run(machine_id, ["sh", "-c", SUPPORT_SCRIPT]).exit_code != UNSUPPORTED_EXIT_CODE

@@ -1,10 +1,10 @@
-"""A public key that lets its owner sign in as root for a while, put into a guest and taken out by its agent."""
+"""A public key by which its owner may sign in as root for a while, added to a guest and removed by its guest agent."""
 
 from worker.nodes.base import NodeDriver, Refused
 
-# $1 is `put` or `remove`; the key comes as the only line of the input, so that no character of it is a command. The
-# file is replaced whole: a guest that is full, or turned off in between, keeps the one it had. A lock on the directory
-# lets one change at a time in, where the guest has the program for it.
+# $1 is `put` or `remove`; the key is the only line of the input, so that no character of it is a command. The file is
+# replaced as a whole: a guest whose disk is full, or that is turned off in between, keeps the old one. A lock on the
+# directory serialises changes, where the guest has flock.
 CHANGE_KEYS_SCRIPT = """\
 set -eu
 umask 077
@@ -32,19 +32,19 @@ mv "$file.panel" "$file"
 
 
 def put(node: NodeDriver, machine_id: str, public_key: str) -> None:
-    """After success the guest's SSH server lets the key's owner in as root, if it lets root in by key at all. The key
-    is a line as `authorized_keys` has it; the comment at its end tells people whose it is. Other keys stay. Raises
-    `AgentSilent` when the guest does not answer, `Refused` when it could not do it."""
+    """After success the guest's SSH server accepts the key for root, if it accepts keys for root at all. The key is a
+    line as in `authorized_keys`; the comment at its end names its owner. Other keys stay. Raises `AgentSilent` when the
+    guest does not answer, `Refused` when it could not change the file."""
     change_keys(node, machine_id, "put", public_key)
 
 
 def remove(node: NodeDriver, machine_id: str, public_key: str) -> None:
-    """After success that very line is not among root's keys; who signed in by it before stays. Raises as `put`."""
+    """After success that line is not among root's keys; open connections stay. Raises as `put`."""
     change_keys(node, machine_id, "remove", public_key)
 
 
-def change_keys(node, machine_id, what, public_key):
-    done = node.agent_run(machine_id, ["sh", "-c", CHANGE_KEYS_SCRIPT, "sh", what], stdin=public_key.strip() + "\n")
-    if done.exit_code:
-        detail = f"machine {machine_id}, {what}: {done.output.strip()[-500:]}"
+def change_keys(node, machine_id, action, public_key):
+    result = node.agent_run(machine_id, ["sh", "-c", CHANGE_KEYS_SCRIPT, "sh", action], stdin=public_key.strip() + "\n")
+    if result.exit_code:
+        detail = f"machine {machine_id}, {action}: {result.output.strip()[-500:]}"
         raise Refused("The guest could not change the keys that let people in.", detail)

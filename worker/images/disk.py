@@ -1,5 +1,5 @@
-"""From a tree of files to a disk that starts by BIOS and by UEFI: MBR, GRUB, one ext4 partition, packed as qcow2. In
-front of it lies a partition for UEFI, so that the other one, which is the first in the table, can grow.
+"""Builds a disk from a tree of files. It starts by BIOS and by UEFI: MBR, GRUB, one ext4 partition, as compressed
+qcow2. The partition for UEFI is in front of the ext4 partition (the first in the table), so that the latter can grow.
 
 Nothing is mounted and no device is needed: mke2fs fills the file system from the tree, mtools the one for UEFI, and
 GRUB's two boot sectors are written where its own installer would put them, so this works in a container as well.
@@ -14,10 +14,10 @@ from worker.images.commands import BuildFailed, run
 
 SECTOR = 512
 UEFI_OFFSET = 1024**2
-"""The partition for UEFI starts here; the sectors between it and the boot record hold GRUB."""
+"""Start of the partition for UEFI; the sectors between it and the boot record contain GRUB."""
 
 ROOT_OFFSET = 16 * 1024**2
-"""The partition of the tree starts here."""
+"""Start of the partition of the tree."""
 
 GRUB_FOLDER = Path("/usr/lib/grub/i386-pc")
 GRUB_MODULES = ["biosdisk", "part_msdos", "ext2", "normal", "configfile", "linux16", "serial", "terminal"]
@@ -38,10 +38,10 @@ boot
 
 BLOCK_BYTES = 4096
 MAX_PARTITION_BYTES = 2 * 1024**4 - BLOCK_BYTES
-"""What a partition of this kind can grow to; the file system has room for the tables of that size."""
+"""The size to which an MBR partition can grow; the file system reserves space for tables of that size."""
 
 MKE2FS_OPTIONS = f"-q -t ext4 -b {BLOCK_BYTES} -i 16384 -m 1 -O ^metadata_csum_seed,^orphan_file".split()
-"""As for a large disk, although this one begins small. GRUB 2.06 cannot read the features that are turned off."""
+"""As for a large disk, although this one is small at first. GRUB 2.06 cannot read the features that are turned off."""
 
 PARTITION_TABLE = f"""\
 label: dos
@@ -71,15 +71,15 @@ def write_image(
     options: str,
     uefi_initrd: str = "",
 ):
-    """After success `out` is a disk that starts the tree; whoever has an older `out` open keeps the older one. After
-    failure nothing new is at `out`. GRUB's configuration is added to the tree. `label` names the file system: the
-    kernel finds its root by it, so images that may meet in one machine (rescue) have different ones. `signed` holds the
-    boot loaders for UEFI; `uefi_initrd` is for systems that have another one there."""
+    """After success `out` is a disk that starts the tree; a process that has an older `out` open keeps the older file.
+    After failure `out` is unchanged. GRUB's configuration is added to the tree. `label` names the file system: the
+    kernel finds its root by it, so images that may be in one machine at the same time (rescue) need different ones.
+    `signed` has the boot loaders for UEFI; `uefi_initrd` is for systems with another initrd there."""
     grub = tree / "boot/grub"
     (grub / "x86_64-efi").mkdir(parents=True, exist_ok=True)
-    words = {"kernel": kernel, "label": label, "options": options}
-    (grub / "grub.cfg").write_text(GRUB_CONFIG.format(initrd=initrd, **words))
-    (grub / "x86_64-efi/grub.cfg").write_text(uefi.GRUB_CONFIG.format(initrd=uefi_initrd or initrd, **words))
+    values = {"kernel": kernel, "label": label, "options": options}
+    (grub / "grub.cfg").write_text(GRUB_CONFIG.format(initrd=initrd, **values))
+    (grub / "x86_64-efi/grub.cfg").write_text(uefi.GRUB_CONFIG.format(initrd=uefi_initrd or initrd, **values))
     out.parent.mkdir(parents=True, exist_ok=True)
     with TemporaryDirectory(dir=out.parent, prefix=f".{out.name}.") as work:
         raw, packed = Path(work, "raw"), Path(work, "qcow2")
@@ -105,10 +105,11 @@ def write_uefi(raw: Path, work: Path, signed: Path):
 
 
 def write_grub(raw: Path, work: Path):
-    """GRUB's boot code in the boot record (the partition table behind it stays) and its core in the sectors after."""
-    first, core = work / "first.cfg", work / "core.img"
-    first.write_text(GRUB_STUB_CONFIG)
-    run("grub-mkimage", "-O", "i386-pc", "-p", "/boot/grub", "-c", first, "-o", core, *GRUB_MODULES)
+    """Write GRUB's boot code to the boot record (the partition table behind it stays) and its core to the sectors after
+    it."""
+    stub_config, core = work / "first.cfg", work / "core.img"
+    stub_config.write_text(GRUB_STUB_CONFIG)
+    run("grub-mkimage", "-O", "i386-pc", "-p", "/boot/grub", "-c", stub_config, "-o", core, *GRUB_MODULES)
     if core.stat().st_size > UEFI_OFFSET - SECTOR:
         raise BuildFailed("GRUB does not fit in front of the first partition.")
     with raw.open("r+b") as disk:

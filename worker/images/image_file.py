@@ -1,4 +1,4 @@
-"""A finished image, as the catalog describes it."""
+"""A built image and the facts of its catalog row."""
 
 import hashlib
 from dataclasses import dataclass
@@ -15,13 +15,13 @@ class BuiltImage:
     path: Path
     name: str
     label: str
-    """For people."""
+    """For users."""
     distro: str
     release: str
     version: str
     """The publisher's major version."""
     publisher_version: str
-    """The exact version, when the image was built."""
+    """The exact version at the time of the build."""
     min_disk_gb: int
     min_memory_mb: int
     cloudinit: bool
@@ -31,16 +31,16 @@ class BuiltImage:
     size: int
     """Bytes of the file."""
     virtual_size: int
-    """Bytes a guest sees; a disk made from the image is at least that."""
+    """Bytes a guest sees; a disk made from the image has at least that size."""
     sha256: str
     build_date: date
 
 
 def describe_image(path: Path, **facts) -> BuiltImage:
-    """The finished file together with what can be read off it."""
+    """Return the built image; sizes and checksum are read from the file."""
     with path.open("rb") as file:
         sha256 = hashlib.file_digest(file, "sha256").hexdigest()
-        file.seek(24)  # the qcow2 header keeps the size a guest sees here
+        file.seek(24)  # the offset of the virtual size in the qcow2 header
         virtual_size = int.from_bytes(file.read(8))
     return BuiltImage(
         path=path,

@@ -1,4 +1,4 @@
-"""Debian's packages, kept between builds."""
+"""Debian's packages, cached between builds."""
 
 import fcntl
 import hashlib
@@ -20,37 +20,37 @@ REQUIRED_PROGRAMS = {"mmdebstrap": "mmdebstrap"}
 
 
 def unpack(packages: list[str], *, cache: Path, prepare: Callable[[Path], None], log) -> Path:
-    """A directory with these packages and all they depend on, unpacked but not configured; `prepare` has seen it once.
+    """Return a directory with these packages and their dependencies, unpacked but not configured. `prepare` is called
+    with it once, when it is new.
 
-    It is kept in the cache and fetched anew after a week, so that images get security updates. When that does not work
-    (no network) the kept one serves on; without one, `BuildFailed` is raised. What an interrupted build left half-made
-    goes.
+    The directory is cached and fetched again after a week, so that images get security updates. When that fails (no
+    network) the cached one is used; without one, `BuildFailed` is raised. Leftovers of interrupted builds are deleted.
     """
-    kept = cache / f"{SUITE}-{hashlib.sha256(' '.join(packages).encode()).hexdigest()[:12]}"
+    cached = cache / f"{SUITE}-{hashlib.sha256(' '.join(packages).encode()).hexdigest()[:12]}"
     with lock_cache(cache, ".lock"):
-        for left in cache.glob(f"{UNFINISHED_PREFIX}*"):
-            shutil.rmtree(left)
-        if kept.exists() and clock.now().timestamp() - kept.stat().st_mtime < CACHE_MAX_AGE_SECONDS:
-            return kept
+        for leftover in cache.glob(f"{UNFINISHED_PREFIX}*"):
+            shutil.rmtree(leftover)
+        if cached.exists() and clock.now().timestamp() - cached.stat().st_mtime < CACHE_MAX_AGE_SECONDS:
+            return cached
         log(f"Fetching {len(packages)} packages of Debian {SUITE} and what they depend on …")
-        fresh = Path(mkdtemp(dir=cache, prefix=UNFINISHED_PREFIX))
+        new_directory = Path(mkdtemp(dir=cache, prefix=UNFINISHED_PREFIX))
         try:
-            run("mmdebstrap", "--quiet", "--variant=extract", f"--include={','.join(packages)}", SUITE, fresh)
-            prepare(fresh)
+            run("mmdebstrap", "--quiet", "--variant=extract", f"--include={','.join(packages)}", SUITE, new_directory)
+            prepare(new_directory)
         except BuildFailed as error:
-            shutil.rmtree(fresh)
-            if not kept.exists():
+            shutil.rmtree(new_directory)
+            if not cached.exists():
                 raise
             log(f"Debian's packages could not be fetched; those of an earlier build are used. {error}")
-            return kept
-        os.utime(fresh)
-        shutil.rmtree(kept, ignore_errors=True)
-        return fresh.replace(kept)
+            return cached
+        os.utime(new_directory)
+        shutil.rmtree(cached, ignore_errors=True)
+        return new_directory.replace(cached)
 
 
 @contextmanager
 def lock_cache(cache: Path, name: str):
-    """One build at a time uses what that file stands for in a cache."""
+    """Lock the cache with that file: one build at a time uses it."""
     cache.mkdir(parents=True, exist_ok=True)
     with (cache / name).open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -58,13 +58,13 @@ def lock_cache(cache: Path, name: str):
 
 
 def install(packages: list[str], tree: Path, *, cache: Path, overlay: Path, finish: Path, dpkg: list[str]):
-    """Installs a system of these packages in `tree`. `overlay` is laid over it before they are configured, and the
-    program `finish` runs with the tree as its argument when they are. What was fetched is kept in the cache, so that
-    only what is new is fetched the next time."""
-    kept = cache / f"{SUITE}-debs"
+    """Install a system of these packages in `tree`. `overlay` is copied over it before they are configured, and the
+    program `finish` runs afterwards with the tree as its argument. Downloaded packages are cached, so the next build
+    downloads only new ones."""
+    cached = cache / f"{SUITE}-debs"
     archives = "/var/cache/apt/archives"
     with lock_cache(cache, ".lock-debs"):
-        kept.mkdir(exist_ok=True)
+        cached.mkdir(exist_ok=True)
         run(
             "mmdebstrap",
             "--quiet",
@@ -73,10 +73,10 @@ def install(packages: list[str], tree: Path, *, cache: Path, overlay: Path, fini
             *[f"--dpkgopt={option}" for option in dpkg],
             "--skip=download/empty,essential/unlink",
             f'--setup-hook=mkdir -p "$1"{archives}',
-            f"--setup-hook=sync-in {shlex.quote(str(kept))} {archives}",
+            f"--setup-hook=sync-in {shlex.quote(str(cached))} {archives}",
             f'--essential-hook=cp -a {shlex.quote(str(overlay))}/. "$1"',
             f"--customize-hook={finish}",
-            f"--customize-hook=sync-out {archives} {shlex.quote(str(kept))}",
+            f"--customize-hook=sync-out {archives} {shlex.quote(str(cached))}",
             SUITE,
             tree,
         )

@@ -1,8 +1,8 @@
-"""The second way an image starts: by UEFI, also with secure boot.
+"""Starting an image by UEFI, also with secure boot.
 
-A small FAT partition holds Debian's boot loaders. Microsoft signed shim, which every firmware with secure boot knows;
-shim knows Debian's key, and so lets GRUB and Debian's kernels start. Who signs has to be asked for each change: the
-loaders are Debian's own bytes, and all that is ours is what GRUB reads.
+A small FAT partition contains Debian's boot loaders. Microsoft signed shim, which every firmware with secure boot
+accepts; shim contains Debian's key, and so accepts GRUB and Debian's kernels. Each change would need new signatures, so
+the loaders are Debian's own bytes, and only GRUB's configuration is the panel's.
 """
 
 import os
@@ -19,7 +19,7 @@ regexp --set=1:disk '^.([^,]*),' "$cmdpath"
 set root=($disk,msdos1)
 configfile ($root)/boot/grub/x86_64-efi/grub.cfg
 """
-"""The file system beside this partition, on the same disk: another disk of the machine may have the same label."""
+"""Uses the file system on the same disk as this partition: another disk of the machine may have the same label."""
 
 GRUB_CONFIG = """\
 linux {kernel} root=LABEL={label} {options} console=tty0 console=ttyS0,115200
@@ -30,12 +30,12 @@ REQUIRED_PROGRAMS = {"mformat": "mtools", "mmd": "mtools", "mcopy": "mtools"}
 
 
 def fetch_loaders(cache: Path, log) -> Path:
-    """A directory with Debian's signed boot loaders in it. Raises `BuildFailed`."""
+    """Return a directory with Debian's signed boot loaders. Raises `BuildFailed`."""
     return packages.unpack(LOADER_PACKAGES, cache=cache, prepare=keep_loaders, log=log)
 
 
 def keep_loaders(tree: Path):
-    """Takes away what came along with them."""
+    """Delete everything but the loaders."""
     for path in sorted(tree.rglob("*"), reverse=True):
         if path.is_dir() and not path.is_symlink():
             if not any(path.iterdir()):
@@ -45,9 +45,9 @@ def keep_loaders(tree: Path):
 
 
 def write_partition(signed: Path, image: Path, size: int):
-    """Writes the file system of that many bytes from which the firmware starts the loaders."""
-    first = image.with_suffix(".cfg")
-    first.write_text(GRUB_STUB_CONFIG)
+    """Write the file system, of `size` bytes, from which the firmware starts the loaders."""
+    stub_config = image.with_suffix(".cfg")
+    stub_config.write_text(GRUB_STUB_CONFIG)
     image.touch()
     os.truncate(image, size)
     run("mformat", "-i", image, "-v", PARTITION_LABEL, "::")
@@ -55,6 +55,6 @@ def write_partition(signed: Path, image: Path, size: int):
     for source, target in (
         (signed / SHIM_FILE, "BOOT/BOOTX64.EFI"),
         (signed / GRUB_FILE, "BOOT/grubx64.efi"),
-        (first, "debian/grub.cfg"),
+        (stub_config, "debian/grub.cfg"),
     ):
         run("mcopy", "-i", image, source, f"::/EFI/{target}")

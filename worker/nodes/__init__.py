@@ -1,4 +1,4 @@
-"""Nodes: one contract (`base`), two drivers. `connect` gives the instance of this process for a hypervisor."""
+"""Nodes: one contract (`base`), two drivers. `connect` returns this process's driver object for a hypervisor."""
 
 import os
 import threading
@@ -14,20 +14,22 @@ inherited_nodes: list[dict] = []
 
 
 def connect(spec: NodeSpec, data_dir: Path) -> NodeDriver:
-    """The node, the same object for everybody in this process. When its address changed, the old one is closed."""
+    """Return the node's driver, the same object for all callers in this process. When its spec changed, the old one is
+    closed."""
     key = data_dir, spec.id
     with lock:
         node = nodes.get(key)
         if node is None or node.spec != spec:
-            fresh = load_driver(spec.driver)(spec, data_dir)
+            new_node = load_driver(spec.driver)(spec, data_dir)
             if node is not None:
                 node.close()
-            node = nodes[key] = fresh
+            node = nodes[key] = new_node
         return node
 
 
 def load_driver(name):
-    """The class. libvirt is imported only when it is asked for: a panel of simulated nodes does without the package."""
+    """Return the driver class. libvirt is imported only on demand, so a panel with simulated nodes does not need the
+    package."""
     if name == "simulated":
         from worker.nodes.simulated import SimulatedNode
 
@@ -45,8 +47,8 @@ def load_driver(name):
 
 
 def start_empty_after_fork():
-    """A child of a fork connects anew. What it inherited is the parent's, and even closing it would disturb the parent:
-    it is put aside for ever."""
+    """Make a forked child connect again. The inherited connections belong to the parent, and even closing them would
+    disturb it, so they are kept, unused."""
     global lock, nodes
     inherited_nodes.append(nodes)
     lock, nodes = threading.Lock(), {}

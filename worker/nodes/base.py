@@ -1,31 +1,32 @@
-"""What the panel needs of a machine host, in prose. Every driver keeps these promises; one contract test checks all.
+"""The contract between the panel and a machine host, in prose. Every driver fulfils it; one contract test checks them
+all.
 
-A *node* is one hypervisor. A driver talks to it and keeps no state of its own: whatever a method leaves behind lives on
-the node and can be found again by `machines()` and `disks()`. The panel gives every thing its name, so a call that was
-cut off can be repeated with the same name.
+A *node* is one hypervisor. A driver talks to it and keeps no state of its own: whatever a method leaves behind is on
+the node and can be found again by `machines()` and `disks()`. The panel chooses every name, so a call that was
+interrupted can be repeated with the same name.
 
 Rules for every method:
 
 * **Names and ids come from the panel.** A machine is found by its `id` (the instance's UUID), a disk by pool and name.
-* **Repeating is harmless.** Deleting what is not there, starting what runs, stopping what is off: done, no error.
-  Creating what a cut-off attempt left half-made replaces it.
-* **What makes no sense is `Refused`**: resetting, suspending or resuming a machine that is off, an unknown program in a
-  guest. Defining a machine over a disk that is not there, or anything in a pool that is not there, is `Missing`.
-* **After success** the promised thing is true and durable on the node.
-* **After `Refused`, `Missing`, `Full`** the node said no, and nothing of the attempt is left.
-* **After `Unreachable`** the node did not answer in time: the outcome is unknown, and it may still happen. The caller
-  asks again (`machines`, `disks`) before it believes anything.
-* **Every call ends.** A driver gives each call a deadline of its own; a silent node costs the caller at most that.
-  After repeated silence the node's circuit opens: calls then fail at once with `Unreachable` until a probe gets
-  through. A driver may work, and call `progress`, in another thread than the caller's.
-* **Errors speak twice**: `str(error)` is a sentence for a customer, without paths, addresses or names of hosts;
+* **Methods are idempotent.** Deleting what does not exist, starting what runs, stopping what is off: success, no error.
+  Creating something replaces what an interrupted attempt left incomplete.
+* **An impossible request is `Refused`**: resetting, suspending or resuming a machine that is off, an unknown program in
+  a guest. Defining a machine with a disk that does not exist, or anything in a pool that does not exist, is `Missing`.
+* **After success** the documented state is true and durable on the node.
+* **After `Refused`, `Missing`, `Full`** the node rejected the call, and nothing of the attempt is left.
+* **After `Unreachable`** the node did not answer in time: the outcome is unknown, and the call may still take effect.
+  The caller must query the node (`machines`, `disks`) before it relies on either outcome.
+* **Every call ends.** A driver gives each call a deadline of its own; an unresponsive node costs the caller at most
+  that. After repeated timeouts the node's circuit opens: calls then fail at once with `Unreachable` until a probe
+  succeeds. A driver may work, and call `progress`, in another thread than the caller's.
+* **Errors have two texts**: `str(error)` is a sentence for a customer, without paths, addresses or host names;
   `error.detail` is for operators.
 * Drivers are safe to call from several threads.
 
-ISO media are entries of `Machine.media` changed by `set_media`; rescue is a `define` of the same machine with another
-first disk. What comes next has its place: snapshots and live-snapshot sessions add methods over `Disk`s with
-the same naming rule; a backup reads a disk through `export`; migration is `define` on the target plus one transfer
-method; networks are named on `Nic.network` and made by methods of their own.
+ISO media are entries of `Machine.media`, changed by `set_media`; rescue is a `define` of the same machine with another
+first disk. Extensions have a place: snapshots and live-snapshot sessions add methods over `Disk`s with the same naming
+rule; a backup reads a disk through `read_disk`; migration is `define` on the target plus one transfer method; networks
+are named on `Nic.network` and created by methods of their own.
 """
 
 from __future__ import annotations
@@ -40,16 +41,16 @@ GiB = 1024**3
 
 
 def overlay_name(name: str) -> str:
-    """What the overlay of a disk of that name is called."""
+    """Return the name of the overlay of a disk of that name."""
     return f"{name}.forge"
 
 
 Progress = Callable[[int, int], None]
-"""Called with (bytes done, bytes in total) while a long transfer goes on."""
+"""Called with (bytes done, bytes in total) during a long transfer."""
 
 
 class NodeError(Exception):
-    """Something on the node did not work. The text is for people; `detail` is for operators."""
+    """An operation on the node failed. The text is for customers; `detail` is for operators."""
 
     def __init__(self, message: str, detail: str = ""):
         super().__init__(message)
@@ -61,19 +62,19 @@ class Unreachable(NodeError):
 
 
 class Refused(NodeError):
-    """The node answered no. Nothing was changed."""
+    """The node rejected the call. Nothing was changed."""
 
 
 class Missing(NodeError):
-    """The machine, disk or image that was named is not on the node."""
+    """The named machine, disk or image is not on the node."""
 
 
 class Full(Refused):
-    """The node has not enough room (storage or memory). Nothing was changed."""
+    """The node has too little storage or memory. Nothing was changed."""
 
 
 class NoTicket(Refused):
-    """The node's cluster issued no ticket for the screen. Nothing was changed."""
+    """The node's cluster issued no ticket for the VNC console. Nothing was changed."""
 
 
 class AgentSilent(NodeError):
@@ -81,7 +82,7 @@ class AgentSilent(NodeError):
 
 
 class Power(enum.StrEnum):
-    """What the node sees of a machine. `paused` counts as powered on: its memory is kept."""
+    """The power state that the node reports. `paused` counts as powered on: the memory is kept."""
 
     on = "on"
     off = "off"
@@ -90,7 +91,7 @@ class Power(enum.StrEnum):
 
 @dataclass(frozen=True)
 class NodeSpec:
-    """How to reach a node: the facts of a hypervisor row that a driver needs."""
+    """How to reach a node: the fields of a hypervisor row that a driver needs."""
 
     id: str
     name: str
@@ -100,7 +101,7 @@ class NodeSpec:
 
 @dataclass(frozen=True)
 class Pool:
-    """A place for disks on a node."""
+    """A directory for disks on a node."""
 
     name: str
     path: str
@@ -111,7 +112,7 @@ class Pool:
 
 @dataclass(frozen=True)
 class Capabilities:
-    """What a node is and can do, as it said itself. `accelerated` is only true after a guest really ran under KVM."""
+    """What a node is and can do, as probed. `accelerated` is true only after a guest really ran under KVM."""
 
     version: str
     cpu_cores: int
@@ -119,14 +120,14 @@ class Capabilities:
     """Bytes."""
     accelerated: bool
     acceleration_note: str
-    """Why guests run with or without hardware acceleration, in a sentence for operators."""
+    """Why guests run with or without hardware acceleration: a sentence for operators."""
     bandwidth_limits: bool
     """Whether the node can enforce the speed limits of a `Nic`."""
     address_filters: bool
     """Whether the node can stop guests from using addresses that are not theirs."""
     pools: tuple[Pool, ...] = ()
     screen_tickets: bool = False
-    """Whether the node belongs to a cluster of its own, which issues a ticket for each opening of a screen, or none."""
+    """Whether the node belongs to a cluster that issues, or denies, a ticket for each opening of a VNC console."""
     tpm: bool = False
     """Whether the node can give a machine a TPM."""
     secure_boot: bool = False
@@ -135,11 +136,11 @@ class Capabilities:
 
 @dataclass(frozen=True)
 class Image:
-    """A disk image as the panel keeps it. `name` is unique for these very bytes (it carries the checksum)."""
+    """A disk image as the panel stores it. `name` is unique for exactly these bytes (it contains the checksum)."""
 
     name: str
     path: Path
-    """The file on the panel's side, qcow2."""
+    """The qcow2 file on the panel's side."""
     size: int
     """Bytes of that file."""
 
@@ -156,24 +157,23 @@ class Disk:
 
 @dataclass(frozen=True)
 class FirewallRule:
-    """Traffic that may begin, with everything that answers it."""
+    """Connections that are allowed, with the packets that answer them."""
 
     direction: str
-    """`in`, to the guest, or `out`."""
+    """`in` (to the guest) or `out`."""
     family: int
     """4 or 6."""
     protocol: str = "all"
     """`tcp`, `udp`, `icmp` (of the family) or `all`."""
     ports: tuple[int, int] | None = None
-    """The first and the last one at the end that is reached, for `tcp` and `udp`; None is all of them."""
+    """The first and last destination port, for `tcp` and `udp`; None allows all."""
     network: str | None = None
-    """The other end; None is anybody."""
+    """The network of the peer; None allows any."""
 
 
 @dataclass(frozen=True)
 class Nic:
-    """A network card. The guest may send only from `mac`, `addresses` and `prefixes`; rates are in Mbit/s, 0 is
-    unlimited."""
+    """A NIC. The guest may send only from `mac`, `addresses` and `prefixes`; rates are in Mbit/s, 0 is unlimited."""
 
     mac: str
     network: str
@@ -185,18 +185,18 @@ class Nic:
     prefixes: tuple[str, ...] = ()
     """Networks that are routed to the guest."""
     allowed: tuple[FirewallRule, ...] | None = None
-    """None lets everything pass. Else nothing but what is listed may begin, in either direction; neighbour discovery
-    always passes, and errors about what was allowed. A packet from the node itself, or that the node routes, may reach
-    the guest although nothing allows it, but the guest's answer does not get out, so nothing comes of it."""
+    """None: no firewall. Otherwise only these connections may begin, in either direction; neighbour discovery always
+    passes, and so do errors about allowed connections. A packet from the node itself, or one that the node routes, may
+    reach the guest although no rule allows it, but the guest's answer is dropped, so no connection is made."""
     mail: bool = True
-    """Whether the guest may reach port 25 of others."""
+    """Whether the guest may connect to port 25 of others."""
     connected: bool = True
-    """Whether the cable is in: without it nothing passes."""
+    """Whether the link is up; while it is down no packet passes."""
 
 
 @dataclass(frozen=True)
 class Seed:
-    """First-boot configuration, cloud-init's NoCloud: the three files, as text."""
+    """First-boot configuration (cloud-init NoCloud): the three files, as text."""
 
     meta_data: str
     user_data: str
@@ -214,24 +214,24 @@ class Machine:
     disks: tuple[Disk, ...]
     nics: tuple[Nic, ...] = ()
     media: dict[str, Disk] = field(default_factory=dict)
-    """Optical drives: slot (`seed`, `primary`, `secondary`) to what lies in it."""
+    """Optical drives: slot (`seed`, `primary`, `secondary`) → the medium in it."""
     boot: tuple[str, ...] = ("disk",)
-    """Order of `disk`, `cdrom`, `network`."""
+    """The boot order, of `disk`, `cdrom`, `network`."""
     vnc: bool = True
     vnc_password: str = ""
     topology: tuple[int, int, int] | None = None
-    """Sockets, cores of each, threads of each core: together `cpu_cores`. None: each core is a processor."""
+    """Sockets, cores of a socket, threads of a core: multiplied they are `cpu_cores`. None: each core is a socket."""
     tpm: bool = False
-    """A TPM 2.0. A node that has none to give refuses the definition. What it holds is kept until the machine is
-    deleted, also while a definition has none."""
+    """A TPM 2.0. A node that cannot provide one refuses the definition. Its state is kept until the machine is deleted,
+    also while a definition has no TPM."""
     secure_boot: bool = False
-    """UEFI that starts only what is signed, instead of a BIOS. A node without such a firmware refuses the definition.
-    Its variables are kept as the TPM is; a machine that has them cannot take snapshots."""
+    """UEFI with secure boot instead of a BIOS. A node without such a firmware refuses the definition. The NVRAM is kept
+    like the TPM's state; a machine with NVRAM cannot take snapshots."""
 
 
 @dataclass(frozen=True)
 class MachineStatus:
-    """One machine as the node sees it, with the counters that grow while it runs."""
+    """One machine as the node reports it, with the counters that grow while it runs."""
 
     id: str
     name: str
@@ -240,37 +240,37 @@ class MachineStatus:
     memory_used: int = 0
     """Bytes of host memory."""
     received: dict[str, int] = field(default_factory=dict)
-    """By mac: bytes the guest received, since it was started."""
+    """MAC → bytes the guest received since it was started."""
     sent: dict[str, int] = field(default_factory=dict)
-    """By mac: bytes the guest sent, since it was started."""
+    """MAC → bytes the guest sent since it was started."""
     disk_read: int = 0
     disk_written: int = 0
     disk_reads: int = 0
     disk_writes: int = 0
-    """Operations of all its disks, since it was started."""
+    """Operations on all its disks since it was started."""
     guest_memory: int | None = None
-    """Bytes that the guest itself says it uses; None when it does not tell."""
+    """Bytes in use as the guest itself reports them; None when it does not."""
 
 
 @dataclass(frozen=True)
 class DiskDescription:
-    """A disk of a machine that the panel did not make."""
+    """A disk of an unmanaged machine."""
 
     device: str
-    """What the machine calls it: `vda`."""
+    """The device name in the machine: `vda`."""
     name: str
-    """In its pool; outside of pools where it lies."""
+    """The name in its pool; the path when it is in no pool."""
     pool: str | None = None
-    """None: it lies in no pool of the node."""
+    """None: the disk is in no pool of the node."""
     size: int = 0
     """Bytes the guest sees."""
     fault: str | None = None
-    """Why a machine of the panel cannot have it as it is, completing "the disk …"; None when it can."""
+    """Why a machine of the panel cannot have this disk as it is, completing "the disk …"; None when it can."""
 
 
 @dataclass(frozen=True)
 class MachineDescription:
-    """A machine as it is defined on the node, whoever made it."""
+    """A machine as it is defined on the node, whoever created it."""
 
     id: str
     name: str
@@ -278,30 +278,31 @@ class MachineDescription:
     cpu_cores: int
     memory_mb: int
     disks: tuple[DiskDescription, ...] = ()
-    """Without optical drives; the one that it boots from first."""
+    """Without optical drives; the first boot disk comes first."""
     nics: tuple[Nic, ...] = ()
-    """With mac and network alone."""
+    """With MAC and network only."""
     tpm: bool = False
     secure_boot: bool = False
     faults: tuple[str, ...] = ()
-    """What it has that `adopt` would not keep, in sentences for operators."""
+    """What `adopt` would not preserve, in sentences for operators."""
 
 
 @dataclass(frozen=True)
 class Endpoint:
-    """Where the screen of a running machine can be had, from the panel's side."""
+    """The address of a running machine's VNC console, as seen from the panel."""
 
     host: str
     port: int
     password: str
     via: str | None = None
-    """`ssh://user@host:22`: the way to `host`, which then is the node's loopback or an address the node reaches. The
-    panel's own key and known hosts count, or `?keyfile=` names a key. None: `host` is reached directly."""
+    """`ssh://user@host:22`: the SSH server through which `host` is reached; `host` is then the node's loopback or an
+    address that the node reaches. The panel's own key and known hosts apply, unless `?keyfile=` names a key. None:
+    `host` is reached directly."""
 
 
 @dataclass(frozen=True)
 class CommandResult:
-    """A command that ran inside a guest."""
+    """The result of a command that ran inside a guest."""
 
     exit_code: int
     output: str
@@ -309,7 +310,7 @@ class CommandResult:
 
 @dataclass(frozen=True)
 class FileSystem:
-    """What a guest has mounted."""
+    """A file system that a guest has mounted."""
 
     mountpoint: str
     kind: str
@@ -320,7 +321,7 @@ class FileSystem:
 
 
 MachineEventCallback = Callable[[str, Power | None], None]
-"""Called with a machine's id and what it is now; None when the machine was removed."""
+"""Called with a machine's id and its power state; None when the machine was removed."""
 
 
 class NodeDriver(ABC):
@@ -334,42 +335,42 @@ class NodeDriver(ABC):
 
     @abstractmethod
     def capabilities(self) -> Capabilities:
-        """What the node is and can do. This may try things out (a probe guest), so it may take some seconds; it leaves
-        nothing behind. Called when a node is added or checked, not while a customer waits."""
+        """Return what the node is and can do. This may probe (run a probe guest), so it may take some seconds; it
+        leaves nothing behind. Called when a node is added or checked, not while a customer waits."""
 
     @abstractmethod
     def ping(self) -> None:
-        """Returns when the node answers; raises `Unreachable` otherwise. Cheap, and what closes an open circuit."""
+        """Return when the node answers; raise `Unreachable` otherwise. Cheap; success closes an open circuit."""
 
     @abstractmethod
     def machines(self) -> list[MachineStatus]:
-        """Every machine on the node, also those that the panel did not make, in one bulk call however many."""
+        """Return every machine on the node, unmanaged ones included, in one bulk call however many there are."""
 
     @abstractmethod
     def watch(self, event: MachineEventCallback, stop: Callable[[], bool]) -> None:
-        """Calls `event` for each change of power and each removal, within a second or two of it, until `stop()` is
-        true. Raises `Unreachable` when the node is lost; the caller then watches again. Events may repeat and may be
-        lost: the caller also polls `machines`."""
+        """Call `event` for each change of power state and each removal, within a second or two, until `stop()` is true.
+        Raises `Unreachable` when the connection to the node is lost; the caller then calls again. Events may repeat and
+        may be lost: the caller also polls `machines`."""
 
     @abstractmethod
     def close(self) -> None:
-        """Gives up connections. The node can be used again afterwards: it connects anew."""
+        """Close connections. The node can be used again afterwards: it reconnects."""
 
     # --- pools, images, disks
 
     @abstractmethod
     def prepare_pool(self, name: str, path: str) -> Pool:
-        """After success a pool of that name keeps its disks under that path, across restarts of the node. Several may
-        prepare it at once."""
+        """After success a pool of that name has its disks in that directory, also after restarts of the node. Several
+        callers may prepare it at once."""
 
     @abstractmethod
     def has_image(self, pool: str, image: Image) -> bool:
-        """Whether the complete image lies in the pool. A transfer that was cut off does not count."""
+        """Return whether the complete image is in the pool. An interrupted transfer does not count."""
 
     @abstractmethod
     def put_image(self, pool: str, image: Image, progress: Progress | None = None) -> None:
-        """After success the complete image lies in the pool and disks can be made from it; when it was there, nothing
-        is moved. After failure the pool holds no part of it that `has_image` would count."""
+        """After success the complete image is in the pool and disks can be created from it; when it was there, nothing
+        is transferred. After failure the pool holds no part of it that `has_image` would count."""
 
     @abstractmethod
     def delete_image(self, pool: str, name: str) -> None:
@@ -377,14 +378,14 @@ class NodeDriver(ABC):
 
     @abstractmethod
     def create_disk(self, disk: Disk, image: Image | None = None, progress: Progress | None = None) -> None:
-        """After success the disk exists with that size: a copy-on-write child of the image, or blank. A disk of that
-        name that was there is replaced, so the caller makes sure that no machine runs on it. After failure there is no
+        """After success the disk exists with that size: a copy-on-write child of the image, or blank. An existing disk
+        of that name is replaced, so the caller must make sure that no machine runs on it. After failure there is no
         disk of that name."""
 
     @abstractmethod
     def grow_disk(self, disk: Disk, machine_id: str | None = None) -> None:
         """After success the disk is at least `disk.size` bytes; the running machine that uses it sees the new size at
-        once. A disk never shrinks: asking for less changes nothing."""
+        once. A disk never shrinks: a smaller size changes nothing."""
 
     @abstractmethod
     def delete_disk(self, pool: str, name: str) -> None:
@@ -392,51 +393,51 @@ class NodeDriver(ABC):
 
     @abstractmethod
     def disks(self, pool: str) -> list[Disk]:
-        """Every disk, image and seed in the pool, with the size that a guest sees."""
+        """Return every disk, image and seed in the pool, with the size that a guest sees."""
 
     @abstractmethod
     def create_seed(self, pool: str, name: str, seed: Seed) -> Disk:
-        """After success a small read-only medium with the NoCloud files lies in the pool; one of that name is
+        """After success a small read-only medium with the NoCloud files is in the pool; one of that name is
         replaced."""
 
     @abstractmethod
     def upload_media(self, pool: str, name: str, source, size: int, progress: Progress | None = None) -> Disk:
-        """After success `size` bytes of `source` lie in the pool under that name, as they are; what was there is
-        replaced. `source.read(n)` gives up to n bytes, none at the end. What it raises ends the transfer and is raised
-        here. After failure there is nothing of that name."""
+        """After success `size` bytes of `source` are in the pool under that name, unchanged; an existing volume of that
+        name is replaced. `source.read(n)` returns up to n bytes, none at the end. An exception of it ends the transfer
+        and is raised here. After failure there is nothing of that name."""
 
     @abstractmethod
     def copy_disk(self, source: Disk, target: Disk, progress: Progress | None = None) -> None:
-        """After success there is a second disk with all that is on the first, of the same size, based on nothing else.
-        Nobody may write to the first meanwhile: it is in no running machine, or under an overlay. One of the target's
-        name is replaced; after failure there is none."""
+        """After success there is a second disk with all the content of the first, of the same size, with no base image.
+        The source must not be written to meanwhile: it is in no running machine, or under an overlay. A disk of the
+        target's name is replaced; after failure there is none."""
 
     @abstractmethod
     def read_disk(self, disk: Disk, target, progress: Progress | None = None) -> None:
-        """Gives the bytes of the disk's own qcow2 file to `target.write`, in their order."""
+        """Write the bytes of the disk's own qcow2 file, in order, to `target.write`."""
 
     # --- machines
 
     @abstractmethod
     def set_media(self, machine_id: str, slot: str, disk: Disk | None) -> None:
-        """After success that, or nothing, lies in the machine's optical drive: at once when it runs, also when its
-        guest has locked the tray, and at every later start."""
+        """After success the machine's optical drive holds this medium, or none: at once when the machine runs, also
+        when the guest has locked the tray, and at every later start."""
 
     @abstractmethod
     def define(self, machine: Machine) -> None:
-        """After success the node knows the machine and keeps it across restarts; it is off, or goes on running with the
-        old definition until its next start. What its cards let pass may count at once. After failure the earlier
+        """After success the node has the machine and keeps it across restarts; it is off, or continues to run with the
+        old definition until its next start. The filters of its NICs may apply at once. After failure the earlier
         definition, if any, is unchanged."""
 
     @abstractmethod
     def update_nics(self, machine_id: str, nics: tuple[Nic, ...]) -> None:
-        """After success the machine's cards of these MACs are as described, in what runs and at each later start:
-        addresses, prefixes, what is allowed, mail, rates and cable. Cards that it does not have stay away, and those
-        that are not named stay as they are. What was under way and is not allowed any more is cut."""
+        """After success the machine's NICs with these MACs are as described, in the running machine and at each later
+        start: addresses, prefixes, firewall rules, mail, rates and link. NICs that the machine does not have are not
+        added, and NICs that are not listed stay as they are. Open connections that are no longer allowed are cut."""
 
     @abstractmethod
     def power(self, machine_id: str) -> Power:
-        """What the machine is now: a cheap look, for who waits for one machine."""
+        """Return the machine's power state: a cheap call for polling one machine."""
 
     @abstractmethod
     def start(self, machine_id: str) -> None:
@@ -444,79 +445,80 @@ class NodeDriver(ABC):
 
     @abstractmethod
     def shutdown(self, machine_id: str) -> None:
-        """Asks the guest to turn itself off (agent or power button). Returns at once: a guest may take its time or
+        """Ask the guest to turn itself off (agent or power button). Returns at once: a guest may take its time or
         ignore it."""
 
     @abstractmethod
     def power_off(self, machine_id: str) -> None:
-        """After success the machine is off, as if the plug were pulled."""
+        """After success the machine is off, without a shutdown of the guest."""
 
     @abstractmethod
     def restart(self, machine_id: str) -> None:
-        """Asks a running guest to restart itself, as `shutdown` does; the machine never counts as off meanwhile. Raises
+        """Ask a running guest to restart itself, like `shutdown`; the machine never counts as off meanwhile. Raises
         `Refused` when it is off."""
 
     @abstractmethod
     def reset(self, machine_id: str) -> None:
-        """After success the running machine has begun to boot anew, as if the reset button were pressed."""
+        """After success the running machine has begun to boot again, as after a press of the reset button."""
 
     @abstractmethod
     def suspend(self, machine_id: str) -> None:
-        """After success the machine's processors stand still; memory and disks are kept."""
+        """After success the machine's processors are stopped; memory and disks are kept."""
 
     @abstractmethod
     def resume(self, machine_id: str) -> None:
-        """After success a suspended machine goes on where it stood."""
+        """After success a suspended machine continues where it stopped."""
 
     @abstractmethod
     def delete(self, machine_id: str) -> None:
-        """After success the node does not know the machine (it is powered off first). Its disks stay: the caller
+        """After success the node does not have the machine (it is powered off first). Its disks stay: the caller
         deletes them by name."""
 
     @abstractmethod
     def move(self, machine: Machine, target: NodeDriver, progress: Progress | None = None) -> None:
-        """Moves a machine with its memory and disks to another node of the same driver, while its guest runs; one that
-        is off is moved without its guest running. `machine` is how the target is to have it: the same id, and its
-        disks, media and cards in the same order as here. Its disks have been created there, its media copied.
+        """Move a machine with its memory and disks to another node of the same driver while its guest runs; a machine
+        that is off is moved without its guest running. `machine` is the definition for the target: the same id, and its
+        disks, media and NICs in the same order as here. Its disks have been created there, its media copied.
 
-        After success the target has it, on or off as it was, and this node does not; its disks and media here are left
-        to the caller. After `Refused`, `Full` or `Missing`, or when `progress` raised, it is here as it was and not on
-        the target. After `Unreachable` either may be so, or each node has it: then the one where it runs counts, and
-        the other may delete it."""
+        After success the target has it, on or off as it was, and this node does not; deleting its disks and media here
+        is left to the caller. After `Refused`, `Full` or `Missing`, or when `progress` raised, it is here as before and
+        not on the target. After `Unreachable` either may be true, or both nodes have it: then the one where it runs is
+        right, and the other may delete it.
+        """
 
     @abstractmethod
     def copy_media(self, medium: Disk, target: NodeDriver, onto: Disk) -> None:
-        """After success the target holds the same bytes as `onto`. After failure it does not hold it."""
+        """After success the target has a volume `onto` with the same bytes. After failure it has none."""
 
     @abstractmethod
     def drop_arrival(self, machine_id: str, disks: Iterable[tuple[str, str]], name: str = "") -> None:
-        """After success these disks (pool and name), made for a machine that was to come here, are gone, and what came
-        already of the TPM and the firmware of the machine of that name; unless the node has the machine, whose they are
-        then: nothing is changed."""
+        """Clean up a move that did not complete. After success these disks (pool and name), created for a machine that
+        was to be moved here, are deleted, and so is any state of the TPM and firmware of the machine of that name. If
+        the node has the machine, they belong to it and nothing is changed."""
 
     @abstractmethod
     def describe(self, machine_id: str) -> MachineDescription:
-        """What a machine is that may be anybody's. Changes nothing."""
+        """Return the definition of a machine, which may be unmanaged. Changes nothing."""
 
     @abstractmethod
     def adopt(self, machine: Machine) -> None:
-        """Defines a machine that somebody else made: `define`, for one that is there under its id and off (`Refused`
-        when it is on). Its disks stay as they are. The node no longer starts it by itself. Until it is defined anew the
-        node remembers what it was. After failure it is what it was."""
+        """Import an unmanaged machine: `define`, for one that exists under its id and is off (`Refused` when it is on).
+        Its disks stay as they are. The node no longer starts it by itself. Until it is defined again the node stores
+        its earlier definition. After failure it is unchanged."""
 
     @abstractmethod
     def give_back(self, machine_id: str) -> None:
-        """After success a machine that was adopted, and not defined since, is what it was before. Nothing is to be done
-        with one that was not."""
+        """After success a machine that was adopted, and not defined since, has its earlier definition again. Does
+        nothing for any other machine."""
 
     @abstractmethod
     def console(self, machine_id: str, password: str) -> Endpoint:
-        """After success the running machine's VNC screen admits who knows `password` (VNC looks at 8 characters) and
-        nobody else, until it is set anew or the machine is powered on anew; who was let in before stays. Says where the
-        screen is. Raises `Refused` when the machine is off or has no screen, `NoTicket` when the node's cluster has to
-        issue a ticket for it and did not."""
+        """After success the running machine's VNC server accepts `password` (VNC uses 8 characters) and no other, until
+        it is set again or the machine is powered on again; open connections stay. Returns its address. Raises `Refused`
+        when the machine is off or has no VNC, `NoTicket` when the node's cluster must issue a ticket for it and did
+        not."""
 
-    # --- disks that come and go
+    # --- attached disks
 
     @abstractmethod
     def attach_disk(self, machine_id: str, disk: Disk) -> None:
@@ -525,47 +527,48 @@ class NodeDriver(ABC):
 
     @abstractmethod
     def detach_disk(self, machine_id: str, pool: str, name: str) -> None:
-        """After success the machine does not have the disk, whose content stays; a running guest has let it go. Raises
-        `Refused` when the guest does not."""
+        """After success the machine does not have the disk, whose content stays; a running guest has released it.
+        Raises `Refused` when the guest does not release it."""
 
     # --- overlays
 
     @abstractmethod
     def create_overlays(self, machine_id: str, disks: Iterable[Disk]) -> None:
-        """After success the running machine writes beside these disks, which stay as they are; the guest's file systems
-        were at rest at that moment if its agent answers. From then on the machine uses them through their overlays
-        (`overlay_name`), also after a new start or definition, until they are merged or dropped. Disks that have one
-        keep it. After failure none was laid by this call. Raises `Refused` when the machine is off."""
+        """After success the running machine writes to overlays, and these disks no longer change; the guest's file
+        systems were frozen at that moment if its agent answers. From then on the machine uses the disks through their
+        overlays (`overlay_name`), also after a new start or definition, until they are merged or dropped. Disks that
+        have an overlay keep it. After failure none was created by this call. Raises `Refused` when the machine is
+        off."""
 
     @abstractmethod
     def thaw_guest(self, machine_id: str) -> None:
-        """After success the file systems of a running guest whose agent answers are at rest no longer. `lay_overlays`
-        does this itself: this is for who does not know whether that call was cut off."""
+        """After success the file systems of a running guest whose agent answers are no longer frozen. `create_overlays`
+        does this itself: this is for callers that do not know whether that call was interrupted."""
 
     @abstractmethod
     def merge_overlay(self, machine_id: str, pool: str, name: str, progress: Progress | None = None) -> None:
-        """After success everything that was written beside the disk is in it, the machine uses it, and the overlay is
-        gone; a running guest does not notice. Without an overlay nothing is to be done. After failure, or when it was
-        cut off, the machine has all that it wrote, and merging can be asked for again; but part of it may be in the
-        disk already."""
+        """After success everything that was written to the overlay is in the disk, the machine uses the disk, and the
+        overlay is gone; a running guest is not disturbed. Without an overlay nothing is done. After failure or an
+        interruption the machine still has all its data, and the merge can be repeated; but part of the data may be in
+        the disk already."""
 
     @abstractmethod
     def drop_overlay(self, machine_id: str, pool: str, name: str) -> None:
-        """After success the disk is what it was when its overlay was laid, and the overlay is gone. The machine must be
-        off: `Refused` when it is on. Without an overlay nothing is to be done."""
+        """After success the disk has the content from when its overlay was created, and the overlay is gone. The
+        machine must be off: `Refused` when it is on. Without an overlay nothing is done."""
 
     # --- snapshots
 
     @abstractmethod
     def create_snapshot(self, machine_id: str, name: str, memory: bool = False) -> None:
-        """After success the machine's disks keep what is on them now, all at one moment, under that name (which belongs
-        to the machine), and its memory if it runs and `memory` is wanted. The guest goes on."""
+        """After success the current content of the machine's disks, all at one moment, is stored under that name (which
+        belongs to the machine), and its memory if it runs and `memory` is true. The guest continues."""
 
     @abstractmethod
     def revert_snapshot(self, machine_id: str, name: str, memory: bool = False) -> None:
-        """After success the disks are what they were. The machine is off; with `memory`, if it ran when the snapshot
-        was taken, it goes on where it was. Its definition may be that of then. Raises `Missing` when there is no such
-        snapshot."""
+        """After success the disks have the stored content. The machine is off; with `memory`, if it ran when the
+        snapshot was taken, it continues from then. Its definition may be that of then. Raises `Missing` when there is
+        no such snapshot."""
 
     @abstractmethod
     def delete_snapshot(self, machine_id: str, name: str) -> None:
@@ -575,29 +578,29 @@ class NodeDriver(ABC):
 
     @abstractmethod
     def agent_ping(self, machine_id: str) -> None:
-        """Returns when the guest agent answers; raises `AgentSilent` otherwise."""
+        """Return when the guest agent answers; raise `AgentSilent` otherwise."""
 
     @abstractmethod
     def ping_agents(self, machine_ids: Iterable[str], seconds: float = 20.0) -> dict[str, bool]:
-        """Pings the guest agents of many machines, some at a time, and says of each whether it answered. Begins no ping
-        after `seconds`. A machine that was not asked by then, is off, is not here, or whose agent works on something
-        else is left out."""
+        """Ping the guest agents of many machines, some at a time; return for each whether it answered. Starts no ping
+        after `seconds`. A machine that was not pinged by then, is off, is not on the node, or whose agent is busy is
+        left out."""
 
     @abstractmethod
     def agent_filesystems(self, machine_id: str) -> list[FileSystem]:
-        """The file systems that the guest has mounted from disks, as it counts them itself."""
+        """Return the file systems that the guest has mounted from disks, with sizes as it reports them."""
 
     @abstractmethod
     def agent_addresses(self, machine_id: str) -> dict[str, list[str]]:
-        """Addresses the guest itself reports, by mac, without the loopback."""
+        """Return the addresses that the guest reports, by MAC, without the loopback."""
 
     @abstractmethod
     def agent_run(
         self, machine_id: str, command: Iterable[str], stdin: str = "", deadline: float = 30
     ) -> CommandResult:
-        """Runs a program inside the guest and waits for it. `deadline` is in seconds; past it `AgentSilent` is raised
-        and the program may go on."""
+        """Run a program inside the guest and wait for it. `deadline` is in seconds; past it `AgentSilent` is raised and
+        the program may continue."""
 
     @abstractmethod
     def agent_set_password(self, machine_id: str, user: str, password: str) -> None:
-        """After success that password signs in on the guest."""
+        """After success the user can sign in to the guest with that password."""

@@ -1,8 +1,8 @@
-"""Every call to a node ends, and a node that is silent is left alone for a while.
+"""A deadline for every call to a node, and a circuit breaker for unresponsive nodes.
 
-A call runs in a thread of its own, because a library that waits for a lost node cannot be interrupted; the caller goes
-on after the deadline and the thread is left to end by itself. After several silences in a row the circuit is open:
-calls fail at once, and only one now and then (or a `probe`) is let through to see whether the node is back.
+A call runs in a thread of its own, because a library that waits for a lost node cannot be interrupted; the caller
+continues after the deadline and the thread ends when its call returns. After several timeouts in a row the circuit is
+open: calls fail at once, except one now and then (or a `probe`) that tests whether the node is back.
 """
 
 import os
@@ -17,13 +17,14 @@ from worker.nodes.base import Unreachable
 Result = TypeVar("Result")
 
 FAILURE_THRESHOLD = 3
-"""Silences in a row until the circuit opens."""
+"""Timeouts in a row until the circuit opens."""
 
 CIRCUIT_RETRY_SECONDS = 10.0
-"""Seconds between two attempts while it is open."""
+"""Seconds between two attempts while the circuit is open."""
 
 MAX_CALLS_IN_FLIGHT = 128
-"""Calls under way, those that were given up included. With the pauses it is more than the network keeps waiting."""
+"""Calls in progress, including those past their deadline. With the pauses this is more than the network keeps
+waiting."""
 
 
 class CircuitBreaker:
@@ -49,9 +50,10 @@ class CircuitBreaker:
         acknowledged_after=None,
         probe=False,
     ) -> Result:
-        """What `work` returns or raises; `Unreachable` when it takes longer than `deadline` seconds. Work that is long
-        by nature tells by `heard` when it last moved (monotonic), and the deadline counts from there. Work that only
-        has to be begun is left to itself after `taken` seconds, unless it failed by then."""
+        """Return what `work` returns, or raise what it raises; raise `Unreachable` when it takes longer than `deadline`
+        seconds. For long transfers `last_activity()` returns when data last moved (monotonic), and the deadline counts
+        from then. With `acknowledged_after` (seconds) the call returns None after that time unless `work` failed by
+        then: the request was sent, and its answer is not needed."""
         if self.pid != os.getpid():
             self.reset()  # the threads and locks of a parent process mean nothing in its child
         if self.open and not probe and not self.due():
@@ -63,13 +65,13 @@ class CircuitBreaker:
             self.retry_at = time.monotonic() + CIRCUIT_RETRY_SECONDS
             raise
         except Exception:
-            self.timeouts = 0  # it said no, but it spoke
+            self.timeouts = 0  # the node answered, even if with an error
             raise
         self.timeouts = 0
         return result
 
     def due(self) -> bool:
-        """True for one caller in each pause."""
+        """Return True for one caller in each retry interval."""
         if time.monotonic() < self.retry_at:
             return False
         self.retry_at = time.monotonic() + CIRCUIT_RETRY_SECONDS

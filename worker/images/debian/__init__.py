@@ -1,9 +1,9 @@
-"""A real Debian 12: systemd, cloud-init, openssh, the QEMU guest agent, and apt with everything behind it.
+"""A complete Debian 12: systemd, cloud-init, openssh, the QEMU guest agent, and apt with all of Debian's packages.
 
-cloud-init reads a NoCloud seed (volume label `cidata`) as it does anywhere; `overlay/etc/cloud` says what this image
-adds. The default user is `debian`, who may sudo. Root signs in over ssh where the seed says `disable_root: false`.
-The boot loaders follow Debian's own links to the newest kernel, so upgrades need no further step; the loaders
-themselves stay as they are.
+cloud-init reads a NoCloud seed (volume label `cidata`) as it does anywhere; `overlay/etc/cloud` has this image's
+settings. The default user is `debian`, who may use sudo. Root may sign in over ssh where the seed has `disable_root:
+false`. The boot loaders follow Debian's own links to the newest kernel, so upgrades need no further step; the loaders
+themselves are not upgraded.
 """
 
 from pathlib import Path
@@ -25,26 +25,28 @@ DPKG_EXCLUDES = [
     "path-exclude=/usr/share/doc/*",
     "path-include=/usr/share/doc/*/copyright",
 ]
-"""For dpkg, while the image is made. What people install later comes with its manuals."""
+"""For dpkg during the build only. Packages that are installed later have their manuals."""
 
 SIZE_MB = 2048
 
 
 def list_missing() -> list[str]:
-    """A sentence for each thing this host lacks to build the image."""
+    """Return a sentence for each thing that this host lacks to build the image."""
     return commands.list_missing({**packages.REQUIRED_PROGRAMS, **disk.REQUIRED_PROGRAMS})
 
 
 def build(out: Path, *, cache: Path, log=print) -> BuiltImage:
-    """Writes the image, in a minute or two. After failure (`BuildFailed`) an older file at `out` is as it was."""
+    """Write the image, in a minute or two. After failure (`BuildFailed`) an older file at `out` is unchanged."""
     signed = uefi.fetch_loaders(cache, log)
     with TemporaryDirectory(dir=cache, prefix=".debian-") as work:
-        ours, root = Path(work, "ours"), Path(work, "root")
-        rootfs_overlay.copy_overlay(IMAGE_FOLDER / "overlay", ours)
-        modules = ours / "etc/initramfs-tools/modules"
+        overlay, root = Path(work, "ours"), Path(work, "root")
+        rootfs_overlay.copy_overlay(IMAGE_FOLDER / "overlay", overlay)
+        modules = overlay / "etc/initramfs-tools/modules"
         modules.write_text("\n".join(DISK_MODULES) + "\n")
         log("Installing Debian …")
-        packages.install(PACKAGES, root, cache=cache, overlay=ours, finish=IMAGE_FOLDER / "finish", dpkg=DPKG_EXCLUDES)
+        packages.install(
+            PACKAGES, root, cache=cache, overlay=overlay, finish=IMAGE_FOLDER / "finish", dpkg=DPKG_EXCLUDES
+        )
         log(f"Writing {out.name} …")
         disk.write_image(
             root,
@@ -56,7 +58,7 @@ def build(out: Path, *, cache: Path, log=print) -> BuiltImage:
             initrd="/initrd.img",
             options="ro quiet net.ifnames=0",
         )
-        exactly = (root / "etc/debian_version").read_text().strip()
+        exact_version = (root / "etc/debian_version").read_text().strip()
     return describe_image(
         out,
         name="debian",
@@ -64,7 +66,7 @@ def build(out: Path, *, cache: Path, log=print) -> BuiltImage:
         distro="debian",
         release=packages.SUITE,
         version="12",
-        publisher_version=exactly,
+        publisher_version=exact_version,
         min_disk_gb=3,
         min_memory_mb=512,
         cloudinit=True,

@@ -1,14 +1,14 @@
-"""The tiny guest: a Linux that starts in seconds and does what a panel needs of one.
+"""The tiny guest: a Linux that starts in seconds and has what a panel needs of a guest.
 
 Debian's cloud kernel, busybox, dropbear, the QEMU guest agent and nothing else; for demonstrations, tests, rescue and
-whoever wants a small machine. Everything it is told comes from a NoCloud seed (volume label `cidata`) whose three
-files are **JSON**: `meta-data`, `network-config` (version 2) and `user-data`, the latter with the line `#cloud-config`
-before the JSON, or a script beginning with `#!`. JSON is also YAML, so the same seed serves cloud-init. Write
-characters beyond the basic plane as themselves (`ensure_ascii=False`): YAML does not know surrogate pairs.
+small machines. It is configured by a NoCloud seed (volume label `cidata`) whose three files are **JSON**: `meta-data`,
+`network-config` (version 2) and `user-data`, the latter with the line `#cloud-config` before the JSON, or a script
+beginning with `#!`. JSON is also YAML, so the same seed works for cloud-init. Characters beyond the basic plane must
+not be escaped (`ensure_ascii=False`): YAML has no surrogate pairs.
 
-Of #cloud-config it understands hostname, timezone, write_files, ssh_authorized_keys, users, password, chpasswd,
-ssh_pwauth, disable_root and runcmd; /var/log/seed.log names what it did not. Its default user is root, who may sign in
-with a password over ssh only where `ssh_pwauth` says so.
+Of #cloud-config it supports hostname, timezone, write_files, ssh_authorized_keys, users, password, chpasswd,
+ssh_pwauth, disable_root and runcmd; /var/log/seed.log lists what it ignored. Its default user is root, who may sign in
+with a password over ssh only where `ssh_pwauth` allows it.
 """
 
 from pathlib import Path
@@ -26,12 +26,12 @@ SIZE_MB = 256
 
 
 def list_missing() -> list[str]:
-    """A sentence for each thing this host lacks to build the image."""
+    """Return a sentence for each thing that this host lacks to build the image."""
     return commands.list_missing({**packages.REQUIRED_PROGRAMS, **boot.REQUIRED_PROGRAMS, **disk.REQUIRED_PROGRAMS})
 
 
 def build(out: Path, *, cache: Path, log=print) -> BuiltImage:
-    """Writes the image. After failure (`BuildFailed`) an older file at `out` is as it was."""
+    """Write the image. After failure (`BuildFailed`) an older file at `out` is unchanged."""
     unpacked = packages.unpack(PACKAGES, cache=cache, prepare=boot.index_modules, log=log)
     signed = uefi.fetch_loaders(cache, log)
     with TemporaryDirectory(dir=cache, prefix=".tiny-") as work:

@@ -8,7 +8,8 @@ from tempfile import TemporaryDirectory
 from worker.images.commands import run
 
 DISK_MODULES = ["virtio_pci", "virtio_blk", "virtio_scsi", "ata_piix", "sd_mod", "sr_mod"]
-"""Needed before there is a root file system; the optical drive of the seed answers slowly, so it is asked early."""
+"""Needed before there is a root file system. The optical drive of the seed is slow to answer, so its driver loads
+early."""
 
 MODULES = [
     *DISK_MODULES,
@@ -21,7 +22,7 @@ INIT_SCRIPT = Path(__file__).parent / "initramfs/init"
 INIT_APPLETS = ["cat", "dd", "modprobe", "mount", "sh", "sort", "switch_root", "usleep"]
 REQUIRED_PROGRAMS = {"depmod": "kmod", "modprobe": "kmod", "cpio": "cpio"}
 SIGNED_MODULES_FOLDER = "usr/lib/signed"
-"""Below this the guest finds its modules when it starts by UEFI."""
+"""The guest's modules below this folder are used when it starts by UEFI."""
 
 SIGNATURE_MARK = b"~Module signature appended~\n"
 SIGNATURE_INFO_BYTES = 12
@@ -31,7 +32,7 @@ MODULE_TABLES = "modules.builtin", "modules.builtin.modinfo", "modules.order"
 
 
 def index_modules(packages: Path):
-    """Lets `modprobe` find out what a module of the unpacked kernel needs."""
+    """Write the index from which `modprobe` computes the dependencies of the unpacked kernel's modules."""
     run("depmod", "-b", packages, kernel_version(packages))
 
 
@@ -40,18 +41,18 @@ def kernel_version(packages: Path) -> str:
 
 
 def install(packages: Path, tree: Path):
-    """Puts the kernel, its modules and the initial file system into `tree`; the latter two also as Debian signed them,
-    because a machine with secure boot takes no others."""
+    """Copy the kernel, its modules and the initial file system into `tree`; the latter two also with Debian's
+    signatures, because a machine with secure boot accepts no others."""
     version = kernel_version(packages)
     shutil.copy(packages / f"boot/vmlinuz-{version}", tree / "boot/vmlinuz")
     copy_modules(MODULES, packages, tree, version, strip_signature)
     copy_modules(MODULES, packages, tree / SIGNED_MODULES_FOLDER, version, bytes)
-    for name, form in (("initrd", strip_signature), ("initrd-signed", bytes)):
-        (tree / "boot" / name).write_bytes(gzip.compress(build_initrd(packages, tree.parent, version, form)))
+    for name, convert in (("initrd", strip_signature), ("initrd-signed", bytes)):
+        (tree / "boot" / name).write_bytes(gzip.compress(build_initrd(packages, tree.parent, version, convert)))
 
 
-def build_initrd(packages: Path, beside: Path, version: str, form) -> bytes:
-    """The archive of what the kernel finds the root with."""
+def build_initrd(packages: Path, beside: Path, version: str, convert) -> bytes:
+    """Return the archive with which the kernel finds the root."""
     with TemporaryDirectory(dir=beside, prefix="initial-") as work:
         initial = Path(work, "initial")
         for directory in ("bin", "dev", "proc", "root", "sys"):
@@ -61,35 +62,35 @@ def build_initrd(packages: Path, beside: Path, version: str, form) -> bytes:
             (initial / "bin" / applet).symlink_to("busybox")
         shutil.copy(INIT_SCRIPT, initial)
         (initial / "init").chmod(0o755)
-        copy_modules(DISK_MODULES, packages, initial, version, form)
+        copy_modules(DISK_MODULES, packages, initial, version, convert)
         return write_archive(initial, Path(work, "cpio")).read_bytes()
 
 
 def write_archive(tree: Path, archive: Path) -> Path:
-    """The tree in the format that the kernel unpacks, owned by root."""
+    """Write the tree as an archive in the format that the kernel unpacks, owned by root."""
     names = sorted(str(path.relative_to(tree)) for path in tree.rglob("*"))
     options = "--create", "--format=newc", "--owner=0:0", "--quiet"
     run("cpio", *options, f"--file={archive}", cwd=tree, input="\n".join(names))
     return archive
 
 
-def copy_modules(names: list[str], tree: Path, target: Path, version: str, form):
-    """Copies these modules, those they need, and the tables by which `modprobe` finds them. `form` makes of a module's
-    bytes what is written."""
-    shown = run("modprobe", "-d", tree, "-S", version, "--all", "--show-depends", *names)
-    files = {line.split()[1] for line in shown.splitlines() if line.startswith("insmod ")}
+def copy_modules(names: list[str], tree: Path, target: Path, version: str, convert):
+    """Copy these modules, their dependencies, and the tables by which `modprobe` finds them. `convert` is applied to
+    the bytes of each module."""
+    listing = run("modprobe", "-d", tree, "-S", version, "--all", "--show-depends", *names)
+    files = {line.split()[1] for line in listing.splitlines() if line.startswith("insmod ")}
     files |= {str(tree / "lib/modules" / version / table) for table in MODULE_TABLES}
     for file in files:
-        copied = target / Path(file).relative_to(tree)
-        copied.parent.mkdir(parents=True, exist_ok=True)
-        copied.write_bytes(form(Path(file).read_bytes()))
+        copy = target / Path(file).relative_to(tree)
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        copy.write_bytes(convert(Path(file).read_bytes()))
     run("depmod", "-b", target, version)
 
 
 def strip_signature(module: bytes) -> bytes:
-    """The module without Debian's signature behind it. A kernel that finds none loads the module at once; checking one
-    costs 20 ms under emulation, half a second in all. (Nobody but root can put a module into the guest either way;
-    secure boot does ask for signatures.)"""
+    """Return the module without Debian's signature at its end. A kernel loads a module without one at once; checking
+    one costs 20 ms under emulation, half a second in all. (Only root can put a module into the guest either way; secure
+    boot does require signatures.)"""
     if not module.endswith(SIGNATURE_MARK):
         return module
     length = int.from_bytes(module[-len(SIGNATURE_MARK) - 4 : -len(SIGNATURE_MARK)])

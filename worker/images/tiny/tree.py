@@ -1,4 +1,4 @@
-"""The root file system of the tiny guest: a few programs with the libraries they load, and our own files around."""
+"""The root file system of the tiny guest: a few programs, the libraries they load, and the panel's own files."""
 
 import os
 import re
@@ -43,15 +43,15 @@ PROGRAMS = [
     "sbin/mke2fs",
 ]
 RESOLVERS = [f"{LIBRARIES[0]}/{name}" for name in ("libnss_files.so.2", "libnss_dns.so.2", "libresolv.so.2")]
-"""Loaded by name while running, so no program lists them."""
+"""Loaded by name at run time, so no program lists them."""
 
 ZONES = "usr/share/zoneinfo"
 EXCLUDED_APPLETS = ["dpkg", "dpkg-deb", "rpm", "rpm2cpio"]
-"""Parts of busybox that would lead a visitor to think this was an ordinary Debian."""
+"""Parts of busybox that would suggest that this is an ordinary Debian."""
 
 
 def build_tree(packages: Path, tree: Path):
-    """Fills `tree` from unpacked packages."""
+    """Fill `tree` from unpacked packages."""
     for directory in DIRECTORIES:
         (tree / directory).mkdir(parents=True)
     for directory in ("bin", "lib", "lib64", "sbin"):
@@ -72,12 +72,12 @@ def build_tree(packages: Path, tree: Path):
 
 
 def copy_program(packages: Path, program: str, tree: Path):
-    """A program and the libraries that the loader would give it."""
+    """Copy a program and the libraries that the loader would load for it."""
     files = [program]
     if program not in (BUSYBOX, LOADER):
         search = os.pathsep.join(str(packages / directory) for directory in LIBRARIES)
-        listed = run(packages / LOADER, "--library-path", search, "--list", packages / program)
-        files += re.findall(rf"=> {re.escape(str(packages))}/(\S+)", listed)
+        listing = run(packages / LOADER, "--library-path", search, "--list", packages / program)
+        files += re.findall(rf"=> {re.escape(str(packages))}/(\S+)", listing)
     for file in files:
         (tree / file).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(packages / file, tree / file)

@@ -1,8 +1,7 @@
-"""The driver for libvirt: QEMU/KVM on this machine or on any that libvirt reaches (unix, ssh, tcp, tls).
+"""The libvirt driver: QEMU/KVM on this machine or on any host that libvirt reaches (unix, ssh, tcp, tls).
 
-What happens on a node happens through libvirt's own calls; no file of the node is opened. This class keeps the promises
-of the contract about time: every call has a deadline and passes the node's circuit. What the calls do is in the modules
-beside it.
+Everything on a node is done by libvirt calls; no file of the node is opened. This class adds a deadline and the circuit
+breaker to every call. What the calls do is in the other modules of this package.
 """
 
 from pathlib import Path
@@ -37,17 +36,17 @@ from worker.nodes.libvirt.errors import translate_errors
 from worker.nodes.libvirt.events import EventStream
 
 QUERY_TIMEOUT_SECONDS, CHANGE_TIMEOUT_SECONDS, LONG_CHANGE_TIMEOUT_SECONDS = 10.0, 45.0, 90.0
-"""Deadlines in seconds: for a look, for a change (libvirt itself waits up to 30 for a busy machine), for trying out
-what the node can do."""
+"""Deadlines in seconds: for a query, for a change (libvirt itself waits up to 30 for a busy machine), for probing what
+the node can do."""
 
 MEMORY_TRANSFER_TIMEOUT_SECONDS = 600.0
-"""Seconds for what writes or reads a guest's whole memory."""
+"""Seconds for operations that write or read a guest's whole memory."""
 
 DISK_COPY_TIMEOUT_SECONDS = 3600.0
-"""Seconds for what reads and writes a whole disk."""
+"""Seconds for operations that read and write a whole disk."""
 
 AGENT_ACK_TIMEOUT_SECONDS = 1.0
-"""Seconds after which a guest counts as asked. libvirt waits up to a minute for it to obey its agent."""
+"""Seconds after which a shutdown request counts as sent. libvirt waits up to a minute for the guest agent to obey."""
 
 
 class LibvirtNode(NodeDriver):
@@ -59,14 +58,15 @@ class LibvirtNode(NodeDriver):
         self.filters_neighbours = neighbours.is_possible(spec.uri)
         self.interface_macs = domain_stats.InterfaceMacs()
         self.facts: capabilities.ProbedCapabilities | None = None
-        """What the node can do. It is found out again after the node was lost: it may have been changed or repaired."""
+        """What the node can do. Probed again after the connection was lost, because the node may have been changed or
+        repaired."""
 
     def call(self, action_label: str, deadline: float, work, *args, **circuit):
-        """Runs `work(connection, *args)` within the deadline. `doing` completes "the hypervisor could not …"."""
+        """Run `work(connection, *args)` within the deadline. `action_label` completes "the hypervisor could not …"."""
 
         def carry():
-            with self.lines.one() as line, translate_errors(line, action_label):
-                return work(line, *args)
+            with self.lines.one() as live_connection, translate_errors(live_connection, action_label):
+                return work(live_connection, *args)
 
         try:
             return self.circuit.run(carry, deadline, **circuit)
@@ -80,18 +80,18 @@ class LibvirtNode(NodeDriver):
         return self.call("say what it can do", LONG_CHANGE_TIMEOUT_SECONDS, self._capabilities)
 
     def _capabilities(self, connection):
-        self.facts = found = capabilities.probe(connection)
+        self.facts = probed = capabilities.probe(connection)
         versions = format_version(connection.getLibVersion()), format_version(connection.getVersion())
         return Capabilities(
             version="libvirt {}, QEMU {}".format(*versions),
             cpu_cores=connection.getInfo()[2],
             memory=connection.getMemoryStats(libvirt.VIR_NODE_MEMORY_STATS_ALL_CELLS)["total"] * 1024,
-            accelerated=found.accelerated,
-            acceleration_note=found.acceleration_note,
-            bandwidth_limits=found.bandwidth_limits,
-            address_filters=found.address_filters,
-            tpm=found.tpm,
-            secure_boot=found.secure_boot,
+            accelerated=probed.accelerated,
+            acceleration_note=probed.acceleration_note,
+            bandwidth_limits=probed.bandwidth_limits,
+            address_filters=probed.address_filters,
+            tpm=probed.tpm,
+            secure_boot=probed.secure_boot,
             pools=pools.list_pools(connection),
         )
 
@@ -109,9 +109,9 @@ class LibvirtNode(NodeDriver):
             close_in_background(watch.line)
 
     def _watch(self):
-        line = self.lines.open()
-        with translate_errors(line, "tell of changes"):
-            return EventStream(line)
+        live_connection = self.lines.open()
+        with translate_errors(live_connection, "tell of changes"):
+            return EventStream(live_connection)
 
     def close(self):
         self.lines.close()
@@ -125,7 +125,8 @@ class LibvirtNode(NodeDriver):
         return self.call("look for the image", QUERY_TIMEOUT_SECONDS, pools.has_image, pool, image)
 
     def put_image(self, pool, image, progress=None):
-        """An image takes as long as it takes: the deadline counts from the last byte that moved."""
+        """Upload the image. The deadline counts from the last byte that moved, because the duration depends on the
+        size."""
         moved, last = media.track_progress(progress)
         self.call("take the image", CHANGE_TIMEOUT_SECONDS, pools.put_image, pool, image, moved, last_activity=last)
 
@@ -182,23 +183,23 @@ class LibvirtNode(NodeDriver):
         self.call("define the machine", LONG_CHANGE_TIMEOUT_SECONDS, self._define, machine)
 
     def _define(self, connection, machine, define=None):
-        self.facts = found = self.facts or capabilities.probe(connection)
-        tpm.ensure_supported(machine, found.tpm)
-        firmware.ensure_supported(machine, found.secure_boot)
+        self.facts = probed = self.facts or capabilities.probe(connection)
+        tpm.ensure_supported(machine, probed.tpm)
+        firmware.ensure_supported(machine, probed.secure_boot)
         define = define or machines.define
-        self._allow_neighbours(found, machine.nics)
-        define(connection, machine, found.accelerated, found.bandwidth_limits, found.address_filters)
+        self._allow_neighbours(probed, machine.nics)
+        define(connection, machine, probed.accelerated, probed.bandwidth_limits, probed.address_filters)
 
     def update_nics(self, machine_id, nics):
         self.call("change the machine's network", LONG_CHANGE_TIMEOUT_SECONDS, self._update_nics, machine_id, nics)
 
     def _update_nics(self, connection, machine_id, nics):
-        self.facts = found = self.facts or capabilities.probe(connection)
-        self._allow_neighbours(found, nics)
-        nic_devices.update_nics(connection, machine_id, nics, found.bandwidth_limits, found.address_filters)
+        self.facts = probed = self.facts or capabilities.probe(connection)
+        self._allow_neighbours(probed, nics)
+        nic_devices.update_nics(connection, machine_id, nics, probed.bandwidth_limits, probed.address_filters)
 
-    def _allow_neighbours(self, found, nics):
-        if self.filters_neighbours and found.address_filters:
+    def _allow_neighbours(self, probed, nics):
+        if self.filters_neighbours and probed.address_filters:
             neighbours.allow_advertisements(nics)
 
     def power(self, machine_id):
@@ -249,22 +250,22 @@ class LibvirtNode(NodeDriver):
             neighbours.delete_rules(macs)
 
     def move(self, machine, target, progress=None):
-        """It takes as long as the guest's memory and disks do: the deadline counts from when the move was last seen."""
+        """Move the machine. The deadline counts from the last answer to a poll of the migration's progress."""
         watch = None
 
         def carry(connection):
             nonlocal watch
-            with target.lines.one() as there, self.lines.one() as line:
+            with target.lines.one() as target_connection, self.lines.one() as live_connection:
                 target.facts = target.facts or capabilities.probe(
-                    there
-                )  # which also brings the filters that cards name
+                    target_connection
+                )  # this also defines the filters that NICs refer to
                 target._allow_neighbours(target.facts, machine.nics)
-                watch = migration.MigrationMonitor(line, machine.id, progress)
+                watch = migration.MigrationMonitor(live_connection, machine.id, progress)
                 try:
                     with watch:
-                        migration.migrate(connection, there, machine, target.facts.bandwidth_limits)
+                        migration.migrate(connection, target_connection, machine, target.facts.bandwidth_limits)
                 except libvirt.libvirtError as error:
-                    if is_alive(there):
+                    if is_alive(target_connection):
                         raise
                     raise Unreachable("The connection to the target was lost.", str(error)) from error
 
@@ -282,8 +283,8 @@ class LibvirtNode(NodeDriver):
 
     def copy_media(self, medium, target, onto):
         def carry(connection):
-            with target.lines.one() as there:
-                migration.copy_media(connection, there, medium, onto)
+            with target.lines.one() as target_connection:
+                migration.copy_media(connection, target_connection, medium, onto)
 
         self.call("copy the medium", LONG_CHANGE_TIMEOUT_SECONDS, carry)
 
@@ -304,7 +305,7 @@ class LibvirtNode(NodeDriver):
             "open the screen", CHANGE_TIMEOUT_SECONDS, vnc.open_console, machine_id, password, self.spec.uri
         )
 
-    # --- disks that come and go
+    # --- attached disks
 
     def attach_disk(self, machine_id, disk):
         self.call("attach the disk", CHANGE_TIMEOUT_SECONDS, hotplug.attach, machine_id, disk)
@@ -327,7 +328,7 @@ class LibvirtNode(NodeDriver):
         self.call("let the guest's file systems go on", CHANGE_TIMEOUT_SECONDS, freezing.thaw, machine_id)
 
     def merge_overlay(self, machine_id, pool, name, progress=None):
-        """It takes as long as it takes: the deadline counts from the last sign of progress."""
+        """Merge the overlay. The deadline counts from the last progress."""
         moved, last = media.track_progress(progress)
         self.call(
             "merge the overlay",
@@ -390,5 +391,5 @@ class LibvirtNode(NodeDriver):
 
 
 def format_version(version: int) -> str:
-    """libvirt writes 9.1.2 as 9001002."""
+    """Return libvirt's version number as text: 9001002 is 9.1.2."""
     return f"{version // 1_000_000}.{version // 1000 % 1000}.{version % 1000}"

@@ -1,4 +1,4 @@
-"""What a node can really do. libvirt offers more than some hosts can hold, so each thing is tried."""
+"""What a node can really do. libvirt reports more than some hosts support, so each thing is probed."""
 
 import time
 import uuid
@@ -14,10 +14,10 @@ from worker.nodes.libvirt import filters, firmware, tpm
 log = structlog.get_logger()
 
 MIN_PROBE_CPU_NANOSECONDS = 10_000_000
-"""Nanoseconds of processor time that show that a guest runs: what its thread may get for merely being made is less."""
+"""Processor time that proves that a guest runs: a thread that was only created may have less."""
 
 PROBE_GUEST_TIMEOUT_SECONDS = 5.0
-"""Seconds a probe guest has for that."""
+"""Seconds a probe guest has to use that much processor time."""
 
 
 @dataclass(frozen=True)
@@ -32,22 +32,22 @@ class ProbedCapabilities:
 
 def probe(connection: libvirt.virConnect) -> ProbedCapabilities:
     accelerated, note = probe_acceleration(connection)
-    offered = tpm.is_supported(connection), firmware.is_supported(connection)
+    device_support = tpm.is_supported(connection), firmware.is_supported(connection)
     facts = ProbedCapabilities(
-        accelerated, note, probe_bandwidth_limits(connection), probe_address_filters(connection), *offered
+        accelerated, note, probe_bandwidth_limits(connection), probe_address_filters(connection), *device_support
     )
     log.info("libvirt_node_tried", **vars(facts))
     return facts
 
 
 def probe_acceleration(connection) -> tuple[bool, str]:
-    """KVM counts when a guest that was started under it was seen using the processor."""
+    """Return whether KVM works, which a guest proves by using the processor under it, and a sentence about it."""
     try:
         connection.getDomainCapabilities(None, "x86_64", "pc", "kvm")
     except libvirt.libvirtError as error:
         return False, f"libvirt finds no KVM on this host: guests run in emulation. ({error})"
     try:
-        # It ends with this connection, should the line be lost before it is destroyed.
+        # It ends with this connection, if that is lost before the guest is destroyed.
         guest = connection.createXML(build_probe_guest(), libvirt.VIR_DOMAIN_START_AUTODESTROY)
     except libvirt.libvirtError as error:
         return False, f"A probe guest did not start under KVM: guests run in emulation. ({error})"
@@ -70,7 +70,7 @@ def uses_processor(connection, guest) -> bool:
 
 
 def build_probe_guest() -> str:
-    """A machine like those of the panel, without anything to boot from: its firmware looks for it."""
+    """Return a machine like those of the panel, without a boot device: its firmware runs and searches for one."""
     return to_text(
         E.domain(
             E.name(f"panel-probe-{uuid.uuid4()}"),
@@ -85,7 +85,8 @@ def build_probe_guest() -> str:
 
 
 def probe_bandwidth_limits(connection) -> bool:
-    """Limits need parts of the kernel's traffic control that some hosts lack: a network with limits tells."""
+    """Return whether a network with limits can be created: some hosts lack the needed parts of the kernel's traffic
+    control."""
     limits = E.bandwidth(E.inbound(average="1000"), E.outbound(average="1000"))
     network = E.network(E.name(f"panel-probe-{uuid.uuid4()}"), E.bridge(stp="off"), limits)
     try:
@@ -97,7 +98,7 @@ def probe_bandwidth_limits(connection) -> bool:
 
 
 def probe_address_filters(connection) -> bool:
-    """Also brings the filter to the rules of this release."""
+    """Return whether filters can be defined. Also updates the guard to the rules of this release."""
     try:
         connection.nwfilterDefineXML(filters.build_guard())
     except libvirt.libvirtError as error:

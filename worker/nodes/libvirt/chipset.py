@@ -1,12 +1,12 @@
 """The machine type of a machine, and what follows from it: the buses of its optical drives and its PCI slots.
 
-New machines are `q35`. Its PCI Express slots have to be there before something can be plugged in, so ports are defined
-in advance. Its optical drives are on virtio-scsi: Debian's cloud kernel has no driver for SATA and would not find its
-seed. With secure boot only the seed is there, and the media are on SATA, because the installers that ask for secure
-boot bring no virtio drivers.
+New machines are `q35`. A PCI Express slot must exist before a device can be attached to it, so ports are defined in
+advance. The optical drives are on virtio-scsi: Debian's cloud kernel has no driver for SATA and would not find its
+seed. With secure boot only the seed is there, and the media are on SATA, because the installers that need secure boot
+have no virtio drivers.
 
-A machine keeps the type that it was first defined with, its version included: a guest system may not start on other
-hardware. Those of earlier releases are `pc` (i440FX) with IDE drives.
+A machine keeps the type of its first definition, with its version: a guest system may not start on other hardware.
+Those of earlier releases are `pc` (i440FX) with IDE drives.
 """
 
 import re
@@ -22,19 +22,19 @@ I440FX_TYPE = re.compile(r"pc(-i440fx-[\w.]+)?")
 Q35_TYPE = re.compile(r"(pc-)?q35(-[\w.]+)?")
 
 IDE_DRIVES = {"seed": "hda", "primary": "hdc", "secondary": "hdd"}
-"""The optical drives. The seed comes first, so that a boot order never depends on it being there."""
+"""The optical drives. The seed comes first, so that a boot order never depends on its presence."""
 
 SCSI_DRIVES = {"seed": "sda", "primary": "sdb", "secondary": "sdc"}
 
 FIXED_PORTS = 5
-"""Ports for the serial channel, the balloon, the random numbers, the SCSI and the USB controller."""
+"""Ports for the serial channel, the balloon, the random number generator, the SCSI and the USB controller."""
 
 SPARE_PORTS = 16
-"""Ports for what is attached while the machine runs. An instance has at most 16 disks and volumes."""
+"""Ports for devices that are attached while the machine runs. An instance has at most 16 disks and volumes."""
 
 
 def machine_type(machine: Machine, existing: str = "") -> str:
-    """The type to define the machine with. `existing` is that of its present definition."""
+    """Return the type to define the machine with. `existing` is that of its present definition."""
     if Q35_TYPE.fullmatch(existing) or (I440FX_TYPE.fullmatch(existing) and not machine.secure_boot):
         return existing
     return Q35
@@ -45,12 +45,12 @@ def is_q35(machine_type: str) -> bool:
 
 
 def drives(machine_type: str) -> dict[str, str]:
-    """The names of the optical drives by slot."""
+    """Return the names of the optical drives by slot."""
     return SCSI_DRIVES if is_q35(machine_type) else IDE_DRIVES
 
 
 def drive_names(slot: str) -> tuple[str, str]:
-    """What the drive of that slot may be called: with either type."""
+    """Return the drive's possible names for a slot, one for each machine type."""
     return IDE_DRIVES[slot], SCSI_DRIVES[slot]
 
 

@@ -1,13 +1,13 @@
-"""What keeps QEMU of the local hypervisor apart from the rest of this machine.
+"""What isolates QEMU of the local hypervisor from the rest of this machine.
 
 Three things, each where the machine allows it: an unprivileged user, a mount namespace for each machine (libvirt gives
 QEMU a /dev of its own) and a security driver (AppArmor or SELinux). The daemon is started with the strictest level
-first; a level counts when a probe machine with a disk starts under it, else the next one is tried.
+first; a level is used when a probe machine with a disk starts at it, else the next one is tried.
 
-The data directory of the panel is closed to everybody but its owner, and so may be the directories above it. QEMU has
-to reach its disks below it all the same. Therefore the daemon runs in a mount namespace where the first directory that
-QEMU's user cannot search is covered by an empty, read-only file system in which only the storage appears, at its usual
-path. The panel's own files do not exist for the daemon and its machines.
+The panel's data directory is closed to everybody but its owner, and so may be the directories above it. Still QEMU has
+to reach its disks below it. Therefore the daemon runs in a mount namespace where the first directory that QEMU's user
+cannot search is covered by an empty, read-only file system in which only the storage appears, at its usual path. The
+panel's own files do not exist for the daemon and its machines.
 """
 
 import contextlib
@@ -32,10 +32,10 @@ from worker.nodes.libvirt import kvm
 log = structlog.get_logger()
 
 QEMU_USERS = ("libvirt-qemu", "qemu")
-"""Users that distributions make for QEMU."""
+"""Users that distributions create for QEMU."""
 
 PANEL_QEMU_USER = "panel-qemu"
-"""Made where the distribution has none."""
+"""The user that is created where the distribution has none."""
 
 SECURITY_MODULES = {"apparmor": Path("/sys/kernel/security/apparmor"), "selinux": Path("/sys/fs/selinux/enforce")}
 
@@ -72,14 +72,15 @@ ROOT_USER = QemuUser("root", 0, 0)
 
 @dataclass(frozen=True)
 class Level:
-    """How far QEMU is confined. `security_driver` is empty where libvirt shall choose."""
+    """How far QEMU is confined. An empty `security_driver` leaves the choice to libvirt."""
 
     user: QemuUser
     namespaces: bool
     security_driver: str
 
     def settings(self) -> str:
-        """Lines of qemu.conf. Files belong to QEMU's user while a machine uses them, as libvirt does by itself."""
+        """Return lines of qemu.conf. Disk files belong to QEMU's user while a machine uses them, which is libvirt's
+        default."""
         lines = [
             f'user = "{self.user.name}"',
             f'group = "+{self.user.gid}"',
@@ -94,7 +95,7 @@ class Level:
 
 @dataclass(frozen=True)
 class Confinement:
-    """What was found to work."""
+    """The confinement that was found to work."""
 
     user: str
     namespaces: bool
@@ -105,19 +106,21 @@ class Confinement:
 def find_user() -> QemuUser | None:
     for name in (*QEMU_USERS, PANEL_QEMU_USER):
         with contextlib.suppress(KeyError):
-            found = pwd.getpwnam(name)
-            return QemuUser(name, found.pw_uid, found.pw_gid, tuple(os.getgrouplist(name, found.pw_gid)))
+            entry = pwd.getpwnam(name)
+            return QemuUser(name, entry.pw_uid, entry.pw_gid, tuple(os.getgrouplist(name, entry.pw_gid)))
     return None
 
 
 def ensure_user() -> QemuUser:
-    """QEMU's user, made where there is none. Root where that fails."""
-    if (found := find_user()) is None and (useradd := shutil.which("useradd", path="/usr/sbin:/sbin:/usr/bin")):
+    """Return QEMU's user, created where there is none; root where that fails."""
+    if (user := find_user()) is None and (useradd := shutil.which("useradd", path="/usr/sbin:/sbin:/usr/bin")):
         groups = ["--groups", "kvm"] if has_group("kvm") else []
-        words = ("--system", "--user-group", "--no-create-home", "--home-dir", "/nonexistent")
-        subprocess.run([useradd, *words, "--shell", "/usr/sbin/nologin", *groups, PANEL_QEMU_USER], capture_output=True)
-        found = find_user()
-    return found or ROOT_USER
+        options = ("--system", "--user-group", "--no-create-home", "--home-dir", "/nonexistent")
+        subprocess.run(
+            [useradd, *options, "--shell", "/usr/sbin/nologin", *groups, PANEL_QEMU_USER], capture_output=True
+        )
+        user = find_user()
+    return user or ROOT_USER
 
 
 def has_group(name: str) -> bool:
@@ -127,59 +130,59 @@ def has_group(name: str) -> bool:
 
 
 def security_module() -> str:
-    """The kernel's module that libvirt could use: `apparmor`, `selinux` or nothing."""
+    """Return the kernel's module that libvirt could use: `apparmor`, `selinux` or nothing."""
     return next((name for name, sign in SECURITY_MODULES.items() if sign.exists()), "")
 
 
 def list_levels() -> list[Level]:
-    """From the strictest on. Root is the last resort: `panel doctor` complains about it."""
+    """Return the levels, strictest first. Root is the last resort: `panel doctor` warns about it."""
     user = ensure_user()
     drivers = ("", "none") if security_module() else ("none",)
-    found = [Level(user, namespaces, driver) for driver in drivers for namespaces in (True, False)]
-    return found if user is ROOT_USER else [*found, Level(ROOT_USER, False, "none")]
+    levels = [Level(user, namespaces, driver) for driver in drivers for namespaces in (True, False)]
+    return levels if user is ROOT_USER else [*levels, Level(ROOT_USER, False, "none")]
 
 
-# --- what the daemon sees of the file system
+# --- file systems visible to the daemon
 
 
 def directories_to_cover(paths: Iterable[Path], user: QemuUser) -> dict[Path, list[Path]]:
-    """The directories to cover, each with the storage that stays visible in it."""
-    found: dict[Path, list[Path]] = {}
+    """Return the directories to cover, each with the storage that stays visible in it."""
+    covers: dict[Path, list[Path]] = {}
     for path in paths:
-        if (first := unsearchable_ancestor(path, user)) is not None:
-            found.setdefault(first, []).append(path)
-    return found
+        if (covered := unsearchable_ancestor(path, user)) is not None:
+            covers.setdefault(covered, []).append(path)
+    return covers
 
 
 def unsearchable_ancestor(path: Path, user: QemuUser) -> Path | None:
-    """The one nearest to the root."""
+    """Return the directory nearest to the root that QEMU's user cannot search."""
     return next((parent for parent in reversed(path.parents) if not user.can_search(parent)), None)
 
 
 def storage_paths(directory: Path) -> list[Path]:
-    """The hypervisor's directory and those of its pools that lie elsewhere."""
-    found = [directory]
+    """Return the hypervisor's directory and those of its pools that are elsewhere."""
+    paths = [directory]
     for path in pool_paths(directory):
-        if path.is_dir() and not any(path.is_relative_to(kept) for kept in found):
-            found.append(path)
-    return found
+        if path.is_dir() and not any(path.is_relative_to(earlier) for earlier in paths):
+            paths.append(path)
+    return paths
 
 
 def pool_paths(directory: Path) -> list[Path]:
-    """The directories of the hypervisor's pools, as libvirt keeps them."""
-    found = []
+    """Return the directories of the hypervisor's pools, from libvirt's own files."""
+    paths = []
     for file in sorted((directory / "etc" / "storage").glob("*.xml")):
         with contextlib.suppress(etree.XMLSyntaxError):
             if path := etree.parse(file).findtext("target/path"):
-                found.append(Path(path))
-    return found
+                paths.append(Path(path))
+    return paths
 
 
-# --- whether a level works
+# --- probing a level
 
 
 def try_level(connection: libvirt.virConnect, directory: Path, works_with_kvm: bool) -> str:
-    """Starts a machine with a disk, and ends it. Returns why that failed, or nothing."""
+    """Start a machine with a disk, then end it. Returns the error, or an empty text on success."""
     disk = directory / f"probe-{uuid.uuid4()}.img"
     disk.touch(mode=0o600)
     os.truncate(disk, PROBE_DISK_BYTES)
@@ -194,7 +197,7 @@ def try_level(connection: libvirt.virConnect, directory: Path, works_with_kvm: b
 
 
 def probe_machine(disk: Path, works_with_kvm: bool) -> str:
-    described = E.domain(
+    definition = E.domain(
         E.name(disk.stem),
         E.memory("16", unit="MiB"),
         E.os(E.type("hvm", arch="x86_64", machine="q35")),
@@ -209,22 +212,23 @@ def probe_machine(disk: Path, works_with_kvm: bool) -> str:
         ),
         type="kvm" if works_with_kvm else "qemu",
     )
-    return etree.tostring(described, encoding="unicode")
+    return etree.tostring(definition, encoding="unicode")
 
 
 def read_confinement(connection: libvirt.virConnect, level: Level) -> Confinement:
-    """What libvirt itself says of its security drivers; every level has one for owners of files (`dac`)."""
+    """Return the active confinement. libvirt reports its security drivers; every level has one for file ownership
+    (`dac`)."""
     models = etree.fromstring(connection.getCapabilities()).xpath("host/secmodel/model/text()")
     driver = next((model for model in models if model in SECURITY_MODULES), "none")
     return Confinement(level.user.name, level.namespaces, driver)
 
 
-def save_confinement(directory: Path, found: Confinement):
-    (directory / CONFINEMENT_FILE).write_text(json.dumps({"boot_id": kvm.read_boot_id(), **asdict(found)}))
+def save_confinement(directory: Path, confinement: Confinement):
+    (directory / CONFINEMENT_FILE).write_text(json.dumps({"boot_id": kvm.read_boot_id(), **asdict(confinement)}))
 
 
 def find_saved_confinement(directory: Path) -> Confinement | None:
-    """What was found since this machine's last start."""
+    """Return the confinement found since this machine's last boot, or None."""
     with contextlib.suppress(OSError, ValueError, TypeError):
         values = json.loads((directory / CONFINEMENT_FILE).read_text())
         if values.pop("boot_id") == kvm.read_boot_id():

@@ -1,8 +1,9 @@
-"""The lines to one libvirt daemon: opened when needed, noticed when lost, never shared with another process.
+"""The connections to one libvirt daemon: opened on demand, checked before use, never shared with another process.
 
-Each call has a line to itself. libvirt's client library crashes the whole process when a second thread comes along on a
-line where one waits (CVE-2024-4418, mended in 10.4; Debian 12 has 9.0), and its own signs of life count as a second
-thread. So they are asked for only on lines that wait for events, and silence is noticed by the callers' deadlines.
+Each call has a connection to itself. libvirt's client library crashes the whole process when a second thread calls on a
+connection where one waits (CVE-2024-4418, fixed in 10.4; Debian 12 has 9.0), and its own keepalive counts as a second
+thread. So keepalive is used only on connections that wait for events; elsewhere the callers' deadlines detect a lost
+node.
 """
 
 import contextlib
@@ -17,21 +18,22 @@ from worker.nodes.base import Unreachable
 log = structlog.get_logger()
 
 KEEPALIVE_INTERVAL_SECONDS, MAX_KEEPALIVES_MISSED = 3, 3
-"""Seconds between signs of life on a line that waits for events, and how many may be missing until it is lost."""
+"""Seconds between keepalives on a connection that waits for events, and how many may be missed until it counts as
+lost."""
 
 MAX_IDLE_CONNECTIONS = 8
-"""Lines that wait for their next call."""
+"""Idle connections that are kept for the next calls."""
 
 libvirt.registerErrorHandler(lambda _, error: None, None)  # it would print to stderr what it raises anyway
 
 leaked_from_parent: list = []
-"""Lines of a parent process. Letting go of one would close it under the parent, so they are kept."""
+"""Connections of a parent process. Freeing one would close it for the parent, so they are kept for ever."""
 
 event_loop_pid: int | None = None
-"""The process that runs libvirt's event loop. Its children cannot: the loop does not survive a fork, and libvirt takes
-no second one. They call as everybody does, but hear no events and do not answer the daemon's signs of life. (A fork
-at the very moment when another thread is inside libvirt may leave the child with a lock that nobody opens; its calls
-then end at their deadlines. Processes that fork should do so before they use libvirt.)"""
+"""The process that runs libvirt's event loop. A forked child cannot run it: the loop does not survive a fork, and
+libvirt accepts no second one. Children can make calls, but get no events and do not answer the daemon's keepalives. (A
+fork at the moment when another thread is inside libvirt may leave the child with a lock that is never released; its
+calls then end at their deadlines. Processes that fork should do so before they use libvirt.)"""
 
 event_loop_lock = threading.Lock()
 
@@ -44,51 +46,52 @@ class ConnectionPool:
 
     @contextlib.contextmanager
     def one(self):
-        """A live line that nobody else uses. Opening one may block as long as the network likes: callers bring a
-        deadline, and one attempt that hangs does not keep a later one from getting through."""
-        line, free = self.take() or self.open(), self.free
+        """Yield a live connection that no other thread uses. Opening one may block for as long as the network takes:
+        callers have a deadline, and an attempt that hangs does not block later ones."""
+        connection, idle = self.take() or self.open(), self.free
         try:
-            yield line
+            yield connection
         finally:
-            if free is self.free and len(free) < MAX_IDLE_CONNECTIONS and is_alive(line):
-                free.append(line)
+            if idle is self.free and len(idle) < MAX_IDLE_CONNECTIONS and is_alive(connection):
+                idle.append(connection)
 
     def take(self) -> libvirt.virConnect | None:
         if self.pid != os.getpid():
             leaked_from_parent.append(self.free)
             self.pid, self.free = os.getpid(), []
         with contextlib.suppress(IndexError):
-            while not is_alive(line := self.free.pop()):
+            while not is_alive(connection := self.free.pop()):
                 pass
-            return line
+            return connection
         return None
 
     def open(self) -> libvirt.virConnect:
         start_event_loop()
         try:
-            line = libvirt.open(self.uri)
+            connection = libvirt.open(self.uri)
         except libvirt.libvirtError as error:
             raise Unreachable("The hypervisor cannot be reached.", f"{self.uri}: {error}") from error
         log.debug("libvirt_connected", uri=self.uri)
-        return line
+        return connection
 
     def close(self):
-        """Lets go of the lines that wait; one in use is let go of when its call ends."""
+        """Close the idle connections; one in use is closed when its call ends."""
         if self.pid == os.getpid():
-            free, self.free = self.free, []
-            for line in free:
-                close_in_background(line)
+            idle, self.free = self.free, []
+            for connection in idle:
+                close_in_background(connection)
 
 
-def close_in_background(line: libvirt.virConnect):
-    """Says goodbye, which may take as long as the node is silent: nobody waits for it."""
-    threading.Thread(target=line.close, name="libvirt goodbye", daemon=True).start()
+def close_in_background(connection: libvirt.virConnect):
+    """Close in a separate thread, because it may block for as long as the node does not answer."""
+    threading.Thread(target=connection.close, name="libvirt goodbye", daemon=True).start()
 
 
-def is_alive(line: libvirt.virConnect) -> bool:
-    """Where the event loop runs it notices a loss by itself; elsewhere the daemon may have hung up on a quiet line."""
+def is_alive(connection: libvirt.virConnect) -> bool:
+    """Return whether the connection works. With the event loop libvirt detects a loss itself; elsewhere a call is
+    needed, because the daemon may have closed an idle connection."""
     try:
-        return bool(line.isAlive() if runs_event_loop() else line.getLibVersion())
+        return bool(connection.isAlive() if runs_event_loop() else connection.getLibVersion())
     except libvirt.libvirtError:
         return False
 
@@ -98,7 +101,7 @@ def runs_event_loop() -> bool:
 
 
 def with_batch_mode(uri: str) -> str:
-    """ssh must never ask a question on somebody's terminal."""
+    """Return the URI with ssh's prompts turned off: there is no terminal to answer them."""
     scheme = uri.partition(":")[0]
     if not scheme.endswith("+ssh") or "no_tty=" in uri:
         return uri
@@ -106,8 +109,8 @@ def with_batch_mode(uri: str) -> str:
 
 
 def start_event_loop():
-    """One thread of this process answers the daemon's signs of life and delivers events. It has to be there before the
-    first line is opened."""
+    """Start the thread that answers the daemon's keepalives and delivers events. Must run before the first connection
+    opens."""
     global event_loop_pid
     with event_loop_lock:
         if event_loop_pid is None:
@@ -122,7 +125,8 @@ def run_event_loop():
 
 
 def renew_lock():
-    """A lock that some thread of the parent held would never be released in the child."""
+    """Replace the lock in a forked child: a thread of the parent may have locked it, and nobody would release it
+    here."""
     global event_loop_lock
     event_loop_lock = threading.Lock()
 

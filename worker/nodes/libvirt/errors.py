@@ -1,4 +1,4 @@
-"""What libvirt says, in the words of the contract."""
+"""libvirt's errors as the contract's errors."""
 
 import contextlib
 import errno
@@ -19,18 +19,18 @@ NOT_FOUND_MESSAGES = {
 AGENT_UNAVAILABLE_CODES = (
     libvirt.VIR_ERR_AGENT_UNRESPONSIVE,
     libvirt.VIR_ERR_AGENT_UNSYNCED,
-    getattr(libvirt, "VIR_ERR_AGENT_COMMAND_TIMEOUT", None),  # newer versions tell this apart
+    getattr(libvirt, "VIR_ERR_AGENT_COMMAND_TIMEOUT", None),  # newer versions have a separate code
 )
 
 POWER_OFF_NOTICED_SECONDS = 3
-"""How long libvirt takes at most to notice that a QEMU process ended."""
+"""Seconds that libvirt takes at most to notice that a QEMU process ended."""
 
 NO_CAPACITY_MESSAGES = ("No space left on device", "Cannot allocate memory", "Disk quota exceeded")
 
 
 @contextlib.contextmanager
 def ignore_missing():
-    """What is not there need not be looked at or taken away."""
+    """Ignore errors about machines, volumes, pools or networks that do not exist."""
     try:
         yield
     except libvirt.libvirtError as error:
@@ -39,8 +39,8 @@ def ignore_missing():
 
 
 def repeat_when_off(domain, change):
-    """Makes a change of a machine, and makes it again if the machine was powered off meanwhile: QEMU's end breaks off
-    what was asked of it, and afterwards only the definition and the files are left to change."""
+    """Run `change`, and run it again if the machine was powered off meanwhile: QEMU's end interrupts its commands, and
+    afterwards only the definition and the files need the change."""
     running = domain.isActive()
     try:
         return change()
@@ -51,25 +51,26 @@ def repeat_when_off(domain, change):
 
 
 def has_ended(domain) -> bool:
-    until = time.monotonic() + POWER_OFF_NOTICED_SECONDS
+    deadline = time.monotonic() + POWER_OFF_NOTICED_SECONDS
     while domain.isActive():
-        if time.monotonic() > until:
+        if time.monotonic() > deadline:
             return False
         time.sleep(0.05)
     return True
 
 
 @contextlib.contextmanager
-def translate_errors(line: libvirt.virConnect, action_label: str):
-    """Raises the contract's errors. `doing` completes "could not …"."""
+def translate_errors(connection: libvirt.virConnect, action_label: str):
+    """Raise the contract's errors. `action_label` completes "could not …"."""
     try:
         yield
     except libvirt.libvirtError as error:
-        raise to_node_error(error, action_label, lost=not is_alive(line)) from error
+        raise to_node_error(error, action_label, lost=not is_alive(connection)) from error
 
 
 def to_node_error(error: libvirt.libvirtError, action_label: str, lost: bool) -> NodeError:
-    """When the line is lost it does not matter what was said last: nobody knows what became of the call."""
+    """Return the contract's error. On a lost connection it is always `Unreachable`, whatever the message: the outcome
+    of the call is unknown."""
     code, detail = error.get_error_code(), str(error)
     if lost:
         return Unreachable("The connection to the hypervisor was lost.", f"{action_label}: {detail}")
@@ -85,4 +86,4 @@ def to_node_error(error: libvirt.libvirtError, action_label: str, lost: bool) ->
 def is_full(error) -> bool:
     if error.get_error_code() == libvirt.VIR_ERR_SYSTEM_ERROR and error.get_int1() in (errno.ENOSPC, errno.EDQUOT):
         return True
-    return any(words in str(error) for words in NO_CAPACITY_MESSAGES)
+    return any(message in str(error) for message in NO_CAPACITY_MESSAGES)

@@ -1,4 +1,4 @@
-"""Tells of changes as libvirt reports them."""
+"""Changes of machines, as libvirt reports them."""
 
 import contextlib
 import queue
@@ -10,7 +10,7 @@ from worker.nodes.base import MachineEventCallback, Power, Refused, Unreachable
 from worker.nodes.libvirt.connection import KEEPALIVE_INTERVAL_SECONDS, MAX_KEEPALIVES_MISSED, is_alive, runs_event_loop
 
 STOP_POLL_INTERVAL_SECONDS = 0.5
-"""Seconds between two looks whether to stop."""
+"""Seconds between two checks whether to stop."""
 
 POWER_BY_EVENT = {
     libvirt.VIR_DOMAIN_EVENT_STARTED: Power.on,
@@ -21,23 +21,23 @@ POWER_BY_EVENT = {
     libvirt.VIR_DOMAIN_EVENT_CRASHED: Power.off,
     libvirt.VIR_DOMAIN_EVENT_UNDEFINED: None,
 }
-"""What a machine is after each kind of event. A shutdown that has only begun may end in a restart: it says nothing."""
+"""The power state after each type of event. The start of a shutdown is not listed, because it may end in a restart."""
 
 
 class EventStream:
-    """Events arrive in libvirt's thread and are handed on in the watcher's, which may take its time with them. The line
-    is the watch's own, and no call is made on it once events may come."""
+    """Receives events on libvirt's thread and delivers them on the watcher's, which may be slow. The connection is used
+    for nothing else, and no call is made on it once events may arrive."""
 
-    def __init__(self, line: libvirt.virConnect):
+    def __init__(self, connection: libvirt.virConnect):
         if not runs_event_loop():
             detail = "this process was forked from one that used libvirt; watch from that one or from a new one"
             raise Refused("Changes cannot be watched from here.", detail)
-        self.line = line
+        self.line = connection
         self.heard: queue.SimpleQueue = queue.SimpleQueue()
-        line.domainEventRegisterAny(None, libvirt.VIR_DOMAIN_EVENT_ID_LIFECYCLE, self.on_event, None)
-        line.setKeepAlive(KEEPALIVE_INTERVAL_SECONDS, MAX_KEEPALIVES_MISSED)
+        connection.domainEventRegisterAny(None, libvirt.VIR_DOMAIN_EVENT_ID_LIFECYCLE, self.on_event, None)
+        connection.setKeepAlive(KEEPALIVE_INTERVAL_SECONDS, MAX_KEEPALIVES_MISSED)
 
-    def on_event(self, line, domain, event, detail, _):
+    def on_event(self, connection, domain, event, detail, _):
         if event == libvirt.VIR_DOMAIN_EVENT_UNDEFINED and detail == libvirt.VIR_DOMAIN_EVENT_UNDEFINED_RENAMED:
             return
         if event in POWER_BY_EVENT:

@@ -1,17 +1,16 @@
-"""The filter that keeps a guest to its own addresses: it sends from its MAC and its listed addresses, or not at all.
+"""The guard: a filter that lets a guest send only from its MAC and its listed addresses.
 
-It is one flat list of few rules, because each rule is a program run by libvirt at every start of a machine. What it
-lets pass from a guest:
+It is one flat list of few rules, because libvirt runs a program for each rule at every start of a machine. It accepts
+from a guest:
 
-* ARP that speaks for one of its IPv4 addresses (or for none, which is how a guest asks whether an address is taken);
+* ARP for one of its IPv4 addresses (or for none, by which a guest asks whether an address is in use);
 * IPv4 and IPv6 from one of its addresses, but no answers of a DHCP server and no router advertisements;
-* neighbour discovery from one of its addresses or from the link-local address that follows from its MAC, and from
-  none when it asks whether an address is taken (redirects, which count only when they come from a link-local address,
-  are not among these kinds);
-* the announcement QEMU makes for it after a migration (RARP).
+* neighbour discovery from one of its addresses or from the link-local address derived from its MAC, and from the
+  unspecified address when it asks whether an address is in use (redirects, which count only when they come from a
+  link-local address, are not among these types);
+* the announcement that QEMU sends for it after a migration (RARP).
 
-Everything else is dropped. What libvirt cannot see is the inside of a neighbour advertisement: `neighbours` looks
-there.
+Everything else is dropped. libvirt cannot match the payload of a neighbour advertisement: `neighbours` does that.
 """
 
 import ipaddress
@@ -23,14 +22,14 @@ from worker.nodes.base import Nic
 
 GUARD_NAME = "panel-guard-2"
 GUARD_UUID = "0d4c5ff2-6cf3-4e52-a4a5-2b8f4b9f2f6e"
-"""Fixed, so that a later release can replace the rules while machines run. One that asks the cards for another
-parameter needs another name, because the cards that are in use do not have it."""
+"""Fixed, so that a later release can replace the rules while machines run. A guard with another parameter needs another
+name, because the NICs in use do not have that parameter."""
 
 EARLIER_GUARD_NAME = "panel-guard"
-"""The filter of earlier releases, which knew no `LINK_LOCAL`."""
+"""The filter of earlier releases, which had no parameter `LINK_LOCAL`."""
 
 NO_ADDRESS = {4: "0.0.0.0", 6: "::"}
-"""Fills a list that would be empty: libvirt would go and learn the guest's address from what it sends."""
+"""Fills a list that would be empty: libvirt would otherwise learn the guest's address from its traffic."""
 
 
 def build_rule(action: str, priority: int, *matches):
@@ -39,7 +38,7 @@ def build_rule(action: str, priority: int, *matches):
 
 def build_guard() -> str:
     discovery = {"protocol": "icmpv6", "srcipaddr": "$LINK_LOCAL"}
-    # The numbers behind two lists in one rule let libvirt combine them; else it wants both to be of one length.
+    # With an index after each of two lists libvirt combines them; otherwise both must have the same length.
     rules = (
         build_rule("drop", -900, E.mac(match="no", srcmacaddr="$MAC")),
         build_rule("drop", -800, E.ip(protocol="udp", srcportstart="67")),
@@ -59,17 +58,21 @@ def build_guard() -> str:
 
 
 def build_reference(nic: Nic):
-    """Hangs the filter on a card, with the addresses that are the guest's."""
-    listed = {4: [], 6: []}
+    """Return a NIC's reference to the guard, with the guest's addresses."""
+    addresses_by_version = {4: [], 6: []}
     for address in nic.addresses:
-        listed[ipaddress.ip_address(address).version].append(address)
-    values = [(f"IPV{v}", address) for v, found in listed.items() for address in found or [NO_ADDRESS[v]]]
+        addresses_by_version[ipaddress.ip_address(address).version].append(address)
+    values = [
+        (f"IPV{v}", address)
+        for v, addresses in addresses_by_version.items()
+        for address in addresses or [NO_ADDRESS[v]]
+    ]
     values.append(("LINK_LOCAL", link_local_address(nic.mac)))
     return E.filterref(*(E.parameter(name=name, value=value) for name, value in values), filter=GUARD_NAME)
 
 
 def link_local_address(mac: str) -> str:
-    """The address that a guest makes of its MAC (RFC 4291, appendix A)."""
+    """Return the address that a guest derives from its MAC (RFC 4291, appendix A)."""
     octets = bytes.fromhex(mac.replace(":", ""))
     identifier = bytes([octets[0] ^ 2]) + octets[1:3] + b"\xff\xfe" + octets[3:]
     return str(ipaddress.IPv6Address(b"\xfe\x80" + bytes(6) + identifier))

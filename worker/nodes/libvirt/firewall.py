@@ -1,16 +1,16 @@
-"""The filter of a card: its guest's own addresses, the switch for mail, and what may pass.
+"""The filter of a NIC: the guest's own addresses, the switch for mail, and the firewall rules.
 
-Each card has one of its own, `panel-` and its MAC, that refers to the common guard with the guest's addresses. Changing
-what may pass is defining that filter anew: libvirt puts it into force on the running machine, and nothing of the
-machine's description changes.
+Each NIC has its own filter, `panel-` and its MAC, which refers to the common guard with the guest's addresses. To
+change the rules that filter is defined again: libvirt applies it to the running machine, and the machine's definition
+does not change.
 
-The rules for connections are iptables' on the bridge, so the host must hand bridged packets to it (br_netfilter, with
-`net.bridge.bridge-nf-call-iptables` and `-ip6tables` at 1). Each rule that libvirt makes for a direction also lets
-through the answers of the other one, and those alone: a packet that comes in to the guest from the host itself, which
-no bridge sees, finds a guest whose answer is dropped.
+The rules for connections are iptables rules on the bridge, so the host must pass bridged packets to iptables
+(br_netfilter, with `net.bridge.bridge-nf-call-iptables` and `-ip6tables` at 1). Each rule that libvirt creates for a
+direction also accepts the answers of the other direction, and only those: a packet to the guest from the host itself,
+which does not cross the bridge, reaches the guest, but the answer is dropped.
 
-A guest in a firewall that may send to the host passes the host's INPUT chain there. What the host does not want from
-guests at all belongs into a table of its own (nftables) or before that chain.
+If a guest's rules allow packets to the host, libvirt accepts them in the host's INPUT chain. What the host must refuse
+to every guest belongs in a table of its own (nftables) or before that chain.
 """
 
 import ipaddress
@@ -25,7 +25,7 @@ from worker.nodes.base import FirewallRule, Nic
 from worker.nodes.libvirt import filters
 
 FILTER_UUID_NAMESPACE = uuid.UUID("5b1c7a52-41c7-4d1e-8f4f-0a3a6c1f2e90")
-"""A filter that is defined again keeps its UUID, or libvirt takes it for another one."""
+"""A filter that is defined again must have the same UUID, or libvirt takes it for another one."""
 
 RULE_TAGS = {
     ("tcp", 4): "tcp",
@@ -38,10 +38,10 @@ RULE_TAGS = {
     ("all", 6): "all-ipv6",
 }
 NEIGHBOUR_TYPES = ("134", "135", "136")
-"""Router advertisements and neighbour discovery. Connections are not tracked for them."""
+"""ICMPv6 types of router advertisements and neighbour discovery. Connections are not tracked for them."""
 
 SOLICITED_MULTICAST = {"dstipaddr": "ff02::", "dstipmask": "16"}
-"""Multicast on the link, which is how neighbours are asked for."""
+"""Link-local multicast, by which neighbours are asked."""
 
 MAIL_PRIORITY, PREFIX_PRIORITY, DISCOVERY_PRIORITY, ALLOW_PRIORITY, DROP_PRIORITY = -850, -700, 100, 500, 1000
 
@@ -51,7 +51,7 @@ def filter_name(mac: str) -> str:
 
 
 def build_filter(nic: Nic) -> str:
-    """The whole filter of the card."""
+    """Return the whole filter of the NIC."""
     parts = [E.uuid(str(uuid.uuid5(FILTER_UUID_NAMESPACE, nic.mac))), filters.build_reference(nic)]
     for prefix in map(ipaddress.ip_network, nic.prefixes):
         source = {"srcipaddr": str(prefix.network_address), "srcipmask": str(prefix.prefixlen)}
@@ -62,7 +62,7 @@ def build_filter(nic: Nic) -> str:
             for kind in ("ip", "ipv6")
         ]
     if nic.allowed is not None:
-        parts += [*iter_discovery_rules(), *(build_allow_rule(each) for each in nic.allowed), *iter_final_rules()]
+        parts += [*iter_discovery_rules(), *(build_allow_rule(rule) for rule in nic.allowed), *iter_final_rules()]
     return etree.tostring(E.filter(*parts, name=filter_name(nic.mac), chain="root"), encoding="unicode")
 
 
@@ -77,21 +77,19 @@ def iter_discovery_rules() -> Iterable:
         yield build_rule("accept", direction, DISCOVERY_PRIORITY, E.icmpv6(SOLICITED_MULTICAST, state="NONE"))
 
 
-def build_allow_rule(allowed: FirewallRule):
-    facts = {}
-    if allowed.network:
-        network = ipaddress.ip_network(allowed.network)
-        other = "src" if allowed.direction == "in" else "dst"
-        facts |= {f"{other}ipaddr": str(network.network_address), f"{other}ipmask": str(network.prefixlen)}
-    if allowed.ports:
-        facts |= {"dstportstart": str(allowed.ports[0]), "dstportend": str(allowed.ports[1])}
-    return build_rule(
-        "accept", allowed.direction, ALLOW_PRIORITY, E(RULE_TAGS[allowed.protocol, allowed.family], facts)
-    )
+def build_allow_rule(rule: FirewallRule):
+    match = {}
+    if rule.network:
+        network = ipaddress.ip_network(rule.network)
+        peer_side = "src" if rule.direction == "in" else "dst"
+        match |= {f"{peer_side}ipaddr": str(network.network_address), f"{peer_side}ipmask": str(network.prefixlen)}
+    if rule.ports:
+        match |= {"dstportstart": str(rule.ports[0]), "dstportend": str(rule.ports[1])}
+    return build_rule("accept", rule.direction, ALLOW_PRIORITY, E(RULE_TAGS[rule.protocol, rule.family], match))
 
 
 def iter_final_rules() -> Iterable:
-    """Errors about what was allowed pass; what is left does not."""
+    """Yield rules that accept errors about allowed connections and drop everything else."""
     for kind in ("all", "all-ipv6"):
         yield build_rule("accept", "inout", ALLOW_PRIORITY, E(kind, state="RELATED"))
     for kind in ("all", "all-ipv6"):
@@ -99,16 +97,16 @@ def iter_final_rules() -> Iterable:
 
 
 def define_filters(connection, nics: Iterable[Nic]):
-    """Brings the filters of the cards to what is wanted, also those in force."""
+    """Define the filters of the NICs, which also changes the ones in force."""
     for nic in nics:
         connection.nwfilterDefineXML(build_filter(nic))
 
 
 def upgrade_filters(connection, macs: Iterable[str]):
-    """Hangs the present guard on cards whose filter an earlier release wrote."""
+    """Refer to the present guard from filters that an earlier release wrote."""
     for mac in macs:
-        found = find_filter(connection, mac)
-        tree = None if found is None else etree.fromstring(found.XMLDesc())
+        nic_filter = find_filter(connection, mac)
+        tree = None if nic_filter is None else etree.fromstring(nic_filter.XMLDesc())
         reference = None if tree is None else tree.find(f"filterref[@filter='{filters.EARLIER_GUARD_NAME}']")
         if reference is not None:
             reference.set("filter", filters.GUARD_NAME)
@@ -119,12 +117,12 @@ def upgrade_filters(connection, macs: Iterable[str]):
 
 def delete_filters(connection, macs: Iterable[str]):
     for mac in macs:
-        if (found := find_filter(connection, mac)) is not None:
-            found.undefine()
+        if (nic_filter := find_filter(connection, mac)) is not None:
+            nic_filter.undefine()
 
 
 def find_filter(connection, mac: str):
-    """The filter of the card, or None."""
+    """Return the filter of the NIC, or None."""
     try:
         return connection.nwfilterLookupByName(filter_name(mac))
     except libvirt.libvirtError as error:

@@ -1,6 +1,6 @@
-"""The firmware of a machine, and what the node keeps of it beside the definition.
+"""The firmware of a machine, and its state that the node stores beside the definition.
 
-Without more it is a BIOS. Secure boot needs UEFI, whose variables (Microsoft's keys among them) lie in flash memory
+The default is a BIOS. Secure boot needs UEFI, whose variables (Microsoft's keys among them) are in flash memory (NVRAM)
 that only system management mode may write.
 """
 
@@ -21,51 +21,51 @@ UNDEFINE_FLAGS = (
     | libvirt.VIR_DOMAIN_UNDEFINE_CHECKPOINTS_METADATA
     | libvirt.VIR_DOMAIN_UNDEFINE_NVRAM
 )
-"""What goes with a definition. So does the state of a TPM, which libvirt removes when nothing says otherwise."""
+"""What is deleted with a definition. The state of a TPM is deleted too, which is libvirt's default."""
 
 
 def is_supported(connection: libvirt.virConnect) -> bool:
-    """Whether libvirt finds a firmware with secure boot."""
+    """Return whether libvirt finds a firmware with secure boot."""
     try:
-        told = connection.getDomainCapabilities(None, "x86_64", "q35", None)
+        description = connection.getDomainCapabilities(None, "x86_64", "q35", None)
     except libvirt.libvirtError:
         return False
-    system = etree.fromstring(told).find("os[@supported='yes']")
-    found = [] if system is None else system.xpath(SECURE_BOOT_XPATH)
-    return "efi" in found and "yes" in found
+    system = etree.fromstring(description).find("os[@supported='yes']")
+    values = [] if system is None else system.xpath(SECURE_BOOT_XPATH)
+    return "efi" in values and "yes" in values
 
 
-def ensure_supported(machine: Machine, there: bool):
-    if machine.secure_boot and not there:
+def ensure_supported(machine: Machine, is_available: bool):
+    if machine.secure_boot and not is_available:
         raise Refused("The hypervisor cannot give the machine secure boot.", f"no firmware for machine {machine.id}")
 
 
 def build_elements(machine: Machine, machine_type: str) -> list[etree._Element]:
-    """Its `os` and `features`."""
+    """Return the machine's `os` and `features`."""
     if machine.secure_boot:
         return build_secure_elements(machine_type)
     return [E.os(E.type("hvm", arch="x86_64", machine=machine_type)), E.features(E.acpi(), E.apic())]
 
 
 def build_secure_elements(machine_type: str = chipset.Q35) -> list[etree._Element]:
-    wanted = [E.feature(enabled="yes", name=name) for name in ("enrolled-keys", "secure-boot")]
-    system = E.os(E.type("hvm", arch="x86_64", machine=machine_type), E.firmware(*wanted), firmware="efi")
+    features = [E.feature(enabled="yes", name=name) for name in ("enrolled-keys", "secure-boot")]
+    system = E.os(E.type("hvm", arch="x86_64", machine=machine_type), E.firmware(*features), firmware="efi")
     return [system, E.features(E.acpi(), E.apic(), E.smm(state="on"))]
 
 
 def delete_state(connection: libvirt.virConnect, machine_id: str, name: str):
-    """Removes what a TPM and secure boot left of a machine that the node does not know any more, also when they had
-    been switched off: a definition of its id that has both takes it along."""
-    kept = (E.tpm(E.backend(type="emulator", version="2.0"), model="tpm-tis"),)
-    for devices in (kept, ()):
+    """Delete the TPM and NVRAM state of a machine that the node no longer has, also if both had been switched off. For
+    that an empty machine with the same id and both devices is defined and undefined."""
+    tpm_devices = (E.tpm(E.backend(type="emulator", version="2.0"), model="tpm-tis"),)
+    for devices in (tpm_devices, ()):
         with contextlib.suppress(libvirt.libvirtError):
             connection.defineXML(build_empty_machine(machine_id, name, devices)).undefineFlags(UNDEFINE_FLAGS)
             return
 
 
 def build_empty_machine(machine_id: str, name: str, devices) -> str:
-    """A machine with secure boot and nothing else in it."""
-    described = E.domain(
+    """Return a machine with secure boot and nothing else."""
+    definition = E.domain(
         E.name(name),
         E.uuid(machine_id),
         E.memory("64", unit="MiB"),
@@ -73,4 +73,4 @@ def build_empty_machine(machine_id: str, name: str, devices) -> str:
         E.devices(*devices),
         type="qemu",
     )
-    return etree.tostring(described, encoding="unicode")
+    return etree.tostring(definition, encoding="unicode")

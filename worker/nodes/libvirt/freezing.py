@@ -1,4 +1,4 @@
-"""File systems of guests at rest: libvirt freezes and thaws them within one call, unless that call is cut off."""
+"""Thawing guests' file systems: libvirt freezes and thaws them within one call, unless that call is interrupted."""
 
 import contextlib
 
@@ -8,7 +8,8 @@ from worker.nodes.libvirt.machines import get_domain
 
 
 def thaw(connection, machine_id: str):
-    """Thawing what is not frozen changes nothing. A guest without an agent cannot have been frozen."""
+    """Thaw the file systems; if they are not frozen this changes nothing. A guest without an agent cannot have been
+    frozen."""
     domain = get_domain(connection, machine_id)
     if domain.isActive():
         with contextlib.suppress(libvirt.libvirtError):

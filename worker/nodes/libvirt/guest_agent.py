@@ -1,4 +1,4 @@
-"""Inside the guest, through QEMU's guest agent."""
+"""Calls to the QEMU guest agent inside a machine."""
 
 import base64
 import contextlib
@@ -13,7 +13,7 @@ from worker.nodes.base import AgentSilent, CommandResult
 from worker.nodes.libvirt.machines import get_domain
 
 ANSWER_SECONDS = 5
-"""Seconds the agent has for an answer of its own."""
+"""Seconds the agent has for an answer."""
 
 PASSWORD_SECONDS = 15
 """Seconds the guest has to set a password: a slow machine takes a while to hash it."""
@@ -21,11 +21,11 @@ PASSWORD_SECONDS = 15
 NO_ANSWER_CODES = (
     libvirt.VIR_ERR_OPERATION_INVALID,  # the machine just stopped
     libvirt.VIR_ERR_OPERATION_TIMEOUT,  # the agent is still busy with something else
-    libvirt.VIR_ERR_ARGUMENT_UNSUPPORTED,  # the machine, somebody else's, has no agent's channel
+    libvirt.VIR_ERR_ARGUMENT_UNSUPPORTED,  # an unmanaged machine without an agent's channel
 )
 
 RUN_POLL_INTERVAL_SECONDS = 0.05
-"""Seconds until the first look whether a program has ended; later looks are further apart."""
+"""Seconds until the first poll whether a program has ended; later polls are further apart."""
 
 
 def ping(connection, machine_id: str):
@@ -35,14 +35,14 @@ def ping(connection, machine_id: str):
 def addresses(connection, machine_id: str) -> dict[str, list[str]]:
     domain = get_running_domain(connection, machine_id)
     return {
-        card["hardware-address"]: [address["ip-address"] for address in card.get("ip-addresses", ())]
-        for card in send_command(domain, "guest-network-get-interfaces")
-        if card.get("hardware-address") and card["name"] != "lo"
+        interface["hardware-address"]: [address["ip-address"] for address in interface.get("ip-addresses", ())]
+        for interface in send_command(domain, "guest-network-get-interfaces")
+        if interface.get("hardware-address") and interface["name"] != "lo"
     }
 
 
 def set_password(connection, machine_id: str, user: str, password: str):
-    """libvirt's own call for this waits without an end for an agent that hangs."""
+    """Set the password by the agent's command: libvirt's own call waits without a limit for an agent that hangs."""
     domain = get_running_domain(connection, machine_id)
     arguments = {"username": user, "password": encode(password), "crypted": False}
     send_command(domain, "guest-set-user-password", seconds=PASSWORD_SECONDS, **arguments)
@@ -96,7 +96,7 @@ def translate_errors():
 
 
 def get_running_domain(connection, machine_id: str):
-    """The machine, when a guest can be in it."""
+    """Return the machine; raise `AgentSilent` when it is not running."""
     domain = get_domain(connection, machine_id)
     if domain.state()[0] != libvirt.VIR_DOMAIN_RUNNING:
         raise AgentSilent("The guest agent does not answer.", f"machine {machine_id} is not running")

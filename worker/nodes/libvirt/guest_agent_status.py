@@ -16,13 +16,13 @@ from worker.nodes.libvirt.guest_agent import ANSWER_SECONDS, get_running_domain,
 from worker.nodes.libvirt.machines import get_domain
 
 PINGS_AT_ONCE = 8
-"""Pings under way on one node. An agent that hangs blocks one of the daemon's 20 workers for ANSWER_SECONDS, and other
+"""Concurrent pings on one node. An agent that hangs blocks one of the daemon's 20 workers for ANSWER_SECONDS, and other
 calls need workers, too."""
 
 PING_COMMAND = json.dumps({"execute": "guest-ping"})
 
 NO_AGENT_CODES = (*AGENT_UNAVAILABLE_CODES, libvirt.VIR_ERR_ARGUMENT_UNSUPPORTED)
-"""The agent is away or hangs, or the machine has no channel for one. Any other error says nothing of the agent."""
+"""The agent is stopped or hangs, or the machine has no channel for one. Other errors say nothing about the agent."""
 
 
 class AgentPinger:
@@ -34,45 +34,45 @@ class AgentPinger:
         self.last_answer = time.monotonic()
 
     def heard(self) -> float:
-        """When the node last answered anything, for the deadline of the whole."""
+        """Return when the node last answered a ping (monotonic), for the deadline of the whole call."""
         return self.last_answer
 
     def ping_all(self, machine_ids: Iterable[str], seconds: float) -> dict[str, bool]:
         machine_ids = list(machine_ids)
-        ids, until, found = iter(machine_ids), time.monotonic() + seconds, {}
-        at_once, lock = min(PINGS_AT_ONCE, len(machine_ids)), threading.Lock()
+        ids, deadline, results = iter(machine_ids), time.monotonic() + seconds, {}
+        thread_count, lock = min(PINGS_AT_ONCE, len(machine_ids)), threading.Lock()
         self.last_answer = time.monotonic()
 
         def next_id():
             with lock:
-                return next(ids, None) if time.monotonic() < until else None
+                return next(ids, None) if time.monotonic() < deadline else None
 
         def ping_some():
-            with self.slots, self.lines.one() as line:
+            with self.slots, self.lines.one() as connection:
                 while (machine_id := next_id()) is not None:
-                    if (answers := self.ping(line, machine_id)) is not None:
-                        found[machine_id] = answers
+                    if (has_answered := self.ping(connection, machine_id)) is not None:
+                        results[machine_id] = has_answered
                     self.last_answer = time.monotonic()
 
-        with ThreadPoolExecutor(max(1, at_once), thread_name_prefix="agent ping") as pool:
-            for each in [pool.submit(ping_some) for _ in range(at_once)]:
-                each.result()
-        return found
+        with ThreadPoolExecutor(max(1, thread_count), thread_name_prefix="agent ping") as pool:
+            for future in [pool.submit(ping_some) for _ in range(thread_count)]:
+                future.result()
+        return results
 
-    def ping(self, line: libvirt.virConnect, machine_id: str) -> bool | None:
+    def ping(self, connection: libvirt.virConnect, machine_id: str) -> bool | None:
         try:
-            libvirt_qemu.qemuAgentCommand(get_domain(line, machine_id), PING_COMMAND, ANSWER_SECONDS, 0)
+            libvirt_qemu.qemuAgentCommand(get_domain(connection, machine_id), PING_COMMAND, ANSWER_SECONDS, 0)
         except libvirt.libvirtError as error:
-            if not is_alive(line):
+            if not is_alive(connection):
                 raise
             return False if error.get_error_code() in NO_AGENT_CODES else None
         return True
 
 
 def filesystems(connection, machine_id: str) -> list[FileSystem]:
-    found = send_command(get_running_domain(connection, machine_id), "guest-get-fsinfo")
+    entries = send_command(get_running_domain(connection, machine_id), "guest-get-fsinfo")
     return [
-        FileSystem(each["mountpoint"], each["type"], each["total-bytes"], each.get("used-bytes", 0))
-        for each in found
-        if each.get("total-bytes")
+        FileSystem(entry["mountpoint"], entry["type"], entry["total-bytes"], entry.get("used-bytes", 0))
+        for entry in entries
+        if entry.get("total-bytes")
     ]

@@ -1,4 +1,4 @@
-"""Disks that come and go, also while the machine runs."""
+"""Attaching and detaching disks, also while the machine runs."""
 
 import time
 
@@ -11,7 +11,7 @@ from worker.nodes.libvirt.errors import repeat_when_off
 from worker.nodes.libvirt.machines import NO_DIRECT_IO, get_domain
 
 DETACH_TIMEOUT_SECONDS = 30
-"""Seconds that a guest has to let a disk go."""
+"""Seconds that a guest has to release a disk."""
 DETACH_POLL_INTERVAL_SECONDS = 0.1
 
 LIVE_FLAG, CONFIG_FLAG = libvirt.VIR_DOMAIN_AFFECT_LIVE, libvirt.VIR_DOMAIN_AFFECT_CONFIG
@@ -24,9 +24,9 @@ def attach(connection, machine_id: str, disk: Disk):
 
 def add(domain, disk: Disk, path: str):
     for view in affected_views(domain):
-        found = drives_by_file(domain, view)
-        if path not in found:
-            used = {each.find("target").get("dev") for each in found.values()}
+        drives = drives_by_file(domain, view)
+        if path not in drives:
+            used = {drive.find("target").get("dev") for drive in drives.values()}
             number = next(n for n in range(1, 1000) if xml.disk_name(n) not in used)
             attached = xml.disk(number, path, {}, disk.name, has_iothread(domain, view))
             attach_to(domain, attached, view)
@@ -43,7 +43,7 @@ def attach_to(domain, attached, view: int):
 
 
 def has_iothread(domain, view: int) -> bool:
-    """Machines that were defined by earlier releases have none."""
+    """Return whether the machine has an I/O thread; those defined by earlier releases have none."""
     return etree.fromstring(domain_xml(domain, view)).findtext("iothreads", "0") != "0"
 
 
@@ -55,34 +55,35 @@ def detach(connection, machine_id: str, pool: str, name: str):
 
 def remove(domain, path: str):
     for view in affected_views(domain):
-        found = drives_by_file(domain, view).get(path)
-        if found is not None:
-            domain.detachDeviceFlags(xml.to_text(found), view)
+        drive = drives_by_file(domain, view).get(path)
+        if drive is not None:
+            domain.detachDeviceFlags(xml.to_text(drive), view)
         if view == LIVE_FLAG:
             wait_until_detached(domain, path)
 
 
 def wait_until_detached(domain, path: str):
-    """Taking a disk away is a request to the guest."""
-    until = time.monotonic() + DETACH_TIMEOUT_SECONDS
+    """Wait until the guest has released the disk: detaching is only a request to it."""
+    deadline = time.monotonic() + DETACH_TIMEOUT_SECONDS
     while domain.isActive() and path in drives_by_file(domain, LIVE_FLAG):
-        if time.monotonic() > until:
+        if time.monotonic() > deadline:
             raise Refused("The guest does not let the disk go. Unmount it first.", f"{path} is still there")
         time.sleep(DETACH_POLL_INTERVAL_SECONDS)
 
 
 def affected_views(domain) -> tuple[int, ...]:
-    """What runs and what is kept are changed one after the other: a disk may have another letter in each."""
+    """Return the views to change: the running machine and its definition, separately, because the disk's target may
+    differ."""
     return (LIVE_FLAG, CONFIG_FLAG) if domain.isActive() else (CONFIG_FLAG,)
 
 
 def drives_by_file(domain, view: int) -> dict[str, etree._Element]:
-    """The machine's drives by file; empty ones by their letter."""
-    found = {}
-    for each in etree.fromstring(domain_xml(domain, view)).iterfind("devices/disk"):
-        source = each.find("source")
-        found[each.find("target").get("dev") if source is None else source.get("file")] = each
-    return found
+    """Return the machine's drives by file; empty ones by their target."""
+    drives = {}
+    for drive in etree.fromstring(domain_xml(domain, view)).iterfind("devices/disk"):
+        source = drive.find("source")
+        drives[drive.find("target").get("dev") if source is None else source.get("file")] = drive
+    return drives
 
 
 def domain_xml(domain, view: int) -> str:

@@ -1,7 +1,7 @@
-"""Defining machines that somebody else made, and giving them back.
+"""Importing unmanaged machines, and reverting it.
 
-What a machine was before lies in its metadata until it is defined anew: a definition replaces the metadata, too. So
-nothing has to be kept elsewhere, and whoever takes over from a worker that died can give it back.
+The earlier definition is stored in the machine's metadata until the machine is defined again, which replaces the
+metadata. So no other storage is needed, and another worker can revert the import if the first one dies.
 """
 
 import contextlib
@@ -23,7 +23,7 @@ def import_machine(connection, machine: Machine, kvm: bool, limits: bool, has_fi
     domain = get_domain(connection, machine.id)
     if domain.isActive():
         raise Refused("The machine is on.", f"machine {machine.id}")
-    unmanaged_machines.refresh_pools(connection)  # its disks may have been put there by hand
+    unmanaged_machines.refresh_pools(connection)  # its disks may have been placed there by hand
     note = find_note(domain)
     if note is None:
         note = NOTE_ELEMENT.definition(domain.XMLDesc(KEPT_XML_FLAGS), autostart=str(domain.autostart()))
@@ -37,7 +37,7 @@ def import_machine(connection, machine: Machine, kvm: bool, limits: bool, has_fi
 
 
 def find_note(domain):
-    """The note of what the machine was, or None."""
+    """Return the metadata element with the earlier definition, or None."""
     return etree.fromstring(domain.XMLDesc(KEPT_XML_FLAGS)).find(f"metadata/{{{NOTE_NAMESPACE}}}definition")
 
 
@@ -46,9 +46,9 @@ def revert_import(connection, machine_id: str):
     note = find_note(domain)
     if note is None:
         return
-    ours = nic_devices.list_macs(domain)
+    macs = nic_devices.list_macs(domain)
     name = etree.fromstring(note.text).findtext("name")
     if domain.name() != name:
         domain.rename(name)
     connection.defineXML(note.text).setAutostart(int(note.get("autostart")))
-    firewall.delete_filters(connection, ours)
+    firewall.delete_filters(connection, macs)

@@ -1,8 +1,8 @@
-"""Does KVM work on this machine? Only a guest that ran under it can tell.
+"""Whether KVM works on this machine, proven by a guest that ran under it.
 
-A device file that is there, and even a few instructions that run, prove nothing: there are machines whose KVM refuses
-the processor's own features or stands still once a guest switches to 64-bit mode. So the probe is a guest of 64 KiB
-that does what every kernel does first (page tables, long mode) and then tells QEMU to leave with a code of its own.
+The device file alone, and even a few instructions that run, prove nothing: on some machines KVM refuses the processor's
+own features, or hangs once a guest switches to 64-bit mode. So the probe is a guest of 64 KiB that does what every
+kernel does first (page tables, long mode) and then makes QEMU exit with a particular code.
 """
 
 import contextlib
@@ -38,18 +38,18 @@ PROBE_FIRMWARE = (PROBE_CODE.ljust(0x58, b"\0") + PROBE_DESCRIPTOR_TABLE).ljust(
     0xFFF0, b"\0"
 ) + PROBE_RESET_VECTOR.ljust(16, b"\0")
 PROBE_SUCCESS_EXIT_CODE = 0x10 << 1 | 1
-"""What QEMU exits with when the guest writes 0x10 to its exit port."""
+"""QEMU's exit code when the guest writes 0x10 to its exit port."""
 
 
 @dataclass(frozen=True)
 class Verdict:
     works: bool
     sentence: str
-    """For operators."""
+    """The reason, for operators."""
 
 
 def probe(device="/dev/kvm", qemu="qemu-system-x86_64", accelerator="kvm", cpu="host", deadline=5.0) -> Verdict:
-    """Runs the probe guest; never takes longer than `deadline` seconds."""
+    """Run the probe guest; never takes longer than `deadline` seconds."""
     if not Path(device).exists():
         return Verdict(False, f"This machine has no {device}: guests run in QEMU's own emulation.")
     with tempfile.NamedTemporaryFile(suffix=".rom") as firmware:
@@ -64,8 +64,10 @@ def probe(device="/dev/kvm", qemu="qemu-system-x86_64", accelerator="kvm", cpu="
             return Verdict(False, f"{device} is there, but a guest stood still under it: guests run in emulation.")
     if run.returncode == PROBE_SUCCESS_EXIT_CODE:
         return Verdict(True, "KVM works: a probe guest ran 64-bit code under it.")
-    said = (run.stderr.strip().splitlines() or [f"QEMU ended with code {run.returncode}"])[0]
-    return Verdict(False, f"{device} is there, but QEMU cannot run a guest under it: guests run in emulation. ({said})")
+    message = (run.stderr.strip().splitlines() or [f"QEMU ended with code {run.returncode}"])[0]
+    return Verdict(
+        False, f"{device} is there, but QEMU cannot run a guest under it: guests run in emulation. ({message})"
+    )
 
 
 def read_boot_id() -> str:
@@ -73,19 +75,19 @@ def read_boot_id() -> str:
 
 
 def find_saved_verdict(file: Path) -> Verdict | None:
-    """The verdict of this boot, if one was kept. Another boot may have another kernel or another machine below it."""
+    """Return the saved verdict of this boot, or None. After a reboot the kernel or the host may be another."""
     with contextlib.suppress(OSError, ValueError, KeyError):
-        kept = json.loads(file.read_text())
-        if kept.pop("boot_id") == read_boot_id():
-            return Verdict(**kept)
+        values = json.loads(file.read_text())
+        if values.pop("boot_id") == read_boot_id():
+            return Verdict(**values)
     return None
 
 
 def get_verdict(file: Path) -> Verdict:
-    """The verdict for this boot: probed once, then kept in the file."""
-    found = find_saved_verdict(file)
-    if found is None:
-        found = probe()
-        log.info("kvm_probed", works=found.works, sentence=found.sentence)
-        file.write_text(json.dumps({"boot_id": read_boot_id(), **asdict(found)}))
-    return found
+    """Return the verdict for this boot: probed once, then saved in the file."""
+    verdict = find_saved_verdict(file)
+    if verdict is None:
+        verdict = probe()
+        log.info("kvm_probed", works=verdict.works, sentence=verdict.sentence)
+        file.write_text(json.dumps({"boot_id": read_boot_id(), **asdict(verdict)}))
+    return verdict

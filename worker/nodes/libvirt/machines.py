@@ -1,4 +1,4 @@
-"""Machines: their definition and their power. Each function gets a live connection; the deadline is the caller's."""
+"""Machines: their definition and power state. Each function gets a live connection; the caller sets the deadline."""
 
 import contextlib
 from dataclasses import replace
@@ -15,12 +15,12 @@ from worker.nodes.libvirt.pools import get_volume
 log = structlog.get_logger()
 
 FIREWALL_ATTEMPTS = 4
-"""The host's firewall may be changed by others at the same moment; then the filter of a card is refused, and with it
-the start. The next attempt finds it in order."""
+"""Attempts to start a machine. When another program changes the host's firewall at the same moment, a NIC's filter is
+refused, and with it the start; the next attempt usually succeeds."""
 
 
 NO_DIRECT_IO = "O_DIRECT"
-"""In QEMU's words when the file system of a disk cannot go past the host's page cache."""
+"""Part of QEMU's error message when a disk's file system does not support direct I/O."""
 
 
 def get_domain(connection: libvirt.virConnect, machine_id: str) -> libvirt.virDomain:
@@ -28,7 +28,7 @@ def get_domain(connection: libvirt.virConnect, machine_id: str) -> libvirt.virDo
 
 
 def define(connection, machine: Machine, kvm: bool, limits: bool, has_filters: bool, metadata=()):
-    """`notes` are further elements of its metadata."""
+    """Define the machine. `metadata` are further elements of its metadata."""
     paths = {disk: get_volume(connection, disk).path() for disk in (*machine.disks, *machine.media.values())}
     paths |= overlay_paths(connection, machine.disks)
     description = xml.domain(
@@ -39,27 +39,27 @@ def define(connection, machine: Machine, kvm: bool, limits: bool, has_filters: b
     try:
         connection.defineXML(description)
     except libvirt.libvirtError:
-        earlier = current_name(connection, machine.id)
-        if earlier in (None, machine.name):
+        old_name = current_name(connection, machine.id)
+        if old_name in (None, machine.name):
             raise
-        define_renamed(connection, machine, earlier, description)
+        define_renamed(connection, machine, old_name, description)
 
 
 def find_machine_type(connection, machine_id: str) -> str:
-    """The machine type of the present definition, its version included; nothing where there is none."""
+    """Return the machine type of the present definition, with its version; an empty text without a definition."""
     with ignore_missing():
-        described = get_domain(connection, machine_id).XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE)
-        return etree.fromstring(described).find("os/type").get("machine", "")
+        definition = get_domain(connection, machine_id).XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE)
+        return etree.fromstring(definition).find("os/type").get("machine", "")
     return ""
 
 
 def overlay_paths(connection, disks) -> dict:
-    """The disks that are used through an overlay, and where that is."""
-    found = {}
+    """Return disk → overlay's path, for the disks that have an overlay."""
+    paths = {}
     for disk in disks:
         with ignore_missing():
-            found[disk] = get_volume(connection, replace(disk, name=overlay_name(disk.name))).path()
-    return found
+            paths[disk] = get_volume(connection, replace(disk, name=overlay_name(disk.name))).path()
+    return paths
 
 
 def current_name(connection, machine_id: str) -> str | None:
@@ -67,14 +67,14 @@ def current_name(connection, machine_id: str) -> str | None:
         return get_domain(connection, machine_id).name()
 
 
-def define_renamed(connection, machine: Machine, earlier: str, description: str):
-    """libvirt takes a new name only by a call of its own, and only while the machine is off."""
+def define_renamed(connection, machine: Machine, old_name: str, description: str):
+    """Rename, then define. libvirt changes a name only by a separate call, and only while the machine is off."""
     domain = get_domain(connection, machine.id)
     domain.rename(machine.name)
     try:
         connection.defineXML(description)
     except libvirt.libvirtError:
-        domain.rename(earlier)
+        domain.rename(old_name)
         raise
 
 
@@ -99,7 +99,7 @@ def start(connection, machine_id: str):
 
 
 def use_page_cache(connection, domain) -> bool:
-    """Defines the machine's disks with the host's page cache, for a file system that cannot do without. Says whether
+    """Define the machine's disks with the host's page cache, for a file system without direct I/O. Returns whether
     anything changed."""
     description = etree.fromstring(domain.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE | libvirt.VIR_DOMAIN_XML_SECURE))
     drivers = description.findall("devices/disk/driver[@cache='none']")
@@ -116,7 +116,8 @@ def is_on(connection, machine_id: str) -> bool:
 
 
 def shutdown(connection, machine_id: str):
-    """Through the agent or, when that does not answer, by the power button: libvirt tries one after the other."""
+    """Ask the guest to turn off, by its agent or, when that does not answer, by the power button: libvirt tries both in
+    turn."""
     domain = get_domain(connection, machine_id)
     with ignore_if(lambda: not domain.isActive()):
         domain.shutdown()
@@ -147,7 +148,7 @@ def resume(connection, machine_id: str):
 
 
 def delete(connection, machine_id: str) -> set[str]:
-    """Returns the hardware addresses of its cards."""
+    """Delete the machine; return the MACs of its NICs."""
     macs: set[str] = set()
     with ignore_missing():
         domain = get_domain(connection, machine_id)
@@ -161,7 +162,7 @@ def delete(connection, machine_id: str) -> set[str]:
 
 @contextlib.contextmanager
 def ignore_if(is_satisfied):
-    """libvirt refuses to bring a machine into the state it is in. That is what was wanted, so it is no error."""
+    """Ignore libvirt's refusal to bring a machine into the state that it is already in."""
     try:
         yield
     except libvirt.libvirtError as error:

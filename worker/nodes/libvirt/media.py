@@ -1,4 +1,4 @@
-"""Optical media, and whole disks on their way out of a node."""
+"""Optical media, and copying and reading whole disks."""
 
 import time
 
@@ -12,11 +12,11 @@ from worker.nodes.libvirt.machines import get_domain
 from worker.nodes.libvirt.pools import UPLOAD_CHUNK_BYTES, create_volume, delete_disk, find_or_none, get_volume, upload
 
 COPY_POLL_INTERVAL_SECONDS = 5.0
-"""Seconds between two looks at a copy that grows."""
+"""Seconds between two polls of the size of a copy."""
 
 
 def track_progress(progress: Progress | None):
-    """A `progress` for a transfer, and a function that tells when it last moved."""
+    """Return a `progress` callback for a transfer, and a function that returns when it was last called (monotonic)."""
     last = time.monotonic()
 
     def moved(done, total):
@@ -29,7 +29,8 @@ def track_progress(progress: Progress | None):
 
 
 class CopyProgress:
-    """Tells when a copy that the node makes by itself last grew, for who waits for it; and the progress with it."""
+    """Polls the size of a copy that the node makes by itself: returns when it last grew (monotonic), and reports
+    progress."""
 
     def __init__(self, look, progress: Progress | None):
         self.look, self.progress = look, progress
@@ -47,13 +48,13 @@ class CopyProgress:
 
 
 def upload_media(connection, pool: str, name: str, source, size: int, moved: Progress) -> Disk:
-    place = connection.storagePoolLookupByName(pool)
-    upload(create_volume(place, name, xml.raw(name, size)), source, size, moved)
+    volume_pool = connection.storagePoolLookupByName(pool)
+    upload(create_volume(volume_pool, name, xml.raw(name, size)), source, size, moved)
     return Disk(pool, name, size)
 
 
 def change_media(connection, machine_id: str, slot: str, disk: Disk | None):
-    """Forced, because a guest that has mounted the medium locks its tray and would be asked for seconds in vain."""
+    """Change the medium, by force: a guest that has mounted the medium locks its tray and would not open it."""
     machine = get_domain(connection, machine_id)
     path = get_volume(connection, disk).path() if disk else None
     stored = machine.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE)
@@ -67,23 +68,23 @@ DRIVE_XPATH = "devices/disk[@device='cdrom'][target/@dev=$ide or target/@dev=$sc
 
 
 def drive_xml(description: str, slot: str, path: str | None) -> str:
-    """The optical drive as the machine has it, with another medium."""
+    """Return the machine's optical drive, with another medium."""
     ide, scsi = chipset.drive_names(slot)
-    [found] = etree.fromstring(description).xpath(DRIVE_XPATH, ide=ide, scsi=scsi)
+    [drive] = etree.fromstring(description).xpath(DRIVE_XPATH, ide=ide, scsi=scsi)
     for part in ("source", "backingStore"):
-        for element in found.findall(part):
-            found.remove(element)
+        for element in drive.findall(part):
+            drive.remove(element)
     if path:
-        found.insert(0, etree.Element("source", file=path))
-    return etree.tostring(found, encoding="unicode")
+        drive.insert(0, etree.Element("source", file=path))
+    return etree.tostring(drive, encoding="unicode")
 
 
 def copy_disk(connection, source: Disk, target: Disk):
-    """libvirt has qemu-img write a new volume from the old one with everything that it is based on."""
-    place, volume = connection.storagePoolLookupByName(target.pool), get_volume(connection, source)
+    """Copy a disk with all its base images into a new volume; libvirt runs qemu-img for it."""
+    volume_pool, volume = connection.storagePoolLookupByName(target.pool), get_volume(connection, source)
     delete_disk(connection, target.pool, target.name)
     try:
-        place.createXMLFrom(xml.qcow2(target.name, volume.info()[1]), volume)
+        volume_pool.createXMLFrom(xml.qcow2(target.name, volume.info()[1]), volume)
     except libvirt.libvirtError:
         with ignore_missing():
             delete_disk(connection, target.pool, target.name)
@@ -91,9 +92,9 @@ def copy_disk(connection, source: Disk, target: Disk):
 
 
 def copied_bytes(connection, disk: Disk) -> int:
-    """Bytes of the file so far; -1 while it is not there."""
-    found = find_or_none(connection.storagePoolLookupByName(disk.pool).storageVolLookupByName, disk.name)
-    return found.info()[2] if found is not None else -1
+    """Return the size of the file so far; -1 while it does not exist."""
+    volume = find_or_none(connection.storagePoolLookupByName(disk.pool).storageVolLookupByName, disk.name)
+    return volume.info()[2] if volume is not None else -1
 
 
 def read_disk(connection, disk: Disk, target, moved: Progress):
@@ -103,9 +104,9 @@ def read_disk(connection, disk: Disk, target, moved: Progress):
     volume.download(stream, 0, 0)
     done = 0
     try:
-        while portion := stream.recv(UPLOAD_CHUNK_BYTES):
-            target.write(portion)
-            done += len(portion)
+        while chunk := stream.recv(UPLOAD_CHUNK_BYTES):
+            target.write(chunk)
+            done += len(chunk)
             moved(done, max(total, done))
         stream.finish()
     except BaseException:

@@ -1,8 +1,7 @@
-"""Moving a machine to another node of libvirt's, with its memory and disks, while its guest runs.
+"""Moving a machine, with its memory and disks, to another libvirt node while its guest runs.
 
-QEMU carries the bytes from host to host; this process connects both daemons and tells each what to do. When it dies
-meanwhile, the daemons end the attempt by themselves: the guest goes on at the source, or at the target once that has
-taken over.
+QEMU sends the bytes from host to host; this process connects to both daemons and controls them. If it dies meanwhile,
+the daemons end the attempt by themselves: the guest continues at the source, or at the target once that has taken over.
 """
 
 import contextlib
@@ -19,14 +18,14 @@ from worker.nodes.libvirt.pools import create_volume, delete_disk, get_volume
 from worker.nodes.libvirt.xml import raw
 
 MIGRATION_POLL_INTERVAL_SECONDS = 0.5
-"""Seconds between two looks at how far it is."""
+"""Seconds between two polls of the progress."""
 
 MIGRATABLE_XML_FLAGS = libvirt.VIR_DOMAIN_XML_SECURE | libvirt.VIR_DOMAIN_XML_MIGRATABLE
 KEPT_XML_FLAGS = libvirt.VIR_DOMAIN_XML_SECURE | libvirt.VIR_DOMAIN_XML_INACTIVE
 
 
 def migrate(connection, target, machine: Machine, limits: bool):
-    """Returns when the machine is there. One that is off is started without its guest's processors, moved, and off.
+    """Return when the machine is on the target. A machine that is off is started paused, moved, and turned off again.
     `limits` says whether the target can limit speeds."""
     domain = get_domain(connection, machine.id)
     running = bool(domain.isActive())
@@ -39,11 +38,13 @@ def migrate(connection, target, machine: Machine, limits: bool):
         for drive in chipset.drive_names(slot)
     }
     devices = disk_devices(domain)
-    common = all(has_same_base(connection, target, device, path) for device, path in zip(devices, paths, strict=True))
+    bases_match = all(
+        has_same_base(connection, target, device, path) for device, path in zip(devices, paths, strict=True)
+    )
     flags = (
         libvirt.VIR_MIGRATE_PERSIST_DEST
         | libvirt.VIR_MIGRATE_UNDEFINE_SOURCE
-        | (libvirt.VIR_MIGRATE_NON_SHARED_INC if common else libvirt.VIR_MIGRATE_NON_SHARED_DISK)
+        | (libvirt.VIR_MIGRATE_NON_SHARED_INC if bases_match else libvirt.VIR_MIGRATE_NON_SHARED_DISK)
         | (libvirt.VIR_MIGRATE_LIVE | libvirt.VIR_MIGRATE_AUTO_CONVERGE if running else 0)
     )
     parameters = {
@@ -63,7 +64,7 @@ def migrate(connection, target, machine: Machine, limits: bool):
     try:
         if not running:
             nvram.copy_nvram(connection, target, domain, copy_volume_bytes)
-        moved = domain.migrate3(target, parameters, flags)
+        moved_domain = domain.migrate3(target, parameters, flags)
     except BaseException:
         with contextlib.suppress(libvirt.libvirtError):
             firewall.delete_filters(target, filtered)
@@ -74,7 +75,7 @@ def migrate(connection, target, machine: Machine, limits: bool):
             delete_partial_state(target, machine.id, machine.name)
         raise
     if not running:
-        moved.destroy()
+        moved_domain.destroy()
     with contextlib.suppress(libvirt.libvirtError):
         firewall.delete_filters(connection, filtered)
     firmware.delete_state(connection, machine.id, machine.name)
@@ -86,19 +87,19 @@ def disk_devices(domain):
 
 
 def has_same_base(connection, target, device, path) -> bool:
-    """Whether both disks lie over an image of the same name, which is the same bytes: then what lies in the image need
-    not be moved."""
-    ours = base_image_name(connection.storageVolLookupByPath(device.find("source").get("file")))
-    return ours is not None and ours == base_image_name(target.storageVolLookupByPath(path))
+    """Return whether both disks are based on an image of the same name, hence of the same bytes: then the image's part
+    need not be moved."""
+    base_name = base_image_name(connection.storageVolLookupByPath(device.find("source").get("file")))
+    return base_name is not None and base_name == base_image_name(target.storageVolLookupByPath(path))
 
 
 def base_image_name(volume):
-    found = etree.fromstring(volume.XMLDesc()).findtext("backingStore/path")
-    return found and found.rpartition("/")[2]
+    path = etree.fromstring(volume.XMLDesc()).findtext("backingStore/path")
+    return path and path.rpartition("/")[2]
 
 
 def target_xml(description: str, machine: Machine, paths, media, limits: bool) -> str:
-    """The definition with the other node's files and networks, and with the speeds that it can limit."""
+    """Return the definition with the target's files and networks, and with speed limits if it supports them."""
     tree = etree.fromstring(description)
     for device, path in zip(tree.findall("devices/disk[@device='disk']"), paths, strict=True):
         device.find("source").set("file", path)
@@ -122,14 +123,14 @@ def target_xml(description: str, machine: Machine, paths, media, limits: bool) -
 
 
 class MigrationMonitor:
-    """Looks how far the move is, on a line of its own, and ends it when the one who wants to know raises."""
+    """Polls a migration's progress over a connection of its own, and aborts it when `progress` raises."""
 
-    def __init__(self, line, machine_id, progress):
-        self.line, self.machine_id, self.progress = line, machine_id, progress
+    def __init__(self, connection, machine_id, progress):
+        self.line, self.machine_id, self.progress = connection, machine_id, progress
         self.heard = time.monotonic()
         self.stopped_by: BaseException | None = None
         self.over = threading.Event()
-        self.thread = threading.Thread(target=self.look, name="migration", daemon=True)
+        self.thread = threading.Thread(target=self.poll, name="migration", daemon=True)
 
     def __enter__(self):
         self.thread.start()
@@ -139,16 +140,16 @@ class MigrationMonitor:
         self.over.set()
         self.thread.join()
 
-    def look(self):
+    def poll(self):
         while not self.over.wait(MIGRATION_POLL_INTERVAL_SECONDS):
             with contextlib.suppress(libvirt.libvirtError):
                 domain = get_domain(self.line, self.machine_id)
                 job = domain.jobStats()
                 self.heard = time.monotonic()
                 if job.get("data_total"):
-                    self.tell(domain, job["data_processed"], job["data_total"])
+                    self.report_progress(domain, job["data_processed"], job["data_total"])
 
-    def tell(self, domain, done, total):
+    def report_progress(self, domain, done, total):
         try:
             if self.progress:
                 self.progress(min(done, total), total)
@@ -158,47 +159,48 @@ class MigrationMonitor:
 
 
 def copy_media(connection, target, medium, onto):
-    """Copies a small read-only medium byte by byte, through this process."""
+    """Copy a small read-only medium, through this process."""
     volume = get_volume(connection, medium)
     size = volume.info()[1]
-    made = create_volume(target.storagePoolLookupByName(onto.pool), onto.name, raw(onto.name, size))
-    copy_volume_bytes(volume, made, size)
+    copy = create_volume(target.storagePoolLookupByName(onto.pool), onto.name, raw(onto.name, size))
+    copy_volume_bytes(volume, copy, size)
 
 
-def copy_volume_bytes(volume, made, size):
-    """From volume to volume, through this process. After failure the second is gone."""
-    out, into = volume.connect().newStream(), made.connect().newStream()
+def copy_volume_bytes(volume, target, size):
+    """Copy from volume to volume, through this process. After failure the second is deleted."""
+    source_stream, target_stream = volume.connect().newStream(), target.connect().newStream()
     try:
-        volume.download(out, 0, size)
-        made.upload(into, 0, size)
-        out.recvAll(lambda _, data, __: send_all(into, data), None)
-        out.finish()
-        into.finish()
+        volume.download(source_stream, 0, size)
+        target.upload(target_stream, 0, size)
+        source_stream.recvAll(lambda _, data, __: send_all(target_stream, data), None)
+        source_stream.finish()
+        target_stream.finish()
     except BaseException:
-        for stream in (out, into):
+        for stream in (source_stream, target_stream):
             with contextlib.suppress(libvirt.libvirtError):
                 stream.abort()
         with contextlib.suppress(libvirt.libvirtError):
-            made.delete()
+            target.delete()
         raise
 
 
 def send_all(stream, data):
-    left = data
-    while left:
-        left = left[stream.send(left) :]
+    remaining = data
+    while remaining:
+        remaining = remaining[stream.send(remaining) :]
     return len(data)
 
 
 def clean_up_target(connection, machine_id: str, disks, name: str = ""):
-    """The disks of a machine that did not come. When the node has the machine they are its own, and stay."""
+    """Delete the disks of a machine whose move did not complete. When the node has the machine, its disks stay."""
     if delete_partial_state(connection, machine_id, name or machine_id):
         for pool, disk in disks:
             delete_disk(connection, pool, disk)
 
 
 def delete_partial_state(connection, machine_id: str, name: str) -> bool:
-    """Removes what began to come of a machine's TPM and firmware, unless the node has it; says whether it has not."""
+    """Delete what arrived of a machine's TPM and firmware state, unless the node has the machine; return True if it was
+    deleted."""
     try:
         get_domain(connection, machine_id)
     except libvirt.libvirtError as error:

@@ -1,9 +1,9 @@
-"""What a guest may say of IPv6 neighbours, where the hypervisor is this machine.
+"""Filters the IPv6 neighbour advertisements of guests, where the hypervisor is this machine.
 
-A neighbour advertisement names the address it is about inside the packet, where libvirt's filters cannot look. So the
-kernel's packet filter does (nftables, before libvirt's own rules): an advertisement from a card passes when it is about
-one of the guest's addresses or its link-local address. The chains belong to hardware addresses, which `filters` ties to
-their cards. Other hosts are reached through libvirt only and lack this.
+A neighbour advertisement contains the address it is about in its payload, where libvirt's filters cannot match. So the
+kernel's packet filter does it (nftables, before libvirt's own rules): an advertisement from a NIC passes when it is
+about one of the guest's addresses or its link-local address. The chains belong to MACs, which `filters` binds to their
+NICs. Other hosts are reached through libvirt only and do not have this filter.
 """
 
 import ipaddress
@@ -25,7 +25,7 @@ log = structlog.get_logger()
 NFT_TABLE = "bridge panel-neighbours"
 
 CHAIN_PRIORITY = -310
-"""Priority of the chain; libvirt's rules are at -300."""
+"""Priority of the chain; libvirt's rules have -300."""
 
 COMMON_RULES = f"""\
 add table {NFT_TABLE}
@@ -38,27 +38,29 @@ add rule {NFT_TABLE} guests icmpv6 type nd-neighbor-advert ether saddr vmap @car
 PROGRAM_PATH = "/usr/local/sbin:/usr/sbin:/sbin:/usr/local/bin:/usr/bin:/bin"
 
 FILTER_NAME = re.compile(r"panel-([0-9a-f]{12})")
-"""Those of cards (`firewall.name_of`)."""
+"""The names of NICs' filters (`firewall.filter_name`)."""
 
 
 def is_possible(uri: str) -> bool:
-    """Whether the node of that address is this machine, and its packet filter can be changed."""
+    """Return whether the node at that URI is this machine, and its packet filter can be changed."""
     address = urlsplit(uri)
-    here = address.scheme in ("qemu", "qemu+unix") and not address.hostname
-    return here and os.geteuid() == 0 and shutil.which("nft", path=PROGRAM_PATH) is not None
+    is_local = address.scheme in ("qemu", "qemu+unix") and not address.hostname
+    return is_local and os.geteuid() == 0 and shutil.which("nft", path=PROGRAM_PATH) is not None
 
 
 def allow_advertisements(nics: Iterable[Nic]):
-    """After success the cards may advertise their own addresses and no others."""
-    cards = {nic.mac: (*nic.addresses, *nic.prefixes) for nic in nics}
-    if cards:
-        load_rules(COMMON_RULES + "".join(nic_rules(mac, addresses) for mac, addresses in cards.items()))
+    """After success the NICs may advertise their own addresses and no others."""
+    addresses_by_mac = {nic.mac: (*nic.addresses, *nic.prefixes) for nic in nics}
+    if addresses_by_mac:
+        load_rules(COMMON_RULES + "".join(nic_rules(mac, addresses) for mac, addresses in addresses_by_mac.items()))
 
 
 def nic_rules(mac: str, addresses: Iterable[str]) -> str:
     chain = chain_name(mac)
     networks = map(ipaddress.ip_network, (*addresses, link_local_address(mac)))
-    rules = [f"add rule {NFT_TABLE} {chain} {match_target(each)} accept\n" for each in networks if each.version == 6]
+    rules = [
+        f"add rule {NFT_TABLE} {chain} {match_target(network)} accept\n" for network in networks if network.version == 6
+    ]
     return (
         f"add chain {NFT_TABLE} {chain}\nflush chain {NFT_TABLE} {chain}\n"
         + "".join(rules)
@@ -67,7 +69,7 @@ def nic_rules(mac: str, addresses: Iterable[str]) -> str:
 
 
 def match_target(network: ipaddress.IPv6Network) -> str:
-    """Matches the address that an advertisement is about: 128 bits, 64 bits after the start of ICMPv6."""
+    """Return a match for the target address of an advertisement: 128 bits, from bit 64 of the ICMPv6 message."""
     if not network.prefixlen:
         return ""
     bits = int(network.network_address) >> (128 - network.prefixlen)
@@ -77,34 +79,34 @@ def match_target(network: ipaddress.IPv6Network) -> str:
 def delete_rules(macs: Iterable[str]):
     for mac in macs:
         chain = chain_name(mac)
-        present = nic_rules(mac, ())  # what is not there cannot be deleted
+        present = nic_rules(mac, ())  # added first, because deleting a missing rule is an error
         load_rules(
             f"{COMMON_RULES}{present}delete element {NFT_TABLE} cards {{ {mac} }}\ndelete chain {NFT_TABLE} {chain}\n"
         )
 
 
 def restore_rules(connection):
-    """Brings back the rules of all cards after a start of this machine. libvirt kept their addresses."""
+    """Restore the rules of all NICs after a start of this machine, from the filters that libvirt has stored."""
     nics = []
-    for mac, kept in filters_of_cards(connection):
-        tree = etree.fromstring(kept.XMLDesc())
+    for mac, nic_filter in filters_of_cards(connection):
+        tree = etree.fromstring(nic_filter.XMLDesc())
         addresses = tuple(tree.xpath("filterref/parameter[@name='IPV4' or @name='IPV6']/@value"))
         accepted = tree.xpath("rule[@action='accept'][@direction='out']/ipv6[@srcipaddr][@srcipmask]")
-        prefixes = tuple(f"{each.get('srcipaddr')}/{each.get('srcipmask')}" for each in accepted)
+        prefixes = tuple(f"{match.get('srcipaddr')}/{match.get('srcipmask')}" for match in accepted)
         nics.append(Nic(mac, "", addresses, prefixes=prefixes))
     allow_advertisements(nics)
 
 
 def forget_all(connection):
-    """Takes away the rules of all cards of this hypervisor. `restore_rules` brings them back."""
+    """Delete the rules of all NICs of this hypervisor. `restore_rules` restores them."""
     delete_rules(mac for mac, _ in filters_of_cards(connection))
 
 
 def filters_of_cards(connection):
-    """Pairs of a card's hardware address and what libvirt keeps of its filter."""
-    for kept in connection.listAllNWFilters():
-        if found := FILTER_NAME.fullmatch(kept.name()):
-            yield ":".join(re.findall("..", found[1])), kept
+    """Yield pairs of a NIC's MAC and its filter in libvirt."""
+    for nic_filter in connection.listAllNWFilters():
+        if match := FILTER_NAME.fullmatch(nic_filter.name()):
+            yield ":".join(re.findall("..", match[1])), nic_filter
 
 
 def chain_name(mac: str) -> str:
@@ -112,8 +114,8 @@ def chain_name(mac: str) -> str:
 
 
 def load_rules(script: str):
-    """All of it at once or nothing."""
-    done = subprocess.run(
+    """Load the whole script or, on an error, nothing."""
+    result = subprocess.run(
         ["nft", "-f", "-"],
         env={"PATH": PROGRAM_PATH, "LC_ALL": "C"},
         input=script,
@@ -121,5 +123,5 @@ def load_rules(script: str):
         text=True,
         timeout=30,
     )
-    if done.returncode:
-        log.warning("neighbour_rules_refused", detail=done.stderr.strip()[-500:])
+    if result.returncode:
+        log.warning("neighbour_rules_refused", detail=result.stderr.strip()[-500:])

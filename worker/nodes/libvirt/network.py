@@ -1,6 +1,6 @@
-"""The network of a local hypervisor: a bridge with addresses of this machine, from which guests reach out by NAT.
+"""The network of a local hypervisor: a bridge with addresses of this machine, from which guests connect out by NAT.
 
-Addresses are static (the panel hands them out), so no DHCP or DNS server runs beside it.
+Addresses are static (the panel assigns them), so no DHCP or DNS server is needed.
 """
 
 import ipaddress
@@ -20,14 +20,14 @@ class PublicNetwork:
 
 
 def ensure_network(connection: libvirt.virConnect, network: PublicNetwork):
-    """After success the network is active. One that is there stays as it is: guests may be on it."""
+    """After success the network is active. An existing one is not changed: guests may use it."""
     try:
-        found = connection.networkLookupByName(network.name)
+        existing = connection.networkLookupByName(network.name)
     except libvirt.libvirtError:
-        found = connection.networkDefineXML(build_network_xml(network))
-        found.setAutostart(1)
-    if not found.isActive():
-        found.create()
+        existing = connection.networkDefineXML(build_network_xml(network))
+        existing.setAutostart(1)
+    if not existing.isActive():
+        existing.create()
 
 
 def build_network_xml(network: PublicNetwork) -> str:

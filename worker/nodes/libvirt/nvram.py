@@ -1,8 +1,8 @@
-"""The variables of a firmware, carried to another node.
+"""Copying the NVRAM of a firmware to another node.
 
-QEMU moves what is in the flash memory with the rest of a machine, but writes it into the file there only when the
-guest's processors go on. Those of a machine that is off never do, so its file is copied. libvirt gives no other way to
-such a file than a pool over its folder; that pool has no definition, and is gone when the daemon starts anew.
+QEMU moves the content of the flash memory with the rest of a machine, but writes it to the file there only when the
+guest's processors run. Those of a machine that is off never do, so its file is copied. libvirt reaches such a file only
+by a pool over its folder; that pool has no definition, and is gone when the daemon restarts.
 """
 
 from pathlib import PurePosixPath
@@ -17,7 +17,7 @@ NVRAM_POOL = "panel-firmware"
 
 
 def copy_nvram(connection, target, domain, copy):
-    """Copies the machine's variables, if it has some. `copy(volume, made, size)` moves the bytes."""
+    """Copy the machine's NVRAM, if it has one. `copy(volume, target, size)` copies the bytes."""
     path = etree.fromstring(domain.XMLDesc()).findtext("os/nvram")
     if not path:
         return
@@ -28,12 +28,12 @@ def copy_nvram(connection, target, domain, copy):
 
 
 def ensure_pool(connection: libvirt.virConnect, folder: str):
-    """The pool over the folder, with what lies there now."""
-    found = find_or_none(connection.storagePoolLookupByName, NVRAM_POOL)
-    if found is None:
+    """Return the pool over the folder, refreshed."""
+    nvram_pool = find_or_none(connection.storagePoolLookupByName, NVRAM_POOL)
+    if nvram_pool is None:
         try:
-            found = connection.storagePoolCreateXML(xml.pool(NVRAM_POOL, folder))
+            nvram_pool = connection.storagePoolCreateXML(xml.pool(NVRAM_POOL, folder))
         except libvirt.libvirtError:
-            found = connection.storagePoolLookupByName(NVRAM_POOL)  # somebody was faster
-    found.refresh()
-    return found
+            nvram_pool = connection.storagePoolLookupByName(NVRAM_POOL)  # another process created it
+    nvram_pool.refresh()
+    return nvram_pool

@@ -1,7 +1,7 @@
-"""Overlays: a running machine writes beside its disk, and what it wrote can be kept or given up.
+"""Overlays: a running machine writes beside its disk, and the changes can be merged or discarded.
 
-An overlay is a volume of the disk's pool under a name that follows from the disk's. While it is there the machine uses
-its disk through it, whoever defines the machine anew: so nothing that happens between two steps loses what was written.
+An overlay is a volume in the disk's pool with a name derived from the disk's. While it exists the machine uses its disk
+through it, also after being defined again, so an interruption between two steps never loses written data.
 """
 
 import contextlib
@@ -28,34 +28,34 @@ COMMIT_FLAGS = libvirt.VIR_DOMAIN_BLOCK_COMMIT_ACTIVE | libvirt.VIR_DOMAIN_BLOCK
 
 
 def find_overlay(connection, disk_pool: str, disk_name: str):
-    """The volume, or None."""
-    place = connection.storagePoolLookupByName(disk_pool)
-    return pools.find_or_none(place.storageVolLookupByName, overlay_name(disk_name))
+    """Return the overlay's volume, or None."""
+    volume_pool = connection.storagePoolLookupByName(disk_pool)
+    return pools.find_or_none(volume_pool.storageVolLookupByName, overlay_name(disk_name))
 
 
 def create_overlays(connection, machine_id: str, disks: list[Disk]):
     domain = get_domain(connection, machine_id)
     if not domain.isActive():
         raise Refused("The machine is off.", f"machine {machine_id}")
-    used, wanted = disk_targets(domain), {}
+    used, requested = disk_targets(domain), {}
     for disk in disks:
-        volume, there = pools.get_volume(connection, disk), find_overlay(connection, disk.pool, disk.name)
-        if there is not None and there.path() in used:
+        volume, overlay = pools.get_volume(connection, disk), find_overlay(connection, disk.pool, disk.name)
+        if overlay is not None and overlay.path() in used:
             continue
         if volume.path() not in used:
             raise Missing("The machine does not have this disk.", f"{volume.path()} in machine {machine_id}")
-        wanted[used[volume.path()]] = disk, volume
-    made = {}
+        requested[used[volume.path()]] = disk, volume
+    created = {}
     try:
-        for target, (disk, volume) in wanted.items():
+        for target, (disk, volume) in requested.items():
             description = xml.qcow2(overlay_name(disk.name), volume.info()[1], volume.path())
-            place = connection.storagePoolLookupByName(disk.pool)
-            made[target] = pools.create_volume(place, overlay_name(disk.name), description)
-        if made:
-            switch_to_overlays(domain, used, {target: volume.path() for target, volume in made.items()})
+            volume_pool = connection.storagePoolLookupByName(disk.pool)
+            created[target] = pools.create_volume(volume_pool, overlay_name(disk.name), description)
+        if created:
+            switch_to_overlays(domain, used, {target: volume.path() for target, volume in created.items()})
     except libvirt.libvirtError:
         used = disk_targets(domain)
-        for volume in made.values():
+        for volume in created.values():
             if volume.path() not in used:
                 with ignore_missing():
                     volume.delete()
@@ -63,13 +63,14 @@ def create_overlays(connection, machine_id: str, disks: list[Disk]):
 
 
 def switch_to_overlays(domain, used, overlays: dict[str, str]):
-    """With the guest's file systems at rest where its agent can bring that about; else as a power failure would."""
-    taken = [
+    """Switch the machine to the overlays, with the guest's file systems frozen if its agent answers; else the disks are
+    as after a power failure."""
+    switched = [
         E.disk(E.driver(type="qcow2"), E.source(file=path), name=target, snapshot="external")
         for target, path in overlays.items()
     ]
-    rest = [E.disk(name=target, snapshot="no") for target in used.values() if target not in overlays]
-    description = xml.to_text(E.domainsnapshot(E.disks(*taken, *rest)))
+    unchanged = [E.disk(name=target, snapshot="no") for target in used.values() if target not in overlays]
+    description = xml.to_text(E.domainsnapshot(E.disks(*switched, *unchanged)))
     try:
         domain.snapshotCreateXML(description, OVERLAY_SNAPSHOT_FLAGS | libvirt.VIR_DOMAIN_SNAPSHOT_CREATE_QUIESCE)
     except libvirt.libvirtError:
@@ -90,7 +91,7 @@ def commit_overlay(connection, machine_id: str, pool: str, name: str, moved: Pro
 
 @contextlib.contextmanager
 def paused_if_off(connection, domain):
-    """Only a machine that is on can merge: one that is off is, without its guest noticing, for as long as it takes."""
+    """Start a machine that is off, paused, for the duration of the block: QEMU can merge only while it runs."""
     if domain.isActive():
         yield
         return
@@ -102,7 +103,7 @@ def paused_if_off(connection, domain):
 
 
 def run_block_commit(domain, target: str, moved: Progress):
-    """Goes on with the merging that an earlier call began."""
+    """Merge the overlay, or continue a merge that an earlier call started."""
     if not domain.blockJobInfo(target):
         domain.blockCommit(target, None, None, 0, COMMIT_FLAGS)
     try:
@@ -120,8 +121,8 @@ def run_block_commit(domain, target: str, moved: Progress):
 
 
 def is_commit_ready(domain, target: str) -> bool:
-    found = etree.fromstring(domain.XMLDesc()).xpath("devices/disk[target/@dev=$dev]/mirror/@ready", dev=target)
-    return found == ["yes"]
+    ready = etree.fromstring(domain.XMLDesc()).xpath("devices/disk[target/@dev=$dev]/mirror/@ready", dev=target)
+    return ready == ["yes"]
 
 
 def discard_overlay(connection, machine_id: str, pool: str, name: str):
@@ -135,17 +136,17 @@ def discard_overlay(connection, machine_id: str, pool: str, name: str):
     description = etree.fromstring(domain.XMLDesc(DEFINITION_XML_FLAGS))
     for disk in description.xpath("devices/disk[source/@file=$file]", file=volume.path()):
         disk.find("source").set("file", path)
-        for chain in disk.findall("backingStore"):  # spelled out after a snapshot: the disk would be opened twice
+        for chain in disk.findall("backingStore"):  # written by snapshots; the disk would be opened twice
             disk.remove(chain)
     connection.defineXML(xml.to_text(description))
     volume.delete()
 
 
 def disk_targets(domain) -> dict[str, str]:
-    """The disks that the machine uses now, or will use when it is started: file to `vda`. Empty drives have a key of
-    their own."""
-    found = {}
+    """Return file → target (`vda`) of the disks in use, or used at the next start. Empty drives have their target as
+    the key."""
+    targets = {}
     for disk in etree.fromstring(domain.XMLDesc()).iterfind("devices/disk"):
         source, target = disk.find("source"), disk.find("target").get("dev")
-        found[target if source is None else source.get("file")] = target
-    return found
+        targets[target if source is None else source.get("file")] = target
+    return targets

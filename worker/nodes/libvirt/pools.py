@@ -1,7 +1,7 @@
-"""Pools, images, disks and seeds, all through libvirt's storage calls: the node's files are never touched directly.
+"""Pools, images, disks and seeds, all by libvirt's storage calls: the node's files are never opened directly.
 
 libvirt cannot rename a volume, and copying an image on the node only to give it its final name would double the work.
-So an image is complete when a second, empty volume beside it says so; a transfer that was cut off lacks that mark.
+So a second, empty volume beside an image marks it as complete; an interrupted transfer has no such mark.
 """
 
 import contextlib
@@ -23,50 +23,52 @@ UPLOAD_CHUNK_BYTES = 262_120
 """Bytes that every version of libvirt sends in one packet."""
 
 POOL_START_TIMEOUT_SECONDS, POOL_POLL_INTERVAL_SECONDS = 20.0, 0.1
-"""Seconds that another process has to start a pool, and between two looks at it."""
+"""Seconds to wait while another process starts a pool, and between two polls of it."""
 
 
 def prepare_pool(connection: libvirt.virConnect, name: str, path: str) -> Pool:
-    found = find_or_none(connection.storagePoolLookupByName, name)
-    if found is not None and PurePosixPath(pool_path(found)) != PurePosixPath(path):
-        if found.isActive():
-            found.destroy()
-        found = connection.storagePoolDefineXML(xml.pool(name, path, found.UUIDString()))
-    found = found or define_pool(connection, name, path)
-    activate_pool(found)
-    found.setAutostart(1)
-    return describe_pool(found)
+    volume_pool = find_or_none(connection.storagePoolLookupByName, name)
+    if volume_pool is not None and PurePosixPath(pool_path(volume_pool)) != PurePosixPath(path):
+        if volume_pool.isActive():
+            volume_pool.destroy()
+        volume_pool = connection.storagePoolDefineXML(xml.pool(name, path, volume_pool.UUIDString()))
+    volume_pool = volume_pool or define_pool(connection, name, path)
+    activate_pool(volume_pool)
+    volume_pool.setAutostart(1)
+    return describe_pool(volume_pool)
 
 
 def define_pool(connection, name, path):
     try:
         return connection.storagePoolDefineXML(xml.pool(name, path))
     except libvirt.libvirtError:
-        quicker = find_or_none(connection.storagePoolLookupByName, name)  # another process prepares it, too
-        if quicker is None:
+        existing = find_or_none(
+            connection.storagePoolLookupByName, name
+        )  # another process prepared it at the same moment
+        if existing is None:
             raise
-        return quicker
+        return existing
 
 
-def activate_pool(found):
-    """Waits for another process that does it at this moment: libvirt refuses the second one."""
-    until = time.monotonic() + POOL_START_TIMEOUT_SECONDS
-    while not found.isActive():
+def activate_pool(volume_pool):
+    """Start the pool. Waits while another process starts it: libvirt refuses the second attempt."""
+    deadline = time.monotonic() + POOL_START_TIMEOUT_SECONDS
+    while not volume_pool.isActive():
         try:
-            found.create(libvirt.VIR_STORAGE_POOL_CREATE_WITH_BUILD)
+            volume_pool.create(libvirt.VIR_STORAGE_POOL_CREATE_WITH_BUILD)
         except libvirt.libvirtError as error:
-            if error.get_error_code() != libvirt.VIR_ERR_OPERATION_INVALID or time.monotonic() > until:
+            if error.get_error_code() != libvirt.VIR_ERR_OPERATION_INVALID or time.monotonic() > deadline:
                 raise
             time.sleep(POOL_POLL_INTERVAL_SECONDS)
 
 
 def list_pools(connection) -> tuple[Pool, ...]:
-    """The active pools, with the room they have at this moment."""
-    found = connection.listAllStoragePools(libvirt.VIR_CONNECT_LIST_STORAGE_POOLS_ACTIVE)
-    for pool in found:
-        with contextlib.suppress(libvirt.libvirtError):  # a transfer goes on: the last figures have to do
+    """Return the active pools, with their current free space."""
+    active_pools = connection.listAllStoragePools(libvirt.VIR_CONNECT_LIST_STORAGE_POOLS_ACTIVE)
+    for pool in active_pools:
+        with contextlib.suppress(libvirt.libvirtError):  # fails during a transfer; the last known sizes are used
             pool.refresh()
-    return tuple(describe_pool(pool) for pool in found)
+    return tuple(describe_pool(pool) for pool in active_pools)
 
 
 def describe_pool(pool) -> Pool:
@@ -84,55 +86,55 @@ def has_image(connection, pool: str, image: Image) -> bool:
 
 
 def put_image(connection, pool: str, image: Image, moved: Progress):
-    place = connection.storagePoolLookupByName(pool)
-    if find_or_none(place.storageVolLookupByName, image.name + COMPLETE_SUFFIX) is not None:
+    volume_pool = connection.storagePoolLookupByName(pool)
+    if find_or_none(volume_pool.storageVolLookupByName, image.name + COMPLETE_SUFFIX) is not None:
         return
     with image.path.open("rb") as source:
-        upload(create_volume(place, image.name, xml.qcow2(image.name, 0)), source, image.size, moved)
-    if volume_file_size(place, image.name) < image.size:
+        upload(create_volume(volume_pool, image.name, xml.qcow2(image.name, 0)), source, image.size, moved)
+    if volume_file_size(volume_pool, image.name) < image.size:
         detail = f"{image.name} is shorter than {image.size} bytes: its file is, or another transfer replaced it"
         raise Refused("The image did not arrive as a whole.", detail)
-    create_volume(place, image.name + COMPLETE_SUFFIX, xml.raw(image.name + COMPLETE_SUFFIX, 0))
+    create_volume(volume_pool, image.name + COMPLETE_SUFFIX, xml.raw(image.name + COMPLETE_SUFFIX, 0))
 
 
-def volume_file_size(place, name: str) -> int:
-    """Bytes of the volume's file. A second transfer of the same image replaces the file of the first."""
-    return int(etree.fromstring(place.storageVolLookupByName(name).XMLDesc()).findtext("physical") or 0)
+def volume_file_size(volume_pool, name: str) -> int:
+    """Return the bytes of the volume's file. A second transfer of the same image replaces the file of the first."""
+    return int(etree.fromstring(volume_pool.storageVolLookupByName(name).XMLDesc()).findtext("physical") or 0)
 
 
 def delete_image(connection, pool: str, name: str):
-    """The mark goes first: what is left when this is cut off does not count as an image."""
+    """Delete the mark first: after an interruption the rest does not count as an image."""
     ensure_not_base(connection.storagePoolLookupByName(pool), name)
     delete_disk(connection, pool, name + COMPLETE_SUFFIX)
     delete_disk(connection, pool, name)
 
 
-def ensure_not_base(place, name: str):
-    image = find_or_none(place.storageVolLookupByName, name)
-    for volume in place.listAllVolumes() if image is not None else ():
+def ensure_not_base(volume_pool, name: str):
+    image = find_or_none(volume_pool.storageVolLookupByName, name)
+    for volume in volume_pool.listAllVolumes() if image is not None else ():
         with ignore_missing():
             if etree.fromstring(volume.XMLDesc()).findtext("backingStore/path") == image.path():
                 raise Refused("Disks are based on the image.", f"{volume.name()} is based on {name}")
 
 
 def create_disk(connection, disk: Disk, image: Image | None):
-    place = connection.storagePoolLookupByName(disk.pool)
+    volume_pool = connection.storagePoolLookupByName(disk.pool)
     base = None
     if image:
-        place.storageVolLookupByName(image.name + COMPLETE_SUFFIX)
-        base = place.storageVolLookupByName(image.name).path()
-    create_volume(place, disk.name, xml.qcow2(disk.name, disk.size, base))
+        volume_pool.storageVolLookupByName(image.name + COMPLETE_SUFFIX)
+        base = volume_pool.storageVolLookupByName(image.name).path()
+    create_volume(volume_pool, disk.name, xml.qcow2(disk.name, disk.size, base))
 
 
-def create_volume(place, name: str, description: str):
-    """A new volume in the place of any that was there. The other is looked for only when it is in the way."""
+def create_volume(volume_pool, name: str, description: str):
+    """Create a volume, replacing any of that name. The existing one is looked up only when creation fails."""
     try:
-        return place.createXML(description)
+        return volume_pool.createXML(description)
     except libvirt.libvirtError as error:
         if error.get_error_code() != libvirt.VIR_ERR_STORAGE_VOL_EXIST:
             raise
-    place.storageVolLookupByName(name).delete()
-    return place.createXML(description)
+    volume_pool.storageVolLookupByName(name).delete()
+    return volume_pool.createXML(description)
 
 
 def grow_disk(connection, disk: Disk, machine_id: str | None):
@@ -162,12 +164,12 @@ def delete_disk(connection, pool: str, name: str):
 
 
 def list_disks(connection, pool: str) -> list[Disk]:
-    found = []
+    disks = []
     for volume in connection.storagePoolLookupByName(pool).listAllVolumes():
         if not volume.name().endswith(COMPLETE_SUFFIX):
-            with ignore_missing():  # deleted by somebody since it was listed
-                found.append(Disk(pool, volume.name(), volume.info()[1]))
-    return found
+            with ignore_missing():  # deleted since it was listed
+                disks.append(Disk(pool, volume.name(), volume.info()[1]))
+    return disks
 
 
 def get_volume(connection, disk: Disk):
@@ -176,14 +178,14 @@ def get_volume(connection, disk: Disk):
 
 def create_seed(connection, pool: str, name: str, seed: Seed) -> Disk:
     content = build_iso(seed)
-    place = connection.storagePoolLookupByName(pool)
-    volume = create_volume(place, name, xml.raw(name, len(content)))
+    volume_pool = connection.storagePoolLookupByName(pool)
+    volume = create_volume(volume_pool, name, xml.raw(name, len(content)))
     upload(volume, io.BytesIO(content), len(content), lambda done, total: None)
     return Disk(pool, name, len(content))
 
 
 def upload(volume, source, size: int, moved: Progress):
-    """Fills a new volume. Whatever was sent is taken away again when the source or the node fails."""
+    """Fill a new volume. When the source or the node fails, the volume is deleted."""
     stream = volume.connect().newStream()
     try:
         volume.upload(stream, 0, size)
@@ -203,6 +205,6 @@ def upload(volume, source, size: int, moved: Progress):
 
 
 def find_or_none(find, name: str):
-    """What `find` finds, or None when there is nothing of that name."""
+    """Return what `find(name)` returns, or None when there is nothing of that name."""
     with ignore_missing():
         return find(name)

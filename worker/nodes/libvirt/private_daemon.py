@@ -1,8 +1,8 @@
-"""A hypervisor of the panel's own on this machine, for `make run` and for tests.
+"""The panel's own hypervisor on this machine, for `make run` and for tests.
 
-It is a private libvirtd. All it keeps (sockets, state, settings, logs) lies below one directory: a mount namespace
-shows it that directory's folders as /run/libvirt, /var/lib/libvirt and so on, so a libvirtd of the system is not
-touched. Only the bridge of its network is in common with the rest of the machine, and its name can be chosen.
+It is a private libvirtd. Everything it stores (sockets, state, settings, logs) is below one directory: in a mount
+namespace that directory's folders appear as /run/libvirt, /var/lib/libvirt and so on, so a libvirtd of the system is
+not touched. Only the bridge of its network is shared with the rest of the machine, and its name can be chosen.
 
 The daemon is detached: it and its guests outlive the panel that started it. The daemon runs as root, its guests as an
 unprivileged user (`confinement`).
@@ -38,8 +38,8 @@ REQUIRED_PROGRAMS = {
     "mount": "mount",
     "dnsmasq": "dnsmasq-base",
 }
-"""What a local hypervisor runs, and the Debian package that brings it. (Nothing is asked of dnsmasq, but without
-it a daemon does not come up again beside an active network.)"""
+"""Program → the Debian package that contains it. (dnsmasq is never used, but without it a daemon does not start again
+beside an active network.)"""
 
 PACKAGES = tuple(dict.fromkeys(REQUIRED_PROGRAMS.values()))
 
@@ -72,15 +72,15 @@ remote_display_port_max = {last_screen}
 """
 
 VNC_PORTS_PER_HYPERVISOR = 100
-"""Ports for the guests' screens. Each hypervisor has a range of its own: two that look for a free one at the same
-moment would find the same."""
+"""VNC ports of a hypervisor. Each hypervisor has its own range, because two that search for a free port at the same
+moment would find the same one."""
 
-# Run inside a mount namespace of its own: $1 is the directory, $2 the host's UUID, $3 what guests get of KVM (`yes`:
-# the host's device, `no`: none, a number: a device of its own for the group of that number). What follows are
+# Runs in a mount namespace of its own: $1 is the directory, $2 the host's UUID, $3 the KVM device for guests (`yes`:
+# the host's, `no`: none, a number: a separate device for the group of that number). The other arguments are
 # directories to cover (`confinement`), each with the paths that stay visible in it: `cover DIR keep PATH keep PATH`.
 # Where KVM does not work libvirtd gets a /dev without it: binding something over /dev/kvm would make libvirt ask QEMU
-# for its capabilities again at every definition, which takes half a minute. Without systemd, libvirt makes control
-# groups by the guests' numbers and names, which two daemons may share, so each daemon gets a branch of its own.
+# for its capabilities again at every definition, which takes half a minute. Without systemd, libvirt creates control
+# groups by the guests' numbers and names, which may be the same in two daemons, so each daemon gets its own branch.
 NAMESPACE_SCRIPT = """
 mount --make-rprivate /
 directory=$1 host=$2 kvm=$3
@@ -140,26 +140,26 @@ if [ ! -d /run/systemd/system ]; then
     done
 fi
 exec libvirtd -d -p /run/libvirt/libvirtd.pid
-""".format(folders=" ".join(f"{name}:{place}" for name, place in LIBVIRT_FOLDERS.items()))
+""".format(folders=" ".join(f"{name}:{target}" for name, target in LIBVIRT_FOLDERS.items()))
 
 
 class NoHypervisor(Exception):
-    """A hypervisor could not be started here; the text says why."""
+    """A hypervisor could not be started here; the text gives the reason."""
 
 
 def list_missing() -> list[str]:
-    """What keeps this machine from being a hypervisor, a sentence each. Nothing: `start` can be called."""
+    """Return what prevents this machine from being a hypervisor, a sentence each. Empty: `start` can be called."""
     path = f"{os.environ.get('PATH', '')}:{PROGRAM_PATH}"
-    lacking = [
+    missing = [
         f"The program {p} is missing (package {REQUIRED_PROGRAMS[p]})."
         for p in REQUIRED_PROGRAMS
         if not shutil.which(p, path=path)
     ]
     if os.geteuid() != 0:
-        lacking.append("Only root can run a hypervisor.")
+        missing.append("Only root can run a hypervisor.")
     if not Path("/dev/net/tun").exists():
-        lacking.append("The kernel offers no /dev/net/tun, so guests would have no network.")
-    return lacking
+        missing.append("The kernel offers no /dev/net/tun, so guests would have no network.")
+    return missing
 
 
 def connection_uri(directory: Path) -> str:
@@ -167,17 +167,17 @@ def connection_uri(directory: Path) -> str:
 
 
 def get_kvm_verdict(directory: Path) -> kvm.Verdict:
-    """Whether guests of this hypervisor run under KVM, and why: probed once a boot."""
+    """Return whether guests of this hypervisor run under KVM, and why: probed once a boot."""
     Path(directory).mkdir(parents=True, exist_ok=True)
     return kvm.get_verdict(Path(directory).resolve() / "kvm.json")
 
 
 def start(directory: Path, network: PublicNetwork = PublicNetwork(), programs=PROGRAM_PATH) -> str:  # noqa: B008  (frozen)
-    """After success the hypervisor runs, its network `public` too, and the address to reach it is returned. When it ran
-    already nothing is done. Raises `NoHypervisor`."""
+    """Start the hypervisor and its network `public`, and return its libvirt URI. Does nothing when both run. Raises
+    `NoHypervisor`."""
     directory = Path(directory).resolve()
     with lock_directory(directory):
-        # A daemon of an earlier release knows no confinement. It is started anew; its guests go on meanwhile.
+        # A daemon of an earlier release has no confinement. It is restarted; its guests continue to run meanwhile.
         running = try_connect(directory) if confinement.find_saved_confinement(directory) else None
         with contextlib.closing(running or launch_daemon(directory, programs)) as connection:
             try:
@@ -190,15 +190,14 @@ def start(directory: Path, network: PublicNetwork = PublicNetwork(), programs=PR
 
 
 def stop(directory: Path):
-    """After success neither the daemon nor a guest of it runs, and its network is gone, with the rules of its cards.
-    What it keeps on disk stays."""
+    """Stop the daemon and all its guests, and remove its network with the rules of its NICs. What is on disk stays."""
     directory = Path(directory).resolve()
     if not directory.exists():
         return
     with lock_directory(directory):
         connection = try_connect(directory)
         if connection is None and has_leftovers(directory):
-            connection = launch_daemon(directory)  # it finds again what the last one left, and can clear it away
+            connection = launch_daemon(directory)  # it finds the leftovers of the last one and can remove them
         if connection is not None:
             with contextlib.closing(connection):
                 stop_machines(connection)
@@ -212,7 +211,7 @@ def stop(directory: Path):
 
 def stop_machines(connection: libvirt.virConnect):
     for domain in connection.listAllDomains(libvirt.VIR_CONNECT_LIST_DOMAINS_ACTIVE):
-        with contextlib.suppress(libvirt.libvirtError):  # it just ended, or is ended with the daemon
+        with contextlib.suppress(libvirt.libvirtError):  # it has just ended, or ends with the daemon
             domain.destroy()
     for network in connection.listAllNetworks(libvirt.VIR_CONNECT_LIST_NETWORKS_ACTIVE):
         network.destroy()
@@ -220,7 +219,7 @@ def stop_machines(connection: libvirt.virConnect):
 
 @contextlib.contextmanager
 def lock_directory(directory: Path) -> Iterator[None]:
-    """One process at a time starts or stops the hypervisor of a directory."""
+    """Lock the directory: one process at a time starts or stops its hypervisor."""
     directory.mkdir(parents=True, exist_ok=True)
     with (directory / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -228,32 +227,33 @@ def lock_directory(directory: Path) -> Iterator[None]:
 
 
 def try_connect(directory: Path) -> libvirt.virConnect | None:
-    """A line to the daemon, if it answers. That there is a socket says nothing: it may be a dying daemon's."""
+    """Return a connection to the daemon, or None when it does not answer. A socket file alone proves nothing: its
+    daemon may be dying."""
     with contextlib.suppress(libvirt.libvirtError):
         return libvirt.open(connection_uri(directory))
     return None
 
 
 def has_leftovers(directory: Path) -> bool:
-    """Whether guests or a bridge are noted as there."""
+    """Return whether the daemon's state lists running guests or networks."""
     return any(any((directory / "run" / kind).glob("*.xml")) for kind in ("qemu", "network"))
 
 
 def launch_daemon(directory: Path, programs=PROGRAM_PATH) -> libvirt.virConnect:
-    """Starts the daemon at the strictest level of confinement under which a machine starts."""
+    """Start the daemon at the strictest confinement level at which a machine starts. Returns a connection."""
     if lacking := list_missing():
         raise NoHypervisor(" ".join(lacking))
     if len(str(directory)) > MAX_DIRECTORY_LENGTH:
         raise NoHypervisor(f"The path {directory} is too long for the address of a socket.")
-    works = get_kvm_verdict(directory).works
+    has_kvm = get_kvm_verdict(directory).works
     for level in confinement.list_levels():
         terminate(find_processes(directory, guests=False))  # one that is about to end, or hangs
         write_settings(directory, level)
-        connection, refused = run_daemon(directory, level, works, programs)
-        if connection is not None and not (refused := confinement.try_level(connection, directory, works)):
-            found = confinement.read_confinement(connection, level)
-            confinement.save_confinement(directory, found)
-            log.info("local_hypervisor_started", directory=str(directory), kvm=works, **vars(found))
+        connection, refused = run_daemon(directory, level, has_kvm, programs)
+        if connection is not None and not (refused := confinement.try_level(connection, directory, has_kvm)):
+            active_confinement = confinement.read_confinement(connection, level)
+            confinement.save_confinement(directory, active_confinement)
+            log.info("local_hypervisor_started", directory=str(directory), kvm=has_kvm, **vars(active_confinement))
             return connection
         if connection is not None:
             connection.close()
@@ -262,10 +262,12 @@ def launch_daemon(directory: Path, programs=PROGRAM_PATH) -> libvirt.virConnect:
 
 
 def run_daemon(directory: Path, level: confinement.Level, works_with_kvm: bool, programs: str):
-    """A connection to the daemon, or None and what it printed."""
+    """Return a connection to the daemon (None on failure) and what it printed."""
     covers = []
-    for covered, kept in confinement.directories_to_cover(confinement.storage_paths(directory), level.user).items():
-        covers += ["cover", str(covered), *(word for path in kept for word in ("keep", str(path)))]
+    for covered, visible_paths in confinement.directories_to_cover(
+        confinement.storage_paths(directory), level.user
+    ).items():
+        covers += ["cover", str(covered), *(argument for path in visible_paths for argument in ("keep", str(path)))]
     device = kvm_device(level.user) if works_with_kvm else "no"
     command = [
         "unshare",
@@ -278,7 +280,7 @@ def run_daemon(directory: Path, level: confinement.Level, works_with_kvm: bool, 
         get_host_uuid(directory),
         device,
     ]
-    said = subprocess.run(
+    result = subprocess.run(
         [*command, *covers],
         env={"PATH": programs, "LC_ALL": "C"},
         stdin=subprocess.DEVNULL,
@@ -289,20 +291,20 @@ def run_daemon(directory: Path, level: confinement.Level, works_with_kvm: bool, 
         cwd="/",
         umask=0o022,
     )
-    return None if said.returncode else try_connect(directory), said.stdout.strip()
+    return None if result.returncode else try_connect(directory), result.stdout.strip()
 
 
 def kvm_device(user: confinement.QemuUser) -> str:
-    """`yes` where QEMU's user can open the host's device; else the group for a device of its own."""
+    """Return `yes` where QEMU's user can open the host's device; else the group for a separate device."""
     return "yes" if user.can_open(Path("/dev/kvm")) else str(user.gid)
 
 
 def write_settings(directory: Path, level: confinement.Level):
-    """The folders and settings. What the daemon noted of running guests holds for one boot only."""
-    booted = directory / "boot_id"
-    if not booted.exists() or booted.read_text() != kvm.read_boot_id():
+    """Write the folders and settings. The daemon's notes about running guests are valid for one boot only."""
+    boot_id_file = directory / "boot_id"
+    if not boot_id_file.exists() or boot_id_file.read_text() != kvm.read_boot_id():
         shutil.rmtree(directory / "run", ignore_errors=True)
-        booted.write_text(kvm.read_boot_id())
+        boot_id_file.write_text(kvm.read_boot_id())
     directory.chmod(0o711)
     for name in (
         *LIBVIRT_FOLDERS,
@@ -311,16 +313,16 @@ def write_settings(directory: Path, level: confinement.Level):
         (directory / name).mkdir(mode=0o755, exist_ok=True)
         (directory / name).chmod(0o755)
     identity = get_host_uuid(directory)
-    first = (
+    first_port = (
         10_000 + uuid.UUID(identity).int % 220 * VNC_PORTS_PER_HYPERVISOR
     )  # below the ports that the kernel hands out
-    ports = {"first_screen": first, "last_screen": first + VNC_PORTS_PER_HYPERVISOR - 1}
+    ports = {"first_screen": first_port, "last_screen": first_port + VNC_PORTS_PER_HYPERVISOR - 1}
     (directory / "etc" / "libvirtd.conf").write_text(DAEMON_CONF.format(uuid=identity))
     (directory / "etc" / "qemu.conf").write_text(level.settings() + QEMU_CONF.format(**ports))
 
 
 def get_host_uuid(directory: Path) -> str:
-    """The host's identity, as other hypervisors see it: made once."""
+    """Return the host's UUID, as other hypervisors see it; it is created once."""
     file = directory / "host_uuid"
     if not file.exists():
         file.write_text(str(uuid.uuid4()))

@@ -10,7 +10,7 @@ VOLUME_LABEL = "cidata"
 
 
 def build_iso(seed: Seed) -> bytes:
-    """The medium's bytes. File names are as cloud-init asks for them, by Rock Ridge and by Joliet."""
+    """Return the medium's bytes. The file names are those that cloud-init expects, in Rock Ridge and Joliet."""
     files = {"meta-data": seed.meta_data, "user-data": seed.user_data, "network-config": seed.network_config}
     disc = pycdlib.PyCdlib()
     disc.new(vol_ident=VOLUME_LABEL, joliet=3, rock_ridge="1.09")

@@ -1,7 +1,7 @@
-"""Snapshots inside the machine's own disks (qcow2 keeps them): all disks at one moment, and the memory if it is wanted.
+"""Snapshots inside the machine's own disks (stored by qcow2): all disks at one moment, and the memory if requested.
 
-libvirt itself keeps the memory in every snapshot of a machine that runs. So one without it is taken by QEMU's monitor,
-and libvirt is given its description, which is that of a machine that is off.
+libvirt itself always stores the memory of a running machine in a snapshot. So a snapshot without memory is taken by
+QEMU's monitor, and libvirt is given its description, which is that of a machine that is off.
 """
 
 import contextlib
@@ -26,10 +26,10 @@ def create(connection, machine_id: str, name: str, memory: bool):
     domain = get_domain(connection, machine_id)
     if (
         etree.fromstring(domain.XMLDesc()).find("os").get("firmware") == "efi"
-    ):  # libvirt would notice it while it runs only
+    ):  # libvirt checks this only while the machine runs
         raise Refused("A machine with secure boot cannot take snapshots.", f"machine {machine_id}")
-    if (earlier := find_snapshot(domain, name)) is not None:
-        earlier.delete()
+    if (old_snapshot := find_snapshot(domain, name)) is not None:
+        old_snapshot.delete()
     if memory or not domain.isActive():
         domain.snapshotCreateXML(xml.to_text(E.domainsnapshot(E.name(name))))
     else:
@@ -37,29 +37,31 @@ def create(connection, machine_id: str, name: str, memory: bool):
 
 
 def snapshot_disks(domain, name: str):
-    """All disks of a running machine at one moment, without its memory."""
+    """Snapshot all disks of a running machine at one moment, without its memory."""
     with freeze_filesystems(domain):
         data = [{"device": node, "name": name} for node in disk_nodes(domain)]
         run_monitor_command(
-            domain, "transaction", actions=[{"type": "blockdev-snapshot-internal-sync", "data": d} for d in data]
+            domain,
+            "transaction",
+            actions=[{"type": "blockdev-snapshot-internal-sync", "data": entry} for entry in data],
         )
     try:
         domain.snapshotCreateXML(build_snapshot_xml(domain, name), libvirt.VIR_DOMAIN_SNAPSHOT_CREATE_REDEFINE)
     except libvirt.libvirtError:
-        for each in data:
-            run_monitor_command(domain, "blockdev-snapshot-delete-internal-sync", **each)
+        for disk_snapshot in data:
+            run_monitor_command(domain, "blockdev-snapshot-delete-internal-sync", **disk_snapshot)
         raise
 
 
 def disk_nodes(domain) -> list[str]:
-    """QEMU's names of the machine's disks."""
-    inserted = [each.get("inserted") for each in run_monitor_command(domain, "query-block")]
-    return [each["node-name"] for each in inserted if each and not each["ro"] and each["drv"] == "qcow2"]
+    """Return QEMU's node names of the machine's disks."""
+    inserted = [medium.get("inserted") for medium in run_monitor_command(domain, "query-block")]
+    return [medium["node-name"] for medium in inserted if medium and not medium["ro"] and medium["drv"] == "qcow2"]
 
 
 def run_monitor_command(domain, command: str, **arguments):
-    said = libvirt_qemu.qemuMonitorCommand(domain, json.dumps({"execute": command, "arguments": arguments}), 0)
-    answer = json.loads(said)
+    reply = libvirt_qemu.qemuMonitorCommand(domain, json.dumps({"execute": command, "arguments": arguments}), 0)
+    answer = json.loads(reply)
     if "error" in answer:
         raise Refused("The hypervisor could not take the snapshot.", f"{command}: {answer['error']}")
     return answer["return"]
@@ -82,8 +84,8 @@ def build_snapshot_xml(domain, name: str) -> str:
 
 @contextlib.contextmanager
 def freeze_filesystems(domain):
-    """The guest's file systems are at rest meanwhile, where its agent can bring that about: without the memory they are
-    all that will be left."""
+    """Freeze the guest's file systems for the duration of the block, if its agent can: without memory, a snapshot
+    contains only what is on disk."""
     frozen = False
     with contextlib.suppress(libvirt.libvirtError):
         domain.fsFreeze()
@@ -98,24 +100,24 @@ def freeze_filesystems(domain):
 
 def revert(connection, machine_id: str, name: str, memory: bool):
     domain = get_domain(connection, machine_id)
-    found = find_snapshot(domain, name)
-    if found is None:
+    snapshot = find_snapshot(domain, name)
+    if snapshot is None:
         raise Missing("The hypervisor does not have this snapshot.", f"snapshot {name} of machine {machine_id}")
     power_off(connection, machine_id)
-    if etree.fromstring(found.getXMLDesc()).findtext("state") == "shutoff":
-        domain.revertToSnapshot(found, 0)
+    if etree.fromstring(snapshot.getXMLDesc()).findtext("state") == "shutoff":
+        domain.revertToSnapshot(snapshot, 0)
     elif memory:
-        domain.revertToSnapshot(found, REVERT_RUNNING)
+        domain.revertToSnapshot(snapshot, REVERT_RUNNING)
     else:
-        domain.revertToSnapshot(found, REVERT_PAUSED)
+        domain.revertToSnapshot(snapshot, REVERT_PAUSED)
         power_off(connection, machine_id)
 
 
 def delete(connection, machine_id: str, name: str):
     with ignore_missing():
-        found = find_snapshot(get_domain(connection, machine_id), name)
-        if found is not None:
-            found.delete()
+        snapshot = find_snapshot(get_domain(connection, machine_id), name)
+        if snapshot is not None:
+            snapshot.delete()
 
 
 def find_snapshot(domain, name: str):

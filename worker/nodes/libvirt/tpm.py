@@ -8,18 +8,21 @@ from worker.nodes.base import Machine, Refused
 
 
 def is_supported(connection: libvirt.virConnect) -> bool:
-    """Whether libvirt finds what it needs to give a machine of ours a TPM."""
+    """Return whether libvirt finds what it needs to give a machine a TPM."""
     try:
-        told = connection.getDomainCapabilities(None, "x86_64", "pc", None)
+        description = connection.getDomainCapabilities(None, "x86_64", "pc", None)
     except libvirt.libvirtError:
         return False
-    found = etree.fromstring(told).xpath("devices/tpm[@supported='yes']/enum[@name='backendModel']/value/text()")
-    return "emulator" in found
+    backends = etree.fromstring(description).xpath(
+        "devices/tpm[@supported='yes']/enum[@name='backendModel']/value/text()"
+    )
+    return "emulator" in backends
 
 
-def ensure_supported(machine: Machine, there: bool):
-    """libvirt itself would notice only when the machine starts."""
-    if machine.tpm and not there:
+def ensure_supported(machine: Machine, is_available: bool):
+    """Raise `Refused` when the machine needs a TPM and the node has none: libvirt would notice only at the machine's
+    start."""
+    if machine.tpm and not is_available:
         raise Refused("The hypervisor cannot give the machine a TPM.", f"no swtpm for machine {machine.id}")
 
 

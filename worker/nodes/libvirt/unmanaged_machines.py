@@ -1,4 +1,4 @@
-"""What a machine is that somebody else defined, and what of it a machine of the panel cannot have."""
+"""Describes machines that the panel did not define, and what a machine of the panel could not preserve of them."""
 
 import contextlib
 
@@ -17,16 +17,16 @@ QEMU_COMMANDLINE_TAG = "{http://libvirt.org/schemas/domain/qemu/1.0}commandline"
 def inspect(connection, machine_id: str) -> MachineDescription:
     domain = get_domain(connection, machine_id)
     tree = etree.fromstring(domain.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE))
-    kinds = "devices/disk[not(@device) or @device='disk' or @device='lun']"
-    disks = sorted(tree.xpath(kinds), key=boot_order)
+    disk_xpath = "devices/disk[not(@device) or @device='disk' or @device='lun']"
+    disks = sorted(tree.xpath(disk_xpath), key=boot_order)
     return MachineDescription(
         id=machine_id,
         name=domain.name(),
         power=domain_stats.to_power(domain.state()[0]),
         cpu_cores=int(tree.findtext("vcpu")),
         memory_mb=-(-int(tree.findtext("memory")) // 1024),
-        disks=tuple(describe_disk(connection, each) for each in disks),
-        nics=tuple(describe_nic(each) for each in tree.iterfind("devices/interface")),
+        disks=tuple(describe_disk(connection, device) for device in disks),
+        nics=tuple(describe_nic(device) for device in tree.iterfind("devices/interface")),
         tpm=tree.find("devices/tpm") is not None,
         secure_boot=has_secure_boot(tree),
         faults=tuple((*iter_definition_errors(tree), *iter_host_state_errors(domain))),
@@ -34,7 +34,7 @@ def inspect(connection, machine_id: str) -> MachineDescription:
 
 
 def boot_order(device) -> int:
-    """Those that are not booted from come behind, in the order they are written in."""
+    """Return the boot position. Devices that are not booted from come last, in the order of the definition."""
     boot = device.find("boot")
     return int(boot.get("order")) if boot is not None else 1000
 
@@ -47,17 +47,17 @@ def describe_nic(device) -> Nic:
 
 def describe_disk(connection, device) -> DiskDescription:
     name, source = device.find("target").get("dev"), device.find("source")
-    where = "" if source is None else next(iter(source.attrib.values()), "")
+    path = "" if source is None else next(iter(source.attrib.values()), "")
     volume = find_volume(connection, device.get("type"), source)
     if volume is None:
-        return DiskDescription(name, where, fault=disk_import_error(device, None))
-    described = etree.fromstring(volume.XMLDesc()).find("target/format")
+        return DiskDescription(name, path, fault=disk_import_error(device, None))
+    volume_format = etree.fromstring(volume.XMLDesc()).find("target/format")
     pool, size = volume.storagePoolLookupByVolume().name(), volume.info()[1]
-    return DiskDescription(name, volume.name(), pool, size, disk_import_error(device, described))
+    return DiskDescription(name, volume.name(), pool, size, disk_import_error(device, volume_format))
 
 
 def find_volume(connection, kind, source):
-    """The volume in one of the node's pools. Files that were put there by hand are found as well."""
+    """Return the volume in one of the node's pools, or None. Files that were placed there by hand are found as well."""
     if source is None:
         return None
     for attempt in ("as it was last read", "now"):
@@ -74,20 +74,20 @@ def find_volume(connection, kind, source):
 
 def refresh_pools(connection):
     for pool in connection.listAllStoragePools(libvirt.VIR_CONNECT_LIST_STORAGE_POOLS_ACTIVE):
-        with contextlib.suppress(libvirt.libvirtError):  # a transfer goes on
+        with contextlib.suppress(libvirt.libvirtError):  # fails during a transfer
             pool.refresh()
 
 
-def disk_import_error(device, written) -> str | None:
-    """Completes "the disk …". `written` is the format that the volume itself shows."""
+def disk_import_error(device, volume_format) -> str | None:
+    """Return the error, completing "the disk …", or None. `written` is the format element of the volume itself."""
     driver = device.find("driver")
-    form = "raw" if driver is None else driver.get("type", "raw")
-    form = written.get("type") if form == "qcow2" and written is not None else form
+    disk_format = "raw" if driver is None else driver.get("type", "raw")
+    disk_format = volume_format.get("type") if disk_format == "qcow2" and volume_format is not None else disk_format
     bus = device.find("target").get("bus")
     if device.get("type") not in ("file", "volume"):
         return f"is no file ({device.get('type')})"
-    if form != "qcow2":
-        return f"is {form}, and has to be qcow2"
+    if disk_format != "qcow2":
+        return f"is {disk_format}, and has to be qcow2"
     if device.get("device") == "lun" or bus != "virtio":
         return f"is on the bus {bus}, and has to be on virtio"
     if device.find("encryption") is not None or device.find("source/encryption") is not None:
@@ -104,7 +104,7 @@ def has_secure_boot(tree) -> bool:
 
 
 def iter_definition_errors(tree):
-    """What its definition has that one of the panel's cannot have."""
+    """Yield what the definition has that a machine of the panel cannot have."""
     kind, system = tree.find("os/type"), tree.find("os")
     if kind.text != "hvm" or kind.get("arch") != "x86_64":
         yield f"Its processor is not x86_64 ({kind.get('arch')}, {kind.text})."
@@ -125,7 +125,7 @@ def iter_definition_errors(tree):
 
 
 def iter_host_state_errors(domain):
-    """What its host keeps beside the definition."""
+    """Yield what the host stores beside the definition and an import would lose."""
     if not domain.isPersistent():
         yield "Its host does not keep it: it is gone once it stops."
         return

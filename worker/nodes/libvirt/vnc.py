@@ -1,4 +1,4 @@
-"""Screens of running machines: who is let in, and the way there."""
+"""VNC servers of running machines: their password and their address."""
 
 from urllib.parse import parse_qs, quote, urlsplit
 
@@ -10,12 +10,12 @@ from worker.nodes.libvirt.machines import get_domain
 from worker.nodes.libvirt.xml import VNC_LENGTH, to_text
 
 WILDCARD_ADDRESSES = {"0.0.0.0": "127.0.0.1", "::": "::1"}
-"""Where a machine itself finds what listens on all its addresses."""
+"""Wildcard address → the loopback address of the same server."""
 
 LOOPBACK_ADDRESSES = ("127.0.0.1", "::1", "localhost")
 
 SSH_TRANSPORTS = ("ssh", "libssh", "libssh2")
-"""Transports of libvirt that end in an SSH server."""
+"""libvirt's transports that use an SSH server."""
 
 
 def open_console(connection, machine_id: str, password: str, uri: str) -> Endpoint:
@@ -32,25 +32,26 @@ def open_console(connection, machine_id: str, password: str, uri: str) -> Endpoi
     return Endpoint(host, int(graphics.get("port")), password, via)
 
 
-def find_route(listens: str, uri: str) -> tuple[str, str | None]:
-    """The host to call for what listens there on the node, and the SSH target through which. A node without a name is
-    this machine; one that libvirt reaches by SSH is reached so by the panel too: a screen's bytes are not encrypted."""
+def find_route(listen: str, uri: str) -> tuple[str, str | None]:
+    """Return the host to connect to for that listen address, and the SSH target through which to reach it. A URI
+    without a host is this machine. A node that libvirt reaches by SSH is reached by SSH here too: VNC is not
+    encrypted."""
     address = urlsplit(uri)
-    here = WILDCARD_ADDRESSES.get(listens, listens)
+    local_address = WILDCARD_ADDRESSES.get(listen, listen)
     if not address.hostname:
-        return here, None
+        return local_address, None
     if address.scheme.rpartition("+")[2] in SSH_TRANSPORTS:
-        return here, ssh_target(address)
-    if listens in LOOPBACK_ADDRESSES:
+        return local_address, ssh_target(address)
+    if listen in LOOPBACK_ADDRESSES:
         detail = (
-            f"{address.hostname}: screens listen on {listens}; set vnc_listen in its qemu.conf to an address the panel "
+            f"{address.hostname}: screens listen on {listen}; set vnc_listen in its qemu.conf to an address the panel "
             "reaches, or add the node by qemu+ssh://"
         )
         raise Refused("The screen cannot be reached from the panel.", detail)
-    return (address.hostname if listens in WILDCARD_ADDRESSES else listens), None
+    return (address.hostname if listen in WILDCARD_ADDRESSES else listen), None
 
 
 def ssh_target(address) -> str:
-    """The part of libvirt's address that SSH needs."""
+    """Return the part of libvirt's URI that SSH needs."""
     keys = parse_qs(address.query).get("keyfile", ())
     return f"ssh://{address.netloc}" + "".join(f"?keyfile={quote(key)}" for key in keys[:1])

@@ -1,4 +1,4 @@
-"""What libvirt is told, as XML. Everything from outside passes through lxml, which quotes it."""
+"""XML definitions for libvirt. All values from outside pass through lxml, which quotes them."""
 
 from collections.abc import Iterable, Mapping
 
@@ -12,7 +12,7 @@ PANEL_NAMESPACE = "urn:panel:machine:1"
 MARK_ELEMENT = ElementMaker(namespace=PANEL_NAMESPACE, nsmap={"panel": PANEL_NAMESPACE})
 
 VNC_LENGTH = 8
-"""VNC itself looks at no more of a password."""
+"""Characters of a password that VNC uses."""
 
 
 def to_text(element) -> str:
@@ -23,13 +23,13 @@ def to_text(element) -> str:
 
 
 def pool(name: str, path: str, uuid: str = "") -> str:
-    """QEMU may run as another user than libvirt: it has to get through the folder, but not to read it."""
+    """Return a storage pool. QEMU may run as another user than libvirt: it may traverse the folder, but not list it."""
     identity = [E.uuid(uuid)] if uuid else []
     return to_text(E.pool(E.name(name), *identity, E.target(E.path(path), E.permissions(E.mode("0711"))), type="dir"))
 
 
 def qcow2(name: str, size: int, base: str | None = None) -> str:
-    """Version 3 of the format (compat 1.1): libvirt's own choice is older and cannot note what changed for a backup."""
+    """Return a volume in version 3 of the format (compat 1.1): libvirt's older default has no bitmaps for backups."""
     backing = [E.backingStore(E.path(base), E.format(type="qcow2"))] if base else []
     target = E.target(E.format(type="qcow2"), E.compat("1.1"))
     return to_text(E.volume(E.name(name), E.capacity(str(size), unit="bytes"), target, *backing))
@@ -45,8 +45,8 @@ def raw(name: str, size: int) -> str:
 def domain(
     machine: Machine, paths: Mapping, kvm: bool, limits: bool, has_filters: bool, metadata=(), existing=""
 ) -> str:
-    """A machine. `paths` says where its disks and media lie, `notes` go into its metadata, `existing` is the machine
-    type of its present definition; the rest is what the node can do."""
+    """Return a machine's definition. `paths`: disk or medium → its file; `metadata`: further elements of its metadata;
+    `existing`: the machine type of its present definition. The flags say what the node can do."""
     memory = str(machine.memory_mb)
     kind = chipset.machine_type(machine, existing)
     drives = chipset.drives(kind)
@@ -88,8 +88,8 @@ def domain(
 
 
 def clock() -> etree._Element:
-    """A guest that was not given the processor gets the ticks of its real-time clock later, so that its time does not
-    fall behind; those of the old timer are spread. The HPET, which costs much to emulate, is left out."""
+    """Return the clock's timers. A guest that missed ticks gets those of its real-time clock later, so its time does
+    not fall behind; those of the old timer are spread out. The HPET is omitted, because its emulation is expensive."""
     return E.clock(
         E.timer(name="rtc", tickpolicy="catchup"),
         E.timer(name="pit", tickpolicy="delay"),
@@ -106,7 +106,7 @@ def topology(machine: Machine) -> list[etree._Element]:
 
 
 def boot_order(machine: Machine, drives: Mapping[str, str]) -> dict[str, int]:
-    """Which device is tried when. The seed's drive is never booted from."""
+    """Return device → position in the boot order. The seed's drive is never booted from."""
     devices = {
         "disk": ["vda"] if machine.disks else [],
         "cdrom": [drives["primary"], drives["secondary"]],
@@ -127,14 +127,15 @@ DISK_DRIVER = {
     "discard": "unmap",
     "detect_zeroes": "unmap",
 }
-"""What a guest has read or written does not lie in the host's memory, too, and zeros take no room."""
+"""Direct I/O, so that guests' data is not also cached in the host's memory; zeros take no space."""
 
 PAGE_CACHE = {"cache": "writeback", "io": "threads"}
-"""Instead, where the file system of a pool knows nothing else."""
+"""Used instead where the file system of a pool does not support direct I/O."""
 
 
 def disk(number: int, path: str, order, name: str, iothread=True) -> etree._Element:
-    """The guest finds it as /dev/disk/by-id/virtio-, its name: virtio disks show 20 characters."""
+    """Return a disk. The guest finds it as /dev/disk/by-id/virtio-NAME: virtio disks show 20 characters of the serial
+    number."""
     device = disk_name(number)
     return E.disk(
         E.driver(DISK_DRIVER | ({"iothread": "1"} if iothread else {})),
@@ -148,13 +149,13 @@ def disk(number: int, path: str, order, name: str, iothread=True) -> etree._Elem
 
 
 def disk_name(number: int) -> str:
-    """vda … vdz, vdaa …"""
+    """Return the device name: vda … vdz, vdaa …"""
     letters = chr(ord("a") + number % 26)
     return disk_name(number // 26 - 1) + letters if number >= 26 else f"vd{letters}"
 
 
 def drive(device: str, bus: str, path: str | None, order) -> etree._Element:
-    """An optical drive, empty when there is nothing to lie in it, so that a medium can be inserted later."""
+    """Return an optical drive, empty without a path, so that a medium can be inserted later."""
     return E.disk(
         E.driver(name="qemu", type="raw"),
         *([E.source(file=path)] if path else []),
@@ -168,7 +169,8 @@ def drive(device: str, bus: str, path: str | None, order) -> etree._Element:
 
 
 def scsi_target(device: str, bus: str) -> list:
-    """A target of its own: guests number those in order, but the units of one target backwards."""
+    """Return an address with a SCSI target of its own: guests number targets in order, but the units of one target
+    backwards."""
     if bus != "scsi":
         return []
     return [E.address(type="drive", controller="0", bus="0", target=str(ord(device[-1]) - ord("a")), unit="0")]
@@ -186,7 +188,7 @@ def nic_element(number: int, nic: Nic, order, limits: bool, has_filters: bool) -
 
 
 def variable_nic_elements(nic: Nic, limits: bool, has_filters: bool) -> list:
-    """The parts of a card that may change while the machine runs."""
+    """Return the parts of a NIC that may change while the machine runs."""
     return [
         *([E.filterref(filter=firewall.filter_name(nic.mac))] if has_filters else []),
         *(bandwidth(nic) if limits else []),
@@ -195,14 +197,15 @@ def variable_nic_elements(nic: Nic, limits: bool, has_filters: bool) -> list:
 
 
 def bandwidth(nic: Nic) -> list:
-    """libvirt counts in kilobytes a second, and means by inbound what the guest receives, as `Nic` does."""
+    """Return the speed limits. libvirt counts in kilobytes a second; its inbound is what the guest receives, as in
+    `Nic`."""
     limits = {"inbound": nic.inbound_mbps, "outbound": nic.outbound_mbps}
-    set_ones = [E(way, average=str(mbps * 125)) for way, mbps in limits.items() if mbps]
-    return [E.bandwidth(*set_ones)] if set_ones else []
+    elements = [E(direction, average=str(mbps * 125)) for direction, mbps in limits.items() if mbps]
+    return [E.bandwidth(*elements)] if elements else []
 
 
 def vnc_elements(machine: Machine) -> Iterable[etree._Element]:
-    """VNC where the node's own settings say (libvirt's default is 127.0.0.1). Without a password libvirt would let
-    everybody in, so a machine without one has no screen."""
+    """Yield a VNC server at the address of the node's settings (libvirt's default is 127.0.0.1). Without a password
+    libvirt would accept everybody, so a machine without one has no VNC."""
     if machine.vnc and machine.vnc_password:
         yield E.graphics(type="vnc", port="-1", autoport="yes", passwd=machine.vnc_password[:VNC_LENGTH])

@@ -1,7 +1,7 @@
-"""A node that only exists in a file: for demonstrations without a hypervisor, for load tests and for fault tests.
+"""A node that exists only in a file: for demonstrations without a hypervisor, for load tests and for fault tests.
 
-It keeps every promise of the contract, between processes and across restarts. Its machines take no processor: what they
-use is worked out when somebody looks.
+It fulfils the whole contract, between processes and across restarts. Its machines use no processor: their counters are
+computed on request.
 """
 
 from worker.nodes.base import Capabilities, GiB, NodeDriver

@@ -1,17 +1,17 @@
-"""What a running machine has used so far: the same machine after the same time has always used the same."""
+"""The counters of a running machine, as a function of its id and uptime."""
 
 import math
 import zlib
 
 LOAD_PERIOD_SECONDS = 600
-"""Seconds in which a machine's load rises and falls once, so that graphs have something to show."""
+"""Seconds in which a machine's load rises and falls once, so that graphs are not flat."""
 
 DISK_OPERATION_BYTES = 16384
-"""Bytes that move in one operation of a disk."""
+"""Bytes of one disk operation."""
 
 
 def work_seconds(uptime, key):
-    """Seconds of work done while the load went up and down around one half; it never decreases."""
+    """Return the seconds of work done with a load that oscillates around one half; it never decreases."""
     phase = key_fraction(key) * LOAD_PERIOD_SECONDS
     swing = LOAD_PERIOD_SECONDS / (2 * math.pi)
     wave = math.sin((uptime + phase) / swing) - math.sin(phase / swing)
@@ -19,17 +19,17 @@ def work_seconds(uptime, key):
 
 
 def key_fraction(key):
-    """A number from 0 to 1 that belongs to the key."""
+    """Return a number from 0 to 1, derived from the key."""
     return zlib.crc32(key.encode()) / 0xFFFFFFFF
 
 
 def compute_counters(machine_id, live, uptime):
-    """The counted fields of `Seen` for a machine that was started with the definition `live`."""
+    """Return the counter fields of `MachineStatus` for a machine that was started with the definition `live`."""
     work = work_seconds(uptime, machine_id)
 
-    def moved(what, mbps):
-        """Bytes, never beyond the speed limit."""
-        peak = 20e6 * key_fraction(machine_id + what)
+    def moved(kind, mbps):
+        """Return bytes, never beyond the speed limit."""
+        peak = 20e6 * key_fraction(machine_id + kind)
         return int(work * min(peak, mbps * 125_000 if mbps else peak))
 
     return {

@@ -1,8 +1,8 @@
-"""Docker in the guests of a simulated node. What there is of it are files on the guest's first disk, so it goes the
-way of all that a guest has written: back with a snapshot, away with a new system.
+"""Docker in the guests of a simulated node. Its state is files on the guest's first disk, so it is treated like
+everything that a guest has written: a snapshot restores it, a new system removes it.
 
-Nothing is fetched. An image whose name begins with `missing` cannot be had, and the containers of one that begins with
-`crashing` end at once.
+Nothing is downloaded. Pulling an image whose name begins with `missing` fails, and the containers of one that begins
+with `crashing` exit at once.
 """
 
 import base64
@@ -18,19 +18,19 @@ from worker.nodes.simulated import overlays
 
 DOCKER_PROGRAM_PATH = "/usr/bin/docker"
 NO_PACKAGE_MANAGER = "/etc/no-package-manager"
-"""A guest with such a file has no package manager."""
+"""A guest with this file has no package manager."""
 PROJECTS_FOLDER = "/var/lib/docker/projects"
 
 
 class Docker:
-    """The engine of a guest, installed or not, and its apps."""
+    """The Docker engine of a guest, installed or not, and its apps."""
 
     def __init__(self, guest):
         self.guest = guest
         self.disk = guest.live["disks"][0]
 
     def read(self, path):
-        """The text of a file; "" for one that is not there."""
+        """Return the text of a file; "" if it does not exist."""
         return overlays.read_files(self.guest.state, self.disk).get(path, "")
 
     def write(self, path, text):
@@ -47,15 +47,18 @@ class Docker:
         self.write(DOCKER_PROGRAM_PATH, "")
 
     def project(self, name):
-        """What there is of an app: `compose`, `environment`, `images` by service, whether it `runs`, its `logs`."""
-        found = self.read(f"{PROJECTS_FOLDER}/{name}")
-        return json.loads(found) if found else None
+        """Return an app's `compose`, `environment`, `images` by service, whether it `runs`, and its `logs`; None
+        without the app."""
+        content = self.read(f"{PROJECTS_FOLDER}/{name}")
+        return json.loads(content) if content else None
 
     def keep(self, name, project):
         self.write(f"{PROJECTS_FOLDER}/{name}", json.dumps(project) if project else "")
 
     def up(self, name, compose, environment):
-        images = {service: str(each.get("image")) for service, each in yaml.safe_load(compose)["services"].items()}
+        images = {
+            service: str(definition.get("image")) for service, definition in yaml.safe_load(compose)["services"].items()
+        }
         for image in images.values():
             if image.startswith("missing"):
                 return CommandResult(1, f"Error response from daemon: pull access denied for {image}\n")
@@ -74,7 +77,7 @@ class Docker:
         return CommandResult(0, "")
 
     def containers(self, name):
-        """Its lines of `docker inspect`, as the panel's script has them written."""
+        """Yield the app's lines of `docker inspect`, in the format of the panel's script."""
         project = self.project(name)
         for service, image in project["images"].items() if project else ():
             crashed = image.startswith("crashing")
@@ -90,8 +93,8 @@ class Docker:
         return CommandResult(0, "\n".join(lines))
 
     def logs(self, name):
-        written = (line.split(" ", 2) for line in (self.project(name) or {"logs": ()})["logs"])
-        return CommandResult(0, "".join(f"{service} {time} {text}\n" for time, service, text in written))
+        entries = (line.split(" ", 2) for line in (self.project(name) or {"logs": ()})["logs"])
+        return CommandResult(0, "".join(f"{service} {time} {text}\n" for time, service, text in entries))
 
 
 def timestamp():
@@ -99,7 +102,7 @@ def timestamp():
 
 
 def run_script(guest, script, words, stdin):
-    """What a script of the panel's would do, or None when it is about something else."""
+    """Return the result of one of the panel's scripts, or None for any other script."""
     engine, lines = Docker(guest), stdin.splitlines()
     match script, words:
         case background_job.PREPARE_SCRIPT, [_, name, number]:
@@ -122,23 +125,23 @@ def run_script(guest, script, words, stdin):
     return None
 
 
-def read_job_input(engine, name, last):
-    """All lines of the input, whose earlier pieces came before."""
-    at = f"{job_path(engine.guest, name)}/piece-"
-    there = overlays.read_files(engine.guest.state, engine.disk)
-    return ("".join(there[path] for path in sorted(there) if path.startswith(at)) + last).splitlines()
+def read_job_input(engine, name, last_chunk):
+    """Return all lines of the input: the chunks that were written earlier, and the last one."""
+    prefix = f"{job_path(engine.guest, name)}/piece-"
+    files = overlays.read_files(engine.guest.state, engine.disk)
+    return ("".join(files[path] for path in sorted(files) if path.startswith(prefix)) + last_chunk).splitlines()
 
 
 def job_path(guest, name):
-    """Where a detached program leaves what became of it, until the guest boots anew."""
+    """Return the file with a background job's result. Each boot has files of its own."""
     return f"/run/panel/{guest.row['boots']}/{name}"
 
 
 def start_job(engine, name, program, lines):
-    """A detached program has ended by the time somebody looks at it. Under the same name it does not run again."""
+    """Run a background job to its end at once. Under the same name it does not run again."""
     if not engine.read(job_path(engine.guest, name)):
-        done = install(engine) if program == docker.INSTALL_SCRIPT else compose(engine, *lines)
-        engine.write(job_path(engine.guest, name), f"ended {done.exit_code}\n{done.output}")
+        result = install(engine) if program == docker.INSTALL_SCRIPT else compose(engine, *lines)
+        engine.write(job_path(engine.guest, name), f"ended {result.exit_code}\n{result.output}")
     return CommandResult(0, "")
 
 
@@ -147,7 +150,7 @@ def install(engine):
     return CommandResult(0, "")
 
 
-def compose(engine, action, project, *given):
+def compose(engine, action, project, *arguments):
     if action == "remove":
         engine.keep(project, None)
         return CommandResult(0, "")
@@ -155,5 +158,5 @@ def compose(engine, action, project, *given):
         return CommandResult(1, "Docker Compose is not installed in this machine.\n")
     if action != "up":
         return engine.control(project, action)
-    file, assignments = (base64.b64decode(each).decode() for each in given)
+    file, assignments = (base64.b64decode(argument).decode() for argument in arguments)
     return engine.up(project, file, dict(word.split("=", 1) for word in shlex.split(assignments)))

@@ -1,4 +1,4 @@
-"""What can be made to go wrong on a simulated node. Kept on the node, so that every process meets it."""
+"""Faults of a simulated node, on command. They are stored on the node, so every process meets them."""
 
 import functools
 import time
@@ -17,10 +17,10 @@ CAPACITY_OPERATIONS = frozenset(
 @dataclass(frozen=True)
 class Fault:
     operation: str
-    """A method of the contract, or `*` for every one."""
+    """A method of the contract, or `*` for all of them."""
     kind: str
-    """`slow` adds seconds; `refuse` says no; `silent` keeps the caller waiting until its deadline; `lost-answer` does
-    the work and does not say so; `full` has no room; `no-ticket` issues none for a screen."""
+    """`slow` adds seconds; `refuse` raises `Refused`; `silent` makes the caller wait until its deadline; `lost-answer`
+    does the work but raises `Unreachable`; `full` raises `Full`; `no-ticket` issues no ticket for a VNC console."""
     remaining: int | None
     """How many calls will meet it; None: all, until it is cleared."""
     seconds: float
@@ -28,7 +28,7 @@ class Fault:
 
 class Faults:
     def fault(self, operation, kind, count=None, seconds=None):
-        """From now on calls of the operation meet the fault, in every process."""
+        """Add a fault: from now on calls of the operation meet it, in every process."""
         if operation not in NODE_OPERATIONS | {"*"}:
             raise ValueError(
                 f"{operation} is no operation of a node. There are: *, {', '.join(sorted(NODE_OPERATIONS))}."
@@ -42,8 +42,8 @@ class Faults:
         if count is not None and count < 1:
             raise ValueError("A fault is met at least once.")
         with self.state.transaction() as db:
-            put = "INSERT INTO faults (operation, kind, remaining, seconds) VALUES (?, ?, ?, ?)"
-            db.execute(put, (operation, kind, count, 1 if seconds is None else seconds))
+            statement = "INSERT INTO faults (operation, kind, remaining, seconds) VALUES (?, ?, ?, ?)"
+            db.execute(statement, (operation, kind, count, 1 if seconds is None else seconds))
 
     def clear(self):
         with self.state.transaction() as db:
@@ -53,7 +53,7 @@ class Faults:
         return [Fault(*row) for row in self.state.rows("SELECT operation, kind, remaining, seconds FROM faults")]
 
     def _apply_faults(self, operation):
-        """Goes through the faults that await the operation, oldest first. Says whether the answer will be lost."""
+        """Apply the faults for the operation, oldest first; return whether the answer is to be lost."""
         lost = False
         for number, kind, seconds in self.state.rows(
             MATCHING_FAULTS_QUERY, operation, operation, operation in CAPACITY_OPERATIONS
@@ -77,30 +77,30 @@ class Faults:
         return lost
 
     def _consume(self, number):
-        """Takes one of the times a fault is to be met. False: other calls were quicker."""
+        """Use the fault once. False: other calls have used it up."""
         with self.state.transaction() as db:
-            met = db.execute("UPDATE faults SET remaining = remaining - 1 WHERE id = ?", (number,)).rowcount
+            updated = db.execute("UPDATE faults SET remaining = remaining - 1 WHERE id = ?", (number,)).rowcount
             db.execute("DELETE FROM faults WHERE remaining = 0")
-        return met
+        return updated
 
 
 MATCHING_FAULTS_QUERY = """
 SELECT id, kind, seconds FROM faults
 WHERE (operation = ? OR operation = '*' AND (remaining IS NULL OR ? <> 'watch')) AND (kind <> 'full' OR ?) ORDER BY id
 """
-"""A watcher looks all the time: it would use up what was meant for the next call, so it leaves counted `*` alone."""
+"""A watcher polls all the time and would use up faults meant for other calls, so it ignores `*` faults with a count."""
 
 
 class InlineCircuitBreaker(CircuitBreaker):
-    """Opens after silences as that of any driver. Work on a simulated node always ends, so it needs no thread."""
+    """Opens after timeouts like that of any driver. Work on a simulated node always ends, so it needs no thread."""
 
     def result(self, work, deadline, last_activity, acknowledged_after=None):
         return work()
 
 
 def inject_faults(driver):
-    """Class decorator: every operation of the contract goes through the circuit and meets the node's faults. A watcher
-    meets them with each look."""
+    """Class decorator: every operation of the contract goes through the circuit breaker and meets the node's faults. A
+    watcher meets them with each poll."""
     for name in NODE_OPERATIONS - {"watch"}:
         setattr(driver, name, with_circuit_breaker(name, with_faults(name, getattr(driver, name))))
     driver.changes = with_faults("watch", driver.changes)

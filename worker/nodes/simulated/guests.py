@@ -1,4 +1,4 @@
-"""Inside the guests of a simulated node: what the guest agent of a machine answers."""
+"""The guests of a simulated node: the answers of a machine's guest agent."""
 
 import time
 import uuid
@@ -16,7 +16,7 @@ from worker.nodes.simulated.machines import uptime
 from worker.nodes.simulated.storage import find_seed
 
 AGENT_ANSWERS, AGENT_HANGS = 1, 2
-"""What a machine's agent does; 0 when it has none."""
+"""States of a machine's agent; 0 when it has none."""
 
 PASSWORD_HASHER = argon2.PasswordHasher(time_cost=1, memory_cost=1024, parallelism=1)
 
@@ -27,16 +27,18 @@ class Guests:
 
     def ping_agents(self, machine_ids, seconds=20.0):
         ids = orjson.dumps(list(machine_ids)).decode()
-        named = "SELECT * FROM machines WHERE power = 'on' AND id IN (SELECT value FROM json_each(?))"
+        query = "SELECT * FROM machines WHERE power = 'on' AND id IN (SELECT value FROM json_each(?))"
         return {
-            row["id"]: self._is_booted(row) and row["agent"] == AGENT_ANSWERS for row in self.state.rows(named, ids)
+            row["id"]: self._is_booted(row) and row["agent"] == AGENT_ANSWERS for row in self.state.rows(query, ids)
         }
 
     def agent_filesystems(self, machine_id):
-        first = self._get_guest(machine_id).live["disks"][0]
-        found = self.state.rows("SELECT size FROM disks WHERE pool = ? AND name = ?", first["pool"], first["name"])
+        root_disk = self._get_guest(machine_id).live["disks"][0]
+        rows = self.state.rows(
+            "SELECT size FROM disks WHERE pool = ? AND name = ?", root_disk["pool"], root_disk["name"]
+        )
         share_used = 0.1 + 0.7 * key_fraction(machine_id + "files")
-        return [FileSystem("/", "ext4", size, int(size * share_used)) for (size,) in found]
+        return [FileSystem("/", "ext4", size, int(size * share_used)) for (size,) in rows]
 
     def agent_addresses(self, machine_id):
         return {nic["mac"]: nic["addresses"] for nic in self._get_guest(machine_id).nics}
@@ -51,7 +53,7 @@ class Guests:
         return GUEST_PROGRAMS[program](guest, arguments, stdin)
 
     def agent_set_password(self, machine_id, user, password):
-        """An agent that hangs does it later, when nobody waits any more."""
+        """Set the password. An agent that hangs sets it too, although the caller gets `AgentSilent`."""
         with self.state.transaction() as db:
             machine = self._get_machine(db, machine_id)
             if self._is_booted(machine) and machine["agent"]:
@@ -68,7 +70,7 @@ class Guests:
 
 
 class Guest:
-    """What can be found out inside a guest."""
+    """The inside of a guest: its files, host name and keys."""
 
     def __init__(self, state, row):
         self.state, self.row = state, row
@@ -76,16 +78,16 @@ class Guest:
         self.nics = self.live["nics"]
 
     def hostname(self):
-        """What the seed says, as cloud-init would have it."""
+        """Return the host name of the seed, as cloud-init would set it."""
         slot = self.live["media"].get("seed")
         seed = slot and find_seed(self.state, slot["pool"], slot["name"])
         meta_data = yaml.safe_load(seed.meta_data) if seed else {}
         return meta_data.get("local-hostname", self.live["name"])
 
-    def change_keys(self, what, key):
+    def change_keys(self, action, key):
         with self.state.transaction() as db:
             db.execute("DELETE FROM keys WHERE machine_id = ? AND line = ?", (self.row["id"], key))
-            if what == "put":
+            if action == "put":
                 db.execute("INSERT INTO keys (machine_id, line) VALUES (?, ?)", (self.row["id"], key))
 
     def files(self):
@@ -94,9 +96,9 @@ class Guest:
         files = {"/proc/uptime": f"{seconds:.2f} 0.00\n", "/proc/sys/kernel/random/boot_id": f"{boot}\n"}
         for number, nic in enumerate(self.nics):
             files[f"/sys/class/net/eth{number}/carrier"] = f"{int(nic['connected'])}\n"
-        size = "SELECT size / 512 FROM disks WHERE pool = ? AND name = ?"
+        query = "SELECT size / 512 FROM disks WHERE pool = ? AND name = ?"
         for letter, disk in zip("abcdefgh", self.live["disks"], strict=False):
-            for (sectors,) in self.state.rows(size, disk["pool"], disk["name"]):
+            for (sectors,) in self.state.rows(query, disk["pool"], disk["name"]):
                 files[f"/sys/class/block/vd{letter}/size"] = f"{sectors}\n"
         return files | overlays.read_files(self.state, self.live["disks"][0])
 
@@ -123,7 +125,7 @@ def tee(guest, paths, stdin):
 
 
 def sh(guest, arguments, stdin):
-    """There is no shell; what the panel's own script would do is done."""
+    """Do what one of the panel's own scripts would do; there is no real shell."""
     match arguments:
         case ["-c", ssh_keys.CHANGE_KEYS_SCRIPT, _, what]:
             guest.change_keys(what, stdin.strip())

@@ -1,4 +1,4 @@
-"""Machines of a simulated node that the panel did not make, and what the panel takes over of them."""
+"""Unmanaged machines of a simulated node, and importing them."""
 
 import orjson
 
@@ -19,9 +19,11 @@ class Importing:
     def describe(self, machine_id):
         with self.state.snapshot() as db:
             row = self._get_machine(db, machine_id)
-            odd = db.execute("SELECT device, sentence FROM oddities WHERE machine_id = ?", (machine_id,)).fetchall()
+            oddities = db.execute(
+                "SELECT device, sentence FROM oddities WHERE machine_id = ?", (machine_id,)
+            ).fetchall()
             machine = orjson.loads(row["definition"])
-            faults = {each["device"]: each["sentence"] for each in odd if each["device"]}
+            faults = {oddity["device"]: oddity["sentence"] for oddity in oddities if oddity["device"]}
             disks = [self._describe_disk(db, n, disk, faults) for n, disk in enumerate(machine["disks"])]
         return MachineDescription(
             id=machine_id,
@@ -33,7 +35,7 @@ class Importing:
             nics=tuple(Nic(nic["mac"], nic["network"]) for nic in machine["nics"]),
             tpm=machine["tpm"],
             secure_boot=machine["secure_boot"],
-            faults=tuple(each["sentence"] for each in odd if not each["device"]),
+            faults=tuple(oddity["sentence"] for oddity in oddities if not oddity["device"]),
         )
 
     def adopt(self, machine):
@@ -41,20 +43,20 @@ class Importing:
             row = self._get_machine(db, machine.id)
             if row["power"] != Power.off:
                 raise Refused("The machine is on.", f"machine {machine.id}")
-            kept = db.execute("SELECT * FROM before WHERE machine_id = ?", (machine.id,)).fetchone()
+            stored = db.execute("SELECT * FROM before WHERE machine_id = ?", (machine.id,)).fetchone()
             self._put(db, machine)
-            was = tuple(kept) if kept else (machine.id, row["name"], row["definition"])
-            db.execute("INSERT INTO before VALUES (?, ?, ?)", was)
+            earlier = tuple(stored) if stored else (machine.id, row["name"], row["definition"])
+            db.execute("INSERT INTO before VALUES (?, ?, ?)", earlier)
 
     def give_back(self, machine_id):
         with self.state.transaction() as db:
             self._get_machine(db, machine_id)
-            was = db.execute("SELECT * FROM before WHERE machine_id = ?", (machine_id,)).fetchone()
-            if was:
-                self._change(db, machine_id, name=was["name"], definition=was["definition"])
+            earlier = db.execute("SELECT * FROM before WHERE machine_id = ?", (machine_id,)).fetchone()
+            if earlier:
+                self._change(db, machine_id, name=earlier["name"], definition=earlier["definition"])
 
     def _describe_disk(self, db, number, disk, faults):
         device = f"vd{chr(ord('a') + number)}"
-        size = "SELECT size FROM disks WHERE pool = ? AND name = ?"
-        row = db.execute(size, (disk["pool"], disk["name"])).fetchone()
+        query = "SELECT size FROM disks WHERE pool = ? AND name = ?"
+        row = db.execute(query, (disk["pool"], disk["name"])).fetchone()
         return DiskDescription(device, disk["name"], disk["pool"], row["size"] if row else 0, faults.get(device))

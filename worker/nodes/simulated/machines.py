@@ -1,4 +1,4 @@
-"""Machines of a simulated node: what is defined, what runs, and what a watcher hears of it."""
+"""Machines of a simulated node: their definitions, their power state and the events for watchers."""
 
 import time
 from dataclasses import asdict
@@ -11,7 +11,7 @@ from worker.nodes.simulated.counters import compute_counters
 from worker.nodes.simulated.vnc import get_vnc_address
 
 EVENT_POLL_INTERVAL_SECONDS = 0.25
-"""Seconds between two looks of a watcher: other processes change the node too."""
+"""Seconds between two polls of a watcher: other processes change the node too."""
 
 
 class Machines:
@@ -23,15 +23,15 @@ class Machines:
         ]
 
     def watch(self, event, stop):
-        last = self.state.rows("SELECT coalesce(max(id), 0) FROM events")[0][0]
+        last_id = self.state.rows("SELECT coalesce(max(id), 0) FROM events")[0][0]
         while not stop():
-            for change in self.changes(last):
-                last = change["id"]
+            for change in self.changes(last_id):
+                last_id = change["id"]
                 event(change["machine_id"], change["power"] and Power(change["power"]))
             time.sleep(EVENT_POLL_INTERVAL_SECONDS)
 
-    def changes(self, last):
-        return self.state.rows("SELECT id, machine_id, power FROM events WHERE id > ? ORDER BY id", last)
+    def changes(self, last_id):
+        return self.state.rows("SELECT id, machine_id, power FROM events WHERE id > ? ORDER BY id", last_id)
 
     def define(self, machine):
         with self.state.transaction() as db:
@@ -45,22 +45,22 @@ class Machines:
             raise Refused("The hypervisor cannot give the machine a TPM.", f"no TPM for machine {machine.id}")
         if machine.secure_boot and not self.options.secure_boot:
             raise Refused("The hypervisor cannot give the machine secure boot.", f"no firmware for {machine.id}")
-        put = """INSERT INTO machines (id, name, definition) VALUES (?, ?, ?)
+        statement = """INSERT INTO machines (id, name, definition) VALUES (?, ?, ?)
                  ON CONFLICT (id) DO UPDATE SET name = excluded.name, definition = excluded.definition"""
         if db.execute("SELECT 1 FROM machines WHERE name = ? AND id <> ?", (machine.name, machine.id)).fetchone():
             raise Refused("Another machine on the hypervisor has that name.", f"name {machine.name}")
         self._ensure_disks(db, asdict(machine))
-        db.execute(put, (machine.id, machine.name, orjson.dumps(machine)))
+        db.execute(statement, (machine.id, machine.name, orjson.dumps(machine)))
 
     def update_nics(self, machine_id, nics):
-        wanted = {nic.mac: asdict(nic) for nic in nics}
+        nics_by_mac = {nic.mac: asdict(nic) for nic in nics}
         with self.state.transaction() as db:
             row = self._get_machine(db, machine_id)
-            for part in ("definition", "live"):
-                if row[part]:
-                    described = orjson.loads(row[part])
-                    described["nics"] = [wanted.get(nic["mac"], nic) for nic in described["nics"]]
-                    self._change(db, machine_id, **{part: orjson.dumps(described)})
+            for view in ("definition", "live"):
+                if row[view]:
+                    definition = orjson.loads(row[view])
+                    definition["nics"] = [nics_by_mac.get(nic["mac"], nic) for nic in definition["nics"]]
+                    self._change(db, machine_id, **{view: orjson.dumps(definition)})
 
     def power(self, machine_id):
         rows = self.state.rows("SELECT power FROM machines WHERE id = ?", machine_id)
@@ -141,9 +141,13 @@ class Machines:
         machine = orjson.loads(row["definition"])
         self._ensure_disks(db, machine)
         self._ensure_memory(db, machine)
-        begun = {"ran": 0, "since": clock.now().timestamp(), "boots": row["boots"] + 1, "booted_from": 0}
-        held = {"live": row["definition"], "memory": machine["memory_mb"], "guest": self._has_system(db, machine)}
-        self._change(db, machine_id, power="on", **begun, **held)
+        run_columns = {"ran": 0, "since": clock.now().timestamp(), "boots": row["boots"] + 1, "booted_from": 0}
+        live_columns = {
+            "live": row["definition"],
+            "memory": machine["memory_mb"],
+            "guest": self._has_system(db, machine),
+        }
+        self._change(db, machine_id, power="on", **run_columns, **live_columns)
 
     def _turn_off(self, db, machine_id):
         self._change(db, machine_id, power="off", live=None, memory=0)
@@ -153,16 +157,16 @@ class Machines:
         self._change(db, row["id"], boots=row["boots"] + 1, booted_from=booted_from)
 
     def _is_booted(self, row):
-        """Whether a guest runs in the machine and has finished booting."""
+        """Return whether a guest runs in the machine and has finished booting."""
         booted = uptime(row, clock.now().timestamp()) - row["booted_from"] >= self.options.boot_seconds
         return bool(row["power"] == Power.on and row["guest"] and booted)
 
     def _ensure_disks(self, db, machine):
-        """Every disk and medium must be there, and the image that a disk is based on."""
-        there = "SELECT parent FROM disks WHERE pool = ? AND name = ?"
+        """Raise `Missing` unless every disk and medium exists, and the image that a disk is based on."""
+        query = "SELECT parent FROM disks WHERE pool = ? AND name = ?"
         for disk in (*machine["disks"], *machine["media"].values()):
-            row = db.execute(there, (disk["pool"], disk["name"])).fetchone()
-            if row is None or (row["parent"] and not db.execute(there, (disk["pool"], row["parent"])).fetchone()):
+            row = db.execute(query, (disk["pool"], disk["name"])).fetchone()
+            if row is None or (row["parent"] and not db.execute(query, (disk["pool"], row["parent"])).fetchone()):
                 detail = f"disk {disk['name']} in pool {disk['pool']}, or the image it is based on"
                 raise Missing("A disk of the machine is not on the hypervisor.", detail)
 
@@ -174,17 +178,18 @@ class Machines:
             raise Full("There is not enough memory on the hypervisor.", detail)
 
     def _has_system(self, db, machine):
-        """A guest boots only from a disk that was made from an image: a blank one holds no system."""
-        made = "SELECT 1 FROM disks WHERE pool = ? AND name = ? AND parent IS NOT NULL"
-        return any(db.execute(made, (disk["pool"], disk["name"])).fetchone() for disk in machine["disks"][:1])
+        """Return whether the first disk was made from an image: a blank disk has no system, so no guest boots from
+        it."""
+        image_query = "SELECT 1 FROM disks WHERE pool = ? AND name = ? AND parent IS NOT NULL"
+        return any(db.execute(image_query, (disk["pool"], disk["name"])).fetchone() for disk in machine["disks"][:1])
 
 
 def uptime(row, now):
-    """Seconds the machine has run since its start, without those it was suspended."""
+    """Return the seconds the machine has run since its start, without those it was suspended."""
     return row["ran"] + max(0, now - row["since"]) if row["power"] == Power.on else row["ran"]
 
 
 def machine_status(row, now):
     power = Power(row["power"])
-    used = {} if power == Power.off else compute_counters(row["id"], orjson.loads(row["live"]), uptime(row, now))
-    return MachineStatus(row["id"], row["name"], power, **used)
+    counters = {} if power == Power.off else compute_counters(row["id"], orjson.loads(row["live"]), uptime(row, now))
+    return MachineStatus(row["id"], row["name"], power, **counters)

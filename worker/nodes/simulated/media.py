@@ -1,4 +1,4 @@
-"""Optical media of a simulated node, and whole disks on their way out. Of their bytes only the number is kept."""
+"""Optical media of a simulated node, and copying and reading whole disks. Only the size of their content is stored."""
 
 import orjson
 
@@ -14,8 +14,8 @@ class Media:
         with self.state.transaction() as db:
             self._store(db, Disk(pool, name, size), "partial image", allocated=size)
         try:
-            while portion := source.read(READ_CHUNK_BYTES):
-                done += len(portion)
+            while chunk := source.read(READ_CHUNK_BYTES):
+                done += len(chunk)
                 if progress:
                     progress(done, size)
         except BaseException:
@@ -30,13 +30,13 @@ class Media:
         self._delete_stored(target.pool, target.name)
         with self.state.transaction() as db:
             self._store(db, Disk(target.pool, target.name, size), "disk")
-            copied = "SELECT ?, ?, path, text FROM written WHERE pool = ? AND disk = ?"
-            db.execute(f"INSERT INTO written {copied}", (target.pool, target.name, source.pool, source.name))
+            query = "SELECT ?, ?, path, text FROM written WHERE pool = ? AND disk = ?"
+            db.execute(f"INSERT INTO written {query}", (target.pool, target.name, source.pool, source.name))
         if progress:
             progress(size, size)
 
     def read_disk(self, disk, target, progress=None):
-        """A qcow2 file with nothing but its header, which says the size."""
+        """Write a qcow2 file that is only a header with the disk's size."""
         target.write(b"QFI\xfb" + bytes(20) + self._get_size(disk).to_bytes(8, "big") + bytes(40))
         if progress:
             progress(72, 72)

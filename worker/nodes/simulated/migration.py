@@ -1,4 +1,4 @@
-"""A machine that moves from one simulated node to another, as real ones do: it is never nowhere."""
+"""Moving a machine from one simulated node to another. As with real nodes, at every moment at least one node has it."""
 
 from dataclasses import asdict
 
@@ -15,17 +15,17 @@ class Migration:
             raise Refused("The machine is on that hypervisor already.", f"machine {machine.id}")
         with self.state.transaction() as db:
             row = dict(self._get_machine(db, machine.id))
-            of = "SELECT * FROM {} WHERE machine_id = ?"
-            passwords = [tuple(each) for each in db.execute(of.format("passwords"), (machine.id,))]
-            keys = [each["line"] for each in db.execute(of.format("keys"), (machine.id,))]
+            query_template = "SELECT * FROM {} WHERE machine_id = ?"
+            passwords = [tuple(record) for record in db.execute(query_template.format("passwords"), (machine.id,))]
+            keys = [record["line"] for record in db.execute(query_template.format("keys"), (machine.id,))]
         self._report_progress(machine, progress)
         target._receive(machine, row, passwords, keys)
         self.delete(machine.id)
         target._take_over(machine, row)
 
     def copy_media(self, medium, target, onto):
-        found = "SELECT kind, content FROM disks WHERE pool = ? AND name = ?"
-        rows = self.state.rows(found, medium.pool, medium.name)
+        query = "SELECT kind, content FROM disks WHERE pool = ? AND name = ?"
+        rows = self.state.rows(query, medium.pool, medium.name)
         if not rows:
             raise Missing("The medium is not on the hypervisor.", f"{medium.name} in pool {medium.pool}")
         with target.state.transaction() as db:
@@ -44,23 +44,23 @@ class Migration:
             progress(total * tenth // 10, total)
 
     def _receive(self, machine, row, passwords, keys):
-        """The machine stands still here, until it has gone there."""
+        """Create the machine here, paused if it was on; `_take_over` sets its power state."""
         with self.state.transaction() as db:
             if db.execute("SELECT 1 FROM machines WHERE name = ? AND id <> ?", (machine.name, machine.id)).fetchone():
                 raise Refused("Another machine on the hypervisor has that name.", f"name {machine.name}")
             self._ensure_disks(db, asdict(machine))
-            on = row["power"] != Power.off
-            if on:
+            is_on = row["power"] != Power.off
+            if is_on:
                 self._ensure_memory(db, asdict(machine))
             definition = orjson.dumps(machine)
-            put = "INSERT OR REPLACE INTO machines (id, name, definition) VALUES (?, ?, ?)"
-            db.execute(put, (machine.id, machine.name, definition))
-            held = {"live": definition, "memory": machine.memory_mb, "power": "paused"} if on else {}
-            self._change(db, machine.id, **{name: row[name] for name in MIGRATED_COLUMNS}, **held)
+            statement = "INSERT OR REPLACE INTO machines (id, name, definition) VALUES (?, ?, ?)"
+            db.execute(statement, (machine.id, machine.name, definition))
+            live_columns = {"live": definition, "memory": machine.memory_mb, "power": "paused"} if is_on else {}
+            self._change(db, machine.id, **{name: row[name] for name in MIGRATED_COLUMNS}, **live_columns)
             for line in keys:
                 db.execute("INSERT OR IGNORE INTO keys (machine_id, line) VALUES (?, ?)", (machine.id, line))
-            for each in passwords:
-                db.execute("INSERT OR REPLACE INTO passwords VALUES (?, ?, ?)", each)
+            for record in passwords:
+                db.execute("INSERT OR REPLACE INTO passwords VALUES (?, ?, ?)", record)
 
     def _take_over(self, machine, row):
         with self.state.transaction() as db:

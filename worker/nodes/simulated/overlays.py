@@ -1,4 +1,4 @@
-"""Overlays of a simulated node, and the files that its guests write: enough to see what a disk holds."""
+"""Overlays of a simulated node, and the files that its guests write: enough to show what a disk contains."""
 
 from worker.nodes.base import Power, Refused, overlay_name
 
@@ -19,8 +19,8 @@ class Overlays:
                 raise Refused("The machine is off.", f"machine {machine_id}")
             for disk in disks:
                 self._ensure_disks(db, {"disks": [{"pool": disk.pool, "name": disk.name}], "media": {}})
-                put = "INSERT OR IGNORE INTO disks VALUES (?, ?, 'overlay', ?, 0, NULL, NULL)"
-                db.execute(put, (disk.pool, overlay_name(disk.name), disk.size))
+                statement = "INSERT OR IGNORE INTO disks VALUES (?, ?, 'overlay', ?, 0, NULL, NULL)"
+                db.execute(statement, (disk.pool, overlay_name(disk.name), disk.size))
 
     def thaw_guest(self, machine_id):
         with self.state.transaction() as db:
@@ -30,10 +30,10 @@ class Overlays:
         with self.state.transaction() as db:
             if self._find_overlay(db, pool, name):
                 self._get_machine(db, machine_id)
-                moved = (
+                copy_statement = (
                     "INSERT OR REPLACE INTO written SELECT pool, ?, path, text FROM written WHERE pool = ? AND disk = ?"
                 )
-                db.execute(moved, (name, pool, overlay_name(name)))
+                db.execute(copy_statement, (name, pool, overlay_name(name)))
                 db.execute("DELETE FROM disks WHERE pool = ? AND name = ?", (pool, overlay_name(name)))
 
     def drop_overlay(self, machine_id, pool, name):
@@ -45,24 +45,24 @@ class Overlays:
 
     def _find_overlay(self, db, pool, name):
         self._get_pool_path(pool)
-        found = "SELECT 1 FROM disks WHERE pool = ? AND name = ? AND kind = 'overlay'"
-        return db.execute(found, (pool, overlay_name(name))).fetchone()
+        query = "SELECT 1 FROM disks WHERE pool = ? AND name = ? AND kind = 'overlay'"
+        return db.execute(query, (pool, overlay_name(name))).fetchone()
 
 
 def disk_layers(state, disk):
-    """The names of what a guest reads of a disk, the topmost last."""
+    """Return the volumes from which a guest reads a disk, the topmost last."""
     return [disk["name"], overlay_name(disk["name"])]
 
 
 def write_file(state, disk, path, text):
-    """What a guest writes goes into the overlay, if there is one."""
+    """Write a file of a guest, into the overlay if there is one."""
     with state.transaction() as db:
-        there = "SELECT name FROM disks WHERE pool = ? AND name IN (?, ?) ORDER BY length(name) DESC LIMIT 1"
-        (top,) = db.execute(there, (disk["pool"], *disk_layers(state, disk))).fetchone()
+        query = "SELECT name FROM disks WHERE pool = ? AND name IN (?, ?) ORDER BY length(name) DESC LIMIT 1"
+        (top,) = db.execute(query, (disk["pool"], *disk_layers(state, disk))).fetchone()
         db.execute("INSERT OR REPLACE INTO written VALUES (?, ?, ?, ?)", (disk["pool"], top, path, text))
 
 
 def read_files(state, disk):
-    """What a guest finds on the disk: path to text."""
-    found = "SELECT path, text FROM written WHERE pool = ? AND disk IN (?, ?) ORDER BY length(disk)"
-    return dict(map(tuple, state.rows(found, disk["pool"], *disk_layers(state, disk))))
+    """Return the files on the disk: path → text."""
+    query = "SELECT path, text FROM written WHERE pool = ? AND disk IN (?, ?) ORDER BY length(disk)"
+    return dict(map(tuple, state.rows(query, disk["pool"], *disk_layers(state, disk))))

@@ -1,4 +1,4 @@
-"""Snapshots of a simulated node: what guests have written, as it was."""
+"""Snapshots of a simulated node: copies of the files that guests have written."""
 
 import orjson
 
@@ -21,21 +21,21 @@ class Snapshots:
             if orjson.loads(row["definition"]).get("secure_boot"):
                 raise Refused("A machine with secure boot cannot take snapshots.", f"machine {machine_id}")
             files = [list(file) for disk in list_disk_keys(row) for file in db.execute(DISK_FILES_QUERY, disk)]
-            put = "INSERT OR REPLACE INTO snapshots VALUES (?, ?, ?, ?)"
-            db.execute(put, (machine_id, name, row["power"], orjson.dumps(files)))
+            statement = "INSERT OR REPLACE INTO snapshots VALUES (?, ?, ?, ?)"
+            db.execute(statement, (machine_id, name, row["power"], orjson.dumps(files)))
 
     def revert_snapshot(self, machine_id, name, memory=False):
         with self.state.transaction() as db:
             row = self._get_machine(db, machine_id)
-            found = "SELECT power, files FROM snapshots WHERE machine_id = ? AND name = ?"
-            taken = db.execute(found, (machine_id, name)).fetchone()
-            if taken is None:
+            query = "SELECT power, files FROM snapshots WHERE machine_id = ? AND name = ?"
+            snapshot = db.execute(query, (machine_id, name)).fetchone()
+            if snapshot is None:
                 raise Missing("The snapshot is not on the hypervisor.", f"snapshot {name} of machine {machine_id}")
             self._turn_off(db, machine_id)
             for disk in list_disk_keys(row):
                 db.execute("DELETE FROM written WHERE pool = ? AND disk = ?", disk)
-            db.executemany("INSERT INTO written VALUES (?, ?, ?, ?)", orjson.loads(taken["files"]))
-            if memory and taken["power"] != Power.off:
+            db.executemany("INSERT INTO written VALUES (?, ?, ?, ?)", orjson.loads(snapshot["files"]))
+            if memory and snapshot["power"] != Power.off:
                 self._start(db, machine_id)
 
     def delete_snapshot(self, machine_id, name):

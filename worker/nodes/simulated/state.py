@@ -1,6 +1,6 @@
-"""What a simulated node remembers: one SQLite file that every process opens for itself.
+"""The state of a simulated node: one SQLite file that every process opens for itself.
 
-The events are written by triggers, so no change of power can be made that a watcher would not hear of.
+Triggers write the events, so a watcher gets every change of a power state.
 """
 
 import contextlib
@@ -48,7 +48,7 @@ CREATE TRIGGER old_events AFTER INSERT ON events
 
 
 class State:
-    """Short reads and transactions, one at a time in a process; SQLite keeps the processes apart."""
+    """Short reads and transactions, one at a time in a process; SQLite isolates the processes from each other."""
 
     def __init__(self, path):
         self.path = path
@@ -62,14 +62,15 @@ class State:
 
     @contextmanager
     def transaction(self):
-        """Everything inside happens, or nothing of it. Begins with the write lock, so that what was read stays true."""
+        """Commit the whole block or nothing. Begins with the write lock, so what the block reads does not change
+        meanwhile."""
         with self.lock, translate_errors(self.path), self.opened() as db:
             db.execute("BEGIN IMMEDIATE")
             yield db
 
     @contextmanager
     def snapshot(self):
-        """Several reads of one and the same moment."""
+        """Read several times from one state of the database."""
         with self.lock, translate_errors(self.path), self.opened() as db:
             db.execute("BEGIN")
             yield db
@@ -98,8 +99,8 @@ fork_lock = threading.Lock()
 
 
 def create_database(path):
-    """The file appears complete or not at all, whichever of several processes comes first. Only its owner may read it:
-    seeds hold passwords."""
+    """Create the file complete or not at all, whichever of several processes is first. Only its owner may read it:
+    seeds contain passwords."""
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, draft = tempfile.mkstemp(dir=path.parent)
     os.close(handle)
@@ -114,7 +115,7 @@ def create_database(path):
 
 @contextmanager
 def translate_errors(path):
-    """A file that stays locked or cannot be opened is a node that does not answer."""
+    """Raise `Unreachable` when the file stays locked or cannot be opened."""
     try:
         yield
     except sqlite3.OperationalError as error:
@@ -124,7 +125,7 @@ def translate_errors(path):
 
 
 def close_before_fork():
-    """SQLite must not be carried across a fork, not even to be closed there: every file is closed before it."""
+    """Close every file before a fork: SQLite connections must not be carried across one, not even to be closed."""
     fork_lock.acquire()
     for state in list(open_states):
         state.lock.acquire()

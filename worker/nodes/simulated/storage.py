@@ -1,6 +1,6 @@
 """Pools, images, disks and seeds of a simulated node.
 
-A disk takes its whole size from the node's storage (a real one may grow into it), so that `Full` can be reached.
+A disk uses its whole size of the node's storage at once (a real one may grow into it), so that tests can reach `Full`.
 """
 
 from dataclasses import asdict
@@ -33,16 +33,16 @@ class Storage:
                 progress(image.size * tenth // 10, image.size)
         except BaseException:
             with self.state.transaction() as db:
-                half = "DELETE FROM disks WHERE pool = ? AND name = ? AND kind = 'partial image'"
-                db.execute(half, (pool, image.name))
+                cleanup = "DELETE FROM disks WHERE pool = ? AND name = ? AND kind = 'partial image'"
+                db.execute(cleanup, (pool, image.name))
             raise
         with self.state.transaction() as db:
             self._store(db, Disk(pool, image.name, virtual), "image", allocated=image.size)
 
     def delete_image(self, pool, name):
-        based = self.state.rows("SELECT name FROM disks WHERE pool = ? AND parent = ?", pool, name)
-        if based:
-            raise Refused("Disks are based on the image.", f"{based[0]['name']} is based on {name}")
+        children = self.state.rows("SELECT name FROM disks WHERE pool = ? AND parent = ?", pool, name)
+        if children:
+            raise Refused("Disks are based on the image.", f"{children[0]['name']} is based on {name}")
         self._delete_stored(pool, name)
 
     def create_disk(self, disk, image=None, progress=None):
@@ -61,16 +61,16 @@ class Storage:
                 raise Missing("The disk is not on the hypervisor.", f"disk {disk.name} in pool {disk.pool}")
             if disk.size > row["size"]:
                 self._ensure_capacity(db, disk, disk.size)
-                grown = "UPDATE disks SET size = :size, allocated = :size WHERE pool = :pool AND name = :name"
-                db.execute(grown, asdict(disk))
+                statement = "UPDATE disks SET size = :size, allocated = :size WHERE pool = :pool AND name = :name"
+                db.execute(statement, asdict(disk))
 
     def delete_disk(self, pool, name):
         self._delete_stored(pool, name)
 
     def disks(self, pool):
         self._get_pool_path(pool)
-        listed = "SELECT pool, name, size FROM disks WHERE pool = ? AND kind <> 'partial image'"
-        return [Disk(*row) for row in self.state.rows(listed, pool)]
+        query = "SELECT pool, name, size FROM disks WHERE pool = ? AND kind <> 'partial image'"
+        return [Disk(*row) for row in self.state.rows(query, pool)]
 
     def create_seed(self, pool, name, seed):
         content = orjson.dumps(seed)
@@ -80,21 +80,22 @@ class Storage:
         return disk
 
     def _has_image(self, pool, image):
-        found = "SELECT 1 FROM disks WHERE pool = ? AND name = ? AND kind = 'image'"
-        return bool(self.state.rows(found, pool, image.name))
+        image_query = "SELECT 1 FROM disks WHERE pool = ? AND name = ? AND kind = 'image'"
+        return bool(self.state.rows(image_query, pool, image.name))
 
     def _store(self, db, disk, kind, allocated=None, parent=None, content=None):
-        """Puts the thing into the pool, or replaces the one of that name."""
+        """Add the volume to the pool, or replace the one of that name."""
         allocated = disk.size if allocated is None else allocated
         self._ensure_capacity(db, disk, allocated)
         row = (disk.pool, disk.name, kind, disk.size, allocated, parent, content)
         db.execute("INSERT OR REPLACE INTO disks VALUES (?, ?, ?, ?, ?, ?, ?)", row)
 
     def _ensure_capacity(self, db, disk, allocated):
-        """What lies there under the same name makes room for its successor."""
+        """Raise `Full` when the pool has too little space; a volume of the same name counts as free, because it is
+        replaced."""
         free = self._describe_pool(db, disk.pool).free
-        own = "SELECT coalesce(sum(allocated), 0) FROM disks WHERE pool = ? AND name = ?"
-        if allocated > free + db.execute(own, (disk.pool, disk.name)).fetchone()[0]:
+        size_query = "SELECT coalesce(sum(allocated), 0) FROM disks WHERE pool = ? AND name = ?"
+        if allocated > free + db.execute(size_query, (disk.pool, disk.name)).fetchone()[0]:
             detail = f"{disk.name} needs {allocated} bytes in pool {disk.pool}, {free} are free"
             raise Full("There is not enough storage on the hypervisor.", detail)
 
@@ -104,7 +105,7 @@ class Storage:
             db.execute("DELETE FROM disks WHERE pool = ? AND name = ?", (pool, name))
 
     def _get_pool_path(self, name):
-        """The path of the pool; there is nothing to be done in one that was never prepared."""
+        """Return the path of the pool; raise `Missing` if it was never prepared."""
         for (path,) in self.state.rows("SELECT path FROM pools WHERE name = ?", name):
             return path
         raise Missing("The storage pool is not on the hypervisor.", f"pool {name}")
@@ -117,14 +118,14 @@ class Storage:
 
 
 def find_seed(state, pool, name):
-    """The seed of that name as it was written, or None."""
-    found = "SELECT content FROM disks WHERE pool = ? AND name = ? AND kind = 'seed'"
-    for (content,) in state.rows(found, pool, name):
+    """Return the seed of that name, or None."""
+    query = "SELECT content FROM disks WHERE pool = ? AND name = ? AND kind = 'seed'"
+    for (content,) in state.rows(query, pool, name):
         return Seed(**orjson.loads(content))
 
 
 def read_virtual_size(image):
-    """The size a guest will see, which a qcow2 file says in its header."""
+    """Return the size that a guest sees, from the header of a qcow2 file."""
     try:
         with image.path.open("rb") as file:
             header = file.read(32)

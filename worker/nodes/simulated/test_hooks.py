@@ -1,4 +1,4 @@
-"""What happens to a simulated node without the panel: its owner, its power supply and its guests do things too.
+"""Events on a simulated node that the panel did not cause: by its owner, its power supply and its guests.
 
 None of this is in the contract. It is there for tests and demonstrations, and meets no faults.
 """
@@ -13,90 +13,90 @@ from worker.nodes.simulated.storage import find_seed
 
 class ExternalActions:
     def guest_powers_off(self, machine_id):
-        """As after `poweroff` inside the guest, or when its process died."""
+        """Turn off, as by `poweroff` inside the guest, or when its process died."""
         with self.state.transaction() as db:
             self._get_machine(db, machine_id)
             self._turn_off(db, machine_id)
 
     def guest_restarts(self, machine_id):
-        """As after `reboot` inside the guest."""
+        """Restart, as by `reboot` inside the guest."""
         with self.state.transaction() as db:
             self._reboot(db, self._get_running(db, machine_id))
 
     def external_start(self, machine_id):
-        """As by the owner's own tools on the node."""
+        """Start the machine, as by the owner's own tools on the node."""
         with self.state.transaction() as db:
             self._start(db, machine_id)
 
     def external_delete(self, machine_id):
-        """Somebody removed the machine on the node; its disks stay."""
+        """Delete the machine, as by the owner's own tools on the node; its disks stay."""
         with self.state.transaction() as db:
             self._get_machine(db, machine_id)
             db.execute("DELETE FROM machines WHERE id = ?", (machine_id,))
 
     def node_restarts(self):
-        """The whole node went down and came back: definitions and disks are there, nothing runs."""
+        """Restart the whole node: definitions and disks stay, nothing runs."""
         with self.state.transaction() as db:
             db.execute("UPDATE machines SET power = 'off', live = NULL, memory = 0")
 
     def set_guest(self, machine_id, *, heeds_shutdown=True, agent=True, agent_hangs=False):
-        """Whether the guest turns off when asked to, and whether it has a guest agent that answers or hangs."""
+        """Set whether the guest turns off when asked to, and whether it has a guest agent that answers or hangs."""
         with self.state.transaction() as db:
             self._get_machine(db, machine_id)
             state = AGENT_HANGS if agent_hangs else int(agent)
             self._change(db, machine_id, heeds_shutdown=heeds_shutdown, agent=state)
 
     def make_unimportable(self, machine_id, sentence, device=None):
-        """Gives a machine, or one of its disks, something that no machine of the panel can have."""
+        """Give a machine, or one of its disks, something that a machine of the panel cannot have."""
         with self.state.transaction() as db:
             self._get_machine(db, machine_id)
             db.execute("INSERT INTO oddities VALUES (?, ?, ?)", (machine_id, device, sentence))
 
     def definition_of(self, machine_id) -> tuple[str, bytes]:
-        """Its name and everything that it is defined as, to be compared."""
+        """Return the machine's name and definition, for comparisons."""
         with self.state.snapshot() as db:
             row = self._get_machine(db, machine_id)
         return row["name"], row["definition"]
 
     def seed_of(self, machine_id) -> Seed | None:
-        """What the machine's seed drive holds, as it was written."""
+        """Return the seed in the machine's drive, or None."""
         with self.state.snapshot() as db:
             slot = orjson.loads(self._get_machine(db, machine_id)["definition"])["media"].get("seed")
         return slot and find_seed(self.state, slot["pool"], slot["name"])
 
     def nics_of(self, machine_id) -> list[dict]:
-        """The cards of the running machine, or of the one that is off, as they were described last."""
+        """Return the NICs of the running machine, or of the one that is off, as they were described last."""
         with self.state.snapshot() as db:
             row = self._get_machine(db, machine_id)
         return orjson.loads(row["live"] or row["definition"])["nics"]
 
     def loaded_media(self, machine_id, slot):
-        """The name of what lies in the drive, of the running machine if it runs; None when it is empty."""
+        """Return the name of the medium in the drive, of the running machine if it runs; None when it is empty."""
         with self.state.snapshot() as db:
             row = self._get_machine(db, machine_id)
         found = orjson.loads(row["live"] or row["definition"])["media"].get(slot)
         return found and found["name"]
 
     def booted_disks(self, machine_id):
-        """The names of the running machine's disks."""
+        """Return the names of the running machine's disks."""
         with self.state.snapshot() as db:
             return [disk["name"] for disk in orjson.loads(self._get_running(db, machine_id)["live"])["disks"]]
 
     def is_vnc_password(self, machine_id, password):
-        """Whether that password opens the screen of the running machine."""
+        """Return whether that password opens the VNC console of the running machine."""
         with self.state.snapshot() as db:
             live = orjson.loads(self._get_running(db, machine_id)["live"])
         return bool(live["vnc"] and live["vnc_password"] == password)
 
     def authorized_keys(self, machine_id):
-        """The lines that the panel put among root's keys, oldest first."""
+        """Return the lines that the panel added to root's keys, oldest first."""
         found = "SELECT line FROM keys WHERE machine_id = ? ORDER BY id"
         return [line for (line,) in self.state.rows(found, machine_id)]
 
     def can_sign_in(self, machine_id, user, password):
-        """Whether that password signs in on the guest."""
-        kept = self.state.rows("SELECT hash FROM passwords WHERE machine_id = ? AND user = ?", machine_id, user)
+        """Return whether the user can sign in to the guest with that password."""
+        hashes = self.state.rows("SELECT hash FROM passwords WHERE machine_id = ? AND user = ?", machine_id, user)
         try:
-            return bool(kept) and PASSWORD_HASHER.verify(kept[0]["hash"], password)
+            return bool(hashes) and PASSWORD_HASHER.verify(hashes[0]["hash"], password)
         except argon2.exceptions.VerifyMismatchError:
             return False

@@ -1,4 +1,4 @@
-"""The screen of simulated machines: a VNC server that greets and says, as RFB allows, why it shows nothing."""
+"""The VNC console of simulated machines: a server that greets and reports, in RFB's own way, that it shows nothing."""
 
 import contextlib
 import functools
@@ -18,7 +18,7 @@ class VncGreeting(socketserver.StreamRequestHandler):
             self.rfile.read(12)  # the viewer's version
             self.wfile.write(
                 b"\0" + len(NO_PICTURE_MESSAGE).to_bytes(4, "big") + NO_PICTURE_MESSAGE
-            )  # no way to sign in, because …
+            )  # no security types, with the reason
 
 
 class VncListener(socketserver.ThreadingTCPServer):
@@ -27,13 +27,14 @@ class VncListener(socketserver.ThreadingTCPServer):
 
 
 def get_vnc_address():
-    """Host and port. It lives as long as this process, as the screens of a node that went down go dark."""
+    """Return host and port. The server lives as long as this process, so consoles close when it ends, as on a lost
+    node."""
     return get_listener(os.getpid()).server_address
 
 
 @functools.cache
 def get_listener(process):
-    """One for each process: threads do not survive a fork."""
+    """Return the listener of this process: threads do not survive a fork."""
     server = VncListener(("127.0.0.1", 0), VncGreeting)
     threading.Thread(target=server.serve_forever, name="simulated-screen", daemon=True).start()
     return server
