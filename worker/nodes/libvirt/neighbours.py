@@ -86,7 +86,7 @@ def delete_rules(macs: Iterable[str]):
 def restore_rules(connection):
     """Brings back the rules of all cards after a start of this machine. libvirt kept their addresses."""
     nics = []
-    for mac, kept in filters_of_cards(connection):
+    for mac, kept in list_nic_filters(connection):
         tree = etree.fromstring(kept.XMLDesc())
         addresses = tuple(tree.xpath("filterref/parameter[@name='IPV4' or @name='IPV6']/@value"))
         accepted = tree.xpath("rule[@action='accept'][@direction='out']/ipv6[@srcipaddr][@srcipmask]")
@@ -97,10 +97,10 @@ def restore_rules(connection):
 
 def forget_all(connection):
     """Takes away the rules of all cards of this hypervisor. `restore_rules` brings them back."""
-    delete_rules(mac for mac, _ in filters_of_cards(connection))
+    delete_rules(mac for mac, _ in list_nic_filters(connection))
 
 
-def filters_of_cards(connection):
+def list_nic_filters(connection):
     """Pairs of a card's hardware address and what libvirt keeps of its filter."""
     for kept in connection.listAllNWFilters():
         if found := FILTER_NAME.fullmatch(kept.name()):
