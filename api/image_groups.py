@@ -25,7 +25,7 @@ def group_schema(row, name):
 
 
 def group_by_distro(images):
-    return [{"distro": distro, "images": list(found)} for distro, found in groupby(images, attrgetter("distro"))]
+    return [{"distro": distro, "images": list(members)} for distro, members in groupby(images, attrgetter("distro"))]
 
 
 class Purpose(Schema):

@@ -1,4 +1,4 @@
-"""API tokens: a customer's own, and for operators everybody's."""
+"""API tokens: a customer's own, and all tokens for operators."""
 
 from flask import g
 from marshmallow import fields
@@ -28,7 +28,7 @@ FAMILY_LIST = fields.List(fields.Nested(FamilyOut), **about("The families."))
 
 
 def get_asking_token():
-    """The token that asks, which gives nothing that it does not have."""
+    """Return the request's own token. A new token can get no more rights than it has."""
     return tokens.get_any_owner(g.caller.token_id)
 
 
@@ -40,11 +40,11 @@ def refresh_last_used(page, rows="data"):
 @user.get("/api-token-scopes", op="scopes", can=permissions.ANY_USER, out=kit.result(data=FAMILY_LIST))
 def scopes():
     """List the scope families."""
-    found = [
+    families = [
         {"family": name, "description": opens, "scopes": [f"{name}:read", f"{name}:write"]}
         for name, opens in SCOPE_FAMILIES.items()
     ]
-    return {"message": None, "data": found}
+    return {"message": None, "data": families}
 
 
 @user.get("/api-tokens", op="list", can=permissions.ANY_USER, query=TokenQuery, out=kit.page(TokenOut))

@@ -1,4 +1,4 @@
-"""Usage and what it costs: a customer's own, and everybody's for operators."""
+"""Usage and its costs: a customer's own, and all accounts' for operators."""
 
 from flask import current_app
 from marshmallow import fields
@@ -29,10 +29,10 @@ def month_totals(account, month):
 
 
 def build_report(account, month=None):
-    """A month of an account, for operators and billing systems."""
+    """Return totals and resources of an account's month (default: the current one)."""
     month = month or current_month()
-    found = kit.paginate(usage.month_rows(month, account))
-    return {"totals": month_totals(account, month), "resources": found["__rows__"], "meta": found["meta"]}
+    rows = kit.paginate(usage.month_rows(month, account))
+    return {"totals": month_totals(account, month), "resources": rows["__rows__"], "meta": rows["meta"]}
 
 
 @user.get("/usage-report", op="report", can="billing.view", query=UsageQuery, out=USAGE_REPORT)

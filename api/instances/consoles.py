@@ -1,4 +1,4 @@
-"""Sessions of an instance's screen and shell."""
+"""VNC and SSH console sessions of an instance."""
 
 import ipaddress
 from urllib.parse import urlsplit
@@ -27,13 +27,13 @@ def public_url():
 
 
 def socket_url(path):
-    """ws for http and wss for https."""
+    """Return the WebSocket URL of a path: ws for http, wss for https."""
     return f"ws{public_url().removeprefix('http')}{path}"
 
 
 def ensure_public_address():
-    """Raises `master_address_unknown` when the panel's address leads nowhere but to the machine that asks: loopback or
-    unspecified. Private addresses are addresses (specification 7.2)."""
+    """Raise Unavailable (`master_address_unknown`) when the panel's public address is a loopback or unspecified one.
+    Private addresses are accepted (specification 7.2)."""
     host = urlsplit(public_url()).hostname or ""
     try:
         address = ipaddress.ip_address(host)

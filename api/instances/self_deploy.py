@@ -41,7 +41,7 @@ def start_self_deploy(instance, body, account=None):
 
 
 def ensure_not_image(image_id, field, account):
-    """Says what to do instead when the id is that of an image."""
+    """Raise Invalid with the right operation when the id is an image's."""
     if session.scalar(catalog.select_images(account).where(Image.id == image_id).limit(1)):
         raise Invalid(NOT_AN_ISO_MESSAGE, **{field: NOT_AN_ISO_MESSAGE})
 
