@@ -30,7 +30,7 @@ def certificate_limit():
 
 
 def panel_address():
-    """Return the address that domains must resolve to."""
+    """Return the panel's URL and host name. Domains must resolve to this host."""
     url = current_app.extensions["config"].public_url.rstrip("/")
     return {"panel_url": url, "panel_host": urlsplit(url).hostname}
 
