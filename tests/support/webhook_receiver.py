@@ -136,18 +136,18 @@ class SilentServer:
     def __init__(self, speak=lambda connection: None):
         self.listener = socket.create_server(("127.0.0.1", 0))
         self.port = self.listener.getsockname()[1]
-        self.kept, self.speak = [], speak
-        threading.Thread(target=self.take, daemon=True).start()
+        self.connections, self.speak = [], speak
+        threading.Thread(target=self.accept_connections, daemon=True).start()
 
-    def take(self):
+    def accept_connections(self):
         while True:
             try:
                 connection, _ = self.listener.accept()
             except OSError:
                 return
-            self.kept.append(connection)
+            self.connections.append(connection)
             threading.Thread(target=self.speak, args=(connection,), daemon=True).start()
 
     def close(self):
-        for connection in (self.listener, *self.kept):
+        for connection in (self.listener, *self.connections):
             connection.close()
