@@ -48,8 +48,8 @@ def change_profile(body):
 def describe_profile():
     access = kit.account()
     person = accounts.get(access.person_id)
-    facts = {name: getattr(person, name, None) for name in ProfileOut().fields}
-    return facts | {
+    values = {name: getattr(person, name, None) for name in ProfileOut().fields}
+    return values | {
         "default_currency": current_app.extensions["config"].currency,
         "gravatar": sha256(person.email.encode()).hexdigest(),
         "owner_id": access.id if access.member_id else None,

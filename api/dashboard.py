@@ -14,8 +14,8 @@ user = kit.User("dashboard", __name__, description="The dashboard")
 MAX_ROWS = 8
 
 
-def count_field(what):
-    return fields.Integer(**about(f"How many {what} there are; missing when the person may not see them.", 3))
+def count_field(resources):
+    return fields.Integer(**about(f"How many {resources} there are; missing when the person may not see them.", 3))
 
 
 class Machines(Schema):

@@ -152,8 +152,8 @@ def precheck(query, instance_id):
         results = migrations.run_checks(instance, target)
         checks = [SimpleNamespace(name=name, ok=ok, message=None if ok else reason) for name, ok, reason in results]
     others = [
-        SimpleNamespace(hypervisor_id=each.id, name=each.name, ok=fault is None, message=fault)
-        for each, fault in migrations.list_targets(instance)
+        SimpleNamespace(hypervisor_id=hypervisor.id, name=hypervisor.name, ok=fault is None, message=fault)
+        for hypervisor, fault in migrations.list_targets(instance)
     ]
     ok = all(check.ok for check in checks) if checks else any(other.ok for other in others)
     return {"ok": ok, "kind": "live" if instance.power == "on" else "cold", "checks": checks, "targets": others}

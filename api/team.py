@@ -32,14 +32,14 @@ def list_permissions():
     rows = []
     for name, description in PERMISSIONS.items():
         family, _, verb = name.partition(".")
-        facts = {
+        row = {
             "name": name,
             "family": family,
             "verb": verb,
             "description": description,
             "held": access.has_permission(name),
         }
-        rows.append(facts)
+        rows.append(row)
     return {"message": None, "permissions": rows}
 
 

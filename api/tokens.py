@@ -77,8 +77,8 @@ def create(body):
 @user.get("/api-token/<token_id>", op="get", can=permissions.ANY_USER, out=kit.wrapped("api_token", TokenOut))
 def show(token_id):
     """Show an API token."""
-    found = tokens.get(token_id, kit.account())
-    return {"message": None, "api_token": tokens.refresh_last_used([found])[0]}
+    token = tokens.get(token_id, kit.account())
+    return {"message": None, "api_token": tokens.refresh_last_used([token])[0]}
 
 
 @user.patch(
@@ -133,8 +133,8 @@ def list_platform(query):
 
     They are made on the management server: `panel token admin`, `panel token billing`.
     """
-    found = kit.paginate(tokens.select_platform(query.pop("kind", None)))
-    return refresh_last_used(found, "__rows__")
+    rows = kit.paginate(tokens.select_platform(query.pop("kind", None)))
+    return refresh_last_used(rows, "__rows__")
 
 
 @admin.get(
@@ -149,8 +149,8 @@ def list_by_user(account_id):
 
     Values are never shown again. 404 when there is no such user.
     """
-    found = kit.paginate(tokens.select_of_account(accounts.get(account_id)))
-    return refresh_last_used(found, "__rows__")
+    rows = kit.paginate(tokens.select_of_account(accounts.get(account_id)))
+    return refresh_last_used(rows, "__rows__")
 
 
 @admin.patch("/api-token/<token_id>", op="update", can="admin:tokens:write", body=PlatformTokenPatch)

@@ -24,8 +24,8 @@ def current_month():
 
 
 def month_totals(account, month):
-    facts = {"currency": current_app.extensions["config"].currency, "balance": credits.get_balance(account)}
-    return usage.get_totals(month, account) | facts
+    account_values = {"currency": current_app.extensions["config"].currency, "balance": credits.get_balance(account)}
+    return usage.get_totals(month, account) | account_values
 
 
 def build_report(account, month=None):

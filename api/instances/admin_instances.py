@@ -42,8 +42,8 @@ def list_by_user(query, account_id):
 
     The same rows and filters as the list of all instances. 404 when there is no such user.
     """
-    found = instances.select_rows(AdminInstanceRow.columns(), accounts.get(account_id), **query)
-    return kit.paginate(found)
+    rows = instances.select_rows(AdminInstanceRow.columns(), accounts.get(account_id), **query)
+    return kit.paginate(rows)
 
 
 @admin.get("/instance/<instance_id>", op="get", can="admin:instances:read", out=AdminInstanceOut)

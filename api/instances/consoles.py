@@ -76,9 +76,9 @@ def describe_ssh_session(instance):
     row = consoles.find_current(instance, "shell")
     if row is None:
         return {"active": False, "session": None}
-    facts = {"session_id": row.id, "by": row.who["person"]}
-    facts |= {name: getattr(row, name) for name in ("state", "opened_at", "expires_at")}
-    return {"active": True, "session": facts}
+    values = {"session_id": row.id, "by": row.who["person"]}
+    values |= {name: getattr(row, name) for name in ("state", "opened_at", "expires_at")}
+    return {"active": True, "session": values}
 
 
 @user.post(
@@ -110,8 +110,8 @@ def show_vnc(instance_id):
     """
     instance = get_own_instance(instance_id)
     reason = consoles.vnc_error(instance)
-    facts = {"enabled": instance.enable_vnc, "keymap": instance.vnc_keymap, "available": reason is None}
-    return {"message": None, "data": {**facts, "reason": reason}}
+    values = {"enabled": instance.enable_vnc, "keymap": instance.vnc_keymap, "available": reason is None}
+    return {"message": None, "data": {**values, "reason": reason}}
 
 
 @user.get("/instance/<instance_id>/novnc", op="novnc", can=CONSOLE_PERMISSION, out=ScreenOut, **SESSION_CREATION)

@@ -100,9 +100,9 @@ def admin_change_ips(body, instance_id):
     422 under `ips` for an address that is not free, not of the location, or the primary one; 422 `ipv4_not_available`
     or `ipv6_not_available` when the location has none left.
     """
-    found = ips.change_addresses(instances.get(instance_id), actor=kit.actor(), by_operator=True, **body)
+    addresses = ips.change_addresses(instances.get(instance_id), actor=kit.actor(), by_operator=True, **body)
     kit.set_message(IP_MESSAGES[body["action"]])
-    return {"ips": found}
+    return {"ips": addresses}
 
 
 @admin.put(

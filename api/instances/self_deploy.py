@@ -35,9 +35,9 @@ class SelfDeployIn(In):
 
 def start_self_deploy(instance, body, account=None):
     field = "iso_id" if body.get("iso_id") else "image_id"
-    named = {"iso_id": body[field], "field": field, "hostname": body.get("hostname")}
+    arguments = {"iso_id": body[field], "field": field, "hostname": body.get("hostname")}
     ensure_not_image(body[field], field, account)
-    return self_deploy(instance, account=account, actor=kit.actor(), **named)
+    return self_deploy(instance, account=account, actor=kit.actor(), **arguments)
 
 
 def ensure_not_image(image_id, field, account):

@@ -116,12 +116,14 @@ def add(project_id):
 def assign():
     """Move one resource into a project, or out of its project when none is chosen. Used on several pages."""
     form = Form(Assignment)
-    sent = form.submit(
+    is_assigned = form.submit(
         lambda resource_type, resource_id, project_id: projects.assign(
             current_access(), [(resource_type, resource_id)], project_id
         )
     )
     message = "It is in the project now." if request.form.get("project_id") else "It is in no project now."
     return action_done(
-        message if sent else " ".join(form.errors.values()), url_for(".index"), "success" if sent else "danger"
+        message if is_assigned else " ".join(form.errors.values()),
+        url_for(".index"),
+        "success" if is_assigned else "danger",
     )

@@ -170,12 +170,12 @@ def renew_codes():
     )
 
 
-def confirm_with_password(action, then, **words):
+def confirm_with_password(action, then, **texts):
     """Render a form that asks for the password. When it is correct, return `then(action())`."""
     form = Form(ConfirmForm)
     if request.method == "POST" and form.submit(lambda password: (ensure_password(password), action())[1]):
         return then(form.result)
-    return render("user/security/confirm.html", "form", status=form.status, form=form, **words)
+    return render("user/security/confirm.html", "form", status=form.status, form=form, **texts)
 
 
 def redirect_with_message(sentence):

@@ -116,8 +116,8 @@ def submit_form(volume_id, name, schema, action, message):
 @bp.post("/<volume_id>/attach")
 @require_page_permission(MANAGE)
 def attach(volume_id):
-    def to(volume, **wanted):
-        return volumes.attach(volume, account=current_access(), **wanted)
+    def to(volume, **values):
+        return volumes.attach(volume, account=current_access(), **values)
 
     return submit_form(volume_id, "attaching", VolumeAttach, to, "Attachment of the volume requested.")
 

@@ -43,11 +43,11 @@ def add_rules(group, account, *, actor, ip_version, ports=None, **values):
     low, high = parse_ports(ports)
     versions = possible_versions(values) if ip_version == BOTH_VERSIONS else [ip_version]
     requested = [
-        validate_rule({**values, "ip_version": each, "port_range_min": low, "port_range_max": high})
-        for each in versions
+        validate_rule({**values, "ip_version": version, "port_range_min": low, "port_range_max": high})
+        for version in versions
     ]
-    new = [each for each in requested if not security_groups.has_rule(group, each)] or requested
-    return [security_groups.add_rule(group, account, actor=actor, **each) for each in new]
+    new = [rule for rule in requested if not security_groups.has_rule(group, rule)] or requested
+    return [security_groups.add_rule(group, account, actor=actor, **rule) for rule in new]
 
 
 def add_preset(group, account, name, *, actor):

@@ -63,10 +63,14 @@ def initial_values(app):
 
 def deploy_arguments(app, data):
     """Return the form's data as arguments of the API. Unchanged ports are left out."""
-    variables = {each.name: data[f"variable_{each.name}"] for each in app.variables if f"variable_{each.name}" in data}
+    variables = {
+        variable.name: data[f"variable_{variable.name}"]
+        for variable in app.variables
+        if f"variable_{variable.name}" in data
+    }
     ports = [
         {"container_port": port.container_port, "host_port": data[f"port_{number}"], "protocol": port.protocol}
         for number, port in enumerate(app.ports)
     ]
-    same = [each["host_port"] for each in ports] == [port.host_port for port in app.ports]
-    return {"app_slug": app.slug, "env_variables": variables, "port_mappings": [] if same else ports}
+    is_unchanged = [port["host_port"] for port in ports] == [port.host_port for port in app.ports]
+    return {"app_slug": app.slug, "env_variables": variables, "port_mappings": [] if is_unchanged else ports}

@@ -107,8 +107,8 @@ def build_context(instance_id, tab, **extra):
         context["lines"] = with_labels(context["page"].rows, has_links=not is_operator_area())
     if tab == "overview":
         context["guest"] = instances.find_guest_report(instance)
-        lately = session.scalars(events.listing(scope_account(), resource_id=instance.id).limit(MAX_RECENT)).all()
-        context["lines"] = with_labels(lately, has_links=not is_operator_area())
+        recent = session.scalars(events.listing(scope_account(), resource_id=instance.id).limit(MAX_RECENT)).all()
+        context["lines"] = with_labels(recent, has_links=not is_operator_area())
     if tab == "storage":
         context["volumes_offered"] = (
             not is_operator_area() and has_permission("volumes.view") and usage.is_billing_enabled(current_access())
