@@ -1,4 +1,4 @@
-"""The REST surfaces: what customers' and operators' programs use."""
+"""The REST surfaces: the APIs of customers, operators and billing systems."""
 
 from importlib import import_module
 
@@ -23,7 +23,7 @@ class UserApi(flask_smorest.Api):
     ERROR_SCHEMA = errors.UserError
 
     def _register_error_handlers(self):
-        """Failures are answered in one place for all surfaces (panel.app)."""
+        """Register nothing: panel.app answers failures for all surfaces."""
 
 
 class AdminApi(UserApi):
@@ -40,7 +40,7 @@ OPERATOR_MODULES = (
     "resource_packs settings failed_jobs audit"
 )
 RESOURCE_MODULES = (*CUSTOMER_MODULES.split(), *OPERATOR_MODULES.split())
-"""The table of contents: every module here with routes, in the order of the reference."""
+"""All modules with routes, in the order of the API reference."""
 
 
 def import_resources():
@@ -48,7 +48,7 @@ def import_resources():
 
 
 def register(app: Flask):
-    """Adds both surfaces to the application and returns their two OpenAPI builders."""
+    """Register both surfaces with the application. Return {surface: flask_smorest.Api}."""
     built = {}
     app.url_map.converters["id"] = IdConverter
     for kind, api, title in ((USER, UserApi, "User API"), (ADMIN, AdminApi, "Admin API")):
@@ -69,6 +69,6 @@ def register(app: Flask):
 
 
 def list_blueprints(module, surface):
-    """What a module has for a surface: nothing, one blueprint, or several in a tuple."""
-    found = getattr(module, surface, ())
-    return found if isinstance(found, tuple) else (found,)
+    """Return a module's blueprints for a surface as a tuple. The module has none, one, or a tuple of several."""
+    blueprints = getattr(module, surface, ())
+    return blueprints if isinstance(blueprints, tuple) else (blueprints,)

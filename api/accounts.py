@@ -1,4 +1,4 @@
-"""Accounts: the one that a token belongs to, and everybody's for operators."""
+"""Accounts: the token's own, and all accounts for operators."""
 
 from hashlib import sha256
 from secrets import token_urlsafe
@@ -48,8 +48,8 @@ def change_profile(body):
 def describe_profile():
     access = kit.account()
     person = accounts.get(access.person_id)
-    facts = {name: getattr(person, name, None) for name in ProfileOut().fields}
-    return facts | {
+    values = {name: getattr(person, name, None) for name in ProfileOut().fields}
+    return values | {
         "default_currency": current_app.extensions["config"].currency,
         "gravatar": sha256(person.email.encode()).hexdigest(),
         "owner_id": access.id if access.member_id else None,
@@ -71,9 +71,9 @@ def listing(query):
 
     `search`, `kind` and `suspended` narrow the list. Operators and members of teams are in it.
     """
-    found = kit.paginate(accounts.listing(**query))
-    accounts.with_counts(found["__rows__"])
-    return found
+    rows = kit.paginate(accounts.listing(**query))
+    accounts.with_counts(rows["__rows__"])
+    return rows
 
 
 @admin.post("/users", op="create", can=WRITE, body=AccountIn, out=AccountOut)

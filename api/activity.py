@@ -1,4 +1,4 @@
-"""A customer's own audit trail."""
+"""A customer's own audit log."""
 
 from api import kit
 from panel.auth import permissions
@@ -26,5 +26,5 @@ def export(query):
 
     The newest 100,000 rows. Values that a spreadsheet would take for a formula begin with an apostrophe.
     """
-    found = audit.redacted_rows(audit.listing(kit.account(), **query))
-    return csv_export.csv_response("activity", audit.EXPORT_COLUMNS, audit.iter_export(found))
+    entries = audit.redacted_rows(audit.listing(kit.account(), **query))
+    return csv_export.csv_response("activity", audit.EXPORT_COLUMNS, audit.iter_export(entries))

@@ -1,4 +1,4 @@
-"""What a customer may choose from."""
+"""The plans, locations and images that a customer may choose."""
 
 from itertools import groupby
 from operator import attrgetter
@@ -62,8 +62,8 @@ def image_search(query):
 
 
 def iter_branches(query):
-    for distro, found in groupby(session.scalars(query), key=attrgetter("distro")):
-        yield {"text": distro, "children": list(found)}
+    for distro, images in groupby(session.scalars(query), key=attrgetter("distro")):
+        yield {"text": distro, "children": list(images)}
 
 
 FITTING_IMAGES_SCHEMA = {
@@ -83,4 +83,4 @@ def deploy_images(instance_id):
         i for i in session.scalars(catalog.select_images(kit.account())) if instances.image_error(instance, i) is None
     ]
     dump = ImageOut(many=True).dump
-    return {distro: dump(list(found)) for distro, found in groupby(fitting, key=attrgetter("distro"))}
+    return {distro: dump(list(images)) for distro, images in groupby(fitting, key=attrgetter("distro"))}

@@ -43,9 +43,9 @@ def create(body):
     An account that has as many certificates as its limit `max_certificates` allows gets a 422 `limit_reached`: see
     `GET /api/account/limits`. An account may order 20 certificates an hour.
     """
-    made = certificates.create(kit.account(), actor=kit.actor(), **body)
-    message = "The certificate is being ordered." if made.ordering else "The certificate is stored."
-    return {"message": message, "certificate": made}
+    certificate = certificates.create(kit.account(), actor=kit.actor(), **body)
+    message = "The certificate is being ordered." if certificate.ordering else "The certificate is stored."
+    return {"message": message, "certificate": certificate}
 
 
 @user.get(ITEM, op="get", can=VIEW, out=WRAPPED_CERTIFICATE)
@@ -61,8 +61,8 @@ def update(body, certificate_id):
     `certificate` and `private_key` are sent together, with the `chain` if there is one: the old chain goes with the
     old certificate.
     """
-    found = certificates.update(get_own_certificate(certificate_id), **body)
-    return {"message": "The certificate is changed.", "certificate": found}
+    certificate = certificates.update(get_own_certificate(certificate_id), **body)
+    return {"message": "The certificate is changed.", "certificate": certificate}
 
 
 @user.delete(ITEM, op="delete", can=DELETE, out=kit.result())
@@ -79,5 +79,5 @@ def renew(certificate_id):
     What there is stays in use until the new one is there. Refused with 409: `task_running` while an order is under way,
     `not_renewable` for an uploaded one.
     """
-    found = certificates.renew(get_own_certificate(certificate_id), actor=kit.actor())
-    return {"message": "The certificate is being ordered.", "certificate": found}
+    certificate = certificates.renew(get_own_certificate(certificate_id), actor=kit.actor())
+    return {"message": "The certificate is being ordered.", "certificate": certificate}

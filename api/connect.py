@@ -1,4 +1,4 @@
-"""Confirming a token, and which version answers."""
+"""Checking a token, and the panel's version."""
 
 from marshmallow import fields
 

@@ -1,4 +1,4 @@
-"""Credit: the ledgers of customers, as operators keep them."""
+"""Credit: the ledgers of customers, for operators."""
 
 from api import idempotency, kit
 from panel.schemas.credits import AdminCreditIn, CreditOut, CreditPatch, CreditQuery
@@ -15,7 +15,7 @@ LEDGER_IDEMPOTENCY_PARAMETER = {
     "example": "payment-1042",
 }
 BOOKED_ONCE = {"once": False, "idempotency_key": LEDGER_IDEMPOTENCY_PARAMETER}
-"""The ledger keeps the keys itself, for ever and by account."""
+"""The ledger stores these keys itself, per account and without expiry."""
 
 
 @admin.get("/cloud-service/credits", op="list", can=READ, query=CreditQuery, out=kit.admin_page(CreditOut))

@@ -1,4 +1,4 @@
-"""What a customer sees first, and finding things. Of everything only what the token's person may see."""
+"""The customer's dashboard and search, limited to what the access of the token permits."""
 
 from marshmallow import Schema, fields, validate
 
@@ -14,8 +14,8 @@ user = kit.User("dashboard", __name__, description="The dashboard")
 MAX_ROWS = 8
 
 
-def count_field(what):
-    return fields.Integer(**about(f"How many {what} there are; missing when the person may not see them.", 3))
+def count_field(resources):
+    return fields.Integer(**about(f"How many {resources} there are; missing when the person may not see them.", 3))
 
 
 class Machines(Schema):
@@ -78,9 +78,9 @@ def summary():
 )
 def search(query):
     """Find resources of every kind by their names."""
-    found = [
+    results = [
         {"type": kind, "id": row.id, **dict(zip(("name", "detail"), dashboard.describe_row(row), strict=True))}
         for kind, rows in dashboard.search(kit.account(), query["q"], MAX_ROWS)
         for row in rows
     ]
-    return {"message": None, "results": found}
+    return {"message": None, "results": results}

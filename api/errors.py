@@ -1,4 +1,4 @@
-"""Failures of every kind, in the dialect of the path that was asked for (specification 7.1)."""
+"""Error responses, in the dialect of the requested path (specification 7.1)."""
 
 import functools
 
@@ -14,14 +14,14 @@ from panel.core.errors import Problem
 log = structlog.get_logger()
 
 UNPREFIXED_USER_PATHS = ("/version", "/connect", "/instance/")
-"""How paths of the customers' API begin that are also served without its prefix."""
+"""Prefixes of paths of the customers' API that are also served without `/api`."""
 
 
 FAILURE_FIELDS = ("success", "message", "reason", "errors")
 
 
 class UserError(Schema):
-    """What every failure of the customers' API looks like."""
+    """The error body of the customers' API."""
 
     sometimes = ("reason", "errors")
     success = fields.Boolean(metadata={"description": "Always false.", "example": False})
@@ -35,11 +35,11 @@ class UserError(Schema):
 
 
 class AdminError(UserError):
-    """What every failure of the operators' API looks like."""
+    """The error body of the operators' API."""
 
 
 def dialect(path):
-    """`admin`, `user` or None for a page."""
+    """Return `admin`, `user`, or None for the path of a page."""
     if path == "/api/v1" or path.startswith("/api/v1/"):
         return "admin"
     return "user" if path == "/api" or path.startswith(("/api/", *UNPREFIXED_USER_PATHS)) else None
@@ -55,57 +55,57 @@ def build_failure(status, message, *, reason=None, errors=None, extra=None):
         body |= {"data": extra} if extra else {}
     else:
         body |= extra or {}
-    made = jsonify(body)
-    made.status_code = status
-    return made
+    response = jsonify(body)
+    response.status_code = status
+    return response
 
 
 def answer_problem(error: Problem):
     session.rollback()
-    made = build_failure(error.status, error.message, reason=error.reason, errors=error.fields, extra=error.extra)
+    response = build_failure(error.status, error.message, reason=error.reason, errors=error.fields, extra=error.extra)
     if dialect(request.path) == "admin" and not error.chosen:
-        made.headers["X-Failure-Status-Mapped"] = "1"
+        response.headers["X-Failure-Status-Mapped"] = "1"
     if error.status == 401:
-        made.headers["WWW-Authenticate"] = "Bearer"
-    return made
+        response.headers["WWW-Authenticate"] = "Bearer"
+    return response
 
 
 def raise_on_failure(view):
-    """A view whose body says `success: false` without a status of its own has refused: the answer is a 400 (4.1)."""
+    """Return the view; a body with `success: false` becomes a 400 (specification 4.1)."""
 
     @functools.wraps(view)
-    def asked(*args, **kwargs):
+    def checked(*args, **kwargs):
         body = view(*args, **kwargs)
         if isinstance(body, dict) and body.get("success") is False:
-            rest = {
+            extra = {
                 name: value for name, value in body.items() if name not in ("success", "message", "reason", "errors")
             }
-            refusal = Problem(body.get("message"), reason=body.get("reason"), extra=rest)
+            refusal = Problem(body.get("message"), reason=body.get("reason"), extra=extra)
             refusal.fields = body.get("errors") or {}
             raise refusal
         return body
 
-    return asked
+    return checked
 
 
 def answer_http_error(error: HTTPException):
-    """What the framework refuses by itself: unknown paths, wrong methods, too large bodies."""
+    """Answer an error of the framework: unknown path, wrong method, too large body."""
     session.rollback()
-    words = {404: "There is nothing at this address.", 405: "This method is not allowed here."}
-    made = build_failure(error.code or 500, words.get(error.code, error.description or error.name))
+    messages = {404: "There is nothing at this address.", 405: "This method is not allowed here."}
+    response = build_failure(error.code or 500, messages.get(error.code, error.description or error.name))
     for name, value in error.get_headers():
         if name.lower() in ("allow", "retry-after"):
-            made.headers[name] = value
-    return made
+            response.headers[name] = value
+    return response
 
 
 def answer_outage(status, message):
-    """The database is away, full or busy: no fault of the request."""
+    """Answer a request that failed because the database is away, full or busy."""
     return build_failure(status, f"{message} Tell support this id if it stays: {g.get('request_id')}.")
 
 
 def answer_crash(error: Exception):
-    """A fault of ours. The request's id is all that leaves; the rest is in the log."""
+    """Answer an unexpected exception. The response has only the request's id; the log has the details."""
     session.rollback()
     log.exception("request_crashed", database=isinstance(error, SQLAlchemyError))
     return build_failure(500, f"Something went wrong inside the panel. Tell support this id: {g.get('request_id')}.")

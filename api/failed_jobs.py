@@ -1,4 +1,4 @@
-"""Failed jobs: what went wrong in the background, without what it was about."""
+"""Failed background jobs with their error, without the data they worked on."""
 
 from api.connect import admin as system
 from panel.schemas.failed_jobs import FailedJobsOut, FailedJobsQuery

@@ -1,4 +1,4 @@
-"""Who may choose a hypervisor group: everybody, or accounts with a grant."""
+"""Location grants: which accounts may choose a hypervisor group."""
 
 from api import kit
 from panel.schemas.group_grants import (

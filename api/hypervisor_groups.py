@@ -1,4 +1,4 @@
-"""Groups of hypervisors: what customers choose as a location."""
+"""Hypervisor groups, which customers see as locations."""
 
 from api import kit
 from panel.schemas.hypervisors import HypervisorGroupIn, HypervisorGroupOut, HypervisorGroupPatch, HypervisorRow
@@ -83,13 +83,13 @@ def members(group_id):
 
     By name.
     """
-    found = kit.paginate(hypervisors.listing(group_id=hypervisors.get_group(group_id).id))
-    hypervisors.with_allocation(found["__rows__"])
-    return found
+    rows = kit.paginate(hypervisors.listing(group_id=hypervisors.get_group(group_id).id))
+    hypervisors.with_allocation(rows["__rows__"])
+    return rows
 
 
 def resolve_plan_groups(body):
-    """The body with rows in place of ids."""
+    """Return the body with rows in place of ids."""
     if "plan_groups" not in body:
         return body
     return {**body, "plan_groups": catalog.get_plan_groups(body["plan_groups"])}

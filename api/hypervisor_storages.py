@@ -1,4 +1,4 @@
-"""Storages: where disks lie on hypervisors."""
+"""Storages of hypervisors, where disks lie."""
 
 from marshmallow import fields
 
@@ -23,9 +23,9 @@ def listing():
 
     By hypervisor and name, with capacity and what is promised of it.
     """
-    found = kit.paginate(hypervisors.select_storages())
-    hypervisors.with_storage_allocation(found["__rows__"])
-    return found
+    rows = kit.paginate(hypervisors.select_storages())
+    hypervisors.with_storage_allocation(rows["__rows__"])
+    return rows
 
 
 @admin.post("/hypervisor/storages", op="create", can="admin:hypervisors:write", body=StorageIn, out=AddedStorage)

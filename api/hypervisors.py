@@ -1,4 +1,4 @@
-"""Hypervisors: the hosts of machines."""
+"""Hypervisors: the hosts of machines, for operators."""
 
 from marshmallow import fields
 
@@ -33,9 +33,9 @@ def listing(query):
 
     By name, with status, capacity and what is promised. `search`, `status` and the group narrow the list.
     """
-    found = kit.paginate(hypervisors.listing(**query))
-    hypervisors.with_allocation(found["__rows__"])
-    return found
+    rows = kit.paginate(hypervisors.listing(**query))
+    hypervisors.with_allocation(rows["__rows__"])
+    return rows
 
 
 @admin.post("/hypervisors", op="create", can="admin:hypervisors:write", body=HypervisorIn, out=AddedHypervisor)

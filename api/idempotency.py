@@ -1,4 +1,4 @@
-"""A request with an `Idempotency-Key` that is sent again is not carried out again: it gets the answer of the first."""
+"""`Idempotency-Key`: a repeated request is not executed again and gets the stored response of the first."""
 
 from functools import wraps
 from hashlib import sha256
@@ -19,16 +19,16 @@ IDEMPOTENCY_PARAMETER = {
 
 
 def get_key():
-    """The request's key, if it has one."""
-    sent = request.headers.get(IDEMPOTENCY_HEADER)
-    if sent is not None and not (0 < len(sent) <= 255 and sent.isascii() and sent.isprintable()):
+    """Return the request's key or None. Raises Invalid when it is malformed."""
+    key = request.headers.get(IDEMPOTENCY_HEADER)
+    if key is not None and not (0 < len(key) <= 255 and key.isascii() and key.isprintable()):
         raise Invalid(f"The {IDEMPOTENCY_HEADER} must be 1 to 255 printable ASCII characters.")
-    return sent
+    return key
 
 
 def idempotent(view):
     @wraps(view)
-    def answered(*args, **kwargs):
+    def wrapper(*args, **kwargs):
         if get_key() is None or "caller" not in g:
             return view(*args, **kwargs)
         row = idempotency.get_or_create(g.caller.token_id, get_key(), request_fingerprint())
@@ -41,9 +41,9 @@ def idempotent(view):
         row.status, row.answer = response.status_code, response.get_data(as_text=True)
         return response
 
-    return answered
+    return wrapper
 
 
 def request_fingerprint():
-    """What the request says, in one hash."""
+    """Return a hash of the request's path, query and body."""
     return sha256(b"\n".join((request.full_path.encode(), request.get_data()))).hexdigest()

@@ -1,4 +1,4 @@
-"""Customers' own images, made of their instances."""
+"""Customers' own images, captured from their instances."""
 
 from api import kit
 from panel.core.errors import Invalid, NotFound

@@ -17,15 +17,15 @@ admin = kit.Admin("image_group", __name__, description="Images by distribution")
 
 
 def group_schema(row, name):
-    parts = {
+    declared = {
         "distro": fields.String(**about("The distribution.", "Debian")),
         "images": fields.List(fields.Nested(row), **about("Its images.")),
     }
-    return Schema.from_dict(parts, name=name)(many=True)
+    return Schema.from_dict(declared, name=name)(many=True)
 
 
 def group_by_distro(images):
-    return [{"distro": distro, "images": list(found)} for distro, found in groupby(images, attrgetter("distro"))]
+    return [{"distro": distro, "images": list(members)} for distro, members in groupby(images, attrgetter("distro"))]
 
 
 class Purpose(Schema):

@@ -1,4 +1,4 @@
-"""Images: what machines are made from, for operators."""
+"""Images from which machines are installed, for operators."""
 
 from api import kit
 from panel.schemas.images import (
@@ -72,10 +72,10 @@ def retry(image_id):
 
     Failures are counted anew. 409 `no_url` for an image that was not fetched from an address.
     """
-    found = catalog.get_image(image_id)
-    images.retry(found, actor=kit.actor())
+    image = catalog.get_image(image_id)
+    images.retry(image, actor=kit.actor())
     kit.set_message("The download begins anew.")
-    return with_holders(found)
+    return with_holders(image)
 
 
 @admin.delete("/image/<image_id>", op="delete", can="admin:images:write")
@@ -98,9 +98,9 @@ def update_release(body, image_id):
     Refused with `catalog_mismatch` (400) when the catalog's row is another distribution or major version. The file that
     is here counts until the new one has arrived.
     """
-    found = image_catalog.update_to_release(catalog.get_image(image_id), actor=kit.actor(), **body)
+    image = image_catalog.update_to_release(catalog.get_image(image_id), actor=kit.actor(), **body)
     kit.set_message("The image is brought up to date.")
-    return with_holders(found)
+    return with_holders(image)
 
 
 @admin.get("/image-browser", op="browse", can="admin:images:read", query=CatalogQuery, out=CatalogOut(many=True))

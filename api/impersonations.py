@@ -1,4 +1,4 @@
-"""Acting as a customer, for operators' programs (specification 4.7, 5.9)."""
+"""Acting as a customer, through the operators' API (specification 4.7, 5.9)."""
 
 from api import kit
 from panel.schemas.tokens import ImpersonationIn, ImpersonationOut

@@ -1,4 +1,4 @@
-"""Named lists of networks for the rules of security groups."""
+"""IP sets: named lists of networks for the rules of security groups."""
 
 from marshmallow import fields
 
@@ -40,9 +40,9 @@ def with_counts(ip_set):
 @user.get("/ip-sets", op="list", can=VIEW, query=IpSetQuery, out=kit.page(IpSetRow))
 def listing(query):
     """List IP sets by name: one's own and the platform's."""
-    found = kit.paginate(ip_sets.listing(kit.account(), **query))
-    ip_sets.with_counts(found["data"])
-    return found
+    rows = kit.paginate(ip_sets.listing(kit.account(), **query))
+    ip_sets.with_counts(rows["data"])
+    return rows
 
 
 @user.post("/ip-sets", op="create", can=MANAGE, body=IpSetIn, out=kit.wrapped("ip_set", IpSetOut))
@@ -106,9 +106,9 @@ def bulk_add(body, set_id):
 
 
 def add_many(ip_set, cidrs):
-    made, wrong = ip_sets.add_entries(ip_set, cidrs, actor=kit.actor())
-    errors = [{"cidr": cidr, "message": message} for cidr, message in wrong]
-    return {"message": f"{len(made)} of {len(cidrs)} are added.", "created": made, "errors": errors}
+    entries, failures = ip_sets.add_entries(ip_set, cidrs, actor=kit.actor())
+    errors = [{"cidr": cidr, "message": message} for cidr, message in failures]
+    return {"message": f"{len(entries)} of {len(cidrs)} are added.", "created": entries, "errors": errors}
 
 
 @user.delete("/ip-set/<set_id>/entry/<entry_id>", op="remove_entry", can=MANAGE, out=kit.result())
@@ -124,9 +124,9 @@ def admin_listing(query):
 
     By name. `account_id` is null for the platform's.
     """
-    found = kit.paginate(ip_sets.listing(**query))
-    ip_sets.with_counts(found["__rows__"])
-    return found
+    rows = kit.paginate(ip_sets.listing(**query))
+    ip_sets.with_counts(rows["__rows__"])
+    return rows
 
 
 @admin.post("/ip-sets", op="create", can=WRITE, body=AdminIpSetIn, out=AdminIpSetOut)

@@ -1,4 +1,4 @@
-"""Addresses of every subnet."""
+"""IP addresses of all subnets."""
 
 from api import kit
 from panel.core.errors import Conflict

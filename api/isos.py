@@ -1,4 +1,4 @@
-"""ISOs: the library, in both dialects."""
+"""The ISO library, in both dialects."""
 
 from api import kit
 from panel.schemas.isos import AdminIsoIn, AdminIsoOut, AdminIsoRow, IsoIn, IsoOut, IsoPatch, IsoQuery
@@ -47,9 +47,9 @@ def delete(iso_id):
 @user.post("/iso/<iso_id>/retry", op="retry", can="isos.manage", out=kit.wrapped("iso", IsoOut))
 def retry(iso_id):
     """Fetch an ISO of the account's own again at once, whatever the pause after earlier failures."""
-    found = get_own_iso(iso_id)
-    downloads.retry(found, actor=kit.actor())
-    return {"message": DOWNLOAD_RESTARTS_MESSAGE, "iso": found}
+    iso = get_own_iso(iso_id)
+    downloads.retry(iso, actor=kit.actor())
+    return {"message": DOWNLOAD_RESTARTS_MESSAGE, "iso": iso}
 
 
 @admin.get("/isos", op="list", can="admin:images:read", query=IsoQuery, out=kit.admin_page(AdminIsoRow))
@@ -107,7 +107,7 @@ def admin_retry(iso_id):
 
     Failures are counted anew. Nothing is done where the ISO is present.
     """
-    found = isos.get(iso_id)
-    downloads.retry(found, actor=kit.actor())
+    iso = isos.get(iso_id)
+    downloads.retry(iso, actor=kit.actor())
     kit.set_message(DOWNLOAD_RESTARTS_MESSAGE)
-    return found
+    return iso

@@ -1,14 +1,13 @@
-"""What every API module is written with: the route row, the shapes of answers, paging.
+"""The tools of every API module: routes, response envelopes, paging.
 
-One row says what an operation takes, gives and requires:
+One decorator declares the parameters, the response and the permission of an operation:
 
     @user.get("/ssh-keys", op="list", can="ssh_keys.view", query=PageQuery, out=page(SshKeyOut))
 
-`can` has no default: an operation without a permission does not start. The two dialects are two classes; nothing else
-knows about the admin envelope (specification 4.1).
+`can` has no default, so an operation without a permission fails at import. The two dialects are the classes User and
+Admin; only Admin knows the envelope (specification 4.1).
 
-A list is asked for a page at a time: `query` then derives from PageQuery, and the view hands `paginate` its whole
-select.
+Lists are paged: their `query` derives from PageQuery, and the view passes its whole select to `paginate`.
 """
 
 import re
@@ -47,16 +46,16 @@ __all__ = [
 ID_SEGMENT = re.compile(r"<(\w+_id)>")
 
 CSV = {"type": "string", "description": "A line of names, then a line for each row (RFC 4180)."}
-"""The `out` of an operation that answers with a table (panel.web.csv_export): in both dialects the table alone."""
+"""`out` of an operation that answers with CSV (panel.web.csv_export). Both dialects send it without an envelope."""
 
 
 class Resource(flask_smorest.Blueprint):
-    """A blueprint whose routes say in one place what they take, give and require."""
+    """A blueprint whose routes declare parameters, response and permission in one place."""
 
     ARGUMENTS_PARSER = Parser()
     surface = prefix = ""
     repeatable = ("POST",)
-    """Methods whose `Idempotency-Key` is honoured (api.idempotency)."""
+    """Methods that support `Idempotency-Key` (api.idempotency)."""
 
     def __init__(self, name, module, **options):
         self.resource = name
@@ -81,57 +80,61 @@ class Resource(flask_smorest.Blueprint):
         idempotency_key=None,
         **options,
     ):
-        """Registers an operation. `also` lists further paths that are served the same but not documented; tokens of
-        `unscoped_kind` need no scope for it; `budget` is the rate limit that it counts in (panel.ratelimit.api_budget);
-        one that is `billed` is shut while billing is off (specification 7.2, `billing_disabled`); a GET that `writes`
-        has to say so (panel.db); what is `repeatable` is carried out `once` for each
-        `Idempotency-Key` (api.idempotency); an operation that looks after that itself documents its own
-        `idempotency_key`."""
+        """Register an operation.
+
+        `also`: further, undocumented paths of the same view. `unscoped_kind`: the kind of token that needs no scope.
+        `budget`: the rate limit that counts the request (panel.ratelimit.api_budget). `billed`: refused while billing
+        is off (specification 7.2, `billing_disabled`). `writes`: must be set for a GET that writes (panel.core.db).
+        `once`: support `Idempotency-Key` when the method is in `repeatable` (api.idempotency). `idempotency_key`: the
+        documented parameter of an operation that handles the key itself.
+        """
 
         def register(view):
-            asked = with_page(view, query, self.surface) if query and issubclass(query, PageQuery) else view
-            served = self.response(status, out, content_type="text/csv" if out is CSV else None)(
-                raise_on_failure(asked)
+            paged = with_page(view, query, self.surface) if query and issubclass(query, PageQuery) else view
+            wrapped_view = self.response(status, out, content_type="text/csv" if out is CSV else None)(
+                raise_on_failure(paged)
             )
             if body:
-                served = self.arguments(body())(served)
+                wrapped_view = self.arguments(body())(wrapped_view)
             if query:
-                served = self.arguments(query(), location="query")(served)
+                wrapped_view = self.arguments(query(), location="query")(wrapped_view)
             scope = self.scope(rule, *options["methods"])
-            facts = {"x-permission": can} | ({"x-scope": scope} if scope else {})
+            extensions = {"x-permission": can} | ({"x-scope": scope} if scope else {})
             key = idempotency_key
             operation = f"{self.surface}.{self.resource}.{op}"
             if billed:
-                served, facts = require_billing(served), {**facts, "x-billed": True}
+                wrapped_view, extensions = require_billing(wrapped_view), {**extensions, "x-billed": True}
             if once and options["methods"][0] in self.repeatable:
-                served, key = idempotency.idempotent(served), idempotency.IDEMPOTENCY_PARAMETER
+                wrapped_view, key = idempotency.idempotent(wrapped_view), idempotency.IDEMPOTENCY_PARAMETER
             if key:
-                facts["x-idempotency-key"] = key
-            served = self.doc(operationId=operation, **facts)(served)
-            served = guard(can, scope, unscoped_kind, operation, budget, writes)(served)
+                extensions["x-idempotency-key"] = key
+            wrapped_view = self.doc(operationId=operation, **extensions)(wrapped_view)
+            wrapped_view = guard(can, scope, unscoped_kind, operation, budget, writes)(wrapped_view)
             endpoint = f"{op}".replace(".", "_")
             super(Resource, self).route(with_id_converter(rule), tags=[self.resource], endpoint=endpoint, **options)(
-                served
+                wrapped_view
             )
             for number, path in enumerate(also):
                 self.record(
-                    extra_path(with_id_converter(path), f"{self.name}_{endpoint}_{number}", served, options["methods"])
+                    extra_path(
+                        with_id_converter(path), f"{self.name}_{endpoint}_{number}", wrapped_view, options["methods"]
+                    )
                 )
             return view
 
         return register
 
     def scope(self, rule, method):
-        """The scope that a token needs, if tokens of this surface have any."""
+        """Return the scope that a token needs, or None where tokens of the surface have no scopes."""
 
 
 def with_id_converter(rule):
-    """Accept only UUIDs where ids are: another word is no id of the thing that lies a level above."""
+    """Return the rule with the id converter, so that a word in a path is never taken for an id."""
     return ID_SEGMENT.sub(r"<id:\1>", rule)
 
 
 def require_billing(view):
-    """Lets the view run unless billing is off and the account is not unbilled."""
+    """Return the view, guarded by usage.ensure_billing_enabled."""
 
     @wraps(view)
     def guarded(*args, **kwargs):
@@ -146,17 +149,17 @@ def extra_path(path, endpoint, view, methods):
 
 
 class User(Resource):
-    """The customers' dialect: each endpoint has its own shape."""
+    """The customers' dialect: each endpoint has its own response shape."""
 
     surface, prefix = "user", "/api"
 
     def scope(self, rule, method):
-        """From the path, not from names in our code (specification 5.3)."""
+        """Return the scope that follows from path and method, independent of `op` (specification 5.3)."""
         return permissions.scope(rule, method)
 
 
 class Admin(Resource):
-    """The operators' dialect: {success, message, data}, always."""
+    """The operators' dialect: every response is {success, message, data}."""
 
     surface, prefix = "admin", "/api/v1"
     repeatable = ("POST", "PUT", "PATCH", "DELETE")
@@ -177,7 +180,7 @@ class Admin(Resource):
 
 
 class Billing(Admin):
-    """The billing systems' surface: the operators' dialect, tokens of its own."""
+    """The billing systems' surface: the operators' dialect with tokens of its own."""
 
     surface, prefix = "billing", "/api/v1/billing"
 
@@ -188,13 +191,13 @@ SUCCESS = about("Always true: failures have their own shape.", True)
 
 @cache
 def wrapped(key, schema):
-    """`{success, message, <key>: {…}}`."""
-    named = f"{schema_name(schema)}Under{key.title().replace('_', '')}"
-    return Done.from_dict({key: fields.Nested(schema, **DATA)}, name=named)()
+    """Return a schema of `{success, message, <key>: {…}}`."""
+    name = f"{schema_name(schema)}Under{key.title().replace('_', '')}"
+    return Done.from_dict({key: fields.Nested(schema, **DATA)}, name=name)()
 
 
 class Done(Schema):
-    """An action that was taken."""
+    """The result of an action: `{success, message}`."""
 
     success = fields.Boolean(dump_default=True, **SUCCESS)
     message = fields.String(
@@ -204,36 +207,36 @@ class Done(Schema):
 
 @cache
 def result(**also):
-    """`{success, message}` and, where given, further named fields, which may be missing."""
-    made = Done.from_dict(also, name="Done" + "".join(name.title().replace("_", "") for name in also))
-    made.sometimes = tuple(also)
-    return made()
+    """Return a schema of `{success, message}` and further fields, which are optional in the response."""
+    schema = Done.from_dict(also, name="Done" + "".join(name.title().replace("_", "") for name in also))
+    schema.sometimes = tuple(also)
+    return schema()
 
 
 @cache
 def enveloped(schema, many=False):
-    """The documented form of an admin answer."""
-    parts = {
+    """Return the schema of an answer in the operators' envelope, for the OpenAPI document."""
+    declared = {
         "success": fields.Boolean(**SUCCESS),
         "message": fields.String(allow_none=True, **about("What happened, in a sentence.", "The instance starts.")),
     }
     if isinstance(schema, Rows):
-        parts["data"] = schema.fields["__rows__"]
-        parts["meta"] = fields.Nested(Meta, **about("Where these rows lie in the whole list."))
-        return Schema.from_dict(parts, name=f"{type(schema).__name__}List")()
+        declared["data"] = schema.fields["__rows__"]
+        declared["meta"] = fields.Nested(Meta, **about("Where these rows lie in the whole list."))
+        return Schema.from_dict(declared, name=f"{type(schema).__name__}List")()
     if schema is not None:
-        parts["data"] = fields.Nested(schema, many=many, **DATA)
+        declared["data"] = fields.Nested(schema, many=many, **DATA)
     kind = "Array" if many else ""
-    return Schema.from_dict(parts, name=f"{schema_name(schema)}{kind}Envelope" if schema else "Envelope")()
+    return Schema.from_dict(declared, name=f"{schema_name(schema)}{kind}Envelope" if schema else "Envelope")()
 
 
 def set_message(message):
-    """The sentence of an operator's answer."""
+    """Set `message` of the envelope of this request's response."""
     g.said = message
 
 
 def account():
-    """Whose resources the token opens."""
+    """Return the access of the token: its account, and for a team member the permissions."""
     return g.caller.access
 
 

@@ -1,4 +1,4 @@
-"""Locations: the hypervisor groups as customers see them."""
+"""Locations: hypervisor groups as customers see them."""
 
 from api import kit
 from panel.schemas.plans import AdminLocationOut, AdminPlanGroupOut
@@ -43,5 +43,5 @@ def plan_groups(location_id):
 
     Switched-off ones too.
     """
-    found = catalog.list_all_plan_groups(group=hypervisors.get_group(location_id))
-    return kit.paginate(found)
+    query = catalog.list_all_plan_groups(group=hypervisors.get_group(location_id))
+    return kit.paginate(query)

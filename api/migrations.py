@@ -1,4 +1,4 @@
-"""Migrations: instances that move from one hypervisor to another."""
+"""Migrations of instances between hypervisors."""
 
 from types import SimpleNamespace
 
@@ -68,8 +68,8 @@ def logs(migration_id):
 
     Oldest first. It counts in the budget of polls.
     """
-    found = migrations.get(migration_id)
-    return {"logs": found.task.logs if found.task else []}
+    migration = migrations.get(migration_id)
+    return {"logs": migration.task.logs if migration.task else []}
 
 
 @admin.post("/migration/<migration_id>/stop", op="stop", can=WRITE, out=Asked)
@@ -89,9 +89,9 @@ def restart(migration_id):
     A new migration to the same hypervisor. Refused with 409 when it has not failed, and for the reasons for which a
     move is refused.
     """
-    found = migrations.get(migration_id)
-    reachability.check_source(found)
-    return describe_start(migrations.restart(found, actor=kit.actor()))
+    migration = migrations.get(migration_id)
+    reachability.check_source(migration)
+    return describe_start(migrations.restart(migration, actor=kit.actor()))
 
 
 @admin.post("/migration/<migration_id>/rollback", op="rollback", can=WRITE, out=Moving)
@@ -101,9 +101,9 @@ def rollback(migration_id):
     A new migration back. Refused with 409 when the instance is elsewhere by now or was destroyed, and for the reasons
     for which a move is refused.
     """
-    found = migrations.get(migration_id)
-    reachability.check_source(found)
-    return describe_start(migrations.rollback(found, actor=kit.actor()))
+    migration = migrations.get(migration_id)
+    reachability.check_source(migration)
+    return describe_start(migrations.rollback(migration, actor=kit.actor()))
 
 
 @admin.post("/migration/<migration_id>/complete", op="complete", can=WRITE, out=Asked)
@@ -149,11 +149,11 @@ def precheck(query, instance_id):
     instance, checks = instances.get(instance_id), []
     if query.get("target_node"):
         target = hypervisors.get_by_id_or_name(query["target_node"], "target_node")
-        looked = migrations.run_checks(instance, target)
-        checks = [SimpleNamespace(name=name, ok=ok, message=None if ok else why) for name, ok, why in looked]
+        results = migrations.run_checks(instance, target)
+        checks = [SimpleNamespace(name=name, ok=ok, message=None if ok else reason) for name, ok, reason in results]
     others = [
-        SimpleNamespace(hypervisor_id=each.id, name=each.name, ok=fault is None, message=fault)
-        for each, fault in migrations.list_targets(instance)
+        SimpleNamespace(hypervisor_id=hypervisor.id, name=hypervisor.name, ok=fault is None, message=fault)
+        for hypervisor, fault in migrations.list_targets(instance)
     ]
     ok = all(check.ok for check in checks) if checks else any(other.ok for other in others)
     return {"ok": ok, "kind": "live" if instance.power == "on" else "cold", "checks": checks, "targets": others}

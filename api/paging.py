@@ -1,4 +1,4 @@
-"""Lists: a page at a time, in the shapes of both dialects."""
+"""Paging of lists, in the response shapes of both dialects."""
 
 from functools import cache, wraps
 from typing import NamedTuple
@@ -12,7 +12,7 @@ from panel.schemas.base import PageQuery, about
 
 
 class Meta(Schema):
-    """Where the rows of an answer lie in the whole list."""
+    """The position of a page in the whole list."""
 
     current_page = fields.Integer(**about("Which page this is, from 1.", 1))
     per_page = fields.Integer(**about("How many rows a page has at most.", 100))
@@ -29,21 +29,21 @@ ROWS = about("The rows of this page.")
 
 @cache
 def page(schema):
-    """The customers' list: rows under `data`, the paginator's figures beside them."""
+    """Return the schema of a customers' list: rows in `data`, the fields of Meta beside it."""
     return Meta.from_dict({"data": fields.Nested(schema, many=True, **ROWS)}, name=f"{schema_name(schema)}Page")()
 
 
 class Rows(Schema):
-    """The operators' list, before the envelope."""
+    """The base of operators' lists. The envelope renames `__rows__` to `data`."""
 
 
 @cache
 def admin_page(schema):
-    """The operators' list: rows under `data`, the paginator's figures under `meta`."""
-    made = Rows.from_dict(
+    """Return the schema of an operators' list: rows in `data`, the fields of Meta in `meta`."""
+    rows_schema = Rows.from_dict(
         {"__rows__": fields.Nested(schema, many=True, **ROWS), "meta": fields.Nested(Meta)}, name=schema_name(schema)
     )
-    return made()
+    return rows_schema()
 
 
 def schema_name(schema):
@@ -52,11 +52,11 @@ def schema_name(schema):
 
 
 MAX_UNPAGED_ROWS = 65536
-"""Rows of a list that is complete unless a part of it is asked for: what a subnet has at most."""
+"""Maximum of rows when a list is requested without `per_page`: the addresses of the largest subnet."""
 
 
 class Page(NamedTuple):
-    """The part of a list that was asked for."""
+    """The requested part of a list: page number from 1, rows per page, surface."""
 
     number: int
     size: int
@@ -66,50 +66,50 @@ class Page(NamedTuple):
     def skipped(self):
         return (self.number - 1) * self.size
 
-    def of(self, found, total):
-        """The answer with these rows of so many."""
-        first = self.skipped + 1 if found else None
+    def of(self, rows, total):
+        """Return the response body with these rows. `total` counts the rows of all pages."""
+        first = self.skipped + 1 if rows else None
         meta = {
             "current_page": self.number,
             "per_page": self.size,
             "total": total,
             "last_page": max(1, -(-total // self.size)),
             "from": first,
-            "to": first + len(found) - 1 if found else None,
+            "to": first + len(rows) - 1 if rows else None,
         }
-        return {**meta, "data": found} if self.surface == "user" else {"__rows__": found, "meta": meta}
+        return {**meta, "data": rows} if self.surface == "user" else {"__rows__": rows, "meta": meta}
 
 
 def with_page(view, query, surface):
-    """The view without the page in its query, which `paginate` finds, and without a query that asks for nothing
-    else."""
-
-    alone = query._declared_fields.keys() == PageQuery._declared_fields.keys()
+    """Return the view with page and size taken out of its query into `g.page`, where `paginate` reads them. The view
+    gets no query argument when the schema has no other fields."""
+    only_paging = query._declared_fields.keys() == PageQuery._declared_fields.keys()
 
     @wraps(view)
-    def asked(sent, *args, **kwargs):
-        g.page = Page(sent.pop("page"), sent.pop("per_page", MAX_UNPAGED_ROWS), surface)
-        return view(*args, **kwargs) if alone else view(sent, *args, **kwargs)
+    def paged(query_values, *args, **kwargs):
+        g.page = Page(query_values.pop("page"), query_values.pop("per_page", MAX_UNPAGED_ROWS), surface)
+        return view(*args, **kwargs) if only_paging else view(query_values, *args, **kwargs)
 
-    return asked
+    return paged
 
 
 def paginate(query, page=None):
-    """The page that was asked for of a select, with its figures: one question to the database, but for a page beyond
-    the end. PostgreSQL sees the number of rows itself: for one that it cannot see it would plan each question anew."""
+    """Return the requested page of a select as a response body. One query, two for a page beyond the end.
+
+    The limit is a literal, because PostgreSQL plans each query anew when the limit is a bound parameter."""
     page = page or g.page
     count = query.with_only_columns(func.count(), maintain_column_froms=True).order_by(None)
-    asked = query.add_columns(count.scalar_subquery().label("total"))
-    asked = asked.limit(bindparam("per_page", page.size, literal_execute=True))
+    statement = query.add_columns(count.scalar_subquery().label("total"))
+    statement = statement.limit(bindparam("per_page", page.size, literal_execute=True))
     if page.skipped:
-        asked = asked.offset(page.skipped)
-    found = session.execute(asked).all()
-    total = found[0].total if found else 0 if page.number == 1 else session.scalar(count)
-    if found and len(found[0]) == 2:
-        found = [row[0] for row in found]
-    return page.of(found, total)
+        statement = statement.offset(page.skipped)
+    rows = session.execute(statement).all()
+    total = rows[0].total if rows else 0 if page.number == 1 else session.scalar(count)
+    if rows and len(rows[0]) == 2:
+        rows = [row[0] for row in rows]
+    return page.of(rows, total)
 
 
 def paginate_list(rows):
-    """The same of rows that are at hand."""
+    """Return the requested page of a list of rows as a response body."""
     return g.page.of(rows[g.page.skipped :][: g.page.size], len(rows))

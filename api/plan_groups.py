@@ -1,4 +1,4 @@
-"""Plan groups: plans of one kind, offered in some locations."""
+"""Plan groups: plans of one kind, offered in selected locations."""
 
 from api import kit
 from panel.schemas.plans import AdminPlanGroupOut, AdminPlanOut, PlanGroupIn, PlanGroupPatch
@@ -83,12 +83,12 @@ def plans(plan_group_id):
 
     In the order customers see them, switched-off ones too.
     """
-    found = catalog.list_all_plans(plan_group_id=catalog.get_plan_group(plan_group_id).id)
-    return kit.paginate(found)
+    query = catalog.list_all_plans(plan_group_id=catalog.get_plan_group(plan_group_id).id)
+    return kit.paginate(query)
 
 
 def resolve_groups(body):
-    """The body with rows in place of ids."""
+    """Return the body with rows in place of ids."""
     if "hypervisor_groups" not in body:
         return body
     return {**body, "hypervisor_groups": hypervisors.get_groups(body["hypervisor_groups"])}

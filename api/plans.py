@@ -1,4 +1,4 @@
-"""Plans: the sizes of machines and their prices."""
+"""Plans: sizes of machines and their prices."""
 
 from api import kit
 from panel.schemas.plans import AdminPlanOut, PlanIn, PlanPatch, PlanQuery

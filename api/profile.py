@@ -1,6 +1,6 @@
-"""The person behind the token: password, second factor, passkeys, sessions.
+"""The security of the token's own account: password, second factor, passkeys, sessions.
 
-None of it needs a permission of a role, only the scope of the token: everybody looks after their own security.
+These operations need only the scope of the token and no permission of a role, so every team member can use them.
 """
 
 import json
@@ -31,12 +31,12 @@ STATE_FIELD = fields.String(**about("To be sent back with the browser's answer, 
 
 
 def get_person():
-    """The person, who is not the account's owner where a team member asks."""
+    """Return the account of the person behind the token: the member's for a team member, not the owner's."""
     return session.get(Account, kit.account().person_id)
 
 
 def confirm_password(password, field="password"):
-    """The person, once the password has shown who it is."""
+    """Return the person's account after checking the password. Raises Invalid for `field` when it is wrong."""
     person = get_person()
     sign_in.reauthentication(g.caller.token_id)
     passwords.ensure_correct(person, password, field)

@@ -1,4 +1,4 @@
-"""Projects of a customer, and what is in them."""
+"""Projects of a customer and their resources."""
 
 from marshmallow import fields
 
@@ -19,7 +19,7 @@ from panel.services import instances, projects
 user = kit.User("project", __name__, description="Projects")
 VIEW, MANAGE = "projects.view", "projects.manage"
 FIRST_PAGE = kit.Page(1, 100)
-"""How many of its instances are shown with a project."""
+"""Maximum of instances in the answer of a project."""
 
 
 def get_own_project(project_id):
@@ -29,9 +29,9 @@ def get_own_project(project_id):
 @user.get("/projects", op="list", can=VIEW, query=kit.PageQuery, out=kit.page(ProjectRow))
 def listing():
     """List projects by name."""
-    found = kit.paginate(projects.listing(kit.account()))
-    projects.with_counts(found["data"], kit.account())
-    return found
+    rows = kit.paginate(projects.listing(kit.account()))
+    projects.with_counts(rows["data"], kit.account())
+    return rows
 
 
 @user.post("/projects", op="create", can=MANAGE, body=ProjectIn, out=kit.wrapped("project", ProjectOut))
@@ -90,14 +90,14 @@ def assign_all(body):
 
     All of them, or nothing when one does not exist.
     """
-    pairs = [(each["resource_type"], each["resource_id"]) for each in body["resources"]]
+    pairs = [(resource["resource_type"], resource["resource_id"]) for resource in body["resources"]]
     projects.assign(kit.account(), pairs, body["project_id"])
     return {"message": assigned_message(body["project_id"], len(pairs))}
 
 
 def assigned_message(project_id, count):
-    what = "The resource is" if count == 1 else f"{count} resources are"
-    return f"{what} in the project." if project_id else f"{what} in no project."
+    subject = "The resource is" if count == 1 else f"{count} resources are"
+    return f"{subject} in the project." if project_id else f"{subject} in no project."
 
 
 @user.get(

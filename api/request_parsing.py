@@ -1,4 +1,4 @@
-"""What clients send, as the schemas get it: bodies in JSON and query strings."""
+"""Parsing of requests: JSON bodies and query strings."""
 
 import json
 
@@ -9,17 +9,17 @@ from werkzeug.exceptions import RequestEntityTooLarge
 from panel.core.errors import Invalid, Problem
 
 MAX_BODY_DEPTH = 32
-"""How many levels of objects and lists a body may have."""
+"""Maximum of nested objects and lists in a body."""
 
 NO_NUL_MESSAGES = ["Must not contain control characters."]
-"""What databases cannot keep is refused before any field is looked at."""
+"""PostgreSQL cannot store NUL in text, so such a body is refused before its fields are validated."""
 
 MAX_QUOTED_LENGTH = 100
-"""How many characters of what a client sent are repeated to it."""
+"""Maximum of characters of a client's input in an error message."""
 
 
 class Parser(FlaskParser):
-    """Reads bodies as clients send them: any content type, nothing at all or `null` for an empty object."""
+    """Reads JSON bodies with any content type. An empty body or `null` counts as an empty object."""
 
     DEFAULT_UNKNOWN_BY_LOCATION = {"json": None, "query": "exclude"}
 
@@ -35,7 +35,7 @@ class Parser(FlaskParser):
 
 
 def validation_error(errors):
-    """The refusal for a map from fields to what is wrong with them."""
+    """Return the error for {field: messages}."""
     field, texts = next(iter(errors.items()))
     problem = Invalid(f"{field[:MAX_QUOTED_LENGTH]}: {texts[0]}")
     problem.fields = errors  # not as keywords: a client may send a field called `status` or `reason`
@@ -43,26 +43,26 @@ def validation_error(errors):
 
 
 def parse_json_object(req):
-    """The body as a dictionary. One that is no JSON object, or could be read in two ways, is a 400 that says why."""
-    sent = req.get_data(parse_form_data=False)  # forms too are read as what they should have been
-    if len(sent) == req.max_content_length and req.content_length is None:
-        raise RequestEntityTooLarge()  # of what comes in pieces the framework reads so much and forgets the rest
-    if req.content_length not in (None, len(sent)):
+    """Return the body as a dict. Raises 400 when it is not a JSON object or has a duplicate key."""
+    raw = req.get_data(parse_form_data=False)  # a form content type is parsed as JSON, too
+    if len(raw) == req.max_content_length and req.content_length is None:
+        raise RequestEntityTooLarge()  # the framework cuts chunked bodies at this length
+    if req.content_length not in (None, len(raw)):
         raise bad_request("The body ended before the length that was announced.")
-    text = sent.strip()
+    text = raw.strip()
     if text in (b"", b"null"):
         return {}
     try:
-        orjson.loads(text)  # knows what JSON is: strict about UTF-8, surrogates, numbers and depth
-        body = json.loads(text, object_pairs_hook=reject_duplicate_keys)  # keeps large numbers whole
+        orjson.loads(text)  # strict about UTF-8, surrogates, numbers and depth
+        body = json.loads(text, object_pairs_hook=reject_duplicate_keys)  # keeps large integers exact
     except (ValueError, RecursionError) as error:
         raise bad_request(f"The body is not valid JSON: {error}.") from None
     if not isinstance(body, dict):
         raise bad_request("The body must be a JSON object.")
     if text.count(b"{") + text.count(b"[") > MAX_BODY_DEPTH and exceeds_depth(body, MAX_BODY_DEPTH):
         raise bad_request(f"The body is nested more than {MAX_BODY_DEPTH} levels deep.")
-    if b"\\u0000" in text and (found := {name: NO_NUL_MESSAGES for name, value in body.items() if has_nul(value)}):
-        raise validation_error(found)
+    if b"\\u0000" in text and (fields := {name: NO_NUL_MESSAGES for name, value in body.items() if has_nul(value)}):
+        raise validation_error(fields)
     return body
 
 
@@ -71,13 +71,13 @@ def bad_request(message):
 
 
 def reject_duplicate_keys(pairs):
-    """The members of a JSON object. Two with one name would leave open which of them is meant."""
-    found = dict(pairs)
-    if len(found) < len(pairs):
+    """Return the members of a JSON object as a dict. Raises 400 for a duplicate key, which is ambiguous."""
+    members = dict(pairs)
+    if len(members) < len(pairs):
         seen = set()
         name = next(name for name, _ in pairs if name in seen or seen.add(name))
         raise bad_request(f"The body names {name[:MAX_QUOTED_LENGTH]} twice.")
-    return found
+    return members
 
 
 def children(value):
@@ -87,18 +87,18 @@ def children(value):
 def exceeds_depth(value, levels):
     if isinstance(value, dict | list) and levels == 0:
         return True
-    return any(exceeds_depth(each, levels - 1) for each in children(value))
+    return any(exceeds_depth(child, levels - 1) for child in children(value))
 
 
 def has_nul(value):
-    return "\0" in value if isinstance(value, str) else any(has_nul(each) for each in children(value))
+    return "\0" in value if isinstance(value, str) else any(has_nul(child) for child in children(value))
 
 
 def flatten_errors(messages, path=""):
-    """Nested error messages as pairs of a dotted field name and its list of messages."""
-    for field, found in messages.items():
+    """Yield (dotted field name, list of messages) for nested error messages."""
+    for field, value in messages.items():
         name = f"{path}.{field}" if path else str(field)
-        if isinstance(found, dict):
-            yield from flatten_errors(found, name)
+        if isinstance(value, dict):
+            yield from flatten_errors(value, name)
         else:
-            yield name, [str(text) for text in found]
+            yield name, [str(text) for text in value]

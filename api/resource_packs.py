@@ -14,9 +14,9 @@ def listing(query):
 
     With the account that each belongs to.
     """
-    found = kit.paginate(resource_packs.listing(**query))
-    resource_packs.with_usage(found["__rows__"])
-    return found
+    rows = kit.paginate(resource_packs.listing(**query))
+    resource_packs.with_usage(rows["__rows__"])
+    return rows
 
 
 @admin.post("/self-provisioning/packs", op="create", can=WRITE, body=PackIn, out=AdminPackOut)

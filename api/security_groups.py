@@ -38,9 +38,9 @@ def with_counts(group, account=None):
 @user.get("/security-groups", op="list", can=VIEW, query=SecurityGroupQuery, out=kit.page(SecurityGroupRow))
 def listing(query):
     """List security groups by name: one's own and the platform's."""
-    found = kit.paginate(security_groups.listing(kit.account(), **query))
-    security_groups.with_counts(found["data"], kit.account())
-    return found
+    rows = kit.paginate(security_groups.listing(kit.account(), **query))
+    security_groups.with_counts(rows["data"], kit.account())
+    return rows
 
 
 @user.post(
@@ -165,9 +165,9 @@ def admin_listing(query):
 
     By name. `account_id` is null for the platform's.
     """
-    found = kit.paginate(security_groups.listing(**query))
-    security_groups.with_counts(found["__rows__"])
-    return found
+    rows = kit.paginate(security_groups.listing(**query))
+    security_groups.with_counts(rows["__rows__"])
+    return rows
 
 
 @admin.post("/security-groups", op="create", can=WRITE, body=AdminSecurityGroupIn, out=AdminSecurityGroupOut)

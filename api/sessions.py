@@ -1,4 +1,4 @@
-"""Browsers that are signed in, for operators."""
+"""Browser sessions of accounts, for operators."""
 
 from api import kit
 from panel.schemas.sessions import AdminSessionOut, SessionQuery

@@ -1,4 +1,4 @@
-"""Settings of the whole platform."""
+"""Settings of the platform."""
 
 from api import kit
 from api.connect import admin as system
@@ -26,5 +26,5 @@ def update(body):
     return describe_settings(settings.update(body))
 
 
-def describe_settings(found):
-    return {"settings": {"system": found}}
+def describe_settings(values):
+    return {"settings": {"system": values}}

@@ -1,4 +1,4 @@
-"""SSH keys of a customer. The routes mix plural and singular, as clients know them (specification 4)."""
+"""SSH keys of a customer. The paths mix plural and singular, as existing clients use them (specification 4)."""
 
 from marshmallow import fields
 

@@ -23,9 +23,9 @@ def listing(query):
 
     With the figures of each. `search` looks at names and at the beginning of ranges.
     """
-    found = kit.paginate(subnets.listing(**query))
-    subnets.with_statistics(found["__rows__"])
-    return found
+    rows = kit.paginate(subnets.listing(**query))
+    subnets.with_statistics(rows["__rows__"])
+    return rows
 
 
 @admin.post("/subnets", op="create", can="admin:subnets:write", body=SubnetIn, out=SubnetOut)

@@ -1,4 +1,4 @@
-"""Tasks: what is being done, and how far it is."""
+"""Tasks: status and progress."""
 
 from marshmallow import fields
 

@@ -30,25 +30,25 @@ def list_permissions():
     """List what a role may permit."""
     access = kit.account()
     rows = []
-    for name, words in PERMISSIONS.items():
+    for name, description in PERMISSIONS.items():
         family, _, verb = name.partition(".")
-        facts = {
+        row = {
             "name": name,
             "family": family,
             "verb": verb,
-            "description": words,
+            "description": description,
             "held": access.has_permission(name),
         }
-        rows.append(facts)
+        rows.append(row)
     return {"message": None, "permissions": rows}
 
 
 @user.get("/team/roles", op="roles", can=VIEW, query=kit.PageQuery, out=kit.page(RoleOut))
 def list_roles():
     """List the roles by name."""
-    found = kit.paginate(team.select_roles(kit.account()))
-    team.with_counts(found["data"])
-    return found
+    rows = kit.paginate(team.select_roles(kit.account()))
+    team.with_counts(rows["data"])
+    return rows
 
 
 @user.post("/team/roles", op="role_create", can=MANAGE, body=RoleIn, out=kit.wrapped("role", RoleOut))

@@ -1,4 +1,4 @@
-"""API tokens: a customer's own, and for operators everybody's."""
+"""API tokens: a customer's own, and all tokens for operators."""
 
 from flask import g
 from marshmallow import fields
@@ -28,7 +28,7 @@ FAMILY_LIST = fields.List(fields.Nested(FamilyOut), **about("The families."))
 
 
 def get_asking_token():
-    """The token that asks, which gives nothing that it does not have."""
+    """Return the request's own token. A new token can get no more rights than it has."""
     return tokens.get_any_owner(g.caller.token_id)
 
 
@@ -40,11 +40,11 @@ def refresh_last_used(page, rows="data"):
 @user.get("/api-token-scopes", op="scopes", can=permissions.ANY_USER, out=kit.result(data=FAMILY_LIST))
 def scopes():
     """List the scope families."""
-    found = [
+    families = [
         {"family": name, "description": opens, "scopes": [f"{name}:read", f"{name}:write"]}
         for name, opens in SCOPE_FAMILIES.items()
     ]
-    return {"message": None, "data": found}
+    return {"message": None, "data": families}
 
 
 @user.get("/api-tokens", op="list", can=permissions.ANY_USER, query=TokenQuery, out=kit.page(TokenOut))
@@ -77,8 +77,8 @@ def create(body):
 @user.get("/api-token/<token_id>", op="get", can=permissions.ANY_USER, out=kit.wrapped("api_token", TokenOut))
 def show(token_id):
     """Show an API token."""
-    found = tokens.get(token_id, kit.account())
-    return {"message": None, "api_token": tokens.refresh_last_used([found])[0]}
+    token = tokens.get(token_id, kit.account())
+    return {"message": None, "api_token": tokens.refresh_last_used([token])[0]}
 
 
 @user.patch(
@@ -133,8 +133,8 @@ def list_platform(query):
 
     They are made on the management server: `panel token admin`, `panel token billing`.
     """
-    found = kit.paginate(tokens.select_platform(query.pop("kind", None)))
-    return refresh_last_used(found, "__rows__")
+    rows = kit.paginate(tokens.select_platform(query.pop("kind", None)))
+    return refresh_last_used(rows, "__rows__")
 
 
 @admin.get(
@@ -149,8 +149,8 @@ def list_by_user(account_id):
 
     Values are never shown again. 404 when there is no such user.
     """
-    found = kit.paginate(tokens.select_of_account(accounts.get(account_id)))
-    return refresh_last_used(found, "__rows__")
+    rows = kit.paginate(tokens.select_of_account(accounts.get(account_id)))
+    return refresh_last_used(rows, "__rows__")
 
 
 @admin.patch("/api-token/<token_id>", op="update", can="admin:tokens:write", body=PlatformTokenPatch)

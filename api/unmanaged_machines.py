@@ -1,4 +1,4 @@
-"""Orphans: machines that no instance knows, and instances whose machine is missing."""
+"""Unmanaged machines, and instances whose machine is missing."""
 
 from types import SimpleNamespace
 
@@ -95,13 +95,13 @@ def describe_discovery(task):
         "status": task.status,
         "error": task.error,
         "finished_at": task.finished_at,
-        "unknown": [describe_machine(each) for each in task.arguments.get("unknown", [])],
-        "missing": [SimpleNamespace(**each) for each in task.arguments.get("missing", [])],
+        "unknown": [describe_machine(machine) for machine in task.arguments.get("unknown", [])],
+        "missing": [SimpleNamespace(**machine) for machine in task.arguments.get("missing", [])],
     }
 
 
 def describe_machine(machine):
-    """With its disks and cards. Older discoveries knew its id and name alone."""
+    """Return a machine with its disks and NICs. Discoveries of older versions recorded only id and name."""
     unknown = dict.fromkeys(("power", "cpu_cores", "memory_mb", "tpm", "secure_boot"))
-    parts = {word: [SimpleNamespace(**each) for each in machine.get(word, ())] for word in ("disks", "nics")}
-    return SimpleNamespace(**{**unknown, "obstacles": [], **machine, **parts})
+    devices = {key: [SimpleNamespace(**device) for device in machine.get(key, ())] for key in ("disks", "nics")}
+    return SimpleNamespace(**{**unknown, "obstacles": [], **machine, **devices})

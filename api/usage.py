@@ -1,4 +1,4 @@
-"""Usage and what it costs: a customer's own, and everybody's for operators."""
+"""Usage and its costs: a customer's own, and all accounts' for operators."""
 
 from flask import current_app
 from marshmallow import fields
@@ -24,15 +24,15 @@ def current_month():
 
 
 def month_totals(account, month):
-    facts = {"currency": current_app.extensions["config"].currency, "balance": credits.get_balance(account)}
-    return usage.get_totals(month, account) | facts
+    account_values = {"currency": current_app.extensions["config"].currency, "balance": credits.get_balance(account)}
+    return usage.get_totals(month, account) | account_values
 
 
 def build_report(account, month=None):
-    """A month of an account, for operators and billing systems."""
+    """Return totals and resources of an account's month (default: the current one)."""
     month = month or current_month()
-    found = kit.paginate(usage.month_rows(month, account))
-    return {"totals": month_totals(account, month), "resources": found["__rows__"], "meta": found["meta"]}
+    rows = kit.paginate(usage.month_rows(month, account))
+    return {"totals": month_totals(account, month), "resources": rows["__rows__"], "meta": rows["meta"]}
 
 
 @user.get("/usage-report", op="report", can="billing.view", query=UsageQuery, out=USAGE_REPORT)

@@ -1,4 +1,4 @@
-"""User scripts: what runs when a machine boots for the first time."""
+"""User scripts, which run at the first boot of a machine."""
 
 from api import kit
 from panel.schemas.user_scripts import AdminUserScriptOut, UserScriptIn, UserScriptOut, UserScriptPatch

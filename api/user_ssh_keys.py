@@ -1,4 +1,4 @@
-"""Everybody's SSH keys, for operators."""
+"""All customers' SSH keys, for operators."""
 
 from marshmallow import fields
 

@@ -1,4 +1,4 @@
-"""Webhooks: addresses of customers that are told of events (specification 4.6), and everybody's for operators."""
+"""Webhook subscriptions of customers (specification 4.6), and all subscriptions for operators."""
 
 from marshmallow import fields
 
@@ -60,8 +60,8 @@ def create(body):
     is tried again after 10 s, 60 s, 5 min and 15 min, and later events are delivered meanwhile: an older event can
     arrive after a newer one. Compare `event.created_at` where the order matters.
     """
-    made = subscriptions.create(kit.account(), **body)
-    return {"message": "The subscription is made.", "webhook_subscription": made}
+    subscription = subscriptions.create(kit.account(), **body)
+    return {"message": "The subscription is made.", "webhook_subscription": subscription}
 
 
 @user.get(
@@ -87,8 +87,8 @@ def update(body, subscription_id):
 
     What is not sent stays, the secret too. Attempts are signed with the secret of their moment.
     """
-    found = subscriptions.get(subscription_id, kit.account())
-    changed = subscriptions.update(found, kit.account(), **body)
+    subscription = subscriptions.get(subscription_id, kit.account())
+    changed = subscriptions.update(subscription, kit.account(), **body)
     return {"message": "The subscription is changed.", "webhook_subscription": changed}
 
 
@@ -116,8 +116,8 @@ def deliveries(query, subscription_id):
     the response code, the duration and the error of the last one. `attempt` finds the delivery of an attempt by the
     value of its header `X-Hypervisor-Delivery`.
     """
-    found = subscriptions.get(subscription_id, kit.account())
-    return kit.paginate(subscriptions.select_deliveries(found, **query))
+    subscription = subscriptions.get(subscription_id, kit.account())
+    return kit.paginate(subscriptions.select_deliveries(subscription, **query))
 
 
 @user.get(
@@ -131,8 +131,8 @@ def attempts(subscription_id, delivery_id):
 
     The last 10 are kept; there are more than 5 when the delivery was sent again.
     """
-    found = subscriptions.get(subscription_id, kit.account())
-    return {"message": None, "data": subscriptions.list_attempts(subscriptions.get_delivery(found, delivery_id))}
+    subscription = subscriptions.get(subscription_id, kit.account())
+    return {"message": None, "data": subscriptions.list_attempts(subscriptions.get_delivery(subscription, delivery_id))}
 
 
 @user.post(
@@ -148,8 +148,8 @@ def send_test(body, subscription_id):
 
     Its `event.data` is `{"test": true}`. It is tried once, also while the subscription is off, and counts for nothing.
     """
-    found = subscriptions.get(subscription_id, kit.account())
-    return {"message": "The test event is on its way.", "delivery": subscriptions.send_test(found, **body)}
+    subscription = subscriptions.get(subscription_id, kit.account())
+    return {"message": "The test event is on its way.", "delivery": subscriptions.send_test(subscription, **body)}
 
 
 @user.post(
@@ -164,9 +164,9 @@ def redeliver(subscription_id, delivery_id):
 
     It must be over, and the subscription on. The event, and so its id, is the same.
     """
-    found = subscriptions.get(subscription_id, kit.account())
-    again = subscriptions.redeliver(found, subscriptions.get_delivery(found, delivery_id))
-    return {"message": "The delivery is on its way again.", "delivery": again}
+    subscription = subscriptions.get(subscription_id, kit.account())
+    delivery = subscriptions.redeliver(subscription, subscriptions.get_delivery(subscription, delivery_id))
+    return {"message": "The delivery is on its way again.", "delivery": delivery}
 
 
 @admin.get("/webhook-subscriptions", op="list", can=READ, query=AdminWebhookQuery, out=kit.admin_page(AdminWebhookOut))

@@ -1,7 +1,7 @@
-"""The application is built once; each test runs in one transaction that is rolled back at its end.
+"""The fixtures of all tests. The application is built once; each test runs in a transaction that is rolled back.
 
-`commit()` and what waits for it behave as in production: the session works inside savepoints of that transaction. Set
-PANEL_TEST_DATABASE_URL to run the same tests on PostgreSQL.
+`commit()` and on_commit calls behave as in production, because the session works in savepoints of that transaction.
+Set PANEL_TEST_DATABASE_URL to run the same tests on PostgreSQL.
 """
 
 import os
@@ -24,7 +24,7 @@ from panel.services import accounts, sessions, settings
 from tests.support import audit_assertions, response_assertions
 from tests.support import cast as people
 from worker import nodes
-from worker.engine import batch, main, runner  # noqa: F401  (process registers the task bodies)
+from worker.engine import batch, main, runner  # noqa: F401  (main registers the task handlers)
 from worker.sync import node_sync
 
 pytest_plugins = [
@@ -39,7 +39,7 @@ PANEL_ENVIRONMENT = {name: os.environ.pop(name) for name in list(os.environ) if 
 
 PRODUCTION_HASHER, PRODUCTION_NOBODY_HASH = accounts.hasher, accounts.DUMMY_PASSWORD_HASH
 FAST_HASHER = PasswordHasher(time_cost=1, memory_cost=8, parallelism=1)
-"""How the product hashes passwords, a fifth of a second each, and how tests do that have hundreds of them."""
+"""The product's hasher takes 0.2 seconds a password; tests hash hundreds, so they use a fast one."""
 accounts.hasher, accounts.DUMMY_PASSWORD_HASH = FAST_HASHER, FAST_HASHER.hash("nobody has this password")
 
 
@@ -53,7 +53,7 @@ def config(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def app(config):
-    """The product, with an empty database and the cast in it."""
+    """The application, with a database that has only the cast."""
     node_sync.data_dir = config.data_dir
     jobs.enqueue_call = queue_or_run
     app = create_app(config)
@@ -73,10 +73,10 @@ def app(config):
 
 
 class FakeClock:
-    """The time by which limits are counted. It stands, so that no minute ends in the middle of a test."""
+    """The clock of the rate limits. It stands still, so that no minute ends within a test."""
 
     START_SECONDS = 6e8 + 10
-    """Some seconds after a minute has begun."""
+    """Ten seconds after the start of a minute."""
     now = START_SECONDS
 
     def begin(self):
@@ -91,7 +91,7 @@ class FakeClock:
 
 fake_clock = FakeClock()
 queued_calls = []
-"""What was rung for: Redis is not part of these tests."""
+"""Calls given to jobs.enqueue_call, which wait here instead of in Redis: (dotted function, arguments)."""
 
 
 IMMEDIATE_CALLS = {
@@ -99,14 +99,14 @@ IMMEDIATE_CALLS = {
     "worker.tasks.docker_deployments.check_support",
     "worker.sync.guest_agents.poll_report",
 }
-"""What requests wait for is done at once, as workers with nothing else to do would."""
+"""Calls whose result a request waits for. They run at once, as on an idle worker."""
 
 
 def queue_or_run(function, *args):
     if function in IMMEDIATE_CALLS:
         before = list(getattr(audit_assertions.written_tables, "tables", ()))
         run_call(function, *args)
-        audit_assertions.written_tables.tables = before  # it was not the request that wrote
+        audit_assertions.written_tables.tables = before  # these writes are not the request's
     else:
         queued_calls.append((function, args))
 
@@ -117,7 +117,7 @@ def run_call(function, *args):
 
 
 def run_queued_calls():
-    """Answers every bell, and those that ring meanwhile."""
+    """Run all queued calls, and those that they queue."""
     while queued_calls:
         function, args = queued_calls.pop(0)
         if function == "worker.engine.runner.run":
@@ -128,7 +128,7 @@ def run_queued_calls():
 
 @contextmanager
 def rollback_context(app):
-    """An application context whose transaction is undone when the block ends."""
+    """Enter an application context whose transaction is rolled back at the end."""
     with app.app_context():
         engines = db._app_engines[app]
         engine = engines[None]
@@ -138,7 +138,7 @@ def rollback_context(app):
         engines[None] = connection
         queued_calls.clear()
         settings.invalidate()
-        settings.get()  # remembered, so that tests may count queries
+        settings.get()  # cached, so that tests can count queries
         fake_clock.begin()
         windows.connect("")
         try:
@@ -154,36 +154,36 @@ def rollback_context(app):
 
 @pytest.fixture
 def rolled_back_app(app):
-    """Where a test is: nothing of it stays."""
+    """The application in a transaction that is rolled back after the test."""
     with rollback_context(app):
         yield app
 
 
 @pytest.fixture(scope="module")
 def shared_rolled_back_app(app):
-    """The same for all tests of a module, each of which undoes its own part."""
+    """The same, shared by the tests of a module, each of which reverts its own changes."""
     with rollback_context(app):
         yield app
 
 
 @dataclass
 class BorrowedConnection:
-    """The test's own connection, for who asks the driver: it must see what the test has written."""
+    """The test's connection as a raw one. Only this connection sees the test's uncommitted rows."""
 
     driver_connection: object
 
     def close(self):
-        """It goes on."""
+        """Do nothing: the test goes on with the connection."""
 
 
 def connect_simulated_node(app):
-    """The cast's node itself, to look at behind the panel's back."""
+    """Return the driver of the cast's node, to check or change it directly."""
     row, directory = app.cast.node, app.extensions["config"].data_dir
     return nodes.connect(nodes.NodeSpec(row.id, row.name, row.driver, row.uri), directory)
 
 
 def clear_node(node):
-    """The node is outside the transaction: what a test left on it goes by hand."""
+    """Remove everything from the node, which no rollback covers."""
     node.clear()
     for machine in node.machines():
         node.delete(machine.id)
@@ -198,7 +198,7 @@ def node(rolled_back_app):
 
 @pytest.fixture
 def short_deadline_node(rolled_back_app):
-    """The same: calls that meet silence do not wait long, and what is broken in a test is mended after it."""
+    """The node with a deadline of 10 ms for calls that get no answer. Faults are removed after the test."""
     node = connect_simulated_node(rolled_back_app)
     before = node.options
     node.options = replace(before, deadline=0.01)
@@ -209,7 +209,7 @@ def short_deadline_node(rolled_back_app):
 
 
 class CastProxy(people.Cast):
-    """The people, each of them a row of the test's session once it is asked for."""
+    """The cast, whose rows are loaded into the test's session at first use."""
 
     def __init__(self, assembled):
         self.assembled, self.tokens = assembled, dict(assembled.tokens)
@@ -227,7 +227,7 @@ def cast(rolled_back_app):
 
 @pytest.fixture
 def api_as(rolled_back_app, cast):
-    """Calls the API as one of the cast: `as_("owner", "GET", "/api/instances")`."""
+    """Return a function that calls the API as one of the cast: `api_as("owner", "GET", "/api/instances")`."""
 
     def call(who, method, path, **options):
         headers = {**cast.headers(who), **options.pop("headers", {})}
@@ -240,20 +240,20 @@ def api_as(rolled_back_app, cast):
 
 @pytest.fixture
 def advance_time(rolled_back_app):
-    """Lets time go on for what counts limits: `later(60)`."""
+    """Return a function that advances the clock of the rate limits: `advance_time(60)`."""
     return fake_clock.advance
 
 
 @pytest.fixture
 def unlimited(rolled_back_app):
-    """For tests that ask more often than a token may."""
+    """Raise the rate limits, for tests with more requests than a token may send."""
     budgets = [name for name in vars(settings.get()) if name.startswith("rate_limit_")]
     settings.update(dict.fromkeys(budgets, 10**6))
 
 
 @pytest.fixture
 def run_tasks(rolled_back_app):
-    """Does the work that waits, as the workers would."""
+    """Return a function that runs queued tasks and calls, as the workers would."""
 
     def do():
         run_queued_calls()
@@ -264,23 +264,23 @@ def run_tasks(rolled_back_app):
 
 @pytest.fixture
 def queries(rolled_back_app, monkeypatch):
-    """The SQL statements since the last `clear()`. Settings stay remembered, however slow the machine is."""
+    """The SQL statements since the last `clear()`. Settings stay cached, also on a slow machine."""
     monkeypatch.setattr(settings, "SETTINGS_CACHE_SECONDS", 3600)
     settings.invalidate()
     settings.get()
-    seen = []
+    statements = []
 
-    def note(connection, cursor, statement, *_):
-        seen.append(statement)
+    def record(connection, cursor, statement, *_):
+        statements.append(statement)
 
-    event.listen(db.engine, "before_cursor_execute", note)
-    yield seen
-    event.remove(db.engine, "before_cursor_execute", note)
+    event.listen(db.engine, "before_cursor_execute", record)
+    yield statements
+    event.remove(db.engine, "before_cursor_execute", record)
 
 
 class Browser(response_assertions.CheckingClient):
-    """Sends what browsers send with a form of the page's own. Each request begins with an empty `g`, as in production
-    (here the test's own context is around it), and the test's rows are read anew after each answer."""
+    """A client that sends a browser's headers. Each request starts with an empty `g`, as in production (the test's own
+    context is around it), and the test's rows are reloaded after each answer."""
 
     def open(self, *args, **options):
         vars(g).clear()
@@ -291,9 +291,9 @@ class Browser(response_assertions.CheckingClient):
 
 @pytest.fixture
 def browser_as(rolled_back_app, cast):
-    """The browser of one of the cast, signed in, or of nobody: `browse("owner").get("/instances")`."""
+    """Return a function that opens a browser, signed in as one of the cast or not: `browser_as("owner").get("/")`."""
 
-    def opened(who=None):
+    def open_browser(who=None):
         browser = Browser(rolled_back_app, rolled_back_app.response_class)
         browser.environ_base |= {"HTTP_SEC_FETCH_SITE": "same-origin", "REMOTE_ADDR": "127.0.0.1"}
         if who:
@@ -303,4 +303,4 @@ def browser_as(rolled_back_app, cast):
                 cookie["_user_id"] = secret
         return browser
 
-    return opened
+    return open_browser

@@ -9,7 +9,10 @@ import pytest
 import api
 import panel
 from api.docs import openapi_document
+from api.instances.actions import POWER_ACTIONS
 from panel.auth import permissions
+from panel.core import jobs
+from tests.support.product_code import find_argument_strings, find_calls, find_strings, get_argument
 from worker import nodes
 from worker.engine import main
 from worker.engine.registry import TASK_TYPES
@@ -49,10 +52,50 @@ def test_services_flush_and_never_commit():
             assert called not in ("commit", "rollback"), path
 
 
-def test_every_task_kind_that_is_enqueued_has_a_body():
+def test_every_task_kind_that_is_enqueued_has_a_handler():
     assert main.TASK_MODULES
-    actions = {"deploy", "start", "stop", "shutdown", "restart", "poweroff", "destroy"}
-    assert {f"instance_{action}" for action in actions} <= TASK_TYPES.keys()
+    kinds = find_argument_strings(jobs.enqueue, keyword="kind")
+    assert {kind: place for kind, place in kinds.items() if kind not in TASK_TYPES} == {}
+    assert {"instance_deploy", "volume_snapshot_delete", "forge_discard", "docker_control", "iso_mount"} <= kinds.keys()
+    computed = {f"instance_{action}" for action in POWER_ACTIONS} | {"migration_live", "migration_cold"}
+    assert computed <= TASK_TYPES.keys()
+
+
+def is_callable_path(path):
+    try:
+        return callable(pkgutil.resolve_name(path))
+    except (ImportError, AttributeError, ValueError):
+        return False
+
+
+def test_every_function_that_is_enqueued_exists():
+    paths = {
+        text: module.place(call)
+        for name in ("enqueue_call", "enqueue")
+        for module, call in find_calls(name)
+        if (node := get_argument(call, 0)) is not None
+        for text in find_strings(module, node)
+        if name == "enqueue_call" or "." in text
+    }
+    assert {path: place for path, place in paths.items() if not is_callable_path(path)} == {}
+    assert {"worker.engine.runner.run", "worker.engine.pool.on_message"} <= paths.keys()
+
+
+def find_rollback_steps():
+    """Yield (driver method, place) of each `work.undo("method", …)` and each `work.update(undo=[["method", …]])`."""
+    for module, call in find_calls("undo"):
+        for method in find_strings(module, call.args[0]):
+            yield method, module.place(call)
+    for module, call in find_calls("update"):
+        for step in getattr(get_argument(call, len(call.args), "undo"), "elts", ()):
+            for method in find_strings(module, getattr(step, "elts", [step])[0]):
+                yield method, module.place(call)
+
+
+def test_every_rollback_step_is_a_method_of_the_node_driver():
+    steps = list(find_rollback_steps())
+    assert [step for step in steps if not callable(getattr(NodeDriver, step[0], None))] == []
+    assert {"delete_disk", "merge_overlay", "thaw_guest"} <= {method for method, _ in steps}
 
 
 @pytest.mark.parametrize("name", nodes.DRIVERS)

@@ -1,4 +1,4 @@
-"""What billing systems use, with tokens of their own: users, instances, credit, usage, sign-in links."""
+"""The billing systems' API: users, instances, credit, usage, sign-in links."""
 
 from api.billing import catalog, instances, users
 

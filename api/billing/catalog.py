@@ -1,4 +1,4 @@
-"""What can be sold: for setting up products."""
+"""The plans and images that a billing system can sell."""
 
 from api import kit
 from panel.auth import permissions

@@ -1,4 +1,4 @@
-"""Instances that a billing system sells: it charges for them itself, so here they cost nothing."""
+"""Instances that a billing system sells and charges for itself; the panel does not bill them."""
 
 from flask import url_for
 
@@ -25,12 +25,12 @@ def create(body):
     """
     owner = billing_users.get(body.pop("user_id"), "user_id")
     system = {name: body.pop(name) for name in DEPLOY_FIELDS if name in body}
-    made = instances.create(owner, actor=kit.actor(), billing_mode="external", **body)
-    answer = {"instance_id": made.id, "task_id": None, "password": None}
+    instance = instances.create(owner, actor=kit.actor(), billing_mode="external", **body)
+    answer = {"instance_id": instance.id, "task_id": None, "password": None}
     if system["image_id"] is None:
         kit.set_message("The instance is created. Deploy an image to it next.")
         return answer
-    task, password = instances.deploy(made, account=owner, actor=kit.actor(), **system)
+    task, password = instances.deploy(instance, account=owner, actor=kit.actor(), **system)
     kit.set_message("The instance is created and being deployed.")
     return {**answer, "task_id": task.id, "password": password}
 

@@ -1,4 +1,4 @@
-"""Users, their credit and usage, and links that sign them in."""
+"""Users, their credit and usage, and sign-in links."""
 
 from flask import url_for
 
@@ -31,9 +31,9 @@ def listing(query):
 
     Without either every customer is listed, newest first. Operators are not customers.
     """
-    found = kit.paginate(billing_users.listing(**query))
-    accounts.with_counts(found["__rows__"])
-    return found
+    rows = kit.paginate(billing_users.listing(**query))
+    accounts.with_counts(rows["__rows__"])
+    return rows
 
 
 @billing.post("/users", op="create", can=BILLING_PERMISSION, body=CustomerIn, out=CustomerOut)

@@ -1,4 +1,4 @@
-"""The API references, for anybody: two pages to read and try, and the documents behind them (specification 1)."""
+"""The public API references: two pages and their OpenAPI documents (specification 1)."""
 
 from functools import lru_cache
 
@@ -43,12 +43,12 @@ def document_response(surface):
 
 @lru_cache(maxsize=8)
 def render_document(app, surface, *facts):
-    """The document as YAML, which takes a moment to write and changes only with these facts."""
+    """Return the document as YAML. Cached by `facts`, because rendering is slow."""
     return yaml.dump(openapi_document(app, surface), Dumper=Dumper, sort_keys=False, allow_unicode=True, width=120)
 
 
 class Dumper(getattr(yaml, "CSafeDumper", yaml.SafeDumper)):
-    """Writes every part where it belongs instead of pointing to an equal one."""
+    """A YAML dumper without anchors and aliases."""
 
     def ignore_aliases(self, data):
         return True

@@ -1,4 +1,4 @@
-"""The OpenAPI documents: what the route rows say, with what holds for every operation added."""
+"""The OpenAPI documents: the declarations of the routes plus what all operations share."""
 
 from copy import deepcopy
 from functools import cache
@@ -22,8 +22,8 @@ BEARER = {
 
 
 def openapi_document(app, surface):
-    """The document as this installation serves it at this moment: its own version and its own public address, never
-    what a client put into its Host header."""
+    """Return the document with this installation's version and public address. The Host header of the request is not
+    used, because clients control it."""
     document = build_document(app, surface)
     return {
         "openapi": document["openapi"],
@@ -35,7 +35,7 @@ def openapi_document(app, surface):
 
 @cache
 def build_document(app, surface):
-    """All of the document that stays while the panel runs."""
+    """Return the part of the document that is constant while the panel runs."""
     api = app.extensions["openapi"][surface]
     document = deepcopy(api.spec.to_dict())
     document["info"]["description"] = introduction(surface)
@@ -43,7 +43,9 @@ def build_document(app, surface):
     for path, operations in document["paths"].items():
         shared = operations.pop("parameters", [])
         for method, operation in operations.items():
-            operation["parameters"] = [describe_parameter(each) for each in shared + operation.get("parameters", [])]
+            operation["parameters"] = [
+                describe_parameter(parameter) for parameter in shared + operation.get("parameters", [])
+            ]
             if key := operation.pop("x-idempotency-key", None):
                 operation["parameters"].append(key)
             operation["tags"] = [tag_name(*operation["operationId"].split(".")[:2])]
@@ -69,7 +71,7 @@ def introduction(surface):
 
 
 def tag_name(surface, resource):
-    """Under what an operation stands. Billing systems have users and instances too."""
+    """Return an operation's tag. Billing systems have users and instances too, so theirs get a prefix."""
     return f"billing_{resource}" if surface == "billing" else resource
 
 
@@ -82,34 +84,34 @@ PATH_PARTS = {
     "switch": ("`enable` or `disable`.", "enable"),
     "action": ("`mount` or `insert`, `unmount` or `eject`.", "mount"),
 }
-"""Parts of paths that are words."""
+"""{path parameter that is not an id: (description, example)}"""
 
 
 def describe_parameter(parameter):
-    """A parameter with a description. An id in a path says by its name whose it is."""
+    """Return the parameter with a description. That of an id is derived from its name."""
     name = parameter["name"]
     if parameter["in"] == "path" and name in PATH_PARTS:
         return {"description": PATH_PARTS[name][0], "example": PATH_PARTS[name][1], **parameter}
     if parameter["in"] != "path" or not name.endswith("_id"):
         return parameter
-    thing = name.removesuffix("_id").replace("_", " ")
-    return {"description": f"Id of the {thing}.", "example": EXAMPLE_ID, **parameter}
+    resource = name.removesuffix("_id").replace("_", " ")
+    return {"description": f"Id of the {resource}.", "example": EXAMPLE_ID, **parameter}
 
 
 def add_requirements(operation):
-    needs = []
+    requirements = []
     if scope := operation.get("x-scope"):
-        needs.append(f"Token scope: `{scope}`.")
+        requirements.append(f"Token scope: `{scope}`.")
     if operation["x-permission"] in permissions.MEMBER:
-        needs.append(f"Team members need `{operation['x-permission']}`.")
-    operation["description"] = "\n\n".join(filter(None, (operation.get("description"), " ".join(needs))))
+        requirements.append(f"Team members need `{operation['x-permission']}`.")
+    operation["description"] = "\n\n".join(filter(None, (operation.get("description"), " ".join(requirements))))
     if not operation["description"]:
         del operation["description"]
 
 
 def add_paging(operation):
-    """Say of a list of the operators' API how it is read as a whole: programs know other places for it."""
-    sizes = [each["schema"] for each in operation["parameters"] if each["name"] == "per_page"]
+    """Add to the description of an operators' list how to read all its pages."""
+    sizes = [parameter["schema"] for parameter in operation["parameters"] if parameter["name"] == "per_page"]
     if sizes:
         default = "100 rows" if "default" in sizes[0] else "all rows"
         paging = (
@@ -126,14 +128,14 @@ def add_envelope_header(operation):
 
 
 def list_schemas(api):
-    """The classes of the document's schemas with their names in it."""
+    """Return (schema class, its name in the document) pairs."""
     converter = api.ma_plugin.converter
     return [(key[0], name) for key, name in converter.refs.items() if name in api.spec.components.schemas]
 
 
 def finalize_schema(schema, described):
-    """What clients may rely on. In what they send, unknown fields are refused. In what they get, every listed field is
-    there but those that say otherwise, and fields that are added later must not disturb them."""
+    """Complete the description of a schema. Requests refuse unknown fields. Responses have every listed field but
+    those in `sometimes`, and clients must accept fields that are added later."""
     if not issubclass(schema, In):
         described.pop("additionalProperties", None)
         sometimes = getattr(schema, "sometimes", ())

@@ -1,4 +1,4 @@
-"""The failures that an operation may answer with, as the documents show them (specification 7.1)."""
+"""The error responses of operations in the OpenAPI documents (specification 7.1)."""
 
 from api import errors
 from panel.auth import permissions
@@ -42,7 +42,7 @@ FAILURE_EXAMPLES = {
     503: {"message": "The hypervisor does not answer. Try again later.", "reason": "hypervisor_unreachable"},
 }
 ADMIN_EXAMPLES = {401: {"message": "Unauthorized!"}, 403: {"message": "Unauthorized!"}}
-"""Where the operators' dialect says it in other words (specification 5.6)."""
+"""Examples that differ in the operators' dialect (specification 5.6)."""
 
 FAILURE_HEADERS = {
     "Retry-After": {
@@ -53,8 +53,8 @@ FAILURE_HEADERS = {
 
 
 def add(operation, surface, path, method):
-    """Documents the failures of an operation, in the order of their statuses. What its own row documents stays: further
-    ones are named with `@user.doc(responses={503: "Unavailable"})`."""
+    """Add the error responses of an operation, ordered by status. Responses that the route declares itself, such as
+    `@user.doc(responses={503: "Unavailable"})`, stay."""
     answers = operation["responses"]
     answers.pop("default", None)
     invalid = answers.pop("422", None) is not None
@@ -73,22 +73,22 @@ def possible_statuses(operation, path, method, invalid):
         yield 404
     if method != "get":
         yield 409
-    if invalid or any(each.get("name") == "Idempotency-Key" for each in operation["parameters"]):
+    if invalid or any(parameter.get("name") == "Idempotency-Key" for parameter in operation["parameters"]):
         yield 422
     yield 503
 
 
 def responses(surface):
-    """The answers that the operations refer to."""
+    """Return the error responses of the document's components, by name."""
     schema = {"$ref": f"#/components/schemas/{error_schema(surface)}"}
-    found = {}
+    components = {}
     for status, name in FAILURE_NAMES.items():
-        words = FAILURE_EXAMPLES[status] | (ADMIN_EXAMPLES.get(status, {}) if surface == "ADMIN" else {})
-        content = {"schema": schema, "example": {"success": False, **words}}
-        found[name] = {"description": FAILURE_MEANINGS[status], "content": {"application/json": content}}
+        example = FAILURE_EXAMPLES[status] | (ADMIN_EXAMPLES.get(status, {}) if surface == "ADMIN" else {})
+        content = {"schema": schema, "example": {"success": False, **example}}
+        components[name] = {"description": FAILURE_MEANINGS[status], "content": {"application/json": content}}
     for name in ("TooMany", "Unavailable"):
-        found[name]["headers"] = {"Retry-After": {"$ref": "#/components/headers/Retry-After"}}
-    return found
+        components[name]["headers"] = {"Retry-After": {"$ref": "#/components/headers/Retry-After"}}
+    return components
 
 
 def error_schema(surface):

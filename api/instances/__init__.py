@@ -1,4 +1,4 @@
-"""Instances: virtual machines and what is done with them, in both dialects."""
+"""Instances (virtual machines) and their operations, in both dialects."""
 
 from api import kit
 

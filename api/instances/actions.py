@@ -1,4 +1,4 @@
-"""Deploying, power, destroying, and the tasks of an instance."""
+"""Deploy, power actions, destroy, and the tasks of an instance."""
 
 from marshmallow import fields
 
@@ -101,5 +101,5 @@ def show_task(instance_id, task_id):
 
     Stays readable after the instance is gone.
     """
-    found = tasks.get(task_id, kit.account(), resource_id=instance_id)
-    return {"task": found, "logs": found.logs}
+    task = tasks.get(task_id, kit.account(), resource_id=instance_id)
+    return {"task": task, "logs": task.logs}

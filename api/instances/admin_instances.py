@@ -1,4 +1,4 @@
-"""What operators do with everybody's instances."""
+"""All customers' instances, for operators."""
 
 from api import kit
 from api.instances import admin
@@ -42,8 +42,8 @@ def list_by_user(query, account_id):
 
     The same rows and filters as the list of all instances. 404 when there is no such user.
     """
-    found = instances.select_rows(AdminInstanceRow.columns(), accounts.get(account_id), **query)
-    return kit.paginate(found)
+    rows = instances.select_rows(AdminInstanceRow.columns(), accounts.get(account_id), **query)
+    return kit.paginate(rows)
 
 
 @admin.get("/instance/<instance_id>", op="get", can="admin:instances:read", out=AdminInstanceOut)
@@ -72,15 +72,15 @@ def create(body):
 
 
 def set_boot_iso(body, owner):
-    """What the ISO in a body means for the new row."""
+    """Replace `iso_id` in the body by the ISO's row, with a boot order that starts from it."""
     if "iso_id" in body:
         body |= {"iso": isos.get_chosen(body.pop("iso_id"), owner), "boot": "cdrom,disk"}
 
 
-def get_or_422(get, wanted, field):
-    """What an id in a body names; an unknown one is the field's fault."""
+def get_or_422(get, key, field):
+    """Return `get(key)` for an id in a body. An unknown id raises Invalid for the field, not NotFound."""
     try:
-        return get(wanted)
+        return get(key)
     except NotFound as error:
         raise Invalid(error.message, **{field: error.message}) from None
 
@@ -89,8 +89,8 @@ def ensure_open(node, location_id):
     if node.group_id != location_id:
         raise Invalid("The hypervisor is in another location.", hypervisor_id="It belongs to another group.")
     if node.closed:
-        word = node.closed.removeprefix("hypervisor_").replace("_", " ")
-        raise Invalid("No machine can be placed on this hypervisor.", hypervisor_id=f"It is {word}.")
+        state = node.closed.removeprefix("hypervisor_").replace("_", " ")
+        raise Invalid("No machine can be placed on this hypervisor.", hypervisor_id=f"It is {state}.")
     return node
 
 

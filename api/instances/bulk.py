@@ -1,4 +1,4 @@
-"""Tags, and one action on many instances."""
+"""Tags, and one action on several instances."""
 
 from marshmallow import fields
 
@@ -53,8 +53,8 @@ def run_bulk(body):
     if not kit.account().has_permission(needed):
         raise Forbidden(f"Your role in the team does not permit this action: it needs {needed}.")
     lines = instances.run_bulk(actor=kit.actor(), access=kit.account(), **body)
-    told, sentence = summarize(lines)
-    return {"message": commit_or_raise(lines, sentence, {"data": told}), "data": told}
+    answer, sentence = summarize(lines)
+    return {"message": commit_or_raise(lines, sentence, {"data": answer}), "data": answer}
 
 
 @admin.post("/instances/bulk", op="bulk", can="admin:instances:write", body=AdminBulkIn, out=BulkOut)
@@ -66,22 +66,22 @@ def admin_run_bulk(body):
     (a later 503 wins); what was not refused is done all the same. An id that is not known has a line with 404.
     """
     lines = instances.run_bulk(actor=kit.actor(), **body)
-    told, sentence = summarize(lines)
-    kit.set_message(commit_or_raise(lines, sentence, told))
-    return told
+    answer, sentence = summarize(lines)
+    kit.set_message(commit_or_raise(lines, sentence, answer))
+    return answer
 
 
 def summarize(lines):
-    """The answer's figures and its sentence."""
-    told = {**instances.bulk_counts(lines), "results": lines}
-    return told, f"{plural(told['queued'], 'instance')} done, {told['refused']} refused."
+    """Return the response body with counts, and its message."""
+    answer = {**instances.bulk_counts(lines), "results": lines}
+    return answer, f"{plural(answer['queued'], 'instance')} done, {answer['refused']} refused."
 
 
-def commit_or_raise(lines, sentence, told):
-    """The sentence, when nothing was refused. Otherwise what was done is kept before the answer becomes a failure."""
+def commit_or_raise(lines, sentence, answer):
+    """Return the message when nothing was refused. Otherwise commit what was done and raise Problem."""
     status = instances.bulk_status(lines)
     if status == 200:
         return sentence
     audit_context.write_entry()
     session.commit()
-    raise Problem(sentence, status=status, extra=told)
+    raise Problem(sentence, status=status, extra=answer)

@@ -1,4 +1,4 @@
-"""Sessions of an instance's screen and shell."""
+"""VNC and SSH console sessions of an instance."""
 
 import ipaddress
 from urllib.parse import urlsplit
@@ -27,13 +27,13 @@ def public_url():
 
 
 def socket_url(path):
-    """ws for http and wss for https."""
+    """Return the WebSocket URL of a path: ws for http, wss for https."""
     return f"ws{public_url().removeprefix('http')}{path}"
 
 
 def ensure_public_address():
-    """Raises `master_address_unknown` when the panel's address leads nowhere but to the machine that asks: loopback or
-    unspecified. Private addresses are addresses (specification 7.2)."""
+    """Raise Unavailable (`master_address_unknown`) when the panel's public address is a loopback or unspecified one.
+    Private addresses are accepted (specification 7.2)."""
     host = urlsplit(public_url()).hostname or ""
     try:
         address = ipaddress.ip_address(host)
@@ -76,9 +76,9 @@ def describe_ssh_session(instance):
     row = consoles.find_current(instance, "shell")
     if row is None:
         return {"active": False, "session": None}
-    facts = {"session_id": row.id, "by": row.who["person"]}
-    facts |= {name: getattr(row, name) for name in ("state", "opened_at", "expires_at")}
-    return {"active": True, "session": facts}
+    values = {"session_id": row.id, "by": row.who["person"]}
+    values |= {name: getattr(row, name) for name in ("state", "opened_at", "expires_at")}
+    return {"active": True, "session": values}
 
 
 @user.post(
@@ -110,8 +110,8 @@ def show_vnc(instance_id):
     """
     instance = get_own_instance(instance_id)
     reason = consoles.vnc_error(instance)
-    facts = {"enabled": instance.enable_vnc, "keymap": instance.vnc_keymap, "available": reason is None}
-    return {"message": None, "data": {**facts, "reason": reason}}
+    values = {"enabled": instance.enable_vnc, "keymap": instance.vnc_keymap, "available": reason is None}
+    return {"message": None, "data": {**values, "reason": reason}}
 
 
 @user.get("/instance/<instance_id>/novnc", op="novnc", can=CONSOLE_PERMISSION, out=ScreenOut, **SESSION_CREATION)

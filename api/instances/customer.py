@@ -1,4 +1,4 @@
-"""Listing, showing, creating, editing."""
+"""Customers' instances: list, show, create, update."""
 
 from flask import request
 
@@ -19,8 +19,8 @@ READ_METHODS = ("GET", "HEAD")
 
 
 def get_own_instance(instance_id, *, even_suspended=False):
-    """The caller's instance. While it is suspended, operations that write are refused, unless they say that they are
-    for suspended ones, too."""
+    """Return the caller's instance. Raises Conflict when it is suspended, the method writes and `even_suspended` is not
+    set."""
     instance = instances.get(instance_id, kit.account())
     if request.method not in READ_METHODS and not even_suspended:
         instances.ensure_not_suspended(instance)

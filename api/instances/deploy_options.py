@@ -1,4 +1,4 @@
-"""What an instance may be made from."""
+"""The images and options for a deploy of an instance."""
 
 from marshmallow import fields, validate
 

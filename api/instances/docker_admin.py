@@ -1,4 +1,4 @@
-"""Container apps in the guests of everybody's instances."""
+"""Container apps in the guests of all instances, for operators."""
 
 from api import kit
 from api.instances import admin

@@ -1,4 +1,4 @@
-"""What both dialects answer about container apps in guests."""
+"""Schemas and answers about container apps in guests, for both dialects."""
 
 from marshmallow import fields
 
@@ -110,7 +110,7 @@ def check_status(row, by_operator=False):
 
 
 def remove(row, by_operator=False):
-    """The sentence and the answer."""
+    """Remove the app. Return the message and the response body."""
     task = apps.remove(row, actor=kit.actor(), by_operator=by_operator)
     return (REMOVING_MESSAGE if task else UNREACHABLE_MESSAGE), {"task_id": task and task.id}
 

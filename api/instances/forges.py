@@ -54,9 +54,9 @@ def admin_show_forge(instance_id):
     return forges.describe_state(instances.get(instance_id))
 
 
-def build_answer(found, action):
-    made, task = found
-    return {"message": ACTION_TEXTS[action][1], "forge": made, "task_id": task.id}
+def build_answer(result, action):
+    forge, task = result
+    return {"message": ACTION_TEXTS[action][1], "forge": forge, "task_id": task.id}
 
 
 def enable(body, instance_id):

@@ -1,4 +1,4 @@
-"""What is done inside guests, and what guests say of themselves."""
+"""Operations in guests through the guest agent, and what the agent reported."""
 
 from types import SimpleNamespace as Row
 
@@ -38,8 +38,8 @@ def reset_password(body, instance_id):
     says that the outcome is unknown: the old or the new password is valid.
     """
     instance = get_own_instance(instance_id)
-    asked = reachability.check_guest(instance)
-    task, password = instances.reset_password(instance, actor=kit.actor(), since=asked, **body)
+    checked_at = reachability.check_guest(instance)
+    task, password = instances.reset_password(instance, actor=kit.actor(), since=checked_at, **body)
     return {"message": PASSWORD_SETTING_MESSAGE, "data": {"password": password, "task_id": task.id}}
 
 
@@ -60,8 +60,8 @@ def admin_reset_password(body, instance_id):
     then or later.
     """
     instance = instances.get(instance_id)
-    asked = reachability.check_guest(instance, by_operator=True)
-    task, password = instances.reset_password(instance, actor=kit.actor(), since=asked, by_operator=True, **body)
+    checked_at = reachability.check_guest(instance, by_operator=True)
+    task, password = instances.reset_password(instance, actor=kit.actor(), since=checked_at, by_operator=True, **body)
     kit.set_message(PASSWORD_SETTING_MESSAGE)
     return {"password": password, "task_id": task.id}
 
@@ -121,9 +121,11 @@ def guest_filesystems(instance_id):
     return list_reported(get_own_instance(instance_id), "filesystems")
 
 
-def list_reported(instance, what):
-    """What the guest reported."""
+def list_reported(instance, attribute):
+    """Return a page of one list of the guest report. Waits for a report when there is no recent one."""
     watched_instances.mark(instance)
     reachability.wait_for_report(instance)
     report = instances.find_guest_report(instance)
-    return kit.paginate_list([Row(**each, reported_at=report.at) for each in getattr(report, what)] if report else [])
+    return kit.paginate_list(
+        [Row(**values, reported_at=report.at) for values in getattr(report, attribute)] if report else []
+    )

@@ -1,4 +1,4 @@
-"""Switching parts of a machine on and off, and the single settings that have a path of their own."""
+"""Hardware options of a machine (VNC, TPM, secure boot) and settings with a path of their own."""
 
 from marshmallow import fields
 
@@ -42,9 +42,9 @@ def add_switch_routes(part, action, summary):
         return {"task_id": task and task.id}
 
     customers.__doc__ = operators.__doc__ = summary
-    path, word = f"/instance/<instance_id>/{part}/{action}", part.replace("-", "_")
-    user.post(path, op=f"{word}.{action}", can="instances.manage", out=kit.result(task_id=TASK_ID))(customers)
-    admin.post(path, op=f"{word}.{action}", can="admin:instances:write", out=SWITCH_ANSWER)(operators)
+    path, operation = f"/instance/<instance_id>/{part}/{action}", part.replace("-", "_")
+    user.post(path, op=f"{operation}.{action}", can="instances.manage", out=kit.result(task_id=TASK_ID))(customers)
+    admin.post(path, op=f"{operation}.{action}", can="admin:instances:write", out=SWITCH_ANSWER)(operators)
 
 
 add_switch_routes(

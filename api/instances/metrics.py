@@ -1,4 +1,4 @@
-"""What instances use, now and over time."""
+"""Metrics of instances, current and over time."""
 
 from api.instances import admin, user
 from api.instances.customer import get_own_instance

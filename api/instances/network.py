@@ -1,4 +1,4 @@
-"""Addresses, reverse names, traffic and the public card of an instance."""
+"""Addresses, reverse names, traffic and the public interface of an instance."""
 
 from marshmallow import fields
 
@@ -41,8 +41,8 @@ def change_ips(body, instance_id):
     only be the last. `set-primary` makes the named one what the instance is known by. The hypervisor lets the guest use
     a new address at once. The guest has to take it up: by its own configuration, or with the next deploy.
     """
-    found = ips.change_addresses(get_own_instance(instance_id), actor=kit.actor(), **body)
-    return {"message": IP_MESSAGES[body["action"]], "ips": found}
+    addresses = ips.change_addresses(get_own_instance(instance_id), actor=kit.actor(), **body)
+    return {"message": IP_MESSAGES[body["action"]], "ips": addresses}
 
 
 @user.post(
@@ -57,8 +57,8 @@ def set_ip_rdns(body, instance_id, address_id):
 
     It is noted for those who run the reverse zone; null takes it back.
     """
-    found = ips.set_reverse_name(ips.get(get_own_instance(instance_id), address_id), body["rdns"])
-    return {"message": "The name is noted.", "ip": found}
+    address = ips.set_reverse_name(ips.get(get_own_instance(instance_id), address_id), body["rdns"])
+    return {"message": "The name is noted.", "ip": address}
 
 
 @user.get(
@@ -100,9 +100,9 @@ def admin_change_ips(body, instance_id):
     422 under `ips` for an address that is not free, not of the location, or the primary one; 422 `ipv4_not_available`
     or `ipv6_not_available` when the location has none left.
     """
-    found = ips.change_addresses(instances.get(instance_id), actor=kit.actor(), by_operator=True, **body)
+    addresses = ips.change_addresses(instances.get(instance_id), actor=kit.actor(), by_operator=True, **body)
     kit.set_message(IP_MESSAGES[body["action"]])
-    return {"ips": found}
+    return {"ips": addresses}
 
 
 @admin.put(

@@ -30,7 +30,7 @@ class Mount(In):
 
 
 def insert_iso(instance, slot, body, account=None):
-    """The task that mounts what the body names, for a customer (`account`) or an operator."""
+    """Mount the ISO of the body (`iso_id` or `iso_url`) and return the task. `account` is None for operators."""
     if not body.get("iso_id") and not body.get("iso_url"):
         raise Invalid("The ISO is missing.", iso_id="Name the ISO.")
     if body.get("iso_id"):

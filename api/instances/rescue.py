@@ -1,4 +1,4 @@
-"""Rescue: booting another system to mend an instance, in both dialects."""
+"""Rescue mode: booting another system to repair an instance, in both dialects."""
 
 from marshmallow import fields
 

@@ -35,13 +35,13 @@ class SelfDeployIn(In):
 
 def start_self_deploy(instance, body, account=None):
     field = "iso_id" if body.get("iso_id") else "image_id"
-    named = {"iso_id": body[field], "field": field, "hostname": body.get("hostname")}
+    arguments = {"iso_id": body[field], "field": field, "hostname": body.get("hostname")}
     ensure_not_image(body[field], field, account)
-    return self_deploy(instance, account=account, actor=kit.actor(), **named)
+    return self_deploy(instance, account=account, actor=kit.actor(), **arguments)
 
 
 def ensure_not_image(image_id, field, account):
-    """Says what to do instead when the id is that of an image."""
+    """Raise Invalid with the right operation when the id is an image's."""
     if session.scalar(catalog.select_images(account).where(Image.id == image_id).limit(1)):
         raise Invalid(NOT_AN_ISO_MESSAGE, **{field: NOT_AN_ISO_MESSAGE})
 

@@ -1,4 +1,4 @@
-"""Instances of the customer's own provisioning. How they are charged is the account's affair, not theirs."""
+"""Instances by self-provisioning. The account's settings decide how they are charged."""
 
 from marshmallow import fields
 
@@ -39,8 +39,8 @@ def create(body):
     lacks is refused in the same way, with 422 and `storage_not_sufficient`, `resources_not_sufficient`,
     `limit_reached`, `pack_elsewhere` or `pack_disabled`. Nothing is kept of a refused request.
     """
-    made = create_packed(kit.account(), actor=kit.actor(), **body)
-    return {"message": CREATED_MESSAGE, "instance": made}
+    instance = create_packed(kit.account(), actor=kit.actor(), **body)
+    return {"message": CREATED_MESSAGE, "instance": instance}
 
 
 user.delete(

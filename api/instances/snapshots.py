@@ -35,8 +35,8 @@ def create(body, instance_id):
     While there are snapshots the instance's disks are not grown, attached or detached. Refused with 409: `suspended`,
     `task_running`, `not_deployed`, `already_active` (a live session), and with 422 `snapshot_limit`.
     """
-    made, task = snapshots.create(get_own_instance(instance_id), actor=kit.actor(), **body)
-    return {"message": "The snapshot is being taken.", "snapshot": made, "task_id": task.id}
+    snapshot, task = snapshots.create(get_own_instance(instance_id), actor=kit.actor(), **body)
+    return {"message": "The snapshot is being taken.", "snapshot": snapshot, "task_id": task.id}
 
 
 @user.post(
@@ -52,8 +52,8 @@ def rollback(body, instance_id):
     The guest is powered off. With the memory (`vmstate`) it then goes on where it was, else it boots. Refused with 409:
     `suspended`, `task_running`, `snapshot_not_available`, `disks_changed`, `already_active` (a live session).
     """
-    found = snapshots.get(get_own_instance(instance_id), body.pop("snapname"))
-    task = snapshots.rollback(found, actor=kit.actor(), **body)
+    snapshot = snapshots.get(get_own_instance(instance_id), body.pop("snapname"))
+    task = snapshots.rollback(snapshot, actor=kit.actor(), **body)
     return {"message": "The instance returns to the snapshot.", "task_id": task.id}
 
 

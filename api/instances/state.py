@@ -1,4 +1,4 @@
-"""What programs poll: an instance in a few words, its installation, and what happened to it."""
+"""Short answers for polling: state, installation and events of an instance."""
 
 from marshmallow import fields
 from sqlalchemy import select
@@ -63,8 +63,8 @@ def show_installation(instance_id):
 
     Of the latest deploy, reinstall or installation from an ISO. `task` is null when there never was one.
     """
-    found = instances.find_last_deploy(get_own_instance(instance_id))
-    return {"task": found, "logs": found.logs if found else []}
+    task = instances.find_last_deploy(get_own_instance(instance_id))
+    return {"task": task, "logs": task.logs if task else []}
 
 
 @user.get(

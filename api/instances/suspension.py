@@ -1,4 +1,4 @@
-"""Suspending an instance and ending that."""
+"""Suspending and unsuspending an instance."""
 
 from marshmallow import fields
 

@@ -1,4 +1,4 @@
-"""The topology of an instance's processors."""
+"""The processor topology of an instance."""
 
 from api import kit
 from api.instances import admin
@@ -22,7 +22,7 @@ def set_topology(body, instance_id):
     `topology_mismatch`. A guest that runs has it after its next start (`topology_pending`). With another number of
     cores, by a change of plan, it does not count any more.
     """
-    found = instances.get(instance_id)
-    topology.modify(found, body, actor=kit.actor())
+    instance = instances.get(instance_id)
+    topology.modify(instance, body, actor=kit.actor())
     kit.set_message("The topology is set. A guest that runs has it after its next start.")
-    return found
+    return instance

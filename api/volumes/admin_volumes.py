@@ -1,4 +1,4 @@
-"""Everybody's volumes, for operators."""
+"""All customers' volumes, for operators."""
 
 from api import kit
 from api.volumes import admin

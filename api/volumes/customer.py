@@ -1,4 +1,4 @@
-"""Customers' volumes. All of it is shut while billing is off (`billing_disabled`)."""
+"""Customers' volumes. All operations are refused while billing is off (`billing_disabled`)."""
 
 from marshmallow import fields
 
@@ -55,8 +55,8 @@ def create(body):
     Poll it until it is `available` or `failed`. Refused with 422 and `storage_not_sufficient` when the location is
     full.
     """
-    made = volumes.create(kit.account(), actor=kit.actor(), **body)
-    return {"message": "The volume is being created.", "volume": made}
+    volume = volumes.create(kit.account(), actor=kit.actor(), **body)
+    return {"message": "The volume is being created.", "volume": volume}
 
 
 @user.get(ITEM, op="get", can=VIEW, out=WRAPPED_VOLUME, billed=True)
@@ -79,8 +79,8 @@ def attach(body, volume_id):
     Operations of one volume are carried out in the order of their requests; those behind one that failed are not begun
     and fail with its reason.
     """
-    found = volumes.attach(get_own_volume(volume_id), account=kit.account(), actor=kit.actor(), **body)
-    return {"message": "The volume is being attached.", "volume": found}
+    volume = volumes.attach(get_own_volume(volume_id), account=kit.account(), actor=kit.actor(), **body)
+    return {"message": "The volume is being attached.", "volume": volume}
 
 
 @user.post(f"{ITEM}/detach", op="detach", can=MANAGE, out=WRAPPED_VOLUME, billed=True)

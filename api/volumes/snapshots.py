@@ -15,7 +15,7 @@ WRITE = "admin:volumes:write"
 
 
 class QueueOut(Out):
-    """Work that was asked for."""
+    """A queued task."""
 
     id = fields.String(**about("The task.", EXAMPLE_ID))
     operation = fields.String(**about("What is done.", "volume_snapshot"))
@@ -35,12 +35,12 @@ def create_snapshot(volume, body):
     return {"queue": describe_work(volumes.create_snapshot(volume, actor=kit.actor(), **body)[1], volume)}
 
 
-def delete_snapshot(found):
-    return {"queue": describe_work(volumes.delete_snapshot(found, actor=kit.actor()), found)}
+def delete_snapshot(snapshot):
+    return {"queue": describe_work(volumes.delete_snapshot(snapshot, actor=kit.actor()), snapshot)}
 
 
-def restore_snapshot(found, account, body):
-    return {"queue": describe_work(volumes.restore(found, account=account, actor=kit.actor(), **body), found)}
+def restore_snapshot(snapshot, account, body):
+    return {"queue": describe_work(volumes.restore(snapshot, account=account, actor=kit.actor(), **body), snapshot)}
 
 
 @user.post(f"{ITEM}/snapshot", op="snapshot_create", can=MANAGE, body=VolumeSnapshotIn, out=QUEUED_ANSWER, billed=True)
@@ -55,8 +55,8 @@ def create(body, volume_id):
 @user.delete(SNAPSHOT_PATH, op="snapshot_delete", can=MANAGE, out=QUEUED_ANSWER, billed=True)
 def delete(volume_id, snapshot_id):
     """Delete a snapshot of a volume."""
-    found = volumes.get_snapshot(get_own_volume(volume_id), snapshot_id)
-    return {"message": "The snapshot is being deleted.", **delete_snapshot(found)}
+    snapshot = volumes.get_snapshot(get_own_volume(volume_id), snapshot_id)
+    return {"message": "The snapshot is being deleted.", **delete_snapshot(snapshot)}
 
 
 @user.post(
@@ -68,8 +68,8 @@ def restore(body, volume_id, snapshot_id):
     `in_place` needs a detached volume; what it has is replaced once the copy is complete. `new_volume` needs
     `volume_plan_id`, no smaller than the snapshot, and `hypervisor_group_id`, the volume's location.
     """
-    found = volumes.get_snapshot(get_own_volume(volume_id), snapshot_id)
-    return {"message": "The snapshot is being restored.", **restore_snapshot(found, kit.account(), body)}
+    snapshot = volumes.get_snapshot(get_own_volume(volume_id), snapshot_id)
+    return {"message": "The snapshot is being restored.", **restore_snapshot(snapshot, kit.account(), body)}
 
 
 @admin.post(ADMIN_PATH, op="snapshot_create", can=WRITE, body=VolumeSnapshotIn, out=QUEUE_ANSWER)

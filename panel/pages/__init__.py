@@ -1,1 +1,1 @@
-"""Pages: customers' area, operators' area, and views that both share."""
+"""Pages: the customer area, the operator area, and shared views."""

@@ -1,6 +1,8 @@
-"""What holds for every request of every test: if it succeeds and writes, it leaves exactly one entry in the audit log;
-if it is refused, only reads or is a repetition, it leaves none. A sign-in that was refused is the exception, and so is
-one action on many things that was refused for some of them."""
+"""Checks of the audit log for every request of every test.
+
+A request that succeeds and writes leaves exactly one entry; one that is refused, only reads or is a replay leaves none.
+Exceptions: a refused sign-in, and a bulk action that was refused for some resources.
+"""
 
 import threading
 
@@ -13,7 +15,7 @@ READ_METHODS = ("GET", "HEAD", "OPTIONS")
 AUDITED_REFUSAL_PATHS = ("/sign-in", "/sso")
 PARTIAL_SUCCESS_SUFFIXES = ("/bulk",)
 written_tables = threading.local()
-"""The tables that this thread's request has written to, without what was rolled back."""
+"""Tables that this thread's request wrote to, without rolled back writes."""
 
 
 def reset_written_tables():
@@ -22,10 +24,10 @@ def reset_written_tables():
 
 @event.listens_for(Engine, "before_cursor_execute")
 def record_write(connection, cursor, statement, *_):
-    verb, _, rest = statement.lstrip().partition(" ")
+    verb, _, target = statement.lstrip().partition(" ")
     if verb.upper() in ("INSERT", "UPDATE", "DELETE") and hasattr(written_tables, "tables"):
-        words = [word for word in rest.split() if word.upper() not in ("INTO", "FROM")]
-        written_tables.tables.append(words[0])
+        names = [name for name in target.split() if name.upper() not in ("INTO", "FROM")]
+        written_tables.tables.append(names[0])
 
 
 @event.listens_for(Engine, "rollback")

@@ -1,7 +1,7 @@
-"""The people of every test, and a small platform for them to use: one location with a simulated node.
+"""The accounts of every test, and a small platform: one location with a simulated node.
 
-`owner` has the resources and a team: `member` may do everything with what was chosen for it, `viewer` may look at
-everything. `outsider` is another customer who must see nothing of them, `admin` runs the platform.
+`owner` has the resources and a team: `member` has all permissions on the resources granted to it, `viewer` can view
+everything. `outsider` is another customer, who must not see any of it. `admin` is the operator.
 """
 
 from dataclasses import dataclass, field
@@ -30,22 +30,24 @@ class Cast:
     tokens: dict[str, str] = field(default_factory=dict)
 
     def headers(self, who):
-        """The Authorization header of a person, of `admin` or `billing` (tokens of the platform), or of nobody."""
+        """Return the Authorization header of an account, or of `admin` or `billing` (platform tokens); else {}."""
         return {"Authorization": f"Bearer {self.tokens[who]}"} if who in self.tokens else {}
 
     def instance(self, who="owner", **values):
-        """An instance's row, not deployed."""
-        wanted = {"location_id": self.location.id, "plan_id": self.plan.id, "actor": "test", **values}
-        made = instances.create(getattr(self, who), **wanted)
+        """Create an instance without deploying it."""
+        arguments = {"location_id": self.location.id, "plan_id": self.plan.id, "actor": "test", **values}
+        instance = instances.create(getattr(self, who), **arguments)
         session.commit()
-        return made
+        return instance
 
 
 def create_cast(data_dir) -> Cast:
     owner = accounts.create(email="owner@example.com", password=PASSWORD, first_name="Olga", last_name="Owner")
     outsider = accounts.create(email="outsider@example.com", password=PASSWORD)
     member = add_team_member(owner, "member@example.com", "Engineer", permissions.MEMBER, reach="chosen")
-    viewer = add_team_member(owner, "viewer@example.com", "Viewer", [f"{each}.view" for each in permissions.FAMILIES])
+    viewer = add_team_member(
+        owner, "viewer@example.com", "Viewer", [f"{family}.view" for family in permissions.FAMILIES]
+    )
     admin = accounts.create(email="admin@example.com", password=PASSWORD, operator_role="full")
     location = hypervisors.create_group(name="lab", display_name="Laboratory", country="DE")
     node = hypervisors.create(
@@ -79,7 +81,7 @@ def create_cast(data_dir) -> Cast:
 
 
 def add_team_member(owner, email, role, allowed, reach="all"):
-    """A person of the owner's team."""
+    """Create an account with a role in the owner's team."""
     account = accounts.create(email=email, password=PASSWORD)
     role = Role(account_id=owner.id, name=role, permissions=list(allowed))
     session.add(role)

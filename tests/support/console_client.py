@@ -1,4 +1,4 @@
-"""A browser's WebSocket, written for the tests: it can also do what browsers do not."""
+"""A WebSocket client for consoles. It can also violate the protocol."""
 
 import base64
 import hashlib
@@ -25,17 +25,17 @@ class WebSocketClosed(Exception):
 
 
 def socket_pair(*, small=False):
-    """Both ends of a TCP connection; `small` lets the kernel hold little for the first one."""
+    """Return both ends of a TCP connection. With `small` their kernel buffers are 4 KiB."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
-        mine = socket.socket()
+        client = socket.socket()
         if small:
-            mine.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-        mine.connect(listener.getsockname())
-        other, _ = listener.accept()
+            client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        client.connect(listener.getsockname())
+        server, _ = listener.accept()
         if small:
-            other.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
-    mine.settimeout(20)
-    return mine, other
+            server.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
+    client.settimeout(20)
+    return client, server
 
 
 class ConsoleClient:
@@ -45,7 +45,7 @@ class ConsoleClient:
         self.answers_pings = True
 
     def request(self, path="/vnc/", host="panel", **headers):
-        """Asks for a WebSocket; the status line's number."""
+        """Send the upgrade request. Return the HTTP status."""
         self.connection.sendall(self.build_request(path, host, **headers))
         return self.hear_answer()
 
@@ -101,7 +101,7 @@ class ConsoleClient:
         self.send(struct.pack(">H", code), CLOSE)
 
     def receive(self):
-        """The next message as (opcode, payload); Closed when it was the last."""
+        """Return the next message as (opcode, payload). Raises WebSocketClosed after the last."""
         while True:
             opcode, payload = self.next_frame()
             if opcode == CLOSE:
@@ -132,14 +132,14 @@ class ConsoleClient:
         return opcode, payload
 
     def read(self, count):
-        """Bytes of the stream, however they were framed."""
+        """Return `count` bytes of the stream, across frames."""
         while len(self.stream) < count:
             self.stream += self.receive()[1]
         data, self.stream = self.stream[:count], self.stream[count:]
         return data
 
     def ended(self):
-        """How the panel closed, after whatever it still says."""
+        """Read until the panel closes. Return (close code, reason)."""
         try:
             while True:
                 self.receive()
@@ -151,7 +151,7 @@ class ConsoleClient:
     # --- RFB
 
     def sign_in(self, password, version=8):
-        """The viewer's half; returns the sentence of the refusal, or None."""
+        """Authenticate as a VNC viewer. Return the reason of a refusal, or None."""
         assert self.read(12) == b"RFB 003.008\n"
         self.send(b"RFB 003.00%d\n" % version)
         if version == 3:

@@ -1,4 +1,4 @@
-"""A web server whose files nodes fetch: real HTTPS, with a certificate of the tests' own authority."""
+"""An HTTPS server from which nodes download files, with a certificate of the tests' own authority."""
 
 import ssl
 import threading
@@ -12,7 +12,7 @@ from tests.support.webhook_receiver import CertificateAuthority
 
 
 class FileServer:
-    """`files` are bytes by path, or a function that gets the handler, or a status. `asked` are the paths of GETs."""
+    """`files` maps a path to bytes, a status, or a function of the handler. `asked` lists the paths of GET requests."""
 
     def __init__(self, certificate, host="127.0.0.1"):
         self.files, self.asked = {}, []
@@ -28,15 +28,15 @@ class FileServer:
                 library.asked.append(self.path)
                 self.reply()
 
-            def reply(self, instead=None):
-                found = library.files.get(self.path, 404)
-                if callable(found):
-                    return found(self)
-                body = found if isinstance(found, bytes) else b""
-                self.send_response(200 if isinstance(found, bytes) else found)
+            def reply(self, body_sent=None):
+                content = library.files.get(self.path, 404)
+                if callable(content):
+                    return content(self)
+                body = content if isinstance(content, bytes) else b""
+                self.send_response(200 if isinstance(content, bytes) else content)
                 self.send_header("Content-Length", str(len(body)))
                 self.end_headers()
-                self.wfile.write(body if instead is None else instead)
+                self.wfile.write(body if body_sent is None else body_sent)
 
             def log_message(self, *_):
                 pass
@@ -82,17 +82,17 @@ def file_server_certificate(file_server_authority, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def standalone_file_server(file_server_certificate):
-    """The server alone, for panels that run as processes of their own."""
-    made = FileServer(file_server_certificate)
-    yield made
-    made.close()
+    """A file server for panels that run as processes of their own."""
+    server = FileServer(file_server_certificate)
+    yield server
+    server.close()
 
 
 @pytest.fixture
 def file_server(file_server_certificate, file_server_authority, monkeypatch):
-    """The server; this machine is taken for public, and its certificate is trusted."""
+    """A file server for the panel in this process, which accepts its loopback address and trusts its certificate."""
     monkeypatch.setattr(url_policy, "allowed_networks", (ip_network("127.0.0.0/8"),))
     monkeypatch.setattr(url_policy, "extra_ca_certificates", file_server_authority.pem)
-    made = FileServer(file_server_certificate)
-    yield made
-    made.close()
+    server = FileServer(file_server_certificate)
+    yield server
+    server.close()

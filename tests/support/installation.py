@@ -1,4 +1,4 @@
-"""A whole installation with a real hypervisor, set up as an operator would: by the command line and the admin API."""
+"""A whole installation with a real hypervisor, set up by the command line and the admin API."""
 
 import contextlib
 import ipaddress
@@ -14,7 +14,7 @@ CUSTOMER_EMAIL, CUSTOMER_PASSWORD = "ada@example.com", "a long test password"
 
 
 class InstallationClient(Customer):
-    """The installation, seen by its customer and (`admin`) by its operator."""
+    """API calls of the installation's customer and, by `admin`, of its operator."""
 
     def admin(self, method, path, body=None):
         status, answer = self.at.call(method, f"/api/v1{path}", body, self.operator)
@@ -22,11 +22,11 @@ class InstallationClient(Customer):
         return answer.get("data")
 
     def create(self, **values):
-        wanted = {"location_id": self.location, "plan_id": self.plan, **values}
-        return self.call("POST", "/api/cloud-service/instances", wanted)["instance"]
+        body = {"location_id": self.location, "plan_id": self.plan, **values}
+        return self.call("POST", "/api/cloud-service/instances", body)["instance"]
 
     def install(self, instance, **values):
-        """Deploys the tiny image and waits until it runs."""
+        """Deploy the tiny image and wait until the task has ended."""
         body = {"image_id": self.image, **values}
         answer = self.call("POST", f"/api/instance/{instance['id']}/deploy", body)
         self.finished(answer["task_id"])
@@ -47,12 +47,12 @@ class InstallationClient(Customer):
         self.finished(self.call("DELETE", f"/api/cloud-service/instances/{instance['id']}")["task_id"])
 
     def ssh(self, ip, command, *, stdin=None, wait_seconds=WAIT_TIMEOUT_SECONDS):
-        """What a command, with `given` as its input, says in the guest, by SSH with the laboratory's key."""
+        """Return the output of a command in the guest. Repeats until SSH connects."""
         options = "StrictHostKeyChecking=no UserKnownHostsFile=/dev/null ConnectTimeout=5 BatchMode=yes LogLevel=ERROR"
-        words = [f"-o{option}" for option in options.split()]
+        ssh_options = [f"-o{option}" for option in options.split()]
         until = time.monotonic() + wait_seconds
         while True:
-            line = ["ssh", *words, "-i", self.key, f"root@{ip}", command]
+            line = ["ssh", *ssh_options, "-i", self.key, f"root@{ip}", command]
             done = subprocess.run(line, input=stdin, capture_output=True, text=True, timeout=60)
             if done.returncode != 255:
                 return done.stdout
@@ -62,7 +62,7 @@ class InstallationClient(Customer):
 
 @contextlib.contextmanager
 def run_installation(data_dir, hypervisor, cache, **settings):
-    """The installation runs, with one real node, until the block ends. `settings` are of its environment."""
+    """Run an installation with one real node until the block ends. `settings` are environment variables."""
     (data_dir / "cache").symlink_to(cache)
     installation = Installation(data_dir, PANEL_WEB_WORKERS="1", **settings)
     try:
@@ -73,8 +73,8 @@ def run_installation(data_dir, hypervisor, cache, **settings):
         lab = InstallationClient(
             installation, installation.run_panel("token", "user", "--email", CUSTOMER_EMAIL).strip()
         )
-        words = ("--ip", "127.0.0.1", "--name", "lab", "--description", "guest tests")
-        lab.operator = installation.run_panel("token", "admin", *words).strip()
+        options = ("--ip", "127.0.0.1", "--name", "lab", "--description", "guest tests")
+        lab.operator = installation.run_panel("token", "admin", *options).strip()
         create_resources(lab, hypervisor)
         yield lab
         for instance in lab.call("GET", "/api/instances")["data"]:
@@ -84,7 +84,7 @@ def run_installation(data_dir, hypervisor, cache, **settings):
 
 
 def create_resources(lab, hypervisor):
-    """A location with a real node, a plan, addresses of its bridge, an image and a key."""
+    """Create a location with a real node, a plan, subnets of its bridge, an image and an SSH key."""
     lab.location = lab.admin("POST", "/hypervisor/groups", {"name": "lab", "display_name": "Laboratory"})["id"]
     node = {
         "name": "node-1",
@@ -103,23 +103,23 @@ def create_resources(lab, hypervisor):
         lab.admin("POST", "/subnets", {**subnet, "hypervisor_group_id": lab.location})
     lab.at.run_panel("image", "build", "tiny")
     lab.image = lab.call("GET", "/api/images/search")["results"][0]["children"][0]["id"]
-    made = lab.call("POST", "/api/ssh-key/generate", {"name": "lab", "algorithm": "ed25519"})
-    lab.key, lab.key_id = Path(lab.at.data_dir) / "key", made["ssh_key"]["id"]
-    lab.key.write_text(made["private_key"])
+    key_pair = lab.call("POST", "/api/ssh-key/generate", {"name": "lab", "algorithm": "ed25519"})
+    lab.key, lab.key_id = Path(lab.at.data_dir) / "key", key_pair["ssh_key"]["id"]
+    lab.key.write_text(key_pair["private_key"])
     lab.key.chmod(0o600)
     wait_until(lambda: lab.admin("GET", f"/hypervisor/{lab.node}")["status"] == "up", "the node")
 
 
 @pytest.fixture(scope="session")
 def lab(tmp_path_factory, hypervisor, guest_cache, file_server_authority):
-    """This machine is taken for public, so that nodes fetch from the tests' own server."""
+    """The installation of this test run. It accepts loopback addresses, so nodes can use the tests' file server."""
     local = {"PANEL_WEBHOOK_ALLOWED_NETWORKS": "127.0.0.0/8", "PANEL_WEBHOOK_CA": file_server_authority.pem}
-    with run_installation(tmp_path_factory.mktemp("lab"), hypervisor, guest_cache, **local) as made:
-        yield made
+    with run_installation(tmp_path_factory.mktemp("lab"), hypervisor, guest_cache, **local) as client:
+        yield client
 
 
 @pytest.fixture(scope="session")
 def debian_image(lab):
-    """The panel's own Debian, put into the catalog."""
+    """Build the panel's Debian image and add it to the catalog. Return its file."""
     lab.at.run_panel("image", "build", "debian")
     return Path(lab.at.data_dir) / "images" / "debian.qcow2"

@@ -1,5 +1,7 @@
-"""An installation beside the suite's own: a fresh database of the same kind, with the cast in it, and real commits. For
-tests of what happens between transactions and between processes."""
+"""A second application with a fresh database of the same kind, the cast and real commits.
+
+For tests of concurrent transactions and processes.
+"""
 
 from contextlib import contextmanager
 
@@ -13,14 +15,14 @@ from tests.support import cast as people
 from worker.sync import node_sync
 
 PRODUCTION_JOBS_CALL = jobs.enqueue_call
-"""As the product has it: the suite replaces it."""
+"""The product's function, which the test suite replaces."""
 
 
 @contextmanager
 def isolated_installation(directory, *, create=create_worker_app, on_call=lambda *_: None, **settings):
-    """Its application, made by `make`, with the rows of its `cast`. `ring` hears the bells."""
+    """Yield the application, built by `create`, with its `cast`. `on_call` replaces jobs.enqueue_call."""
     (directory / "data").mkdir(exist_ok=True)
-    kept = jobs.enqueue_call, jobs.connection, node_sync.data_dir, mail.config
+    before = jobs.enqueue_call, jobs.connection, node_sync.data_dir, mail.config
     with create_database(directory) as address:
         config = Config(data_dir=directory / "data", database_url=address, secret_key="test", **settings)
         app = create(config)
@@ -36,12 +38,12 @@ def isolated_installation(directory, *, create=create_worker_app, on_call=lambda
             with app.app_context():
                 session.remove()
                 db.engine.dispose()
-            jobs.enqueue_call, jobs.connection, node_sync.data_dir, mail.config = kept
+            jobs.enqueue_call, jobs.connection, node_sync.data_dir, mail.config = before
 
 
 @contextmanager
 def create_database(directory):
-    """The address of an empty database: a file, or one on the server that the suite uses."""
+    """Yield the URL of an empty database: an SQLite file, or a new one on the test suite's PostgreSQL server."""
     address = PANEL_ENVIRONMENT.get("PANEL_TEST_DATABASE_URL")
     if not address:
         yield f"sqlite:///{directory / 'panel.db'}"

@@ -1,4 +1,4 @@
-"""Walks through the pages as a person would: by what they link to."""
+"""Crawl the pages by their links."""
 
 from urllib.parse import urljoin, urlsplit
 
@@ -8,7 +8,7 @@ MAX_PAGES = 250
 
 
 def crawl_pages(browser, *starts):
-    """Every page that can be reached by links, one of a kind, as pairs of its address and its answer."""
+    """Yield (path, response) of all pages that links reach, one for each route."""
     seen, waiting = set(), list(starts or ["/"])
     while waiting and len(seen) < MAX_PAGES:
         path = waiting.pop(0)
@@ -30,12 +30,12 @@ def is_own_link(link):
 
 
 def normalize_path(path):
-    """Ids count as the same."""
+    """Return the path with `id` in place of ids."""
     return "/".join("id" if len(part) == 36 else part for part in urlsplit(path).path.split("/"))
 
 
 def find_forms(path, answer):
-    """The forms of a page: where each is sent to, how, and the names and values of its fields."""
+    """Yield (method, URL, values, field names) of each form of a page."""
     for form in html.fromstring(answer.data).forms:
         to = urljoin(path, form.get("action") or path)
         yield (

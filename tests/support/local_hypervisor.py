@@ -1,4 +1,4 @@
-"""A real hypervisor for the tests that boot machines: it is started for the run and gone after it."""
+"""A real hypervisor for tests that boot machines, running during the test run."""
 
 import socket
 from dataclasses import dataclass
@@ -11,10 +11,10 @@ from worker.images import tiny
 from worker.nodes.libvirt import private_daemon
 
 PROGRAMS = f"{ROOT / 'tests' / 'traffic_control'}:{private_daemon.PROGRAM_PATH}"
-"""With these a daemon limits speeds also where its kernel lacks parts of traffic control."""
+"""A search path with programs that emulate traffic control, for kernels that lack parts of it."""
 
 network_claims = []
-"""Sockets that keep numbers of bridges for this run."""
+"""Sockets that reserve bridge names for this process."""
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,7 @@ class LocalHypervisor:
     network: private_daemon.PublicNetwork
 
     def start(self):
-        """Starts its daemon, if that does not run."""
+        """Start the daemon, unless it runs."""
         return private_daemon.start(self.directory, self.network, PROGRAMS)
 
 
@@ -34,9 +34,9 @@ def hypervisor(tmp_path_factory):
         f"{' '.join(private_daemon.list_missing())} Install {' '.join(private_daemon.PACKAGES)}."
     )
     directory = tmp_path_factory.mktemp("hypervisor")
-    made = LocalHypervisor(private_daemon.connection_uri(directory), directory, claim_network())
-    made.start()
-    yield made
+    local_hypervisor = LocalHypervisor(private_daemon.connection_uri(directory), directory, claim_network())
+    local_hypervisor.start()
+    yield local_hypervisor
     private_daemon.stop(directory)
 
 
@@ -46,8 +46,8 @@ def hypervisor_uri(hypervisor):
 
 
 def claim_network():
-    """A bridge and addresses that are this run's own until its process ends: whoever holds the socket of that name has
-    the number, also before there is a bridge."""
+    """Return a bridge name and addresses that no other test run uses. An abstract socket of that name reserves them
+    until this process ends."""
     bridges = {name for _, name in socket.if_nameindex()}
     for number in range(100, 256):
         bridge, claim = f"panelt{number}", socket.socket(socket.AF_UNIX)
@@ -57,14 +57,14 @@ def claim_network():
             claim.close()
             continue
         network_claims.append(claim)
-        if bridge not in bridges:  # one that a killed run left
+        if bridge not in bridges:  # a bridge without a socket is left from a killed run
             return private_daemon.PublicNetwork(bridge, f"10.88.{number}.1/24", f"fd88:0:0:{number}::1/64")
     raise AssertionError("Every bridge for tests is in use.")
 
 
 @pytest.fixture(scope="session")
 def guest_cache():
-    """Where Debian's packages are kept between runs: the same place as the product's own."""
+    """The folder that caches Debian packages between runs; the product uses the same."""
     directory = ROOT / "var" / "cache"
     directory.mkdir(parents=True, exist_ok=True)
     return directory
@@ -72,5 +72,5 @@ def guest_cache():
 
 @pytest.fixture(scope="session")
 def tiny_image(tmp_path_factory, guest_cache):
-    """A bootable disk image, built as `panel image build tiny` does."""
+    """The file of a bootable disk image, built as by `panel image build tiny`."""
     return tiny.build(tmp_path_factory.mktemp("image") / "tiny.qcow2", cache=guest_cache, log=lambda *_: None).path

@@ -1,4 +1,4 @@
-"""What nobody should send, for every operation that there is."""
+"""Malformed input, to be sent to every operation."""
 
 import re
 
@@ -44,7 +44,7 @@ MALFORMED_QUERIES = [
     "page=1&page=2",
     "page[]=1",
     "per_page=%D9%A3",  # an Arabic digit
-    "per_page=%EF%BC%91",  # a wide one
+    "per_page=%EF%BC%91",  # a full-width digit
     "&&&===&%&%zz",
     "=".join("a" * 2000),
     "a=" + "b" * 60000,
@@ -90,7 +90,7 @@ INVALID_JSON_BODIES = [
     b"\x00",
     b"--x\r\nContent-Disposition: form-data; name=a\r\n\r\n1\r\n--x--",
 ]
-"""What is no JSON object, or one that could be read in two ways."""
+"""Bodies that are not valid or not unambiguous JSON objects."""
 
 ODD_VALUES = [
     None,
@@ -141,5 +141,5 @@ CONTENT_TYPES = [
 
 
 def fill_path(path, value):
-    """The path with this in place of every id."""
+    """Return the path with `value` in place of every parameter."""
     return re.sub(r"[{<][^}>]+[}>]", value, path)

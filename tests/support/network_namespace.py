@@ -1,4 +1,4 @@
-"""A network of one thread and of the threads it starts, which can break: packets are lost and nobody is told."""
+"""A network namespace of one thread and the threads it starts, in which packets can be dropped silently."""
 
 import ctypes
 import os
@@ -8,14 +8,14 @@ NEWNET = 0x40000000
 
 
 def enter_namespace():
-    """What this thread opens from now on lies in a network of its own. OSError when that is not allowed."""
+    """Move this thread into a network namespace of its own. Raises OSError when that is not permitted."""
     if ctypes.CDLL(None, use_errno=True).unshare(NEWNET):
         raise OSError(ctypes.get_errno(), "a network of its own needs root")
     subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
 
 
 def drop_packets(port=None):
-    """Nothing arrives any more, or nothing from and to that port."""
+    """Drop all incoming TCP packets, or those from and to a port."""
     for match in [["--sport", str(port)], ["--dport", str(port)]] if port else [[]]:
         subprocess.run(["iptables", "-A", "INPUT", "-p", "tcp", *match, "-j", "DROP"], check=True)
 

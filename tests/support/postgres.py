@@ -1,7 +1,7 @@
-"""Runs a command with a PostgreSQL server of its own, which ends with it: `python -m tests.support.postgres pytest`.
+"""Run a command with a temporary PostgreSQL server: `python -m tests.support.postgres pytest`.
 
-The server listens on a Unix socket in a directory that is removed afterwards. It refuses to be root, so it runs as
-somebody with fewer rights.
+The server listens on a Unix socket in a directory that is removed afterwards. It refuses to run as root, so it runs as
+an unprivileged user.
 """
 
 import os
@@ -19,31 +19,31 @@ UNPRIVILEGED_USERS = ("postgres", "nobody")
 
 
 def find_programs():
-    """Where PostgreSQL's programs lie: Debian keeps them out of the search path."""
-    found = sorted(Path("/usr/lib/postgresql").glob("*/bin"), key=lambda path: int(path.parent.name))
+    """Return the folder of PostgreSQL's programs, which Debian does not put into the search path."""
+    folders = sorted(Path("/usr/lib/postgresql").glob("*/bin"), key=lambda path: int(path.parent.name))
     on_path = shutil.which("initdb")
-    if not found and not on_path:
+    if not folders and not on_path:
         raise SystemExit("PostgreSQL's server is not installed: apt install postgresql")
-    return found[-1] if found else Path(on_path).resolve().parent
+    return folders[-1] if folders else Path(on_path).resolve().parent
 
 
 def unprivileged_options():
-    """Options to start a process as somebody who is not root."""
+    """Return Popen options that start a process as an unprivileged user."""
     if os.geteuid() != 0:
         return {}
-    there = [entry.pw_name for entry in pwd.getpwall()]
-    name = next(user for user in UNPRIVILEGED_USERS if user in there)
+    existing_users = [entry.pw_name for entry in pwd.getpwall()]
+    name = next(user for user in UNPRIVILEGED_USERS if user in existing_users)
     return {"user": name, "group": pwd.getpwnam(name).pw_gid, "extra_groups": []}
 
 
 @contextmanager
 def run_server():
-    """While the block runs there is a server; gives the address of an empty database."""
-    with tempfile.TemporaryDirectory(prefix="postgres-") as made:
-        owner = unprivileged_options() | {"cwd": made, "stdin": subprocess.DEVNULL}
+    """Run a server until the block ends. Yields the URL of an empty database."""
+    with tempfile.TemporaryDirectory(prefix="postgres-") as directory:
+        owner = unprivileged_options() | {"cwd": directory, "stdin": subprocess.DEVNULL}
         if "user" in owner:
-            shutil.chown(made, owner["user"])
-        data = f"{made}/data"
+            shutil.chown(directory, owner["user"])
+        data = f"{directory}/data"
         initdb = [
             find_programs() / "initdb",
             "-D",
@@ -54,14 +54,14 @@ def run_server():
             "--no-sync",
         ]
         subprocess.run(initdb, check=True, stdout=subprocess.DEVNULL, **owner)
-        options = ["-k", made, "-c", "listen_addresses=", "-c", "fsync=off", "-c", "max_connections=200"]
-        with Path(made, "log").open("w") as log:
+        options = ["-k", directory, "-c", "listen_addresses=", "-c", "fsync=off", "-c", "max_connections=200"]
+        with Path(directory, "log").open("w") as log:
             process = subprocess.Popen(
                 [find_programs() / "postgres", "-D", data, *options], stderr=log, stdout=log, **owner
             )
         try:
-            is_ready(process, made)
-            yield f"postgresql+psycopg://panel@/postgres?host={made}"
+            is_ready(process, directory)
+            yield f"postgresql+psycopg://panel@/postgres?host={directory}"
         finally:
             process.send_signal(signal.SIGINT)
             process.wait()

@@ -34,7 +34,7 @@ def declared_packages():
     """Return the Debian packages that the Makefile's *_PACKAGES variables name."""
     makefile = (ROOT / "Makefile").read_text().replace("\\\n", " ")
     lists = re.findall(r"^\w+_PACKAGES := (.*)$", makefile, re.MULTILINE)
-    return {word for words in lists for word in words.split() if not word.startswith("$")}
+    return {name for text in lists for name in text.split() if not name.startswith("$")}
 
 
 @cache
@@ -59,9 +59,9 @@ def undeclared_error(path):
 
 def path_variants(path):
     """Return the names under which dpkg may know the file: with and without /usr, and what a link leads to."""
-    found = [path, os.path.realpath(path)]
-    found += [name.removeprefix("/usr") if name.startswith("/usr/") else f"/usr{name}" for name in found]
-    return dict.fromkeys(found)
+    paths = [path, os.path.realpath(path)]
+    paths += [name.removeprefix("/usr") if name.startswith("/usr/") else f"/usr{name}" for name in paths]
+    return dict.fromkeys(paths)
 
 
 def run_dpkg(*command):

@@ -1,4 +1,4 @@
-"""The Redis that the product brings along, for tests and benches."""
+"""The Redis server that is bundled with the product, for tests and benchmarks."""
 
 import subprocess
 
@@ -9,7 +9,7 @@ from tests.processes.conftest import wait_until
 
 
 class RedisServer:
-    """A Redis of the test's own, which it may kill and start anew."""
+    """A Redis server of one test, which the test can kill and restart."""
 
     def __init__(self, directory):
         self.socket = f"{directory}/redis.sock"

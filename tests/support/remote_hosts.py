@@ -1,8 +1,8 @@
-"""Other hosts: hypervisors in a network namespace and with a file system view of their own, which the panel reaches
-over the network only. Screens listen where the host says; the host's loopback cannot be called from outside.
+"""Remote hosts: hypervisors in network and mount namespaces of their own, which the panel reaches only by network.
 
-A host has libvirt's daemon, an SSH server with one key for root, and libvirt's TLS port with certificates of one
-authority, whose client the panel is.
+A host has libvirt's daemon, an SSH server with one key for root, and libvirt's TLS port with server and client
+certificates of one authority. VNC servers listen at the address given to `start_daemon`; by default this is the host's
+loopback address, which cannot be reached from outside.
 """
 
 import contextlib
@@ -81,36 +81,36 @@ class RemoteHost:
         return int((self.directory / "run" / "libvirtd.pid").read_text())
 
     def inside(self, *command):
-        """The command as it is run on the host: in its network, and with its daemon's view of files."""
+        """Return the command wrapped to run on the host: in its network and mount namespaces."""
         return ["nsenter", "--target", str(self.daemon), "--mount", "--net", *command]
 
 
 @contextlib.contextmanager
 def run_remote_host(directory):
-    """The host runs until the block ends. Its screens listen at its loopback."""
+    """Run a host until the block ends. Its VNC servers listen at its loopback address."""
     network = claim_network()
     number = network.bridge.removeprefix("panelt")
     name, address = f"panelh{number}", f"10.89.{number}.2"
-    made = RemoteHost(name, address, directory, network)
+    host = RemoteHost(name, address, directory, network)
     with contextlib.ExitStack() as ends:
-        connect_network(made, f"10.89.{number}.1", ends)
-        create_certificates(made)
+        connect_network(host, f"10.89.{number}.1", ends)
+        create_certificates(host)
         ends.callback(stop, directory)
-        start_daemon(made)
-        ends.callback(stop_process, start_ssh_server(made))
-        yield made
+        start_daemon(host)
+        ends.callback(stop_process, start_ssh_server(host))
+        yield host
 
 
-def start_daemon(made, screens="127.0.0.1"):
-    """Starts the host's daemon. From then on machines that are started have their screens at that address."""
-    network = made.network
-    where = (made.directory, made.address, screens, network.bridge, network.gateway4, network.gateway6)
-    run_command("ip", "netns", "exec", made.name, sys.executable, "-c", START_SCRIPT, *map(str, where))
+def start_daemon(host, screens="127.0.0.1"):
+    """Start the host's daemon. The VNC servers of machines that start from now on listen at the address `screens`."""
+    network = host.network
+    arguments = (host.directory, host.address, screens, network.bridge, network.gateway4, network.gateway6)
+    run_command("ip", "netns", "exec", host.name, sys.executable, "-c", START_SCRIPT, *map(str, arguments))
 
 
-def kill_daemon(made):
-    """Its machines and its SSH server go on."""
-    pid = made.daemon
+def kill_daemon(host):
+    """Kill the host's daemon. Its machines and SSH server keep running."""
+    pid = host.daemon
     os.kill(pid, signal.SIGKILL)
     until = time.monotonic() + 20
     while Path(f"/proc/{pid}/root").exists():
@@ -118,38 +118,38 @@ def kill_daemon(made):
         time.sleep(0.05)
 
 
-def connect_network(made, gateway, ends):
-    """A cable between this machine and the host."""
-    run_command("ip", "netns", "add", made.name)
-    ends.callback(run_command, "ip", "netns", "delete", made.name)
-    run_command("ip", "link", "add", made.name, "type", "veth", "peer", "name", "eth0", "netns", made.name)
-    run_command("ip", "address", "add", f"{gateway}/24", "dev", made.name)
-    run_command("ip", "link", "set", made.name, "up")
-    for words in (("address", "add", f"{made.address}/24", "dev", "eth0"), ("link", "set", "eth0", "up")):
-        run_command("ip", "-n", made.name, *words)
-    run_command("ip", "-n", made.name, "link", "set", "lo", "up")
+def connect_network(host, gateway, ends):
+    """Connect this machine and the host by a veth pair."""
+    run_command("ip", "netns", "add", host.name)
+    ends.callback(run_command, "ip", "netns", "delete", host.name)
+    run_command("ip", "link", "add", host.name, "type", "veth", "peer", "name", "eth0", "netns", host.name)
+    run_command("ip", "address", "add", f"{gateway}/24", "dev", host.name)
+    run_command("ip", "link", "set", host.name, "up")
+    for arguments in (("address", "add", f"{host.address}/24", "dev", "eth0"), ("link", "set", "eth0", "up")):
+        run_command("ip", "-n", host.name, *arguments)
+    run_command("ip", "-n", host.name, "link", "set", "lo", "up")
 
 
-def create_certificates(made):
-    (made.directory / "pki").mkdir()
-    run_command("sh", "-c", CERTIFICATES_SCRIPT, "sh", made.address, cwd=made.directory / "pki")
+def create_certificates(host):
+    (host.directory / "pki").mkdir()
+    run_command("sh", "-c", CERTIFICATES_SCRIPT, "sh", host.address, cwd=host.directory / "pki")
 
 
-def start_ssh_server(made):
-    """Starts the host's SSH server, once there are keys: `ssh/key` is root's."""
-    place = made.directory / "ssh"
-    place.mkdir()
+def start_ssh_server(host):
+    """Create keys and start the host's SSH server. `ssh/key` is root's private key."""
+    folder = host.directory / "ssh"
+    folder.mkdir()
     for key in ("key", "host_key"):
-        run_command("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", place / key)
-    public = (place / "host_key.pub").read_text()
-    (place / "known_hosts").write_text(f"{made.address} {public}")
-    (place / "sshd_config").write_text(SSHD_CONFIG.format(address=made.address, place=place))
+        run_command("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", folder / key)
+    public = (folder / "host_key.pub").read_text()
+    (folder / "known_hosts").write_text(f"{host.address} {public}")
+    (folder / "sshd_config").write_text(SSHD_CONFIG.format(address=host.address, place=folder))
     Path("/run/sshd").mkdir(exist_ok=True)
-    with (place / "log").open("w") as log:
-        server = subprocess.Popen(made.inside("/usr/sbin/sshd", "-D", "-e", "-f", place / "sshd_config"), stderr=log)
+    with (folder / "log").open("w") as log:
+        server = subprocess.Popen(host.inside("/usr/sbin/sshd", "-D", "-e", "-f", folder / "sshd_config"), stderr=log)
     until = time.monotonic() + 20
-    while "Server listening" not in (place / "log").read_text():
-        assert server.poll() is None, (place / "log").read_text()
+    while "Server listening" not in (folder / "log").read_text():
+        assert server.poll() is None, (folder / "log").read_text()
         assert time.monotonic() < until, "the SSH server does not listen"
         time.sleep(0.05)
     return server
@@ -160,14 +160,14 @@ def stop_process(server):
     server.wait()
 
 
-def create_ssh_client(made, directory):
-    """A folder for the search path, whose `ssh` knows the host and has the key, as that of an operator who prepared the
-    panel's user would."""
-    place = made.directory / "ssh"
-    words = f"-o UserKnownHostsFile={place}/known_hosts -o GlobalKnownHostsFile=/dev/null -i {place}/key"
+def create_ssh_client(host, directory):
+    """Write an `ssh` program with the host's key and known_hosts file, as an operator sets up for the panel's user.
+    Return a PATH with it in front."""
+    folder = host.directory / "ssh"
+    options = f"-o UserKnownHostsFile={folder}/known_hosts -o GlobalKnownHostsFile=/dev/null -i {folder}/key"
     directory.mkdir(exist_ok=True)
     program = directory / "ssh"
-    program.write_text(f'#!/bin/sh\nexec /usr/bin/ssh {words} "$@"\n')
+    program.write_text(f'#!/bin/sh\nexec /usr/bin/ssh {options} "$@"\n')
     program.chmod(0o755)
     return f"{directory}{os.pathsep}{os.environ['PATH']}"
 

@@ -1,4 +1,4 @@
-"""What holds for every answer that any test of this suite gets: the clients of the tests look at each one.
+"""Checks of every response that a test client gets.
 
 ENV-01, ENV-02, ENV-03, ENV-12, ENV-16, ENV-17, ENV-18, ENV-32, ERR-01, ERR-02, ERR-12.
 """
@@ -13,7 +13,7 @@ from api.errors import dialect
 from tests.support import audit_assertions
 
 ALIAS_ENDPOINT = re.compile(r"_\d+$")
-"""What the endpoints of further paths of an operation end with."""
+"""Suffix of the endpoints of an operation's additional paths."""
 ENVELOPE_KEYS = {"success", "message", "data", "meta", "errors", "reason"}
 HTML_HEADERS = {
     "X-Content-Type-Options": "nosniff",
@@ -24,28 +24,28 @@ HTML_HEADERS = {
 
 
 class CheckingClient(FlaskClient):
-    """A client that looks at what it gets."""
+    """A test client that checks every response."""
 
     def open(self, *args, **options):
         audit_assertions.reset_written_tables()
         answer = super().open(*args, **options)
-        asked = answer.request
+        request = answer.request
         try:
-            check_response(asked.method, asked.path, answer)
-            ensure_documented_keys(self.application, asked.method, asked.path, answer)
-            audit_assertions.check_audit_entries(asked.method, asked.path, answer)
+            check_response(request.method, request.path, answer)
+            ensure_documented_keys(self.application, request.method, request.path, answer)
+            audit_assertions.check_audit_entries(request.method, request.path, answer)
         except AssertionError as error:
-            raise AssertionError(f"{asked.method} {asked.path}: {answer.status} {answer.data[:500]}") from error
+            raise AssertionError(f"{request.method} {request.path}: {answer.status} {answer.data[:500]}") from error
         return answer
 
 
 def check_response(method, path, answer):
     check_common_headers(answer)
-    spoken = dialect(path)
-    if spoken:
+    surface = dialect(path)
+    if surface:
         check_api_response(answer)
         if method != "HEAD" and answer.status_code != 304 and "Content-Encoding" not in answer.headers:
-            {"admin": check_admin_envelope, "user": check_user_envelope}[spoken](answer)
+            {"admin": check_admin_envelope, "user": check_user_envelope}[surface](answer)
     elif answer.mimetype == "text/html":
         check_html_page(answer)
 
@@ -59,21 +59,21 @@ def check_common_headers(answer):
         assert "SameSite=" in cookie
     assert headers["X-Content-Type-Options"] == "nosniff"
     assert headers["X-Request-Id"]
-    assert "Cache-Control" in headers  # else a browser decides by itself, also about what scripts of a page read
+    assert "Cache-Control" in headers  # otherwise browsers choose a cache policy, also for requests of scripts
     assert (answer.status_code == 429) <= ("Retry-After" in headers)
 
 
 def is_own_address(address):
-    """Whether a browser stays on this panel: it drops white space, and a backslash is a slash to it."""
-    read = re.sub(r"[\x00-\x20]", "", address).replace("\\", "/")
-    return read.startswith("/") and not read.startswith("//")
+    """Return whether a browser stays on this panel. Browsers drop white space and take a backslash for a slash."""
+    normalized = re.sub(r"[\x00-\x20]", "", address).replace("\\", "/")
+    return normalized.startswith("/") and not normalized.startswith("//")
 
 
 def check_api_response(answer):
     assert answer.status_code not in (204, 301, 302, 303, 307, 308)
-    kept = answer.headers["Cache-Control"]
-    assert kept == "no-store" or answer.status_code in (200, 304), kept
-    assert "public" not in kept
+    cache_control = answer.headers["Cache-Control"]
+    assert cache_control == "no-store" or answer.status_code in (200, 304), cache_control
+    assert "public" not in cache_control
 
 
 def check_admin_envelope(answer):
@@ -112,23 +112,23 @@ def check_html_page(answer):
     policy = answer.headers["Content-Security-Policy"]
     assert "frame-ancestors 'none'" in policy
     assert "unsafe" not in policy
-    allowed = re.search(r"script-src 'nonce-([\w-]{16,})'(;|$)", policy)[1]
+    nonce = re.search(r"script-src 'nonce-([\w-]{16,})'(;|$)", policy)[1]
     for tag in re.findall(r"<script\b[^>]*>", answer.text):
-        assert f'nonce="{allowed}"' in tag, tag
+        assert f'nonce="{nonce}"' in tag, tag
     assert not re.search(r"<[a-z][^>]*\son[a-z]+=", answer.text)
 
 
 @cache
 def documented_responses(app, surface):
-    """The documented answers of each endpoint, and the document's schemas."""
+    """Return {endpoint: documented responses}, and the document's schemas."""
     with app.app_context():
         document = openapi_document(app, surface)
-    found = {}
+    responses = {}
     for operations in document["paths"].values():
         for operation in operations.values():
             kind, resource, op = operation["operationId"].split(".", 2)
-            found[f"{kind}_{resource}.{op.replace('.', '_')}"] = operation["responses"]
-    return found, document["components"]["schemas"]
+            responses[f"{kind}_{resource}.{op.replace('.', '_')}"] = operation["responses"]
+    return responses, document["components"]["schemas"]
 
 
 def ensure_documented_keys(app, method, path, answer):
@@ -158,13 +158,13 @@ def find_unknown_keys(value, schema, schemas, where=""):
         for part in schema.get(kind, ()):
             yield from find_unknown_keys(value, part, schemas, where)
     if isinstance(value, list):
-        for each in value[:3]:
-            yield from find_unknown_keys(each, schema.get("items", {}), schemas, f"{where}[]")
+        for item in value[:3]:
+            yield from find_unknown_keys(item, schema.get("items", {}), schemas, f"{where}[]")
     elif isinstance(value, dict) and "properties" in schema:
-        further = schema.get("additionalProperties")
-        for key, each in value.items():
-            named = schema["properties"].get(key, further if isinstance(further, dict) else None)
-            if named is None and not further:
+        additional = schema.get("additionalProperties")
+        for key, item in value.items():
+            property_schema = schema["properties"].get(key, additional if isinstance(additional, dict) else None)
+            if property_schema is None and not additional:
                 yield f"{where}.{key}"
-            elif named:
-                yield from find_unknown_keys(each, named, schemas, f"{where}.{key}")
+            elif property_schema:
+                yield from find_unknown_keys(item, property_schema, schemas, f"{where}.{key}")

@@ -1,4 +1,4 @@
-"""A guest's SSH server with one user and one key. What its shell does is up to the test."""
+"""An SSH server of a guest, with one user and one key. The test provides the shell."""
 
 import io
 import socket
@@ -11,7 +11,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 
 
 def new_key():
-    """A private key as OpenSSH writes it."""
+    """Return a new private key in OpenSSH format."""
     key = Ed25519PrivateKey.generate()
     return key.private_bytes(Encoding.PEM, PrivateFormat.OpenSSH, NoEncryption()).decode()
 
@@ -25,7 +25,7 @@ def public_key_line(key):
 
 
 class SshGuest:
-    """`play(channel, door)` is the shell; what it returns is the exit code."""
+    """A server whose shell is `play(channel, interface)`, which returns the exit code or None."""
 
     def __init__(self, play, *host_keys, gives_terminals=True):
         self.play, self.gives_terminals = play, gives_terminals
@@ -48,21 +48,21 @@ class SshGuest:
         self.transports.append(transport)
         for key in self.host_keys:
             transport.add_server_key(key)
-        door = SshGuestInterface(self)
-        self.doors.append(door)
+        interface = SshGuestInterface(self)
+        self.doors.append(interface)
         try:
-            transport.start_server(server=door)
+            transport.start_server(server=interface)
             channel = transport.accept(20)
-            if channel and door.open.wait(20):
-                code = self.play(channel, door)
+            if channel and interface.open.wait(20):
+                code = self.play(channel, interface)
                 if code is not None:
                     channel.send_exit_status(code)
                 channel.close()
         except (paramiko.SSHException, OSError, EOFError):
-            pass  # the panel went
+            pass  # the client disconnected
 
     def close(self):
-        with suppress(OSError):  # it was closed before
+        with suppress(OSError):  # it is closed already
             self.listener.shutdown(socket.SHUT_RDWR)
         self.listener.close()
         for transport in self.transports:
@@ -80,8 +80,8 @@ class SshGuestInterface(paramiko.ServerInterface):
 
     def check_auth_publickey(self, username, key):
         self.tries += 1
-        right = username == "root" and key == load_key(self.server.user_key)
-        return paramiko.AUTH_SUCCESSFUL if right else paramiko.AUTH_FAILED
+        is_correct = username == "root" and key == load_key(self.server.user_key)
+        return paramiko.AUTH_SUCCESSFUL if is_correct else paramiko.AUTH_FAILED
 
     def check_channel_request(self, kind, number):
         return paramiko.OPEN_SUCCEEDED

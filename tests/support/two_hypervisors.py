@@ -1,8 +1,8 @@
 """Several hypervisors on one machine, between which machines can move.
 
-Each has its own libvirtd with its own mount namespace (devices, state, settings, sockets) and identity. Their guests'
-cards join one bridge, as those of hosts in one rack would: the first hypervisor makes it, the others use it. The first
-can limit speeds; the others only where the kernel can.
+Each has its own libvirtd with its own mount namespace (devices, state, settings, sockets) and identity. The NICs of
+their guests join one bridge, which the first hypervisor creates, like hosts in one rack. The first hypervisor can limit
+bandwidth; the others only when the kernel supports it.
 """
 
 import contextlib
@@ -16,7 +16,7 @@ from worker.nodes.libvirt import private_daemon
 
 @contextlib.contextmanager
 def run_hypervisors(directory, count=2):
-    """`count` of them, until the block ends."""
+    """Run `count` hypervisors until the block ends."""
     network, started = claim_network(), []
     try:
         for number in range(1, count + 1):
@@ -34,5 +34,5 @@ def run_hypervisors(directory, count=2):
 
 
 def bridge_network_xml(bridge):
-    """A network `public` whose cards join a bridge that is there."""
+    """Return the XML of a libvirt network `public` that uses an existing bridge."""
     return tostring(E.network(E.name("public"), E.forward(mode="bridge"), E.bridge(name=bridge))).decode()

@@ -1,4 +1,4 @@
-"""A small VNC server, as a node runs one for each machine: signs a client in, and then does what the test says."""
+"""A small VNC server, like that of a machine. It authenticates a client and then runs a function of the test."""
 
 import os
 import socket
@@ -12,7 +12,7 @@ REFUSAL_REASON = b"Too many security failures"
 
 
 class VncServer:
-    """`play(connection)` has the connection after ClientInit was read; `inits` collects these bytes."""
+    """`play(connection)` gets the connection after ClientInit. `inits` collects the ClientInit bytes."""
 
     def __init__(self, play, password="nodepass", version=8, kind=2, refuses=False):
         self.play, self.password, self.version, self.kind, self.refuses = play, password, version, kind, refuses
@@ -45,27 +45,27 @@ class VncServer:
         connection.sendall(b"RFB 003.00%d\n" % self.version)
         assert read_exactly(connection, 12) == b"RFB 003.00%d\n" % self.version
         if self.refuses:
-            nothing = struct.pack(">I", 0) if self.version == 3 else b"\0"
-            connection.sendall(nothing + struct.pack(">I", len(REFUSAL_REASON)) + REFUSAL_REASON)
+            no_security_types = struct.pack(">I", 0) if self.version == 3 else b"\0"
+            connection.sendall(no_security_types + struct.pack(">I", len(REFUSAL_REASON)) + REFUSAL_REASON)
             return False
         if self.version == 3:
             connection.sendall(struct.pack(">I", self.kind))
         else:
             connection.sendall(bytes([2, 19, self.kind]))
             assert read_exactly(connection, 1) == bytes([self.kind])
-        right = True
+        is_correct = True
         if self.kind == 2:
             challenge = os.urandom(16)
             connection.sendall(challenge)
-            right = read_exactly(connection, 16) == encrypt_challenge(self.password, challenge)
+            is_correct = read_exactly(connection, 16) == encrypt_challenge(self.password, challenge)
         if self.kind == 2 or self.version == 8:
-            connection.sendall(struct.pack(">I", not right))
-        if not right and self.version == 8:
+            connection.sendall(struct.pack(">I", not is_correct))
+        if not is_correct and self.version == 8:
             connection.sendall(struct.pack(">I", len(REFUSAL_REASON)) + REFUSAL_REASON)
-        return right
+        return is_correct
 
     def close(self):
-        with suppress(OSError):  # it was closed before
+        with suppress(OSError):  # it is closed already
             self.listener.shutdown(socket.SHUT_RDWR)
         self.listener.close()
         for connection in self.connections:
@@ -75,8 +75,8 @@ class VncServer:
 def read_exactly(connection, count):
     data = b""
     while len(data) < count:
-        more = connection.recv(count - len(data))
-        if not more:
+        chunk = connection.recv(count - len(data))
+        if not chunk:
             raise ConnectionError("The other side ended.")
-        data += more
+        data += chunk
     return data

@@ -1,4 +1,4 @@
-"""A receiver of webhooks: a real HTTPS server, whose certificate is from an authority of the tests' own."""
+"""A receiver of webhooks: an HTTPS server with a certificate of the tests' own authority."""
 
 import ipaddress
 import socket
@@ -18,7 +18,7 @@ CERTIFICATE_HOSTS = ("localhost", "127.0.0.1", "hooks.example.com")
 
 
 class CertificateAuthority:
-    """Makes certificates that its own `pem` proves."""
+    """Issues certificates. `pem` is the certificate of the authority."""
 
     def __init__(self):
         self.key = ec.generate_private_key(ec.SECP256R1())
@@ -43,7 +43,7 @@ class CertificateAuthority:
         return builder.sign(self.key, hashes.SHA256())
 
     def issue(self, directory, hosts=CERTIFICATE_HOSTS, days=2):
-        """A certificate with its key, as a file."""
+        """Write a certificate with its key into a file and return the path."""
         key = ec.generate_private_key(ec.SECP256R1())
         subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "Receiver")])
         secret = key.private_bytes(
@@ -74,8 +74,8 @@ class ReceivedPost(NamedTuple):
 
 
 class Receiver:
-    """Listens until it is closed and remembers what it was sent. `answer` is a status, or a function that gets the
-    handler and writes what it likes; `answers` come before it, one for each request."""
+    """An HTTPS server that records POST requests in `posts`. `answer` is a status, or a function of the handler that
+    writes the response; `answers` are used before it, one for each request."""
 
     def __init__(self, certificate, answer=204):
         self.posts, self.answers, self.answer = [], [], answer
@@ -131,23 +131,23 @@ class Receiver:
 
 
 class SilentServer:
-    """A socket that takes connections and never says anything; `speak` gets each of them, in a thread."""
+    """A server that accepts connections and sends nothing. `speak(connection)` runs in a thread for each."""
 
     def __init__(self, speak=lambda connection: None):
         self.listener = socket.create_server(("127.0.0.1", 0))
         self.port = self.listener.getsockname()[1]
-        self.kept, self.speak = [], speak
-        threading.Thread(target=self.take, daemon=True).start()
+        self.connections, self.speak = [], speak
+        threading.Thread(target=self.accept_connections, daemon=True).start()
 
-    def take(self):
+    def accept_connections(self):
         while True:
             try:
                 connection, _ = self.listener.accept()
             except OSError:
                 return
-            self.kept.append(connection)
+            self.connections.append(connection)
             threading.Thread(target=self.speak, args=(connection,), daemon=True).start()
 
     def close(self):
-        for each in (self.listener, *self.kept):
-            each.close()
+        for connection in (self.listener, *self.connections):
+            connection.close()

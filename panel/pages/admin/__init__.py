@@ -1,4 +1,4 @@
-"""What operators see. The navigation has the shape of panel.pages.customer.NAVIGATION."""
+"""The operator area. The navigation has the shape of panel.pages.customer.NAVIGATION."""
 
 NAVIGATION = (
     ("", ("Overview", "layout-dashboard", "admin.show", "admin:system:read")),
@@ -40,7 +40,7 @@ NAVIGATION = (
 
 
 def pages():
-    """Every module here that has a blueprint."""
+    """Return all modules of this package that have a blueprint."""
     from panel.pages.admin import (
         accounts,
         audit,

@@ -1,4 +1,4 @@
-"""Customers, their teams, and the operators among them."""
+"""Customers, their teams and operators."""
 
 from secrets import token_urlsafe
 
@@ -24,7 +24,7 @@ OPERATOR_ROLE_OPTIONS = (
 
 
 class AccountSettingsForm(AccountPatch):
-    """On the page a name that is emptied is meant to be empty."""
+    """AccountPatch, but an empty name clears the name."""
 
     first_name = Name(least=0, most=100, load_default="")
     last_name = Name(least=0, most=100, load_default="")
@@ -63,8 +63,8 @@ def get_with_counts(account_id):
 
 
 def get_changeable(account_id):
-    """The account, for changing it. Of operators only by who may change operators: support could else take over one
-    who may do more."""
+    """Return the account for a change. Operators' accounts need the permission to change operators; otherwise support
+    staff could take over an operator with more rights."""
     account = get_with_counts(account_id)
     if account.is_admin:
         ensure_permission(WRITE_OPERATORS)
@@ -101,8 +101,8 @@ def change(account_id):
     if form.submit(lambda **data: accounts.update(account, **data)):
         flash_message("The customer is changed.")
         return redirect_to(url_for(".settings", account_id=account_id))
-    shown = {"account": get_with_counts(account_id), "form": form, "limits": account_limits.COUNTED_MODELS}
-    return render("admin/accounts/settings.html", "form", status=form.status, **shown)
+    context = {"account": get_with_counts(account_id), "form": form, "limits": account_limits.COUNTED_MODELS}
+    return render("admin/accounts/settings.html", "form", status=form.status, **context)
 
 
 @bp.get("/<account_id>/access")
@@ -112,15 +112,15 @@ def access(account_id):
 
 
 def access_page(account, form, block=None):
-    facts = {
+    access_facts = {
         "sessions": Page(sessions.listing(account)).total,
         "tokens": Page(tokens.select_of_account(account)).total,
         "any_factor": factors.has_second_factor(account),
         "passkey": factors.has_passkey(account),
         "belongings": accounts.list_owned_resources(account),
     }
-    found = {"account": account, "form": form, "roles": OPERATOR_ROLE_OPTIONS, **facts}
-    return render("admin/accounts/access.html", block, status=form.status, **found)
+    context = {"account": account, "form": form, "roles": OPERATOR_ROLE_OPTIONS, **access_facts}
+    return render("admin/accounts/access.html", block, status=form.status, **context)
 
 
 @bp.post("/<account_id>/suspend")
@@ -147,7 +147,7 @@ def unsuspend(account_id):
 @bp.post("/<account_id>/password")
 @require_page_permission(WRITE)
 def reset_password(account_id):
-    """The password is in this answer and nowhere else, so there is no redirect."""
+    """Show the new password in the response itself, without a redirect, because it is not stored."""
     account, password = get_changeable(account_id), token_urlsafe(15)
     passwords.change(account, password, login.request_source())
     return render("admin/accounts/password.html", account=account, password=password)

@@ -1,4 +1,4 @@
-"""The audit log of the whole platform."""
+"""The audit log of the platform."""
 
 from flask import Blueprint
 

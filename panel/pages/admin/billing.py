@@ -1,4 +1,4 @@
-"""What customers use and what they owe: all of them, and one customer's ledger."""
+"""Usage and balance of all customers, and the ledger of one."""
 
 from flask import Blueprint, url_for
 
@@ -14,7 +14,7 @@ from panel.web.paging import Page
 bp = Blueprint("admin_billing", __name__, url_prefix="/admin/billing")
 READ, WRITE = "admin:billing:read", "admin:billing:write"
 MAX_SHOWN_RESOURCES = 100
-"""How many resources of a customer are shown; the file has all."""
+"""Maximum of resources of a customer on the page; the CSV file has all."""
 ENTRY_KIND_OPTIONS = (
     ("credit", "Credit that was paid"),
     ("refund", "Something paid back"),
@@ -87,6 +87,6 @@ def give(account_id):
 @bp.post("/customers/<account_id>/entries/<entry_id>/take-back")
 @require_page_permission(WRITE)
 def take_back(account_id, entry_id):
-    """The entry stays; an adjustment takes away what it counted as."""
+    """Revoke a credit entry by adding an adjustment. The ledger keeps both."""
     credits.correct(credits.get(entry_id, account_id), amount=0, actor=actor(), description="Taken back")
     return action_done("The entry is taken back.", url_for(".customer", account_id=account_id))

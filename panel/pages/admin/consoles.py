@@ -1,4 +1,4 @@
-"""Every open console of the platform, and operators' own."""
+"""Open consoles of the platform, and consoles that operators open."""
 
 from flask import Blueprint, jsonify, request, url_for
 

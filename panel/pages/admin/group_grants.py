@@ -1,4 +1,4 @@
-"""Who may choose a location: everybody, or customers with a grant."""
+"""Location grants: all customers, or only those with a grant, may choose a location."""
 
 from flask import Blueprint, request, url_for
 
@@ -35,8 +35,8 @@ def grants_page(group_id, form, block):
 @require_page_permission(WRITE)
 def switch(group_id, way):
     group = group_grants.set_access(hypervisors.get_group(group_id), public=way == "open")
-    words = "Every customer may choose" if group.public else "Only customers with a grant may choose"
-    flash_message(f"{words} {group.display_name}.")
+    change = "Every customer may choose" if group.public else "Only customers with a grant may choose"
+    flash_message(f"{change} {group.display_name}.")
     return redirect_to(url_for(".show", group_id=group_id))
 
 

@@ -1,4 +1,4 @@
-"""Locations: groups of hypervisors, as customers choose them."""
+"""Locations: hypervisor groups, as customers choose them."""
 
 from decimal import Decimal
 
@@ -27,7 +27,7 @@ SWITCHES = {
     "static_ip_enabled": "Static addresses",
     "vpngw_enabled": "VPN gateways",
 }
-"""What can be closed by itself, in the page's words."""
+"""{switch of a location: its label on the page}"""
 FAMILY_OF_SWITCH = {
     "vpc_enabled": "vpcs",
     "natgw_enabled": "nat_gateways",
@@ -39,7 +39,7 @@ FAMILY_OF_SWITCH = {
     "static_ip_enabled": "static_ips",
     "vpngw_enabled": "vpn_gateways",
 }
-"""The family of resources that a switch closes. A switch of a family that this panel does not have is not shown."""
+"""{switch: family of resources that it closes}. Switches of families that the panel lacks are not shown."""
 LOCATION_DEFAULTS = {
     "enabled": True,
     **dict.fromkeys(SWITCHES, True),
@@ -77,10 +77,10 @@ def create():
 @require_page_permission(READ)
 def edit(group_id):
     group = hypervisors.get_group(group_id)
-    known = {name: getattr(group, name) for name in HypervisorGroupPatch().fields if name != "plan_groups"}
-    known |= {name: float(value) for name, value in known.items() if isinstance(value, Decimal)}
-    known["plan_groups"] = [each.id for each in group.plan_groups]
-    return form_page(Form(HypervisorGroupPatch, initial=known), group)
+    initial = {name: getattr(group, name) for name in HypervisorGroupPatch().fields if name != "plan_groups"}
+    initial |= {name: float(value) for name, value in initial.items() if isinstance(value, Decimal)}
+    initial["plan_groups"] = [plan_group.id for plan_group in group.plan_groups]
+    return form_page(Form(HypervisorGroupPatch, initial=initial), group)
 
 
 @bp.post("/<group_id>")
@@ -114,10 +114,10 @@ def form_page(form, group=None):
 
 
 def available_switches():
-    """The switches of what exists: name and label."""
+    """Return (name, label) of the switches whose family exists in this panel."""
     families = permissions_in_use.used_families()
-    shown = lambda name: FAMILY_OF_SWITCH.get(name) is None or FAMILY_OF_SWITCH[name] in families  # noqa: E731
-    return [(name, label) for name, label in SWITCHES.items() if shown(name)]
+    is_shown = lambda name: FAMILY_OF_SWITCH.get(name) is None or FAMILY_OF_SWITCH[name] in families  # noqa: E731
+    return [(name, label) for name, label in SWITCHES.items() if is_shown(name)]
 
 
 @bp.post("/<group_id>/delete")

@@ -1,4 +1,4 @@
-"""Hypervisors: their health, how full they are, what runs on them."""
+"""Hypervisors: state, capacity and instances."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -20,7 +20,7 @@ from panel.web.paging import Page
 bp = Blueprint("admin_hypervisors", __name__, url_prefix="/admin/hypervisors")
 READ, WRITE = "admin:hypervisors:read", "admin:hypervisors:write"
 TEST_TIMEOUT = timedelta(minutes=1)
-"""How long a page that asked for a test expects the answer."""
+"""How long a page waits for the result of a connection test."""
 HYPERVISOR_DEFAULTS = {
     "driver": "libvirt",
     "uri": "qemu:///system",
@@ -44,29 +44,29 @@ SWITCH_MESSAGES = {
 @require_page_permission(READ)
 def index():
     status, group = request.args.get("status"), request.args.get("group")
-    wanted = {"search": request.args.get("search", "")[:255], "group_id": group}
-    wanted["status"] = status if status in HYPERVISOR_STATUSES else None
-    page = Page(hypervisors.listing(**wanted).options(selectinload(Hypervisor.storages)))
+    filters = {"search": request.args.get("search", "")[:255], "group_id": group}
+    filters["status"] = status if status in HYPERVISOR_STATUSES else None
+    page = Page(hypervisors.listing(**filters).options(selectinload(Hypervisor.storages)))
     hypervisors.with_allocation(page.rows)
     context = {
         "condition": hypervisors.get_condition,
         "groups": group_options(),
         "statuses": label_choices(HYPERVISOR_STATUSES),
     }
-    return render("admin/hypervisors/index.html", "rows", page=page, filtered=any(wanted.values()), **context)
+    return render("admin/hypervisors/index.html", "rows", page=page, filtered=any(filters.values()), **context)
 
 
 @bp.get("/new")
 @require_page_permission(WRITE)
 def new():
-    known = {**HYPERVISOR_DEFAULTS, "hypervisor_group_id": request.args.get("group")}
-    return render("admin/hypervisors/new.html", form=Form(HypervisorIn, initial=known), groups=group_options())
+    initial = {**HYPERVISOR_DEFAULTS, "hypervisor_group_id": request.args.get("group")}
+    return render("admin/hypervisors/new.html", form=Form(HypervisorIn, initial=initial), groups=group_options())
 
 
 @bp.post("/new")
 @require_page_permission(WRITE)
 def create():
-    """The new host's page shows how the first look at it goes."""
+    """Create the hypervisor. Its page shows the progress of the first probe."""
     form = Form(HypervisorIn)
     if form.submit(create_in_group):
         return redirect_to(url_for(".show", hypervisor_id=form.result.id))
@@ -87,20 +87,20 @@ def show(hypervisor_id):
     hypervisor = hypervisors.get(hypervisor_id)
     hypervisors.with_allocation([hypervisor])
     hypervisors.with_storage_allocation(hypervisor.storages)
-    asked = parse_timestamp(request.args.get("since"))
+    requested_at = parse_timestamp(request.args.get("since"))
     return render(
         "admin/hypervisors/show.html",
         "live",
         hypervisor=hypervisor,
         condition=hypervisors.get_condition,
-        asked=asked,
-        looking=hypervisor.status == "unknown" or is_test_pending(hypervisor, asked),
+        asked=requested_at,
+        looking=hypervisor.status == "unknown" or is_test_pending(hypervisor, requested_at),
         work=session.scalars(tasks.listing(status="open", hypervisor_id=hypervisor.id).limit(5)).all(),
     )
 
 
 def is_test_pending(hypervisor, requested_at):
-    """Whether the answer to a test that was asked for at that moment is still to come."""
+    """Return whether the result of a test requested at that time is still missing."""
     recent = requested_at and requested_at > clock.now() - TEST_TIMEOUT
     return bool(recent and hypervisor.status == "up" and not (hypervisor.seen_at and hypervisor.seen_at > requested_at))
 
@@ -130,8 +130,8 @@ def machines(hypervisor_id):
 @require_page_permission(READ)
 def edit(hypervisor_id):
     hypervisor = hypervisors.get(hypervisor_id)
-    known = {name: getattr(hypervisor, name) for name in HypervisorPatch().fields if name != "hypervisor_group_id"}
-    form = Form(HypervisorPatch, initial={**known, "hypervisor_group_id": hypervisor.group_id})
+    initial = {name: getattr(hypervisor, name) for name in HypervisorPatch().fields if name != "hypervisor_group_id"}
+    form = Form(HypervisorPatch, initial={**initial, "hypervisor_group_id": hypervisor.group_id})
     return edit_page(hypervisor, form)
 
 
@@ -168,9 +168,9 @@ def test(hypervisor_id):
 @bp.post("/<hypervisor_id>/switch/<flag>/<to>")
 @require_page_permission(WRITE)
 def switch(hypervisor_id, flag, to):
-    words = SWITCH_MESSAGES.get((flag, to)) or abort(404)
+    message = SWITCH_MESSAGES.get((flag, to)) or abort(404)
     hypervisor = hypervisors.update(hypervisors.get(hypervisor_id), **{flag: to == "on"})
-    return action_done(words.format(hypervisor.name), url_for(".show", hypervisor_id=hypervisor.id))
+    return action_done(message.format(hypervisor.name), url_for(".show", hypervisor_id=hypervisor.id))
 
 
 @bp.post("/<hypervisor_id>/delete")
@@ -185,7 +185,7 @@ def delete(hypervisor_id):
 @bp.post("/<hypervisor_id>/give-up")
 @require_page_permission(WRITE)
 def give_up(hypervisor_id):
-    """The name has to be typed: the machines are gone for their owners, too."""
+    """Remove a lost hypervisor. Requires its name, because its machines are lost for their owners, too."""
     hypervisor = hypervisors.get(hypervisor_id)
     hypervisor_removal.force_remove(hypervisor, name=request.form.get("typed", "").strip(), actor=actor())
     flash_message(f"{hypervisor.name} and everything that was on it are removed from the panel.")

@@ -1,4 +1,4 @@
-"""The image browser: images of publishers, and adding one by its address."""
+"""The image browser: images of publishers, and adding an image by its URL."""
 
 from flask import Blueprint, request, url_for
 

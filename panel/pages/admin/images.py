@@ -1,4 +1,4 @@
-"""Images: what machines are made from."""
+"""Images from which machines are installed."""
 
 from flask import Blueprint, request, url_for
 
@@ -19,13 +19,16 @@ READ, WRITE = "admin:images:read", "admin:images:write"
 @require_page_permission(READ)
 def index():
     purpose = request.args.get("purpose")
-    wanted = {"search": request.args.get("search", "")[:255], "purpose": purpose if purpose in IMAGE_PURPOSES else None}
-    page = Page(catalog.select_images(**wanted))
+    filters = {
+        "search": request.args.get("search", "")[:255],
+        "purpose": purpose if purpose in IMAGE_PURPOSES else None,
+    }
+    page = Page(catalog.select_images(**filters))
     return render(
         "admin/images/index.html",
         "rows",
         page=page,
-        filtered=any(wanted.values()),
+        filtered=any(filters.values()),
         purposes=label_choices(IMAGE_PURPOSES),
     )
 
@@ -54,13 +57,13 @@ def form_page(form, image):
 
 
 def iter_purposes(image):
-    """A captured image keeps its purpose; no other can become one."""
+    """Yield the purposes for the form. The purpose of a captured image is fixed, and no other image can get it."""
     captured = image.account_id is not None
-    for word, label in label_choices(IMAGE_PURPOSES):
-        if word == "user" and (captured or image.purpose == "user"):
-            yield word, label
-        elif word != "user":
-            yield word, label, "captured images keep theirs" if captured else ""
+    for purpose, label in label_choices(IMAGE_PURPOSES):
+        if purpose == "user" and (captured or image.purpose == "user"):
+            yield purpose, label
+        elif purpose != "user":
+            yield purpose, label, "captured images keep theirs" if captured else ""
 
 
 @bp.post("/<image_id>/on")
@@ -77,8 +80,8 @@ def turn_off(image_id):
 
 def set_enabled(image_id, on):
     image = catalog.update_image(catalog.get_image(image_id), enabled=on)
-    words = "can be chosen" if image.enabled else "cannot be chosen any more"
-    return action_done(f"{image.label} {words}.", url_for(".index"))
+    change = "can be chosen" if image.enabled else "cannot be chosen any more"
+    return action_done(f"{image.label} {change}.", url_for(".index"))
 
 
 @bp.post("/<image_id>/retry")

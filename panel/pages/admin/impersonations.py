@@ -1,4 +1,4 @@
-"""Signing in as a customer, to see what the customer sees."""
+"""Acting as a customer, to see the pages that the customer sees."""
 
 from flask import Blueprint, url_for
 

@@ -1,4 +1,4 @@
-"""One action on the instances that were ticked in the operators' list."""
+"""One action on the selected instances of the operators' list."""
 
 from flask import Blueprint, request, url_for
 
@@ -14,11 +14,11 @@ bp = Blueprint("admin_instance_bulk", __name__, url_prefix="/admin/instances")
 @bp.post("/bulk")
 @require_page_permission("admin:instances:write")
 def bulk():
-    """A destroy is asked for twice: the second time with what was typed."""
-    wanted = parse_bulk_request(AdminBulkIn)
+    """Run the action. A destroy is shown for confirmation first and repeated with the typed text."""
+    bulk_request = parse_bulk_request(AdminBulkIn)
     where = {"back": url_for("admin_instances.index"), "to": url_for("admin_instance_bulk.bulk")}
-    if wanted["action"] == "destroy" and not is_confirmed(wanted["ids"], request.form):
-        chosen = instances.select_instances(wanted["ids"])
+    if bulk_request["action"] == "destroy" and not is_confirmed(bulk_request["ids"], request.form):
+        chosen = instances.select_instances(bulk_request["ids"])
         return render("bulk/destroy.html", chosen=chosen, typed=request.form.get("typed"), **where)
-    lines = instances.run_bulk(actor=actor(), **wanted)
-    return render("bulk/results.html", lines=lines, wanted=wanted, counts=instances.bulk_counts(lines), **where)
+    lines = instances.run_bulk(actor=actor(), **bulk_request)
+    return render("bulk/results.html", lines=lines, wanted=bulk_request, counts=instances.bulk_counts(lines), **where)

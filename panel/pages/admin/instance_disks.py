@@ -1,4 +1,4 @@
-"""What only operators do with the disks of an instance: adding some, and growing them."""
+"""Operations on an instance's disks that only operators have: add and grow."""
 
 from flask import Blueprint
 
@@ -19,7 +19,7 @@ WRITE = "admin:instances:write"
 @require_page_permission(WRITE)
 def add(instance_id):
     instance, form = instances.get(instance_id), Form(DiskIn)
-    if form.submit(lambda **wanted: disks.add(instance, actor=actor(), **wanted)):
+    if form.submit(lambda **values: disks.add(instance, actor=actor(), **values)):
         return action_done("New disk requested.", tab_url(instance, "storage"))
     return storage_page(instance_id, form, adding=form)
 

@@ -1,4 +1,4 @@
-"""What only operators do with the network of an instance: limits, the counter, and the cable."""
+"""Network settings of an instance that only operators have: limits, traffic counter, link state."""
 
 from flask import Blueprint
 

@@ -1,4 +1,4 @@
-"""Giving an instance to another customer."""
+"""Changing the owner of an instance."""
 
 from flask import Blueprint
 

@@ -1,4 +1,4 @@
-"""How the processors of an instance look to its guest: set by operators alone, as in the API."""
+"""The processor topology of an instance. Only operators set it, as in the API."""
 
 from flask import Blueprint
 
@@ -23,7 +23,7 @@ def modify(instance_id):
             "The topology is set." + (" The guest has it after its next start." if instance.topology_pending else "")
         )
         return redirect_to(tab_url(instance, "settings"))
-    if form.reason == "topology_mismatch":  # it is about the three together, so it is said once
+    if form.reason == "topology_mismatch":  # the error is about the three fields together, so it is shown once
         form.errors = {"": form.errors["sockets"]}
     context = build_context(instance_id, "settings", topology=form)
     return render("admin/instances/show.html", "settings", status=form.status, **context)

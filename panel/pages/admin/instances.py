@@ -1,4 +1,4 @@
-"""Everybody's instances, and creating one for a customer."""
+"""All customers' instances, and creating one for a customer."""
 
 from flask import Blueprint, abort, request, url_for
 from sqlalchemy import select
@@ -40,7 +40,7 @@ BULK_ACTIONS = (
     ("unsuspend", "Resume", "player-play"),
     ("destroy", "Destroy", "trash"),
 )
-"""What the bar offers for ticked rows."""
+"""The actions for selected rows: name, label, icon."""
 SUSPENSION_MESSAGES = {"suspend": "{} is suspended. Power off requested.", "resume": "{} is no longer suspended."}
 UNSCHEDULABLE_MESSAGES = {
     "hypervisor_down": "{} does not answer",
@@ -52,7 +52,7 @@ UNCONFIRMED_REASON = "deploy_dispatch_unconfirmed"
 
 
 class OrderForm(InstanceIn):
-    """What the page asks beside the customers' own fields."""
+    """The fields that the operators' form has beside the customers'."""
 
     owner = Text(required=True, least=1)
     hypervisor_id = Text(most=36)
@@ -64,14 +64,14 @@ class OrderForm(InstanceIn):
 @require_page_permission(READ)
 def index():
     state = request.args.get("state")
-    wanted = {"search": request.args.get("search", "")[:255], "hypervisor_id": request.args.get("node")}
-    wanted["state"] = state if state in INSTANCE_STATES else None
-    query, wrong = search_or_empty(**wanted)
+    filters = {"search": request.args.get("search", "")[:255], "hypervisor_id": request.args.get("node")}
+    filters["state"] = state if state in INSTANCE_STATES else None
+    query, wrong = search_or_empty(**filters)
     page = Page(query)
-    found = {"sparks": metrics.get_sparklines(page.rows), "spark": charts.sparkline}
-    found |= {"wrong": wrong, "actions": BULK_ACTIONS}
-    context = found | {
-        "filtered": any(wanted.values()),
+    common = {"sparks": metrics.get_sparklines(page.rows), "spark": charts.sparkline}
+    common |= {"wrong": wrong, "actions": BULK_ACTIONS}
+    context = common | {
+        "filtered": any(filters.values()),
         "states": label_choices(INSTANCE_STATES),
         "nodes": hypervisor_options(),
     }
@@ -91,7 +91,7 @@ def new():
 @bp.post("/new")
 @require_page_permission(WRITE)
 def create():
-    """A password that was made up is in this answer and nowhere else, so there is no redirect then."""
+    """Create an instance. A generated password is shown in the response itself, without a redirect."""
     form = Form(OrderForm)
     if not form.submit(create_order):
         return form_error_answer(form) if is_script_request() else form_page(form, request.form.get("location_id"))
@@ -107,7 +107,7 @@ def create():
 
 
 def create_order(owner, image_id, password, hypervisor_id=None, **values):
-    """The instance, the task that deploys it and, when one was made up, the password."""
+    """Return the instance, its deploy task or None, and the generated password or None."""
     account = accounts.find_by_email(owner)
     if account is None:
         raise Invalid("There is no such customer.", owner="Nobody has this email address.")
@@ -115,33 +115,33 @@ def create_order(owner, image_id, password, hypervisor_id=None, **values):
     instance = instances.create(account, actor=actor(), node=node, **values)
     if image_id is None:
         return instance, None, None
-    task, made = instances.deploy(instance, image_id=image_id, password=password, actor=actor())
-    return instance, task, made
+    task, password_set = instances.deploy(instance, image_id=image_id, password=password, actor=actor())
+    return instance, task, password_set
 
 
 def form_error_answer(form):
-    """What a program is told that speaks the page's own language."""
+    """Return the form's errors as JSON, for scripts that submit the page's form."""
     message = form.errors.get("") or "Some fields need another look."
     reason = {"reason": form.reason} if form.reason else {}
     return {"success": False, "message": message, **reason, "errors": form.errors}, max(form.status, 400)
 
 
-def created_answer(instance, task, password, **more):
+def created_answer(instance, task, password, **extra):
     ids = {"task_id": task.id if task else None, "instance": AdminInstanceOut().dump(instances.get(instance.id))}
-    return {"success": True, **ids, **({"password": password} if password else {}), **more}
+    return {"success": True, **ids, **({"password": password} if password else {}), **extra}
 
 
 def unconfirmed_answer(instance, task, password):
-    """The deploy goes on or is tried again by itself: the row is there, and the task tells how it ends."""
-    why = f"It is not known whether {instance.hypervisor.name} began to deploy {instance.display_name}."
+    """Answer 503 when the start of the deploy was not confirmed. Row and task exist; the task shows the outcome."""
+    warning = f"It is not known whether {instance.hypervisor.name} began to deploy {instance.display_name}."
     if is_script_request():
-        return created_answer(instance, task, password, success=False, message=why, reason=UNCONFIRMED_REASON), 503
-    context = {"instance": instance, "task": task, "password": password, "why": why, "reason": UNCONFIRMED_REASON}
+        return created_answer(instance, task, password, success=False, message=warning, reason=UNCONFIRMED_REASON), 503
+    context = {"instance": instance, "task": task, "password": password, "why": warning, "reason": UNCONFIRMED_REASON}
     return render("admin/instances/unconfirmed.html", "once", status=503, **context)
 
 
 def get_schedulable(hypervisor_id, location_id):
-    """The hypervisor that was chosen by name. A closed one is refused with its reason (specification 7.2)."""
+    """Return the requested hypervisor. Raises Invalid with the reason when it is closed (specification 7.2)."""
     node = hypervisors.get(hypervisor_id, "hypervisor_id")
     if node.group_id != location_id:
         raise Invalid("The hypervisor is in another location.", hypervisor_id="It belongs to another location.")
@@ -183,8 +183,8 @@ def power(instance_id, action):
     done = POWER_MESSAGES.get(action) or abort(404)
     instance = instances.get(instance_id)
     task = instances.run_power_action(instance, action, actor=actor(), by_operator=True)
-    words = done if task else f"{instance.display_name} is so already."
-    return action_done(words, url_for(".show", instance_id=instance.id))
+    message = done if task else f"{instance.display_name} is so already."
+    return action_done(message, url_for(".show", instance_id=instance.id))
 
 
 @bp.post("/<instance_id>/<any(suspend, resume):action>")
@@ -195,16 +195,16 @@ def suspension(instance_id, action):
         task = instances.suspend(instance, reason="admin", actor=actor())
     else:
         task = instances.unsuspend(instance, actor=actor())
-    words = (
+    message = (
         SUSPENSION_MESSAGES[action].format(instance.display_name) if task else f"{instance.display_name} is so already."
     )
-    return action_done(words, url_for(".show", instance_id=instance.id))
+    return action_done(message, url_for(".show", instance_id=instance.id))
 
 
 @bp.post("/<instance_id>/destroy")
 @require_page_permission(WRITE)
 def destroy(instance_id):
-    """The name has to be typed: everything on its disks is lost."""
+    """Destroy the instance. Requires its name, because the data on its disks is lost."""
     instance = instances.get(instance_id)
     if request.form.get("typed", "").strip() != instance.name:
         wrong = f"Type {instance.name} to confirm. Nothing was destroyed."

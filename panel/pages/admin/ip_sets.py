@@ -1,4 +1,4 @@
-"""Everybody's IP sets, and the platform's."""
+"""IP sets of all customers and of the platform."""
 
 from flask import Blueprint
 

@@ -1,4 +1,4 @@
-"""The library of ISOs, and where each file is."""
+"""The ISO library, and on which hypervisors each file is."""
 
 from flask import Blueprint, request, url_for
 

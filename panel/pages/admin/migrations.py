@@ -1,4 +1,4 @@
-"""Moving machines between hypervisors, and how the moves went."""
+"""Migrations of machines between hypervisors: starting them, and their history."""
 
 from flask import Blueprint, abort, request, url_for
 
@@ -44,12 +44,12 @@ def index():
 @bp.post("/migrations/<migration_id>/<action>")
 @require_page_permission(WRITE)
 def afterwards(migration_id, action):
-    act, words = FOLLOW_UP_ACTIONS.get(action) or abort(404)
+    act, message = FOLLOW_UP_ACTIONS.get(action) or abort(404)
     row = migrations.get(migration_id)
     if action in ("restart", "rollback"):
         reachability.check_source(row)
     act(row) if action == "stop" else act(row, actor=actor())
-    return action_done(words.format(row.instance_name), url_for(".index"))
+    return action_done(message.format(row.instance_name), url_for(".index"))
 
 
 @bp.get("/instances/<instance_id>/move")
@@ -88,7 +88,7 @@ def form_page(instance, form):
 @bp.post("/hypervisors/<hypervisor_id>/evacuate")
 @require_page_permission("admin:hypervisors:write")
 def evacuate(hypervisor_id):
-    """The name has to be typed: every machine of the host moves."""
+    """Evacuate a hypervisor. Requires its name, because all its machines move."""
     hypervisor = hypervisors.get(hypervisor_id)
     if request.form.get("typed", "").strip() != hypervisor.name:
         wrong = f"Type {hypervisor.name} to confirm. Nothing was moved."

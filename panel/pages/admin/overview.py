@@ -1,4 +1,4 @@
-"""The operators' first page: what needs attention, how full the platform is, what is being done."""
+"""The operators' first page: items that need attention, capacity, open tasks."""
 
 from dataclasses import dataclass
 from datetime import timedelta
@@ -18,7 +18,7 @@ from panel.web.htmx import render
 bp = Blueprint("admin", __name__, url_prefix="/admin")
 SEVERITY_LEVELS = ("danger", "warning", "info")
 MAX_NAMED_ITEMS = 8
-"""How many of a kind the page names; the lists have the rest."""
+"""Maximum of items of a kind on the page; the lists have the rest."""
 SETUP_STEPS = (
     (HypervisorGroup, "Add a location", "Customers choose one first.", "admin_hypervisor_groups.new"),
     (Hypervisor, "Add a hypervisor", "Without a host no machine can run.", "admin_hypervisors.new"),
@@ -26,7 +26,7 @@ SETUP_STEPS = (
     (Plan, "Add a plan", "It says how large a machine is and what it costs.", "admin_plans.index"),
     (Image, "Build an image", "Machines are made from it.", "admin_images.index"),
 )
-"""What a new installation lacks, in the order in which it is needed."""
+"""The setup steps of a new installation, in order: model, title, text, endpoint."""
 CUSTOMERS_FAILURES = {
     "guests": ("failed task", "in customers' guests"),
     "downloads": ("failed download", "of customers"),
@@ -59,14 +59,14 @@ def count_rows(query):
 
 
 def start_of_day():
-    """When the operator's day began; an operator at night still sees the evening."""
+    """Return midnight of the operator's time zone, but at least eight hours ago."""
     now = clock.now().astimezone(ZoneInfo(current_account().timezone))
     return min(now.replace(hour=0, minute=0, second=0, microsecond=0), now - timedelta(hours=8))
 
 
 @dataclass
 class AttentionItem:
-    """Something that somebody should look at."""
+    """An item that needs an operator's attention."""
 
     level: str
     symbol: str
@@ -76,7 +76,7 @@ class AttentionItem:
 
 
 def sort_findings(failed, failures, rooms):
-    """Everything of that kind, the worst first."""
+    """Return all attention items, most severe first."""
     return sorted(
         [*iter_findings(failed, failures), *iter_capacity_findings(rooms)],
         key=lambda item: SEVERITY_LEVELS.index(item.level),
@@ -86,9 +86,11 @@ def sort_findings(failed, failures, rooms):
 def iter_findings(failed, failures):
     alive = overview.count_workers()
     if not alive:
-        why = "Redis does not answer, so workers hear of tasks late." if alive is None else "Tasks wait until one runs."
+        reason = (
+            "Redis does not answer, so workers hear of tasks late." if alive is None else "Tasks wait until one runs."
+        )
         address = url_for("admin_tasks.index", status="open")
-        yield AttentionItem("danger", "plug-connected-x", "No worker is known to run", why, address)
+        yield AttentionItem("danger", "plug-connected-x", "No worker is known to run", reason, address)
     yield from (silent_node_item(node) for node in session.scalars(hypervisors.with_problems().limit(MAX_NAMED_ITEMS)))
     if failed:
         text = f"The last one: {failures[0].resource_name}: {failures[0].error}"
@@ -105,12 +107,12 @@ def iter_findings(failed, failures):
         yield AttentionItem("danger", "database", title, text, url_for("admin_volumes.index", search=volume.name))
     for storage in overview.list_full_storages():
         title = f"Storage {storage.name} on {storage.hypervisor.name} is nearly full"
-        left = f"{storage.free * 100 // storage.capacity} % of the disk is free."
-        yield AttentionItem("warning", "database", title, left, hypervisor_url(storage.hypervisor))
+        remaining = f"{storage.free * 100 // storage.capacity} % of the disk is free."
+        yield AttentionItem("warning", "database", title, remaining, hypervisor_url(storage.hypervisor))
     for group, free in overview.list_scarce_locations():
         title = f"{group.display_name} is running out of IPv4 addresses"
-        left = f"{plural(free, 'address', 'addresses')} left. Add a subnet."
-        yield AttentionItem("warning", "network", title, left, url_for("admin_subnets.index"))
+        remaining = f"{plural(free, 'address', 'addresses')} left. Add a subnet."
+        yield AttentionItem("warning", "network", title, remaining, url_for("admin_subnets.index"))
     for model, title, text, endpoint in SETUP_STEPS:
         if session.scalar(select(model.id).limit(1)) is None:
             yield AttentionItem("info", "plus", title, text, url_for(endpoint))
@@ -123,17 +125,17 @@ def iter_findings(failed, failures):
 
 
 def iter_customer_failures():
-    """What failed in customers' guests or because of what they entered: one entry for each of `CUSTOMERS_FAILURES`."""
-    found = overview.list_customer_failures(start_of_day())
-    for what, (noun, whose) in CUSTOMERS_FAILURES.items():
-        if groups := found.get(what):
-            title = f"{plural(sum(count for _, count in groups), noun)} {whose} today"
+    """Yield one item for each kind in CUSTOMERS_FAILURES: failures in guests or because of customers' input."""
+    failures = overview.list_customer_failures(start_of_day())
+    for kind, (noun, cause) in CUSTOMERS_FAILURES.items():
+        if groups := failures.get(kind):
+            title = f"{plural(sum(count for _, count in groups), noun)} {cause} today"
             text = " · ".join(f"{error} ({count})" for error, count in groups[:3])
             yield AttentionItem("info", "users", title, text, url_for("admin_tasks.failed"))
 
 
 def iter_capacity_findings(rooms):
-    """Locations that are full or nearly so, and hypervisors that are slow for lack of KVM."""
+    """Yield items for full or nearly full locations, and for hypervisors without KVM."""
     full = overview.list_full_locations(rooms)
     for room in full:
         resource, percent = overview.get_fullest_resource(room)

@@ -1,4 +1,4 @@
-"""Plan groups: plans of one kind, offered in some locations."""
+"""Plan groups: plans of one kind, offered in selected locations."""
 
 from flask import Blueprint, url_for
 from sqlalchemy.orm import selectinload
@@ -43,9 +43,9 @@ def create():
 @require_page_permission(READ)
 def edit(plan_group_id):
     group = catalog.get_plan_group(plan_group_id)
-    known = {name: getattr(group, name) for name in ("name", "display_name", "position", "enabled")}
-    known["hypervisor_groups"] = [each.id for each in group.groups]
-    return form_page(Form(PlanGroupPatch, initial=known), group)
+    initial = {name: getattr(group, name) for name in ("name", "display_name", "position", "enabled")}
+    initial["hypervisor_groups"] = [location.id for location in group.groups]
+    return form_page(Form(PlanGroupPatch, initial=initial), group)
 
 
 @bp.post("/<plan_group_id>")

@@ -1,4 +1,4 @@
-"""Plans: the sizes of machines and their prices."""
+"""Plans: sizes of machines and their prices."""
 
 from flask import Blueprint, request, url_for
 
@@ -19,10 +19,10 @@ PLAN_DEFAULTS |= {"ipv6_prefixes": 0, "private_ipv4": 0, "overage": "none"}
 @bp.get("")
 @require_page_permission(READ)
 def index():
-    wanted = {"search": request.args.get("search", "")[:255], "plan_group_id": request.args.get("group")}
-    page = Page(catalog.list_all_plans(**wanted))
+    filters = {"search": request.args.get("search", "")[:255], "plan_group_id": request.args.get("group")}
+    page = Page(catalog.list_all_plans(**filters))
     in_use = catalog.count_plan_users(page.rows)
-    context = {"filtered": any(wanted.values()), "groups": group_options(), "in_use": in_use}
+    context = {"filtered": any(filters.values()), "groups": group_options(), "in_use": in_use}
     return render("admin/plans/index.html", "rows", page=page, **context)
 
 
@@ -50,8 +50,8 @@ def create_in_group(plan_group_id, **values):
 @require_page_permission(READ)
 def edit(plan_id):
     plan = catalog.get_plan(plan_id)
-    known = {name: getattr(plan, name) for name in PlanPatch().fields}
-    return form_page(Form(PlanPatch, initial={**known, "price": f"{plan.price.normalize():f}"}), plan)
+    initial = {name: getattr(plan, name) for name in PlanPatch().fields}
+    return form_page(Form(PlanPatch, initial={**initial, "price": f"{plan.price.normalize():f}"}), plan)
 
 
 @bp.post("/<plan_id>")
@@ -87,8 +87,8 @@ def turn_off(plan_id):
 
 def set_enabled(plan_id, on):
     plan = catalog.update_plan(catalog.get_plan(plan_id), enabled=on)
-    words = "can be chosen" if plan.enabled else "cannot be chosen any more"
-    return action_done(f"The plan {plan.name} {words}.", url_for(".index"))
+    change = "can be chosen" if plan.enabled else "cannot be chosen any more"
+    return action_done(f"The plan {plan.name} {change}.", url_for(".index"))
 
 
 @bp.post("/<plan_id>/delete")

@@ -1,4 +1,4 @@
-"""Resource packs: budgets that customers provision instances from."""
+"""Resource packs: budgets from which customers provision instances."""
 
 from flask import Blueprint, request, url_for
 
@@ -18,7 +18,7 @@ READ, WRITE = "admin:billing:read", "admin:billing:write"
 
 class PackForm(PackIn):
     user_id = Text(most=255, required=True)
-    """People know the customer by the email address."""
+    """The form identifies the customer by email address."""
 
 
 @bp.get("")
@@ -46,22 +46,22 @@ def create():
     return form_page(form)
 
 
-def create_pack(user_id, **facts):
+def create_pack(user_id, **values):
     if "@" in user_id:
-        found = session.scalar(billing_users.listing(email=user_id))
-        if found is None:
+        customer = session.scalar(billing_users.listing(email=user_id))
+        if customer is None:
             raise Invalid("No such customer.", user_id="No customer has this email address.")
-        user_id = found.id
-    return resource_packs.create(user_id=user_id, **facts)
+        user_id = customer.id
+    return resource_packs.create(user_id=user_id, **values)
 
 
 @bp.get("/<pack_id>")
 @require_page_permission(READ)
 def edit(pack_id):
     pack = resource_packs.get(pack_id)
-    known = {name: getattr(pack, name) for name in PackPatch().fields if name != "location_id"}
+    initial = {name: getattr(pack, name) for name in PackPatch().fields if name != "location_id"}
     return form_page(
-        Form(PackPatch, initial={**known, "price": f"{pack.price.normalize():f}", "location_id": pack.group_id}), pack
+        Form(PackPatch, initial={**initial, "price": f"{pack.price.normalize():f}", "location_id": pack.group_id}), pack
     )
 
 

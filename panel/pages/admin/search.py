@@ -1,4 +1,4 @@
-"""Finding anything on the platform: the operators' command palette, and the same as a page."""
+"""Search over the platform: the operators' command palette, and the same as a page."""
 
 from flask import Blueprint, request, url_for
 
@@ -23,19 +23,19 @@ RESULT_KINDS = {
     "image": ("Images", "copy", lambda row_id: url_for("admin_images.edit", image_id=row_id)),
     "plan": ("Plans", "package", lambda row_id: url_for("admin_plans.edit", plan_id=row_id)),
 }
-"""How each kind is shown: title, icon and page."""
+"""{kind of result: (title, icon, URL of a row)}"""
 
 
 @bp.get("")
 @require_page_permission(permissions.ANY_ADMIN)
 def show():
-    words = request.args.get("q", "").strip()[:255]
+    query = request.args.get("q", "").strip()[:255]
     return render(
-        "user/search/show.html", "found", words=words, groups=list(search_groups(words)), searched=SEARCH_HINT
+        "user/search/show.html", "found", words=query, groups=list(search_groups(query)), searched=SEARCH_HINT
     )
 
 
-def search_groups(words):
-    for kind, rows in platform_search.search(words, MAX_RESULTS_PER_KIND, has_permission) if words else ():
+def search_groups(query):
+    for kind, rows in platform_search.search(query, MAX_RESULTS_PER_KIND, has_permission) if query else ():
         title, symbol, address = RESULT_KINDS[kind]
         yield title, [(symbol, label, under or "", address(row_id)) for row_id, label, under in rows]

@@ -1,4 +1,4 @@
-"""Everybody's security groups, and the platform's."""
+"""Security groups of all customers and of the platform."""
 
 from flask import Blueprint
 

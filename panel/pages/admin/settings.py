@@ -1,4 +1,4 @@
-"""Settings of the whole platform."""
+"""Settings of the platform."""
 
 from flask import Blueprint, request, url_for
 
@@ -34,7 +34,7 @@ def show():
 @require_page_permission(WRITE)
 def update():
     form = Form(SystemSettings)
-    if form.submit(lambda **found: settings.update({name: found[name] for name in found if name in request.form})):
+    if form.submit(lambda **values: settings.update({name: values[name] for name in values if name in request.form})):
         flash_message("The settings are changed.")
         return redirect_to(url_for(".show"))
     return settings_page(form)

@@ -1,4 +1,4 @@
-"""Storages of a hypervisor: adding, changing and removing one. They are listed on the hypervisor's page."""
+"""Storages of a hypervisor: add, change, remove. The hypervisor's page lists them."""
 
 from flask import Blueprint, url_for
 

@@ -1,4 +1,4 @@
-"""Subnets: address space, and which address is whose."""
+"""Subnets, their addresses and to which instance each address belongs."""
 
 from flask import Blueprint, request, url_for
 
@@ -68,10 +68,10 @@ def group_options():
 def show(subnet_id):
     subnet = subnets.get(subnet_id)
     use = request.args.get("use")
-    wanted = {"search": request.args.get("search", "")[:45], "use": use if use in ADDRESS_USES else None}
-    page = Page(subnets.select_addresses(subnet, **wanted))
+    filters = {"search": request.args.get("search", "")[:45], "use": use if use in ADDRESS_USES else None}
+    page = Page(subnets.select_addresses(subnet, **filters))
     subnets.with_statistics([subnet])
-    context = {"filtered": any(wanted.values()), "uses": label_choices(ADDRESS_USES)}
+    context = {"filtered": any(filters.values()), "uses": label_choices(ADDRESS_USES)}
     return render("admin/subnets/show.html", "rows", subnet=subnet, page=page, **context)
 
 
@@ -105,11 +105,11 @@ def delete(subnet_id):
 @bp.post("/addresses/<address_id>")
 @require_page_permission(WRITE)
 def reserve(address_id):
-    """Reserves an address, or lets it go again."""
+    """Reserve an address, or end the reservation."""
     address = subnets.get_address(address_id)
     form = Form(AddressPatch)
     now = {"reserved": address.reserved, "note": address.note}
     if not form.submit(lambda **data: subnets.set_reserved(address, **now | data)):
         raise Invalid(" ".join(form.errors.values()))
-    words = "is reserved: no machine gets it." if address.reserved else "may be given out again."
-    return action_done(f"{address.ip} {words}", url_for(".show", subnet_id=address.subnet_id))
+    change = "is reserved: no machine gets it." if address.reserved else "may be given out again."
+    return action_done(f"{address.ip} {change}", url_for(".show", subnet_id=address.subnet_id))

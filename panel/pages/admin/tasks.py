@@ -1,4 +1,4 @@
-"""Everybody's tasks, with what the nodes said about those that failed."""
+"""All customers' tasks, with the nodes' messages of failed ones."""
 
 from datetime import timedelta
 
@@ -35,17 +35,17 @@ SINCE_OPTIONS = {
 @bp.get("")
 @require_page_permission(READ)
 def index():
-    wanted = {"status": request.args.get("status"), "search": request.args.get("search", "")[:255]}
-    wanted["status"] = wanted["status"] if wanted["status"] in STATUS_FILTERS else None
-    wanted |= {"kind": request.args.get("kind"), "hypervisor_id": request.args.get("node")}
-    page = Page(tasks.listing(**wanted))
-    context = {"chosen": wanted["status"], "filtered": any(wanted.values()), "filters": STATUS_FILTERS.items()}
+    filters = {"status": request.args.get("status"), "search": request.args.get("search", "")[:255]}
+    filters["status"] = filters["status"] if filters["status"] in STATUS_FILTERS else None
+    filters |= {"kind": request.args.get("kind"), "hypervisor_id": request.args.get("node")}
+    page = Page(tasks.listing(**filters))
+    context = {"chosen": filters["status"], "filtered": any(filters.values()), "filters": STATUS_FILTERS.items()}
     context |= {"kinds": tasks.list_kinds, "hosts": lambda: session.execute(hypervisors.select_names()).all()}
     return render("admin/tasks/index.html", "rows", page=page, nodes=hypervisor_names(page.rows), **context)
 
 
 def hypervisor_names(rows):
-    """The names of the hypervisors that these tasks ran on, by id."""
+    """Return {hypervisor id: name} of these tasks."""
     ids = {task.hypervisor_id for task in rows}
     return dict(session.execute(select(Hypervisor.id, Hypervisor.name).where(Hypervisor.id.in_(ids))).all())
 
@@ -53,12 +53,12 @@ def hypervisor_names(rows):
 @bp.get("/failed")
 @require_page_permission(READ)
 def failed():
-    """What failed, grouped: which fault there is, and how often."""
+    """Show failed tasks, grouped by error and counted."""
     choice = request.args.get("since") if request.args.get("since") in SINCE_OPTIONS else DEFAULT_SINCE
-    since, words = SINCE_OPTIONS[choice]
+    since, period = SINCE_OPTIONS[choice]
     groups = failed_jobs.list_groups(since and clock.now() - since)
-    offered = [(word, label) for word, (_, label) in SINCE_OPTIONS.items()]
-    context = {"groups": groups, "offered": offered, "words": words, "since": choice}
+    offered = [(period_name, label) for period_name, (_, label) in SINCE_OPTIONS.items()]
+    context = {"groups": groups, "offered": offered, "words": period, "since": choice}
     return render("admin/tasks/failed.html", "rows", total=sum(group.count for group in groups), **context)
 
 

@@ -1,4 +1,4 @@
-"""What a hypervisor and the panel do not agree about, and mending it."""
+"""Unmanaged and missing machines of a hypervisor, with import, removal and repair."""
 
 from flask import Blueprint, request, url_for
 from sqlalchemy.orm import contains_eager
@@ -19,7 +19,7 @@ READ, WRITE = "admin:hypervisors:read", "admin:hypervisors:write"
 
 
 class ImportForm(AdoptionIn):
-    """The page asks for the owner's email address instead of an id."""
+    """AdoptionIn with the owner's email address instead of an id."""
 
     owner = Text(required=True, least=1)
 
@@ -28,9 +28,9 @@ class ImportForm(AdoptionIn):
 @require_page_permission(READ)
 def index(hypervisor_id):
     hypervisor = hypervisors.with_allocation([hypervisors.get(hypervisor_id)])[0]
-    found = {"missing": unmanaged_machines.list_missing_instances(hypervisor), "condition": hypervisors.get_condition}
-    found["described"] = imports.get_discovered_machines(hypervisor)
-    return render("admin/hypervisors/unmanaged_machines.html", "rows", hypervisor=hypervisor, **found)
+    context = {"missing": unmanaged_machines.list_missing_instances(hypervisor), "condition": hypervisors.get_condition}
+    context["described"] = imports.get_discovered_machines(hypervisor)
+    return render("admin/hypervisors/unmanaged_machines.html", "rows", hypervisor=hypervisor, **context)
 
 
 @bp.post("/hypervisors/<hypervisor_id>/orphans/discover")
@@ -44,7 +44,7 @@ def discover(hypervisor_id):
 @bp.post("/hypervisors/<hypervisor_id>/orphans/<machine_id>/remove")
 @require_page_permission(WRITE)
 def remove(hypervisor_id, machine_id):
-    """The name has to be typed: what the machine holds in memory is lost. Its disks stay."""
+    """Remove the machine. Requires its name, because its memory is lost. Its disks stay."""
     hypervisor = hypervisors.get(hypervisor_id)
     task = unmanaged_machines.remove(hypervisor, machine_id, name=request.form.get("typed", ""), actor=actor())
     return redirect_to(url_for("admin_tasks.show", task_id=task.id))
@@ -55,8 +55,8 @@ def remove(hypervisor_id, machine_id):
 def choose(hypervisor_id, machine_id):
     hypervisor = hypervisors.get(hypervisor_id)
     machine = get_machine(hypervisor, machine_id)
-    told = [ip for nic in machine["nics"] for ip in nic["addresses"] if imports.find_subnet(hypervisor, ip)]
-    return form_page(hypervisor, machine, Form(ImportForm, initial={"display_name": machine["name"], "ips": told}))
+    addresses = [ip for nic in machine["nics"] for ip in nic["addresses"] if imports.find_subnet(hypervisor, ip)]
+    return form_page(hypervisor, machine, Form(ImportForm, initial={"display_name": machine["name"], "ips": addresses}))
 
 
 @bp.post("/hypervisors/<hypervisor_id>/orphans/<machine_id>/import")
@@ -77,15 +77,15 @@ def adopt(hypervisor_id, machine_id):
 
 
 def get_machine(hypervisor, machine_id):
-    """What the latest discovery found of the machine."""
+    """Return the machine as the latest discovery recorded it."""
     return imports.get_machine(hypervisor, unmanaged_machines.get_machine(hypervisor, machine_id)["name"])
 
 
 def get_customer(email):
-    found = accounts.find_by_email(email)
-    if found is None:
+    customer = accounts.find_by_email(email)
+    if customer is None:
         raise Invalid("There is no such customer.", owner="Nobody has this email address.")
-    return found
+    return customer
 
 
 def form_page(hypervisor, machine, form):

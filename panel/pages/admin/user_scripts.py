@@ -1,4 +1,4 @@
-"""Everybody's user scripts. What they say is their owners' alone."""
+"""All customers' user scripts, without their contents, which only owners see."""
 
 from flask import Blueprint, request, url_for
 

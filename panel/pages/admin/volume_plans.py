@@ -1,4 +1,4 @@
-"""Volume plans: the sizes of volumes and their prices, in classes."""
+"""Volume plans: sizes of volumes and their prices, in classes."""
 
 from flask import Blueprint, request, url_for
 
@@ -32,8 +32,8 @@ def list_classes():
 @bp.get("/new")
 @require_page_permission(WRITE)
 def new():
-    known = {"enabled": True, "position": 0, "price": 0, "volume_plan_group_id": request.args.get("class")}
-    return plan_page(Form(VolumePlanIn, initial=known))
+    initial = {"enabled": True, "position": 0, "price": 0, "volume_plan_group_id": request.args.get("class")}
+    return plan_page(Form(VolumePlanIn, initial=initial))
 
 
 @bp.post("/new")
@@ -54,8 +54,8 @@ def create_in_class(volume_plan_group_id, **values):
 @require_page_permission(READ)
 def edit(plan_id):
     plan = volume_plans.get(plan_id)
-    known = {name: getattr(plan, name) for name in PLAN_FIELDS}
-    return plan_page(Form(VolumePlanPatch, initial={**known, "price": f"{plan.price.normalize():f}"}), plan)
+    initial = {name: getattr(plan, name) for name in PLAN_FIELDS}
+    return plan_page(Form(VolumePlanPatch, initial={**initial, "price": f"{plan.price.normalize():f}"}), plan)
 
 
 @bp.post("/<plan_id>")
@@ -69,7 +69,7 @@ def update(plan_id):
 
 
 def plan_page(form, plan=None):
-    offered = [(each.id, each.display_name) for each in list_classes()]
+    offered = [(group.id, group.display_name) for group in list_classes()]
     context = {"form": form, "plan": plan, "classes": offered}
     return render("admin/volume_plans/form.html", "form", status=form.status, **context)
 
@@ -78,8 +78,8 @@ def plan_page(form, plan=None):
 @require_page_permission(WRITE)
 def switch(plan_id, way):
     plan = volume_plans.update(volume_plans.get(plan_id), enabled=way == "on")
-    words = "can be chosen" if plan.enabled else "cannot be chosen any more"
-    return action_done(f"The volume plan {plan.name} {words}.", url_for(".index"))
+    change = "can be chosen" if plan.enabled else "cannot be chosen any more"
+    return action_done(f"The volume plan {plan.name} {change}.", url_for(".index"))
 
 
 @bp.post("/<plan_id>/delete")
@@ -112,16 +112,16 @@ def create_class():
 @bp.get("/class/<group_id>")
 @require_page_permission(READ)
 def edit_class(group_id):
-    found = volume_plans.get_group(group_id)
-    return class_page(Form(VolumePlanGroupPatch, initial={name: getattr(found, name) for name in CLASS_FIELDS}), found)
+    group = volume_plans.get_group(group_id)
+    return class_page(Form(VolumePlanGroupPatch, initial={name: getattr(group, name) for name in CLASS_FIELDS}), group)
 
 
 @bp.post("/class/<group_id>")
 @require_page_permission(WRITE)
 def update_class(group_id):
-    found, form = volume_plans.get_group(group_id), Form(VolumePlanGroupPatch)
-    if form.submit(lambda **data: volume_plans.update_group(found, **data)):
-        flash_message(f"The class {found.display_name} is changed.")
+    group, form = volume_plans.get_group(group_id), Form(VolumePlanGroupPatch)
+    if form.submit(lambda **data: volume_plans.update_group(group, **data)):
+        flash_message(f"The class {group.display_name} is changed.")
         return redirect_to(url_for(".index"))
     return class_page(form, volume_plans.get_group(group_id))
 
@@ -133,6 +133,6 @@ def class_page(form, plan_class=None):
 @bp.post("/class/<group_id>/delete")
 @require_page_permission(WRITE)
 def delete_class(group_id):
-    found = volume_plans.get_group(group_id)
-    volume_plans.delete_group(found)
-    return action_done(f"The class {found.display_name} is removed.", url_for(".index"))
+    group = volume_plans.get_group(group_id)
+    volume_plans.delete_group(group)
+    return action_done(f"The class {group.display_name} is removed.", url_for(".index"))

@@ -1,4 +1,4 @@
-"""Everybody's volumes."""
+"""All customers' volumes."""
 
 from flask import Blueprint, request, url_for
 

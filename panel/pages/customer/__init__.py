@@ -1,12 +1,12 @@
-"""What customers see. The navigation lists the pages in the order in which people look for them."""
+"""The customer area and its navigation."""
 
 from panel.auth import permissions
 
 BILLED_PAGES = ("volumes.index",)
-"""Pages of what can be used only while billing is on, or by an unbilled account (specification 7.2)."""
+"""Endpoints that need billing to be on, or an unbilled account (specification 7.2)."""
 
 BILLED_FAMILIES = ("volumes",)
-"""The families of permissions that open nothing else."""
+"""Families of permissions that only these pages need."""
 
 NAVIGATION = (
     # group, then for each page: label, icon, endpoint, permission

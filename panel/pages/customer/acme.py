@@ -1,5 +1,6 @@
-"""For certificate authorities: the proof that a domain leads here (RFC 8555, section 8.3). The panel answers for any
-host, to anybody, and knows only the tokens of orders that are under way."""
+"""The answer to ACME HTTP-01 challenges (RFC 8555, section 8.3).
+
+Public and for any host name. Only the tokens of open orders are answered."""
 
 from flask import Blueprint, make_response
 
@@ -13,8 +14,8 @@ bp = Blueprint("acme", __name__)
 @bp.get("/.well-known/acme-challenge/<token>")
 @require_page_permission(permissions.PUBLIC)
 def answer(token):
-    found = certificates.find_challenge_answer(token)
-    said = make_response(found or "No order is waiting for this token.\n", 200 if found else 404)
-    said.mimetype = "text/plain"
-    said.headers["Cache-Control"] = "no-store"
-    return said
+    proof = certificates.find_challenge_answer(token)
+    response = make_response(proof or "No order is waiting for this token.\n", 200 if proof else 404)
+    response.mimetype = "text/plain"
+    response.headers["Cache-Control"] = "no-store"
+    return response

@@ -1,4 +1,4 @@
-"""What happened to the account's resources, and who did what."""
+"""Events of the account's resources, and the account's audit log."""
 
 from flask import Blueprint, url_for
 
@@ -16,7 +16,7 @@ bp = Blueprint("activity", __name__)
 @bp.get("/activity")
 @require_page_permission(permissions.ANY_USER)
 def index():
-    if not has_permission("instances.view"):  # what happened, happened to instances
+    if not has_permission("instances.view"):  # events are about instances
         return redirect_to(url_for(".log"))
     page = Page(events.listing(current_access()))
     return render("user/activity/index.html", "rows", page=page, lines=with_labels(page.rows))
@@ -25,18 +25,18 @@ def index():
 @bp.get("/activity/log")
 @require_page_permission(permissions.ANY_USER)
 def log():
-    wanted = audit_view.parse_filters(current_account().timezone, "object_id")
-    page = Page(audit.listing(current_access(), **wanted))
+    filters = audit_view.parse_filters(current_account().timezone, "object_id")
+    page = Page(audit.listing(current_access(), **filters))
     around = {
         "whole": audit.sees_full_trail(current_access()),
         "words": audit_view.describe_entry,
         "thing": audit_view.object_type_label,
     }
-    return render("user/activity/log.html", "rows", page=page, wanted=wanted, **around)
+    return render("user/activity/log.html", "rows", page=page, wanted=filters, **around)
 
 
 @bp.get("/activity/log/export")
 @require_page_permission(permissions.ANY_USER)
 def export():
-    found = audit.listing(current_access(), **audit_view.parse_filters(current_account().timezone, "object_id"))
-    return csv_export.csv_response("activity", audit.EXPORT_COLUMNS, audit.iter_export(audit.redacted_rows(found)))
+    entries = audit.listing(current_access(), **audit_view.parse_filters(current_account().timezone, "object_id"))
+    return csv_export.csv_response("activity", audit.EXPORT_COLUMNS, audit.iter_export(audit.redacted_rows(entries)))

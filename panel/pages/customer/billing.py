@@ -1,4 +1,4 @@
-"""What the account has left, what it uses and what that costs."""
+"""The account's balance, usage and costs."""
 
 from flask import Blueprint
 
@@ -36,7 +36,7 @@ def entries():
 
 
 def balance_context():
-    """What stands above every page here."""
+    """Return the context that all billing pages share."""
     now = usage.get_totals(usage.make_month_key(clock.now()), current_access())
     mode = "unbilled" if current_access().unbilled else None if settings.get().billing_enabled else "off"
     return {"balance": credits.get_balance(current_access()), "now": now, "mode": mode}

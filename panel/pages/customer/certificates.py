@@ -1,4 +1,4 @@
-"""Certificates: what proves to browsers that a domain is the customer's."""
+"""TLS certificates for the customer's domains."""
 
 from urllib.parse import urlsplit
 
@@ -21,16 +21,16 @@ def get_own(certificate_id):
 
 
 def certificate_limit():
-    """How many certificates are used of how many, and why there can be no more."""
-    found = account_limits.describe_limits(current_access().id)["max_certificates"]
+    """Return used and maximum certificates, and the reason why no more can be created."""
+    limit = account_limits.describe_limits(current_access().id)["max_certificates"]
     full = (
-        None if found["unlimited"] or found["used"] < found["value"] else LIMIT_REACHED_MESSAGE.format(found["value"])
+        None if limit["unlimited"] or limit["used"] < limit["value"] else LIMIT_REACHED_MESSAGE.format(limit["value"])
     )
-    return {"limit": found, "full": full}
+    return {"limit": limit, "full": full}
 
 
 def panel_address():
-    """Where domains have to lead."""
+    """Return the panel's URL and host name. Domains must resolve to this host."""
     url = current_app.extensions["config"].public_url.rstrip("/")
     return {"panel_url": url, "panel_host": urlsplit(url).hostname}
 
@@ -62,10 +62,10 @@ def new():
 @require_page_permission(MANAGE)
 def create():
     form = Form(CertificateIn)
-    if form.submit(lambda **sent: certificates.create(current_access(), actor=actor(), **sent)):
-        made = form.result
-        flash_message(f"The certificate {made.name} is {'being ordered' if made.ordering else 'stored'}.")
-        return redirect_to(url_for(".show", certificate_id=made.id))
+    if form.submit(lambda **values: certificates.create(current_access(), actor=actor(), **values)):
+        certificate = form.result
+        flash_message(f"The certificate {certificate.name} is {'being ordered' if certificate.ordering else 'stored'}.")
+        return redirect_to(url_for(".show", certificate_id=certificate.id))
     return new_page(form)
 
 
@@ -101,7 +101,9 @@ def edit(certificate_id):
 @require_page_permission(MANAGE)
 def update(certificate_id):
     row, form = get_own(certificate_id), Form(CertificatePatch)
-    if form.submit(lambda **sent: certificates.update(row, **{name: sent[name] for name in sent if sent[name]})):
+    if form.submit(
+        lambda **values: certificates.update(row, **{name: values[name] for name in values if values[name]})
+    ):
         flash_message(f"The certificate {row.name} is changed.")
         return redirect_to(url_for(".show", certificate_id=row.id))
     return edit_page(get_own(certificate_id), form)

@@ -1,4 +1,4 @@
-"""Screens and shells of instances: the pages, and what they ask for. The WebSockets are in consoles/routes.py."""
+"""VNC screens and SSH shells of instances: the pages and their requests. The WebSockets are in consoles/routes.py."""
 
 from flask import Blueprint, jsonify, url_for
 
@@ -33,7 +33,7 @@ def new_screen(instance_id):
 @bp.get("/console/<secret>")
 @require_page_permission(permissions.PUBLIC)
 def screen(secret):
-    """The page stands alone: whoever has its address may open the screen, once (specification 4.13)."""
+    """Show the screen. The secret in the URL is the only authorisation and works once (specification 4.13)."""
     row = consoles.find("screen", secret)
     if row is None or row.state != "fresh" or consoles.sessions_to_close([row.id], permissions.may_open_consoles):
         return render("console/closed.html", status=404, anew=row and new_session_url(row))
@@ -60,7 +60,7 @@ def socket_url(secret):
 
 
 def find_console_role(instance):
-    """In what role the person who looks may open the instance: `mine`, `operator`, or None."""
+    """Return the role in which the viewer may open the instance: `mine`, `operator`, or None."""
     if current_account() is None:
         return None
     try:
@@ -78,14 +78,14 @@ def back_url(instance, role):
 
 
 def new_session_url(row):
-    """Where a person who may do that asks for a new session of the same screen."""
+    """Return the URL that creates a new session of the same screen, or None without permission."""
     ends = {"mine": "consoles.new_screen", "operator": "admin_consoles.new_screen"}
     reached = find_console_role(row.instance)
     return url_for(ends[reached], instance_id=row.instance_id) if reached else None
 
 
 def power_buttons(instance):
-    """The power buttons, for who may press them."""
+    """Yield the power buttons as dicts, if the viewer has the permission."""
     for control, _, question in iter_controls(instance):
         if has_permission("instances.power"):
             address = url_for("instances.power", instance_id=instance.id, action=control.action)
@@ -101,7 +101,7 @@ def power_buttons(instance):
 @bp.post("/console/<secret>/again")
 @require_page_permission(permissions.PUBLIC)
 def again(secret):
-    """A new session in the place of one that was spent, for a signed-in person who may have it."""
+    """Create a new session in place of a redeemed one, for a signed-in person with permission."""
     row = consoles.find("screen", secret)
     if current_account() is None:
         raise Unauthenticated("Sign in to open the console again.")
@@ -109,14 +109,16 @@ def again(secret):
         raise NotFound("There is no such console.")
     ensure_permission(CONSOLE_PERMISSION if reached == "mine" else OPERATOR_CONSOLE_PERMISSION)
     operator = reached == "operator"
-    made, new = vnc_console.open_vnc_session(row.instance, audit_context.session_owner(operator), by_operator=operator)
-    return jsonify(page=url_for(".screen", secret=new), socket=socket_url(new), password=made.password)
+    new_row, new_secret = vnc_console.open_vnc_session(
+        row.instance, audit_context.session_owner(operator), by_operator=operator
+    )
+    return jsonify(page=url_for(".screen", secret=new_secret), socket=socket_url(new_secret), password=new_row.password)
 
 
 @bp.get("/console/<secret>/state")
 @require_page_permission(permissions.PUBLIC)
 def state(secret):
-    """What became of a session: browsers do not tell pages why a WebSocket was refused or closed."""
+    """Return the state of a session as JSON. Browsers do not report to pages why a WebSocket was refused or closed."""
     row = consoles.find("screen", secret)
     if row is None:
         raise NotFound("There is no such console.")

@@ -1,4 +1,4 @@
-"""Images that customers made of their instances."""
+"""Images that customers captured from their instances."""
 
 from flask import Blueprint, request, url_for
 

@@ -1,4 +1,4 @@
-"""The way back for an operator who looks at the panel as a customer."""
+"""Ending an impersonation: back to the operator area."""
 
 from flask import Blueprint, url_for
 from flask_login import current_user

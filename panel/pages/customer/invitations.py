@@ -1,4 +1,4 @@
-"""The page behind the link of an invitation: a person joins a team, with a new account or the one they have."""
+"""The page of an invitation link: joining a team with a new or an existing account."""
 
 from flask import Blueprint, url_for
 from marshmallow import ValidationError, fields, validate, validates_schema
@@ -60,9 +60,9 @@ def redirect_to_team():
 
 
 def invitation_page(secret, form):
-    """A form for a new account; or, where the address has one, what to do with it."""
+    """Render a form for a new account, or how to join with the existing account of the address."""
     member = invitations.get_open(secret)
     account = accounts.find_by_email(member.email)
-    why = current_account() and account and invitations.join_error(member, current_account())
-    facts = {"member": member, "secret": secret, "account": account, "person": current_account(), "why": why}
-    return render("user/invitations/show.html", "form", status=form.status, form=form, **facts)
+    reason = current_account() and account and invitations.join_error(member, current_account())
+    context = {"member": member, "secret": secret, "account": account, "person": current_account(), "why": reason}
+    return render("user/invitations/show.html", "form", status=form.status, form=form, **context)

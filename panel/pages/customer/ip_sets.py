@@ -1,4 +1,4 @@
-"""The account's IP sets and the platform's."""
+"""IP sets of the account and of the platform."""
 
 from flask import Blueprint
 

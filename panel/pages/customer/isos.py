@@ -1,4 +1,4 @@
-"""ISOs: what can be put into the drives of instances."""
+"""ISOs, which can be inserted into the drives of instances."""
 
 from flask import Blueprint, request, url_for
 

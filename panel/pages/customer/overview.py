@@ -1,4 +1,4 @@
-"""The first page: is everything well, what is being done, what happened last. Each person sees the parts they may."""
+"""The first page: state, open tasks, latest events. Each person sees only the permitted parts."""
 
 from flask import Blueprint
 
@@ -18,8 +18,8 @@ MAX_RECENT = 6
 @bp.get("/")
 @require_page_permission(permissions.ANY_USER)
 def show():
-    found = instances_context() if has_permission("instances.view") else {"seen": None, "work": None}
-    return render("user/overview/show.html", "live", membership=find_membership(), others=count_resources(), **found)
+    context = instances_context() if has_permission("instances.view") else {"seen": None, "work": None}
+    return render("user/overview/show.html", "live", membership=find_membership(), others=count_resources(), **context)
 
 
 def instances_context():
@@ -34,7 +34,7 @@ def instances_context():
 
 
 def find_membership():
-    """The membership of somebody who works on another account's resources, and that account; else None."""
+    """Return (membership, account) when the person works in another account's team, else None."""
     if current_access().member_id is None:
         return None
     return session.get(Member, current_access().member_id), session.get(Account, current_access().id)
@@ -48,6 +48,6 @@ COUNTED_RESOURCES = {
 
 
 def count_resources():
-    """Beside instances: what else there is, counted, with its page."""
+    """Return texts, page and count of the other kinds of resources."""
     counts = dashboard.count_resources(current_access())
-    return [(*words, counts[kind]) for kind, words in COUNTED_RESOURCES.items() if kind in counts]
+    return [(*texts, counts[kind]) for kind, texts in COUNTED_RESOURCES.items() if kind in counts]

@@ -1,4 +1,4 @@
-"""A password that was lost, or never set: a link comes by mail, and the page behind it sets a new one."""
+"""Resetting a lost or never set password: a mailed link, and the page that sets the new one."""
 
 from flask import Blueprint, url_for
 from marshmallow import ValidationError, fields, validates_schema
@@ -40,7 +40,7 @@ def ask():
 @bp.post("/forgot-password")
 @require_page_permission(permissions.PUBLIC)
 def start():
-    """The answer says and takes the same for everybody."""
+    """Request a reset mail. Text and duration of the response do not reveal whether the account exists."""
     form = Form(AskForm)
     if form.submit(send_reset_mail):
         return redirect_to(url_for(".sent"))

@@ -1,4 +1,4 @@
-"""Who I am: name, company, time zone."""
+"""The person's own name, company and time zone."""
 
 from flask import Blueprint, url_for
 from marshmallow import fields, validate

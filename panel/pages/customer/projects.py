@@ -1,4 +1,4 @@
-"""Projects: sorting resources, and giving them to people of the team together."""
+"""Projects: groups of resources, which can be granted to team members together."""
 
 from flask import Blueprint, request, url_for
 
@@ -51,18 +51,18 @@ def show(project_id):
         if has_permission("volumes.view")
         else None
     )
-    found = {
+    context = {
         "page": page,
         "volumes": session.scalars(inside).unique().all() if inside is not None else None,
         "others": session.execute(
             projects.select_other_resources(project, current_access()).limit(MAX_OFFERED_RESOURCES)
         ).all(),
     }
-    return render("user/projects/show.html", "rows", project=project, **found)
+    return render("user/projects/show.html", "rows", project=project, **context)
 
 
 MAX_OFFERED_RESOURCES = 500
-"""How many resources the form offers to add, and volumes are listed; more are found by their own pages."""
+"""Maximum of resources in the form and of listed volumes; their own pages have the rest."""
 
 
 @bp.get("/<project_id>/edit")
@@ -99,9 +99,11 @@ def delete(project_id):
 @bp.post("/<project_id>/add")
 @require_page_permission(MANAGE)
 def add(project_id):
-    """Instances are sent as `resource_id`, volumes as `volume_id`."""
-    sent = (("instance", "resource_id"), ("volume", "volume_id"))
-    chosen = [(kind, each) for kind, name in sent for each in request.form.getlist(name) if each][:100]
+    """Add resources. The form sends instances as `resource_id`, volumes as `volume_id`."""
+    fields = (("instance", "resource_id"), ("volume", "volume_id"))
+    chosen = [
+        (kind, resource_id) for kind, name in fields for resource_id in request.form.getlist(name) if resource_id
+    ][:100]
     projects.assign(current_access(), chosen, project_id)
     flash_message(
         f"{len(chosen)} added." if chosen else "Choose what to add first.", "success" if chosen else "warning"
@@ -112,14 +114,16 @@ def add(project_id):
 @bp.post("/assign")
 @require_page_permission(MANAGE)
 def assign():
-    """One resource into a project or, with none chosen, out of it; from wherever it is shown."""
+    """Move one resource into a project, or out of its project when none is chosen. Used on several pages."""
     form = Form(Assignment)
-    sent = form.submit(
+    is_assigned = form.submit(
         lambda resource_type, resource_id, project_id: projects.assign(
             current_access(), [(resource_type, resource_id)], project_id
         )
     )
     message = "It is in the project now." if request.form.get("project_id") else "It is in no project now."
     return action_done(
-        message if sent else " ".join(form.errors.values()), url_for(".index"), "success" if sent else "danger"
+        message if is_assigned else " ".join(form.errors.values()),
+        url_for(".index"),
+        "success" if is_assigned else "danger",
     )

@@ -1,4 +1,4 @@
-"""The account's resource packs: what is in them, how much of it is used, and the instances that were made from them."""
+"""The account's resource packs: contents, usage, and the instances created from them."""
 
 from flask import Blueprint
 

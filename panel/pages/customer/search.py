@@ -1,4 +1,4 @@
-"""Finding: the command palette, and the same as a page. Each person finds what they may see."""
+"""Search: the command palette, and the same as a page. Each person finds only permitted resources."""
 
 from flask import Blueprint, request, url_for
 
@@ -30,20 +30,20 @@ ACTIONS = (
 @bp.get("/search")
 @require_page_permission(permissions.ANY_USER)
 def show():
-    words = request.args.get("q", "").strip()[:255]
+    query = request.args.get("q", "").strip()[:255]
     return render(
-        "user/search/show.html", "found", words=words, groups=list(search_groups(words)), searched=SEARCH_HINT
+        "user/search/show.html", "found", words=query, groups=list(search_groups(query)), searched=SEARCH_HINT
     )
 
 
-def search_groups(words):
-    """What was found: for each kind its rows of drawing, name, what stands beside it, address. The frame adds the pages
-    that match: it knows both sides of the panel."""
-    if words:
-        for kind, found in dashboard.search(current_access(), words, MAX_RESULTS_PER_KIND):
+def search_groups(query):
+    """Yield (title, rows) for each kind of result. A row is icon, name, detail, URL. The layout adds matching pages of
+    both areas."""
+    if query:
+        for kind, rows in dashboard.search(current_access(), query, MAX_RESULTS_PER_KIND):
             title, symbol, address = RESULT_KINDS[kind]
-            yield title, [(symbol, *dashboard.describe_row(row), address(row)) for row in found]
-    yield "Actions", [row for row in permitted_actions(ACTIONS) if words.lower() in row[1].lower()]
+            yield title, [(symbol, *dashboard.describe_row(row), address(row)) for row in rows]
+    yield "Actions", [row for row in permitted_actions(ACTIONS) if query.lower() in row[1].lower()]
 
 
 def permitted_actions(actions):

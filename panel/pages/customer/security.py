@@ -1,6 +1,6 @@
-"""My own security: password, second factor, recovery codes, passkeys, and where I am signed in.
+"""The person's own security: password, second factor, recovery codes, passkeys, browser sessions.
 
-None of it needs a permission of a role: everybody must be able to set up the factor that is asked for.
+No page needs a permission of a role, because everybody must be able to set up a required second factor.
 """
 
 from flask import Blueprint, jsonify, request, url_for
@@ -67,8 +67,8 @@ def show():
 def security_page(block=None, password=None):
     form = password or Form(PasswordForm)
     running = [
-        (each, known_devices.describe_user_agent(each.user_agent))
-        for each in session.scalars(sessions.listing(current_account()))
+        (row, known_devices.describe_user_agent(row.user_agent))
+        for row in session.scalars(sessions.listing(current_account()))
     ]
     return render(
         "user/security/show.html",
@@ -88,7 +88,7 @@ def security_page(block=None, password=None):
 @bp.post("/password")
 @require_page_permission(permissions.PERSONAL)
 def change_password():
-    """Other browsers are signed out: whoever knew the old password may be in one of them."""
+    """Change the password and end other sessions, which somebody may have opened with the old one."""
     form = Form(PasswordForm)
     if form.submit(replace_password):
         flash_message("The password is changed, and your other sessions are ended.")
@@ -102,7 +102,7 @@ def replace_password(current, new, again):
 
 
 def ensure_password(password, field="password"):
-    """Raises unless it is the person's password, which somebody at a forgotten screen does not know."""
+    """Raise Invalid unless it is the person's password. Protects against misuse of an unattended browser."""
     sign_in.reauthentication(current_user.sign_in.id)
     passwords.ensure_correct(current_account(), password, field)
 
@@ -170,12 +170,12 @@ def renew_codes():
     )
 
 
-def confirm_with_password(action, then, **words):
-    """A page that asks for the password and does something when it is right."""
+def confirm_with_password(action, then, **texts):
+    """Render a form that asks for the password. When it is correct, return `then(action())`."""
     form = Form(ConfirmForm)
     if request.method == "POST" and form.submit(lambda password: (ensure_password(password), action())[1]):
         return then(form.result)
-    return render("user/security/confirm.html", "form", status=form.status, form=form, **words)
+    return render("user/security/confirm.html", "form", status=form.status, form=form, **texts)
 
 
 def redirect_with_message(sentence):
@@ -184,7 +184,7 @@ def redirect_with_message(sentence):
 
 
 def show_codes(codes, fallback_message=""):
-    """The new recovery codes, which the next page shows once; where there are none, what was done is said."""
+    """Redirect to a page that shows the new recovery codes once, or show the message when there are none."""
     if not codes:
         return redirect_with_message(fallback_message)
     flash_secrets.store(current_account().id, " ".join(codes))
@@ -207,7 +207,7 @@ def new_passkey():
 @bp.post("/passkeys/options")
 @require_page_permission(permissions.PERSONAL)
 def passkey_options():
-    """What the browser needs to make a passkey, as JSON; or in a sentence why it gets none."""
+    """Return the options for creating a passkey as JSON, or `problem` with the reason."""
     form = Form(PasskeyForm)
     if not form.submit(lambda name, password: ensure_password(password)):
         return jsonify({"problem": " ".join(form.errors.values())})
@@ -219,17 +219,17 @@ def passkey_options():
 @bp.post("/passkeys")
 @require_page_permission(permissions.PERSONAL)
 def add_passkey():
-    sent = Form(NewPasskey)
-    if sent.submit(register_passkey):
-        return show_codes(sent.result, "The passkey is added.")
-    flash_message(sent.errors.get("") or "The passkey could not be kept. Try again.", "danger")
+    form = Form(NewPasskey)
+    if form.submit(register_passkey):
+        return show_codes(form.result, "The passkey is added.")
+    flash_message(form.errors.get("") or "The passkey could not be kept. Try again.", "danger")
     return redirect_to(url_for(".new_passkey"))
 
 
 def register_passkey(name, credential):
-    """Only a browser that has confirmed the password was given a challenge."""
-    facts = {"challenge": login.pop_challenge("new"), "site": login.passkey_site(), "source": login.request_source()}
-    return passkeys.register(current_account(), name=name, credential=credential, **facts)
+    """Store the passkey. The challenge exists only after the password was confirmed."""
+    ceremony = {"challenge": login.pop_challenge("new"), "site": login.passkey_site(), "source": login.request_source()}
+    return passkeys.register(current_account(), name=name, credential=credential, **ceremony)
 
 
 @bp.route("/passkeys/<passkey_id>/remove", methods=["GET", "POST"])

@@ -1,4 +1,4 @@
-"""The account's security groups and the platform's."""
+"""Security groups of the account and of the platform."""
 
 from flask import Blueprint
 

@@ -1,4 +1,4 @@
-"""Signing in and out: by password and, where there is one, a second factor; or by a passkey alone."""
+"""Signing in and out: by password and second factor, or by passkey alone."""
 
 from flask import Blueprint, jsonify, request, url_for
 from marshmallow import fields, validate
@@ -14,7 +14,7 @@ from panel.web.htmx import error_response, flash_message, is_local_url, redirect
 
 bp = Blueprint("sign_in", __name__)
 Credential = fields.String(required=True, validate=validate.Length(1, 20_000))
-"""What a browser says for a passkey: JSON."""
+"""The browser's passkey response, as JSON in a form field."""
 
 
 class SignInForm(In):
@@ -39,7 +39,7 @@ def show():
 @bp.post("/sign-in")
 @require_page_permission(permissions.PUBLIC)
 def start():
-    """The refusal takes as long and says the same, whether the address or the password was wrong."""
+    """Sign in by password. Text and duration of a refusal do not reveal whether the address exists."""
     form = Form(SignInForm)
     if form.submit(check_credentials):
         return (
@@ -96,9 +96,9 @@ def check_second_factor(account, code):
         audit_context.log_failed_sign_in(account.email)
         raise Invalid("The code is wrong.", code=factors.WRONG_CODE_MESSAGE)
     if not usual:
-        left = factors.count_codes(account)
+        remaining = factors.count_codes(account)
         security_notifications.security_setting_changed(
-            account, f"A recovery code was used, {left} are left", login.request_source()
+            account, f"A recovery code was used, {remaining} are left", login.request_source()
         )
 
 
@@ -121,7 +121,7 @@ def restart_sign_in():
 @bp.post("/sign-in/passkey/options")
 @require_page_permission(permissions.PUBLIC)
 def passkey_options():
-    """What the browser needs to ask for a passkey, as JSON: of the person between the steps, or any."""
+    """Return the options for a passkey login as JSON: limited to one account in the second step, else any."""
     account = login.pending_second_factor() if "second" in request.args else None
     options, challenge = passkeys.create_authentication(login.passkey_site(), account)
     login.store_challenge("second step" if account else "sign in", challenge)
@@ -157,7 +157,7 @@ def passkey_owner(credential, purpose, account=None):
 
 
 def refuse_passkey(form, step):
-    """Back to the page that asked for the passkey, with what was wrong."""
+    """Redirect to the page of the step with an error message."""
     message = form.errors.get("") or passkeys.PASSKEY_REFUSED_MESSAGE
     if form.status == TooMany.status:
         return error_response(form.status, message)
@@ -174,11 +174,11 @@ def end():
 
 
 def requested_next():
-    """Where the person was going, to be carried to the next step."""
+    """Return the `next` parameter of the request, to pass it to the next step."""
     return request.args.get("next") or None
 
 
 def onward_url():
-    """Where the person was going, if that is a page of this panel; else the person's first page."""
-    wanted = request.args.get("next", "")
-    return wanted if is_local_url(wanted) else home_url()
+    """Return the `next` parameter when it is a local URL, else the person's first page."""
+    target = request.args.get("next", "")
+    return target if is_local_url(target) else home_url()

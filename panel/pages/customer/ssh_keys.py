@@ -1,4 +1,4 @@
-"""SSH keys: the public halves that new machines let in."""
+"""SSH keys: public keys that are installed on new machines."""
 
 from flask import Blueprint, url_for
 
@@ -43,7 +43,7 @@ def new_pair():
 @bp.post("/generate")
 @require_page_permission("ssh_keys.manage")
 def generate():
-    """The private half is in this answer and nowhere else, so there is no redirect."""
+    """Generate a key pair. The private key is shown in the response itself and not stored, so there is no redirect."""
     form = Form(SshKeyGenerate)
     if form.submit(lambda **data: ssh_keys.generate(current_access(), **data)):
         key, private = form.result

@@ -1,5 +1,7 @@
-"""Arriving by a link that a billing system made. Opening the link shows a page that sends itself on; only that uses the
-link up, so previews and scanners, which open every link, leave it as it is."""
+"""Signing in by a one-time link of a billing system.
+
+Opening the link shows a page that submits itself; only this POST redeems the link, so link previews and scanners do
+not use it up."""
 
 from flask import Blueprint, url_for
 

@@ -1,4 +1,4 @@
-"""Tasks: what was done to the account's resources, and how far it is."""
+"""Tasks of the account's resources, with status and progress."""
 
 from flask import Blueprint, request, url_for
 from sqlalchemy import select
@@ -14,7 +14,7 @@ from panel.web.paging import Page
 
 bp = Blueprint("tasks", __name__, url_prefix="/tasks")
 MAX_TRAY_TASKS = 6
-"""How many the tray shows."""
+"""Maximum of tasks in the tray."""
 STATUS_FILTERS = ("open", *(word for word in TASK_STATUSES if word not in ("pending", "queued")))
 
 
@@ -46,28 +46,28 @@ RESOURCE_LINKS = {
     "iso": ("ISOs", "disc", "isos.index", None, Iso),
     "image": ("Images", "copy", "images.index", None, Image),
 }
-"""The page of what a task was for, by the type of the resource: label, icon, page, the name of its id."""
+"""{resource type: (label, icon, endpoint, name of its id argument, model)}"""
 POWER_ACTIONS = {f"instance_{control.action}": control.action for control in POWER_CONTROLS}
 
 
 def follow_up(task):
-    """Where the resource of a task is, and how a failed one can be repeated: only what can be requested again as it
-    was. A power action and the download of an ISO can."""
-    found = {"links": [], "retry": None, "no_retry": None, "next_attempt": None}
+    """Return the link to a task's resource, and how to retry a failed task. Only power actions and ISO downloads can be
+    retried as they were."""
+    context = {"links": [], "retry": None, "no_retry": None, "next_attempt": None}
     label, symbol, endpoint, argument, model = RESOURCE_LINKS.get(task.resource_type, (None,) * 5)
     row = model and session.get(model, task.resource_id)
     if row and row.account_id == current_access().id:
-        found["links"] = [(label, url_for(endpoint, **({argument: row.id} if argument else {})), symbol)]
+        context["links"] = [(label, url_for(endpoint, **({argument: row.id} if argument else {})), symbol)]
     if task.status != "failed":
-        return found
+        return context
     if task.kind in POWER_ACTIONS and existing_instance_names([task]):
-        found["retry"] = url_for("instances.power", instance_id=task.resource_id, action=POWER_ACTIONS[task.kind])
-        found["no_retry"] = permission_error("instances.power")
+        context["retry"] = url_for("instances.power", instance_id=task.resource_id, action=POWER_ACTIONS[task.kind])
+        context["no_retry"] = permission_error("instances.power")
     if row and task.resource_type == "iso":
-        found["retry"], found["no_retry"] = url_for("isos.retry", iso_id=row.id), permission_error("isos.manage")
+        context["retry"], context["no_retry"] = url_for("isos.retry", iso_id=row.id), permission_error("isos.manage")
         waiting = select(MediaDownload.next_attempt_at).where(MediaDownload.iso_id == row.id)
-        found["next_attempt"] = session.scalar(waiting.order_by(MediaDownload.next_attempt_at).limit(1))
-    return found
+        context["next_attempt"] = session.scalar(waiting.order_by(MediaDownload.next_attempt_at).limit(1))
+    return context
 
 
 @bp.post("/<task_id>/cancel")
@@ -84,14 +84,14 @@ def tray():
 
 
 def existing_instance_names(rows):
-    """The names of the instances that still exist, by id: a task outlives what it destroyed."""
+    """Return {id: name} of the tasks' instances that still exist."""
     names = select(Instance.id, Instance.display_name)
     return dict(session.execute(names.where(Instance.id.in_({task.resource_id for task in rows}))).all())
 
 
 def recent_tasks(account):
-    """For the tray: what is open, then what has ended."""
-    opened = session.scalars(tasks.listing(account, status="open").limit(MAX_TRAY_TASKS)).all()
+    """Return tasks for the tray: open ones first, then finished ones."""
+    open_tasks = session.scalars(tasks.listing(account, status="open").limit(MAX_TRAY_TASKS)).all()
     ended = [task for task in session.scalars(tasks.listing(account).limit(MAX_TRAY_TASKS)) if not task.open]
-    shown = opened + ended[: max(2, MAX_TRAY_TASKS - len(opened))]
-    return {"open": opened, "shown": shown, "there": existing_instance_names(shown)}
+    listed = open_tasks + ended[: max(2, MAX_TRAY_TASKS - len(open_tasks))]
+    return {"open": open_tasks, "shown": listed, "there": existing_instance_names(listed)}

@@ -1,4 +1,4 @@
-"""The team: who works on the account's resources, and with which role."""
+"""The team: the members, their roles and grants."""
 
 from flask import Blueprint, request, url_for
 from sqlalchemy import select
@@ -25,11 +25,11 @@ ROLE_PRESETS = {
     "Operator": ("See, start, stop and open instances.", lambda name: name in OPERATOR_PRESET_PERMISSIONS),
     "Read only": ("See everything, change nothing.", lambda name: name.endswith(".view") and name != "billing.view"),
 }
-"""Roles that every team can use at once: the description, and which of the permissions in use each has."""
+"""Preset roles: {name: (description, filter of the permissions in use)}"""
 OWNER_ONLY_PERMISSIONS = ("team.manage", "billing.view", "api_tokens.manage")
 OPERATOR_PRESET_PERMISSIONS = ("instances.view", "instances.power", "instances.console")
 PRESET_PREFIX = "preset:"
-"""How the choice of a role names a preset that the team has not used yet."""
+"""Prefix of a preset role in the choice of roles, as long as the team has no such role."""
 REACH_OPTIONS = (
     ("all", "Everything", "All resources of the account, those that come later too."),
     ("projects", "Projects", "What is in the projects below, now and later."),
@@ -41,13 +41,13 @@ REACH_OPTIONS = (
 @require_page_permission(VIEW)
 def index():
     page = Page(team.listing(current_access(), search=request.args.get("search", "")[:255]))
-    found = {
+    context = {
         "page": page,
         "roles": list_roles(),
         "presets": ROLE_PRESETS,
         "owner": session.get(Account, current_access().id),
     }
-    return render("user/team/index.html", "rows", **found)
+    return render("user/team/index.html", "rows", **context)
 
 
 def list_roles():
@@ -73,13 +73,13 @@ def invite():
 
 
 def invite_page(form, block=None):
-    found = grant_choices()
-    found["roles"] += preset_choices()
-    return render("user/team/invite.html", block, status=form.status, form=form, **found)
+    choices = grant_choices()
+    choices["roles"] += preset_choices()
+    return render("user/team/invite.html", block, status=form.status, form=form, **choices)
 
 
 def grant_choices():
-    """What whoever asks may give: roles, with the reason where one is too much, and what they reach themselves."""
+    """Return the roles and reaches that the viewer may grant; roles with more permissions than theirs have a reason."""
     access = current_access()
     instances = (
         select(Instance.id, Instance.display_name).where(access.visible_rows(Instance)).order_by(Instance.display_name)
@@ -88,13 +88,13 @@ def grant_choices():
     roles = [
         (role.id, role.name, permissions_error(role.permissions)) for role in session.scalars(team.select_roles(access))
     ]
-    reaches = [(word, *words, word in team.GRANTABLE_SCOPES[access.reach]) for word, *words in REACH_OPTIONS]
-    found = {"instances": session.execute(instances).all(), "projects": session.execute(projects).all()}
-    return {"roles": roles, "reaches": reaches, **found}
+    reaches = [(reach, *texts, reach in team.GRANTABLE_SCOPES[access.reach]) for reach, *texts in REACH_OPTIONS]
+    context = {"instances": session.execute(instances).all(), "projects": session.execute(projects).all()}
+    return {"roles": roles, "reaches": reaches, **context}
 
 
 def preset_choices():
-    """The presets as choices of a role, without those that the team has a role of that name for."""
+    """Return the presets as choices of a role, without those whose name is a role of the team."""
     names = {role.name for role in session.scalars(team.select_roles(current_access()))}
     return [
         (f"{PRESET_PREFIX}{name}", name, permissions_error(preset_permissions(name)))
@@ -104,13 +104,13 @@ def preset_choices():
 
 
 def preset_permissions(name):
-    """The permissions of a preset, among those that something in this panel asks for."""
+    """Return the permissions of a preset, limited to those in use."""
     _, has = ROLE_PRESETS[name]
     return sorted(filter(has, permissions_in_use.used_permissions()))
 
 
 def ensure_role_id(role_id):
-    """The id of the chosen role. A preset becomes a role of the team when it is used for the first time."""
+    """Return the id of the chosen role. Creates the role when a preset is used for the first time."""
     name = role_id.removeprefix(PRESET_PREFIX)
     if name == role_id or name not in ROLE_PRESETS:
         return role_id
@@ -122,7 +122,7 @@ def ensure_role_id(role_id):
 def permissions_error(permissions):
     return (
         None
-        if all(current_access().has_permission(each) for each in permissions)
+        if all(current_access().has_permission(permission) for permission in permissions)
         else "permits more than your own role"
     )
 
@@ -130,18 +130,18 @@ def permissions_error(permissions):
 @bp.get("/members/<member_id>")
 @require_page_permission(VIEW)
 def member(member_id):
-    found = team.get(member_id, current_access())
-    return member_page(found, Form(MemberPatch, initial=found))
+    row = team.get(member_id, current_access())
+    return member_page(row, Form(MemberPatch, initial=row))
 
 
 @bp.post("/members/<member_id>")
 @require_page_permission(MANAGE)
 def change(member_id):
     access = current_access()
-    found = team.get_changeable(member_id, access)
+    row = team.get_changeable(member_id, access)
     form = Form(MemberPatch)
-    if form.submit(lambda **data: team.update(access, found, **data)):
-        flash_message(f"{found.email} is changed. It counts from now on.")
+    if form.submit(lambda **data: team.update(access, row, **data)):
+        flash_message(f"{row.email} is changed. It counts from now on.")
         return redirect_to(url_for(".index"))
     return member_page(team.get(member_id, access), form, "form")
 
@@ -153,16 +153,16 @@ def member_page(membership, form, block=None):
 @bp.post("/members/<member_id>/resend")
 @require_page_permission(MANAGE)
 def resend(member_id):
-    found = invitations.resend(current_access(), team.get_changeable(member_id, current_access()))
-    return action_done(f"A new invitation is on its way to {found.email}.", url_for(".index"))
+    row = invitations.resend(current_access(), team.get_changeable(member_id, current_access()))
+    return action_done(f"A new invitation is on its way to {row.email}.", url_for(".index"))
 
 
 @bp.post("/members/<member_id>/remove")
 @require_page_permission(MANAGE)
 def remove(member_id):
-    found = team.get_changeable(member_id, current_access())
-    email = found.email
-    team.remove(found)
+    row = team.get_changeable(member_id, current_access())
+    email = row.email
+    team.remove(row)
     flash_message(f"{email} is no longer in the team.")
     return redirect_to(url_for(".index"))
 
@@ -171,10 +171,10 @@ def remove(member_id):
 @require_page_permission(MANAGE)
 def new_role():
     name = request.args.get("preset")
-    known = {}
+    initial = {}
     if name in ROLE_PRESETS:
-        known = {"name": name, "description": ROLE_PRESETS[name][0], "permissions": preset_permissions(name)}
-    return role_page(Form(RoleIn, initial=known))
+        initial = {"name": name, "description": ROLE_PRESETS[name][0], "permissions": preset_permissions(name)}
+    return role_page(Form(RoleIn, initial=initial))
 
 
 @bp.post("/roles/new")
@@ -190,38 +190,38 @@ def create_role():
 @bp.get("/roles/<role_id>")
 @require_page_permission(VIEW)
 def role(role_id):
-    found = team.get_role(role_id, current_access())
-    return role_page(Form(RolePatch, initial=found), found)
+    row = team.get_role(role_id, current_access())
+    return role_page(Form(RolePatch, initial=row), row)
 
 
 @bp.post("/roles/<role_id>")
 @require_page_permission(MANAGE)
 def change_role(role_id):
-    found = team.get_role(role_id, current_access())
+    row = team.get_role(role_id, current_access())
     form = Form(RolePatch)
-    if form.submit(lambda **data: team.update_role(current_access(), found, **data)):
-        flash_message(f"The role {found.name} is changed. It counts from now on.")
+    if form.submit(lambda **data: team.update_role(current_access(), row, **data)):
+        flash_message(f"The role {row.name} is changed. It counts from now on.")
         return redirect_to(url_for(".index"))
     return role_page(form, team.get_role(role_id, current_access()), "form")
 
 
-def role_page(form, found=None, block=None):
+def role_page(form, row=None, block=None):
     closed = () if usage.is_billing_enabled(current_access()) else BILLED_FAMILIES
     used = {name for name in permissions_in_use.used_permissions() if name.partition(".")[0] not in closed}
     families = [family for family in permissions_in_use.used_families() if family not in closed]
-    words = {"used": used, "families": {family: SCOPE_FAMILIES[family] for family in families}}
-    words |= {
+    context = {"used": used, "families": {family: SCOPE_FAMILIES[family] for family in families}}
+    context |= {
         "verbs": VERB_DESCRIPTIONS,
         "special": {name: text for name, text in SPECIAL_PERMISSIONS.items() if name in used},
     }
-    words |= {"presets": ROLE_PRESETS, "holds": current_access().has_permission}
-    return render("user/team/role.html", block, status=form.status, form=form, role=found, **words)
+    context |= {"presets": ROLE_PRESETS, "holds": current_access().has_permission}
+    return render("user/team/role.html", block, status=form.status, form=form, role=row, **context)
 
 
 @bp.post("/roles/<role_id>/delete")
 @require_page_permission(MANAGE)
 def delete_role(role_id):
-    found = team.get_role(role_id, current_access())
-    team.delete_role(current_access(), found)
-    flash_message(f"The role {found.name} is removed.")
+    row = team.get_role(role_id, current_access())
+    team.delete_role(current_access(), row)
+    flash_message(f"The role {row.name} is removed.")
     return redirect_to(url_for(".index"))

@@ -1,4 +1,4 @@
-"""API tokens: what a person's programs may do."""
+"""API tokens of a person."""
 
 from datetime import timedelta
 
@@ -38,7 +38,7 @@ SCOPE_PRESETS = {
     "deploy": ("Deploy", lambda family, verb: family in DEPLOY_FAMILIES or (family, verb) == ("images", "read")),
     "all": ("Everything", lambda family, verb: True),
 }
-"""What the buttons of the form tick: which of the scopes that an operation of this panel needs."""
+"""The presets of scopes: {name: (label, filter of the scopes in use)}"""
 HOUR, DAY_HOURS = 1, 24
 TOKEN_LIFETIMES = (
     (DAY_HOURS, "1 day"),
@@ -93,7 +93,7 @@ def new():
 @bp.post("/new")
 @require_page_permission(MANAGE)
 def create():
-    """The buttons that fill the form in are part of it, so that they work without JavaScript: nothing is made then."""
+    """Create a token. The form's `fill` buttons, which work without JavaScript, only fill in fields."""
     form = Form(TokenForm)
     if "fill" in request.form:
         form.sent = fill_form(request.form)
@@ -105,7 +105,7 @@ def create():
 
 
 def preset_scopes(key):
-    """The scopes of a preset, in the order of the families."""
+    """Return the scopes of a preset, in the order of the families."""
     _, has = SCOPE_PRESETS[key]
     return [scope for scope in SCOPES if scope in permissions_in_use.used_scopes() and has(*scope.split(":"))]
 
@@ -121,30 +121,30 @@ def form_page(form):
     return render("user/tokens/new.html", "form", status=form.status, form=form, **around)
 
 
-def create_token(hours=None, **wanted):
-    return tokens.create(current_access(), expires_at=expiry_after(hours) if hours else None, **wanted)
+def create_token(hours=None, **values):
+    return tokens.create(current_access(), expires_at=expiry_after(hours) if hours else None, **values)
 
 
-def fill_form(sent):
-    """The form with what one of its buttons fills in: a preset, a whole column of scopes, or the person's address."""
-    what, _, which = sent["fill"].partition(":")
-    made = MultiDict(sent)
-    if what == "preset" and which in SCOPE_PRESETS:
-        made.setlist("scopes", preset_scopes(which))
-    if what == "column":
+def fill_form(form_values):
+    """Return the form values with those of a `fill` button: a preset, a column of scopes, or the client's address."""
+    action, _, which = form_values["fill"].partition(":")
+    filled = MultiDict(form_values)
+    if action == "preset" and which in SCOPE_PRESETS:
+        filled.setlist("scopes", preset_scopes(which))
+    if action == "column":
         column = {scope for scope in permissions_in_use.used_scopes() if scope.endswith(f":{which}")}
-        chosen = set(sent.getlist("scopes"))
-        made.setlist("scopes", list(chosen - column if column <= chosen else chosen | column))
-    if what == "address":
-        known = sent.get("allowed_ips", "").split()
-        made["allowed_ips"] = "\n".join(dict.fromkeys([*known, str(source_address())]))
-    return made
+        chosen = set(form_values.getlist("scopes"))
+        filled.setlist("scopes", list(chosen - column if column <= chosen else chosen | column))
+    if action == "address":
+        addresses = form_values.get("allowed_ips", "").split()
+        filled["allowed_ips"] = "\n".join(dict.fromkeys([*addresses, str(source_address())]))
+    return filled
 
 
 @bp.get("/<token_id>/made")
 @require_page_permission(MANAGE)
 def made(token_id):
-    """The value, once. A page that is loaded again does not have it."""
+    """Show the new token's value once. A reload redirects to the token's page."""
     value = flash_secrets.pop(token_id)
     if value is None:
         return redirect_to(url_for(".edit", token_id=token_id))
@@ -179,10 +179,10 @@ def narrow_token(token, hours=None, **changes):
 
 def edit_page(token, form):
     tokens.refresh_last_used([token])
-    left = [
+    remaining = [
         choice for choice in EDIT_LIFETIMES if token.expires_at is None or expiry_after(choice[0]) < token.expires_at
     ]
-    around = {"token": token, "families": SCOPE_FAMILIES, "held": token.scopes, "lives": left}
+    around = {"token": token, "families": SCOPE_FAMILIES, "held": token.scopes, "lives": remaining}
     return render("user/tokens/edit.html", "form", status=form.status, form=form, **around)
 
 

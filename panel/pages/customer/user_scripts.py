@@ -1,4 +1,4 @@
-"""User scripts: what new machines run when they boot for the first time."""
+"""User scripts, which run at the first boot of new machines."""
 
 from flask import Blueprint, url_for
 

@@ -1,4 +1,4 @@
-"""Volumes: the list, making one, and everything about one."""
+"""Volumes: the list, creating one, and the pages of one."""
 
 from flask import Blueprint, request, url_for
 
@@ -17,7 +17,7 @@ VIEW, MANAGE, DELETE = "volumes.view", "volumes.manage", "volumes.delete"
 
 
 def billing_error():
-    """Why nothing can be done with volumes now, or None."""
+    """Return the reason why volumes cannot be used (billing is off), or None."""
     try:
         usage.ensure_billing_enabled(current_access())
     except Problem as error:
@@ -40,19 +40,21 @@ def list_plans():
 @bp.get("")
 @require_page_permission(VIEW)
 def index():
-    there = [(project.id, project.name) for project in list_projects()]
-    wanted = {"search": request.args.get("search", "")[:255]}
-    wanted["project_id"] = next((each for each, _ in there if each == request.args.get("project")), None)
-    page = Page(volumes.listing(current_access(), **wanted))
+    project_options = [(project.id, project.name) for project in list_projects()]
+    filters = {"search": request.args.get("search", "")[:255]}
+    filters["project_id"] = next(
+        (project_id for project_id, _ in project_options if project_id == request.args.get("project")), None
+    )
+    page = Page(volumes.listing(current_access(), **filters))
     moving = any(volume.status == "pending" or volume.pending for volume in page)
-    found = {
+    context = {
         "page": page,
         "closed": billing_error(),
         "moving": moving,
-        "projects": there,
-        "filtered": any(wanted.values()),
+        "projects": project_options,
+        "filtered": any(filters.values()),
     }
-    return render("user/volumes/index.html", "rows", **found)
+    return render("user/volumes/index.html", "rows", **context)
 
 
 @bp.get("/new")
@@ -66,16 +68,16 @@ def new():
 def create():
     usage.ensure_billing_enabled(current_access())
     form = Form(VolumeIn)
-    if form.submit(lambda **wanted: volumes.create(current_access(), actor=actor(), **wanted)):
+    if form.submit(lambda **values: volumes.create(current_access(), actor=actor(), **values)):
         flash_message(f"The volume {form.result.name} is being created.")
         return redirect_to(url_for(".show", volume_id=form.result.id))
     return form_page(form)
 
 
 def form_page(form):
-    found = {"plans": list_plans(), "locations": session.scalars(catalog.select_locations(current_access())).all()}
-    found["projects"] = list_projects()
-    return render("user/volumes/new.html", "form", status=form.status, form=form, closed=billing_error(), **found)
+    context = {"plans": list_plans(), "locations": session.scalars(catalog.select_locations(current_access())).all()}
+    context["projects"] = list_projects()
+    return render("user/volumes/new.html", "form", status=form.status, form=form, closed=billing_error(), **context)
 
 
 @bp.get("/<volume_id>")
@@ -87,7 +89,7 @@ def show(volume_id):
 def volume_page(volume_id, **forms):
     volume = get_own(volume_id)
     places = instances.listing(current_access()).where(Instance.group_id == volume.group_id)
-    found = {
+    context = {
         "volume": volume,
         "closed": billing_error(),
         "instances": session.scalars(places.limit(500)).unique().all() if has_permission("instances.view") else [],
@@ -97,15 +99,15 @@ def volume_page(volume_id, **forms):
         "resizing": forms.get("resizing") or Form(VolumeResize),
         "taking": forms.get("taking") or Form(VolumeSnapshotIn),
     }
-    status = max(form.status for form in (found["attaching"], found["resizing"], found["taking"]))
-    return render("user/volumes/show.html", "live", status=status, **found)
+    status = max(form.status for form in (context["attaching"], context["resizing"], context["taking"]))
+    return render("user/volumes/show.html", "live", status=status, **context)
 
 
 def submit_form(volume_id, name, schema, action, message):
-    """One of the page's forms: done, or the page again with what is wrong."""
+    """Submit one of the page's forms. On an error, render the page again."""
     usage.ensure_billing_enabled(current_access())
     volume, form = get_own(volume_id), Form(schema)
-    if form.submit(lambda **wanted: action(volume, actor=actor(), **wanted)):
+    if form.submit(lambda **values: action(volume, actor=actor(), **values)):
         flash_message(message)
         return redirect_to(url_for(".show", volume_id=volume_id))
     return volume_page(volume_id, **{name: form})
@@ -114,8 +116,8 @@ def submit_form(volume_id, name, schema, action, message):
 @bp.post("/<volume_id>/attach")
 @require_page_permission(MANAGE)
 def attach(volume_id):
-    def to(volume, **wanted):
-        return volumes.attach(volume, account=current_access(), **wanted)
+    def to(volume, **values):
+        return volumes.attach(volume, account=current_access(), **values)
 
     return submit_form(volume_id, "attaching", VolumeAttach, to, "Attachment of the volume requested.")
 
@@ -154,12 +156,14 @@ def delete(volume_id):
 @require_page_permission(MANAGE)
 def use_snapshot(volume_id, snapshot_id, action):
     usage.ensure_billing_enabled(current_access())
-    found = volumes.get_snapshot(get_own(volume_id), snapshot_id)
+    snapshot = volumes.get_snapshot(get_own(volume_id), snapshot_id)
     if action == "delete":
-        volumes.delete_snapshot(found, actor=actor())
+        volumes.delete_snapshot(snapshot, actor=actor())
     else:
-        place = {"volume_plan_id": found.volume.plan_id, "hypervisor_group_id": found.volume.group_id}
+        place = {"volume_plan_id": snapshot.volume.plan_id, "hypervisor_group_id": snapshot.volume.group_id}
         how = {"mode": "in_place"} if action == "restore" else {"mode": "new_volume", **place}
-        volumes.restore(found, account=current_access(), actor=actor(), **VolumeRestore().load(how))
-    words = {"restore": "Restore requested.", "copy": "New volume from the snapshot requested."}
-    return action_done(words.get(action, "Deletion of the snapshot requested."), url_for(".show", volume_id=volume_id))
+        volumes.restore(snapshot, account=current_access(), actor=actor(), **VolumeRestore().load(how))
+    messages = {"restore": "Restore requested.", "copy": "New volume from the snapshot requested."}
+    return action_done(
+        messages.get(action, "Deletion of the snapshot requested."), url_for(".show", volume_id=volume_id)
+    )

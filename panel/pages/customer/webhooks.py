@@ -1,4 +1,4 @@
-"""Webhooks: which addresses are told of events, what was sent to them and what they answered."""
+"""Webhooks: subscriptions, their deliveries and the receivers' answers."""
 
 import secrets
 from functools import cache
@@ -32,7 +32,7 @@ RECEIVER_SAMPLES = {
     "php": ("PHP", "receiver.php", "php -S 127.0.0.1:8080 receiver.php"),
     "go": ("Go", "receiver.go", "go run receiver.go"),
 }
-"""Receivers that check signatures: what each language is called, its file and how it is run."""
+"""Samples of receivers that verify signatures: {key: (language, file, command)}"""
 
 
 class NewForm(WebhookIn):
@@ -47,14 +47,14 @@ class EditForm(WebhookPatch):
 
 @cache
 def event_kind_groups():
-    """The kinds that can happen here, by groups, as the form shows them: those of resources that have a table. The API
-    accepts all of the specification's."""
+    """Return {group: event kinds} for the form: only kinds of resources that have a table. The API accepts all kinds of
+    the specification."""
     possible = [kind for kind in EVENT_KINDS.values() if f"{kind.resource}s" in Model.metadata.tables]
-    found = {
+    by_group = {
         group: [kind for kind in possible if kind.kind.startswith(begins)]
         for group, begins in EVENT_KIND_GROUPS.items()
     }
-    return {group: kinds for group, kinds in found.items() if kinds}
+    return {group: kinds for group, kinds in by_group.items() if kinds}
 
 
 @cache
@@ -77,11 +77,11 @@ def new():
 @bp.post("/new")
 @require_page_permission("webhooks.manage")
 def create():
-    """The buttons that fill the form in are part of it, so that they work without JavaScript: nothing is made then."""
+    """Create a subscription. The form's `fill` buttons, which work without JavaScript, only fill in fields."""
     form = Form(NewForm)
     if "fill" in request.form:
         form.sent = fill_form(request.form)
-    elif form.submit(lambda **wanted: subscriptions.create(current_access(), **wanted)):
+    elif form.submit(lambda **values: subscriptions.create(current_access(), **values)):
         flash_message(f"{form.result.name} is told of events from now on. Send it a test event to see that it works.")
         return redirect_to(url_for(".show", subscription_id=form.result.id))
     return form_page(form)
@@ -90,53 +90,53 @@ def create():
 @bp.get("/<subscription_id>/edit")
 @require_page_permission("webhooks.view")
 def edit(subscription_id):
-    found = subscriptions.get(subscription_id, current_access())
-    known = {"name": found.name, "url": found.url, "event_kinds": found.event_kinds}
-    return form_page(Form(EditForm, initial=known), found)
+    subscription = subscriptions.get(subscription_id, current_access())
+    initial = {"name": subscription.name, "url": subscription.url, "event_kinds": subscription.event_kinds}
+    return form_page(Form(EditForm, initial=initial), subscription)
 
 
 @bp.post("/<subscription_id>/edit")
 @require_page_permission("webhooks.manage")
 def update(subscription_id):
-    found = subscriptions.get(subscription_id, current_access())
+    subscription = subscriptions.get(subscription_id, current_access())
     form = Form(EditForm)
     if "fill" in request.form:
         form.sent = fill_form(request.form)
-    elif form.submit(lambda **changes: subscriptions.update(found, current_access(), **changes)):
-        flash_message(f"{found.name} is changed.")
-        return redirect_to(url_for(".show", subscription_id=found.id))
-    return form_page(form, found)
+    elif form.submit(lambda **changes: subscriptions.update(subscription, current_access(), **changes)):
+        flash_message(f"{subscription.name} is changed.")
+        return redirect_to(url_for(".show", subscription_id=subscription.id))
+    return form_page(form, subscription)
 
 
 def form_page(form, subscription=None):
-    made = form.sent is not None and form.sent.get("fill") == "secret"
-    around = {"subscription": subscription, "groups": event_kind_groups(), "every": ALL_KINDS, "made": made}
-    return render("user/webhooks/form.html", "form", status=form.status, form=form, **around)
+    is_new_secret = form.sent is not None and form.sent.get("fill") == "secret"
+    context = {"subscription": subscription, "groups": event_kind_groups(), "every": ALL_KINDS, "made": is_new_secret}
+    return render("user/webhooks/form.html", "form", status=form.status, form=form, **context)
 
 
-def fill_form(sent):
-    """The form with what one of its buttons fills in: a new secret, or all kinds of a group."""
-    what, _, which = sent["fill"].partition(":")
-    done = MultiDict(sent)
-    if what == "secret":
-        done["secret"] = secrets.token_hex(32)
-    if what == "group" and which in event_kind_groups():
-        of_group = [kind.kind for kind in event_kind_groups()[which]]
-        chosen = sent.getlist("event_kinds")
-        left = [kind for kind in chosen if kind not in of_group]
-        done.setlist("event_kinds", left if set(of_group) <= set(chosen) else left + of_group)
-    return done
+def fill_form(form_values):
+    """Return the form values with those of a `fill` button: a new secret, or all kinds of a group."""
+    action, _, group = form_values["fill"].partition(":")
+    filled = MultiDict(form_values)
+    if action == "secret":
+        filled["secret"] = secrets.token_hex(32)
+    if action == "group" and group in event_kind_groups():
+        group_kinds = [kind.kind for kind in event_kind_groups()[group]]
+        chosen = form_values.getlist("event_kinds")
+        remaining = [kind for kind in chosen if kind not in group_kinds]
+        filled.setlist("event_kinds", remaining if set(group_kinds) <= set(chosen) else remaining + group_kinds)
+    return filled
 
 
 @bp.get("/verify")
 @require_page_permission("webhooks.view")
 def verify():
-    """How a receiver checks that a delivery is ours."""
+    """Show how a receiver verifies the signature of a delivery."""
     language = request.args.get("language", "python")
     if language not in RECEIVER_SAMPLES:
         raise NotFound("There is no sample in this language.")
-    around = {"language": language, "samples": RECEIVER_SAMPLES, "code": read_sample(language)}
-    return render("user/webhooks/verify.html", **around)
+    context = {"language": language, "samples": RECEIVER_SAMPLES, "code": read_sample(language)}
+    return render("user/webhooks/verify.html", **context)
 
 
 @bp.get("/<subscription_id>")
@@ -148,25 +148,25 @@ def show(subscription_id):
 @bp.post("/<subscription_id>/test")
 @require_page_permission("webhooks.manage")
 def send_test(subscription_id):
-    found = subscriptions.get(subscription_id, current_access())
+    subscription = subscriptions.get(subscription_id, current_access())
     form = Form(TestIn)
-    if form.submit(lambda kind: subscriptions.send_test(found, kind)):
+    if form.submit(lambda kind: subscriptions.send_test(subscription, kind)):
         return action_done("Test event requested.", url_for(".show", subscription_id=subscription_id), "info")
     return show_page(subscription_id, form)
 
 
 def show_page(subscription_id, form):
-    found = subscriptions.get(subscription_id, current_access())
+    subscription = subscriptions.get(subscription_id, current_access())
     status = request.args.get("status")
-    page = Page(subscriptions.select_deliveries(found, status if status in DELIVERY_STATUSES else None))
-    around = {
-        "subscription": found,
+    page = Page(subscriptions.select_deliveries(subscription, status if status in DELIVERY_STATUSES else None))
+    context = {
+        "subscription": subscription,
         "page": page,
         "form": form,
         "groups": event_kind_groups(),
         "again": subscriptions.redelivery_error,
     }
-    return render("user/webhooks/show.html", "live", status=form.status, **around)
+    return render("user/webhooks/show.html", "live", status=form.status, **context)
 
 
 @bp.post("/<subscription_id>/enable")
@@ -181,37 +181,37 @@ def disable(subscription_id):
     return set_enabled(subscription_id, False, "{} is off. What is under way is still sent.")
 
 
-def set_enabled(subscription_id, enabled, words):
-    found = subscriptions.get(subscription_id, current_access())
-    subscriptions.update(found, current_access(), enabled=enabled)
-    return action_done(words.format(found.name), url_for(".show", subscription_id=subscription_id))
+def set_enabled(subscription_id, enabled, message):
+    subscription = subscriptions.get(subscription_id, current_access())
+    subscriptions.update(subscription, current_access(), enabled=enabled)
+    return action_done(message.format(subscription.name), url_for(".show", subscription_id=subscription_id))
 
 
 @bp.post("/<subscription_id>/delete")
 @require_page_permission("webhooks.delete")
 def delete(subscription_id):
-    found = subscriptions.get(subscription_id, current_access())
-    subscriptions.delete(found)
+    subscription = subscriptions.get(subscription_id, current_access())
+    subscriptions.delete(subscription)
     if "leave" not in request.form:
-        return action_done(f"{found.name} is deleted.", url_for(".index"))
-    flash_message(f"{found.name} is deleted.")
+        return action_done(f"{subscription.name} is deleted.", url_for(".index"))
+    flash_message(f"{subscription.name} is deleted.")
     return redirect_to(url_for(".index"))
 
 
 @bp.get("/<subscription_id>/deliveries/<delivery_id>")
 @require_page_permission("webhooks.view")
 def delivery(subscription_id, delivery_id):
-    found = subscriptions.get(subscription_id, current_access())
-    row = subscriptions.get_delivery(found, delivery_id)
-    around = {"subscription": found, "delivery": row, "again": subscriptions.redelivery_error}
-    sent, got = rendering.render_request(found, row), rendering.render_attempts(found, row)
-    return render("user/webhooks/delivery.html", "live", sent=sent, got=got, **around)
+    subscription = subscriptions.get(subscription_id, current_access())
+    row = subscriptions.get_delivery(subscription, delivery_id)
+    context = {"subscription": subscription, "delivery": row, "again": subscriptions.redelivery_error}
+    request_text, attempts = rendering.render_request(subscription, row), rendering.render_attempts(subscription, row)
+    return render("user/webhooks/delivery.html", "live", sent=request_text, got=attempts, **context)
 
 
 @bp.post("/<subscription_id>/deliveries/<delivery_id>/redeliver")
 @require_page_permission("webhooks.manage")
 def redeliver(subscription_id, delivery_id):
-    found = subscriptions.get(subscription_id, current_access())
-    subscriptions.redeliver(found, subscriptions.get_delivery(found, delivery_id))
+    subscription = subscriptions.get(subscription_id, current_access())
+    subscriptions.redeliver(subscription, subscriptions.get_delivery(subscription, delivery_id))
     address = url_for(".delivery", subscription_id=subscription_id, delivery_id=delivery_id)
     return action_done("Delivery requested.", address, "info")

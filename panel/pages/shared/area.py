@@ -1,10 +1,10 @@
-"""Whose side a page is on: its owner's, who sees what is the account's, or the operators', who see everybody's.
+"""Shared views and the two areas: customers see their account's resources, operators see all.
 
-    @page("POST", "/<instance_id>/tags", can="instances.manage")
+    @route("POST", "/<instance_id>/tags", can="instances.manage")
     def tag(instance_id):
-        instance = found(instance_id)
+        instance = get_instance(instance_id)
 
-Views say what a customer needs; permissions.of_operator knows what that is for an operator.
+`can` is the customers' permission; permissions.operator_equivalent maps it to the operators'.
 """
 
 from flask import request, url_for
@@ -15,11 +15,11 @@ from panel.services import instances
 
 
 class SharedViews:
-    """Views that are written once and stand on both sides."""
+    """Views that are written once and registered in both areas."""
 
     def __init__(self):
         self.rows = []
-        """Method, path below the blueprint's, permission, view, and what else Flask is to know of it."""
+        """Rows of method, path below the blueprint's, permission, view, options for Flask."""
 
     def page(self, method, path, *, can, **options):
         def row(view):
@@ -29,7 +29,7 @@ class SharedViews:
         return row
 
     def register(self, bp, *, is_operator_area=False):
-        """Puts every row on the blueprint."""
+        """Add all views to the blueprint of an area."""
         for method, path, can, view, options in self.rows:
             guard = browser_session.require_page_permission(
                 permissions.operator_equivalent(can) if is_operator_area else can
@@ -42,13 +42,13 @@ route, register = INSTANCE_VIEWS.page, INSTANCE_VIEWS.register
 
 
 def is_operator_area():
-    """Whether the page that is asked for is one of the operators'."""
-    here = request.blueprint or ""
-    return here == "admin" or here.startswith("admin_")
+    """Return whether the requested page is in the operator area."""
+    blueprint = request.blueprint or ""
+    return blueprint == "admin" or blueprint.startswith("admin_")
 
 
 def endpoint_prefix():
-    """What the names of this side's blueprints begin with: `url_for(area() ~ "tasks.show", …)`."""
+    """Return the prefix of the area's blueprint names. Templates: `url_for(area() ~ "tasks.show", …)`."""
     return "admin_" if is_operator_area() else ""
 
 
@@ -57,7 +57,7 @@ def required_permission(permission):
 
 
 def permission_error(permission):
-    """Why the viewer may not do what a customer needs the permission for, as a sentence, or None."""
+    """Return why the viewer lacks the area's equivalent of a customers' permission, or None."""
     return browser_session.permission_error(required_permission(permission))
 
 
@@ -70,13 +70,13 @@ def ensure_permission(permission):
 
 
 def scope_account():
-    """Whose resources may be named: the customer's own, or, by an operator, anybody's (None)."""
+    """Return the access whose resources a page may use: the customer's own, or None (all) for operators."""
     return None if is_operator_area() else current_access()
 
 
 def get_instance(instance_id, *, is_suspended_allowed=False):
-    """The instance, if the viewer may see it. While it is suspended its owner changes nothing, except by views that
-    say that they are for suspended ones, too."""
+    """Return the instance, if the viewer may see it. Raises Conflict when a customer posts to a suspended instance,
+    unless `is_suspended_allowed`."""
     instance = instances.get(instance_id, scope_account())
     if request.method == "POST" and not is_operator_area() and not is_suspended_allowed:
         instances.ensure_not_suspended(instance)
@@ -84,12 +84,12 @@ def get_instance(instance_id, *, is_suspended_allowed=False):
 
 
 def owner_of(instance):
-    """Whose keys, scripts, images and ISOs are offered for it: an operator sees its owner's."""
+    """Return whose keys, scripts, images and ISOs the forms offer: for operators those of the instance's owner."""
     return instance.account if is_operator_area() else current_access()
 
 
 def tab_url(instance, tab):
-    """Where a tab of the instance is."""
+    """Return the URL of a tab of the instance."""
     if tab == "overview":
         return url_for(f"{endpoint_prefix()}instances.show", instance_id=instance.id)
     return url_for(f"{endpoint_prefix()}instances.tab", instance_id=instance.id, tab=tab)

@@ -1,4 +1,4 @@
-"""What the customers' and the operators' pages of a shell have in common."""
+"""Views of shells that both areas share."""
 
 from flask import jsonify, request, url_for
 
@@ -8,7 +8,7 @@ from panel.workflows import ssh_console
 
 
 def console_refusals(instance, not_permitted, by_operator=False):
-    """Why the screen and the shell cannot be opened now, each a sentence or None."""
+    """Return why screen and shell cannot be opened: for each a reason or None."""
     no_screen, no_shell = consoles.vnc_error(instance, by_operator), consoles.shell_error(instance)
     return {
         "screen": not_permitted or (no_screen and consoles.VNC_REASONS[no_screen]),
@@ -17,7 +17,7 @@ def console_refusals(instance, not_permitted, by_operator=False):
 
 
 def shell_page(instance, endpoint_blueprint, back):
-    """The page with the terminal. It asks for a session of its own, and for another one when that is over."""
+    """Render the page with the terminal. Its script requests a session, and another one when that has ended."""
     return render(
         "console/ssh_shell.html",
         name=instance.display_name,
@@ -28,12 +28,12 @@ def shell_page(instance, endpoint_blueprint, back):
 
 
 def open_shell(instance, session_owner):
-    """Answers once the guest has the session's key."""
+    """Open an SSH session as JSON. Waits until the session's key is in the guest."""
     row, token, _ = ssh_console.open_ssh_session(instance, session_owner)
     return jsonify(socket=f"/ssh/{token}", session_id=row.id)
 
 
 def accept_host_key(instance):
-    """Accepts the host key with the fingerprint that the person was shown."""
+    """Accept the host key whose fingerprint the page showed."""
     consoles.accept_host_key(instance, request.form.get("shown", ""))
     return jsonify(consoles.describe_host_keys(instance))

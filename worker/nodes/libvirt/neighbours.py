@@ -88,7 +88,7 @@ def delete_rules(macs: Iterable[str]):
 def restore_rules(connection):
     """Restore the rules of all NICs after a start of this machine, from the filters that libvirt has stored."""
     nics = []
-    for mac, nic_filter in filters_of_cards(connection):
+    for mac, nic_filter in list_nic_filters(connection):
         tree = etree.fromstring(nic_filter.XMLDesc())
         addresses = tuple(tree.xpath("filterref/parameter[@name='IPV4' or @name='IPV6']/@value"))
         accepted = tree.xpath("rule[@action='accept'][@direction='out']/ipv6[@srcipaddr][@srcipmask]")
@@ -99,10 +99,10 @@ def restore_rules(connection):
 
 def forget_all(connection):
     """Delete the rules of all NICs of this hypervisor. `restore_rules` restores them."""
-    delete_rules(mac for mac, _ in filters_of_cards(connection))
+    delete_rules(mac for mac, _ in list_nic_filters(connection))
 
 
-def filters_of_cards(connection):
+def list_nic_filters(connection):
     """Yield pairs of a NIC's MAC and its filter in libvirt."""
     for nic_filter in connection.listAllNWFilters():
         if match := FILTER_NAME.fullmatch(nic_filter.name()):

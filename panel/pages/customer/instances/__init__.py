@@ -1,4 +1,4 @@
-"""Instances: the list, making one, and everything about one."""
+"""Instances: the list, creating one, and the pages of one."""
 
 from flask import Blueprint
 

@@ -1,4 +1,4 @@
-"""Power of an instance, and destroying it."""
+"""Power actions of an instance, and destroying it."""
 
 from flask import abort, request, url_for
 
@@ -14,7 +14,7 @@ from panel.web.htmx import action_done, flash_message, redirect_to
 @bp.post("/<instance_id>/power/<action>")
 @require_page_permission("instances.power")
 def power(instance_id, action):
-    control = next((each for each in POWER_CONTROLS if each.action == action), None) or abort(404)
+    control = next((button for button in POWER_CONTROLS if button.action == action), None) or abort(404)
     instance = get_instance(instance_id)
     task = instances.run_power_action(instance, action, actor=actor())
     message = control.requested_message if task else f"{instance.display_name} is already {control.noop_state}."

@@ -1,4 +1,4 @@
-"""One action on the instances that were ticked in the list."""
+"""One action on the selected instances of the list."""
 
 from flask import request, url_for
 
@@ -13,12 +13,12 @@ from panel.web.htmx import render
 @bp.post("/bulk")
 @require_page_permission("instances.view")
 def bulk():
-    """A destroy is asked for twice: the second time with what was typed."""
-    wanted = parse_bulk_request(BulkIn)
-    ensure_permission(instances.BULK_NEEDS[wanted["action"]])
+    """Run the action. A destroy is shown for confirmation first and repeated with the typed text."""
+    bulk_request = parse_bulk_request(BulkIn)
+    ensure_permission(instances.BULK_NEEDS[bulk_request["action"]])
     where = {"back": url_for("instances.index"), "to": url_for("instances.bulk")}
-    if wanted["action"] == "destroy" and not is_confirmed(wanted["ids"], request.form):
-        chosen = instances.select_instances(wanted["ids"], current_access())
+    if bulk_request["action"] == "destroy" and not is_confirmed(bulk_request["ids"], request.form):
+        chosen = instances.select_instances(bulk_request["ids"], current_access())
         return render("bulk/destroy.html", chosen=chosen, typed=request.form.get("typed"), **where)
-    lines = instances.run_bulk(actor=actor(), access=current_access(), **wanted)
-    return render("bulk/results.html", lines=lines, wanted=wanted, counts=instances.bulk_counts(lines), **where)
+    lines = instances.run_bulk(actor=actor(), access=current_access(), **bulk_request)
+    return render("bulk/results.html", lines=lines, wanted=bulk_request, counts=instances.bulk_counts(lines), **where)

@@ -20,7 +20,7 @@ BULK_ACTIONS = (
     ("poweroff", "Power off", "plug"),
     ("destroy", "Destroy", "trash"),
 )
-"""What the bar offers for ticked rows."""
+"""The actions for selected rows: name, label, icon."""
 
 
 @bp.get("")
@@ -29,12 +29,12 @@ def index():
     state = request.args.get("state") if request.args.get("state") in INSTANCE_STATES else None
     search = request.args.get("search", "").strip()[:255]
     listed = session.scalars(projects.listing(current_access())).all() if has_permission("projects.view") else []
-    project = next((each for each in listed if each.id == request.args.get("project")), None)
+    project = next((row for row in listed if row.id == request.args.get("project")), None)
     query, wrong = search_or_empty(current_access(), search=search, state=state, project_id=project and project.id)
     page = Page(query)
     restless = any(instance.state in ("pending", "migrating") for instance in page)
-    found = {"page": page, "state": state, "search": search, "states": INSTANCE_STATES, "restless": restless}
-    found |= {"project": project, "projects": listed}
-    found |= {"wrong": wrong, "actions": BULK_ACTIONS}
-    found |= {"sparks": metrics.get_sparklines(page.rows), "spark": charts.sparkline}
-    return render("user/instances/index.html", "rows", controls=iter_controls, **found)
+    context = {"page": page, "state": state, "search": search, "states": INSTANCE_STATES, "restless": restless}
+    context |= {"project": project, "projects": listed}
+    context |= {"wrong": wrong, "actions": BULK_ACTIONS}
+    context |= {"sparks": metrics.get_sparklines(page.rows), "spark": charts.sparkline}
+    return render("user/instances/index.html", "rows", controls=iter_controls, **context)

@@ -1,4 +1,4 @@
-"""Making an instance, on one page: the row and its first deploy in one transaction."""
+"""Creating an instance: its row and first deploy in one transaction."""
 
 from functools import partial
 
@@ -30,7 +30,7 @@ def new():
 @bp.post("/new")
 @require_page_permission("instances.create")
 def create():
-    """Without JavaScript a button of the page asks for the choices of another location: nothing is made then."""
+    """Create an instance. Without JavaScript, the button `look` only renders the choices of another location."""
     form = Form(PackedInstanceIn, DeployIn, NewKeyForm)
     if "look" in request.form:
         form.sent = request.form
@@ -45,14 +45,16 @@ def create():
 
 
 def create_page(form, block=None):
-    found = form_choices(form)
-    found |= pack_choices(form, found["location"], found["plan"])
-    return render("user/instances/new.html", block, status=form.status, form=form, code=as_curl(form, found), **found)
+    choices = form_choices(form)
+    choices |= pack_choices(form, choices["location"], choices["plan"])
+    return render(
+        "user/instances/new.html", block, status=form.status, form=form, code=as_curl(form, choices), **choices
+    )
 
 
 def pack_choices(form, location, plan):
-    """The account's resource packs, why each cannot give the plan now, and the one that is chosen: unless somebody says
-    otherwise the first that can, because then nothing is paid for the instance itself."""
+    """Return the account's resource packs, each with the reason why it cannot provide the plan or None, and the chosen
+    one. The default is the first that can, because an instance from a pack costs nothing by itself."""
     own = resource_packs.with_usage(session.scalars(resource_packs.listing(current_access())).all())
     short = {pack: resource_packs.pack_error(pack, location.id, plan) for pack in own} if location and plan else {}
     by_plan = form.has("pack_id") and not form.value("pack_id")
@@ -60,8 +62,10 @@ def pack_choices(form, location, plan):
     return {"packs": [(pack, short.get(pack) and short[pack][1]) for pack in own], "pack": chosen}
 
 
-def create_instance(suggested, *, location_id, plan_id, pack_id=None, display_name=None, hostname=None, **wanted):
-    """The instance and the password that was made up for it, if any."""
+def create_instance(
+    suggested, *, location_id, plan_id, pack_id=None, display_name=None, hostname=None, **deploy_values
+):
+    """Create and deploy. Return the instance, and the generated password or None."""
     label = display_name or suggested
     create = partial(self_provisioning.create_from_pack, pack_id=pack_id) if pack_id else instances.create
     instance = create(
@@ -72,11 +76,11 @@ def create_instance(suggested, *, location_id, plan_id, pack_id=None, display_na
         hostname=hostname or valid_hostname(label),
         actor=actor(),
     )
-    return instance, start_deploy(instance, **wanted)
+    return instance, start_deploy(instance, **deploy_values)
 
 
 def valid_hostname(name):
-    """The name, if a guest could have it as its host name."""
+    """Return the name if it is a valid host name, else None."""
     try:
         return Hostname().deserialize(name) if name else None
     except ValidationError:

@@ -16,7 +16,7 @@ VIEW, MANAGE, DELETE = "ip_sets.view", "ip_sets.manage", "ip_sets.delete"
 
 
 class OwnedIpSetForm(IpSetIn):
-    """What operators say beside: whose it is to be."""
+    """The operators' form, which also has the owner."""
 
     owner = Text(load_default=None)
 
@@ -77,7 +77,7 @@ def set_page(set_id, form, block):
 
 
 def change_error(ip_set):
-    """Why the viewer cannot change the set, or None."""
+    """Return why the viewer cannot change the set, or None."""
     if ip_set.is_global and not is_operator_area():
         return "This set belongs to the platform."
     return None if has_permission(MANAGE) else "You may look at IP sets, not change them."
@@ -109,13 +109,13 @@ def delete(set_id):
 
 @VIEWS.page("POST", "/<set_id>/entries", can=MANAGE)
 def add(set_id):
-    """Adds what can be added; what cannot is named with the reason."""
+    """Add the valid networks. The message lists the others with the reason."""
     ip_set, form = get_own(set_id), Form(IpSetBulk)
     if not form.submit(lambda cidrs: ip_sets.add_entries(ip_set, cidrs, actor=actor())):
         return set_page(set_id, form, "entries")
-    made, wrong = form.result
-    sentence = f"{len(made)} added." + "".join(f" {cidr}: {message}" for cidr, message in wrong[:5])
-    return action_done(sentence, url_for(".show", set_id=set_id), "warning" if wrong else None)
+    entries, failures = form.result
+    sentence = f"{len(entries)} added." + "".join(f" {cidr}: {message}" for cidr, message in failures[:5])
+    return action_done(sentence, url_for(".show", set_id=set_id), "warning" if failures else None)
 
 
 @VIEWS.page("POST", "/<set_id>/entry/<entry_id>/delete", can=MANAGE)

@@ -1,4 +1,4 @@
-"""The form for rules of a security group: one line of it may become a rule for each IP version."""
+"""The form for rules of a security group. One submit can add a rule for each IP version."""
 
 import ipaddress
 import re
@@ -22,7 +22,7 @@ RULE_PRESETS = {
     "https": ("HTTPS", "tcp", 443),
     "ping": ("Ping", "icmp", None),
 }
-"""Inbound rules that people add with one click: label, protocol, port."""
+"""Inbound rules for one click: {name: (label, protocol, port)}"""
 RULE_DEFAULTS = {"direction": "ingress", "protocol": "tcp", "ip_version": BOTH_VERSIONS}
 
 
@@ -37,58 +37,59 @@ class RuleForm(In):
     description = Text(load_default=None)
 
 
-def add_rules(group, account, *, actor, ip_version, ports=None, **facts):
-    """Adds a rule for each IP version that was chosen, and returns them. A version that has the rule is left out,
-    unless all have it."""
+def add_rules(group, account, *, actor, ip_version, ports=None, **values):
+    """Add a rule for each chosen IP version and return them. Skips versions that have the rule already, unless all
+    have it; then security_groups.add_rule refuses."""
     low, high = parse_ports(ports)
-    versions = possible_versions(facts) if ip_version == BOTH_VERSIONS else [ip_version]
-    wanted = [
-        validate_rule({**facts, "ip_version": each, "port_range_min": low, "port_range_max": high}) for each in versions
+    versions = possible_versions(values) if ip_version == BOTH_VERSIONS else [ip_version]
+    requested = [
+        validate_rule({**values, "ip_version": version, "port_range_min": low, "port_range_max": high})
+        for version in versions
     ]
-    new = [each for each in wanted if not security_groups.has_rule(group, each)] or wanted
-    return [security_groups.add_rule(group, account, actor=actor, **each) for each in new]
+    new = [rule for rule in requested if not security_groups.has_rule(group, rule)] or requested
+    return [security_groups.add_rule(group, account, actor=actor, **rule) for rule in new]
 
 
 def add_preset(group, account, name, *, actor):
-    """Adds the inbound rules of a preset for both IP versions."""
+    """Add the inbound rules of a preset for both IP versions."""
     label, protocol, port = RULE_PRESETS[name]
-    facts = {"direction": "ingress", "protocol": protocol, "description": label}
-    return add_rules(group, account, actor=actor, ip_version=BOTH_VERSIONS, ports=port and str(port), **facts)
+    values = {"direction": "ingress", "protocol": protocol, "description": label}
+    return add_rules(group, account, actor=actor, ip_version=BOTH_VERSIONS, ports=port and str(port), **values)
 
 
 def parse_ports(text):
-    """The first and the last port of `22` or `80-90`; nothing of nothing."""
+    """Return first and last port of `22` or `80-90`, (None, None) of an empty text. Raises Invalid."""
     if not text:
         return None, None
-    found = PORT_RANGE_PATTERN.fullmatch(text.strip())
-    if found is None:
+    match = PORT_RANGE_PATTERN.fullmatch(text.strip())
+    if match is None:
         raise Invalid("Enter a port or port range.", ports="Enter a port or port range, like 22 or 80-90.")
-    low, high = int(found[1]), int(found[2] or found[1])
+    low, high = int(match[1]), int(match[2] or match[1])
     return low, high
 
 
-def possible_versions(facts):
-    """The versions that a rule for both can have: a network and an IP set are of one."""
-    if facts.get("cidr"):
+def possible_versions(values):
+    """Return the IP versions of a rule for both: only one when it has a network or an IP set."""
+    if values.get("cidr"):
         try:
-            return [f"ipv{ipaddress.ip_network(facts['cidr'], strict=False).version}"]
+            return [f"ipv{ipaddress.ip_network(values['cidr'], strict=False).version}"]
         except ValueError:
-            return ["ipv4"]  # refused by the schema, at its field
-    if facts.get("ip_set_id"):
-        found = session.get(IpSet, facts["ip_set_id"])
-        return [found.ip_version] if found else list(IP_VERSIONS)
+            return ["ipv4"]  # the schema refuses it with an error at the field
+    if values.get("ip_set_id"):
+        ip_set = session.get(IpSet, values["ip_set_id"])
+        return [ip_set.ip_version] if ip_set else list(IP_VERSIONS)
     return list(IP_VERSIONS)
 
 
-def validate_rule(facts):
-    """The facts as the API's schema accepts them. What it says of ports belongs to the one field of the form."""
-    if facts["protocol"] in ("icmp", "icmpv6"):
-        facts["protocol"] = "icmp" if facts["ip_version"] == "ipv4" else "icmpv6"
+def validate_rule(values):
+    """Return the values validated by the API's schema. Errors of its two port fields move to `ports`."""
+    if values["protocol"] in ("icmp", "icmpv6"):
+        values["protocol"] = "icmp" if values["ip_version"] == "ipv4" else "icmpv6"
     try:
-        return SecurityRuleIn().load({name: value for name, value in facts.items() if value is not None})
+        return SecurityRuleIn().load({field: item for field, item in values.items() if item is not None})
     except ValidationError as error:
-        found = {name: flatten_errors(text) for name, text in error.normalized_messages().items()}
-        ports = [found.pop(name) for name in ("port_range_min", "port_range_max") if name in found]
+        messages = {field: flatten_errors(text) for field, text in error.normalized_messages().items()}
+        ports = [messages.pop(field) for field in ("port_range_min", "port_range_max") if field in messages]
         if ports:
-            found["ports"] = "Enter a port or port range." if ports[0] == "Say which ports." else ports[0]
-        raise Invalid("Please correct the highlighted fields.", **found) from None
+            messages["ports"] = "Enter a port or port range." if ports[0] == "Say which ports." else ports[0]
+        raise Invalid("Please correct the highlighted fields.", **messages) from None

@@ -18,11 +18,11 @@ from panel.web.paging import Page
 VIEWS = SharedViews()
 VIEW, MANAGE, DELETE = "security_groups.view", "security_groups.manage", "security_groups.delete"
 MAX_OFFERED_INSTANCES = 500
-"""How many instances the form offers to add."""
+"""Maximum of instances that the form offers."""
 
 
 class OwnedSecurityGroupForm(SecurityGroupIn):
-    """What operators say beside: whose it is to be."""
+    """The operators' form, which also has the owner."""
 
     owner = Text(load_default=None)
 
@@ -74,11 +74,12 @@ def show(group_id):
 
 
 def group_page(group_id, form, block):
-    """Rules may refer to what is the owner's and the platform's; the platform's own only to the latter."""
+    """Render the group. Its rules may refer to groups and IP sets of its owner and of the platform; those of the
+    platform's groups only to the platform's."""
     group = get_visible(group_id)
     owner = owner_emails.find_account(group) if is_operator_area() else current_access()
     seen = has_permission("instances.view")
-    groups, sets = (session.scalars(each.listing(owner)).all() for each in (security_groups, ip_sets))
+    groups, sets = (session.scalars(service.listing(owner)).all() for service in (security_groups, ip_sets))
     context = {
         "group": group,
         "form": form,
@@ -89,8 +90,8 @@ def group_page(group_id, form, block):
         ).all()
         if seen and owner
         else [],
-        "group_choices": [(each.id, each.name) for each in groups if owner or each.is_global],
-        "set_choices": [(each.id, f"{each.name} ({each.ip_version})") for each in sets if owner or each.is_global],
+        "group_choices": [(row.id, row.name) for row in groups if owner or row.is_global],
+        "set_choices": [(row.id, f"{row.name} ({row.ip_version})") for row in sets if owner or row.is_global],
         "no": change_error(group),
         "presets": RULE_PRESETS,
         "owner": is_operator_area() and owner,
@@ -99,7 +100,7 @@ def group_page(group_id, form, block):
 
 
 def change_error(group):
-    """Why the viewer cannot change the group, or None."""
+    """Return why the viewer cannot change the group, or None."""
     if group.is_global and not is_operator_area():
         return "This group belongs to the platform."
     return None if has_permission(MANAGE) else "You may look at security groups, not change them."
@@ -133,14 +134,14 @@ def delete(group_id):
 def add_rule(group_id):
     group, form = get_own(group_id), Form(RuleForm)
     if form.submit(lambda **data: add_rules(group, scope_account(), actor=actor(), **data)):
-        words = "Rule added." if len(form.result) == 1 else f"{len(form.result)} rules added."
-        return action_done(with_update_notice(words), url_for(".show", group_id=group_id))
+        message = "Rule added." if len(form.result) == 1 else f"{len(form.result)} rules added."
+        return action_done(with_update_notice(message), url_for(".show", group_id=group_id))
     return group_page(group_id, form, "rule")
 
 
 @VIEWS.page("POST", "/<group_id>/presets/<preset>", can=MANAGE)
 def add_preset(group_id, preset):
-    """Adds the rules of a preset, for both IP versions."""
+    """Add the rules of a preset, for both IP versions."""
     if preset not in RULE_PRESETS:
         abort(404)
     rule_form.add_preset(get_own(group_id), scope_account(), preset, actor=actor())
@@ -155,7 +156,7 @@ def remove_rule(group_id, rule_id):
 
 @VIEWS.page("POST", "/<group_id>/attach", can=MANAGE)
 def attach(group_id):
-    """Asks first when nothing could reach an instance any more."""
+    """Add instances. Asks for confirmation when the group would block all inbound traffic of one."""
     group, ids = get_visible(group_id), request.form.getlist("instance_ids")
     if request.form.get("add") == "ssh":
         rule_form.add_preset(get_own(group_id), scope_account(), "ssh", actor=actor())
@@ -174,7 +175,7 @@ def confirm_attach(group_id):
 
 
 def closed_instances(group, ids):
-    """The instances that the group would close, of those that the person may see."""
+    """Return the visible instances that the group would cut off from inbound traffic."""
     seen = {instance.id for instance in security_groups.list_visible(ids, scope_account())}
     return [instance for instance in security_groups.list_cut_off_instances(group, ids) if instance.id in seen]
 
@@ -185,16 +186,16 @@ def detach(group_id):
 
 
 def with_update_notice(sentence):
-    """The sentence, and that the instances' firewalls follow, where this change has queued an update of them."""
+    """Return the message, with a notice when this request queued updates of firewalls."""
     return f"{sentence} Firewall update requested." if jobs.has_queued_tasks() else sentence
 
 
 def change_members(group_id, change_membership, sentence):
-    """Customers put their instances into the platform's groups too, so it is enough that the group is found."""
+    """Attach or detach instances. Needs only a visible group, because customers may use the platform's groups."""
     group, form = get_visible(group_id), Form(Members)
     moved = form.submit(lambda instance_ids: change_membership(group, instance_ids, scope_account(), actor=actor()))
-    back, here = request.form.get("back", ""), url_for(".show", group_id=group_id)
-    address = url_for(f"{endpoint_prefix()}instances.tab", instance_id=back, tab="network") if back else here
+    back, group_url = request.form.get("back", ""), url_for(".show", group_id=group_id)
+    address = url_for(f"{endpoint_prefix()}instances.tab", instance_id=back, tab="network") if back else group_url
     if not request.form.getlist("instance_ids"):
         return action_done("Choose an instance first.", address, "warning")
     return action_done(

@@ -1,4 +1,4 @@
-"""The pages of one instance. Each view is written once and stands twice: for its owner and for operators."""
+"""The pages of one instance, each written once for the owner and for operators."""
 
 from panel.pages.shared.area import register
 from panel.pages.shared.instances import (  # noqa: F401  (they write the rows that `stand` reads)

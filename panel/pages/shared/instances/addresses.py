@@ -1,4 +1,4 @@
-"""The addresses of an instance: adding, releasing, preferring, and the names wanted for them."""
+"""The addresses of an instance: add, release, prefer, and their reverse names."""
 
 from panel.auth.browser_session import actor
 from panel.pages.shared.area import get_instance, is_operator_area, route, tab_url
@@ -20,8 +20,8 @@ def change_ips(instance_id):
     done = form.submit(
         lambda **data: ips.change_addresses(instance, actor=actor(), by_operator=is_operator_area(), **data)
     )
-    words = ADDRESS_ACTION_MESSAGES[form.value("action")] if done else " ".join(form.errors.values())
-    return action_done(words, tab_url(instance, "network"), None if done else "danger")
+    message = ADDRESS_ACTION_MESSAGES[form.value("action")] if done else " ".join(form.errors.values())
+    return action_done(message, tab_url(instance, "network"), None if done else "danger")
 
 
 @route("GET", "/<instance_id>/ip/<address_id>", can="instances.view")
@@ -31,17 +31,17 @@ def address(instance_id, address_id):
 
 def address_page(instance_id, address_id, form=None, block=None):
     instance = get_instance(instance_id)
-    held = ips.get(instance, address_id)
-    form = form or Form(ReverseNameIn, initial=held)
-    shown = {"instance": instance, "address": held, "form": form}
-    return render("user/instances/network/address.html", block, status=form.status, **shown)
+    address = ips.get(instance, address_id)
+    form = form or Form(ReverseNameIn, initial=address)
+    context = {"instance": instance, "address": address, "form": form}
+    return render("user/instances/network/address.html", block, status=form.status, **context)
 
 
 @route("POST", "/<instance_id>/ip/<address_id>", can="instances.manage")
 def name_address(instance_id, address_id):
     instance, form = get_instance(instance_id), Form(ReverseNameIn)
-    held = ips.get(instance, address_id)
-    if form.submit(lambda rdns=None: ips.set_reverse_name(held, rdns)):
+    address = ips.get(instance, address_id)
+    if form.submit(lambda rdns=None: ips.set_reverse_name(address, rdns)):
         flash_message("The name is noted." if form.result.rdns else "The name is taken back.")
         return redirect_to(tab_url(instance, "network"))
     return address_page(instance_id, address_id, form, "form")

@@ -1,4 +1,4 @@
-"""What can be chosen for an instance: every choice, with the reason why it cannot be taken now."""
+"""The choices of the form that creates an instance, with the reasons why a choice is unavailable."""
 
 import json
 from collections import defaultdict
@@ -23,27 +23,27 @@ HIDDEN_PASSWORD = "********"
 
 
 def form_choices(form, instance=None):
-    """Everything for the form as it is filled in. With an instance, place and size are settled."""
+    """Return the choices for the form as it is filled in. With an instance, location and plan are fixed."""
     owner = owner_of(instance) if instance else current_access()
     locations = session.scalars(catalog.select_locations(owner)).all()
     full = set() if instance else instances.find_full_locations(locations)
     location = instance.group if instance else pick_location(locations, form.value("location_id"), full)
-    offered = list_plans(location) if location and not instance else []
-    short = instances.capacity_errors(location, offered) if offered else {}
-    plan = instance or pick_or_first(offered, form.value("plan_id"), lambda it: not short[it])
+    plans = list_plans(location) if location and not instance else []
+    plan_errors = instances.capacity_errors(location, plans) if plans else {}
+    plan = instance or pick_or_first(plans, form.value("plan_id"), lambda it: not plan_errors[it])
     images = session.scalars(catalog.select_images(owner)).unique().all()
-    unfit = {image: instances.image_error(plan, image) if plan else None for image in images}
-    image = pick_or_first(images, form.value("image_id"), lambda it: not unfit[it])
+    image_errors = {image: instances.image_error(plan, image) if plan else None for image in images}
+    image = pick_or_first(images, form.value("image_id"), lambda it: not image_errors[it])
     keys = session.scalars(ssh_keys.listing(owner)).all()
     return {
         "locations": locations,
         "location": location,
         "full": full,
-        "plans": group_by(offered, lambda it: it.group.display_name),
-        "short": short,
+        "plans": group_by(plans, lambda it: it.group.display_name),
+        "short": plan_errors,
         "plan": plan,
         "images": group_by(images, lambda it: it.distro),
-        "unfit": unfit,
+        "unfit": image_errors,
         "image": image,
         "brand": brand_icon,
         "keys": keys,
@@ -59,7 +59,7 @@ def list_plans(location):
 
 
 def pick_location(locations, location_id, full):
-    """The location that was chosen; else the first with room, else the first that is up."""
+    """Return the chosen location; else the first available one with capacity, else the first available one."""
     if any(row.id == location_id for row in locations):
         return pick_or_first(locations, location_id, lambda row: row.is_available)
     with_room = [row for row in locations if row.id not in full]
@@ -69,34 +69,34 @@ def pick_location(locations, location_id, full):
 
 
 def pick_or_first(rows, row_id, is_available):
-    """The row that was chosen, if it can be had; else the first that can."""
+    """Return the row with the id if it is available, else the first available one, or None."""
     fitting = [row for row in rows if is_available(row)]
     return next((row for row in fitting if row.id == row_id), fitting[0] if fitting else None)
 
 
 def group_by(rows, name):
-    found = defaultdict(list)
+    groups = defaultdict(list)
     for row in rows:
-        found[name(row)].append(row)
-    return found.items()
+        groups[name(row)].append(row)
+    return groups.items()
 
 
 def brand_icon(image):
-    """The drawing for a distribution."""
-    return next((icon for word, icon in BRAND_ICONS.items() if word in image.distro.lower()), "disc")
+    """Return the icon of a distribution."""
+    return next((icon for brand, icon in BRAND_ICONS.items() if brand in image.distro.lower()), "disc")
 
 
 def suggest_name(location, plan, image):
-    """A name that says what it is: `debian-2gb-fsn1`."""
+    """Return a name from image, size and location: `debian-2gb-fsn1`."""
     if not (location and plan and image):
         return ""
     size = f"{plan.ram // 1024}gb" if plan.ram >= 1024 else f"{plan.ram}mb"
-    words = (image.distro.split()[0], size, location.name)
-    return "-".join("".join(c for c in word.lower() if c.isalnum()) for word in words)
+    parts = (image.distro.split()[0], size, location.name)
+    return "-".join("".join(c for c in part.lower() if c.isalnum()) for part in parts)
 
 
 def as_curl(form, choices):
-    """The two calls of the API that do the same. A password stays out of it."""
+    """Return the two equivalent API calls as curl commands. A password is masked."""
     pack = choices.get("pack")
     place = {
         "location_id": choices["location"] and choices["location"].id,

@@ -1,4 +1,4 @@
-"""Deploying an instance that has no operating system yet, or whose deploy failed."""
+"""Deploying an instance without an operating system, or after a failed deploy."""
 
 from panel.auth.browser_session import actor
 from panel.core.db import session
@@ -23,7 +23,7 @@ from panel.web.htmx import flash_message, redirect_to, render
 
 
 class NewKeyForm(In):
-    """A key that is added on the way."""
+    """A new SSH key, which is stored with the deploy."""
 
     key_name = Name(least=0, most=32)
     public_key = PublicKeyLine(most=16384)
@@ -36,7 +36,7 @@ def again(instance_id):
 
 
 def last_deploy_values(instance):
-    """What the last deploy was asked to do. Its password is not kept, and its configuration is for its owner alone."""
+    """Return the values of the last deploy. Its password is not stored, and only the owner sees its configuration."""
     last = instances.find_last_deploy(instance)
     if last is None:
         return {"hostname": instance.hostname}
@@ -65,16 +65,16 @@ def deploy_page(instance, form, block=None):
     return render("user/instances/deploy.html", block, status=form.status, form=form, instance=instance, **offered)
 
 
-def start_deploy(instance, **wanted):
-    """Begins the deploy, with a key that is stored on the way; returns the password that was made up, if any."""
-    wanted = with_new_key(instance, **wanted)
-    return instances.deploy(instance, actor=actor(), account=scope_account(), **wanted)[1]
+def start_deploy(instance, **values):
+    """Store a new key, if given, and start the deploy. Return the generated password or None."""
+    values = with_new_key(instance, **values)
+    return instances.deploy(instance, actor=actor(), account=scope_account(), **values)[1]
 
 
-def with_new_key(instance, *, key_name=None, public_key=None, key_ids=(), **wanted):
-    """What is wanted, with the new key stored among its owner's and added to the keys that were ticked."""
+def with_new_key(instance, *, key_name=None, public_key=None, key_ids=(), **values):
+    """Store a new key, if given, for the instance's owner. Return the values with its id in `key_ids`."""
     if public_key:
         ensure_permission("ssh_keys.manage")
-        made = ssh_keys.create(owner_of(instance), name=key_name or "new key", public_key=public_key)
-        key_ids = [*key_ids, made.id]
-    return {**wanted, "key_ids": key_ids}
+        key = ssh_keys.create(owner_of(instance), name=key_name or "new key", public_key=public_key)
+        key_ids = [*key_ids, key.id]
+    return {**values, "key_ids": key_ids}

@@ -19,7 +19,7 @@ def disk(instance_id, disk_id, action):
     if action not in DISK_ACTION_MESSAGES:
         abort(404)
     instance = get_instance(instance_id)
-    wanted = disks.get(instance, disk_id)
-    task = getattr(disks, action)(wanted, actor=actor(), by_operator=is_operator_area())
+    row = disks.get(instance, disk_id)
+    task = getattr(disks, action)(row, actor=actor(), by_operator=is_operator_area())
     message = DISK_ACTION_MESSAGES[action] if task else "It is so already."
     return action_done(message, tab_url(instance, "storage"))

@@ -1,4 +1,4 @@
-"""Container apps of an instance: installing Docker, the catalog, deploying, and what is done with an app."""
+"""Container apps of an instance: installing Docker, the catalog, deploying and controlling apps."""
 
 import json
 
@@ -119,10 +119,10 @@ def compose_page(instance, form, block=None):
 def app_secrets(instance_id, deployment_id):
     instance = get_instance(instance_id)
     row = deployments.get(instance, deployment_id)
-    kept = flash_secrets.pop(row.id)
-    if kept is None:
+    secrets = flash_secrets.pop(row.id)
+    if secrets is None:
         return redirect_to(tab_url(instance, "apps"))
-    return render(f"{TEMPLATE_FOLDER}/secrets.html", instance=instance, row=row, made_up=json.loads(kept))
+    return render(f"{TEMPLATE_FOLDER}/secrets.html", instance=instance, row=row, made_up=json.loads(secrets))
 
 
 @route("GET", "/<instance_id>/apps/<deployment_id>/logs", can="instances.console")

@@ -1,4 +1,4 @@
-"""The forms in which container apps are deployed: one for each app of the catalog, and one for a compose file."""
+"""The forms that deploy container apps: one for each app of the catalog, one for a compose file."""
 
 import re
 
@@ -13,32 +13,32 @@ ASSIGNMENT_HINT = "Write each as NAME=value."
 
 
 class PortsField(Text):
-    """`8080:80/tcp` a line, as the API's port mappings."""
+    """Lines such as `8080:80/tcp`, deserialized to the API's port mappings."""
 
     def _deserialize(self, value, attr, data, **kwargs):
-        found = []
+        result = []
         for line in super()._deserialize(value, attr, data, **kwargs).split("\n"):
-            if words := line.strip():
-                port = PORT_PATTERN.fullmatch(words)
+            if entry := line.strip():
+                port = PORT_PATTERN.fullmatch(entry)
                 if port is None:
                     raise ValidationError(PORT_HINT)
                 outer, inner, protocol = port.groups()
-                found.append({"container_port": int(inner), "host_port": int(outer), "protocol": protocol or "tcp"})
-        return DeployComposeIn().fields["port_mappings"].deserialize(found)
+                result.append({"container_port": int(inner), "host_port": int(outer), "protocol": protocol or "tcp"})
+        return DeployComposeIn().fields["port_mappings"].deserialize(result)
 
 
 class VariablesField(Text):
-    """`NAME=value` a line, as the API's variables."""
+    """Lines such as `NAME=value`, deserialized to the API's variables."""
 
     def _deserialize(self, value, attr, data, **kwargs):
-        found = {}
+        result = {}
         for line in super()._deserialize(value, attr, data, **kwargs).split("\n"):
             if line.strip():
                 name, sign, text = line.strip().partition("=")
                 if not sign:
                     raise ValidationError(ASSIGNMENT_HINT)
-                found[name.strip()] = text
-        return DeployComposeIn().fields["env_variables"].deserialize(found)
+                result[name.strip()] = text
+        return DeployComposeIn().fields["env_variables"].deserialize(result)
 
 
 class ComposeForm(In):
@@ -49,24 +49,28 @@ class ComposeForm(In):
 
 
 def app_schema(app):
-    """A schema with a field for each variable and each port of the app."""
-    made = {f"variable_{each.name}": Text(most=4096, required=each.required) for each in app.variables}
-    made |= {f"port_{number}": Int(1, 65535, required=True) for number, _ in enumerate(app.ports)}
-    return type("AppForm", (In,), made)
+    """Return a schema with a field for each variable and each port of the app."""
+    declared = {f"variable_{variable.name}": Text(most=4096, required=variable.required) for variable in app.variables}
+    declared |= {f"port_{number}": Int(1, 65535, required=True) for number, _ in enumerate(app.ports)}
+    return type("AppForm", (In,), declared)
 
 
 def initial_values(app):
-    """What an app's form begins with."""
-    values = {f"variable_{each.name}": each.default for each in app.variables if each.default}
+    """Return the initial values of an app's form."""
+    values = {f"variable_{variable.name}": variable.default for variable in app.variables if variable.default}
     return values | {f"port_{number}": port.host_port for number, port in enumerate(app.ports)}
 
 
 def deploy_arguments(app, data):
-    """What was filled in, in the words of the API. Ports that are as they come are not named."""
-    variables = {each.name: data[f"variable_{each.name}"] for each in app.variables if f"variable_{each.name}" in data}
+    """Return the form's data as arguments of the API. Unchanged ports are left out."""
+    variables = {
+        variable.name: data[f"variable_{variable.name}"]
+        for variable in app.variables
+        if f"variable_{variable.name}" in data
+    }
     ports = [
         {"container_port": port.container_port, "host_port": data[f"port_{number}"], "protocol": port.protocol}
         for number, port in enumerate(app.ports)
     ]
-    same = [each["host_port"] for each in ports] == [port.host_port for port in app.ports]
-    return {"app_slug": app.slug, "env_variables": variables, "port_mappings": [] if same else ports}
+    is_unchanged = [port["host_port"] for port in ports] == [port.host_port for port in app.ports]
+    return {"app_slug": app.slug, "env_variables": variables, "port_mappings": [] if is_unchanged else ports}

@@ -1,4 +1,4 @@
-"""What the pages of an instance show of its container apps."""
+"""The context of the tab with an instance's container apps."""
 
 import ipaddress
 from dataclasses import dataclass
@@ -10,31 +10,31 @@ from panel.services.docker_deployments import firewall_ports
 
 MANAGE = "instances.manage"
 NON_HTTP_PORTS = (22, 25, 53, 3306, 5432, 6379, 27017)
-"""Ports of containers that no browser understands."""
+"""Container ports of protocols other than HTTP."""
 TLS_PORTS = (443, 8443, 9443)
 
 
 @dataclass(frozen=True)
 class ExposedPort:
-    """A port of the machine at which an app is reached. `url` is None where a browser is of no use."""
+    """A port of the machine that reaches an app. `url` is None when the port is not HTTP."""
 
     words: str
     url: str | None
     is_closed: bool
-    """No security group lets anybody in there."""
+    """Whether no security group allows inbound traffic to the port."""
 
 
 def refusal_message(reason, permission=MANAGE):
-    """A refusal as a sentence, or None."""
+    """Return the message of a refusal, or None."""
     return not_permitted(permission) or docker_deployments.DOCKER_REASONS.get(reason)
 
 
 def build_context(instance):
-    """What the tab reads."""
+    """Return the context of the tab."""
     rows = docker_deployments.listing(instance)
     engine = docker_deployments.find_engine(instance)
     by_operator = is_operator_area()
-    here = docker_deployments.guest_error(instance, by_operator=by_operator)
+    error = docker_deployments.guest_error(instance, by_operator=by_operator)
     return {
         "apps": [(row, exposed_ports(instance, row.ports)) for row in rows],
         "docker_enabled": docker_deployments.is_engine_installed(instance),
@@ -43,13 +43,13 @@ def build_context(instance):
         "no_install": refusal_message(docker_deployments.install_error(instance, by_operator=by_operator)),
         "no_deploy": refusal_message(docker_deployments.deploy_error(instance, by_operator=by_operator)),
         "no_control": refusal_message(docker_deployments.engine_error(instance, by_operator=by_operator)),
-        "no_remove": refusal_message(here if here in docker_deployments.REMOVAL_BLOCKERS else None),
+        "no_remove": refusal_message(error if error in docker_deployments.REMOVAL_BLOCKERS else None),
         "no_logs": not_permitted("instances.console"),
     }
 
 
 def exposed_ports(instance, ports):
-    """How the ports are reached from outside."""
+    """Return an ExposedPort for each port mapping."""
     address = instance.ipv4 or instance.ipv6 or instance.private_ipv4
     shut = firewall_ports.list_closed_ports(instance, ports) if ports else []
     return [exposed_port(address, port, port in shut) for port in ports]
@@ -69,12 +69,12 @@ def exposed_port(address, port, shut):
 
 
 def list_apps(instance, search):
-    """The catalog's apps with the words in their texts, each with what speaks against it here."""
-    words = search.lower().split()
-    found = []
+    """Return (app, warning or None) for the catalog's apps that match all words of the search."""
+    terms = search.lower().split()
+    apps = []
     for app in docker_apps.listing():
         text = f"{app.name} {app.slug} {app.category} {app.description}".lower()
-        if all(word in text for word in words):
+        if all(term in text for term in terms):
             small = app.min_memory_mb > instance.ram
-            found.append((app, f"It should have {app.min_memory_mb} MiB of memory." if small else None))
-    return found
+            apps.append((app, f"It should have {app.min_memory_mb} MiB of memory." if small else None))
+    return apps

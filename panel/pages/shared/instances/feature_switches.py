@@ -1,4 +1,4 @@
-"""Switching parts of an instance on and off."""
+"""Hardware options of an instance: switching them on and off."""
 
 from panel.auth.browser_session import actor
 from panel.pages.shared.area import get_instance, route, tab_url
@@ -27,5 +27,5 @@ def switch(instance_id, part, action):
     label, change = SWITCHES[part]
     instance = get_instance(instance_id)
     change(instance, action == "enable", actor=actor())
-    words = f"{label} is switched {'on' if action == 'enable' else 'off'}."
-    return action_done(words, tab_url(instance, "settings"))
+    message = f"{label} is switched {'on' if action == 'enable' else 'off'}."
+    return action_done(message, tab_url(instance, "settings"))

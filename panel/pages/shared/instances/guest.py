@@ -1,4 +1,4 @@
-"""Root's password and keys of a running guest."""
+"""Resetting root's password and adding SSH keys in a running guest."""
 
 from panel.auth.browser_session import actor
 from panel.pages.shared.area import endpoint_prefix, get_instance, is_operator_area, route, scope_account, tab_url
@@ -14,8 +14,8 @@ from panel.workflows import reachability
 @route("POST", "/<instance_id>/reset-password", can="instances.manage")
 def reset_password(instance_id):
     instance = get_instance(instance_id)
-    asked = reachability.check_guest(instance, by_operator=is_operator_area())
-    _, password = instances.reset_password(instance, actor=actor(), since=asked, by_operator=is_operator_area())
+    checked_at = reachability.check_guest(instance, by_operator=is_operator_area())
+    _, password = instances.reset_password(instance, actor=actor(), since=checked_at, by_operator=is_operator_area())
     flash_secrets.store(instance.id, password)
     flash_message("New root password requested.", "info")
     return redirect_to(tab_url(instance, "overview"))

@@ -1,4 +1,4 @@
-"""The media of an instance: its drives, installing from an ISO, rescue, and making an image of it."""
+"""The media tab of an instance: drives, installing from an ISO, rescue, capturing an image."""
 
 from flask import request
 from marshmallow import ValidationError
@@ -24,11 +24,11 @@ from panel.web.htmx import action_done
 from panel.workflows import reachability
 
 MAX_OFFERED_ISOS = 200
-"""ISOs in a choice."""
+"""Maximum of ISOs in a select field."""
 
 
 def build_context(instance):
-    """What the tab shows, with the reasons why something cannot be done now."""
+    """Return the context of the tab, with the reasons why operations are disabled."""
     state = rescue.describe_state(instance)
     offered = isos.listing(owner_of(instance)).limit(MAX_OFFERED_ISOS) if has_permission("isos.view") else None
     return {
@@ -52,7 +52,7 @@ def ensure_rescue_possible(instance, enable):
 
 
 def refusal_message(check):
-    """The sentence of the refusal, or None."""
+    """Return the message of the refusal, or None."""
     try:
         check()
     except Problem as problem:
@@ -100,8 +100,8 @@ def install(instance_id):
 def rescue_it(instance_id, switch):
     instance = get_instance(instance_id)
     task = rescue.switch(instance, switch == "on", actor=actor(), by_operator=is_operator_area())
-    words = "Start of the rescue system requested." if switch == "on" else "End of the rescue requested."
-    return action_done(words if task else "It is so already.", media_tab_url(instance))
+    message = "Start of the rescue system requested." if switch == "on" else "End of the rescue requested."
+    return action_done(message if task else "It is so already.", media_tab_url(instance))
 
 
 @route("POST", "/<instance_id>/capture", can="images.manage")

@@ -1,4 +1,4 @@
-"""What an instance used: the figures behind the charts of its tab."""
+"""Metrics of an instance: the data of the charts on its tab."""
 
 from flask import request
 
@@ -9,7 +9,7 @@ from panel.web import charts
 
 @route("GET", "/<instance_id>/metrics/data", can="instances.view")
 def figures(instance_id):
-    """Asked for by the page's script."""
+    """Return the chart data as JSON, for the page's script."""
     instance = get_instance(instance_id)
     series = metrics.get_series(instance, charts.requested_range(request.args.get("range")))
     return charts.plot_data(series, {"cpu_percent": 100, "memory_used": instance.ram})

@@ -1,4 +1,4 @@
-"""Moving an instance to another plan, on a page of its own."""
+"""Changing the plan of an instance, on a page of its own."""
 
 from panel.auth.browser_session import actor
 from panel.pages.shared.area import get_instance, is_operator_area, route, tab_url

@@ -1,4 +1,4 @@
-"""The power buttons of an instance, each with the reason why it cannot be pressed now."""
+"""The power buttons of an instance, each with the reason why it is disabled."""
 
 from dataclasses import dataclass
 
@@ -12,13 +12,13 @@ class Control:
     label: str
     symbol: str
     noop_state: str
-    """The state in which it would change nothing."""
+    """The state in which the action would have no effect."""
     question: str | None = None
     is_dangerous: bool = False
 
     @property
     def requested_message(self):
-        """What the person is told: the task is queued, nothing has happened yet."""
+        """The message after the request. The task is queued, not done."""
         return f"{self.label} requested."
 
 
@@ -44,7 +44,7 @@ POWER_CONTROLS = (
 
 
 def iter_controls(instance):
-    """Each control with its reason, or None, and with what is asked first."""
+    """Yield (control, reason why it is disabled or None, confirmation question or None)."""
     for control in POWER_CONTROLS:
         question = control.question and control.question.format(instance.display_name)
         yield control, control_error(instance, control), question

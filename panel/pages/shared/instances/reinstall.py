@@ -1,4 +1,4 @@
-"""Reinstalling an instance: what the new system is to be, and its name typed to confirm."""
+"""Reinstalling an instance, confirmed by typing its name."""
 
 from panel.auth.browser_session import actor
 from panel.core.errors import Conflict, Invalid
@@ -23,8 +23,8 @@ def reinstalling(instance_id):
     reason = instances.action_error(instance, "reinstall")
     if reason:
         raise Conflict(instances.REASONS[reason], reason=reason)
-    known = {**last_deploy_values(instance), "image_id": instance.image_id, "hostname": instance.hostname}
-    return form_page(instance, Form(ReinstallIn, NewKeyForm, ConfirmNameForm, initial=known))
+    initial = {**last_deploy_values(instance), "image_id": instance.image_id, "hostname": instance.hostname}
+    return form_page(instance, Form(ReinstallIn, NewKeyForm, ConfirmNameForm, initial=initial))
 
 
 @route("POST", "/<instance_id>/reinstall", can="instances.manage")
@@ -44,9 +44,9 @@ def form_page(instance, form, block=None):
     return render("user/instances/reinstall.html", block, status=form.status, form=form, instance=instance, **offered)
 
 
-def start_reinstall(instance, *, typed, **wanted):
-    """Begins the reinstall, with a key that is stored on the way; returns the password that was made up, if any."""
+def start_reinstall(instance, *, typed, **values):
+    """Store a new key, if given, and start the reinstall. Return the generated password or None."""
     if typed.strip() != instance.display_name:
         raise Invalid("Nothing was done.", typed="That is not the name of this instance.")
-    wanted = with_new_key(instance, **wanted)
-    return instances.reinstall(instance, actor=actor(), account=scope_account(), **wanted)[1]
+    values = with_new_key(instance, **values)
+    return instances.reinstall(instance, actor=actor(), account=scope_account(), **values)[1]

@@ -1,4 +1,4 @@
-"""The name of an instance, its settings and what it is to be called."""
+"""The name, settings and project of an instance."""
 
 from flask import request
 

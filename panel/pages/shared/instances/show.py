@@ -1,4 +1,4 @@
-"""One instance: its header, which is on every tab, and the tabs."""
+"""The page of an instance: the header, which every tab has, and the tabs."""
 
 from flask import abort, request, url_for
 
@@ -31,7 +31,7 @@ from panel.web.htmx import flash_message, is_htmx_request, redirect_to, render
 from panel.web.paging import Page
 
 TEMPLATES = {"": "user/instances/show.html", "admin_": "admin/instances/show.html"}
-"""The page of each side; what differs is around the tabs."""
+"""{prefix of the area: template}. The templates differ around the tabs."""
 TABS = ("overview", "metrics", "network", "storage", "media", "snapshots", "apps", "tasks", "activity", "settings")
 MAX_RECENT = 5
 BOOT_ORDERS = (
@@ -45,7 +45,7 @@ BOOT_ORDERS = (
 
 
 def boot_orders(instance):
-    """The orders to choose from; one that a program set is among them."""
+    """Return the choices of boot orders, including one that was set through the API."""
     return BOOT_ORDERS if instance.boot in dict(BOOT_ORDERS) else ((instance.boot, instance.boot), *BOOT_ORDERS)
 
 
@@ -64,12 +64,12 @@ def show(instance_id, tab):
 
 @route("GET", "/<instance_id>/media/now", can="instances.view")
 def media_now(instance_id):
-    """The tab alone: what people fill in there is not swapped every few seconds."""
+    """Render the media tab alone. The periodic refresh leaves it out, so that its forms keep their input."""
     return render(TEMPLATES[endpoint_prefix()], "media", password=None, **build_context(instance_id, "media"))
 
 
 def redirect_if_destroyed(instance_id):
-    """A page that was open while its instance was destroyed goes back to the list."""
+    """Redirect the open page of a destroyed instance to the list. Raises NotFound otherwise."""
     ended = session.scalars(tasks.listing(scope_account(), resource_id=instance_id).limit(1)).first()
     if not is_htmx_request() or ended is None or (ended.kind, ended.status) != ("instance_destroy", "completed"):
         raise NotFound("No such instance.")
@@ -77,15 +77,15 @@ def redirect_if_destroyed(instance_id):
     return redirect_to(url_for(f"{endpoint_prefix()}instances.index"))
 
 
-def build_context(instance_id, tab, **more):
-    """What the template reads, for the tab that is asked for."""
+def build_context(instance_id, tab, **extra):
+    """Return the context of the template for a tab."""
     instance = get_instance(instance_id)
     watched_instances.mark(instance)
     latest = session.scalars(tasks.listing(scope_account(), resource_id=instance.id).limit(MAX_RECENT)).all()
     context = {
         "instance": instance,
         "tab": tab,
-        "tabbed": [(word.capitalize(), tab_url(instance, word), word == tab) for word in TABS],
+        "tabbed": [(name.capitalize(), tab_url(instance, name), name == tab) for name in TABS],
         "controls": list(iter_controls(instance)),
         "doors": console_refusals(instance, permission_error("instances.console"), is_operator_area()),
         "latest": latest,
@@ -107,8 +107,8 @@ def build_context(instance_id, tab, **more):
         context["lines"] = with_labels(context["page"].rows, has_links=not is_operator_area())
     if tab == "overview":
         context["guest"] = instances.find_guest_report(instance)
-        lately = session.scalars(events.listing(scope_account(), resource_id=instance.id).limit(MAX_RECENT)).all()
-        context["lines"] = with_labels(lately, has_links=not is_operator_area())
+        recent = session.scalars(events.listing(scope_account(), resource_id=instance.id).limit(MAX_RECENT)).all()
+        context["lines"] = with_labels(recent, has_links=not is_operator_area())
     if tab == "storage":
         context["volumes_offered"] = (
             not is_operator_area() and has_permission("volumes.view") and usage.is_billing_enabled(current_access())
@@ -121,19 +121,19 @@ def build_context(instance_id, tab, **more):
     if tab == "network":
         context |= network_tab.build_context(instance)
     if tab == "metrics":
-        asked = charts.requested_range(request.args.get("range"))
-        context |= {"charts": charts, "series": metrics.get_series(instance, asked)}
+        time_range = charts.requested_range(request.args.get("range"))
+        context |= {"charts": charts, "series": metrics.get_series(instance, time_range)}
     if tab == "media":
         context |= media.build_context(instance) | {"boots": boot_orders(instance)}
     if tab == "settings":
         context |= settings_context(instance)
     if is_operator_area():
         context |= operator_tabs.build_context(instance, tab)
-    return context | more
+    return context | extra
 
 
 def settings_context(instance):
-    """What the tab with the settings shows. An operator does not move instances between a customer's projects."""
+    """Return the context of the settings tab. Operators do not move instances between a customer's projects."""
     keys = session.scalars(ssh_keys.listing(owner_of(instance))).all()
     groups = projects.listing(current_access()) if has_permission("projects.view") and not is_operator_area() else None
     return {
@@ -143,6 +143,6 @@ def settings_context(instance):
         "no_guest": instances.REASONS.get(instances.guest_access_error(instance, by_operator=is_operator_area())),
         "no_tpm": instances.tpm_error(instance),
         "no_secure_boot": instances.secure_boot_error(instance),
-        "keymaps": [(word, word) for word in KEYMAPS],
+        "keymaps": [(keymap, keymap) for keymap in KEYMAPS],
         "projects": session.scalars(groups).all() if groups is not None else [],
     }

@@ -32,7 +32,7 @@ def forge(instance_id, action):
 @route("POST", "/<instance_id>/snapshots/take", can="instances.manage")
 def take(instance_id):
     instance, form = get_instance(instance_id), Form(SnapshotIn)
-    if form.submit(lambda **wanted: snapshots.create(instance, actor=actor(), **wanted)):
+    if form.submit(lambda **values: snapshots.create(instance, actor=actor(), **values)):
         flash_message("Snapshot requested.")
         return redirect_to(tab_url(instance, "snapshots"))
     tab = build_context(instance_id, "snapshots", form=form)
@@ -57,7 +57,7 @@ def choose_rollback(instance_id, name):
 
 @route("POST", "/<instance_id>/snapshots/<name>/rollback", can="instances.manage")
 def rollback(instance_id, name):
-    """The snapshot's name has to be typed: everything that was written since is lost."""
+    """Roll back. Requires the snapshot's name, because all later data is lost."""
     instance, form = get_instance(instance_id), Form(RollbackForm)
     if form.submit(lambda typed: rollback_confirmed(snapshots.get(instance, name), typed)):
         flash_message("Rollback requested.")
@@ -73,5 +73,5 @@ def rollback_confirmed(snapshot, typed):
 
 def rollback_page(instance, name, form, block=None):
     snapshot = snapshots.get(instance, name)
-    facts = {"instance": instance, "snapshot": snapshot, "tasks_since": snapshots.count_tasks_since(snapshot)}
-    return render("user/instances/rollback.html", block, status=form.status, form=form, **facts)
+    context = {"instance": instance, "snapshot": snapshot, "tasks_since": snapshots.count_tasks_since(snapshot)}
+    return render("user/instances/rollback.html", block, status=form.status, form=form, **context)

@@ -1,4 +1,4 @@
-"""What the tab with an instance's snapshots and its live session shows."""
+"""The context of the tab with an instance's snapshots and live-snapshot session."""
 
 from panel.pages.shared.area import permission_error as not_permitted
 from panel.schemas.snapshots import SnapshotIn
@@ -10,17 +10,17 @@ FORGE_ACTIONS = ("enable", "commit", "discard")
 
 
 def build_context(instance):
-    """What the tab reads."""
+    """Return the context of the tab."""
     no = not_permitted("instances.manage")
-    why = {
+    reasons = {
         action: no or forges.LIVE_SESSION_REASONS.get(forges.action_error(instance, action)) for action in FORGE_ACTIONS
     }
-    past = [each for each in instance.forges if not (each.active or each.status == "creating")]
-    found = {"forge": forges.find_latest(instance), "why_not": why, "past": past}
-    held = snapshots.change_error(instance)
+    past = [forge for forge in instance.forges if not (forge.active or forge.status == "creating")]
+    context = {"forge": forges.find_latest(instance), "why_not": reasons, "past": past}
+    error = snapshots.change_error(instance)
     no = (
         no
-        or (held and forges.LIVE_SESSION_REASONS.get(held, instances.REASONS[held]))
+        or (error and forges.LIVE_SESSION_REASONS.get(error, instances.REASONS[error]))
         or (forges.is_active(instance) and IN_SESSION_MESSAGE)
     )
-    return {**found, "no_snapshots": no or None, "form": Form(SnapshotIn), "kept": snapshots.listing(instance)}
+    return {**context, "no_snapshots": no or None, "form": Form(SnapshotIn), "kept": snapshots.listing(instance)}
