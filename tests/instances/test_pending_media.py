@@ -2,7 +2,7 @@
 
 from types import SimpleNamespace
 
-from sqlalchemy import update
+from sqlalchemy import delete, update
 
 from panel.core.db import session
 from panel.models import MediaDownload, Task
@@ -28,3 +28,19 @@ def test_who_waits_for_a_download_keeps_nobody_from_writing(drive, file_server, 
     run_tasks()
     assert open_ones == [False]
     assert session.get(Task, asked).error == "The file is gone."
+
+
+def test_a_download_that_is_deleted_meanwhile_is_named(drive, file_server, run_tasks, monkeypatch):
+    """ISO-12: the task that waits for it says so."""
+    iso = isos.create(url=file_server.put(), actor="test")
+    session.commit()
+    queued_calls.clear()
+    task_id = drive("mount", iso_id=iso.id).json["task_id"]
+
+    def sleep(seconds):
+        session.execute(delete(MediaDownload))
+        session.commit()
+
+    monkeypatch.setattr(media_downloads, "time", SimpleNamespace(sleep=sleep))
+    run_tasks()
+    assert session.get(Task, task_id).error == "The file was deleted while this task waited for it."

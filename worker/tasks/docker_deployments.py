@@ -107,6 +107,8 @@ def prepare_compose(work, deployment_id, environment):
     A file that an earlier attempt fetched is not fetched again, because the guest may already run it.
     """
     row = session.get(DockerDeployment, deployment_id)
+    if row is None:
+        raise NotFound(APP_REMOVED_MESSAGE)
     if row.compose:
         return row.compose
     if row.compose_url:

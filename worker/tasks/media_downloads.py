@@ -10,7 +10,7 @@ from sqlalchemy.orm import Session
 
 from panel.core import clock, jobs
 from panel.core.db import on_commit, session
-from panel.core.errors import Problem
+from panel.core.errors import NotFound, Problem
 from panel.models import MediaDownload
 from panel.services.media import downloads, image_files
 from panel.services.media.remote_file import RemoteFile
@@ -137,6 +137,8 @@ def wait_for_file(work, iso, storage, is_needed=lambda: True):
         work.check()  # ends the transaction: an open one would lock out other writers of SQLite
         time.sleep(TASK_WAIT_INTERVAL_SECONDS)
         row = find_download(row.id)
+        if row is None:
+            raise NotFound("The file was deleted while this task waited for it.")
         if row.status == "waiting":
             raise Problem(row.error or "The download failed.")
     if row.status == "ready":
