@@ -184,7 +184,11 @@ class Site:
 @pytest.fixture(scope="module")
 def site(tmp_path_factory):
     port, bells = find_free_port(), []
-    facts = {"public_url": f"http://127.0.0.1:{port}", "make": create_app, "ring": lambda *bell: bells.append(bell)}
+    facts = {
+        "public_url": f"http://127.0.0.1:{port}",
+        "create": create_app,
+        "on_call": lambda *bell: bells.append(bell),
+    }
     with isolated_installation(tmp_path_factory.mktemp("site"), **facts) as app:
         windows.connect("")
         server = create_server(app, host="127.0.0.1", port=port, threads=8)

@@ -274,13 +274,13 @@ def kill_worker_at(monkeypatch, owner, name, *, after):
 
 
 KILL_POINTS = {
-    "nothing was asked": ("signed_in", False),
-    "an account, no order": ("signed_in", True),
-    "an order that nobody wrote down": ("order", True),
-    "an order, no answer": ("challenge", False),
-    "the authority looks": ("look_now", True),
-    "believed, not signed": ("issued", False),
-    "signed, not written down": ("issued", True),
+    "nothing was asked": ("connect_client", False),
+    "an account, no order": ("connect_client", True),
+    "an order that nobody wrote down": ("create_order", True),
+    "an order, no answer": ("get_http_challenge", False),
+    "the authority looks": ("answer_challenge", True),
+    "believed, not signed": ("wait_for_certificate", False),
+    "signed, not written down": ("wait_for_certificate", True),
 }
 
 
