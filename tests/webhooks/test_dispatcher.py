@@ -73,7 +73,7 @@ def test_nobody_waits_for_the_slow_ones(site, receiver):
         subscribe(site, f"https://127.0.0.1:{each.port}/")
     with run_dispatchers(site, slow_threads=12) as [sender]:
         record_events(site)
-        wait_until(lambda: sum(len(each.kept) for each in silent) >= 3, "the slow ones to hold their threads")
+        wait_until(lambda: sum(len(each.connections) for each in silent) >= 3, "the slow ones to hold their threads")
         wait_until(lambda: len(receiver.posts) == 1, "the first event")
         began = time.monotonic()
         record_events(site, 5)
@@ -90,7 +90,7 @@ def test_receivers_that_fall_silent_leave_their_threads_to_others(site, receiver
         subscribe(site, f"https://127.0.0.1:{each.port}/", quick=True)
     with run_dispatchers(site, fast_threads=4):
         record_events(site)
-        wait_until(lambda: all(each.kept for each in silent), "the silent ones to hold all threads")
+        wait_until(lambda: all(each.connections for each in silent), "the silent ones to hold all threads")
         subscribe(site, receiver.url(), quick=True)
         began = time.monotonic()
         record_events(site)
@@ -154,7 +154,7 @@ class SilentAfterHandshake(SilentServer):
 
     def shake_hands(self, connection):
         with suppress(OSError):
-            self.kept.append(self.context.wrap_socket(connection, server_side=True))
+            self.connections.append(self.context.wrap_socket(connection, server_side=True))
 
 
 def end_attempts(silent):
