@@ -65,6 +65,30 @@ def is_all_delivered():
     return not waiting
 
 
+def test_a_stop_while_subscriptions_are_claimed_releases_them(site, receiver, monkeypatch):
+    """The claim was submitted to a closed pool, and the process never ended."""
+    subscription_id = subscribe(site, receiver.url())
+    dispatcher = Dispatcher(site)
+    shutdown = threading.Thread(target=dispatcher.shutdown, daemon=True)
+    claim = delivery_queue.claim_subscriptions
+
+    def claim_during_shutdown(*args, **options):
+        if not shutdown.ident and (claimed := claim(*args, **options)):
+            shutdown.start()
+            shutdown.join(0.5)
+            return claimed
+        return []
+
+    monkeypatch.setattr(delivery_queue, "claim_subscriptions", claim_during_shutdown)
+    record_events(site)
+    dispatcher.start()
+    wait_until(lambda: shutdown.ident, "the claim")
+    shutdown.join(10)
+    assert not shutdown.is_alive()
+    assert not receiver.posts
+    assert session.get(WebhookSubscription, subscription_id).held_by is None
+
+
 def test_nobody_waits_for_the_slow_ones(site, receiver):
     """Twelve receivers that never answer: the one that is quick notices nothing, and no account gets all threads."""
     subscribe(site, receiver.url(), quick=True)

@@ -43,11 +43,14 @@ class Dispatcher:
         return self
 
     def shutdown(self):
-        """Begin no more attempts. Those under way end and their outcomes are recorded."""
+        """Begin no more attempts. Those under way end and their outcomes are recorded.
+
+        The thread ends first, because it may be about to submit a run to the pool.
+        """
         self.stopped.set()
-        self.pool.shutdown()
         self.woken.set()
         self.thread.join()
+        self.pool.shutdown()
 
     def run_loop(self):
         while not self.stopped.is_set() or self.runs:
