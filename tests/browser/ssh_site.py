@@ -121,7 +121,8 @@ def run_bash(channel, door):
     """A shell of this machine on a terminal of its own."""
     parent, child = pty.openpty()
     environment = {"PATH": os.environ["PATH"], "TERM": "xterm-256color", "LANG": "C.UTF-8", "PS1": "guest# "}
-    command = ["bash", "--norc", "--noprofile", "-i"]
+    # When the tests run as a background job, both signals are ignored, and Control+C would end nothing.
+    command = ["env", "--default-signal=INT,QUIT", "bash", "--norc", "--noprofile", "-i"]
     shell = subprocess.Popen(
         ["setsid", "--ctty", "--wait", *command], stdin=child, stdout=child, stderr=child, env=environment, cwd="/"
     )
