@@ -39,18 +39,22 @@ def test_a_slow_terminal_loses_nothing(shell, guest):
 def test_a_long_paste_is_echoed_whole(shell, guest):
     """Input and output fill up together: what was drawn is told behind the input, which waits for the output."""
     session = shell(guest(echo))
-    paste = threading.Thread(
-        target=lambda: [session.viewer.send(NOISE_BYTES[i : i + 65536]) for i in range(0, 1 << 20, 65536)]
-    )
-    session.viewer.draws = False  # two threads must not send at once
-    paste.start()
-    found = b""
-    while len(found) < 1 << 20:
-        found += session.viewer.read(1 << 14)
-        if len(found) % (1 << 17) == 0 and not paste.is_alive():
+    is_echoed = threading.Event()
+
+    def paste():
+        for start in range(0, 1 << 20, 65536):
+            session.viewer.send(NOISE_BYTES[start : start + 65536])
+        while not is_echoed.wait(0.05):
             session.viewer.tell(type="seen", bytes=1 << 20)
-    paste.join(20)
-    assert found == NOISE_BYTES
+
+    session.viewer.draws = False  # two threads must not send at once
+    thread = threading.Thread(target=paste)
+    thread.start()
+    try:
+        assert session.viewer.read(1 << 20) == NOISE_BYTES
+    finally:
+        is_echoed.set()
+        thread.join(20)
 
 
 def test_a_flood_stops_for_who_does_not_draw_and_costs_no_memory(shell, guest):
