@@ -172,8 +172,10 @@ def test_machines_of_an_installation_of_before_go_on_and_are_found_again(own_hyp
 
 def test_the_data_directory_is_closed_also_where_disks_lie_in_it(tmp_path):
     """Issue 12, 7: the panel's own files in 0700 directories; the hypervisor's folders keep their modes."""
-    (tmp_path / "hypervisor").mkdir(mode=0o711)
-    (tmp_path / "panel.db").touch(mode=0o644)
+    (tmp_path / "hypervisor").mkdir()
+    (tmp_path / "hypervisor").chmod(0o711)  # not by `mkdir`: an earlier test may have set another umask
+    (tmp_path / "panel.db").touch()
+    (tmp_path / "panel.db").chmod(0o644)
     tmp_path.chmod(0o711)
     assert data_files.find_exposed(tmp_path) == [tmp_path, tmp_path / "panel.db"]
     before = os.umask(0o022)
