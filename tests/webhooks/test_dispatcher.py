@@ -86,7 +86,7 @@ def test_a_stop_while_subscriptions_are_claimed_releases_them(site, receiver, mo
     shutdown.join(10)
     assert not shutdown.is_alive()
     assert not receiver.posts
-    assert session.get(WebhookSubscription, subscription_id).held_by is None
+    assert session.get(WebhookSubscription, subscription_id, populate_existing=True).held_by is None
 
 
 def test_nobody_waits_for_the_slow_ones(site, receiver):
