@@ -3,7 +3,7 @@
     form = Form(SshKeyIn)
     if form.submit(lambda **data: ssh_keys.create(current_access(), **data)):
         return redirect_to(url_for(".index"))
-    return render("user/ssh_keys/new.html", "form", status=form.status, form=form)
+    return render("customer/ssh_keys/new.html", "form", status=form.status, form=form)
 
 Errors of the schema and of the service are in `form.errors`, by field; `form.errors[""]` is for no particular field.
 """

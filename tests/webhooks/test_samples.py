@@ -19,7 +19,7 @@ from panel.services.webhooks import samples, signing
 from tests.processes.conftest import find_free_port
 
 SECRET = "correct horse battery ÄÖ"
-SAMPLES_FOLDER = ROOT / "templates" / "user" / "webhooks" / "samples"
+SAMPLES_FOLDER = ROOT / "templates" / "customer" / "webhooks" / "samples"
 PROGRAMS = {"python": "python3", "node": "node", "php": "php", "go": "go"}
 START_TIMEOUT_SECONDS = 60
 """Seconds; go compiles first."""

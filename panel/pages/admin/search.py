@@ -31,7 +31,7 @@ RESULT_KINDS = {
 def show():
     query = request.args.get("q", "").strip()[:255]
     return render(
-        "user/search/show.html", "found", words=query, groups=list(search_groups(query)), searched=SEARCH_HINT
+        "customer/search/show.html", "found", words=query, groups=list(search_groups(query)), searched=SEARCH_HINT
     )
 
 

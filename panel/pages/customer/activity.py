@@ -19,7 +19,7 @@ def index():
     if not has_permission("instances.view"):  # events are about instances
         return redirect_to(url_for(".log"))
     page = Page(events.listing(current_access()))
-    return render("user/activity/index.html", "rows", page=page, lines=with_labels(page.rows))
+    return render("customer/activity/index.html", "rows", page=page, lines=with_labels(page.rows))
 
 
 @bp.get("/activity/log")
@@ -32,7 +32,7 @@ def log():
         "words": audit_view.describe_entry,
         "thing": audit_view.object_type_label,
     }
-    return render("user/activity/log.html", "rows", page=page, wanted=filters, **around)
+    return render("customer/activity/log.html", "rows", page=page, wanted=filters, **around)
 
 
 @bp.get("/activity/log/export")

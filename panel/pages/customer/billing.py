@@ -17,7 +17,7 @@ bp = Blueprint("billing", __name__, url_prefix="/billing")
 def show():
     month = month_picker.requested_month()
     return render(
-        "user/billing/show.html",
+        "customer/billing/show.html",
         "rows",
         month=month,
         months=month_picker.month_choices(current_access()),
@@ -31,7 +31,7 @@ def show():
 @require_page_permission("billing.view")
 def entries():
     return render(
-        "user/billing/entries.html", "rows", page=Page(credits.listing(current_access())), **balance_context()
+        "customer/billing/entries.html", "rows", page=Page(credits.listing(current_access())), **balance_context()
     )
 
 

@@ -42,7 +42,7 @@ def index():
     status = status if status in CERTIFICATE_STATUSES else None
     page = Page(certificates.listing(current_access(), search=search, status=status))
     return render(
-        "user/certificates/index.html",
+        "customer/certificates/index.html",
         "rows",
         page=page,
         statuses=CERTIFICATE_STATUSES,
@@ -71,7 +71,12 @@ def create():
 
 def new_page(form):
     return render(
-        "user/certificates/new.html", "form", status=form.status, form=form, **certificate_limit(), **panel_address()
+        "customer/certificates/new.html",
+        "form",
+        status=form.status,
+        form=form,
+        **certificate_limit(),
+        **panel_address(),
     )
 
 
@@ -80,7 +85,7 @@ def new_page(form):
 def show(certificate_id):
     row = get_own(certificate_id)
     order = certificates.find_latest_order(row)
-    return render("user/certificates/show.html", "live", certificate=row, task=order, **panel_address())
+    return render("customer/certificates/show.html", "live", certificate=row, task=order, **panel_address())
 
 
 @bp.post("/<certificate_id>/renew")
@@ -110,7 +115,7 @@ def update(certificate_id):
 
 
 def edit_page(row, form):
-    return render("user/certificates/edit.html", "form", status=form.status, form=form, certificate=row)
+    return render("customer/certificates/edit.html", "form", status=form.status, form=form, certificate=row)
 
 
 @bp.post("/<certificate_id>/delete")

@@ -11,4 +11,4 @@ bp = Blueprint("documentation", __name__)
 @bp.get("/user/api/documentation")
 @require_page_permission(permissions.ANY_USER)
 def show():
-    return render_template("user/documentation/show.html", document="docs.user_document")
+    return render_template("customer/documentation/show.html", document="docs.user_document")

@@ -17,14 +17,14 @@ bp = Blueprint("images", __name__, url_prefix="/images")
 def index():
     search = request.args.get("search", "")[:255]
     page = Page(image_captures.listing(current_access(), search=search))
-    return render("user/images/index.html", "rows", page=page, filtered=bool(search))
+    return render("customer/images/index.html", "rows", page=page, filtered=bool(search))
 
 
 @bp.get("/<image_id>")
 @require_page_permission("images.view")
 def edit(image_id):
     image = image_captures.get(image_id, current_access())
-    return render("user/images/edit.html", image=image, form=Form(ImageRename, initial=image))
+    return render("customer/images/edit.html", image=image, form=Form(ImageRename, initial=image))
 
 
 @bp.post("/<image_id>")
@@ -35,7 +35,7 @@ def update(image_id):
     if form.submit(lambda **data: image_captures.rename(image, data.get("name", image.name))):
         flash_message("The image is changed.")
         return redirect_to(url_for(".index"))
-    return render("user/images/edit.html", "form", status=form.status, image=image, form=form)
+    return render("customer/images/edit.html", "form", status=form.status, image=image, form=form)
 
 
 @bp.post("/<image_id>/delete")

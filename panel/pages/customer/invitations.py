@@ -65,4 +65,4 @@ def invitation_page(secret, form):
     account = accounts.find_by_email(member.email)
     reason = current_account() and account and invitations.join_error(member, current_account())
     context = {"member": member, "secret": secret, "account": account, "person": current_account(), "why": reason}
-    return render("user/invitations/show.html", "form", status=form.status, form=form, **context)
+    return render("customer/invitations/show.html", "form", status=form.status, form=form, **context)

@@ -18,13 +18,13 @@ bp = Blueprint("isos", __name__, url_prefix="/isos")
 def index():
     search = request.args.get("search", "")[:255]
     page = Page(isos.listing(current_access(), search=search))
-    return render("user/isos/index.html", "rows", page=page, filtered=bool(search))
+    return render("customer/isos/index.html", "rows", page=page, filtered=bool(search))
 
 
 @bp.get("/new")
 @require_page_permission("isos.manage")
 def new():
-    return render("user/isos/new.html", form=Form(IsoIn))
+    return render("customer/isos/new.html", form=Form(IsoIn))
 
 
 @bp.post("/new")
@@ -34,7 +34,7 @@ def create():
     if form.submit(lambda **data: isos.create(current_access(), actor=actor(), **data)):
         flash_message(f"{form.result.name} is being fetched.")
         return redirect_to(url_for(".index"))
-    return render("user/isos/new.html", "form", status=form.status, form=form)
+    return render("customer/isos/new.html", "form", status=form.status, form=form)
 
 
 @bp.post("/<iso_id>/retry")

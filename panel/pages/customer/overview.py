@@ -19,7 +19,9 @@ MAX_RECENT = 6
 @require_page_permission(permissions.ANY_USER)
 def show():
     context = instances_context() if has_permission("instances.view") else {"seen": None, "work": None}
-    return render("user/overview/show.html", "live", membership=find_membership(), others=count_resources(), **context)
+    return render(
+        "customer/overview/show.html", "live", membership=find_membership(), others=count_resources(), **context
+    )
 
 
 def instances_context():

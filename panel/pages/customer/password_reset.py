@@ -34,7 +34,7 @@ class NewPasswordForm(In):
 @bp.get("/forgot-password")
 @require_page_permission(permissions.PUBLIC)
 def ask():
-    return render_form("user/password_reset/request.html", Form(AskForm))
+    return render_form("customer/password_reset/request.html", Form(AskForm))
 
 
 @bp.post("/forgot-password")
@@ -44,7 +44,7 @@ def start():
     form = Form(AskForm)
     if form.submit(send_reset_mail):
         return redirect_to(url_for(".sent"))
-    return render_form("user/password_reset/request.html", form)
+    return render_form("customer/password_reset/request.html", form)
 
 
 def send_reset_mail(email):
@@ -55,7 +55,7 @@ def send_reset_mail(email):
 @bp.get("/forgot-password/sent")
 @require_page_permission(permissions.PUBLIC)
 def sent():
-    return render("user/password_reset/sent.html", minutes=int(passwords.RESET_LINK_TTL.total_seconds() // 60))
+    return render("customer/password_reset/sent.html", minutes=int(passwords.RESET_LINK_TTL.total_seconds() // 60))
 
 
 @bp.get("/reset-password/<secret>")
@@ -64,9 +64,9 @@ def choose(secret):
     try:
         account = passwords.get_account(secret)
     except Problem as gone:
-        return render("user/password_reset/link_expired.html", status=gone.status, message=gone.message)
+        return render("customer/password_reset/link_expired.html", status=gone.status, message=gone.message)
     return render_form(
-        "user/password_reset/new_password.html", Form(NewPasswordForm), secret=secret, email=account.email
+        "customer/password_reset/new_password.html", Form(NewPasswordForm), secret=secret, email=account.email
     )
 
 
@@ -82,4 +82,4 @@ def finish(secret):
         login.remember_device(form.result)  # the link came by the person's own mail
         flash_message("Your password is set. Sign in with it.")
         return redirect_to(url_for("sign_in.show"))
-    return render_form("user/password_reset/new_password.html", form, secret=secret, email=email)
+    return render_form("customer/password_reset/new_password.html", form, secret=secret, email=email)

@@ -25,7 +25,7 @@ class ProfileForm(In):
 
 def profile_page(form):
     zones = [(name, name.replace("_", " ")) for name in sorted(TIME_ZONES)]
-    return render("user/profile/show.html", "form", status=form.status, form=form, zones=zones)
+    return render("customer/profile/show.html", "form", status=form.status, form=form, zones=zones)
 
 
 @bp.get("")

@@ -20,7 +20,7 @@ COLORS = ("#1c5fd4", "#2fb344", "#f59f00", "#d63939", "#ae3ec9", "#0ca678", "#66
 def index():
     page = Page(projects.listing(current_access(), search=request.args.get("search", "")[:255]))
     projects.with_counts(page.rows, current_access())
-    return render("user/projects/index.html", "rows", page=page)
+    return render("customer/projects/index.html", "rows", page=page)
 
 
 @bp.get("/new")
@@ -58,7 +58,7 @@ def show(project_id):
             projects.select_other_resources(project, current_access()).limit(MAX_OFFERED_RESOURCES)
         ).all(),
     }
-    return render("user/projects/show.html", "rows", project=project, **context)
+    return render("customer/projects/show.html", "rows", project=project, **context)
 
 
 MAX_OFFERED_RESOURCES = 500
@@ -84,7 +84,7 @@ def change(project_id):
 
 
 def form_page(form, project=None, block=None):
-    return render("user/projects/form.html", block, status=form.status, form=form, project=project, colors=COLORS)
+    return render("customer/projects/form.html", block, status=form.status, form=form, project=project, colors=COLORS)
 
 
 @bp.post("/<project_id>/delete")

@@ -16,7 +16,7 @@ VIEW = "instances.view"
 def index():
     page = Page(resource_packs.listing(current_access()))
     resource_packs.with_usage(page.rows)
-    return render("user/resource_packs/index.html", "rows", page=page)
+    return render("customer/resource_packs/index.html", "rows", page=page)
 
 
 @bp.get("/<pack_id>")
@@ -24,4 +24,4 @@ def index():
 def show(pack_id):
     pack = resource_packs.with_usage([resource_packs.get(pack_id, current_access())])[0]
     page = Page(instances.listing(current_access(), pack_id=pack.id))
-    return render("user/resource_packs/show.html", "rows", pack=pack, page=page)
+    return render("customer/resource_packs/show.html", "rows", pack=pack, page=page)

@@ -71,7 +71,7 @@ def security_page(block=None, password=None):
         for row in session.scalars(sessions.listing(current_account()))
     ]
     return render(
-        "user/security/show.html",
+        "customer/security/show.html",
         block,
         status=form.status,
         password=form,
@@ -132,7 +132,7 @@ def two_factor():
 def two_factor_page(form):
     picture, secret = factors.make_qr_code(current_account()), current_account().totp_secret
     return render(
-        "user/security/two_factor.html", "form", status=form.status, form=form, picture=picture, secret=secret
+        "customer/security/two_factor.html", "form", status=form.status, form=form, picture=picture, secret=secret
     )
 
 
@@ -175,7 +175,7 @@ def confirm_with_password(action, then, **texts):
     form = Form(ConfirmForm)
     if request.method == "POST" and form.submit(lambda password: (ensure_password(password), action())[1]):
         return then(form.result)
-    return render("user/security/confirm.html", "form", status=form.status, form=form, **texts)
+    return render("customer/security/confirm.html", "form", status=form.status, form=form, **texts)
 
 
 def redirect_with_message(sentence):
@@ -195,13 +195,13 @@ def show_codes(codes, fallback_message=""):
 @require_page_permission(permissions.PERSONAL)
 def recovery_codes():
     codes = flash_secrets.pop(current_account().id)
-    return render("user/security/codes.html", codes=codes.split()) if codes else redirect_to(url_for(".show"))
+    return render("customer/security/codes.html", codes=codes.split()) if codes else redirect_to(url_for(".show"))
 
 
 @bp.get("/passkeys/new")
 @require_page_permission(permissions.PERSONAL)
 def new_passkey():
-    return render("user/security/new_passkey.html", form=Form(PasskeyForm), site=login.passkey_site())
+    return render("customer/security/new_passkey.html", form=Form(PasskeyForm), site=login.passkey_site())
 
 
 @bp.post("/passkeys/options")

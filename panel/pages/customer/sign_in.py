@@ -60,7 +60,7 @@ def check_credentials(email, password):
 
 
 def sign_in_page(form):
-    return render_form("user/sign_in/show.html", form, site=login.passkey_site())
+    return render_form("customer/sign_in/show.html", form, site=login.passkey_site())
 
 
 def render_form(template, form, **around):
@@ -105,7 +105,7 @@ def check_second_factor(account, code):
 def second_step_page(form):
     account = login.pending_second_factor()
     return render_form(
-        "user/sign_in/second_step.html",
+        "customer/sign_in/second_step.html",
         form,
         account=account,
         with_passkey=factors.has_passkey(account),

@@ -15,13 +15,13 @@ bp = Blueprint("ssh_keys", __name__, url_prefix="/ssh-keys")
 @bp.get("")
 @require_page_permission("ssh_keys.view")
 def index():
-    return render("user/ssh_keys/index.html", "rows", page=Page(ssh_keys.listing(current_access())))
+    return render("customer/ssh_keys/index.html", "rows", page=Page(ssh_keys.listing(current_access())))
 
 
 @bp.get("/new")
 @require_page_permission("ssh_keys.manage")
 def new():
-    return render("user/ssh_keys/new.html", form=Form(SshKeyIn))
+    return render("customer/ssh_keys/new.html", form=Form(SshKeyIn))
 
 
 @bp.post("/new")
@@ -31,13 +31,13 @@ def create():
     if form.submit(lambda **data: ssh_keys.create(current_access(), **data)):
         flash_message(f"The key {form.result.name} is stored.")
         return redirect_to(url_for(".index"))
-    return render("user/ssh_keys/new.html", "form", status=form.status, form=form)
+    return render("customer/ssh_keys/new.html", "form", status=form.status, form=form)
 
 
 @bp.get("/generate")
 @require_page_permission("ssh_keys.manage")
 def new_pair():
-    return render("user/ssh_keys/generate.html", form=Form(SshKeyGenerate, initial={"algorithm": "ed25519"}))
+    return render("customer/ssh_keys/generate.html", form=Form(SshKeyGenerate, initial={"algorithm": "ed25519"}))
 
 
 @bp.post("/generate")
@@ -47,15 +47,15 @@ def generate():
     form = Form(SshKeyGenerate)
     if form.submit(lambda **data: ssh_keys.generate(current_access(), **data)):
         key, private = form.result
-        return render("user/ssh_keys/generated.html", "once", key=key, private=private)
-    return render("user/ssh_keys/generate.html", "form", status=form.status, form=form)
+        return render("customer/ssh_keys/generated.html", "once", key=key, private=private)
+    return render("customer/ssh_keys/generate.html", "form", status=form.status, form=form)
 
 
 @bp.get("/<key_id>")
 @require_page_permission("ssh_keys.view")
 def edit(key_id):
     key = ssh_keys.get(key_id, current_access())
-    return render("user/ssh_keys/edit.html", key=key, form=Form(SshKeyPatch, initial=key))
+    return render("customer/ssh_keys/edit.html", key=key, form=Form(SshKeyPatch, initial=key))
 
 
 @bp.post("/<key_id>")
@@ -66,7 +66,7 @@ def update(key_id):
     if form.submit(lambda **data: ssh_keys.update(key, **data)):
         flash_message("The key is changed.")
         return redirect_to(url_for(".index"))
-    return render("user/ssh_keys/edit.html", "form", status=form.status, key=key, form=form)
+    return render("customer/ssh_keys/edit.html", "form", status=form.status, key=key, form=form)
 
 
 @bp.post("/<key_id>/delete")

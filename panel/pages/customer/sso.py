@@ -18,7 +18,7 @@ bp = Blueprint("sso", __name__)
 @require_page_permission(permissions.PUBLIC)
 def show(secret):
     try:
-        return render("user/sso/show.html", account=sso.get_account(secret), secret=secret)
+        return render("customer/sso/show.html", account=sso.get_account(secret), secret=secret)
     except NotFound as gone:
         return closed_page(gone)
 
@@ -35,4 +35,4 @@ def arrive(secret):
 
 
 def closed_page(gone):
-    return render("user/sso/link_expired.html", status=gone.status, message=gone.message)
+    return render("customer/sso/link_expired.html", status=gone.status, message=gone.message)

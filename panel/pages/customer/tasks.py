@@ -25,7 +25,7 @@ def index():
     status = status if status in STATUS_FILTERS else None
     page = Page(tasks.listing(current_access(), status=status, search=request.args.get("search", "")[:255]))
     return render(
-        "user/tasks/index.html",
+        "customer/tasks/index.html",
         "rows",
         page=page,
         wanted=status,
@@ -38,7 +38,9 @@ def index():
 @require_page_permission("instances.view")
 def show(task_id):
     task = tasks.get(task_id, current_access())
-    return render("user/tasks/show.html", "live", task=task, there=existing_instance_names([task]), **follow_up(task))
+    return render(
+        "customer/tasks/show.html", "live", task=task, there=existing_instance_names([task]), **follow_up(task)
+    )
 
 
 RESOURCE_LINKS = {

@@ -47,7 +47,7 @@ def index():
         "presets": ROLE_PRESETS,
         "owner": session.get(Account, current_access().id),
     }
-    return render("user/team/index.html", "rows", **context)
+    return render("customer/team/index.html", "rows", **context)
 
 
 def list_roles():
@@ -75,7 +75,7 @@ def invite():
 def invite_page(form, block=None):
     choices = grant_choices()
     choices["roles"] += preset_choices()
-    return render("user/team/invite.html", block, status=form.status, form=form, **choices)
+    return render("customer/team/invite.html", block, status=form.status, form=form, **choices)
 
 
 def grant_choices():
@@ -147,7 +147,9 @@ def change(member_id):
 
 
 def member_page(membership, form, block=None):
-    return render("user/team/member.html", block, status=form.status, form=form, member=membership, **grant_choices())
+    return render(
+        "customer/team/member.html", block, status=form.status, form=form, member=membership, **grant_choices()
+    )
 
 
 @bp.post("/members/<member_id>/resend")
@@ -215,7 +217,7 @@ def role_page(form, row=None, block=None):
         "special": {name: text for name, text in SPECIAL_PERMISSIONS.items() if name in used},
     }
     context |= {"presets": ROLE_PRESETS, "holds": current_access().has_permission}
-    return render("user/team/role.html", block, status=form.status, form=form, role=row, **context)
+    return render("customer/team/role.html", block, status=form.status, form=form, role=row, **context)
 
 
 @bp.post("/roles/<role_id>/delete")

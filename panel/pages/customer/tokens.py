@@ -81,7 +81,7 @@ def expiry_after(hours):
 def index():
     page = Page(tokens.listing(current_access(), tokens.PERSONAL_KINDS))
     tokens.refresh_last_used(page.rows)
-    return render("user/tokens/index.html", "rows", page=page)
+    return render("customer/tokens/index.html", "rows", page=page)
 
 
 @bp.get("/new")
@@ -118,7 +118,7 @@ def form_page(form):
         "lives": TOKEN_LIFETIMES,
         "held": permissions_in_use.used_scopes(),
     }
-    return render("user/tokens/new.html", "form", status=form.status, form=form, **around)
+    return render("customer/tokens/new.html", "form", status=form.status, form=form, **around)
 
 
 def create_token(hours=None, **values):
@@ -150,7 +150,7 @@ def made(token_id):
         return redirect_to(url_for(".edit", token_id=token_id))
     address = current_app.extensions["config"].public_url.rstrip("/")
     curl = f"curl -H 'Authorization: Bearer {value}' {address}/api/connect"
-    return render("user/tokens/created.html", token=tokens.get(token_id, current_access()), value=value, curl=curl)
+    return render("customer/tokens/created.html", token=tokens.get(token_id, current_access()), value=value, curl=curl)
 
 
 @bp.get("/<token_id>")
@@ -183,7 +183,7 @@ def edit_page(token, form):
         choice for choice in EDIT_LIFETIMES if token.expires_at is None or expiry_after(choice[0]) < token.expires_at
     ]
     around = {"token": token, "families": SCOPE_FAMILIES, "held": token.scopes, "lives": remaining}
-    return render("user/tokens/edit.html", "form", status=form.status, form=form, **around)
+    return render("customer/tokens/edit.html", "form", status=form.status, form=form, **around)
 
 
 @bp.post("/<token_id>/revoke")
@@ -215,4 +215,4 @@ def run_test():
 
 def test_page(form):
     around = {"trial": form.result, "operations": permission_check.list_operations()}
-    return render("user/tokens/permission_check.html", "form", status=form.status, form=form, **around)
+    return render("customer/tokens/permission_check.html", "form", status=form.status, form=form, **around)

@@ -15,13 +15,13 @@ bp = Blueprint("user_scripts", __name__, url_prefix="/user-scripts")
 @bp.get("")
 @require_page_permission("user_scripts.view")
 def index():
-    return render("user/user_scripts/index.html", "rows", page=Page(user_scripts.listing(current_access())))
+    return render("customer/user_scripts/index.html", "rows", page=Page(user_scripts.listing(current_access())))
 
 
 @bp.get("/new")
 @require_page_permission("user_scripts.manage")
 def new():
-    return render("user/user_scripts/new.html", form=Form(UserScriptIn, initial={"type": "bash"}))
+    return render("customer/user_scripts/new.html", form=Form(UserScriptIn, initial={"type": "bash"}))
 
 
 @bp.post("/new")
@@ -31,14 +31,14 @@ def create():
     if form.submit(lambda **data: user_scripts.create(current_access(), **data)):
         flash_message(f"The script {form.result.name} is stored.")
         return redirect_to(url_for(".index"))
-    return render("user/user_scripts/new.html", "form", status=form.status, form=form)
+    return render("customer/user_scripts/new.html", "form", status=form.status, form=form)
 
 
 @bp.get("/<script_id>")
 @require_page_permission("user_scripts.view")
 def edit(script_id):
     script = user_scripts.get(script_id, current_access())
-    return render("user/user_scripts/edit.html", script=script, form=Form(UserScriptPatch, initial=script))
+    return render("customer/user_scripts/edit.html", script=script, form=Form(UserScriptPatch, initial=script))
 
 
 @bp.post("/<script_id>")
@@ -49,7 +49,7 @@ def update(script_id):
     if form.submit(lambda **data: user_scripts.update(script, **data)):
         flash_message("The script is changed.")
         return redirect_to(url_for(".index"))
-    return render("user/user_scripts/edit.html", "form", status=form.status, script=script, form=form)
+    return render("customer/user_scripts/edit.html", "form", status=form.status, script=script, form=form)
 
 
 @bp.post("/<script_id>/delete")

@@ -54,7 +54,7 @@ def index():
         "projects": project_options,
         "filtered": any(filters.values()),
     }
-    return render("user/volumes/index.html", "rows", **context)
+    return render("customer/volumes/index.html", "rows", **context)
 
 
 @bp.get("/new")
@@ -77,7 +77,7 @@ def create():
 def form_page(form):
     context = {"plans": list_plans(), "locations": session.scalars(catalog.select_locations(current_access())).all()}
     context["projects"] = list_projects()
-    return render("user/volumes/new.html", "form", status=form.status, form=form, closed=billing_error(), **context)
+    return render("customer/volumes/new.html", "form", status=form.status, form=form, closed=billing_error(), **context)
 
 
 @bp.get("/<volume_id>")
@@ -100,7 +100,7 @@ def volume_page(volume_id, **forms):
         "taking": forms.get("taking") or Form(VolumeSnapshotIn),
     }
     status = max(form.status for form in (context["attaching"], context["resizing"], context["taking"]))
-    return render("user/volumes/show.html", "live", status=status, **context)
+    return render("customer/volumes/show.html", "live", status=status, **context)
 
 
 def submit_form(volume_id, name, schema, action, message):

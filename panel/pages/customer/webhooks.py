@@ -59,13 +59,13 @@ def event_kind_groups():
 
 @cache
 def read_sample(language):
-    return (ROOT / "templates" / "user" / "webhooks" / "samples" / RECEIVER_SAMPLES[language][1]).read_text()
+    return (ROOT / "templates" / "customer" / "webhooks" / "samples" / RECEIVER_SAMPLES[language][1]).read_text()
 
 
 @bp.get("")
 @require_page_permission("webhooks.view")
 def index():
-    return render("user/webhooks/index.html", "rows", page=Page(subscriptions.listing(current_access())))
+    return render("customer/webhooks/index.html", "rows", page=Page(subscriptions.listing(current_access())))
 
 
 @bp.get("/new")
@@ -111,7 +111,7 @@ def update(subscription_id):
 def form_page(form, subscription=None):
     is_new_secret = form.sent is not None and form.sent.get("fill") == "secret"
     context = {"subscription": subscription, "groups": event_kind_groups(), "every": ALL_KINDS, "made": is_new_secret}
-    return render("user/webhooks/form.html", "form", status=form.status, form=form, **context)
+    return render("customer/webhooks/form.html", "form", status=form.status, form=form, **context)
 
 
 def fill_form(form_values):
@@ -136,7 +136,7 @@ def verify():
     if language not in RECEIVER_SAMPLES:
         raise NotFound("There is no sample in this language.")
     context = {"language": language, "samples": RECEIVER_SAMPLES, "code": read_sample(language)}
-    return render("user/webhooks/verify.html", **context)
+    return render("customer/webhooks/verify.html", **context)
 
 
 @bp.get("/<subscription_id>")
@@ -166,7 +166,7 @@ def show_page(subscription_id, form):
         "groups": event_kind_groups(),
         "again": subscriptions.redelivery_error,
     }
-    return render("user/webhooks/show.html", "live", status=form.status, **context)
+    return render("customer/webhooks/show.html", "live", status=form.status, **context)
 
 
 @bp.post("/<subscription_id>/enable")
@@ -205,7 +205,7 @@ def delivery(subscription_id, delivery_id):
     row = subscriptions.get_delivery(subscription, delivery_id)
     context = {"subscription": subscription, "delivery": row, "again": subscriptions.redelivery_error}
     request_text, attempts = rendering.render_request(subscription, row), rendering.render_attempts(subscription, row)
-    return render("user/webhooks/delivery.html", "live", sent=request_text, got=attempts, **context)
+    return render("customer/webhooks/delivery.html", "live", sent=request_text, got=attempts, **context)
 
 
 @bp.post("/<subscription_id>/deliveries/<delivery_id>/redeliver")

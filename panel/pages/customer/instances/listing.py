@@ -37,4 +37,4 @@ def index():
     context |= {"project": project, "projects": listed}
     context |= {"wrong": wrong, "actions": BULK_ACTIONS}
     context |= {"sparks": metrics.get_sparklines(page.rows), "spark": charts.sparkline}
-    return render("user/instances/index.html", "rows", controls=iter_controls, **context)
+    return render("customer/instances/index.html", "rows", controls=iter_controls, **context)

@@ -48,7 +48,7 @@ def create_page(form, block=None):
     choices = form_choices(form)
     choices |= pack_choices(form, choices["location"], choices["plan"])
     return render(
-        "user/instances/new.html", block, status=form.status, form=form, code=as_curl(form, choices), **choices
+        "customer/instances/new.html", block, status=form.status, form=form, code=as_curl(form, choices), **choices
     )
 
 

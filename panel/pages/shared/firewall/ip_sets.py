@@ -35,7 +35,7 @@ def index():
     page = Page(ip_sets.listing(scope_account(), search=search))
     ip_sets.with_counts(page.rows)
     emails = owner_emails.for_rows(page.rows) if is_operator_area() else {}
-    return render("user/ip_sets/index.html", "rows", page=page, filtered=bool(search), emails=emails)
+    return render("customer/ip_sets/index.html", "rows", page=page, filtered=bool(search), emails=emails)
 
 
 @VIEWS.page("GET", "/new", can=MANAGE)
@@ -57,7 +57,7 @@ def create_set(owner=None, **data):
 
 
 def form_page(form, ip_set=None):
-    return render("user/ip_sets/form.html", "form", status=form.status, form=form, ip_set=ip_set)
+    return render("customer/ip_sets/form.html", "form", status=form.status, form=form, ip_set=ip_set)
 
 
 @VIEWS.page("GET", "/<set_id>", can=VIEW)
@@ -73,7 +73,7 @@ def set_page(set_id, form, block):
         "no": change_error(ip_set),
         "owner": is_operator_area() and owner_emails.find_account(ip_set),
     }
-    return render("user/ip_sets/show.html", block, status=form.status, **context)
+    return render("customer/ip_sets/show.html", block, status=form.status, **context)
 
 
 def change_error(ip_set):

@@ -41,7 +41,7 @@ def index():
     page = Page(security_groups.listing(scope_account(), search=search))
     security_groups.with_counts(page.rows, scope_account())
     emails = owner_emails.for_rows(page.rows) if is_operator_area() else {}
-    return render("user/security_groups/index.html", "rows", page=page, filtered=bool(search), emails=emails)
+    return render("customer/security_groups/index.html", "rows", page=page, filtered=bool(search), emails=emails)
 
 
 @VIEWS.page("GET", "/new", can=MANAGE)
@@ -65,7 +65,7 @@ def create_group(owner=None, **data):
 
 
 def form_page(form, group=None):
-    return render("user/security_groups/form.html", "form", status=form.status, form=form, group=group)
+    return render("customer/security_groups/form.html", "form", status=form.status, form=form, group=group)
 
 
 @VIEWS.page("GET", "/<group_id>", can=VIEW)
@@ -96,7 +96,7 @@ def group_page(group_id, form, block):
         "presets": RULE_PRESETS,
         "owner": is_operator_area() and owner,
     }
-    return render("user/security_groups/show.html", block, status=form.status, **context)
+    return render("customer/security_groups/show.html", block, status=form.status, **context)
 
 
 def change_error(group):
@@ -171,7 +171,7 @@ def attach(group_id):
 def confirm_attach(group_id):
     group, ids = get_visible(group_id), request.args.getlist("instance_ids")
     context = {"group": group, "ids": ids, "closed": closed_instances(group, ids), "no": change_error(group)}
-    return render("user/security_groups/attach.html", back=request.args.get("back", ""), **context)
+    return render("customer/security_groups/attach.html", back=request.args.get("back", ""), **context)
 
 
 def closed_instances(group, ids):

@@ -34,7 +34,7 @@ def address_page(instance_id, address_id, form=None, block=None):
     address = ips.get(instance, address_id)
     form = form or Form(ReverseNameIn, initial=address)
     context = {"instance": instance, "address": address, "form": form}
-    return render("user/instances/network/address.html", block, status=form.status, **context)
+    return render("customer/instances/network/address.html", block, status=form.status, **context)
 
 
 @route("POST", "/<instance_id>/ip/<address_id>", can="instances.manage")

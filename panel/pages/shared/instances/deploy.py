@@ -62,7 +62,7 @@ def deploy_page(instance, form, block=None):
     if instance.deployed:
         raise NotFound("This instance has an operating system already.")
     offered = form_choices(form, instance)
-    return render("user/instances/deploy.html", block, status=form.status, form=form, instance=instance, **offered)
+    return render("customer/instances/deploy.html", block, status=form.status, form=form, instance=instance, **offered)
 
 
 def start_deploy(instance, **values):

@@ -16,7 +16,7 @@ from panel.web.forms import Form
 from panel.web.htmx import action_done, flash_message, redirect_to, render
 from panel.workflows import docker_logs, docker_support, reachability
 
-TEMPLATE_FOLDER = "user/instances/docker"
+TEMPLATE_FOLDER = "customer/instances/docker"
 DEPLOY_MESSAGE = "Deployment of {} requested."
 APP_ACTION_MESSAGES = {
     "start": "Start of {} requested.",

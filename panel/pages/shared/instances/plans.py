@@ -28,4 +28,4 @@ def plan_page(instance, form):
     reason = instances.action_error(instance, "change_plan")
     why_not = plans.owner_change_error(instance) or (reason and instances.REASONS[reason])
     context = {"instance": instance, "offered": plans.list_offered(instance), "why_not": why_not}
-    return render("user/instances/change_plan.html", "form", status=form.status, form=form, **context)
+    return render("customer/instances/change_plan.html", "form", status=form.status, form=form, **context)

@@ -41,7 +41,9 @@ def reinstall(instance_id):
 
 def form_page(instance, form, block=None):
     offered = form_choices(form, instance)
-    return render("user/instances/reinstall.html", block, status=form.status, form=form, instance=instance, **offered)
+    return render(
+        "customer/instances/reinstall.html", block, status=form.status, form=form, instance=instance, **offered
+    )
 
 
 def start_reinstall(instance, *, typed, **values):

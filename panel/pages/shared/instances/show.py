@@ -30,7 +30,7 @@ from panel.web.forms import Form
 from panel.web.htmx import flash_message, is_htmx_request, redirect_to, render
 from panel.web.paging import Page
 
-TEMPLATES = {"": "user/instances/show.html", "admin_": "admin/instances/show.html"}
+TEMPLATES = {"": "customer/instances/show.html", "admin_": "admin/instances/show.html"}
 """{prefix of the area: template}. The templates differ around the tabs."""
 TABS = ("overview", "metrics", "network", "storage", "media", "snapshots", "apps", "tasks", "activity", "settings")
 MAX_RECENT = 5

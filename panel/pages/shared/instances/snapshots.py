@@ -74,4 +74,4 @@ def rollback_confirmed(snapshot, typed):
 def rollback_page(instance, name, form, block=None):
     snapshot = snapshots.get(instance, name)
     context = {"instance": instance, "snapshot": snapshot, "tasks_since": snapshots.count_tasks_since(snapshot)}
-    return render("user/instances/rollback.html", block, status=form.status, form=form, **context)
+    return render("customer/instances/rollback.html", block, status=form.status, form=form, **context)
