@@ -21,6 +21,10 @@ FIRMWARE_PACKAGES := ovmf swtpm swtpm-tools
 IMAGE_PACKAGES := cpio dpkg e2fsprogs fdisk grub-common grub-pc-bin kmod mmdebstrap mtools
 LOCAL_PACKAGES := $(LIBVIRT_PACKAGES) $(HYPERVISOR_PACKAGES) $(FIRMWARE_PACKAGES) $(IMAGE_PACKAGES)
 TEST_PACKAGES := chromium iputils-ping libvirt-clients openssh-client openssh-server openssl pebble postgresql postgresql-client
+# Keywords besides gettext's own. The catalogue has no line numbers and no dates, so that its diffs show changed texts only.
+MESSAGES := panel/translations/messages.pot
+EXTRACT := pybabel --quiet extract --mapping-file=pyproject.toml --keywords="lazy_gettext message plural_message:1,2" \
+	--no-location --omit-header --sort-output --width=120 panel templates
 LIGHT := not guest and not browser and not processes
 SLOWEST := --durations=30 --durations-min=10
 
@@ -104,6 +108,10 @@ check: installed $(VENV)/developing  ## Look at the code without running it: sty
 	djlint --lint --quiet templates
 	@export PANEL_DATA_DIR=$$(mktemp -d) && trap 'rm -r "$$PANEL_DATA_DIR"' EXIT && panel db upgrade && panel db check
 	panel openapi check
+	@$(EXTRACT) --output-file=- | diff -u $(MESSAGES) - || { echo "The texts have changed: run make messages"; exit 1; }
+
+messages: installed  ## Write the catalogue of the texts of pages and mails
+	$(EXTRACT) --output-file=$(MESSAGES)
 
 migration: installed  ## Write a migration for changed models: make migration m="what changed"
 	@test -n "$(m)" || { echo 'Say what changed: make migration m="…"'; exit 1; }
@@ -112,4 +120,4 @@ migration: installed  ## Write a migration for changed models: make migration m=
 bench: installed browser-files $(VENV)/developing  ## Measure, as ratios within one run
 	$(PY) -m tests.bench.run
 
-.PHONY: help run stop local installed browser-files test test-clean guest-tests node-tests other-tests postgres-tests check migration bench
+.PHONY: help run stop local installed browser-files test test-clean guest-tests node-tests other-tests postgres-tests check messages migration bench

@@ -3,33 +3,45 @@
     mail.send(account.email, "invitation", team="Ada's", link=mail.page_url("/invitation/…"))
 
 A mail is one text file in templates/mail/: the subject, an empty line, paragraphs. A paragraph `label: https://…`
-becomes a button of the HTML part. The row is authoritative, as with tasks: after a lost notification or while the mail
-server is unavailable, the mail is late but not lost.
+becomes a button of the HTML part. Mails are written in the language of the request that caused them. The row is
+authoritative, as with tasks: after a lost notification or while the mail server is unavailable, the mail is late, not
+lost.
 """
 
 import json
 import re
 from email.message import EmailMessage
 from email.utils import format_datetime
+from functools import cache
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from panel.core import jobs
 from panel.core.config import ROOT, Config
 from panel.core.db import on_commit, session
+from panel.core.languages import DEFAULT_LANGUAGE, current_language, load_translations
 from panel.models import Mail
 from panel.web import formatting
 
 config: Config | None = None
 BUTTON_PATTERN = re.compile(r"(?P<label>[^\n]+): (?P<url>https?://\S+)")
 
-environment = Environment(
-    loader=FileSystemLoader(ROOT / "templates" / "mail"),
-    autoescape=lambda name: name.endswith(".html"),
-    undefined=StrictUndefined,
-    trim_blocks=True,
-    lstrip_blocks=True,
-)
+
+@cache
+def template_environment(language):
+    """Return the Jinja environment that renders the templates in a language."""
+    environment = Environment(
+        loader=FileSystemLoader(ROOT / "templates" / "mail"),
+        autoescape=lambda name: name.endswith(".html"),
+        undefined=StrictUndefined,
+        extensions=["jinja2.ext.i18n"],
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.install_gettext_translations(load_translations(language), newstyle=True)
+    environment.policies["ext.i18n.trimmed"] = True
+    environment.filters["exact"] = formatting.format_datetime
+    return environment
 
 
 def configure(settings: Config):
@@ -46,7 +58,10 @@ def page_url(path):
 def send(recipient, template, **facts):
     """Record a mail and have it sent after the commit. `facts` must be serializable as JSON; they are stored
     encrypted."""
-    environment.get_template(f"{template}.txt")  # fail here, not in the worker, for a misspelt name
+    language = current_language.get()
+    template_environment(language).get_template(f"{template}.txt")  # fail here, not in the worker, for a misspelt name
+    if language != DEFAULT_LANGUAGE:
+        facts["language"] = language
     mail = Mail(recipient=recipient, template=template, sealed=json.dumps(facts))
     session.add(mail)
     session.flush()
@@ -56,6 +71,8 @@ def send(recipient, template, **facts):
 
 def compose(mail: Mail, facts) -> EmailMessage:
     """Return the message to send. Its Message-ID comes from the row, so that receivers can detect duplicates."""
+    language = mail.facts.get("language", DEFAULT_LANGUAGE)
+    environment = template_environment(language)
     text = environment.get_template(f"{mail.template}.txt").render(config=config, **facts)
     subject, _, body = text.strip().partition("\n")
     message = EmailMessage()
@@ -66,13 +83,8 @@ def compose(mail: Mail, facts) -> EmailMessage:
     message["Message-ID"] = f"<{mail.id}@{config.mail_from.rpartition('@')[2].rstrip('>')}>"
     message["Auto-Submitted"] = "auto-generated"
     message.set_content(body.strip() + "\n")
-    message.add_alternative(render_html(message["Subject"], body.strip()), subtype="html")
+    paragraphs = [(part, BUTTON_PATTERN.fullmatch(part)) for part in re.split(r"\n\s*\n", body.strip())]
+    layout = environment.get_template("layout.html")
+    page = layout.render(subject=message["Subject"], paragraphs=paragraphs, config=config, language=language)
+    message.add_alternative(page, subtype="html")
     return message
-
-
-def render_html(subject, body):
-    paragraphs = [(part, BUTTON_PATTERN.fullmatch(part)) for part in re.split(r"\n\s*\n", body)]
-    return environment.get_template("layout.html").render(subject=subject, paragraphs=paragraphs, config=config)
-
-
-environment.filters["exact"] = formatting.format_datetime

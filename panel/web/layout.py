@@ -13,7 +13,7 @@ from panel.pages import admin, customer
 from panel.pages.customer.tasks import recent_tasks
 from panel.pages.shared import area
 from panel.services import sessions, settings, usage
-from panel.web import assets, formatting
+from panel.web import assets, formatting, translation
 
 
 def init_app(app):
@@ -30,6 +30,7 @@ def init_app(app):
     browser_session.login_manager.init_app(app)
     app.after_request(set_security_headers)
     app.context_processor(template_context)
+    translation.init_app(app)
     app.jinja_env.trim_blocks = app.jinja_env.lstrip_blocks = True
     app.jinja_env.globals |= {
         "asset": assets.asset_url,

@@ -185,7 +185,7 @@ def test_a_new_password_by_mail(page, site, screenshot):
     page.get_by_label("Email address").fill(EMAIL)
     page.get_by_role("button", name="Send the link").click()
     expect(page.get_by_role("heading", name="Look at your mail")).to_be_visible()
-    link = re.search(r"http://localhost:\d+/reset-password/\S+", site.mail("Choose a new password"))[0]
+    link = re.search(r"http://localhost:\d+/reset-password/\S+", site.mail("Reset your password"))[0]
     page.goto(link)
     page.get_by_label("New password", exact=True).fill(NEW_PASSWORD)
     page.get_by_label("New password again").fill(NEW_PASSWORD)

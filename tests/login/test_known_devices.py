@@ -10,7 +10,7 @@ from panel.services import one_time_tokens
 from worker.engine.purge import purge_expired
 
 AGENT = "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0"
-NEW_DEVICE_SUBJECT = "A new device signed in to your account"
+NEW_DEVICE_SUBJECT = "New sign-in to your account"
 
 
 def subjects(mails):

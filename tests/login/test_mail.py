@@ -102,7 +102,7 @@ def test_a_mail_server_gets_text_and_html(server, run_tasks):
     assert got["Message-ID"] == f"<{row.id}@example.com>"
     assert got["Auto-Submitted"] == "auto-generated"
     plain, html = (got.get_body((kind,)).get_content() for kind in ("plain", "html"))
-    assert "Look at your security: https://panel.example.com/profile/security" in plain
+    assert "Review your security settings: https://panel.example.com/profile/security" in plain
     assert 'href="https://panel.example.com/profile/security"' in html
     assert "&lt;b&gt;Fire&lt;/b&gt;fox" in html
     assert session.scalars(select(Mail)).all() == []

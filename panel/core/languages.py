@@ -1,0 +1,31 @@
+"""The languages of pages and mails: English, and those with a compiled catalogue in panel/translations.
+
+English needs no catalogue, because the texts in the code are English. APIs, logs and commands are English only.
+"""
+
+from contextvars import ContextVar
+from functools import cache
+
+from babel.support import NullTranslations, Translations
+
+from panel.core.config import ROOT
+
+DEFAULT_LANGUAGE = "en"
+TRANSLATIONS_FOLDER = ROOT / "panel" / "translations"
+"""Holds messages.pot, and for each language LANGUAGE/LC_MESSAGES/messages.po and .mo."""
+
+current_language: ContextVar[str] = ContextVar("current_language", default=DEFAULT_LANGUAGE)
+"""The language of the request. Mails that it causes are written in it."""
+
+
+@cache
+def list_languages() -> tuple[str, ...]:
+    """Return the codes of all languages, English first."""
+    catalogues = sorted(TRANSLATIONS_FOLDER.glob("*/LC_MESSAGES/messages.mo"))
+    return DEFAULT_LANGUAGE, *(path.parent.parent.name for path in catalogues)
+
+
+@cache
+def load_translations(language: str) -> NullTranslations:
+    """Return the catalogue of a language; an empty one for English."""
+    return Translations.load(TRANSLATIONS_FOLDER, [language]) if language != DEFAULT_LANGUAGE else NullTranslations()

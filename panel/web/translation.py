@@ -1,0 +1,79 @@
+"""Translation of pages: gettext for templates and page code, and the choice of the language.
+
+    from panel.web.translation import gettext as _
+    flash_message(_("Key %(name)s deleted.", name=key.name))
+
+A literal percent sign is written `%%`. Services do not translate: they raise and store a `Message`, which `translate`
+turns into the request's language.
+"""
+
+from flask import Flask, g, has_request_context, request
+from flask_babel import Babel, LazyString, get_translations
+from markupsafe import Markup
+
+from panel.core import languages
+
+
+def init_app(app: Flask):
+    """Set up translation, and the functions `_`, `ngettext`, `translate` and `language` of templates."""
+    app.config["BABEL_TRANSLATION_DIRECTORIES"] = str(languages.TRANSLATIONS_FOLDER)
+    Babel(app, default_locale=languages.DEFAULT_LANGUAGE, locale_selector=language, configure_jinja=False)
+    app.before_request(set_language_of_mails)
+    environment = app.jinja_env
+    environment.add_extension("jinja2.ext.i18n")
+    environment.newstyle_gettext = True
+    environment.policies["ext.i18n.trimmed"] = True
+    environment.globals |= {"_": gettext_markup, "gettext": gettext_markup, "ngettext": ngettext_markup}
+    environment.globals |= {"language": language, "translate": translate}
+
+
+def language() -> str:
+    """Return the language of the request: the one that its browser prefers among those with a catalogue."""
+    available = languages.list_languages()
+    if len(available) == 1 or not has_request_context():
+        return languages.DEFAULT_LANGUAGE
+    return request.accept_languages.best_match(available, languages.DEFAULT_LANGUAGE)
+
+
+def set_language_of_mails():
+    """Let the mails of this request be written in its language."""
+    languages.current_language.set(language())
+
+
+def translations():
+    """Return the catalogue of the request's language, looked up once in each request."""
+    if "translations" not in g:
+        g.translations = get_translations()
+    return g.translations
+
+
+def gettext(text: str, **parameters) -> str:
+    """Return the text in the request's language: `_("Group %(name)s created.", name=name)`."""
+    translated = translations().gettext(text)
+    return translated % parameters if "%" in translated else translated
+
+
+def ngettext(singular: str, plural: str, number: int, **parameters) -> str:
+    """Return the text for a number of things; `%(num)s` is the number with separators."""
+    return translations().ngettext(singular, plural, number) % {"num": f"{number:,}", **parameters}
+
+
+def lazy_gettext(text: str, **parameters) -> LazyString:
+    """Return a text that is translated when it is shown, for tables that are built at import."""
+    return LazyString(gettext, text, **parameters)
+
+
+def gettext_markup(text: str, **parameters) -> Markup:
+    """Return the text as HTML, with its parameters escaped. Translators may use tags."""
+    translated = Markup(translations().gettext(text))
+    return translated % parameters if "%" in translated else translated
+
+
+def ngettext_markup(singular: str, plural: str, number: int, **parameters) -> Markup:
+    return Markup(translations().ngettext(singular, plural, number)) % {"num": f"{number:,}", **parameters}
+
+
+def translate(text: str) -> str:
+    """Return a `Message` in the request's language. Other text is returned unchanged."""
+    template = getattr(text, "template", None)
+    return translations().gettext(template).format(**text.parameters) if template else text

@@ -1,0 +1,57 @@
+"""Pages and mails in another language than English, chosen by the browser."""
+
+import pytest
+from lxml import html
+
+from panel.core import mail
+from panel.core.db import session
+from panel.web.translation import gettext, ngettext, translate
+from tests.support.pseudo_language import bracket, pseudo_language  # noqa: F401
+
+
+@pytest.mark.parametrize(
+    ("header", "expected"),
+    [("eo, en;q=0.5", "eo"), ("fr, eo;q=0.3", "eo"), ("fr", "en"), ("en, eo;q=0.9", "en"), ("", "en")],
+)
+def test_the_browser_chooses_among_the_catalogues(browser_as, pseudo_language, header, expected):
+    page = browser_as().get("/sign-in", headers={"Accept-Language": header})
+    assert html.fromstring(page.text).get("lang") == expected
+    assert (bracket("Sign in") in page.text) == (expected == "eo")
+
+
+def test_without_a_catalogue_pages_are_english(browser_as):
+    page = browser_as().get("/sign-in", headers={"Accept-Language": "eo"})
+    assert '<html lang="en">' in page.text
+
+
+def test_mails_are_in_the_language_of_the_request(browser_as, cast, sent_mails, pseudo_language):
+    browser_as().post("/forgot-password", data={"email": "owner@example.com"}, headers=pseudo_language)
+    letter = sent_mails("owner@example.com")[-1]
+    plain, page = (letter.get_body((kind,)).get_content() for kind in ("plain", "html"))
+    assert letter["Subject"] == bracket("Reset your password")
+    assert bracket("Choose a new password") in plain
+    assert bracket("Someone requested a new password for owner@example.com.") in plain
+    assert '<html lang="eo">' in page
+
+
+def test_mails_without_a_request_are_english(cast, sent_mails, pseudo_language):
+    mail.send("owner@example.com", "password_reset")
+    session.commit()
+    assert sent_mails("owner@example.com")[-1]["Subject"] == "Reset your password"
+
+
+def test_parameters_and_percent_signs(app):
+    with app.test_request_context():
+        assert gettext("100%% of %(name)s", name="<b>") == "100% of <b>"
+        assert gettext("100%%") == "100%"
+        assert ngettext("%(num)s row", "%(num)s rows", 1) == "1 row"
+        assert ngettext("%(num)s row", "%(num)s rows", 1200) == "1,200 rows"
+        assert translate("{plain} 100%") == "{plain} 100%"
+
+
+def test_parameters_of_templates_are_escaped(app):
+    source = """{{ _("Name %(name)s", name="<b>") }} {% trans name="<i>" %}Is <b>{{ name }}</b>{% endtrans %};
+    {% trans count=2 %}{{ count }} row{% pluralize %}{{ count }} rows{% endtrans %} {{ _("5%%") }}"""
+    with app.test_request_context():
+        text = app.jinja_env.from_string(source).render()
+    assert " ".join(text.split()) == "Name &lt;b&gt; Is <b>&lt;i&gt;</b>; 2 rows 5%"

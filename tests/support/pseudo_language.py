@@ -1,0 +1,43 @@
+"""A language in which every text of the catalogue is in brackets: what is without them passes no gettext."""
+
+import pytest
+from babel.messages.mofile import write_mo
+from babel.messages.pofile import read_po
+
+from panel.core import languages, mail
+
+PSEUDO_LANGUAGE = "eo"
+PSEUDO_HEADERS = {"Accept-Language": f"{PSEUDO_LANGUAGE}, en;q=0.5"}
+
+
+def bracket(text):
+    return f"⟦{text}⟧"
+
+
+def compile_catalogue(folder):
+    """Compile the catalogue of the pseudo-language from the template of all catalogues."""
+    path = folder / PSEUDO_LANGUAGE / "LC_MESSAGES" / "messages.mo"
+    path.parent.mkdir(parents=True)
+    with open(languages.TRANSLATIONS_FOLDER / "messages.pot", "rb") as template:
+        catalogue = read_po(template, locale=PSEUDO_LANGUAGE)
+    for message in catalogue:
+        if message.id:
+            is_plural = isinstance(message.id, tuple)
+            message.string = tuple(map(bracket, message.id)) if is_plural else bracket(message.id)
+    with open(path, "wb") as compiled:
+        write_mo(compiled, catalogue)
+
+
+@pytest.fixture
+def pseudo_language(app, tmp_path, monkeypatch):
+    """The panel with this language beside English. Yields the headers of a browser that prefers it."""
+    caches = (languages.list_languages, languages.load_translations, mail.template_environment)
+    compile_catalogue(tmp_path)
+    monkeypatch.setattr(languages, "TRANSLATIONS_FOLDER", tmp_path)
+    for cache in caches:
+        cache.cache_clear()
+    yield PSEUDO_HEADERS
+    monkeypatch.undo()
+    for cache in caches:
+        cache.cache_clear()
+    languages.current_language.set(languages.DEFAULT_LANGUAGE)
