@@ -18,7 +18,7 @@ from sqlalchemy.engine import Engine
 from sqlalchemy.orm import DeclarativeBase, Mapped, Session, mapped_column, registry
 from uuid_utils import uuid7
 
-from panel.core import clock
+from panel.core import clock, messages
 from panel.core.config import ROOT, Config
 
 NAMING_CONVENTION = {
@@ -70,6 +70,20 @@ class EncryptedText(TypeDecorator):
 
     def process_result_value(self, value, dialect):
         return None if value is None else self.keys.decrypt(value.encode()).decode()
+
+
+class MessageText(TypeDecorator):
+    """A sentence for people. A message with parameters is stored as JSON, so that it can be shown in every language;
+    other text is stored as it is, and read as a message without parameters."""
+
+    impl = Text
+    cache_ok = True
+
+    def process_bind_param(self, value, dialect):
+        return messages.to_stored(value)
+
+    def result_processor(self, dialect, coltype):
+        return messages.from_stored
 
 
 def append_only(table):

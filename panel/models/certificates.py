@@ -6,7 +6,7 @@ from sqlalchemy import JSON, ForeignKey, Index, String, Text
 from sqlalchemy.orm import Mapped, mapped_column
 
 from panel.core import clock
-from panel.core.db import EncryptedText, Model, TimestampMixin
+from panel.core.db import EncryptedText, MessageText, Model, TimestampMixin
 
 EXPIRY_WARNING = timedelta(days=30)
 """A certificate counts as expiring for so long before its end (specification 2.9)."""
@@ -43,7 +43,7 @@ class Certificate(TimestampMixin, Model):
     """An order is under way."""
     task_id: Mapped[str | None] = mapped_column(String(36))
     """The task of the latest order. Other tasks change nothing here."""
-    error: Mapped[str | None] = mapped_column(Text)
+    error: Mapped[str | None] = mapped_column(MessageText)
     """Why the latest order failed, as the authority reported it."""
     error_at: Mapped[datetime | None]
     attempts: Mapped[int] = mapped_column(default=0)

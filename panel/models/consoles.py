@@ -6,7 +6,7 @@ from sqlalchemy import JSON, BigInteger, ForeignKey, Index, String, Text, text
 from sqlalchemy.orm import Mapped, mapped_column, relationship
 
 from panel.core import clock
-from panel.core.db import EncryptedText, Model, TimestampMixin
+from panel.core.db import EncryptedText, MessageText, Model, TimestampMixin
 from panel.models.instances import Instance
 
 OPEN_SESSION_SQL = "spent_at is not null and ended_at is null"
@@ -50,8 +50,8 @@ class ConsoleSession(TimestampMixin, Model):
     """When the console server last reported it open."""
     ended_at: Mapped[datetime | None]
     ended_reason: Mapped[str | None] = mapped_column(String(32))
-    ended_message: Mapped[str | None] = mapped_column(Text)
-    close_because: Mapped[str | None] = mapped_column(Text)
+    ended_message: Mapped[str | None] = mapped_column(MessageText)
+    close_because: Mapped[str | None] = mapped_column(MessageText)
     """Set to close it: the reason, as a sentence."""
     ip: Mapped[str | None] = mapped_column(String(45))
     """The client's address."""
@@ -63,7 +63,7 @@ class ConsoleSession(TimestampMixin, Model):
     port: Mapped[int | None]
     via: Mapped[str | None]
     """The SSH server for the tunnel to the screen, if it is not reached directly."""
-    problem: Mapped[str | None] = mapped_column(Text)
+    problem: Mapped[str | None] = mapped_column(MessageText)
     """Why the machine's side could not be prepared."""
     password: Mapped[str | None] = mapped_column(EncryptedText)
     """The password that a VNC viewer needs."""

@@ -5,7 +5,7 @@ from datetime import datetime
 from sqlalchemy import JSON, ForeignKey, Index, String, Text
 from sqlalchemy.orm import Mapped, mapped_column, relationship
 
-from panel.core.db import EncryptedText, Model, TimestampMixin
+from panel.core.db import EncryptedText, MessageText, Model, TimestampMixin
 from panel.models.instances import Instance
 
 CUSTOM_APP_SLUG = "custom"
@@ -22,7 +22,7 @@ class DockerEngine(Model):
     """Empty until it is installed."""
     task_id: Mapped[str | None] = mapped_column(String(36))
     """The task of the latest installation."""
-    error: Mapped[str | None] = mapped_column(Text)
+    error: Mapped[str | None] = mapped_column(MessageText)
     """Why that failed."""
     checked_at: Mapped[datetime | None]
     """When it was last found in the guest; empty to have it checked again."""
@@ -54,7 +54,7 @@ class DockerDeployment(TimestampMixin, Model):
     """The project's name in the guest. It never changes."""
     status: Mapped[str] = mapped_column(String(16), default="pending")
     """`pending`, `deploying`, `running`, `stopped`, `error` (a container is unhealthy) or `failed` (not deployed)."""
-    error_message: Mapped[str | None] = mapped_column(Text)
+    error_message: Mapped[str | None] = mapped_column(MessageText)
     deployed_at: Mapped[datetime | None]
     compose_url: Mapped[str | None] = mapped_column(Text)
     port_mappings: Mapped[list] = mapped_column(JSON, default=list)
@@ -68,7 +68,7 @@ class DockerDeployment(TimestampMixin, Model):
     logs: Mapped[str | None] = mapped_column(EncryptedText, deferred=True)
     """The latest output of its containers, as of `logs_at`."""
     logs_at: Mapped[datetime | None]
-    logs_error: Mapped[str | None] = mapped_column(Text)
+    logs_error: Mapped[str | None] = mapped_column(MessageText)
     """Why the logs could not be read the last time."""
     checked_at: Mapped[datetime | None]
     """When it was last checked in the guest; empty to have it checked again."""

@@ -2,11 +2,11 @@
 
 from datetime import datetime
 
-from sqlalchemy import JSON, ForeignKey, Index, String, Text, text
+from sqlalchemy import JSON, ForeignKey, Index, String, text
 from sqlalchemy.orm import Mapped, mapped_column
 
 from panel.core import clock
-from panel.core.db import Model, new_id
+from panel.core.db import MessageText, Model, new_id
 
 NOT_FANNED_OUT_SQL = "spread_at is null"
 
@@ -38,7 +38,7 @@ class Event(Model):
     """The resource at that time, as in webhook payloads (6.3), because it may be deleted before delivery."""
     severity: Mapped[str | None] = mapped_column(String(8))
     """`info`, `warning` or `error`. Only Kubernetes events have a severity and a message."""
-    message: Mapped[str | None] = mapped_column(Text)
+    message: Mapped[str | None] = mapped_column(MessageText)
     actor: Mapped[str] = mapped_column(default="system")
     created_at: Mapped[datetime] = mapped_column(default=clock.now)
     spread_at: Mapped[datetime | None]

@@ -2,10 +2,10 @@
 
 from datetime import datetime
 
-from sqlalchemy import JSON, ForeignKey, Index, String, Text
+from sqlalchemy import JSON, ForeignKey, Index, String
 from sqlalchemy.orm import Mapped, mapped_column, relationship
 
-from panel.core.db import Model, TimestampMixin
+from panel.core.db import MessageText, Model, TimestampMixin
 from panel.models.instances import Instance
 
 ACTIVE_STATUSES = ("active", "committing", "discarding")
@@ -23,7 +23,7 @@ class Forge(TimestampMixin, Model):
     """`creating, active, committing, committed, discarding, discarded` or `failed`."""
     disks: Mapped[list] = mapped_column(JSON)
     """Id, name and size (GiB) of each disk at that time, because the session's row outlives disks."""
-    error: Mapped[str | None] = mapped_column(Text)
+    error: Mapped[str | None] = mapped_column(MessageText)
     merging: Mapped[bool] = mapped_column(default=False)
     """A commit has begun, so the disks may have changed and a discard is refused."""
     ended_at: Mapped[datetime | None]

@@ -2,10 +2,10 @@
 
 from datetime import datetime
 
-from sqlalchemy import JSON, BigInteger, Column, ForeignKey, Index, String, Table, Text
+from sqlalchemy import JSON, BigInteger, Column, ForeignKey, Index, String, Table
 from sqlalchemy.orm import Mapped, mapped_column, relationship
 
-from panel.core.db import Model, TimestampMixin
+from panel.core.db import MessageText, Model, TimestampMixin
 from panel.models.hypervisor_group_settings import GroupSettings
 
 group_plan_groups = Table(
@@ -60,13 +60,13 @@ class Hypervisor(TimestampMixin, Model):
 
     status: Mapped[str] = mapped_column(String(16), default="unknown")
     """`unknown`, `up` or `down`."""
-    status_detail: Mapped[str | None] = mapped_column(Text)
+    status_detail: Mapped[str | None] = mapped_column(MessageText)
     seen_at: Mapped[datetime | None]
     version: Mapped[str | None]
     cpu_cores: Mapped[int] = mapped_column(default=0)
     memory_mb: Mapped[int] = mapped_column(default=0)
     accelerated: Mapped[bool] = mapped_column(default=False)
-    acceleration_note: Mapped[str | None] = mapped_column(Text)
+    acceleration_note: Mapped[str | None] = mapped_column(MessageText)
     bandwidth_limits: Mapped[bool] = mapped_column(default=False)
     address_filters: Mapped[bool] = mapped_column(default=False)
     screen_tickets: Mapped[bool] = mapped_column(default=False)

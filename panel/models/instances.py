@@ -8,7 +8,7 @@ from sqlalchemy.ext.hybrid import hybrid_property
 from sqlalchemy.orm import Mapped, column_property, foreign, mapped_column, relationship
 
 from panel.core import clock
-from panel.core.db import EncryptedText, Model, TimestampMixin
+from panel.core.db import EncryptedText, MessageText, Model, TimestampMixin
 from panel.models.accounts import Account
 from panel.models.hypervisors import Hypervisor, HypervisorGroup, Storage
 from panel.models.images import Image
@@ -93,7 +93,7 @@ class Instance(TimestampMixin, Model):
     """Deployed, but missing on the node."""
     frozen: Mapped[bool] = mapped_column(default=False)
     """It counts as on, but the node has paused it, for example because a storage is full."""
-    last_error: Mapped[str | None] = mapped_column(Text)
+    last_error: Mapped[str | None] = mapped_column(MessageText)
 
     account: Mapped[Account] = relationship()
     group: Mapped[HypervisorGroup] = relationship()

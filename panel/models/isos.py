@@ -5,7 +5,7 @@ from datetime import datetime
 from sqlalchemy import BigInteger, CheckConstraint, ForeignKey, Index, String, Text
 from sqlalchemy.orm import Mapped, mapped_column, relationship
 
-from panel.core.db import Model, TimestampMixin
+from panel.core.db import MessageText, Model, TimestampMixin
 from panel.models.hypervisors import Storage
 from panel.models.images import DownloadErrorMixin, Image
 
@@ -60,7 +60,7 @@ class MediaDownload(TimestampMixin, Model):
     """When that attempt was requested."""
     bytes_done: Mapped[int | None] = mapped_column(BigInteger)
     bytes_total: Mapped[int | None] = mapped_column(BigInteger)
-    error: Mapped[str | None] = mapped_column(Text)
+    error: Mapped[str | None] = mapped_column(MessageText)
     error_at: Mapped[datetime | None]
     attempts: Mapped[int] = mapped_column(default=0)
     """Failed attempts in a row."""

@@ -2,10 +2,10 @@
 
 from datetime import datetime
 
-from sqlalchemy import JSON, ForeignKey, Index, String, Text
+from sqlalchemy import JSON, ForeignKey, Index, String
 from sqlalchemy.orm import Mapped, foreign, mapped_column, relationship, remote
 
-from panel.core.db import Model, TimestampMixin
+from panel.core.db import MessageText, Model, TimestampMixin
 from panel.models.hypervisors import Hypervisor
 from panel.models.instances import Instance
 from panel.models.tasks import Task
@@ -32,7 +32,7 @@ class Migration(TimestampMixin, Model):
     """`live` when the guest runs meanwhile, else `cold`."""
     status: Mapped[str] = mapped_column(String(16), default="active")
     """`active`, `completed`, `failed` or `cancelled`."""
-    error: Mapped[str | None] = mapped_column(Text)
+    error: Mapped[str | None] = mapped_column(MessageText)
     task_id: Mapped[str | None] = mapped_column(String(36))
     parent_task_id: Mapped[str | None] = mapped_column(String(36))
     """The task of the evacuation that it belongs to."""

@@ -6,7 +6,7 @@ from sqlalchemy import JSON, ForeignKey, Index, String, Text
 from sqlalchemy.orm import Mapped, mapped_column, relationship
 
 from panel.core import clock
-from panel.core.db import Model, TimestampMixin
+from panel.core.db import MessageText, Model, TimestampMixin
 from panel.models.instances import Instance
 
 
@@ -34,7 +34,7 @@ class Snapshot(TimestampMixin, Model):
     """Processors, memory and disks of the machine at that time."""
     used_at: Mapped[datetime] = mapped_column(default=clock.now)
     """When it was taken or last rolled back to."""
-    error: Mapped[str | None] = mapped_column(Text)
+    error: Mapped[str | None] = mapped_column(MessageText)
 
     instance: Mapped[Instance] = relationship(back_populates="snapshots")
 

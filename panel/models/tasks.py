@@ -6,7 +6,7 @@ from sqlalchemy import JSON, BigInteger, ForeignKey, Index, String, Text, bindpa
 from sqlalchemy.orm import Mapped, mapped_column, relationship
 
 from panel.core import clock
-from panel.core.db import EncryptedText, Model, TimestampMixin, UtcTime, new_id
+from panel.core.db import EncryptedText, MessageText, Model, TimestampMixin, UtcTime, new_id
 
 OPEN_STATUSES = ("pending", "queued", "running")
 
@@ -84,10 +84,10 @@ class Task(TimestampMixin, Model):
     lock: Mapped[str] = mapped_column(String(16), default="light")
     status: Mapped[str] = mapped_column(String(16), default="queued")
     progress: Mapped[int] = mapped_column(default=0)
-    stage: Mapped[str] = mapped_column(default="Waiting for a worker")
+    stage: Mapped[str] = mapped_column(default="Queued")
     bytes_done: Mapped[int | None] = mapped_column(BigInteger)
     bytes_total: Mapped[int | None] = mapped_column(BigInteger)
-    error: Mapped[str | None] = mapped_column(Text)
+    error: Mapped[str | None] = mapped_column(MessageText)
     error_detail: Mapped[str | None] = mapped_column(Text)
     error_class: Mapped[str | None] = mapped_column(String(64))
     """Name of the exception's class."""
@@ -137,4 +137,4 @@ class TaskLog(Model):
     id: Mapped[str] = mapped_column(String(36), primary_key=True, default=new_id)
     task_id: Mapped[str] = mapped_column(ForeignKey("tasks.id", ondelete="cascade"))
     at: Mapped[datetime] = mapped_column(UtcTime, default=clock.now)
-    message: Mapped[str] = mapped_column(Text)
+    message: Mapped[str] = mapped_column(MessageText)

@@ -3,10 +3,10 @@
 from datetime import datetime
 from decimal import Decimal
 
-from sqlalchemy import ForeignKey, Index, Numeric, String, Text
+from sqlalchemy import ForeignKey, Index, Numeric, String
 from sqlalchemy.orm import Mapped, foreign, mapped_column, relationship
 
-from panel.core.db import Model, TimestampMixin
+from panel.core.db import MessageText, Model, TimestampMixin
 from panel.models.accounts import Account
 from panel.models.hypervisors import HypervisorGroup, Storage
 from panel.models.instances import Instance
@@ -77,7 +77,7 @@ class Volume(TimestampMixin, Model):
     """When the next attempt to delete it is due."""
     used: Mapped[bool] = mapped_column(default=False)
     """It was attached once, so it may have data."""
-    error: Mapped[str | None] = mapped_column(Text)
+    error: Mapped[str | None] = mapped_column(MessageText)
     task_id: Mapped[str | None] = mapped_column(String(36))
     """The latest task; the next one waits for it."""
 
@@ -130,7 +130,7 @@ class VolumeSnapshot(TimestampMixin, Model):
     """GiB."""
     status: Mapped[str] = mapped_column(String(16), default="creating")
     """`creating, available, restoring, deleting` or `failed`."""
-    error: Mapped[str | None] = mapped_column(Text)
+    error: Mapped[str | None] = mapped_column(MessageText)
     taken_at: Mapped[datetime | None]
 
     volume: Mapped[Volume] = relationship(back_populates="snapshots")

@@ -3,11 +3,11 @@
 from datetime import datetime
 from urllib.parse import urlsplit
 
-from sqlalchemy import JSON, ForeignKey, Index, String, Text, UniqueConstraint, text
+from sqlalchemy import JSON, ForeignKey, Index, String, UniqueConstraint, text
 from sqlalchemy.orm import Mapped, mapped_column, relationship, validates
 
 from panel.core import clock
-from panel.core.db import EncryptedText, Model, TimestampMixin
+from panel.core.db import EncryptedText, MessageText, Model, TimestampMixin
 from panel.models.events import Event
 
 OPEN_DELIVERY_STATUSES = ("pending", "pending_retry")
@@ -91,7 +91,7 @@ class WebhookDelivery(TimestampMixin, Model):
     due_at: Mapped[datetime] = mapped_column(default=clock.now)
     response_code: Mapped[int | None]
     duration_ms: Mapped[int | None]
-    error: Mapped[str | None] = mapped_column(Text)
+    error: Mapped[str | None] = mapped_column(MessageText)
     """Why the last attempt failed, as a sentence."""
     tries: Mapped[list] = mapped_column(JSON, default=list)
     """The attempts, oldest first: `{id, at, code, duration_ms, error, body}`.

@@ -1,0 +1,123 @@
+"""Sentences for people, kept as a template and its parameters so that whoever shows one can translate it.
+
+    raise Conflict(message("The plan {plan} has no room.", plan=plan.name))
+
+Services and workers do not translate. The web layer and the mail renderer do, with `translated`. The first argument of
+`message` is always a literal: `make messages` collects these literals for the catalogues.
+"""
+
+from functools import lru_cache
+from string import Formatter
+
+import orjson
+
+STORED_PREFIX = '{"message":'
+
+
+class Message(str):
+    """English text that keeps its template and its parameters. Everything that takes text takes a message.
+
+    A parameter may be a message itself. `plural` is the template for all counts but one.
+    """
+
+    __slots__ = ("parameters", "plural", "template")
+
+    def __new__(cls, template, parameters=None, plural=None):
+        parameters = {name: as_parameter(value) for name, value in (parameters or {}).items()}
+        is_plural = plural is not None and parameters["count"] != 1
+        text = str.format(plural if is_plural else template, **parameters) if parameters else template
+        self = super().__new__(cls, text)
+        self.template, self.parameters, self.plural = str(template), parameters, plural
+        return self
+
+    def __getnewargs__(self):
+        return self.template, self.parameters, self.plural
+
+    def format(self, **values):
+        """Return the message with these parameters. The names that its template lacks are ignored, because marshmallow
+        offers more of them to every error text."""
+        names = {name for _, name, _, _ in Formatter().parse(self.template) if name}
+        return Message(self.template, {name: value for name, value in values.items() if name in names})
+
+
+def message(template, /, **parameters) -> Message:
+    """Return a message. `template` is a literal English sentence with `{name}` for each parameter."""
+    return Message(template, parameters)
+
+
+def plural_message(singular, plural, /, *, count, **parameters) -> Message:
+    """Return a message about a number of things, which both templates call `{count}`."""
+    return Message(singular, parameters | {"count": count}, plural)
+
+
+def join_messages(sentences) -> str:
+    """Return sentences one after the other."""
+    sentences = list(sentences)
+    if len(sentences) == 1:
+        return sentences[0]
+    parameters = {f"sentence_{number}": sentence for number, sentence in enumerate(sentences)}
+    return Message(" ".join(f"{{{name}}}" for name in parameters), parameters)
+
+
+def as_parameter(value):
+    return value if isinstance(value, str | int | float) else str(value)
+
+
+def message_of(error) -> str:
+    """Return the sentence of an exception: its message where it has one, else its text."""
+    first = error.args[0] if error.args else None
+    return first if isinstance(first, Message) else str(error)
+
+
+def translated(text, translations) -> str:
+    """Return a message in the language of `translations`, a gettext catalogue; other text as it is."""
+    if not isinstance(text, Message) or not text:
+        return text
+    if text.plural is not None:
+        template = translations.ngettext(text.template, text.plural, text.parameters["count"])
+    else:
+        template = translations.gettext(text.template)
+    if not text.parameters:
+        return template
+    return template.format(**{name: translated(value, translations) for name, value in text.parameters.items()})
+
+
+def to_stored(text) -> str | None:
+    """Return a message as the text of a column: JSON when it has parameters, else the sentence itself."""
+    if isinstance(text, Message) and text.parameters:
+        options = orjson.OPT_PASSTHROUGH_SUBCLASS | orjson.OPT_SORT_KEYS
+        return orjson.dumps(as_dict(text), default=as_dict, option=options).decode()
+    if text is not None and text.startswith(STORED_PREFIX):
+        return to_stored(Message("{text}", {"text": str(text)}))
+    return text if text is None else str(text)
+
+
+def as_dict(value):
+    """Return what JSON keeps of a message; other subclasses of str (names of an enum) become plain text."""
+    if not isinstance(value, Message):
+        return str(value)
+    facts = {"message": value.template, "parameters": value.parameters, "plural": value.plural}
+    return {name: fact for name, fact in facts.items() if fact}
+
+
+def from_dict(facts):
+    if not isinstance(facts["message"], str):
+        raise TypeError(facts["message"])
+    parameters = {
+        name: from_dict(value) if isinstance(value, dict) else value
+        for name, value in facts.get("parameters", {}).items()
+    }
+    return Message(facts["message"], parameters, facts.get("plural"))
+
+
+@lru_cache(maxsize=2048)
+def from_stored(text) -> Message | None:
+    """Return the message of a column's text. Cached, because the same stages and errors are in many rows."""
+    if text is None:
+        return None
+    if text.startswith(STORED_PREFIX):
+        try:
+            return from_dict(orjson.loads(text))
+        except (ValueError, LookupError, AttributeError, TypeError):
+            pass  # text of others that only looks like one
+    return Message(text)

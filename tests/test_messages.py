@@ -1,0 +1,120 @@
+"""Messages: text with a template and parameters, in memory, in rows and in another language."""
+
+import copy
+import json
+from gettext import NullTranslations
+
+import orjson
+import pytest
+from marshmallow import ValidationError, validate
+from sqlalchemy import select, text
+
+from panel.core import messages
+from panel.core.db import session
+from panel.core.messages import Message, message, plural_message
+from panel.models import Task, TaskLog
+
+GREETING = "The plan {plan} has {count} disks."
+
+
+class PseudoTranslations(NullTranslations):
+    """A language in which every template is in brackets."""
+
+    def gettext(self, template):
+        return f"[{template}]"
+
+    def ngettext(self, singular, plural, count):
+        return f"[{singular if count == 1 else plural}]"
+
+
+def test_a_message_is_its_english_text():
+    greeting = message(GREETING, plan="S", count=2)
+    assert greeting == "The plan S has 2 disks."
+    assert (greeting.template, greeting.parameters) == (GREETING, {"plan": "S", "count": 2})
+    assert json.dumps([greeting]) == '["The plan S has 2 disks."]'
+    assert orjson.dumps([greeting]) == b'["The plan S has 2 disks."]'
+    assert copy.deepcopy(greeting).parameters == greeting.parameters
+
+
+def test_a_message_without_parameters_may_have_braces():
+    assert message("Write {name}.") == "Write {name}."
+    assert messages.translated(message("Write {name}."), PseudoTranslations()) == "[Write {name}.]"
+
+
+def test_a_parameter_that_is_no_text_or_number_becomes_text():
+    assert message("{path}", path=["a"]).parameters == {"path": "['a']"}
+
+
+def test_marshmallow_formats_error_texts_as_messages():
+    at_most = validate.Length(max=3, error=message("At most {max} characters."))
+    with pytest.raises(ValidationError) as refused:
+        at_most("four")
+    [error] = refused.value.messages
+    assert (error, error.template, error.parameters) == (
+        "At most 3 characters.",
+        "At most {max} characters.",
+        {"max": 3},
+    )
+
+
+def test_translation_reaches_parameters_that_are_messages():
+    reason = message("The node {node} is full.", node="n-1")
+    both = message("It cannot move: {reason}", reason=reason)
+    assert both == "It cannot move: The node n-1 is full."
+    assert messages.translated(both, PseudoTranslations()) == "[It cannot move: [The node n-1 is full.]]"
+
+
+def test_translation_leaves_other_text_alone():
+    assert messages.translated("Shop {front}", PseudoTranslations()) == "Shop {front}"
+    assert messages.translated(message(""), PseudoTranslations()) == ""
+
+
+@pytest.mark.parametrize(("count", "expected"), [(1, "1 disk"), (2, "2 disks")])
+def test_plural_messages_follow_their_count(count, expected):
+    disks = plural_message("{count} disk", "{count} disks", count=count)
+    assert disks == expected
+    assert messages.translated(disks, PseudoTranslations()) == f"[{expected}]"
+    assert messages.translated(messages.from_stored(messages.to_stored(disks)), PseudoTranslations()) == f"[{expected}]"
+
+
+@pytest.mark.parametrize(
+    "sentence",
+    [
+        message("Done"),
+        message("Write {name}."),
+        message(GREETING, plan="S", count=2),
+        message("It cannot move: {reason}", reason=message("It is full.")),
+        message("It cannot move: {reason}", reason=message("{name} is full.", name="{x}")),
+        message('{"message": 1}'),
+    ],
+)
+def test_a_stored_message_is_read_as_it_was(sentence):
+    stored = messages.from_stored(messages.to_stored(sentence))
+    assert stored == sentence
+    if not sentence.startswith(messages.STORED_PREFIX):
+        assert messages.translated(stored, PseudoTranslations()) == messages.translated(sentence, PseudoTranslations())
+
+
+@pytest.mark.parametrize(
+    "foreign", ['{"message":', '{"message":1}', '{"message":"{x}","parameters":{"y":1}}', "{}", ""]
+)
+def test_a_column_reads_foreign_text_as_it_is(foreign):
+    assert messages.from_stored(foreign) == foreign
+
+
+def test_message_columns_keep_template_and_parameters(cast):
+    task = Task(
+        kind="instance_start", resource_type="instance", resource_id="x", error=message(GREETING, plan="S", count=2)
+    )
+    task.logs = [TaskLog(message=message("Done")), TaskLog(message="Text of libvirt")]
+    session.add(task)
+    session.flush()
+    session.expire_all()
+    assert (task.error.template, task.error.parameters) == (GREETING, {"count": 2, "plan": "S"})
+    assert [(type(line.message), str(line.message)) for line in task.logs] == [
+        (Message, "Done"),
+        (Message, "Text of libvirt"),
+    ]
+    assert session.scalar(select(Task.id).where(Task.error == message(GREETING, plan="S", count=2))) == task.id
+    raw = session.execute(text("select error from tasks where id = :id"), {"id": task.id}).scalar()
+    assert orjson.loads(raw) == {"message": GREETING, "parameters": {"count": 2, "plan": "S"}}
